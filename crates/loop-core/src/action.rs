@@ -1,0 +1,139 @@
+//! Actions that a model asks for, and what software says to them.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{CommandKey, EvidenceId};
+use crate::spec::Effect;
+
+/// How much an action matters to the one who asked for it (S0-102).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Priority {
+    /// The answer cannot stand without it; admitted first when calls run short.
+    Required,
+    /// The answer would be better with it.
+    Recommended,
+    /// Skipped: the model itself said that it is not critical (S0-105).
+    NiceToHave,
+}
+
+/// A tool call that a model asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Action {
+    /// The model's own name for it, for example `check-backup`.
+    pub id: Arc<str>,
+    /// The tool's name as the model wrote it.
+    pub tool: Arc<str>,
+    /// How the result would change the answer.
+    pub reason: Arc<str>,
+    /// Parameters as canonical JSON.
+    pub parameters: Arc<str>,
+    /// How much it matters.
+    pub priority: Priority,
+}
+
+/// What was decided about an action, with the reason.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Verdict {
+    /// It runs.
+    Run,
+    /// No tool has this name or alias.
+    UnknownTool {
+        /// Names that come near it.
+        near: Vec<Arc<str>>,
+    },
+    /// The parameters do not fit the tool.
+    InvalidArguments {
+        /// JSON pointer to what does not fit; empty for the whole.
+        pointer: Arc<str>,
+        /// What was expected there.
+        message: Arc<str>,
+    },
+    /// Policy or a person refused it.
+    Denied {
+        /// Why.
+        why: Arc<str>,
+    },
+    /// The same call has been run, or stands earlier in the same reply (S0-118, S0-d8).
+    Duplicate {
+        /// The earlier call.
+        of: CommandKey,
+        /// Its evidence, where it has settled.
+        evidence: Option<EvidenceId>,
+    },
+    /// Its priority is `nice_to_have`.
+    Skipped,
+    /// Its effect needs a person's consent.
+    NeedsPerson {
+        /// What the tool does to the world.
+        effect: Effect,
+    },
+    /// A limit came first: of tool calls, of picked tools, or the one that stopped the run.
+    OverLimit {
+        /// The setting, for example `limits.tool_calls`, or the reason of the stop.
+        setting: Arc<str>,
+    },
+}
+
+impl Verdict {
+    /// The verdict as it is written, for example `unknown_tool`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::UnknownTool { .. } => "unknown_tool",
+            Self::InvalidArguments { .. } => "invalid_arguments",
+            Self::Denied { .. } => "denied",
+            Self::Duplicate { .. } => "duplicate",
+            Self::Skipped => "skipped",
+            Self::NeedsPerson { .. } => "needs_person",
+            Self::OverLimit { .. } => "over_limit",
+        }
+    }
+
+    /// The reason in one line, for people and for the model.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Run => "admitted".to_owned(),
+            Self::UnknownTool { near } if near.is_empty() => "no tool has this name".to_owned(),
+            Self::UnknownTool { near } => {
+                let near: Vec<&str> = near.iter().map(AsRef::as_ref).collect();
+                format!("no tool has this name; near names: {}", near.join(", "))
+            }
+            Self::InvalidArguments { pointer, message } if pointer.is_empty() => message.to_string(),
+            Self::InvalidArguments { pointer, message } => format!("{pointer}: {message}"),
+            Self::Denied { why } => why.to_string(),
+            Self::Duplicate { of, evidence: Some(evidence) } => format!("already run as {of}, see {evidence}"),
+            Self::Duplicate { of, evidence: None } => format!("already asked for as {of}"),
+            Self::Skipped => "nice_to_have actions are not run".to_owned(),
+            Self::NeedsPerson { effect } => format!("its effect `{}` needs a person's consent", effect.name()),
+            Self::OverLimit { setting } => format!("left undone: {setting}"),
+        }
+    }
+}
+
+/// An action with its verdict: kept for the whole run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct JudgedAction {
+    /// Fixed when it was proposed.
+    pub key: CommandKey,
+    /// What was asked for.
+    pub action: Action,
+    /// The tool's own name, where one was found.
+    pub tool: Option<Arc<str>>,
+    /// Parameters rebuilt from the fields that the tool declares, as canonical JSON (S4-81).
+    pub parameters: Arc<str>,
+    /// What was decided.
+    pub verdict: Verdict,
+    /// The number of its observation, once it was admitted.
+    pub evidence: Option<EvidenceId>,
+}
+
+impl JudgedAction {
+    /// The tool's own name where it is known, else what the model wrote.
+    pub fn tool_name(&self) -> &str {
+        self.tool.as_deref().unwrap_or(&self.action.tool)
+    }
+}

@@ -1,0 +1,243 @@
+//! The contract: the fenced JSON block that holds the confidence, its reason and the actions (S0-96, S0-102).
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::action::{Action, Priority};
+use crate::canonical::{canonical, digest};
+use crate::ids::Digest;
+use crate::layout::Layout;
+use crate::reply::Oddity;
+use crate::spec::NonceMode;
+use crate::stop::Confidence;
+
+/// The member by which a contract block is known.
+const MARK: &str = "analysis_confidence";
+
+/// What a contract says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Contract {
+    pub(crate) confidence: Confidence,
+    pub(crate) reason: Arc<str>,
+    pub(crate) actions: Vec<Action>,
+    pub(crate) refused: Option<Arc<str>>,
+    pub(crate) escalated: Option<Arc<str>>,
+}
+
+/// A reply's contract, where one counts, and what to leave out of the sections.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) contract: Option<Contract>,
+    pub(crate) hidden: Vec<Range<usize>>,
+    pub(crate) oddities: Vec<Oddity>,
+}
+
+/// Which blocks count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules<'a> {
+    pub(crate) nonce: &'a str,
+    pub(crate) mode: NonceMode,
+    /// Contracts that stand in tool texts or in the work item, by [`echoes`].
+    pub(crate) echoes: &'a BTreeSet<Digest>,
+}
+
+/// The contract among the top-level fenced blocks of a reply: of those that count, the last.
+pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
+    let mut found = Found::default();
+    let mut unmarked = None;
+    let mut marked = None;
+    for block in &layout.blocks {
+        let content = text.get(block.content.clone()).unwrap_or_default();
+        if !content.contains(MARK) {
+            continue;
+        }
+        match parse_object(content, &mut found.oddities) {
+            Err(why) => {
+                found.hidden.push(block.whole.clone());
+                found.oddities.push(Oddity::GarbledContract { why: why.into() });
+                unmarked = None; // The last block is what counts, and it cannot be read.
+            }
+            Ok(object) if !object.contains_key(MARK) => {}
+            Ok(object) => match object.get("nonce") {
+                Some(nonce) => {
+                    found.hidden.push(block.whole.clone());
+                    if nonce.as_str() == Some(rules.nonce) {
+                        marked = Some(object);
+                    } else {
+                        found.oddities.push(Oddity::IgnoredContract { why: "wrong nonce".into() });
+                    }
+                }
+                None => unmarked = Some((object, block.whole.clone())),
+            },
+        }
+    }
+    let chosen = marked.or_else(|| {
+        let (object, whole) = unmarked?;
+        let why = match rules.mode {
+            NonceMode::Require => Some("no nonce"),
+            NonceMode::Prefer if is_echo(&object, rules.echoes) => Some("an echo of what was read"),
+            NonceMode::Prefer => None,
+        };
+        if let Some(why) = why {
+            found.oddities.push(Oddity::IgnoredContract { why: why.into() });
+            return None;
+        }
+        found.hidden.push(whole);
+        Some(object)
+    });
+    found.hidden.sort_by_key(|range| range.start);
+    found.contract = chosen.and_then(|object| read(&object, &mut found.oddities));
+    found
+}
+
+/// The contract in the reply to a repair call: a fenced block, or the whole text as one object.
+pub(crate) fn find_repaired(text: &str, rules: Rules<'_>) -> Found {
+    let found = find(text, &Layout::of(text), rules);
+    if found.contract.is_some() || !text.trim_start().starts_with('{') {
+        return found;
+    }
+    let fenced = format!("```json\n{}\n```\n", text.trim());
+    find(&fenced, &Layout::of(&fenced), rules)
+}
+
+/// The contracts that stand in a text, as digests: a reply that repeats one of them without a nonce says nothing.
+pub(crate) fn echoes(text: &str) -> Vec<Digest> {
+    /// How many opening braces before a mark are tried.
+    const DEPTH: usize = 8;
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices(MARK) {
+        let before = text.get(..at).unwrap_or_default();
+        for (open, _) in before.rmatch_indices('{').take(DEPTH) {
+            let mut values = serde_json::Deserializer::from_str(text.get(open..).unwrap_or_default()).into_iter::<Value>();
+            if let Some(Ok(Value::Object(object))) = values.next()
+                && object.contains_key(MARK)
+            {
+                found.push(contract_digest(&object));
+                break;
+            }
+        }
+    }
+    found
+}
+
+fn is_echo(object: &Map<String, Value>, echoes: &BTreeSet<Digest>) -> bool {
+    !echoes.is_empty() && echoes.contains(&contract_digest(object))
+}
+
+fn contract_digest(object: &Map<String, Value>) -> Digest {
+    digest("contract", &Value::Object(object.clone()))
+}
+
+/// Strict JSON, then the same without trailing commas; anything else goes back to the model.
+fn parse_object(text: &str, oddities: &mut Vec<Oddity>) -> Result<Map<String, Value>, String> {
+    let error = match serde_json::from_str(text.trim()) {
+        Ok(Value::Object(object)) => return Ok(object),
+        Ok(_) => return Err("not a JSON object".to_owned()),
+        Err(error) => error,
+    };
+    let mended = without_trailing_commas(text.trim());
+    if let Ok(Value::Object(object)) = serde_json::from_str(&mended) {
+        oddities.push(Oddity::MendedContract { what: "trailing commas were left out".into() });
+        return Ok(object);
+    }
+    Err(error.to_string())
+}
+
+fn without_trailing_commas(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut in_string = false;
+    let mut escaped = false;
+    for (at, c) in text.char_indices() {
+        if in_string {
+            (in_string, escaped) = match (c, escaped) {
+                (_, true) => (true, false),
+                ('\\', false) => (true, true),
+                ('"', false) => (false, false),
+                (_, false) => (true, false),
+            };
+        } else if c == '"' {
+            in_string = true;
+        } else if c == ',' {
+            let rest = text.get(at + 1..).unwrap_or_default().trim_start();
+            if rest.starts_with(['}', ']']) {
+                continue;
+            }
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn read(object: &Map<String, Value>, oddities: &mut Vec<Oddity>) -> Option<Contract> {
+    let garbled = |why: &str| Oddity::GarbledContract { why: why.into() };
+    let confidence = match object.get(MARK).and_then(Value::as_str).map(|word| word.trim().to_ascii_lowercase()) {
+        Some(word) if word == "high" => Confidence::High,
+        Some(word) if word == "medium" => Confidence::Medium,
+        Some(word) if word == "low" => Confidence::Low,
+        _ => {
+            oddities.push(garbled("analysis_confidence is not high, medium or low"));
+            return None;
+        }
+    };
+    let actions = match object.get("ai_actions") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(actions)) => actions.iter().enumerate().map(|(n, action)| read_action(n, action, oddities)).collect(),
+        Some(_) => {
+            oddities.push(garbled("ai_actions is not an array"));
+            return None;
+        }
+    };
+    Some(Contract {
+        confidence,
+        reason: text_of(object.get("confidence_reason")),
+        actions,
+        refused: statement(object.get("refuse")),
+        escalated: statement(object.get("escalate")),
+    })
+}
+
+fn read_action(n: usize, value: &Value, oddities: &mut Vec<Oddity>) -> Action {
+    let mut odd = |what: String| oddities.push(Oddity::MendedContract { what: what.into() });
+    let id = match text_of(value.get("action_id")) {
+        id if id.trim().is_empty() => Arc::from(format!("action-{n}")),
+        id => id,
+    };
+    let priority = match value.get("priority").and_then(Value::as_str) {
+        Some("required") => Priority::Required,
+        Some("recommended") | None => Priority::Recommended,
+        Some("nice_to_have") => Priority::NiceToHave,
+        Some(other) => {
+            odd(format!("{id}: priority `{other}` was taken as recommended"));
+            Priority::Recommended
+        }
+    };
+    let empty = Value::Object(Map::new());
+    let parameters = match value.get("parameters") {
+        None | Some(Value::Null) => &empty,
+        Some(parameters) => parameters,
+    };
+    Action {
+        tool: text_of(value.get("action_type")),
+        reason: text_of(value.get("reason")),
+        parameters: canonical(parameters).into(),
+        id,
+        priority,
+    }
+}
+
+fn text_of(value: Option<&Value>) -> Arc<str> {
+    value.and_then(Value::as_str).unwrap_or_default().into()
+}
+
+/// `refuse` and `escalate` hold a reason; `true` holds none, `false` and blank say nothing.
+fn statement(value: Option<&Value>) -> Option<Arc<str>> {
+    match value? {
+        Value::String(reason) if !reason.trim().is_empty() => Some(reason.trim().into()),
+        Value::Bool(true) => Some("no reason given".into()),
+        Value::Object(object) => statement(object.get("reason")),
+        Value::Null | Value::Bool(false) | Value::Number(_) | Value::String(_) | Value::Array(_) => None,
+    }
+}

@@ -1,0 +1,185 @@
+//! The document: a map of typed sections that lives through the passes (S0-113).
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::citation::citations;
+use crate::ids::{Digest, EvidenceId, Millis};
+use crate::reply::{PREAMBLE, ProposedSection, emoji_of};
+use crate::spec::SectionSpec;
+
+/// A section with its provenance: the pass and the evidence that it comes from, and what it replaced.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Section {
+    /// Its type; a slug of the heading where the domain declares none.
+    pub id: Arc<str>,
+    /// The heading as written, for example `🔍 Situation`.
+    pub heading: Arc<str>,
+    /// The heading without its emoji, for example `Situation`.
+    pub heading_text: Arc<str>,
+    /// The emoji alone, or nothing.
+    pub emoji: Arc<str>,
+    /// Markdown.
+    pub body: Arc<str>,
+    /// The pass that last changed it.
+    pub pass: u32,
+    /// When that was.
+    pub at: Millis,
+    /// The evidence that it cites, of what exists and did not fail.
+    pub evidence: Vec<EvidenceId>,
+    /// The digest of the body that it replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<Digest>,
+    /// Whether the domain declares it.
+    pub known: bool,
+}
+
+/// The sections in the order in which they are shown: preamble, then as declared, then the unknown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Document {
+    /// In the order in which they are shown.
+    pub sections: Vec<Section>,
+}
+
+/// What a merge did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Merge {
+    /// Sections that are new or have another body. The preamble never counts as a change.
+    pub changed: Vec<SectionChange>,
+    /// Sections that came back with the same body: they keep their pass.
+    pub identical: Vec<Arc<str>>,
+    /// Required sections that came back empty: what was there stays.
+    pub kept: Vec<Arc<str>>,
+    /// Citations that count for nothing: of what does not exist, or of what failed.
+    pub bad_citations: Vec<BadCitation>,
+}
+
+/// A section that a merge changed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SectionChange {
+    /// The section's id.
+    pub section: Arc<str>,
+    /// The digest of the body that was there; `None` for a new section.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<Digest>,
+    /// What it cites now.
+    pub evidence: Vec<EvidenceId>,
+}
+
+/// A citation that counts for nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct BadCitation {
+    /// Where it stands.
+    pub section: Arc<str>,
+    /// What it names.
+    pub evidence: EvidenceId,
+}
+
+/// Where a merge happens: what the sections may cite, and what is written beside them.
+#[derive(Clone, Copy, Debug)]
+pub struct MergeContext<'a> {
+    /// The domain's sections.
+    pub declared: &'a [SectionSpec],
+    /// The pass that proposes.
+    pub pass: u32,
+    /// The instant of the reply.
+    pub at: Millis,
+    /// Evidence that may be cited, in ascending order.
+    pub citable: &'a [EvidenceId],
+}
+
+impl Document {
+    /// The section of this type.
+    pub fn get(&self, id: &str) -> Option<&Section> {
+        self.sections.iter().find(|section| &*section.id == id)
+    }
+
+    /// This document with `proposed` merged in, and what that did. Pure (S0-116): a section that is not proposed
+    /// stays as it is, byte for byte (S0-108); merging nothing changes nothing; merging twice is merging once.
+    pub fn merged(&self, proposed: &[ProposedSection], context: MergeContext<'_>) -> (Self, Merge) {
+        let mut next = self.clone();
+        let mut merge = Merge::default();
+        for proposal in proposed {
+            next.merge_one(proposal, context, &mut merge);
+        }
+        let place = |section: &Section| match &*section.id {
+            PREAMBLE => 0,
+            id => 1 + context.declared.iter().position(|spec| &*spec.id == id).unwrap_or(context.declared.len()),
+        };
+        next.sections.sort_by_key(place);
+        (next, merge)
+    }
+
+    /// The whole document as Markdown.
+    pub fn to_markdown(&self) -> String {
+        let mut out = String::new();
+        for section in &self.sections {
+            if !out.is_empty() {
+                out.push('\n');
+            }
+            if &*section.id != PREAMBLE {
+                out.push_str("## ");
+                out.push_str(&section.heading);
+                out.push_str("\n\n");
+            }
+            out.push_str(&section.body);
+            out.push('\n');
+        }
+        out
+    }
+
+    fn merge_one(&mut self, proposal: &ProposedSection, context: MergeContext<'_>, merge: &mut Merge) {
+        let at = self.sections.iter().position(|section| section.id == proposal.id);
+        let before = at.and_then(|at| self.sections.get(at));
+        if before.is_some_and(|before| before.body == proposal.body) {
+            merge.identical.push(Arc::clone(&proposal.id));
+            return;
+        }
+        if proposal.body.is_empty() {
+            let required = context.declared.iter().any(|spec| spec.id == proposal.id && spec.required);
+            match at {
+                Some(_) if required => merge.kept.push(Arc::clone(&proposal.id)),
+                Some(at) => {
+                    let gone = self.sections.remove(at);
+                    let replaced = Some(body_digest(&gone.body));
+                    merge.changed.push(SectionChange { section: gone.id, replaced, evidence: Vec::new() });
+                }
+                None => {}
+            }
+            return;
+        }
+        let (evidence, bad): (Vec<_>, Vec<_>) =
+            citations(&proposal.body).into_iter().partition(|id| context.citable.binary_search(id).is_ok());
+        let bad = bad.into_iter().map(|evidence| BadCitation { section: Arc::clone(&proposal.id), evidence });
+        merge.bad_citations.extend(bad);
+        let replaced = before.map(|before| body_digest(&before.body));
+        if &*proposal.id != PREAMBLE {
+            let section = Arc::clone(&proposal.id);
+            merge.changed.push(SectionChange { section, replaced, evidence: evidence.clone() });
+        }
+        let emoji = emoji_of(&proposal.heading);
+        let heading_text = proposal.heading.trim_start().strip_prefix(emoji).unwrap_or(&proposal.heading).trim();
+        let section = Section {
+            id: Arc::clone(&proposal.id),
+            // Later passes may write the heading without its emoji; the first form stays (S0-109).
+            heading: before.map_or_else(|| Arc::clone(&proposal.heading), |before| Arc::clone(&before.heading)),
+            heading_text: before.map_or_else(|| heading_text.into(), |before| Arc::clone(&before.heading_text)),
+            emoji: before.map_or_else(|| emoji.into(), |before| Arc::clone(&before.emoji)),
+            body: Arc::clone(&proposal.body),
+            pass: context.pass,
+            at: context.at,
+            evidence,
+            replaced,
+            known: proposal.known,
+        };
+        match at.and_then(|at| self.sections.get_mut(at)) {
+            Some(slot) => *slot = section,
+            None => self.sections.push(section),
+        }
+    }
+}
+
+fn body_digest(body: &str) -> Digest {
+    Digest::of("section", body.as_bytes())
+}

@@ -1,0 +1,243 @@
+//! Names of things: runs, wishes, evidence, instants, digests.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest as _, Sha256};
+
+/// The name of a run, unique where its journal lives.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RunId(pub Arc<str>);
+
+impl RunId {
+    /// A run id from any text; the runtime uses time-ordered UUIDs.
+    pub fn new(id: impl Into<Arc<str>>) -> Self {
+        Self(id.into())
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Milliseconds since the run's start, monotonic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// This instant `ms` milliseconds later.
+    pub fn plus(self, ms: u64) -> Self {
+        Self(self.0.saturating_add(ms))
+    }
+
+    /// Milliseconds from `earlier` to this instant; 0 when it lies in the future.
+    pub fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// The number of a settled observation, printed `E3`. `E0` is the work item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct EvidenceId(pub u32);
+
+impl EvidenceId {
+    /// The work item itself.
+    pub const ITEM: Self = Self(0);
+}
+
+impl fmt::Display for EvidenceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "E{}", self.0)
+    }
+}
+
+/// What a wish is for, within its pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Slot {
+    /// The picker's call, in pass 0.
+    Pick,
+    /// The main call of a pass.
+    Main,
+    /// The call that asks for a broken contract block again.
+    Repair,
+    /// The last call, without tools.
+    Landing,
+    /// The n-th action that the pass proposed, counted from 0.
+    Action(u32),
+    /// Saving the outcome.
+    Save,
+}
+
+/// Identifies a wish: fixed when the work is proposed, printed as `pass/slot`.
+///
+/// With the run's id before it (`run/pass/slot`) it is the idempotency key that a tool receives.
+/// Parallel siblings never share it, every retry of one action reuses it (S4-30, S4-d1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommandKey {
+    /// The pass that wants it; 0 for picking.
+    pub pass: u32,
+    /// What it is for.
+    pub slot: Slot,
+}
+
+impl CommandKey {
+    /// The key of `slot` in `pass`.
+    pub const fn new(pass: u32, slot: Slot) -> Self {
+        Self { pass, slot }
+    }
+}
+
+impl fmt::Display for CommandKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pass = self.pass;
+        match self.slot {
+            Slot::Pick => write!(f, "{pass}/pick"),
+            Slot::Main => write!(f, "{pass}/main"),
+            Slot::Repair => write!(f, "{pass}/repair"),
+            Slot::Landing => write!(f, "{pass}/landing"),
+            Slot::Action(n) => write!(f, "{pass}/action-{n}"),
+            Slot::Save => write!(f, "{pass}/save"),
+        }
+    }
+}
+
+impl FromStr for CommandKey {
+    type Err = InvalidKey;
+
+    fn from_str(text: &str) -> Result<Self, InvalidKey> {
+        let invalid = || InvalidKey(text.to_owned());
+        let (pass, slot) = text.split_once('/').ok_or_else(invalid)?;
+        let pass = pass.parse().map_err(|_| invalid())?;
+        let slot = match slot {
+            "pick" => Slot::Pick,
+            "main" => Slot::Main,
+            "repair" => Slot::Repair,
+            "landing" => Slot::Landing,
+            "save" => Slot::Save,
+            other => {
+                let n = other.strip_prefix("action-").ok_or_else(invalid)?;
+                Slot::Action(n.parse().map_err(|_| invalid())?)
+            }
+        };
+        Ok(Self { pass, slot })
+    }
+}
+
+impl Serialize for CommandKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for CommandKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A text that is no [`CommandKey`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no command key: expected `pass/slot`, for example `1/main` or `2/action-0`")]
+pub struct InvalidKey(pub String);
+
+/// A SHA-256 digest, written as 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(pub [u8; 32]);
+
+impl Digest {
+    /// The digest of `bytes` under a domain `tag`, so that equal bytes of different kinds differ.
+    pub fn of(tag: &str, bytes: &[u8]) -> Self {
+        let mut hasher = Sha256::new();
+        hasher.update(b"loopgate/");
+        hasher.update(tag.as_bytes());
+        hasher.update([0]);
+        hasher.update(bytes);
+        Self(hasher.finalize().into())
+    }
+
+    /// The first twelve hexadecimal digits, for people.
+    pub fn short(&self) -> String {
+        self.to_string().chars().take(12).collect()
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({})", self.short())
+    }
+}
+
+impl FromStr for Digest {
+    type Err = InvalidDigest;
+
+    fn from_str(text: &str) -> Result<Self, InvalidDigest> {
+        let mut bytes = [0; 32];
+        if text.len() != 64 || !text.is_ascii() {
+            return Err(InvalidDigest);
+        }
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| InvalidDigest)?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| InvalidDigest)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A text that is no [`Digest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a digest is 64 hexadecimal digits")]
+pub struct InvalidDigest;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_written_and_read_back() {
+        // S4-30, S4-d1: parallel siblings differ by their index.
+        let slots = [Slot::Pick, Slot::Main, Slot::Repair, Slot::Landing, Slot::Action(7), Slot::Save];
+        for slot in slots {
+            let key = CommandKey::new(3, slot);
+            assert_eq!(key.to_string().parse::<CommandKey>(), Ok(key));
+        }
+        for bad in ["", "main", "x/main", "1/", "1/action-", "1/action-x", "1/other"] {
+            assert!(bad.parse::<CommandKey>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn digests_differ_by_tag_and_are_written_and_read_back() {
+        let digest = Digest::of("a", b"x");
+        assert_ne!(digest, Digest::of("b", b"x"));
+        assert_eq!(digest.to_string().parse::<Digest>(), Ok(digest));
+        assert!("00".parse::<Digest>().is_err());
+    }
+}

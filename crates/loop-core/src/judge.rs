@@ -1,0 +1,116 @@
+//! Verdicts: what software says to each action that a model asks for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::action::{Action, JudgedAction, Priority, Verdict};
+use crate::canonical::canonical;
+use crate::ids::{CommandKey, Digest, Slot};
+use crate::ledger::{Ledger, Standing};
+use crate::near::near_names;
+use crate::spec::{RunSpec, ToolSpec};
+
+/// What actions are judged against.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bench<'a> {
+    pub(crate) spec: &'a RunSpec,
+    pub(crate) ledger: &'a Ledger,
+    /// The pass that asks; 0 for picking.
+    pub(crate) pass: u32,
+    /// How many calls may be admitted, and the setting that says so.
+    pub(crate) room: Room,
+}
+
+/// How many calls may be admitted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    pub(crate) left: u32,
+    pub(crate) setting: &'static str,
+}
+
+/// An action, its verdict, and what it takes to run it.
+#[derive(Clone, Debug)]
+pub(crate) struct Judged {
+    pub(crate) judged: JudgedAction,
+    /// Its signature, where its tool and arguments are sound.
+    pub(crate) signature: Option<Digest>,
+    /// The key and the try under which it runs.
+    pub(crate) run_as: (CommandKey, u32),
+}
+
+/// Verdicts for `actions`, in their order. Over the limit, required actions are admitted first.
+pub(crate) fn judge(actions: &[Action], bench: Bench<'_>) -> Vec<Judged> {
+    let mut seen = BTreeMap::new();
+    let mut judged: Vec<Judged> = (0..)
+        .zip(actions)
+        .map(|(n, action)| one(action, CommandKey::new(bench.pass, Slot::Action(n)), bench, &mut seen))
+        .collect();
+    let mut left = bench.room.left;
+    for wanted in [Priority::Required, Priority::Recommended] {
+        for entry in judged.iter_mut().filter(|entry| entry.judged.action.priority == wanted) {
+            if entry.judged.verdict != Verdict::Run {
+                continue;
+            }
+            match left.checked_sub(1) {
+                Some(rest) => left = rest,
+                None => {
+                    entry.judged.verdict = Verdict::OverLimit { setting: bench.room.setting.into() };
+                }
+            }
+        }
+    }
+    judged
+}
+
+fn one(action: &Action, key: CommandKey, bench: Bench<'_>, seen: &mut BTreeMap<Digest, CommandKey>) -> Judged {
+    let mut judged = Judged {
+        judged: JudgedAction {
+            key,
+            action: action.clone(),
+            tool: None,
+            parameters: Arc::clone(&action.parameters),
+            verdict: Verdict::Skipped,
+            evidence: None,
+        },
+        signature: None,
+        run_as: (key, 1),
+    };
+    let tool = bench.spec.tool(&action.tool);
+    judged.judged.tool = tool.map(|tool| Arc::clone(&tool.name));
+    if action.priority == Priority::NiceToHave {
+        return judged;
+    }
+    judged.judged.verdict = match tool {
+        None => Verdict::UnknownTool { near: near_names(&action.tool, &bench.spec.tools) },
+        Some(tool) => sound(tool, &mut judged, bench, seen),
+    };
+    judged
+}
+
+/// The verdict on an action whose tool is known.
+fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut BTreeMap<Digest, CommandKey>) -> Verdict {
+    let asked: Value = serde_json::from_str(&judged.judged.action.parameters).unwrap_or_default();
+    let parameters = match tool.args.rebuild(&asked) {
+        Ok(parameters) => parameters,
+        Err(misfit) => {
+            return Verdict::InvalidArguments { pointer: misfit.pointer.into(), message: misfit.message.into() };
+        }
+    };
+    judged.judged.parameters = canonical(&parameters).into();
+    let signature = Ledger::signature(&tool.name, &parameters);
+    judged.signature = Some(signature);
+    if let Some(earlier) = seen.get(&signature) {
+        return Verdict::Duplicate { of: *earlier, evidence: None };
+    }
+    seen.insert(signature, judged.judged.key);
+    match bench.ledger.standing(&signature, tool.attempts) {
+        Standing::Done { key, evidence, settled } => {
+            return Verdict::Duplicate { of: key, evidence: settled.then_some(evidence) };
+        }
+        Standing::Again { key, attempt } => judged.run_as = (key, attempt),
+        Standing::New => {}
+    }
+    if tool.effect.is_read() { Verdict::Run } else { Verdict::NeedsPerson { effect: tool.effect } }
+}

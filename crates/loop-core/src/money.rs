@@ -1,0 +1,176 @@
+//! Money and tokens, in integers.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// An amount in pico-dollars (10⁻¹² USD), so that a price per token is a whole number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PicoUsd(pub u64);
+
+impl PicoUsd {
+    /// Pico-dollars in one dollar.
+    pub const PER_USD: u64 = 1_000_000_000_000;
+
+    /// The sum, held at the largest amount that can be written.
+    pub fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// The amount in dollars, for showing: not for decisions.
+    pub fn as_usd(self) -> f64 {
+        self.0 as f64 / Self::PER_USD as f64
+    }
+}
+
+impl fmt::Display for PicoUsd {
+    /// Dollars, to six decimal places, rounded up so that what was spent never shows as nothing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micro = self.0.div_ceil(1_000_000);
+        write!(f, "${}.{:06}", micro / 1_000_000, micro % 1_000_000)
+    }
+}
+
+/// Token counts of one call or of many, in disjoint buckets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    /// Input tokens that were not read from a cache.
+    pub input: u64,
+    /// Input tokens read from the provider's cache.
+    pub cache_read: u64,
+    /// Input tokens written to a short-lived cache.
+    pub cache_write_short: u64,
+    /// Input tokens written to a long-lived cache.
+    pub cache_write_long: u64,
+    /// Output tokens of the visible reply.
+    pub output: u64,
+    /// Output tokens of reasoning, priced as output.
+    pub reasoning: u64,
+    /// Whether any of it was estimated by us rather than reported by the provider.
+    pub estimated: bool,
+}
+
+impl Usage {
+    /// All input tokens, cached or not.
+    pub fn total_input(&self) -> u64 {
+        self.input
+            .saturating_add(self.cache_read)
+            .saturating_add(self.cache_write_short)
+            .saturating_add(self.cache_write_long)
+    }
+
+    /// All output tokens, visible or reasoning.
+    pub fn total_output(&self) -> u64 {
+        self.output.saturating_add(self.reasoning)
+    }
+
+    /// All tokens.
+    pub fn total(&self) -> u64 {
+        self.total_input().saturating_add(self.total_output())
+    }
+
+    /// The sum by bucket; estimated when either is.
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            input: self.input.saturating_add(other.input),
+            cache_read: self.cache_read.saturating_add(other.cache_read),
+            cache_write_short: self.cache_write_short.saturating_add(other.cache_write_short),
+            cache_write_long: self.cache_write_long.saturating_add(other.cache_write_long),
+            output: self.output.saturating_add(other.output),
+            reasoning: self.reasoning.saturating_add(other.reasoning),
+            estimated: self.estimated || other.estimated,
+        }
+    }
+}
+
+/// What a model's tokens cost, in pico-dollars a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// A fresh input token.
+    pub input: u64,
+    /// An output token, reasoning included.
+    pub output: u64,
+    /// An input token read from a cache; the fresh price where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read: Option<u64>,
+    /// An input token written to a cache; the fresh price where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<u64>,
+}
+
+impl Price {
+    /// What `usage` costs at this price.
+    pub fn of(&self, usage: &Usage) -> PicoUsd {
+        let written = usage.cache_write_short.saturating_add(usage.cache_write_long);
+        let parts = [
+            (usage.input, self.input),
+            (usage.cache_read, self.cache_read.unwrap_or(self.input)),
+            (written, self.cache_write.unwrap_or(self.input)),
+            (usage.total_output(), self.output),
+        ];
+        PicoUsd(
+            parts
+                .iter()
+                .fold(0, |sum: u64, (tokens, price)| sum.saturating_add(tokens.saturating_mul(*price))),
+        )
+    }
+}
+
+/// What was spent: the part with a known price, and how many calls had none. Unknown is never 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Spend {
+    /// The sum over all calls whose price is known.
+    pub known: PicoUsd,
+    /// Calls that cost something nobody can name.
+    pub unknown_calls: u32,
+}
+
+impl Spend {
+    /// The whole amount, or `None` while any call's price is unknown.
+    pub fn total(&self) -> Option<PicoUsd> {
+        (self.unknown_calls == 0).then_some(self.known)
+    }
+
+    /// Adds one call's cost; `None` is a call whose price is unknown.
+    pub fn add(&mut self, cost: Option<PicoUsd>) {
+        match cost {
+            Some(cost) => self.known = self.known.plus(cost),
+            None => self.unknown_calls = self.unknown_calls.saturating_add(1),
+        }
+    }
+}
+
+impl fmt::Display for Spend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.total() {
+            Some(total) => total.fmt(f),
+            None if self.known == PicoUsd::default() => f.write_str("unknown"),
+            None => write!(f, "{} and an unknown part", self.known),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_price_counts_every_bucket_once() {
+        // S0-119: every call's usage is summed; integers only.
+        let price = Price { input: 3, output: 15, cache_read: Some(1), cache_write: None };
+        let usage = Usage { input: 10, cache_read: 20, cache_write_short: 5, output: 7, reasoning: 1, ..Usage::default() };
+        assert_eq!(price.of(&usage), PicoUsd(30 + 20 + 15 + 120));
+        assert_eq!(usage.total(), 43);
+    }
+
+    #[test]
+    fn an_unknown_price_never_shows_as_zero() {
+        let mut spend = Spend::default();
+        spend.add(None);
+        assert_eq!((spend.total(), spend.to_string()), (None, "unknown".to_owned()));
+        spend.add(Some(PicoUsd(1)));
+        assert_eq!(spend.to_string(), "$0.000001 and an unknown part");
+    }
+}

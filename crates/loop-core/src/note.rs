@@ -1,0 +1,144 @@
+//! Notes: what was decided while an event was applied, and why, as data.
+//!
+//! They are journaled beside the event, so that a replay can be held against what was decided then.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::action::JudgedAction;
+use crate::document::Merge;
+use crate::event::Refusal;
+use crate::ids::{CommandKey, EvidenceId, Millis};
+use crate::money::{PicoUsd, Usage};
+use crate::observation::Status;
+use crate::reply::Oddity;
+use crate::spec::Tier;
+use crate::stop::{Certificate, Confidence};
+
+/// Something that was decided.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Note {
+    /// Which tools run before the first pass, and who said so.
+    Picked {
+        /// Who picked.
+        by: PickedBy,
+        /// How many run.
+        runs: u32,
+    },
+    /// What was decided about an action.
+    ActionJudged(JudgedAction),
+    /// What a call cost.
+    CallCharged {
+        /// Which call, or which action's sub-call.
+        key: CommandKey,
+        /// Which try of it.
+        attempt: u32,
+        /// The tier that was used.
+        tier: Tier,
+        /// Its tokens.
+        usage: Usage,
+        /// Its cost; `None` while the price is unknown.
+        cost: Option<PicoUsd>,
+    },
+    /// A call may not be made; what happens instead follows from the call.
+    CallRefused {
+        /// Which call.
+        key: CommandKey,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A call failed and is tried again.
+    CallRetried {
+        /// Which call.
+        key: CommandKey,
+        /// The next try.
+        attempt: u32,
+        /// Not before this instant.
+        not_before: Option<Millis>,
+    },
+    /// A call or an action of a driver that is gone was settled.
+    Lost {
+        /// Which one.
+        key: CommandKey,
+        /// The try that was lost.
+        attempt: u32,
+    },
+    /// An action has settled.
+    ActionSettled {
+        /// Which one.
+        key: CommandKey,
+        /// The number of its observation.
+        evidence: EvidenceId,
+        /// How it ended.
+        status: Status,
+    },
+    /// An old evidence body gives way to its summary, because a call did not fit.
+    EvidenceShortened {
+        /// Which one.
+        evidence: EvidenceId,
+    },
+    /// A reply was read.
+    ReplyRead {
+        /// The pass.
+        pass: u32,
+        /// What it said of its confidence.
+        confidence: Confidence,
+        /// Why it said so.
+        reason: Arc<str>,
+        /// Whether it held a contract that counts.
+        has_contract: bool,
+        /// What was not as it should be.
+        oddities: Vec<Oddity>,
+    },
+    /// Sections were merged into the document.
+    Merged {
+        /// The pass.
+        pass: u32,
+        /// What it did.
+        merge: Merge,
+    },
+    /// The gate decided.
+    GateDecided {
+        /// The pass that it decided after.
+        pass: u32,
+        /// The confidence that it saw.
+        confidence: Confidence,
+        /// What follows.
+        decision: Decision,
+    },
+    /// The reason is fixed.
+    Stopped {
+        /// Why.
+        certificate: Certificate,
+    },
+}
+
+/// Who picked the tools that run before the first pass.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum PickedBy {
+    /// The picker.
+    Picker,
+    /// The domain's default tools, since the picker could not.
+    Defaults {
+        /// Why the picker could not.
+        why: Arc<str>,
+    },
+}
+
+/// What follows a pass.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "decision", rename_all = "snake_case")]
+pub enum Decision {
+    /// Run actions, ask a person about others, then the next pass.
+    Act {
+        /// How many run.
+        runs: u32,
+        /// How many wait for a person after them.
+        asks: u32,
+    },
+    /// Stop.
+    Stop(Certificate),
+}

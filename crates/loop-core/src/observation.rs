@@ -1,0 +1,129 @@
+//! What came back from an action.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::canonical::digest_text;
+use crate::ids::Digest;
+use crate::money::Usage;
+
+/// How an action ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It brought something.
+    Ok,
+    /// It found nothing; may be cited as evidence of absence.
+    Empty,
+    /// It failed and may succeed another time.
+    RetryableError,
+    /// It failed for good.
+    PermanentError,
+    /// The tool refused its arguments.
+    InvalidInput,
+    /// It answered with something that is no result.
+    MalformedResult,
+    /// Policy or a person refused it.
+    Denied,
+    /// It had been run before.
+    Duplicate,
+    /// It was not run because it was not important enough.
+    Skipped,
+    /// It took too long.
+    Timeout,
+    /// The run ended before it did.
+    Cancelled,
+    /// It is not ready; ask again later.
+    Pending,
+    /// It may or may not have happened.
+    InDoubt,
+}
+
+impl Status {
+    /// Whether a section may cite an observation of this status.
+    pub fn is_citable(self) -> bool {
+        matches!(self, Self::Ok | Self::Empty)
+    }
+
+    /// Whether the same call may be tried again.
+    pub fn is_retryable(self) -> bool {
+        matches!(self, Self::RetryableError | Self::Timeout | Self::Cancelled | Self::Pending)
+    }
+
+    /// The status as it is written, for example `permanent_error`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Empty => "empty",
+            Self::RetryableError => "retryable_error",
+            Self::PermanentError => "permanent_error",
+            Self::InvalidInput => "invalid_input",
+            Self::MalformedResult => "malformed_result",
+            Self::Denied => "denied",
+            Self::Duplicate => "duplicate",
+            Self::Skipped => "skipped",
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::Pending => "pending",
+            Self::InDoubt => "in_doubt",
+        }
+    }
+}
+
+/// What came back from an action: a status, a line for people, Markdown for the model, data, a digest.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Observation {
+    /// How it ended.
+    pub status: Status,
+    /// One line for people and for the list of executed tools (S0-34).
+    pub summary: Arc<str>,
+    /// What the model reads, already cut to the domain's cap (S0-62, S0-123).
+    pub markdown: Arc<str>,
+    /// The whole raw result as JSON text, opaque to the core.
+    pub data: Arc<str>,
+    /// Over the canonical data: equal results have equal digests.
+    pub digest: Digest,
+    /// What a smart tool's sub-call used, if it made one (S0-119).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub_call: Option<SubCallUse>,
+    /// Things a person should know that change nothing, such as what was cut.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Arc<str>>,
+}
+
+impl Observation {
+    /// An observation whose digest follows from `data`, a JSON text.
+    pub fn new(
+        status: Status,
+        summary: impl Into<Arc<str>>,
+        markdown: impl Into<Arc<str>>,
+        data: impl Into<Arc<str>>,
+    ) -> Self {
+        let data = data.into();
+        let digest = digest_text("observation", &data);
+        Self {
+            status,
+            summary: summary.into(),
+            markdown: markdown.into(),
+            data,
+            digest,
+            sub_call: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// An observation of a failure: no data, and a text that the model can act on (S0-67, S0-d4).
+    pub fn failed(status: Status, tool: &str, message: &str) -> Self {
+        Self::new(status, message, format!("> **{tool}:** {message}"), "null")
+    }
+}
+
+/// What a smart tool's call to a model used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SubCallUse {
+    /// Whether the call brought an answer that was used; the code fallback was taken otherwise.
+    pub answered: bool,
+    /// Tokens, or `None` when the provider did not say: then the reserve is charged.
+    pub usage: Option<Usage>,
+}

@@ -1,0 +1,105 @@
+//! The outcome: the document, the reason and the bill. Whatever the reason, nothing that was paid for is missing.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::action::{JudgedAction, Verdict};
+use crate::document::Document;
+use crate::ids::{CommandKey, EvidenceId, RunId};
+use crate::money::{Spend, Usage};
+use crate::observation::Observation;
+use crate::stop::{Certificate, Confidence};
+
+/// What a run ended with.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The run.
+    pub run: RunId,
+    /// Why it stopped.
+    pub stop: Certificate,
+    /// What the last reply said of its confidence.
+    pub confidence: Confidence,
+    /// Why it said so.
+    pub confidence_reason: Arc<str>,
+    /// The document so far.
+    pub document: Document,
+    /// Required sections that are not there, and what else the domain demands and did not get.
+    pub missing: Vec<Arc<str>>,
+    /// Settled observations by number.
+    pub evidence: Vec<Evidence>,
+    /// Every action with its verdict.
+    pub actions: Vec<JudgedAction>,
+    /// The bill.
+    pub totals: Totals,
+    /// Whether it was saved, once the run is done; `None` where nothing was to be saved.
+    pub saved: Option<Saved>,
+}
+
+impl Outcome {
+    /// The actions that were asked for, mattered, and were not run: what was left undone.
+    pub fn undone(&self) -> impl Iterator<Item = &JudgedAction> {
+        self.actions.iter().filter(|action| match action.verdict {
+            Verdict::Denied { .. }
+            | Verdict::NeedsPerson { .. }
+            | Verdict::OverLimit { .. }
+            | Verdict::UnknownTool { .. }
+            | Verdict::InvalidArguments { .. } => true,
+            Verdict::Run | Verdict::Duplicate { .. } | Verdict::Skipped => false,
+        })
+    }
+}
+
+/// A settled observation with its number.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Evidence {
+    /// In the order in which it was asked for.
+    pub id: EvidenceId,
+    /// The action that brought it.
+    pub key: CommandKey,
+    /// The pass that asked for it; 0 for a picked tool.
+    pub pass: u32,
+    /// The tool's own name.
+    pub tool: Arc<str>,
+    /// Rebuilt parameters, as canonical JSON.
+    pub parameters: Arc<str>,
+    /// What came back.
+    pub observation: Observation,
+    /// Whether prompts show only its summary, because its body no longer fits.
+    pub shortened: bool,
+}
+
+/// What a run used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Totals {
+    /// Main calls whose reply was read.
+    pub passes: u32,
+    /// Model calls of every kind that were started.
+    pub model_calls: u32,
+    /// Tool calls that were started, picked ones included.
+    pub tool_calls: u32,
+    /// Of the model calls, those of smart tools.
+    pub sub_calls: u32,
+    /// Tokens of all calls.
+    pub usage: Usage,
+    /// Money for all calls.
+    pub cost: Spend,
+    /// Milliseconds from start to stop, waiting for people and times without a driver apart.
+    pub wall_ms: u64,
+}
+
+/// What became of saving.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "saved", rename_all = "snake_case")]
+pub enum Saved {
+    /// It is there.
+    At {
+        /// Where.
+        location: Arc<str>,
+    },
+    /// It is not; the journal has it.
+    Not {
+        /// Why.
+        message: Arc<str>,
+    },
+}

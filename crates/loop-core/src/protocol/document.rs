@@ -1,0 +1,73 @@
+//! The `document` protocol: sections and a contract block.
+
+use std::sync::Arc;
+
+use crate::contract::{self, Found, Rules};
+use crate::event::{FinishReason, Reply};
+use crate::layout::Layout;
+use crate::proposal::Proposal;
+use crate::protocol::Reading;
+use crate::reply::{self, Oddity};
+use crate::spec::DocumentSpec;
+use crate::stop::Confidence;
+
+pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>) -> Proposal {
+    let layout = Layout::of(&reply.text);
+    let found = contract::find(&reply.text, &layout, rules(document, reading));
+    let parsed = reply::parse(&reply.text, &layout, &found.hidden, &document.sections);
+    let mut proposal = Proposal {
+        sections: parsed.sections,
+        confidence: Confidence::Unknown,
+        reason: "".into(),
+        actions: Vec::new(),
+        refused: None,
+        escalated: None,
+        has_contract: false,
+        oddities: parsed.oddities,
+    };
+    take(&mut proposal, found);
+    match reply.finish {
+        FinishReason::Refusal if proposal.refused.is_none() => {
+            proposal.refused = Some(first_line(&reply.text));
+            proposal.has_contract = true;
+        }
+        FinishReason::MaxTokens => proposal.oddities.push(Oddity::CutReply),
+        FinishReason::EndTurn | FinishReason::ToolUse | FinishReason::Refusal | FinishReason::Other => {}
+    }
+    proposal
+}
+
+pub(super) fn repair(proposal: &mut Proposal, reply: &Reply, document: &DocumentSpec, reading: Reading<'_>) {
+    take(proposal, contract::find_repaired(&reply.text, rules(document, reading)));
+}
+
+pub(super) fn salvage(partial: &str, document: &DocumentSpec, reading: Reading<'_>) -> Proposal {
+    // What follows the last heading may be cut anywhere; what stands before it is complete.
+    let layout = Layout::of(partial);
+    let complete = layout.headings.last().map_or(0, |heading| heading.line.start);
+    let text = partial.get(..complete).unwrap_or_default();
+    let reply = Reply { text: text.into(), finish: FinishReason::Other, usage: None, cost: None, raw: None };
+    let mut proposal = read(&reply, document, reading);
+    proposal.actions.clear();
+    proposal
+}
+
+fn rules<'a>(document: &DocumentSpec, reading: Reading<'a>) -> Rules<'a> {
+    Rules { nonce: reading.nonce, mode: document.nonce, echoes: reading.echoes }
+}
+
+fn take(proposal: &mut Proposal, found: Found) {
+    proposal.oddities.extend(found.oddities);
+    if let Some(contract) = found.contract {
+        proposal.confidence = contract.confidence;
+        proposal.reason = contract.reason;
+        proposal.actions = contract.actions;
+        proposal.refused = contract.refused;
+        proposal.escalated = contract.escalated;
+        proposal.has_contract = true;
+    }
+}
+
+fn first_line(text: &str) -> Arc<str> {
+    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason given").into()
+}

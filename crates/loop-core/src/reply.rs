@@ -1,0 +1,236 @@
+//! The reply grammar of documents: sections under `##` headings, text before the first, fenced blocks.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::layout::{Fence, Layout, is_heading};
+use crate::spec::SectionSpec;
+
+/// The id of the text before the first heading.
+pub const PREAMBLE: &str = "preamble";
+
+/// A section as a reply proposes it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ProposedSection {
+    /// The domain's id for it; a slug of the heading where the domain has none.
+    pub id: Arc<str>,
+    /// The heading as written, emoji included; empty for the preamble.
+    pub heading: Arc<str>,
+    /// Its Markdown, without the contract, trimmed.
+    pub body: Arc<str>,
+    /// Whether the domain declares it.
+    pub known: bool,
+}
+
+/// Something in a reply that was not as it should be; it is kept and reported, never dropped (S0-d11).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "odd", rename_all = "snake_case")]
+pub enum Oddity {
+    /// A heading that the domain does not declare.
+    UnknownHeading {
+        /// As written.
+        heading: Arc<str>,
+    },
+    /// A heading that came more than once; the bodies were joined.
+    DoubledHeading {
+        /// The section's id.
+        section: Arc<str>,
+    },
+    /// A fence without an end; it was taken to end at the next heading.
+    UnclosedFence,
+    /// A contract block that does not count: a wrong nonce, or an echo of something that was read.
+    IgnoredContract {
+        /// Why it does not count.
+        why: Arc<str>,
+    },
+    /// A contract block that is no JSON object of the agreed form.
+    GarbledContract {
+        /// What is wrong with it.
+        why: Arc<str>,
+    },
+    /// A part of the contract that was mended or left out.
+    MendedContract {
+        /// What was done.
+        what: Arc<str>,
+    },
+    /// The reply was cut at the output limit.
+    CutReply,
+}
+
+/// The parts of a reply.
+#[derive(Debug)]
+pub(crate) struct ParsedReply {
+    pub(crate) sections: Vec<ProposedSection>,
+    pub(crate) oddities: Vec<Oddity>,
+}
+
+/// Splits `text` into sections, leaving out the byte ranges in `hidden` (the contract).
+pub(crate) fn parse(text: &str, layout: &Layout, hidden: &[Range<usize>], declared: &[SectionSpec]) -> ParsedReply {
+    let mut reply = ParsedReply { sections: Vec::new(), oddities: Vec::new() };
+    if layout.blocks.iter().any(|block| !block.closed) {
+        reply.oddities.push(Oddity::UnclosedFence);
+    }
+    let first = layout.headings.first().map_or(text.len(), |heading| heading.line.start);
+    let preamble = body(text, 0..first, hidden);
+    if !preamble.is_empty() {
+        let (id, heading) = (Arc::from(PREAMBLE), Arc::from(""));
+        reply.sections.push(ProposedSection { id, heading, body: preamble.into(), known: true });
+    }
+    for (n, heading) in layout.headings.iter().enumerate() {
+        let end = layout.headings.get(n + 1).map_or(text.len(), |next| next.line.start);
+        let written = text.get(heading.text.clone()).unwrap_or_default();
+        let body = body(text, heading.line.end..end, hidden);
+        let held_only_contract = body.is_empty() && hidden.iter().any(|range| range.start >= heading.line.end && range.end <= end);
+        let declaration = declared.iter().find(|section| names(section, written));
+        if declaration.is_none() && held_only_contract {
+            continue; // A heading over the contract alone, such as `## Confidence`, is part of the contract.
+        }
+        let id: Arc<str> = declaration.map_or_else(|| slug(written).into(), |section| Arc::clone(&section.id));
+        if declaration.is_none() {
+            reply.oddities.push(Oddity::UnknownHeading { heading: written.into() });
+        }
+        match reply.sections.iter_mut().find(|section| section.id == id) {
+            Some(earlier) => {
+                if !body.is_empty() {
+                    earlier.body = [&earlier.body, body.as_str()].join("\n\n").trim().into();
+                }
+                reply.oddities.push(Oddity::DoubledHeading { section: id });
+            }
+            None => reply.sections.push(ProposedSection {
+                id,
+                heading: written.into(),
+                body: body.into(),
+                known: declaration.is_some(),
+            }),
+        }
+    }
+    reply
+}
+
+/// The text of a heading without emoji, case and punctuation: by it headings are matched.
+pub(crate) fn plain_heading(heading: &str) -> String {
+    let mut plain = String::new();
+    for (c, next) in heading.chars().zip(heading.chars().skip(1).map(Some).chain([None])) {
+        let keycap = matches!(next, Some('\u{fe0f}' | '\u{20e3}'));
+        if c.is_alphanumeric() && !keycap {
+            plain.extend(c.to_lowercase());
+        } else if !plain.is_empty() && !plain.ends_with(' ') {
+            plain.push(' ');
+        }
+    }
+    plain.trim_end().to_owned()
+}
+
+/// The emoji in front of a heading, or nothing (S0-115).
+pub(crate) fn emoji_of(heading: &str) -> &str {
+    let mut end = 0;
+    let mut chars = heading.char_indices().peekable();
+    while let Some((start, c)) = chars.next() {
+        let keycap = chars.peek().is_some_and(|(_, next)| matches!(next, '\u{fe0f}' | '\u{20e3}'));
+        if c.is_alphanumeric() && !keycap {
+            break;
+        }
+        end = start + c.len_utf8();
+    }
+    let mark = heading.get(..end).unwrap_or_default().trim();
+    if mark.is_ascii() { "" } else { mark }
+}
+
+fn names(section: &SectionSpec, heading: &str) -> bool {
+    let plain = plain_heading(heading);
+    !plain.is_empty() && (plain == plain_heading(&section.heading) || plain == plain_heading(&section.id))
+}
+
+fn slug(heading: &str) -> String {
+    let plain = plain_heading(heading).replace(' ', "_");
+    match plain.as_str() {
+        // Neither an empty id nor that of the preamble may come from a heading.
+        "" | PREAMBLE => format!("section_{plain}"),
+        _ => plain,
+    }
+}
+
+fn body(text: &str, range: Range<usize>, hidden: &[Range<usize>]) -> String {
+    let mut out = String::new();
+    let mut at = range.start;
+    for gap in hidden.iter().filter(|gap| gap.start < range.end && gap.end > range.start) {
+        out.push_str(text.get(at..gap.start.max(at)).unwrap_or_default());
+        at = gap.end.min(range.end).max(at);
+    }
+    out.push_str(text.get(at..range.end).unwrap_or_default());
+    // Indentation of the first line may be code, so only whole blank lines are cut in front.
+    let lead = out.lines().take_while(|line| line.trim().is_empty()).count();
+    let trimmed: String = out.split_inclusive('\n').skip(lead).collect();
+    trimmed.trim_end().to_owned()
+}
+
+/// Shows a reply while it streams, line by line, without the contract.
+///
+/// ```
+/// let mut view = loop_core::LiveText::default();
+/// assert_eq!(view.push("## Situation\nThe disk is fu"), "## Situation\n");
+/// assert_eq!(view.push("ll.\n```json\n{\"analysis_confidence\": \"high\"}\n```\n"), "The disk is full.\n");
+/// assert_eq!(view.finish(), "");
+/// ```
+#[derive(Debug, Default)]
+pub struct LiveText {
+    line: String,
+    held: Option<(Fence, String)>,
+}
+
+impl LiveText {
+    /// Takes a piece of the reply; gives what may be shown now.
+    pub fn push(&mut self, piece: &str) -> String {
+        let mut shown = String::new();
+        for part in piece.split_inclusive('\n') {
+            self.line.push_str(part);
+            if part.ends_with('\n') {
+                let line = std::mem::take(&mut self.line);
+                self.take_line(line, &mut shown);
+            }
+        }
+        shown
+    }
+
+    /// Gives the rest when the reply has ended.
+    pub fn finish(&mut self) -> String {
+        let mut shown = String::new();
+        let line = std::mem::take(&mut self.line);
+        if !line.is_empty() {
+            self.take_line(line, &mut shown);
+        }
+        self.release(&mut shown);
+        shown
+    }
+
+    fn take_line(&mut self, line: String, shown: &mut String) {
+        let content = line.trim_end_matches(['\n', '\r']);
+        match &mut self.held {
+            Some((fence, held)) if !is_heading(content) => {
+                let closes = fence.is_closed_by(content);
+                held.push_str(&line);
+                if closes {
+                    self.release(shown);
+                }
+            }
+            Some(_) => {
+                self.release(shown);
+                shown.push_str(&line);
+            }
+            None => match Fence::opened_by(content) {
+                Some(fence) => self.held = Some((fence, line)),
+                None => shown.push_str(&line),
+            },
+        }
+    }
+
+    fn release(&mut self, shown: &mut String) {
+        if let Some((_, held)) = self.held.take()
+            && !held.contains("analysis_confidence")
+        {
+            shown.push_str(&held);
+        }
+    }
+}

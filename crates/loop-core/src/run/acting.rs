@@ -1,0 +1,204 @@
+//! Tools: admitted, announced, settled, numbered.
+
+use serde_json::Value;
+
+use crate::action::Verdict;
+use crate::command::SubCallBudget;
+use crate::contract::echoes;
+use crate::event::Reserve;
+use crate::ids::{CommandKey, EvidenceId};
+use crate::judge::Judged;
+use crate::note::Note;
+use crate::observation::{Observation, Status, SubCallUse};
+use crate::outcome::Evidence;
+use crate::run::calls::Charge;
+use crate::run::{Ask, Batch, Phase, Rejected, Run, Work};
+use crate::spec::Tier;
+
+impl Run {
+    pub(super) fn tool_started(&mut self, key: &CommandKey, attempt: u32) -> Result<(), Rejected> {
+        let phase = self.state.phase.name();
+        let not_open = self.not_open("tool_started", key, attempt);
+        let blocked = self.state.stop_asked.is_some() || !self.state.phase.is_working();
+        let Some(batch) = self.state.phase.batch_mut() else {
+            return Err(Rejected::OutOfOrder { event: "tool_started", phase });
+        };
+        let work = batch.work.iter_mut().find(|work| {
+            work.key == *key && work.attempt == attempt && !work.announced && work.observation.is_none()
+        });
+        match work {
+            Some(work) if !blocked => {
+                work.announced = true;
+                Ok(())
+            }
+            Some(_) | None => Err(not_open),
+        }
+    }
+
+    pub(super) fn tool_finished(
+        &mut self,
+        key: &CommandKey,
+        attempt: u32,
+        observation: &Observation,
+        notes: &mut Vec<Note>,
+    ) -> Result<(), Rejected> {
+        let not_open = self.not_open("tool_finished", key, attempt);
+        let Some(batch) = self.state.phase.batch() else { return self.out_of_order("tool_finished") };
+        let open = batch.work.iter().position(|work| {
+            work.key == *key && work.attempt == attempt && work.is_in_flight()
+        });
+        let Some(at) = open else { return Err(not_open) };
+        self.settle(at, observation.clone(), notes);
+        self.batch_settled(notes);
+        Ok(())
+    }
+
+    /// Writes verdicts down and makes a batch of what runs and what waits for a person.
+    pub(super) fn admit(&mut self, judged: Vec<Judged>, notes: &mut Vec<Note>) -> Batch {
+        let mut batch = Batch::default();
+        for Judged { mut judged, signature, run_as } in judged {
+            let action = self.state.actions.len() as u32;
+            if let (Verdict::Run, Some(signature)) = (&judged.verdict, signature) {
+                let evidence = EvidenceId((self.state.evidence.len() + batch.work.len()) as u32 + 1);
+                judged.evidence = Some(evidence);
+                let (key, attempt) = run_as;
+                self.state.ledger.started(signature, key, attempt, evidence);
+                self.state.totals.tool_calls += 1;
+                let tool = judged.tool.as_deref().and_then(|name| self.spec.tool(name));
+                let smart = tool.is_some_and(|tool| tool.smart);
+                let announced = tool.is_some_and(|tool| tool.effect.is_read());
+                let sub_call = if smart { self.grant_sub_call() } else { None };
+                batch.work.push(Work { key, attempt, action, evidence, signature, announced, sub_call, observation: None });
+            }
+            if matches!(judged.verdict, Verdict::NeedsPerson { .. }) {
+                batch.asks.push(action);
+            }
+            notes.push(Note::ActionJudged(judged.clone()));
+            self.state.actions.push(judged);
+        }
+        if !self.spec.gate.people {
+            batch.asks.clear();
+        }
+        batch
+    }
+
+    /// Runs a batch, or goes on where there is nothing to run.
+    pub(super) fn act(&mut self, batch: Batch, notes: &mut Vec<Note>) {
+        self.state.phase = Phase::Acting { batch };
+        self.batch_settled(notes);
+    }
+
+    /// A call to a model is granted to a smart tool as long as one is left for the document after it (S0-65).
+    fn grant_sub_call(&mut self) -> Option<SubCallBudget> {
+        let limits = &self.spec.limits;
+        let taken = self.state.totals.model_calls.saturating_add(self.state.granted_sub_calls);
+        if taken.saturating_add(2) > limits.model_calls {
+            return None;
+        }
+        self.state.granted_sub_calls += 1;
+        Some(SubCallBudget {
+            bytes: limits.sub_call_bytes,
+            output_tokens: limits.sub_call_tokens,
+            timeout_ms: limits.sub_call_ms,
+        })
+    }
+
+    /// Settles one piece of work.
+    pub(super) fn settle(&mut self, at: usize, observation: Observation, notes: &mut Vec<Note>) {
+        let Some(work) = self.state.phase.batch_mut().and_then(|batch| batch.work.get_mut(at)) else { return };
+        let (key, attempt, signature, evidence) = (work.key, work.attempt, work.signature, work.evidence);
+        let budget = work.sub_call.take();
+        let (status, used) = (observation.status, observation.sub_call);
+        let read = [&observation.summary, &observation.markdown];
+        let known: Vec<_> = read.iter().flat_map(|text| echoes(text)).chain(echoes_in_data(&observation.data)).collect();
+        work.observation = Some(observation);
+        self.state.echoes.extend(known);
+        self.state.ledger.settled(&signature, attempt, status);
+        notes.push(Note::ActionSettled { key, evidence, status });
+        if let Some(budget) = budget {
+            self.state.granted_sub_calls = self.state.granted_sub_calls.saturating_sub(1);
+            if let Some(used) = used {
+                self.charge_sub_call(key, attempt, budget, used, notes);
+            }
+        }
+    }
+
+    fn charge_sub_call(
+        &mut self,
+        key: CommandKey,
+        attempt: u32,
+        budget: SubCallBudget,
+        used: SubCallUse,
+        notes: &mut Vec<Note>,
+    ) {
+        self.state.totals.model_calls += 1;
+        self.state.totals.sub_calls += 1;
+        let reserve = Reserve {
+            input_tokens: budget.bytes.div_ceil(2),
+            output_tokens: budget.output_tokens,
+            cost: None,
+        };
+        let charge = Charge { key, attempt, tier: Tier::Picker, usage: used.usage, reported: None, reserve };
+        self.charge(charge, notes);
+    }
+
+    /// Goes on when everything in the batch has settled.
+    pub(super) fn batch_settled(&mut self, notes: &mut Vec<Note>) {
+        let Some(batch) = self.state.phase.batch() else { return };
+        if matches!(self.state.phase, Phase::Stopping { .. }) {
+            return self.stopping_settled(notes);
+        }
+        // Once a stop is asked for, what was not started is not waited for.
+        let waits_for_all = self.state.stop_asked.is_none();
+        if batch.is_in_flight() || waits_for_all && batch.work.iter().any(|work| work.observation.is_none()) {
+            return;
+        }
+        let asks = self.keep_evidence();
+        if asks.is_empty() || self.state.stop_asked.is_some() {
+            return self.next_pass(notes);
+        }
+        let deadline = self.state.now.plus(self.spec.limits.person_ms);
+        let asks = asks.into_iter().map(|action| Ask { action, deadline, answered: false }).collect();
+        self.state.phase = Phase::WaitingForPerson { asks, since: self.state.now };
+    }
+
+    /// Moves the batch's observations to the evidence, in request order (I-20); gives what waits for a person.
+    pub(super) fn keep_evidence(&mut self) -> Vec<u32> {
+        let Some(batch) = self.state.phase.batch_mut().map(std::mem::take) else { return Vec::new() };
+        for work in batch.work {
+            let Some(action) = self.state.actions.get(work.action as usize) else { continue };
+            let observation = work.observation.unwrap_or_else(|| {
+                Observation::failed(Status::Cancelled, action.tool_name(), "cancelled: the run stopped before it ended")
+            });
+            self.state.evidence.push(Evidence {
+                id: work.evidence,
+                key: work.key,
+                pass: action.key.pass,
+                tool: action.tool_name().into(),
+                parameters: std::sync::Arc::clone(&action.parameters),
+                observation,
+                shortened: false,
+            });
+        }
+        batch.asks
+    }
+}
+
+/// Contracts inside the strings of a tool's data.
+fn echoes_in_data(data: &str) -> Vec<crate::ids::Digest> {
+    fn walk(value: &Value, found: &mut Vec<crate::ids::Digest>) {
+        match value {
+            Value::String(text) => found.extend(echoes(text)),
+            Value::Array(items) => items.iter().for_each(|item| walk(item, found)),
+            Value::Object(members) => members.values().for_each(|member| walk(member, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let mut found = echoes(data);
+    if data.contains("analysis_confidence")
+        && let Ok(value) = serde_json::from_str(data)
+    {
+        walk(&value, &mut found);
+    }
+    found
+}

@@ -1,0 +1,91 @@
+//! People: asked after what may run has run; an approval counts once, silence is a no.
+
+use std::sync::Arc;
+
+use crate::action::Verdict;
+use crate::event::PersonAnswer;
+use crate::ids::{CommandKey, EvidenceId};
+use crate::ledger::Ledger;
+use crate::note::Note;
+use crate::run::{Batch, Phase, Rejected, Run, Work};
+
+impl Run {
+    pub(super) fn person_answered(
+        &mut self,
+        key: &CommandKey,
+        answer: &PersonAnswer,
+        notes: &mut Vec<Note>,
+    ) -> Result<(), Rejected> {
+        let not_open = self.not_open("person_answered", key, 1);
+        let Phase::WaitingForPerson { asks, .. } = &mut self.state.phase else {
+            return self.out_of_order("person_answered");
+        };
+        let now = self.state.now;
+        let asked = self.state.actions.iter().position(|action| action.key == *key);
+        let open = asks
+            .iter_mut()
+            .find(|ask| Some(ask.action as usize) == asked && !ask.answered && now < ask.deadline);
+        let (Some(ask), Some(action)) = (open, asked.and_then(|at| self.state.actions.get_mut(at))) else {
+            return Err(not_open);
+        };
+        ask.answered = true;
+        action.verdict = match answer {
+            PersonAnswer::Approved => Verdict::Run,
+            PersonAnswer::Denied { why } => Verdict::Denied { why: Arc::clone(why) },
+        };
+        notes.push(Note::ActionJudged(action.clone()));
+        self.asks_settled(notes);
+        Ok(())
+    }
+
+    /// Takes silence as a no for every question whose time is over.
+    pub(super) fn expire_asks(&mut self, notes: &mut Vec<Note>) {
+        let Phase::WaitingForPerson { asks, .. } = &mut self.state.phase else { return };
+        for ask in asks.iter_mut().filter(|ask| !ask.answered && ask.deadline <= self.state.now) {
+            ask.answered = true;
+            if let Some(action) = self.state.actions.get_mut(ask.action as usize) {
+                action.verdict = Verdict::Denied { why: "nobody answered in time".into() };
+                notes.push(Note::ActionJudged(action.clone()));
+            }
+        }
+        self.asks_settled(notes);
+    }
+
+    /// Once all are answered, what was approved runs; then comes the next pass.
+    fn asks_settled(&mut self, notes: &mut Vec<Note>) {
+        let Phase::WaitingForPerson { asks, since } = &self.state.phase else { return };
+        if asks.iter().any(|ask| !ask.answered) {
+            return;
+        }
+        self.state.uncounted_ms = self.state.uncounted_ms.saturating_add(self.state.now.since(*since));
+        let asked: Vec<u32> = asks.iter().map(|ask| ask.action).collect();
+        let mut batch = Batch::default();
+        for index in asked {
+            let evidence = EvidenceId((self.state.evidence.len() + batch.work.len()) as u32 + 1);
+            let Some(action) = self.state.actions.get_mut(index as usize) else { continue };
+            if action.verdict != Verdict::Run {
+                continue;
+            }
+            action.evidence = Some(evidence);
+            let parameters = serde_json::from_str(&action.parameters).unwrap_or_default();
+            let signature = Ledger::signature(action.tool_name(), &parameters);
+            self.state.ledger.started(signature, action.key, 1, evidence);
+            self.state.totals.tool_calls += 1;
+            batch.work.push(Work {
+                key: action.key,
+                attempt: 1,
+                action: index,
+                evidence,
+                signature,
+                announced: false,
+                sub_call: None,
+                observation: None,
+            });
+        }
+        if batch.work.is_empty() {
+            self.next_pass(notes);
+        } else {
+            self.act(batch, notes);
+        }
+    }
+}

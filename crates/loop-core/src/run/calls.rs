@@ -1,0 +1,510 @@
+//! Calls to models: announced, refused, answered, failed; and the gate after a main call.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::action::{Action, Priority, Verdict};
+use crate::canonical::canonical;
+use crate::document::MergeContext;
+use crate::event::{FinishReason, ModelFailure, Refusal, Reply, Reserve};
+use crate::gate::{self, Candidates, View};
+use crate::ids::{CommandKey, Millis, Slot};
+use crate::judge::{Bench, Judged, Room, judge};
+use crate::money::{PicoUsd, Usage};
+use crate::note::{Decision, Note, PickedBy};
+use crate::proposal::Proposal;
+use crate::protocol;
+use crate::run::{Call, MainCall, PassRecord, Phase, PromptSize, Quote, Rejected, Run, StartedCall};
+use crate::spec::Tier;
+use crate::stop::{Certificate, Condition, Measure, StopReason};
+
+/// How often a call is tried in all.
+pub(super) const ATTEMPTS: u32 = 3;
+
+/// What a call is charged for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Charge {
+    pub(super) key: CommandKey,
+    pub(super) attempt: u32,
+    pub(super) tier: Tier,
+    /// `None`: the reserve.
+    pub(super) usage: Option<Usage>,
+    /// As the provider itself reports it.
+    pub(super) reported: Option<PicoUsd>,
+    pub(super) reserve: Reserve,
+}
+
+impl Run {
+    pub(super) fn call_started(
+        &mut self,
+        key: &CommandKey,
+        attempt: u32,
+        prompt: PromptSize,
+        announced: Quote,
+    ) -> Result<(), Rejected> {
+        let call = self.wished_call("call_started", key, attempt)?;
+        let computed = self.quote_call(call, prompt);
+        if computed != Ok(announced) {
+            return Err(other_quote(key, &Ok(announced), &computed));
+        }
+        self.state.totals.model_calls += 1;
+        let started = StartedCall {
+            tier: announced.tier,
+            max_output_tokens: announced.max_output_tokens,
+            prompt_bytes: prompt.bytes,
+            reserve: announced.reserve,
+        };
+        if let Some(call) = self.state.phase.call_mut() {
+            call.started = Some(started);
+        }
+        Ok(())
+    }
+
+    pub(super) fn call_refused(
+        &mut self,
+        key: &CommandKey,
+        attempt: u32,
+        prompt: PromptSize,
+        refusal: Refusal,
+        notes: &mut Vec<Note>,
+    ) -> Result<(), Rejected> {
+        let call = self.wished_call("call_refused", key, attempt)?;
+        let computed = self.quote_call(call, prompt);
+        if computed != Err(refusal) {
+            return Err(other_quote(key, &Err(refusal), &computed));
+        }
+        notes.push(Note::CallRefused { key: *key, refusal });
+        match &self.state.phase {
+            Phase::Picking { .. } => self.pick_defaults(format!("refused: {}", refusal.name()), notes),
+            Phase::Repairing { proposal, .. } => {
+                let proposal = (**proposal).clone();
+                self.judge_and_decide(proposal, None, notes);
+            }
+            Phase::Calling { .. } | Phase::Landing { .. } => self.main_call_refused(refusal, notes),
+            Phase::Gathering { .. }
+            | Phase::Acting { .. }
+            | Phase::WaitingForPerson { .. }
+            | Phase::Stopping { .. }
+            | Phase::Saving { .. }
+            | Phase::Done { .. } => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn model_replied(
+        &mut self,
+        key: &CommandKey,
+        attempt: u32,
+        reply: &Reply,
+        notes: &mut Vec<Note>,
+    ) -> Result<(), Rejected> {
+        let started = self.open_call("model_replied", key, attempt)?;
+        self.charge_call(key, attempt, started, reply.usage, reply.cost, notes);
+        let blank = reply.text.trim().is_empty() && reply.finish != FinishReason::Refusal;
+        match &self.state.phase {
+            Phase::Stopping { .. } => {
+                if key.slot != Slot::Pick && key.slot != Slot::Repair && !blank {
+                    let proposal = protocol::read(reply, self.reading());
+                    self.record_pass(key, reply, &proposal, notes);
+                }
+                self.call_gone(notes);
+            }
+            Phase::Picking { .. } => self.picked(&reply.text, notes),
+            Phase::Repairing { proposal, .. } => {
+                let mut proposal = (**proposal).clone();
+                protocol::repair(&mut proposal, reply, self.reading());
+                self.judge_and_decide(proposal, None, notes);
+            }
+            Phase::Calling { .. } | Phase::Landing { .. } if blank => {
+                let failure = ModelFailure {
+                    kind: "empty_response".into(),
+                    message: "the model's reply was empty".into(),
+                    retryable: true,
+                    retry_at: None,
+                    partial: None,
+                    usage: None,
+                };
+                self.main_call_failed(key, attempt, &failure, notes);
+            }
+            Phase::Calling { .. } => {
+                self.remember_size(started, reply.usage);
+                let proposal = protocol::read(reply, self.reading());
+                self.record_pass(key, reply, &proposal, notes);
+                if proposal.has_contract || self.is_stop_asked() {
+                    self.judge_and_decide(proposal, None, notes);
+                } else {
+                    let call = Call::wished(CommandKey::new(key.pass, Slot::Repair), Tier::Picker);
+                    self.state.phase = Phase::Repairing { call, proposal: Box::new(proposal) };
+                }
+            }
+            Phase::Landing { cause, .. } => {
+                let cause = cause.clone();
+                self.remember_size(started, reply.usage);
+                let proposal = protocol::read(reply, self.reading());
+                self.record_pass(key, reply, &proposal, notes);
+                self.judge_and_decide(proposal, Some(cause), notes);
+            }
+            Phase::Gathering { .. }
+            | Phase::Acting { .. }
+            | Phase::WaitingForPerson { .. }
+            | Phase::Saving { .. }
+            | Phase::Done { .. } => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn model_failed(
+        &mut self,
+        key: &CommandKey,
+        attempt: u32,
+        failure: &ModelFailure,
+        notes: &mut Vec<Note>,
+    ) -> Result<(), Rejected> {
+        let started = self.open_call("model_failed", key, attempt)?;
+        self.charge_call(key, attempt, started, failure.usage, None, notes);
+        match &self.state.phase {
+            Phase::Stopping { .. } => {
+                self.salvage(key, failure, notes);
+                self.call_gone(notes);
+            }
+            Phase::Picking { .. } => {
+                self.pick_defaults(format!("{}: {}", failure.kind, failure.message), notes);
+            }
+            Phase::Repairing { proposal, .. } => {
+                let proposal = (**proposal).clone();
+                self.judge_and_decide(proposal, None, notes);
+            }
+            Phase::Calling { .. } | Phase::Landing { .. } => {
+                self.main_call_failed(key, attempt, failure, notes);
+            }
+            Phase::Gathering { .. }
+            | Phase::Acting { .. }
+            | Phase::WaitingForPerson { .. }
+            | Phase::Saving { .. }
+            | Phase::Done { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// The next main call, or the landing where it is the last one that is permitted.
+    pub(super) fn next_pass(&mut self, notes: &mut Vec<Note>) {
+        if self.state.stop_asked.is_some() {
+            return self.stop_by_hand(notes);
+        }
+        let pass = self.state.passes.len() as u32 + 1;
+        let mut after = self.state.totals;
+        after.passes += 1;
+        after.model_calls += 1;
+        let last = gate::limits_reached(&self.spec.limits, &after, 0)
+            .into_iter()
+            .find(|condition| matches!(condition.reason, StopReason::MaxPasses | StopReason::MaxModelCalls));
+        let tier = self.state.tier;
+        self.state.phase = match last {
+            Some(cause) => {
+                Phase::Landing { call: Call::wished(CommandKey::new(pass, Slot::Landing), tier), cause }
+            }
+            None => Phase::Calling { call: Call::wished(CommandKey::new(pass, Slot::Main), tier) },
+        };
+    }
+
+    /// Adds a call's tokens and cost to the bill.
+    pub(super) fn charge(&mut self, charge: Charge, notes: &mut Vec<Note>) {
+        let usage = charge.usage.unwrap_or(Usage {
+            input: charge.reserve.input_tokens,
+            output: charge.reserve.output_tokens,
+            estimated: true,
+            ..Usage::default()
+        });
+        let price = self.spec.model(charge.tier).price;
+        let cost = charge.reported.or_else(|| price.map(|price| price.of(&usage)));
+        self.state.totals.usage = self.state.totals.usage.plus(&usage);
+        self.state.totals.cost.add(cost);
+        notes.push(Note::CallCharged { key: charge.key, attempt: charge.attempt, tier: charge.tier, usage, cost });
+    }
+
+    fn charge_call(
+        &mut self,
+        key: &CommandKey,
+        attempt: u32,
+        started: StartedCall,
+        usage: Option<Usage>,
+        reported: Option<PicoUsd>,
+        notes: &mut Vec<Note>,
+    ) {
+        let charge = Charge { key: *key, attempt, tier: started.tier, usage, reported, reserve: started.reserve };
+        self.charge(charge, notes);
+    }
+
+    /// The wished call of the phase, if it is the one that the event names and may start now.
+    fn wished_call(&self, event: &'static str, key: &CommandKey, attempt: u32) -> Result<&Call, Rejected> {
+        let Some(call) = self.state.phase.call().filter(|_| self.state.phase.is_working()) else {
+            return self.out_of_order(event);
+        };
+        let may_start = call.started.is_none()
+            && call.not_before.is_none_or(|at| at <= self.state.now)
+            && self.state.stop_asked.is_none();
+        if call.key == *key && call.attempt == attempt && may_start {
+            Ok(call)
+        } else {
+            Err(self.not_open(event, key, attempt))
+        }
+    }
+
+    /// What was granted to the call in flight that the event names.
+    fn open_call(&self, event: &'static str, key: &CommandKey, attempt: u32) -> Result<StartedCall, Rejected> {
+        let Some(call) = self.state.phase.call() else { return self.out_of_order(event) };
+        match call.started {
+            Some(started) if call.key == *key && call.attempt == attempt => Ok(started),
+            Some(_) | None => Err(self.not_open(event, key, attempt)),
+        }
+    }
+
+    fn remember_size(&mut self, started: StartedCall, usage: Option<Usage>) {
+        let input_tokens = usage.map_or(started.reserve.input_tokens, |usage| usage.total_input());
+        self.state.last_main = Some(MainCall { tier: started.tier, bytes: started.prompt_bytes, input_tokens });
+    }
+
+    fn picked(&mut self, text: &str, notes: &mut Vec<Note>) {
+        match read_picks(text) {
+            Some(picks) => self.gather(&picks, PickedBy::Picker, notes),
+            None => self.pick_defaults("its reply holds no JSON array of tools".to_owned(), notes),
+        }
+    }
+
+    fn pick_defaults(&mut self, why: String, notes: &mut Vec<Note>) {
+        let calls: Vec<Action> = self
+            .spec
+            .picking
+            .defaults
+            .iter()
+            .enumerate()
+            .map(|(n, call)| Action {
+                id: format!("default-{n}").into(),
+                tool: Arc::clone(&call.tool),
+                reason: "default tool of the domain".into(),
+                parameters: serde_json::from_str(&call.parameters)
+                    .map_or_else(|_| Arc::clone(&call.parameters), |value: Value| canonical(&value).into()),
+                priority: Priority::Recommended,
+            })
+            .collect();
+        self.gather(&calls, PickedBy::Defaults { why: why.into() }, notes);
+    }
+
+    fn gather(&mut self, picks: &[Action], by: PickedBy, notes: &mut Vec<Note>) {
+        if self.state.stop_asked.is_some() {
+            return self.stop_by_hand(notes);
+        }
+        let limits = &self.spec.limits;
+        let setting = if limits.picked <= limits.tool_calls { "limits.picked" } else { "limits.tool_calls" };
+        let room = Room { left: limits.picked.min(limits.tool_calls), setting };
+        let bench = Bench { spec: &self.spec, ledger: &self.state.ledger, pass: 0, room };
+        let judged = judge(picks, bench);
+        let runs = judged.iter().filter(|judged| judged.judged.verdict == Verdict::Run).count() as u32;
+        notes.push(Note::Picked { by, runs });
+        let batch = self.admit(judged, notes);
+        if batch.work.is_empty() {
+            self.next_pass(notes);
+        } else {
+            self.state.phase = Phase::Gathering { batch };
+        }
+    }
+
+    fn main_call_refused(&mut self, refusal: Refusal, notes: &mut Vec<Note>) {
+        if refusal == Refusal::Context
+            && let Some(oldest) = self.state.evidence.iter_mut().find(|evidence| !evidence.shortened)
+        {
+            oldest.shortened = true;
+            notes.push(Note::EvidenceShortened { evidence: oldest.id });
+            // Another prefix: what was reported for the last one says nothing about it.
+            self.state.last_main = None;
+            return;
+        }
+        let reason = match refusal {
+            Refusal::ModelCalls => StopReason::MaxModelCalls,
+            Refusal::Cost | Refusal::UnknownPrice => StopReason::BudgetExceeded,
+            Refusal::Tokens | Refusal::Context | Refusal::NotWished => StopReason::TokenLimit,
+        };
+        let value = Measure::Text(format!("the next call was refused: {}", refusal.name()).into());
+        let refused = Condition { reason, value, threshold: None, change: None };
+        let certificate = match &self.state.phase {
+            Phase::Landing { cause, .. } if cause.reason != reason => Certificate::new(cause.clone(), vec![refused]),
+            _ => Certificate::new(refused, Vec::new()),
+        };
+        self.stop(certificate, notes);
+    }
+
+    fn main_call_failed(&mut self, key: &CommandKey, attempt: u32, failure: &ModelFailure, notes: &mut Vec<Note>) {
+        let may_retry = failure.retryable && attempt < ATTEMPTS && self.state.stop_asked.is_none();
+        // A reply of which a part was read is not asked for again: its sections stay.
+        if may_retry && failure.partial.as_ref().is_none_or(|partial| partial.trim().is_empty()) {
+            if let Some(call) = self.state.phase.call_mut() {
+                call.attempt += 1;
+                call.started = None;
+                call.not_before = failure.retry_at;
+            }
+            notes.push(Note::CallRetried { key: *key, attempt: attempt + 1, not_before: failure.retry_at });
+            return;
+        }
+        self.salvage(key, failure, notes);
+        let failed = Condition {
+            reason: StopReason::ModelFailure,
+            value: Measure::Text(format!("{}: {}", failure.kind, failure.message).into()),
+            threshold: None,
+            change: None,
+        };
+        let certificate = match (&self.state.phase, self.state.stop_asked) {
+            (_, Some(at)) => Certificate::new(manual_stop(at), vec![failed]),
+            (Phase::Landing { cause, .. }, None) => Certificate::new(cause.clone(), vec![failed]),
+            (_, None) => Certificate::new(failed, Vec::new()),
+        };
+        if let Some(call) = self.state.phase.call_mut() {
+            call.started = None;
+        }
+        self.stop(certificate, notes);
+    }
+
+    /// Keeps the complete sections of a reply that failed midway.
+    fn salvage(&mut self, key: &CommandKey, failure: &ModelFailure, notes: &mut Vec<Note>) {
+        let is_main = matches!(key.slot, Slot::Main | Slot::Landing);
+        if let Some(partial) = failure.partial.as_ref().filter(|_| is_main) {
+            let proposal = protocol::salvage(partial, self.reading());
+            self.merge(key.pass, &proposal, notes);
+        }
+    }
+
+    /// Merges a reply's sections and writes the pass down.
+    fn record_pass(&mut self, key: &CommandKey, reply: &Reply, proposal: &Proposal, notes: &mut Vec<Note>) {
+        let evidence_seen = self.state.evidence.len() as u32;
+        let actions_seen = self.state.actions.len() as u32;
+        let changed = self.merge(key.pass, proposal, notes);
+        self.state.passes.push(PassRecord {
+            pass: key.pass,
+            landing: key.slot == Slot::Landing,
+            reply: Arc::clone(&reply.text),
+            raw: reply.raw.clone(),
+            evidence_seen,
+            actions_seen,
+            changed,
+        });
+        self.state.totals.passes += 1;
+    }
+
+    fn merge(&mut self, pass: u32, proposal: &Proposal, notes: &mut Vec<Note>) -> Vec<Arc<str>> {
+        let citable = self.citable();
+        let context = MergeContext { declared: self.spec.sections(), pass, at: self.state.now, citable: &citable };
+        let (document, merge) = self.state.document.merged(&proposal.sections, context);
+        self.state.document = document;
+        let changed = merge.changed.iter().map(|change| Arc::clone(&change.section)).collect();
+        notes.push(Note::Merged { pass, merge });
+        changed
+    }
+
+    /// The gate after a pass: verdicts, then stop or act.
+    fn judge_and_decide(&mut self, proposal: Proposal, cause: Option<Condition>, notes: &mut Vec<Note>) {
+        let pass = self.state.passes.len() as u32;
+        self.state.confidence = proposal.confidence;
+        self.state.confidence_reason = Arc::clone(&proposal.reason);
+        notes.push(Note::ReplyRead {
+            pass,
+            confidence: proposal.confidence,
+            reason: Arc::clone(&proposal.reason),
+            has_contract: proposal.has_contract,
+            oddities: proposal.oddities,
+        });
+        let limit = self.spec.limits.tool_calls;
+        let room = Room { left: limit.saturating_sub(self.state.totals.tool_calls), setting: "limits.tool_calls" };
+        let bench = Bench { spec: &self.spec, ledger: &self.state.ledger, pass, room };
+        let mut judged = judge(&proposal.actions, bench);
+        let missing = self.missing();
+        let view = View {
+            limits: &self.spec.limits,
+            totals: &self.state.totals,
+            elapsed_ms: self.elapsed_ms(),
+            stop_asked: self.state.stop_asked,
+            confidence: proposal.confidence,
+            refused: proposal.refused.as_ref(),
+            escalated: proposal.escalated.as_ref(),
+            candidates: count(&judged),
+            people: self.spec.gate.people,
+            missing: &missing,
+        };
+        match gate::decide(&view, cause) {
+            Some(certificate) => {
+                let stopped_by = certificate.primary.change.as_ref().map_or_else(
+                    || Arc::from(certificate.reason().name()),
+                    |change| Arc::clone(&change.setting),
+                );
+                for judged in judged.iter_mut().filter(|judged| judged.judged.verdict == Verdict::Run) {
+                    judged.judged.verdict = Verdict::OverLimit { setting: Arc::clone(&stopped_by) };
+                }
+                self.admit(judged, notes);
+                let decision = Decision::Stop(certificate.clone());
+                notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                self.stop(certificate, notes);
+            }
+            None => {
+                let batch = self.admit(judged, notes);
+                let decision = Decision::Act { runs: batch.work.len() as u32, asks: batch.asks.len() as u32 };
+                notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                self.act(batch, notes);
+            }
+        }
+    }
+}
+
+pub(super) fn manual_stop(at: Millis) -> Condition {
+    Condition { reason: StopReason::ManualStop, value: Measure::Millis(at.0), threshold: None, change: None }
+}
+
+fn count(judged: &[Judged]) -> Candidates {
+    let mut candidates = Candidates::default();
+    for judged in judged {
+        if judged.judged.action.priority == Priority::NiceToHave {
+            continue;
+        }
+        candidates.all += 1;
+        match judged.judged.verdict {
+            Verdict::Run => candidates.run += 1,
+            Verdict::NeedsPerson { .. } => candidates.needs_person += 1,
+            Verdict::Denied { .. } => candidates.denied += 1,
+            Verdict::OverLimit { .. } => candidates.over_limit += 1,
+            Verdict::UnknownTool { .. }
+            | Verdict::InvalidArguments { .. }
+            | Verdict::Duplicate { .. }
+            | Verdict::Skipped => {}
+        }
+    }
+    candidates
+}
+
+/// The picker's reply: a JSON array of `{tool, params, reason}`, with or without a fence or prose around it (S0-92).
+fn read_picks(text: &str) -> Option<Vec<Action>> {
+    let picks = text.match_indices('[').find_map(|(at, _)| {
+        let rest = text.get(at..).unwrap_or_default();
+        match serde_json::Deserializer::from_str(rest).into_iter::<Value>().next() {
+            Some(Ok(Value::Array(picks))) if picks.iter().all(Value::is_object) => Some(picks),
+            Some(_) | None => None,
+        }
+    })?;
+    let text_of = |value: &Value, key: &str| -> Arc<str> { value.get(key).and_then(Value::as_str).unwrap_or_default().into() };
+    let read = |(n, pick): (usize, &Value)| Action {
+        id: format!("pick-{n}").into(),
+        tool: text_of(pick, "tool"),
+        reason: text_of(pick, "reason"),
+        parameters: match pick.get("params") {
+            Some(parameters) => canonical(parameters).into(),
+            None => "{}".into(),
+        },
+        priority: Priority::Recommended,
+    };
+    Some(picks.iter().enumerate().map(read).collect())
+}
+
+fn other_quote(key: &CommandKey, announced: &Result<Quote, Refusal>, computed: &Result<Quote, Refusal>) -> Rejected {
+    let text = |quote: &Result<Quote, Refusal>| match quote {
+        Ok(quote) => format!("{quote:?}"),
+        Err(refusal) => format!("refused: {}", refusal.name()),
+    };
+    Rejected::OtherQuote { key: *key, announced: text(announced), computed: text(computed) }
+}

@@ -1,0 +1,450 @@
+//! The run: a plain value. Facts change it, wishes are read from it.
+//!
+//! ```text
+//!            ┌──────── picker failed: default tools ───────┐
+//! Picking ───┴▶ Gathering ─▶ Calling ─▶ (Repairing) ─▶ gate ─▶ Acting ─▶ (WaitingForPerson) ─┐
+//!                             ▲                         │                                   │
+//!                             └──────── next pass ──────┼───────────────────────────────────┘
+//!                  last permitted pass or call: Landing ┤
+//!                                                       ▼
+//!                     any phase, stop now ─▶ Stopping ─▶ Saving ─▶ Done
+//! ```
+
+mod acting;
+mod asking;
+mod calls;
+mod phase;
+mod quote;
+mod stopping;
+mod wishes;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub use phase::{Ask, Batch, Call, Phase, StartedCall, Work};
+pub use quote::{PromptSize, Quote};
+
+use crate::action::JudgedAction;
+use crate::contract::echoes;
+use crate::document::Document;
+use crate::event::{Event, Fact, Started};
+use crate::gate;
+use crate::ids::{CommandKey, Digest, EvidenceId, Millis, RunId, Slot};
+use crate::item::WorkItem;
+use crate::ledger::Ledger;
+use crate::note::Note;
+use crate::outcome::{Evidence, Outcome, Totals};
+use crate::protocol::Reading;
+use crate::spec::{RunSpec, Tier};
+use crate::stop::{Certificate, Confidence};
+
+/// A run of the loop: its spec and its state.
+///
+/// Drive it like this: read [`commands`](Self::commands), do what they wish, tell what happened with
+/// [`apply`](Self::apply), until there is an [`outcome`](Self::outcome) and nothing is wished any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    spec: Arc<RunSpec>,
+    state: State,
+}
+
+/// Everything about a run but its spec: what a checkpoint stores.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct State {
+    started: Arc<Started>,
+    /// The instant of the last event.
+    now: Millis,
+    /// Milliseconds spent waiting for people, or without a driver.
+    uncounted_ms: u64,
+    phase: Phase,
+    /// Since when a stop at the next gate is asked for.
+    stop_asked: Option<Millis>,
+    tier: Tier,
+    passes: Vec<PassRecord>,
+    document: Document,
+    confidence: Confidence,
+    confidence_reason: Arc<str>,
+    evidence: Vec<Evidence>,
+    actions: Vec<JudgedAction>,
+    ledger: Ledger,
+    totals: Totals,
+    /// Sub-calls that are granted and not yet settled.
+    granted_sub_calls: u32,
+    /// Contracts that stand in what was read, so that an echo of one is known.
+    echoes: BTreeSet<Digest>,
+    /// Bytes and input tokens of the last main call, by which the next one is estimated.
+    last_main: Option<MainCall>,
+}
+
+/// The last main call's size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct MainCall {
+    tier: Tier,
+    bytes: u64,
+    input_tokens: u64,
+}
+
+/// A main call whose reply was read: what prompts show of it later.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PassRecord {
+    /// From 1.
+    pub pass: u32,
+    /// Whether it was the landing.
+    pub landing: bool,
+    /// The reply as it came.
+    pub reply: Arc<str>,
+    /// The provider's own turn, where it must go back unchanged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<Arc<str>>,
+    /// How many observations its prompt showed.
+    pub evidence_seen: u32,
+    /// How many actions its prompt listed as executed.
+    pub actions_seen: u32,
+    /// The sections that it changed.
+    pub changed: Vec<Arc<str>>,
+}
+
+/// Facts of the start that the core cannot know by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Wall time in milliseconds since 1970.
+    pub unix_ms: u64,
+    /// A random text that nobody outside can guess.
+    pub nonce: Arc<str>,
+    /// Names the prompt templates.
+    pub prompts: Digest,
+    /// Names the tool manifest.
+    pub tools: Digest,
+}
+
+/// Why an event was refused. The run is as it was before.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Rejected {
+    /// The first event must be `started`, and only the first.
+    #[error("{0}: a run begins with `started`, once")]
+    NotTheStart(&'static str),
+    /// The spec at hand is not the one that the run was started with.
+    #[error("the run was started with spec {expected}, this one is {found}")]
+    OtherSpec {
+        /// The hash in `started`.
+        expected: Digest,
+        /// The hash of the spec at hand.
+        found: Digest,
+    },
+    /// Time goes forward only.
+    #[error("{event} at {at} ms, after an event at {now} ms")]
+    BackInTime {
+        /// What was to be applied.
+        event: &'static str,
+        /// Its instant.
+        at: u64,
+        /// The run's instant.
+        now: u64,
+    },
+    /// Such an event cannot follow in this phase.
+    #[error("{event} while {phase}")]
+    OutOfOrder {
+        /// What was to be applied.
+        event: &'static str,
+        /// The phase.
+        phase: &'static str,
+    },
+    /// No such call or action is open, or this try of it is settled already.
+    #[error("{event} for {key} attempt {attempt}, which is not open while {phase}")]
+    NotOpen {
+        /// What was to be applied.
+        event: &'static str,
+        /// The call or action.
+        key: CommandKey,
+        /// The try.
+        attempt: u32,
+        /// The phase.
+        phase: &'static str,
+    },
+    /// A grant or a refusal differs from what the state gives.
+    #[error("{key}: announced {announced}, but the state gives {computed}")]
+    OtherQuote {
+        /// The call.
+        key: CommandKey,
+        /// What the event says.
+        announced: String,
+        /// What the core computes.
+        computed: String,
+    },
+    /// The deadline has not come.
+    #[error("deadline_reached at {at} ms, before the deadline")]
+    Early {
+        /// The event's instant.
+        at: u64,
+    },
+}
+
+impl Run {
+    /// Makes the first event and opens it: a run that wishes its first call, or that a limit of 0 has stopped (S4-d3).
+    pub fn start(id: RunId, spec: Arc<RunSpec>, item: WorkItem, facts: Facts) -> (Self, Event, Vec<Note>) {
+        let started = Started {
+            run: id,
+            unix_ms: facts.unix_ms,
+            nonce: facts.nonce,
+            item,
+            spec: spec.hash(),
+            policy: spec.policy_hash(),
+            prompts: facts.prompts,
+            tools: facts.tools,
+        };
+        let (run, notes) = Self::begin(spec, started.clone());
+        (run, Event { at: Millis(0), fact: Fact::Started(Box::new(started)) }, notes)
+    }
+
+    /// How a replay begins: the first event, and the spec that it names by hash.
+    ///
+    /// # Errors
+    /// When the event is not `started`, or names another spec.
+    pub fn open(first: &Event, spec: Arc<RunSpec>) -> Result<(Self, Vec<Note>), Rejected> {
+        let Fact::Started(started) = &first.fact else {
+            return Err(Rejected::NotTheStart(first.fact.name()));
+        };
+        let found = spec.hash();
+        if started.spec != found {
+            return Err(Rejected::OtherSpec { expected: started.spec, found });
+        }
+        Ok(Self::begin(spec, (**started).clone()))
+    }
+
+    /// The run that a checkpoint holds.
+    ///
+    /// # Errors
+    /// When the spec is not the one that the run was started with.
+    pub fn restore(state: State, spec: Arc<RunSpec>) -> Result<Self, Rejected> {
+        let found = spec.hash();
+        if state.started.spec != found {
+            return Err(Rejected::OtherSpec { expected: state.started.spec, found });
+        }
+        Ok(Self { spec, state })
+    }
+
+    /// The only way to change a run. Pure. Refuses what cannot follow from the state, and then changes nothing.
+    ///
+    /// # Errors
+    /// What was wrong with the event, as a sentence.
+    pub fn apply(&mut self, event: &Event) -> Result<Vec<Note>, Rejected> {
+        let before = self.state.now;
+        if event.at < before {
+            let event_name = event.fact.name();
+            return Err(Rejected::BackInTime { event: event_name, at: event.at.0, now: before.0 });
+        }
+        self.state.now = event.at;
+        let mut notes = Vec::new();
+        let applied = match &event.fact {
+            Fact::Started(_) => Err(Rejected::NotTheStart(event.fact.name())),
+            Fact::CallStarted { key, attempt, tier, prompt_bytes, shared_bytes, max_output_tokens, reserve, .. } => {
+                let prompt = PromptSize { bytes: *prompt_bytes, shared_bytes: *shared_bytes };
+                let announced = Quote { tier: *tier, max_output_tokens: *max_output_tokens, reserve: *reserve };
+                self.call_started(key, *attempt, prompt, announced)
+            }
+            Fact::CallRefused { key, attempt, prompt_bytes, shared_bytes, refusal } => {
+                let prompt = PromptSize { bytes: *prompt_bytes, shared_bytes: *shared_bytes };
+                self.call_refused(key, *attempt, prompt, *refusal, &mut notes)
+            }
+            Fact::ModelReplied { key, attempt, reply } => self.model_replied(key, *attempt, reply, &mut notes),
+            Fact::ModelFailed { key, attempt, failure } => self.model_failed(key, *attempt, failure, &mut notes),
+            Fact::ToolStarted { key, attempt } => self.tool_started(key, *attempt),
+            Fact::ToolFinished { key, attempt, observation } => {
+                self.tool_finished(key, *attempt, observation, &mut notes)
+            }
+            Fact::PersonAnswered { key, answer } => self.person_answered(key, answer, &mut notes),
+            Fact::StopRequested { how } => self.stop_requested(*how, &mut notes),
+            Fact::StopWithdrawn => self.stop_withdrawn(),
+            Fact::DeadlineReached => self.deadline_reached(&mut notes),
+            Fact::Resumed { away_ms } => self.resumed(*away_ms, &mut notes),
+            Fact::SaveFinished { attempt, result } => self.save_finished(*attempt, result),
+        };
+        match applied {
+            Ok(()) => Ok(notes),
+            Err(rejected) => {
+                self.state.now = before;
+                Err(rejected)
+            }
+        }
+    }
+
+    /// What there is at the end: from `Saving` on; `saved` is filled in `Done`.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        match &self.state.phase {
+            Phase::Saving { outcome, .. } | Phase::Done { outcome } => Some(outcome),
+            Phase::Picking { .. }
+            | Phase::Gathering { .. }
+            | Phase::Calling { .. }
+            | Phase::Repairing { .. }
+            | Phase::Acting { .. }
+            | Phase::WaitingForPerson { .. }
+            | Phase::Landing { .. }
+            | Phase::Stopping { .. } => None,
+        }
+    }
+
+    /// Whether nothing more can happen.
+    pub fn is_done(&self) -> bool {
+        matches!(self.state.phase, Phase::Done { .. })
+    }
+
+    /// The run's name.
+    pub fn id(&self) -> &RunId {
+        &self.state.started.run
+    }
+
+    /// The spec that it runs by.
+    pub fn spec(&self) -> &Arc<RunSpec> {
+        &self.spec
+    }
+
+    /// Everything but the spec, to be stored.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The first event's data: work item, nonce, hashes.
+    pub fn started(&self) -> &Started {
+        &self.state.started
+    }
+
+    /// The instant of the last event.
+    pub fn now(&self) -> Millis {
+        self.state.now
+    }
+
+    /// What it is doing.
+    pub fn phase(&self) -> &Phase {
+        &self.state.phase
+    }
+
+    /// The pass whose main call is wished, in flight, or was read last; 0 while picking and gathering.
+    pub fn pass(&self) -> u32 {
+        self.state.passes.len() as u32 + u32::from(self.state.phase.call().is_some_and(|call| call.key.slot != Slot::Pick))
+    }
+
+    /// The main calls whose replies were read.
+    pub fn passes(&self) -> &[PassRecord] {
+        &self.state.passes
+    }
+
+    /// The document so far.
+    pub fn document(&self) -> &Document {
+        &self.state.document
+    }
+
+    /// Settled observations by number.
+    pub fn evidence(&self) -> &[Evidence] {
+        &self.state.evidence
+    }
+
+    /// Every action that was asked for, with its verdict.
+    pub fn actions(&self) -> &[JudgedAction] {
+        &self.state.actions
+    }
+
+    /// What was used so far.
+    pub fn totals(&self) -> &Totals {
+        &self.state.totals
+    }
+
+    /// Whether a stop at the next gate is asked for.
+    pub fn is_stop_asked(&self) -> bool {
+        self.state.stop_asked.is_some()
+    }
+
+    /// What the domain demands and the document does not have yet: required sections, citations, required tools.
+    pub fn missing(&self) -> Vec<Arc<str>> {
+        let mut missing = Vec::new();
+        for spec in self.spec.sections() {
+            match self.state.document.get(&spec.id) {
+                None if spec.required => missing.push(Arc::from(format!("section `{}`", spec.id))),
+                Some(section) if spec.cite && section.evidence.is_empty() => {
+                    missing.push(Arc::from(format!("a citation in section `{}`", spec.id)));
+                }
+                None | Some(_) => {}
+            }
+        }
+        for tool in &self.spec.gate.required_tools {
+            let observed = |evidence: &Evidence| evidence.tool == *tool && evidence.observation.status.is_citable();
+            if !self.state.evidence.iter().any(observed) {
+                missing.push(Arc::from(format!("a result of `{tool}`")));
+            }
+        }
+        missing
+    }
+
+    /// Milliseconds that count against the wall clock.
+    pub fn elapsed_ms(&self) -> u64 {
+        let waiting = match &self.state.phase {
+            Phase::WaitingForPerson { since, .. } => self.state.now.since(*since),
+            Phase::Picking { .. }
+            | Phase::Gathering { .. }
+            | Phase::Calling { .. }
+            | Phase::Repairing { .. }
+            | Phase::Acting { .. }
+            | Phase::Landing { .. }
+            | Phase::Stopping { .. }
+            | Phase::Saving { .. }
+            | Phase::Done { .. } => 0,
+        };
+        self.state.now.0.saturating_sub(self.state.uncounted_ms).saturating_sub(waiting)
+    }
+
+    fn begin(spec: Arc<RunSpec>, started: Started) -> (Self, Vec<Note>) {
+        let picks = spec.picking.enabled && !spec.tools.is_empty() && spec.limits.tool_calls > 0;
+        let mut known = BTreeSet::new();
+        known.extend(echoes(&started.item.full));
+        known.extend(echoes(&started.item.compact));
+        let call = Call::wished(CommandKey::new(0, Slot::Pick), Tier::Picker);
+        let state = State {
+            started: Arc::new(started),
+            now: Millis(0),
+            uncounted_ms: 0,
+            phase: Phase::Picking { call },
+            stop_asked: None,
+            tier: Tier::Base,
+            passes: Vec::new(),
+            document: Document::default(),
+            confidence: Confidence::Unknown,
+            confidence_reason: "".into(),
+            evidence: Vec::new(),
+            actions: Vec::new(),
+            ledger: Ledger::default(),
+            totals: Totals::default(),
+            granted_sub_calls: 0,
+            echoes: known,
+            last_main: None,
+        };
+        let mut run = Self { spec, state };
+        let mut notes = Vec::new();
+        let mut reached = gate::limits_reached(&run.spec.limits, &run.state.totals, 0).into_iter();
+        if let Some(primary) = reached.next() {
+            run.stop(Certificate::new(primary, reached.collect()), &mut notes);
+        } else if !picks {
+            run.next_pass(&mut notes);
+        }
+        (run, notes)
+    }
+
+    fn reading(&self) -> Reading<'_> {
+        Reading { spec: &self.spec, nonce: &self.state.started.nonce, echoes: &self.state.echoes }
+    }
+
+    /// What a section may cite: the work item, and what was found or found to be absent.
+    fn citable(&self) -> Vec<EvidenceId> {
+        let found = self.state.evidence.iter().filter(|evidence| evidence.observation.status.is_citable());
+        std::iter::once(EvidenceId::ITEM).chain(found.map(|evidence| evidence.id)).collect()
+    }
+
+    fn out_of_order<T>(&self, event: &'static str) -> Result<T, Rejected> {
+        Err(Rejected::OutOfOrder { event, phase: self.state.phase.name() })
+    }
+
+    fn not_open(&self, event: &'static str, key: &CommandKey, attempt: u32) -> Rejected {
+        Rejected::NotOpen { event, key: *key, attempt, phase: self.state.phase.name() }
+    }
+}

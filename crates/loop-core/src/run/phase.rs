@@ -1,0 +1,274 @@
+//! Phases: what a run is doing, with the data that only then exists.
+
+use serde::{Deserialize, Serialize};
+
+use crate::command::SubCallBudget;
+use crate::event::Reserve;
+use crate::ids::{CommandKey, Digest, EvidenceId, Millis};
+use crate::observation::Observation;
+use crate::outcome::Outcome;
+use crate::proposal::Proposal;
+use crate::spec::Tier;
+use crate::stop::{Certificate, Condition};
+
+/// What a run is doing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "phase", rename_all = "snake_case")]
+pub enum Phase {
+    /// A cheap model picks tools.
+    Picking {
+        /// The picker's call.
+        call: Call,
+    },
+    /// The picked tools run.
+    Gathering {
+        /// What runs.
+        batch: Batch,
+    },
+    /// The main call of a pass.
+    Calling {
+        /// The call.
+        call: Call,
+    },
+    /// The reply's contract was missing or garbled and is asked for again, once.
+    Repairing {
+        /// The call.
+        call: Call,
+        /// The reply so far.
+        proposal: Box<Proposal>,
+    },
+    /// The actions of a pass run.
+    Acting {
+        /// What runs, and what waits for a person after it.
+        batch: Batch,
+    },
+    /// Actions wait for a person's consent.
+    WaitingForPerson {
+        /// Indices of the actions, in request order.
+        asks: Vec<Ask>,
+        /// Since when; the time does not count against the wall clock.
+        since: Millis,
+    },
+    /// The last call, without tools, that turns a stop by limit into a finished document.
+    Landing {
+        /// The call.
+        call: Call,
+        /// The limit that makes it the last.
+        cause: Condition,
+    },
+    /// The reason is fixed; what is in flight is cut off and settles.
+    Stopping {
+        /// The reason.
+        certificate: Certificate,
+        /// A call in flight.
+        call: Option<Call>,
+        /// Tools in flight.
+        batch: Option<Batch>,
+        /// Since when.
+        since: Millis,
+    },
+    /// The outcome is being saved.
+    Saving {
+        /// What is saved.
+        outcome: Box<Outcome>,
+        /// Which try, from 1.
+        attempt: u32,
+        /// Not before this instant.
+        not_before: Option<Millis>,
+    },
+    /// The end.
+    Done {
+        /// What there is.
+        outcome: Box<Outcome>,
+    },
+}
+
+impl Phase {
+    /// The phase as it is written, for example `waiting_for_person`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Picking { .. } => "picking",
+            Self::Gathering { .. } => "gathering",
+            Self::Calling { .. } => "calling",
+            Self::Repairing { .. } => "repairing",
+            Self::Acting { .. } => "acting",
+            Self::WaitingForPerson { .. } => "waiting_for_person",
+            Self::Landing { .. } => "landing",
+            Self::Stopping { .. } => "stopping",
+            Self::Saving { .. } => "saving",
+            Self::Done { .. } => "done",
+        }
+    }
+
+    /// The call that this phase wishes or has in flight.
+    pub(super) fn call(&self) -> Option<&Call> {
+        match self {
+            Self::Picking { call }
+            | Self::Calling { call }
+            | Self::Repairing { call, .. }
+            | Self::Landing { call, .. } => Some(call),
+            Self::Stopping { call, .. } => call.as_ref(),
+            Self::Gathering { .. }
+            | Self::Acting { .. }
+            | Self::WaitingForPerson { .. }
+            | Self::Saving { .. }
+            | Self::Done { .. } => None,
+        }
+    }
+
+    pub(super) fn call_mut(&mut self) -> Option<&mut Call> {
+        match self {
+            Self::Picking { call }
+            | Self::Calling { call }
+            | Self::Repairing { call, .. }
+            | Self::Landing { call, .. } => Some(call),
+            Self::Stopping { call, .. } => call.as_mut(),
+            Self::Gathering { .. }
+            | Self::Acting { .. }
+            | Self::WaitingForPerson { .. }
+            | Self::Saving { .. }
+            | Self::Done { .. } => None,
+        }
+    }
+
+    /// The tools that this phase runs.
+    pub(super) fn batch(&self) -> Option<&Batch> {
+        match self {
+            Self::Gathering { batch } | Self::Acting { batch } => Some(batch),
+            Self::Stopping { batch, .. } => batch.as_ref(),
+            Self::Picking { .. }
+            | Self::Calling { .. }
+            | Self::Repairing { .. }
+            | Self::WaitingForPerson { .. }
+            | Self::Landing { .. }
+            | Self::Saving { .. }
+            | Self::Done { .. } => None,
+        }
+    }
+
+    pub(super) fn batch_mut(&mut self) -> Option<&mut Batch> {
+        match self {
+            Self::Gathering { batch } | Self::Acting { batch } => Some(batch),
+            Self::Stopping { batch, .. } => batch.as_mut(),
+            Self::Picking { .. }
+            | Self::Calling { .. }
+            | Self::Repairing { .. }
+            | Self::WaitingForPerson { .. }
+            | Self::Landing { .. }
+            | Self::Saving { .. }
+            | Self::Done { .. } => None,
+        }
+    }
+
+    /// Whether anything is in flight that has to settle.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.call().is_some_and(|call| call.started.is_some()) || self.batch().is_some_and(Batch::is_in_flight)
+    }
+
+    /// Whether the wall clock counts and a stop is still open.
+    pub(super) fn is_working(&self) -> bool {
+        match self {
+            Self::Picking { .. }
+            | Self::Gathering { .. }
+            | Self::Calling { .. }
+            | Self::Repairing { .. }
+            | Self::Acting { .. }
+            | Self::WaitingForPerson { .. }
+            | Self::Landing { .. } => true,
+            Self::Stopping { .. } | Self::Saving { .. } | Self::Done { .. } => false,
+        }
+    }
+}
+
+/// A call to a model: wished, or in flight once it is started.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Call {
+    /// Which call.
+    pub key: CommandKey,
+    /// Which try, from 1.
+    pub attempt: u32,
+    /// The tier that it is wished on.
+    pub tier: Tier,
+    /// Not before this instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Millis>,
+    /// What was granted, once it is in flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<StartedCall>,
+}
+
+impl Call {
+    pub(super) fn wished(key: CommandKey, tier: Tier) -> Self {
+        Self { key, attempt: 1, tier, not_before: None, started: None }
+    }
+}
+
+/// What a call in flight was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StartedCall {
+    /// The granted tier.
+    pub tier: Tier,
+    /// The granted output tokens.
+    pub max_output_tokens: u64,
+    /// Bytes of its prompt.
+    pub prompt_bytes: u64,
+    /// What it is held to cost.
+    pub reserve: Reserve,
+}
+
+/// Tools that run side by side, in request order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Batch {
+    /// What runs.
+    pub work: Vec<Work>,
+    /// Indices of the actions that wait for a person afterwards.
+    pub asks: Vec<u32>,
+}
+
+/// One admitted action.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Work {
+    /// Its idempotency key: that of the first time the same call was asked for.
+    pub key: CommandKey,
+    /// Which try, from 1.
+    pub attempt: u32,
+    /// Index of the action in the run's list.
+    pub action: u32,
+    /// The number that its observation gets.
+    pub evidence: EvidenceId,
+    /// Its signature in the ledger.
+    pub signature: Digest,
+    /// Whether it may be started: reads always, writes once they are announced.
+    pub announced: bool,
+    /// What its sub-call may spend.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub_call: Option<SubCallBudget>,
+    /// What came back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observation: Option<Observation>,
+}
+
+impl Work {
+    /// Whether it runs: started, or free to start at any moment, and not settled.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.announced && self.observation.is_none()
+    }
+}
+
+impl Batch {
+    /// Whether anything in it runs.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.work.iter().any(Work::is_in_flight)
+    }
+}
+
+/// An action that waits for a person.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Ask {
+    /// Index of the action in the run's list.
+    pub action: u32,
+    /// Silence until then is a no.
+    pub deadline: Millis,
+    /// Whether it was answered.
+    pub answered: bool,
+}

@@ -1,0 +1,235 @@
+//! The ways out: stops asked for, deadlines, crashes, the settling of what is in flight, the saving.
+
+use crate::event::{SaveResult, StopMode};
+use crate::gate;
+use crate::ids::Millis;
+use crate::note::Note;
+use crate::observation::{Observation, Status};
+use crate::outcome::{Outcome, Saved};
+use crate::run::calls::{ATTEMPTS, Charge, manual_stop};
+use crate::run::{Call, Phase, Rejected, Run};
+use crate::spec::Effect;
+use crate::stop::{Certificate, StopReason};
+
+/// How long what is in flight may take to settle, once the reason is fixed.
+pub(super) const GRACE_MS: u64 = 2_000;
+
+impl Run {
+    pub(super) fn stop_requested(&mut self, how: StopMode, notes: &mut Vec<Note>) -> Result<(), Rejected> {
+        if !self.state.phase.is_working() {
+            return self.out_of_order("stop_requested");
+        }
+        self.state.stop_asked.get_or_insert(self.state.now);
+        if how == StopMode::Now || !self.state.phase.is_in_flight() {
+            self.stop_by_hand(notes);
+        }
+        Ok(())
+    }
+
+    pub(super) fn stop_withdrawn(&mut self) -> Result<(), Rejected> {
+        if !self.state.phase.is_working() || self.state.stop_asked.is_none() {
+            return self.out_of_order("stop_withdrawn");
+        }
+        self.state.stop_asked = None;
+        Ok(())
+    }
+
+    pub(super) fn deadline_reached(&mut self, notes: &mut Vec<Note>) -> Result<(), Rejected> {
+        if self.deadline().is_none_or(|deadline| deadline > self.state.now) {
+            return Err(Rejected::Early { at: self.state.now.0 });
+        }
+        let is_over = self.elapsed_ms() >= self.spec.limits.wall_ms;
+        match &self.state.phase {
+            Phase::WaitingForPerson { .. } => self.expire_asks(notes),
+            Phase::Stopping { since, .. } if self.state.now.since(*since) >= GRACE_MS => self.finish(notes),
+            Phase::Picking { .. }
+            | Phase::Gathering { .. }
+            | Phase::Calling { .. }
+            | Phase::Repairing { .. }
+            | Phase::Acting { .. }
+            | Phase::Landing { .. }
+                if is_over =>
+            {
+                let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
+                let (timeout, also): (Vec<_>, Vec<_>) =
+                    reached.into_iter().partition(|condition| condition.reason == StopReason::Timeout);
+                if let Some(primary) = timeout.into_iter().next() {
+                    self.stop(Certificate::new(primary, also), notes);
+                }
+            }
+            // A call or a save that had to wait may start: the wishes show it.
+            Phase::Picking { .. }
+            | Phase::Gathering { .. }
+            | Phase::Calling { .. }
+            | Phase::Repairing { .. }
+            | Phase::Acting { .. }
+            | Phase::Landing { .. }
+            | Phase::Stopping { .. }
+            | Phase::Saving { .. }
+            | Phase::Done { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Settles what the driver that is gone had in flight: calls at their whole reserve, reads and repeatable
+    /// writes by another try, what cannot be repeated as `in_doubt`.
+    pub(super) fn resumed(&mut self, away_ms: u64, notes: &mut Vec<Note>) -> Result<(), Rejected> {
+        if self.is_done() {
+            return self.out_of_order("resumed");
+        }
+        if !matches!(self.state.phase, Phase::WaitingForPerson { .. }) {
+            self.state.uncounted_ms = self.state.uncounted_ms.saturating_add(away_ms);
+        }
+        self.lose_call(notes);
+        self.lose_tools(notes);
+        if matches!(self.state.phase, Phase::Stopping { .. }) {
+            self.finish(notes);
+        } else {
+            self.batch_settled(notes);
+        }
+        Ok(())
+    }
+
+    pub(super) fn save_finished(&mut self, attempt: u32, result: &SaveResult) -> Result<(), Rejected> {
+        let Phase::Saving { outcome, attempt: open, not_before } = &mut self.state.phase else {
+            return self.out_of_order("save_finished");
+        };
+        if *open != attempt || not_before.is_some_and(|at| at > self.state.now) {
+            let key = crate::ids::CommandKey::new(0, crate::ids::Slot::Save);
+            return Err(self.not_open("save_finished", &key, attempt));
+        }
+        let saved = match result {
+            SaveResult::Saved { location } => Saved::At { location: location.clone() },
+            SaveResult::Failed { retry_at: Some(at), .. } if attempt < ATTEMPTS => {
+                *open += 1;
+                *not_before = Some(*at);
+                return Ok(());
+            }
+            SaveResult::Failed { message, .. } => Saved::Not { message: message.clone() },
+        };
+        let mut outcome = outcome.clone();
+        outcome.saved = Some(saved);
+        self.state.phase = Phase::Done { outcome };
+        Ok(())
+    }
+
+    /// Fixes the reason. What is in flight is cut off; without anything in flight the run is finished at once.
+    pub(super) fn stop(&mut self, certificate: Certificate, notes: &mut Vec<Note>) {
+        notes.push(Note::Stopped { certificate: certificate.clone() });
+        let call = self.state.phase.call().filter(|call| call.started.is_some()).cloned();
+        let batch = self.state.phase.batch().cloned();
+        let since = self.state.now;
+        self.state.phase = Phase::Stopping { certificate, call, batch, since };
+        self.stopping_settled(notes);
+    }
+
+    pub(super) fn stop_by_hand(&mut self, notes: &mut Vec<Note>) {
+        let primary = manual_stop(self.state.stop_asked.unwrap_or(self.state.now));
+        let also = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
+        self.stop(Certificate::new(primary, also), notes);
+    }
+
+    /// The call in flight has settled while stopping.
+    pub(super) fn call_gone(&mut self, notes: &mut Vec<Note>) {
+        if let Phase::Stopping { call, .. } = &mut self.state.phase {
+            *call = None;
+        }
+        self.stopping_settled(notes);
+    }
+
+    pub(super) fn stopping_settled(&mut self, notes: &mut Vec<Note>) {
+        if !self.state.phase.is_in_flight() {
+            self.finish(notes);
+        }
+    }
+
+    /// Ends the settling: what has not settled by then is charged and written down as cancelled.
+    fn finish(&mut self, notes: &mut Vec<Note>) {
+        let Phase::Stopping { certificate, call, .. } = &self.state.phase else { return };
+        let (certificate, call) = (certificate.clone(), call.clone());
+        if let Some(call) = call {
+            self.charge_lost(&call, notes);
+        }
+        self.keep_evidence();
+        self.state.totals.wall_ms = self.elapsed_ms();
+        let outcome = Box::new(Outcome {
+            run: self.id().clone(),
+            stop: certificate,
+            confidence: self.state.confidence,
+            confidence_reason: self.state.confidence_reason.clone(),
+            document: self.state.document.clone(),
+            missing: self.missing(),
+            evidence: self.state.evidence.clone(),
+            actions: self.state.actions.clone(),
+            totals: self.state.totals,
+            saved: None,
+        });
+        self.state.phase = if self.spec.save {
+            Phase::Saving { outcome, attempt: 1, not_before: None }
+        } else {
+            Phase::Done { outcome }
+        };
+    }
+
+    fn lose_call(&mut self, notes: &mut Vec<Note>) {
+        let Some(call) = self.state.phase.call().filter(|call| call.started.is_some()).cloned() else { return };
+        self.charge_lost(&call, notes);
+        if let Some(open) = self.state.phase.call_mut() {
+            open.started = None;
+            open.attempt += 1;
+            open.not_before = None;
+        }
+        if call.attempt >= ATTEMPTS && self.state.phase.is_working() {
+            let value = crate::stop::Measure::Text(format!("{} was lost {ATTEMPTS} times", call.key).into());
+            let reason = StopReason::ModelFailure;
+            let failed = crate::stop::Condition { reason, value, threshold: None, change: None };
+            self.stop(Certificate::new(failed, Vec::new()), notes);
+        } else if let Phase::Stopping { call, .. } = &mut self.state.phase {
+            *call = None;
+        }
+    }
+
+    fn charge_lost(&mut self, call: &Call, notes: &mut Vec<Note>) {
+        let Some(started) = call.started else { return };
+        notes.push(Note::Lost { key: call.key, attempt: call.attempt });
+        let (key, attempt, tier) = (call.key, call.attempt, started.tier);
+        let charge = Charge { key, attempt, tier, usage: None, reported: None, reserve: started.reserve };
+        self.charge(charge, notes);
+    }
+
+    fn lose_tools(&mut self, notes: &mut Vec<Note>) {
+        let count = self.state.phase.batch().map_or(0, |batch| batch.work.len());
+        for at in 0..count {
+            let Some(work) = self.state.phase.batch().and_then(|batch| batch.work.get(at)).cloned() else { continue };
+            if !work.is_in_flight() {
+                continue;
+            }
+            notes.push(Note::Lost { key: work.key, attempt: work.attempt });
+            let action = self.state.actions.get(work.action as usize);
+            let tool = action.and_then(|action| self.spec.tool(action.tool_name()));
+            let name = action.map_or_else(String::new, |action| action.tool_name().to_owned());
+            let effect = tool.map_or(Effect::WriteIrreversible, |tool| tool.effect);
+            match effect {
+                Effect::WriteIrreversible | Effect::Egress | Effect::Exec => {
+                    let message = "it may or may not have happened: the program ended while it ran";
+                    self.settle(at, Observation::failed(Status::InDoubt, &name, message), notes);
+                }
+                Effect::Read | Effect::WriteIdempotent | Effect::WriteKeyed if work.attempt >= ATTEMPTS => {
+                    let message = format!("lost {ATTEMPTS} times: the program ended while it ran");
+                    self.settle(at, Observation::failed(Status::RetryableError, &name, &message), notes);
+                }
+                Effect::Read | Effect::WriteIdempotent | Effect::WriteKeyed => {
+                    if let Some(work) = self.state.phase.batch_mut().and_then(|batch| batch.work.get_mut(at)) {
+                        work.attempt += 1;
+                        work.announced = effect.is_read();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The instant after which a stopping run waits no longer.
+pub(super) fn grace_ends(since: Millis) -> Millis {
+    since.plus(GRACE_MS)
+}

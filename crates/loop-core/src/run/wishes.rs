@@ -1,0 +1,106 @@
+//! Wishes and deadlines, read from the state alone.
+
+use std::sync::Arc;
+
+use crate::command::{CallModel, Command, RunTool};
+use crate::ids::{Millis, Slot};
+use crate::run::stopping::grace_ends;
+use crate::run::{Batch, Call, Phase, Run};
+
+impl Run {
+    /// What is wanted now. Calling it twice gives the same list; a wish stays until it is settled, and a driver
+    /// knows by (key, attempt) what it has in flight already.
+    pub fn commands(&self) -> Vec<Command> {
+        match &self.state.phase {
+            Phase::Picking { call }
+            | Phase::Calling { call }
+            | Phase::Repairing { call, .. }
+            | Phase::Landing { call, .. } => self.wish_call(call).into_iter().collect(),
+            Phase::Gathering { batch } | Phase::Acting { batch } => self.wish_tools(batch),
+            Phase::WaitingForPerson { asks, .. } => asks
+                .iter()
+                .filter(|ask| !ask.answered)
+                .filter_map(|ask| {
+                    let action = self.state.actions.get(ask.action as usize)?;
+                    let (key, action) = (action.key, action.action.clone());
+                    Some(Command::AskPerson { key, action, deadline: ask.deadline })
+                })
+                .collect(),
+            Phase::Stopping { call, batch, .. } => {
+                let calls = call.iter().map(|call| (call.key, call.attempt));
+                let tools = batch.iter().flat_map(|batch| &batch.work).filter(|work| work.is_in_flight());
+                let tools = tools.map(|work| (work.key, work.attempt));
+                calls.chain(tools).map(|(key, attempt)| Command::Abort { key, attempt }).collect()
+            }
+            Phase::Saving { attempt, not_before, .. } => {
+                let due = not_before.is_none_or(|at| at <= self.state.now);
+                due.then_some(Command::Save { attempt: *attempt }).into_iter().collect()
+            }
+            Phase::Done { .. } => Vec::new(),
+        }
+    }
+
+    /// The next instant at which the run wants [`DeadlineReached`](crate::Fact::DeadlineReached), if any. Earlier
+    /// ones are rejected.
+    pub fn deadline(&self) -> Option<Millis> {
+        let wall = Millis(self.spec.limits.wall_ms.saturating_add(self.state.uncounted_ms));
+        match &self.state.phase {
+            Phase::Picking { call }
+            | Phase::Calling { call }
+            | Phase::Repairing { call, .. }
+            | Phase::Landing { call, .. } => {
+                let wait = call.not_before.filter(|at| call.started.is_none() && *at > self.state.now);
+                Some(wait.map_or(wall, |at| at.min(wall)))
+            }
+            Phase::Gathering { .. } | Phase::Acting { .. } => Some(wall),
+            Phase::WaitingForPerson { asks, .. } => {
+                asks.iter().filter(|ask| !ask.answered).map(|ask| ask.deadline).min()
+            }
+            Phase::Stopping { since, .. } => Some(grace_ends(*since)),
+            Phase::Saving { not_before, .. } => not_before.filter(|at| *at > self.state.now),
+            Phase::Done { .. } => None,
+        }
+    }
+
+    fn wish_call(&self, call: &Call) -> Option<Command> {
+        let waits = call.not_before.is_some_and(|at| at > self.state.now) || self.state.stop_asked.is_some();
+        if call.started.is_none() && waits {
+            return None;
+        }
+        let timeout_ms = match call.key.slot {
+            Slot::Pick => self.spec.limits.picker_ms,
+            Slot::Main | Slot::Repair | Slot::Landing | Slot::Action(_) | Slot::Save => {
+                self.spec.model(call.tier).timeout_ms
+            }
+        };
+        Some(Command::CallModel(CallModel {
+            key: call.key,
+            attempt: call.attempt,
+            tier: call.tier,
+            granted: call.started.map(|started| started.max_output_tokens),
+            timeout_ms,
+        }))
+    }
+
+    fn wish_tools(&self, batch: &Batch) -> Vec<Command> {
+        batch
+            .work
+            .iter()
+            .filter(|work| work.observation.is_none() && (work.announced || self.state.stop_asked.is_none()))
+            .filter_map(|work| {
+                let action = self.state.actions.get(work.action as usize)?;
+                let tool = self.spec.tool(action.tool_name())?;
+                Some(Command::RunTool(RunTool {
+                    key: work.key,
+                    attempt: work.attempt,
+                    tool: Arc::clone(&tool.name),
+                    parameters: Arc::clone(&action.parameters),
+                    effect: tool.effect,
+                    announced: work.announced,
+                    timeout_ms: tool.timeout_ms,
+                    sub_call: work.sub_call,
+                }))
+            })
+            .collect()
+    }
+}

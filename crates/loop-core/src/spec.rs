@@ -1,0 +1,357 @@
+//! The run spec: everything about a run that is configuration rather than fact.
+//!
+//! It is stored once by its hash, and [`Started`](crate::Fact::Started) names that hash, so that a replay needs no
+//! other input. Defaults are S0's numbers.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::args::ArgSpec;
+use crate::canonical::digest;
+use crate::ids::Digest;
+use crate::money::{PicoUsd, Price};
+
+/// The version of [`RunSpec`]'s format that this crate writes.
+pub const SPEC_VERSION: u32 = 1;
+
+/// What a run is to do, with which tools and models, within which limits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunSpec {
+    /// [`SPEC_VERSION`] of the writer.
+    pub version: u32,
+    /// The domain's name, for example `helpdesk`.
+    pub domain: Arc<str>,
+    /// The profile of the domain, where one was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Arc<str>>,
+    /// How replies become proposals.
+    pub protocol: ProtocolSpec,
+    /// The tools, in the order in which prompts list them.
+    pub tools: Vec<ToolSpec>,
+    /// Which tools run before the first pass.
+    #[serde(default)]
+    pub picking: Picking,
+    /// Which model each tier uses.
+    pub models: Models,
+    /// What is never passed.
+    #[serde(default)]
+    pub limits: Limits,
+    /// How the gate judges.
+    #[serde(default)]
+    pub gate: GateSettings,
+    /// Whether the outcome is saved; where to is the runtime's business.
+    #[serde(default)]
+    pub save: bool,
+}
+
+impl RunSpec {
+    /// The digest that names this spec.
+    pub fn hash(&self) -> Digest {
+        digest("spec", &serde_json::to_value(self).unwrap_or_default())
+    }
+
+    /// The digest of the part that decides rather than describes: limits and gate.
+    pub fn policy_hash(&self) -> Digest {
+        digest("policy", &serde_json::to_value((&self.limits, &self.gate)).unwrap_or_default())
+    }
+
+    /// The tool with this name or alias (S0-84); never by a part of a name (S0-d1, S0-d2).
+    pub fn tool(&self, name: &str) -> Option<&ToolSpec> {
+        let by_name = self.tools.iter().find(|tool| &*tool.name == name);
+        by_name.or_else(|| self.tools.iter().find(|tool| tool.aliases.iter().any(|alias| &**alias == name)))
+    }
+
+    /// The model of a tier; `escalated` falls back to `base`, `picker` too.
+    pub fn model(&self, tier: Tier) -> &ModelSpec {
+        let special = match tier {
+            Tier::Picker => self.models.picker.as_ref(),
+            Tier::Base => None,
+            Tier::Escalated => self.models.escalated.as_ref(),
+        };
+        special.unwrap_or(&self.models.base)
+    }
+
+    /// The sections of the document.
+    pub fn sections(&self) -> &[SectionSpec] {
+        let ProtocolSpec::Document(document) = &self.protocol;
+        &document.sections
+    }
+}
+
+/// How a reply becomes a proposal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ProtocolSpec {
+    /// A document of sections, refined pass by pass.
+    Document(DocumentSpec),
+}
+
+/// The document that the loop works on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DocumentSpec {
+    /// Its typed sections, in the order in which it is shown.
+    pub sections: Vec<SectionSpec>,
+    /// Which contract blocks count.
+    #[serde(default)]
+    pub nonce: NonceMode,
+}
+
+/// One typed section (S0-115).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SectionSpec {
+    /// Its type, for example `next_steps`.
+    pub id: Arc<str>,
+    /// Its heading, emoji included, for example `🔍 Situation`.
+    pub heading: Arc<str>,
+    /// What belongs in it, for the model.
+    #[serde(default)]
+    pub describe: Arc<str>,
+    /// Whether an answer without it is unfinished.
+    #[serde(default)]
+    pub required: bool,
+    /// Whether it must cite evidence that exists and did not fail.
+    #[serde(default)]
+    pub cite: bool,
+}
+
+/// Which contract blocks count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NonceMode {
+    /// The right nonce wins, a wrong one is ignored; a block without one counts if it is the last and no tool
+    /// text and not the work item holds it.
+    #[default]
+    Prefer,
+    /// Only blocks with the right nonce count: for hostile domains.
+    Require,
+}
+
+/// What a tool is to the core: a name, arguments, an effect, limits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolSpec {
+    /// Its canonical name, for example `fetch_device_info` (S0-78).
+    pub name: Arc<str>,
+    /// Other names that mean it (S0-84).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<Arc<str>>,
+    /// What it brings, for the model.
+    pub description: Arc<str>,
+    /// When it helps, for the picker (S0-91).
+    #[serde(default)]
+    pub when: Arc<str>,
+    /// What it takes.
+    pub args: ArgSpec,
+    /// What it does to the world.
+    pub effect: Effect,
+    /// Milliseconds until it is cut off (S0-94).
+    pub timeout_ms: u64,
+    /// How often one call may be made in all, if it fails in a way that may pass.
+    pub attempts: u32,
+    /// Whether it may ask a model about its own result (S0-39).
+    #[serde(default)]
+    pub smart: bool,
+}
+
+/// What a tool does to the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Nothing: it only looks.
+    Read,
+    /// Changes something; doing it twice is the same as once.
+    WriteIdempotent,
+    /// Changes something; the receiver drops a second call with the same key.
+    WriteKeyed,
+    /// Changes something that cannot be taken back.
+    WriteIrreversible,
+    /// Sends something out.
+    Egress,
+    /// Runs a program.
+    Exec,
+}
+
+impl Effect {
+    /// Whether the tool only looks.
+    pub fn is_read(self) -> bool {
+        self == Self::Read
+    }
+
+    /// The effect as it is written, for example `write_keyed`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::WriteIdempotent => "write_idempotent",
+            Self::WriteKeyed => "write_keyed",
+            Self::WriteIrreversible => "write_irreversible",
+            Self::Egress => "egress",
+            Self::Exec => "exec",
+        }
+    }
+}
+
+/// Which tools run before the first pass.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Picking {
+    /// Whether a model is asked to pick; without it the first pass begins at once.
+    pub enabled: bool,
+    /// What runs when the picker fails or cannot be called (S0-127).
+    pub defaults: Vec<DefaultCall>,
+}
+
+impl Default for Picking {
+    fn default() -> Self {
+        Self { enabled: true, defaults: Vec::new() }
+    }
+}
+
+/// A call that is made when the picker fails.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DefaultCall {
+    /// The tool's name.
+    pub tool: Arc<str>,
+    /// Its parameters, as JSON text.
+    pub parameters: Arc<str>,
+}
+
+/// Which model of a domain's route is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// Cheap: picks tools, filters results.
+    Picker,
+    /// Analyses and refines.
+    Base,
+    /// More capable: used when confidence stays low.
+    Escalated,
+}
+
+impl Tier {
+    /// The tier as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Picker => "picker",
+            Self::Base => "base",
+            Self::Escalated => "escalated",
+        }
+    }
+}
+
+/// The model of each tier.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Models {
+    /// The base model where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picker: Option<ModelSpec>,
+    /// Required.
+    pub base: ModelSpec,
+    /// No escalation where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escalated: Option<ModelSpec>,
+}
+
+/// A model: whose it is, what it costs, what fits into it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelSpec {
+    /// Which kind of client calls it, for example `offline`.
+    pub provider: Arc<str>,
+    /// Its id at the provider.
+    pub model: Arc<str>,
+    /// Pico-dollars a token; unknown where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
+    /// Tokens that fit into one call, input and output together.
+    pub context_tokens: u64,
+    /// Output tokens that it can write in one call.
+    pub max_output_tokens: u64,
+    /// Milliseconds until a call is cut off.
+    pub timeout_ms: u64,
+}
+
+/// What is never passed. Each is independent; the first that binds, in the gate's order, is the reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Main model calls with a gate after each: 5 (S0-43).
+    pub passes: u32,
+    /// Money for all calls: USD 0.10 (S0-45); `None` is no limit.
+    pub cost: Option<PicoUsd>,
+    /// Tokens of all calls together; no limit unless set.
+    pub tokens: Option<u64>,
+    /// Tool calls, picked ones included: 25. With 0 there are no tools.
+    pub tool_calls: u32,
+    /// Model calls of every kind: 12.
+    pub model_calls: u32,
+    /// Milliseconds of wall clock, waiting for people apart: 300,000.
+    pub wall_ms: u64,
+    /// Tools picked before the first pass: 5 (S0-124).
+    pub picked: u32,
+    /// Milliseconds for the picker's call: 8,000 (S0-132).
+    pub picker_ms: u64,
+    /// Output tokens of one call: 4,096.
+    pub output_tokens: u64,
+    /// Characters of one tool's Markdown: 4,000 (S0-123).
+    pub markdown_chars: u32,
+    /// Milliseconds for a smart tool's sub-call: 10,000 (S0-131).
+    pub sub_call_ms: u64,
+    /// Output tokens of a smart tool's sub-call: 512 (S0-74).
+    pub sub_call_tokens: u64,
+    /// Bytes of input of a smart tool's sub-call: 24,000.
+    pub sub_call_bytes: u64,
+    /// Milliseconds that a person has to answer: 600,000.
+    pub person_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            passes: 5,
+            cost: Some(PicoUsd(PicoUsd::PER_USD / 10)),
+            tokens: None,
+            tool_calls: 25,
+            model_calls: 12,
+            wall_ms: 300_000,
+            picked: 5,
+            picker_ms: 8_000,
+            output_tokens: 4_096,
+            markdown_chars: 4_000,
+            sub_call_ms: 10_000,
+            sub_call_tokens: 512,
+            sub_call_bytes: 24_000,
+            person_ms: 600_000,
+        }
+    }
+}
+
+/// How the gate judges.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GateSettings {
+    /// Tools that must have been observed, with or without a finding, before `confident` counts.
+    pub required_tools: Vec<Arc<str>>,
+    /// Whether somebody answers when an action needs a person's consent.
+    pub people: bool,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_the_founding_numbers() {
+        // S0-43, S0-45, S0-123, S0-124, S0-125, S0-131, S0-132
+        let limits = Limits::default();
+        assert_eq!((limits.passes, limits.picked, limits.markdown_chars), (5, 5, 4_000));
+        assert_eq!(limits.cost.unwrap().to_string(), "$0.100000");
+        assert_eq!((limits.picker_ms, limits.sub_call_ms, limits.sub_call_tokens), (8_000, 10_000, 512));
+    }
+}

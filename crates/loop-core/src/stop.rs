@@ -1,0 +1,317 @@
+//! Why a run stopped: the reason, its class, and a certificate with every condition that was true.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::money::PicoUsd;
+
+/// Why the loop ended. One enum for every protocol, `snake_case` on the wire (C22).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StopReason {
+    /// High confidence, nothing left to run, and what the domain demands is there (S0-41).
+    Confident,
+    /// A final answer of a protocol without confidence.
+    Completed,
+    /// Nothing left to run, and the confidence is not high (S0-42).
+    NoNewActions,
+    /// The confidence did not improve (S0-44).
+    StaleConfidence,
+    /// Two passes brought neither new evidence nor a changed section.
+    NoProgress,
+    /// The pass limit is reached (S0-43).
+    MaxPasses,
+    /// The limit of model calls is reached.
+    MaxModelCalls,
+    /// Something would run and no tool call is left for it.
+    MaxToolCalls,
+    /// The money is used up (S0-45).
+    BudgetExceeded,
+    /// The tokens are used up, or nothing fits into the model any more.
+    TokenLimit,
+    /// The wall clock ran out.
+    Timeout,
+    /// High confidence, but what the domain demands is not there.
+    EvidenceMissing,
+    /// The model refused the work.
+    Refused,
+    /// Every action that mattered was denied.
+    PolicyBlocked,
+    /// A person has to go on.
+    NeedsHuman,
+    /// A tool's failure ended the run.
+    ToolFailure,
+    /// The model could not be called, or its reply could not be used.
+    ModelFailure,
+    /// A reply that is none of what the protocol allows.
+    InvalidResponse,
+    /// The end was called before there was an output.
+    SubmitBeforeOutput,
+    /// No attempt brought a valid output.
+    MaxAttempts,
+    /// The journal could not be written.
+    StorageFailed,
+    /// Someone stopped it (S0-46).
+    ManualStop,
+}
+
+impl StopReason {
+    /// The reason as it is written, for example `no_new_actions`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Confident => "confident",
+            Self::Completed => "completed",
+            Self::NoNewActions => "no_new_actions",
+            Self::StaleConfidence => "stale_confidence",
+            Self::NoProgress => "no_progress",
+            Self::MaxPasses => "max_passes",
+            Self::MaxModelCalls => "max_model_calls",
+            Self::MaxToolCalls => "max_tool_calls",
+            Self::BudgetExceeded => "budget_exceeded",
+            Self::TokenLimit => "token_limit",
+            Self::Timeout => "timeout",
+            Self::EvidenceMissing => "evidence_missing",
+            Self::Refused => "refused",
+            Self::PolicyBlocked => "policy_blocked",
+            Self::NeedsHuman => "needs_human",
+            Self::ToolFailure => "tool_failure",
+            Self::ModelFailure => "model_failure",
+            Self::InvalidResponse => "invalid_response",
+            Self::SubmitBeforeOutput => "submit_before_output",
+            Self::MaxAttempts => "max_attempts",
+            Self::StorageFailed => "storage_failed",
+            Self::ManualStop => "manual_stop",
+        }
+    }
+
+    /// The class that this reason alone would give.
+    pub fn class(self) -> StopClass {
+        match self {
+            Self::Confident | Self::Completed => StopClass::Answered,
+            Self::NoNewActions
+            | Self::StaleConfidence
+            | Self::NoProgress
+            | Self::MaxPasses
+            | Self::MaxModelCalls
+            | Self::MaxToolCalls
+            | Self::BudgetExceeded
+            | Self::TokenLimit
+            | Self::Timeout
+            | Self::EvidenceMissing => StopClass::Partial,
+            Self::Refused | Self::PolicyBlocked => StopClass::Refused,
+            Self::NeedsHuman => StopClass::NeedsHuman,
+            Self::ToolFailure
+            | Self::ModelFailure
+            | Self::InvalidResponse
+            | Self::SubmitBeforeOutput
+            | Self::MaxAttempts
+            | Self::StorageFailed => StopClass::Failed,
+            Self::ManualStop => StopClass::Cancelled,
+        }
+    }
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a stop means for the one who asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopClass {
+    /// The document answers.
+    Answered,
+    /// The document is there and says less than it might.
+    Partial,
+    /// The work was refused.
+    Refused,
+    /// A person has to go on.
+    NeedsHuman,
+    /// Something broke.
+    Failed,
+    /// Someone stopped it.
+    Cancelled,
+}
+
+impl StopClass {
+    /// The exit code of a program that ends with this class.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Answered => 0,
+            Self::Partial => 3,
+            Self::Refused => 4,
+            Self::NeedsHuman => 5,
+            Self::Failed => 6,
+            Self::Cancelled => 130,
+        }
+    }
+
+    /// The class as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Partial => "partial",
+            Self::Refused => "refused",
+            Self::NeedsHuman => "needs_human",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// How sure the model says it is (S0-96). A missing or garbled statement is `unknown`: low, never high (S0-d9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confidence {
+    /// Nothing usable was said; counts as low.
+    Unknown,
+    /// Mostly guessing.
+    Low,
+    /// Reasonable, but data would improve it.
+    Medium,
+    /// Specific, actionable data.
+    High,
+}
+
+impl Confidence {
+    /// The level for comparisons: `unknown` counts as low.
+    pub fn level(self) -> u8 {
+        match self {
+            Self::Unknown | Self::Low => 0,
+            Self::Medium => 1,
+            Self::High => 2,
+        }
+    }
+
+    /// The confidence as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+/// A value of a condition or its threshold.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "unit", content = "value", rename_all = "snake_case")]
+pub enum Measure {
+    /// A number of things.
+    Count(u64),
+    /// Money.
+    PicoUsd(PicoUsd),
+    /// A duration.
+    Millis(u64),
+    /// A confidence.
+    Confidence(Confidence),
+    /// Names of things, for example of what is missing.
+    Names(Vec<Arc<str>>),
+    /// A text, for example a failure's message.
+    Text(Arc<str>),
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(n) => n.fmt(f),
+            Self::PicoUsd(amount) => amount.fmt(f),
+            Self::Millis(ms) => write!(f, "{ms} ms"),
+            Self::Confidence(confidence) => f.write_str(confidence.name()),
+            Self::Names(names) => {
+                let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+                f.write_str(&names.join(", "))
+            }
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// A condition that was true at the stop.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Condition {
+    /// The reason that this condition gives.
+    pub reason: StopReason,
+    /// What was found.
+    pub value: Measure,
+    /// What it was held against, where there is such a thing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<Measure>,
+    /// The smallest change of a setting under which this condition would not have been true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
+}
+
+/// A setting and the value that it would have needed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Change {
+    /// The setting's path, for example `limits.passes`.
+    pub setting: Arc<str>,
+    /// The nearest value under which the run would have gone on.
+    pub to: Measure,
+}
+
+/// The explanation of a stop: the condition that decided, and whatever else was true (C14).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Certificate {
+    /// The class of the stop as a whole.
+    pub class: StopClass,
+    /// The first true condition in the gate's order.
+    pub primary: Condition,
+    /// The other conditions that were true.
+    pub also: Vec<Condition>,
+}
+
+impl Certificate {
+    /// The certificate of conditions in the gate's order, `primary` first.
+    ///
+    /// The class is `answered` when `confident` is among them, unless the primary is `manual_stop`, `refused`,
+    /// `needs_human` or of class `failed`.
+    pub fn new(primary: Condition, also: Vec<Condition>) -> Self {
+        let own = primary.reason.class();
+        let stands = matches!(own, StopClass::Cancelled | StopClass::NeedsHuman | StopClass::Failed)
+            || primary.reason == StopReason::Refused;
+        let confident = also.iter().any(|condition| condition.reason == StopReason::Confident);
+        let class = if confident && !stands { StopClass::Answered } else { own };
+        Self { class, primary, also }
+    }
+
+    /// The primary reason.
+    pub fn reason(&self) -> StopReason {
+        self.primary.reason
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(reason: StopReason) -> Condition {
+        Condition { reason, value: Measure::Count(1), threshold: None, change: None }
+    }
+
+    #[test]
+    fn a_confident_answer_on_the_last_pass_is_answered_and_says_so() {
+        // C14: the primary keeps the gate's order, the class tells what it means.
+        let certificate =
+            Certificate::new(condition(StopReason::MaxPasses), vec![condition(StopReason::Confident)]);
+        assert_eq!((certificate.reason(), certificate.class), (StopReason::MaxPasses, StopClass::Answered));
+        let stopped = Certificate::new(condition(StopReason::ManualStop), vec![condition(StopReason::Confident)]);
+        assert_eq!(stopped.class, StopClass::Cancelled);
+    }
+
+    #[test]
+    fn reasons_are_written_as_they_are_named() {
+        // S0-57: stable names.
+        for reason in [StopReason::Confident, StopReason::MaxPasses, StopReason::BudgetExceeded, StopReason::NoNewActions] {
+            let written = serde_json::to_string(&reason).unwrap_or_default();
+            assert_eq!(written, format!("\"{}\"", reason.name()));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! One question to a model about a tool's own result: granted by the core, rendered and paid for by the runtime.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use loop_core::{SubCallUse, Usage};
+
+/// A model that chooses among candidates.
+///
+/// Who implements it renders the prompt, calls the cheap model within the granted budget and hands back the raw reply.
+#[async_trait]
+pub trait AskModel: Send + Sync {
+    /// The model's raw reply, or why there is none.
+    async fn choose(&self, request: &ChoiceRequest) -> Result<Answer, AskError>;
+}
+
+/// What is to be chosen from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChoiceRequest {
+    /// The work item in one line.
+    pub title: String,
+    /// What the action looks for, where it says so.
+    pub target: Option<String>,
+    /// The candidates, a line each; a reply names them by their position, counted from 0.
+    pub candidates: Vec<String>,
+}
+
+/// A model's reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What it wrote.
+    pub text: String,
+    /// What it used, where the provider said so.
+    pub usage: Option<Usage>,
+}
+
+/// Why a model gave no reply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct AskError {
+    /// Why.
+    pub message: String,
+    /// What the attempt used all the same, where that is known.
+    pub usage: Option<Usage>,
+}
+
+/// The model that a tool is given: it admits one question, and keeps what was used even if the tool does not live to tell.
+pub(crate) struct Metered {
+    model: Arc<dyn AskModel>,
+    used: Mutex<Option<SubCallUse>>,
+}
+
+impl Metered {
+    pub(crate) fn new(model: Arc<dyn AskModel>) -> Self {
+        Self {
+            model,
+            used: Mutex::new(None),
+        }
+    }
+
+    /// What the question used, if it was asked. Whether its answer was any good only the tool can say.
+    pub(crate) fn used(&self) -> Option<SubCallUse> {
+        *self.meter()
+    }
+
+    fn meter(&self) -> MutexGuard<'_, Option<SubCallUse>> {
+        // A tool that panics while it holds the lock leaves a value that is whole.
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl AskModel for Metered {
+    async fn choose(&self, request: &ChoiceRequest) -> Result<Answer, AskError> {
+        {
+            let mut used = self.meter();
+            if used.is_some() {
+                return Err(AskError {
+                    message: "one sub-call was granted and it was made".to_owned(),
+                    usage: None,
+                });
+            }
+            *used = Some(SubCallUse {
+                answered: false,
+                usage: None,
+            });
+        }
+        let reply = self.model.choose(request).await;
+        let usage = match &reply {
+            Ok(answer) => answer.usage,
+            Err(error) => error.usage,
+        };
+        *self.meter() = Some(SubCallUse {
+            answered: false,
+            usage,
+        });
+        reply
+    }
+}

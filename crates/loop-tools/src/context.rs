@@ -1,0 +1,168 @@
+//! What a tool is told beside its parameters: whom the work concerns, and, apart from it, its credentials.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loop_core::Scope;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::ask::AskModel;
+
+/// Milliseconds for a sub-call, unless the runtime gives another limit (S0-131).
+pub const SUB_CALL_MS: u64 = 10_000;
+
+/// Whom and what the work concerns, and what the tool may use (S0-63).
+#[derive(Clone)]
+pub struct ToolContext {
+    /// Tools scope their queries by it (S0-64, S0-80).
+    pub scope: Scope,
+    /// The work item in one line.
+    pub item_title: Arc<str>,
+    /// `run/pass/slot`: the same for every retry of one action, never the same for two actions.
+    pub key: Arc<str>,
+    /// A model for one question about the tool's own result; only there when a sub-call was granted (S0-65).
+    pub ask: Option<Arc<dyn AskModel>>,
+    /// Milliseconds until a sub-call is cut off (S0-74).
+    pub sub_call_ms: u64,
+    /// Cancelled when the tool is to stop: a tool that starts something outside itself must watch it.
+    pub cancel: CancellationToken,
+    /// When the dispatcher cuts the tool off; it alone sets this.
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl ToolContext {
+    /// A context without a model to ask.
+    pub fn new(scope: Scope, item_title: impl Into<Arc<str>>, key: impl Into<Arc<str>>) -> Self {
+        Self {
+            scope,
+            item_title: item_title.into(),
+            key: key.into(),
+            ask: None,
+            sub_call_ms: SUB_CALL_MS,
+            cancel: CancellationToken::new(),
+            deadline: None,
+        }
+    }
+
+    /// The context with a granted sub-call.
+    #[must_use]
+    pub fn with_ask(mut self, ask: Arc<dyn AskModel>, sub_call_ms: u64) -> Self {
+        self.ask = Some(ask);
+        self.sub_call_ms = sub_call_ms;
+        self
+    }
+
+    /// The context with this token; the tool gets a child of it.
+    #[must_use]
+    pub fn with_cancel(mut self, cancel: CancellationToken) -> Self {
+        self.cancel = cancel;
+        self
+    }
+
+    /// How long the tool has until it is cut off, or `None` outside a dispatcher.
+    pub fn remaining(&self) -> Option<Duration> {
+        self.deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+}
+
+impl fmt::Debug for ToolContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolContext")
+            .field("scope", &self.scope)
+            .field("item_title", &self.item_title)
+            .field("key", &self.key)
+            .field("may_ask", &self.ask.is_some())
+            .field("sub_call_ms", &self.sub_call_ms)
+            .field("cancelled", &self.cancel.is_cancelled())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Secrets by name, handed to a tool beside its context and never inside it (S0-66, S0-141).
+///
+/// It shows only the names, and it cannot be serialised:
+///
+/// ```compile_fail
+/// fn serialisable<T: serde::Serialize>() {}
+/// serialisable::<loop_tools::Credentials>();
+/// ```
+#[derive(Clone, Default)]
+pub struct Credentials {
+    secrets: Arc<BTreeMap<String, String>>,
+}
+
+impl Credentials {
+    /// No secrets.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// The secret of this name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.secrets.get(name).map(String::as_str)
+    }
+
+    /// The names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.secrets.keys().map(String::as_str)
+    }
+}
+
+impl<N: Into<String>, S: Into<String>> FromIterator<(N, S)> for Credentials {
+    fn from_iter<I: IntoIterator<Item = (N, S)>>(secrets: I) -> Self {
+        let secrets = secrets
+            .into_iter()
+            .map(|(name, secret)| (name.into(), secret.into()))
+            .collect();
+        Self {
+            secrets: Arc::new(secrets),
+        }
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_show_their_names_and_nothing_else() {
+        // S0-66, S0-141
+        let credentials: Credentials = [("crm", "s3cret"), ("api", "t0ken")].into_iter().collect();
+        assert_eq!(credentials.get("crm"), Some("s3cret"));
+        assert_eq!(credentials.get("other"), None);
+        assert_eq!(format!("{credentials:?}"), r#"{"api", "crm"}"#);
+        assert_eq!(Credentials::none().names().count(), 0);
+    }
+
+    #[test]
+    fn a_context_carries_the_scope_and_no_model_unless_granted() {
+        // S0-63, S0-65, S0-131, S0-140
+        let scope = Scope {
+            account: Some("A-7".into()),
+            ..Scope::default()
+        };
+        let context = ToolContext::new(scope.clone(), "Slow laptop", "r/1/action-0");
+        assert_eq!(
+            (&context.scope, &*context.item_title, &*context.key),
+            (&scope, "Slow laptop", "r/1/action-0")
+        );
+        assert!(context.ask.is_none());
+        assert_eq!((context.sub_call_ms, context.remaining()), (10_000, None));
+        let shown = format!("{context:?}");
+        assert!(
+            shown.contains("Slow laptop") && shown.contains("may_ask: false"),
+            "{shown}"
+        );
+    }
+}

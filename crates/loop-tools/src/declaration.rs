@@ -1,0 +1,218 @@
+//! What a tool says about itself.
+
+use std::sync::Arc;
+
+use loop_core::{ArgSpec, Effect, ToolSpec};
+use serde_json::{Value, json};
+
+/// Milliseconds until a tool is cut off, unless it declares another limit (S0-94).
+pub const TIMEOUT_MS: u64 = 12_000;
+/// How often one call may be made in all, unless the tool declares another number.
+pub const ATTEMPTS: u32 = 2;
+
+/// What a tool says about itself: its names, what it takes, what it does to the world, its limits.
+///
+/// ```
+/// use loop_core::Effect;
+/// use loop_tools::ToolDeclaration;
+///
+/// let tool = ToolDeclaration::new("fetch_device_info")
+///     .description("Fetch device details: hardware, OS, network, status")
+///     .when("a device is mentioned")
+///     .alias("fetch_devices")
+///     .effect(Effect::Read);
+/// assert_eq!(&*tool.title, "Device info");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolDeclaration {
+    /// Its canonical name, for example `fetch_device_info` (S0-78).
+    pub name: Arc<str>,
+    /// Its name for people; made from the name unless it is given.
+    pub title: Arc<str>,
+    /// Other names that mean it (S0-84).
+    pub aliases: Vec<Arc<str>>,
+    /// What it brings, for the model (S0-85).
+    pub description: Arc<str>,
+    /// When it helps, for the picker (S0-91).
+    pub when: Arc<str>,
+    /// The full JSON Schema of its parameters: an object schema.
+    pub schema: Value,
+    /// What it does to the world. A registry refuses a tool that does not say (K1).
+    pub effect: Option<Effect>,
+    /// Milliseconds until it is cut off (S0-94).
+    pub timeout_ms: u64,
+    /// How often one call may be made in all, if it fails in a way that may pass.
+    pub attempts: u32,
+    /// Whether it may ask a model about its own result (S0-39).
+    pub smart: bool,
+}
+
+impl ToolDeclaration {
+    /// A declaration of a tool without parameters. Its effect is still to be declared.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        let name = name.into();
+        Self {
+            title: title_of(&name).into(),
+            name,
+            aliases: Vec::new(),
+            description: "".into(),
+            when: "".into(),
+            schema: json!({ "type": "object", "properties": {} }),
+            effect: None,
+            timeout_ms: TIMEOUT_MS,
+            attempts: ATTEMPTS,
+            smart: false,
+        }
+    }
+
+    /// The declaration with this name for people.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<Arc<str>>) -> Self {
+        self.title = title.into();
+        self
+    }
+
+    /// The declaration with one more name that means the tool.
+    #[must_use]
+    pub fn alias(mut self, alias: impl Into<Arc<str>>) -> Self {
+        self.aliases.push(alias.into());
+        self
+    }
+
+    /// The declaration with what the tool brings, for the model.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<Arc<str>>) -> Self {
+        self.description = description.into();
+        self
+    }
+
+    /// The declaration with when the tool helps, for the picker.
+    #[must_use]
+    pub fn when(mut self, when: impl Into<Arc<str>>) -> Self {
+        self.when = when.into();
+        self
+    }
+
+    /// The declaration with this JSON Schema of the parameters.
+    #[must_use]
+    pub fn schema(mut self, schema: Value) -> Self {
+        self.schema = schema;
+        self
+    }
+
+    /// The declaration with what the tool does to the world.
+    #[must_use]
+    pub fn effect(mut self, effect: Effect) -> Self {
+        self.effect = Some(effect);
+        self
+    }
+
+    /// The declaration with this time limit.
+    #[must_use]
+    pub fn timeout_ms(mut self, timeout_ms: u64) -> Self {
+        self.timeout_ms = timeout_ms;
+        self
+    }
+
+    /// The declaration with this number of calls in all.
+    #[must_use]
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    /// The declaration of a tool that may, or may not, ask a model about its own result.
+    #[must_use]
+    pub fn smart(mut self, smart: bool) -> Self {
+        self.smart = smart;
+        self
+    }
+
+    /// What the core needs to know, or `None` where the effect is not declared.
+    pub fn spec(&self) -> Option<ToolSpec> {
+        Some(ToolSpec {
+            name: Arc::clone(&self.name),
+            aliases: self.aliases.clone(),
+            description: Arc::clone(&self.description),
+            when: Arc::clone(&self.when),
+            args: ArgSpec::from_schema(&self.schema),
+            effect: self.effect?,
+            timeout_ms: self.timeout_ms,
+            attempts: self.attempts,
+            smart: self.smart,
+        })
+    }
+
+    /// The declaration as data: what a manifest is hashed over.
+    pub(crate) fn manifest(&self) -> Value {
+        json!({
+            "name": self.name,
+            "title": self.title,
+            "aliases": self.aliases,
+            "description": self.description,
+            "when": self.when,
+            "schema": self.schema,
+            "effect": self.effect,
+            "timeout_ms": self.timeout_ms,
+            "attempts": self.attempts,
+            "smart": self.smart,
+        })
+    }
+}
+
+/// `fetch_device_info` is `Device info` to people.
+fn title_of(name: &str) -> String {
+    let words = name
+        .strip_prefix("fetch_")
+        .unwrap_or(name)
+        .replace(['_', '-'], " ");
+    let mut letters = words.trim().chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_declaration_begins_with_the_founding_numbers() {
+        // S0-94, S0-78
+        let tool = ToolDeclaration::new("fetch_device_info");
+        assert_eq!((tool.timeout_ms, tool.attempts, tool.smart), (12_000, 2, false));
+        assert_eq!((&*tool.title, tool.effect), ("Device info", None));
+        for (name, title) in [
+            ("send-mail", "Send mail"),
+            ("fetch_", ""),
+            ("", ""),
+            ("élan", "Élan"),
+        ] {
+            assert_eq!(title_of(name), title);
+        }
+    }
+
+    #[test]
+    fn the_core_gets_a_spec_only_with_an_effect() {
+        // K1, S0-85, S0-91
+        let tool = ToolDeclaration::new("fetch_x")
+            .title("Things")
+            .alias("fetch_xs")
+            .description("Fetch x")
+            .when("x is mentioned")
+            .schema(json!({ "type": "object", "properties": { "target": { "type": "string" } }, "required": ["target"] }))
+            .timeout_ms(5)
+            .attempts(3)
+            .smart(true);
+        assert_eq!(tool.spec(), None);
+        let spec = tool.clone().effect(Effect::Read).spec().unwrap();
+        assert_eq!(
+            (&*spec.name, &*spec.description, &*spec.when),
+            ("fetch_x", "Fetch x", "x is mentioned")
+        );
+        assert_eq!((spec.timeout_ms, spec.attempts, spec.smart), (5, 3, true));
+        assert_eq!(spec.args, ArgSpec::from_schema(&tool.schema));
+        assert_eq!(spec.args.required, [Arc::from("target")]);
+    }
+}

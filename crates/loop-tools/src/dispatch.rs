@@ -1,0 +1,197 @@
+//! The dispatcher: one call of one tool, which always ends in an observation.
+//!
+//! ```text
+//! name ─▶ resolve ─▶ schema ─▶ task ─▶ result ─▶ judge ─▶ clean, cut ─▶ Observation
+//!          │           │         │                 │
+//!          ▼           ▼         ▼                 ▼
+//!     unknown tool  invalid   panic, timeout,   nothing found,
+//!                   input     cancelled         malformed
+//! ```
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use jsonschema::error::ValidationErrorKind;
+use loop_core::{Observation, Status, SubCallUse};
+use serde_json::Value;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+
+use crate::ask::{AskModel, Metered};
+use crate::context::{Credentials, ToolContext};
+use crate::judge::{self, Judged};
+use crate::registry::{Entry, Registry};
+use crate::result::UNKNOWN_ERROR;
+use crate::text::one_line;
+
+/// How many misfits a model is told at once.
+const MISFITS: usize = 3;
+/// A time limit beyond which no clock reaches: a year.
+const LONGEST_MS: u64 = 365 * 24 * 3_600_000;
+
+/// One call for [`Registry::dispatch_all`].
+#[derive(Clone, Debug)]
+pub struct ToolCall {
+    /// The tool's name or alias.
+    pub name: Arc<str>,
+    /// Its parameters.
+    pub parameters: Value,
+    /// Whom and what it concerns.
+    pub context: ToolContext,
+    /// Milliseconds until it is cut off.
+    pub timeout_ms: u64,
+    /// Characters of Markdown that a model gets to read.
+    pub markdown_cap: usize,
+}
+
+impl Registry {
+    /// What came back from one call: never a panic and never an error (S0-81, S0-86, S0-129).
+    ///
+    /// The tool runs in a task of its own. When its time is up, when `context.cancel` is cancelled, or when this future
+    /// is dropped, the task is aborted and the token that the tool got is cancelled (S0-d6). The Markdown is cut to
+    /// `markdown_cap` characters (S0-123); the data is kept whole. Must be called inside a tokio runtime with time.
+    pub async fn dispatch(
+        &self,
+        name: &str,
+        parameters: &Value,
+        context: ToolContext,
+        credentials: &Credentials,
+        timeout_ms: u64,
+        markdown_cap: usize,
+    ) -> Observation {
+        let Some(entry) = self.entry(name) else {
+            return judge::observation(
+                "Unknown tool",
+                Judged::unknown_tool(name, &self.near(name)),
+                markdown_cap,
+            );
+        };
+        if let Some(message) = misfits(entry, parameters) {
+            let judged = Judged::failed(Status::InvalidInput, message);
+            return judge::observation(&entry.declaration.title, judged, markdown_cap);
+        }
+        let (judged, sub_call) = run(
+            entry,
+            parameters.clone(),
+            context,
+            credentials.clone(),
+            timeout_ms,
+        )
+        .await;
+        let mut observation = judge::observation(&entry.declaration.title, judged, markdown_cap);
+        observation.sub_call = sub_call;
+        observation
+    }
+
+    /// What came back from each call, in the order of the calls (S0-93, S0-122).
+    ///
+    /// They run in parallel and all of them settle: none waits for another, and none fails for another.
+    pub async fn dispatch_all(&self, calls: Vec<ToolCall>, credentials: &Credentials) -> Vec<Observation> {
+        join_all(calls.into_iter().map(|call| async move {
+            let ToolCall {
+                name,
+                parameters,
+                context,
+                timeout_ms,
+                markdown_cap,
+            } = call;
+            self.dispatch(&name, &parameters, context, credentials, timeout_ms, markdown_cap)
+                .await
+        }))
+        .await
+    }
+}
+
+/// What does not fit the tool's schema, or `None`.
+fn misfits(entry: &Entry, parameters: &Value) -> Option<String> {
+    let misfits: Vec<String> = entry
+        .validator
+        .iter_errors(parameters)
+        .take(MISFITS)
+        .map(|error| {
+            let pointer = error.instance_path().as_str();
+            match error.kind() {
+                // The pointer names the member itself, as the core's own check does.
+                ValidationErrorKind::Required {
+                    property: Value::String(name),
+                } => {
+                    format!(
+                        "{pointer}/{}: is required",
+                        name.replace('~', "~0").replace('/', "~1")
+                    )
+                }
+                _ if pointer.is_empty() => one_line(&error.to_string()),
+                _ => format!("{pointer}: {}", one_line(&error.to_string())),
+            }
+        })
+        .collect();
+    (!misfits.is_empty()).then(|| misfits.join("; "))
+}
+
+/// Runs the tool within its time, and says what its question to a model used, however it ended.
+async fn run(
+    entry: &Entry,
+    parameters: Value,
+    mut context: ToolContext,
+    credentials: Credentials,
+    timeout_ms: u64,
+) -> (Judged, Option<SubCallUse>) {
+    let outer = context.cancel;
+    // A child, so that one tool that is late does not stop the others.
+    context.cancel = outer.child_token();
+    let _cancel_on_leaving = context.cancel.clone().drop_guard();
+    let deadline = Instant::now() + Duration::from_millis(timeout_ms.min(LONGEST_MS));
+    context.deadline = Some(deadline);
+    let meter = context.ask.take().map(|model| Arc::new(Metered::new(model)));
+    context.ask = meter.clone().map(|meter| meter as Arc<dyn AskModel>);
+
+    let tool = Arc::clone(&entry.tool);
+    // A set rather than a handle, because dropping it aborts the task: on a timeout and on a drop of this future.
+    let mut task = JoinSet::new();
+    task.spawn(async move { tool.call(parameters, &context, &credentials).await });
+    let (judged, claimed) = tokio::select! {
+        biased;
+        ended = task.join_next() => match ended {
+            Some(Ok(result)) => {
+                let claimed = result.sub_call;
+                (judge::judge(&entry.declaration, result), claimed)
+            }
+            Some(Err(error)) => (broken(error), None),
+            None => (Judged::failed(Status::PermanentError, UNKNOWN_ERROR), None),
+        },
+        () = outer.cancelled() => (Judged::failed(Status::Cancelled, "cancelled"), None),
+        () = tokio::time::sleep_until(deadline) => {
+            (Judged::failed(Status::Timeout, format!("timeout after {timeout_ms} ms")), None)
+        }
+    };
+    let metered = meter.and_then(|meter| meter.used());
+    // What it cost is measured; whether it was of use only the tool can say.
+    let answered = claimed.is_some_and(|claimed| claimed.answered);
+    let sub_call = metered.map(|metered| SubCallUse { answered, ..metered });
+    (judged, sub_call.or(claimed))
+}
+
+/// A task that ended without a result (T1).
+fn broken(error: JoinError) -> Judged {
+    match error.try_into_panic() {
+        Ok(payload) => {
+            let message = panic_message(&*payload).map_or_else(
+                || UNKNOWN_ERROR.to_owned(),
+                |message| format!("the tool panicked: {message}"),
+            );
+            Judged::failed(Status::PermanentError, message)
+        }
+        Err(_) => Judged::failed(Status::Cancelled, "cancelled"),
+    }
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> Option<&str> {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+}
+
+#[cfg(test)]
+#[path = "dispatch_tests.rs"]
+mod tests;

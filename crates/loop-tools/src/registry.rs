@@ -1,0 +1,268 @@
+//! The tools of a run: built once, checked once, then only looked up.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use jsonschema::Validator;
+use loop_core::{Digest, ToolSpec, digest};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::context::{Credentials, ToolContext};
+use crate::declaration::ToolDeclaration;
+use crate::error::RegistryError;
+use crate::near;
+use crate::result::IntoToolResult;
+use crate::text::one_line;
+use crate::tool::{FnTool, Tool, TypedTool};
+
+/// The tools of a run, by name and alias (S0-37, S0-83). A clone shares them.
+#[derive(Clone)]
+pub struct Registry {
+    tools: Arc<[Entry]>,
+    names: Arc<BTreeMap<Arc<str>, usize>>,
+    manifest: Digest,
+}
+
+/// A name that means a tool, for a person who asks what there is (S0-84).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedName {
+    /// The name or alias.
+    pub name: Arc<str>,
+    /// The tool's canonical name.
+    pub tool: Arc<str>,
+    /// The tool's description, or `Alias for <canonical>`.
+    pub description: Arc<str>,
+}
+
+/// A registered tool: what it declared then, however it changes its mind later.
+pub(crate) struct Entry {
+    pub(crate) declaration: ToolDeclaration,
+    pub(crate) validator: Validator,
+    pub(crate) tool: Arc<dyn Tool>,
+    spec: ToolSpec,
+}
+
+impl Registry {
+    /// A builder without tools.
+    pub fn builder() -> RegistryBuilder {
+        RegistryBuilder { tools: Vec::new() }
+    }
+
+    /// What the core needs to know of each tool, in the order of registration.
+    pub fn specs(&self) -> Vec<ToolSpec> {
+        self.tools.iter().map(|entry| entry.spec.clone()).collect()
+    }
+
+    /// What each tool declared, in the order of registration.
+    pub fn declarations(&self) -> impl Iterator<Item = &ToolDeclaration> {
+        self.tools.iter().map(|entry| &entry.declaration)
+    }
+
+    /// The digest of everything that the tools declare: it changes when a run could see another tool.
+    pub fn manifest_hash(&self) -> Digest {
+        self.manifest
+    }
+
+    /// The canonical name of a tool by its name or alias, to the letter (S0-84). Parts of names mean nothing (S0-d1, S0-d2).
+    pub fn resolve(&self, name: &str) -> Option<Arc<str>> {
+        self.entry(name).map(|entry| Arc::clone(&entry.declaration.name))
+    }
+
+    /// At most three tools whose name or alias comes near `name`, nearest first.
+    pub fn near(&self, name: &str) -> Vec<Arc<str>> {
+        // By position rather than by name, so that ties fall in the order of registration.
+        let known = self.tools.iter().flat_map(|entry| {
+            let names = std::iter::once(&entry.declaration.name).chain(&entry.declaration.aliases);
+            names.map(|known| (&**known, &entry.declaration.name))
+        });
+        near::near(name, known)
+    }
+
+    /// Every name: each tool, and after it its aliases.
+    pub fn names(&self) -> Vec<ListedName> {
+        let mut names = Vec::new();
+        for declaration in self.declarations() {
+            let tool = &declaration.name;
+            names.push(ListedName {
+                name: Arc::clone(tool),
+                tool: Arc::clone(tool),
+                description: Arc::clone(&declaration.description),
+            });
+            names.extend(declaration.aliases.iter().map(|alias| ListedName {
+                name: Arc::clone(alias),
+                tool: Arc::clone(tool),
+                description: format!("Alias for {tool}").into(),
+            }));
+        }
+        names
+    }
+
+    pub(crate) fn entry(&self, name: &str) -> Option<&Entry> {
+        self.names.get(name).and_then(|at| self.tools.get(*at))
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.declarations().map(|declaration| &declaration.name))
+            .finish()
+    }
+}
+
+/// Collects tools; what is wrong with them is said by [`RegistryBuilder::build`].
+pub struct RegistryBuilder {
+    tools: Vec<Arc<dyn Tool>>,
+}
+
+impl RegistryBuilder {
+    /// The builder with one more tool.
+    #[must_use]
+    pub fn tool(self, tool: impl Tool + 'static) -> Self {
+        self.shared(Arc::new(tool))
+    }
+
+    /// The builder with one more tool that others may hold as well.
+    #[must_use]
+    pub fn shared(mut self, tool: Arc<dyn Tool>) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// The builder with a tool from a closure over raw parameters.
+    ///
+    /// The closure hands back a [`ToolResult`](crate::ToolResult), or a `Result` of one: its error becomes a failure
+    /// with its message (S0-71).
+    #[must_use]
+    pub fn tool_fn<F, Fut>(self, declaration: ToolDeclaration, call: F) -> Self
+    where
+        F: Fn(Value, ToolContext, Credentials) -> Fut + Send + Sync + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: IntoToolResult,
+    {
+        self.tool(FnTool::new(declaration, call))
+    }
+
+    /// The builder with a tool from a closure over typed parameters.
+    ///
+    /// `Args` gives the schema, in place of any in the declaration. Parameters that do not make an `Args` are answered
+    /// with `invalid_input`.
+    #[must_use]
+    pub fn typed<Args, F, Fut>(self, declaration: ToolDeclaration, call: F) -> Self
+    where
+        Args: JsonSchema + DeserializeOwned + Send + 'static,
+        F: Fn(Args, ToolContext) -> Fut + Send + Sync + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: IntoToolResult,
+    {
+        self.tool(TypedTool::<Args, F>::new(declaration, call))
+    }
+
+    /// The registry.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, in the order of registration.
+    pub fn build(self) -> Result<Registry, RegistryError> {
+        let tools = self
+            .tools
+            .into_iter()
+            .map(checked)
+            .collect::<Result<Vec<Entry>, RegistryError>>()?;
+        let mut names: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+        for (at, entry) in tools.iter().enumerate() {
+            let name = &entry.declaration.name;
+            if names.insert(Arc::clone(name), at).is_some() {
+                return Err(RegistryError::DuplicateName {
+                    tool: name.to_string(),
+                });
+            }
+        }
+        // After all names, so that an alias of the first tool cannot hide the last one.
+        for (at, entry) in tools.iter().enumerate() {
+            for alias in &entry.declaration.aliases {
+                let earlier = names
+                    .insert(Arc::clone(alias), at)
+                    .and_then(|earlier| tools.get(earlier));
+                if let Some(earlier) = earlier {
+                    return Err(RegistryError::AliasTaken {
+                        tool: entry.declaration.name.to_string(),
+                        alias: alias.to_string(),
+                        taken_by: earlier.declaration.name.to_string(),
+                    });
+                }
+            }
+        }
+        let manifest: Vec<Value> = tools.iter().map(|entry| entry.declaration.manifest()).collect();
+        Ok(Registry {
+            tools: tools.into(),
+            names: Arc::new(names),
+            manifest: digest("manifest", &Value::Array(manifest)),
+        })
+    }
+}
+
+impl fmt::Debug for RegistryBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.tools.iter().map(|tool| &tool.spec().name))
+            .finish()
+    }
+}
+
+/// The tool with everything that can be known to be wrong before a run.
+fn checked(tool: Arc<dyn Tool>) -> Result<Entry, RegistryError> {
+    let declaration = tool.spec().clone();
+    let name = one_line(&declaration.name);
+    if !is_name(&declaration.name) {
+        return Err(RegistryError::InvalidName { name });
+    }
+    if let Some(alias) = declaration.aliases.iter().find(|alias| !is_name(alias)) {
+        return Err(RegistryError::InvalidAlias {
+            tool: name,
+            alias: one_line(alias),
+        });
+    }
+    let Some(spec) = declaration.spec() else {
+        return Err(RegistryError::MissingEffect { tool: name });
+    };
+    let limits = [
+        ("timeout_ms", declaration.timeout_ms),
+        ("attempts", declaration.attempts.into()),
+    ];
+    if let Some((field, _)) = limits.into_iter().find(|(_, value)| *value == 0) {
+        return Err(RegistryError::Zero { tool: name, field });
+    }
+    if declaration.schema.get("type").and_then(Value::as_str) != Some("object") {
+        return Err(RegistryError::NotAnObjectSchema { tool: name });
+    }
+    // Offline, because a schema may come from outside: a reference in it must not make us read a file or a network.
+    let validator = jsonschema::options().offline().build(&declaration.schema);
+    let validator = validator.map_err(|error| RegistryError::InvalidSchema {
+        tool: name,
+        message: one_line(&error.to_string()),
+    })?;
+    Ok(Entry {
+        declaration,
+        validator,
+        tool,
+        spec,
+    })
+}
+
+/// `^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$`: what every provider takes.
+fn is_name(name: &str) -> bool {
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    begins
+        && name.len() <= 64
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+#[cfg(test)]
+#[path = "registry_tests.rs"]
+mod tests;

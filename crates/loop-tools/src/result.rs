@@ -1,0 +1,333 @@
+//! What a tool hands back: S0's result, and the two templates that make one.
+
+use std::fmt::Display;
+
+use loop_core::{Scope, SubCallUse};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::declaration::ToolDeclaration;
+use crate::table;
+
+/// What a tool that found nothing says (S0-68).
+pub const NO_DATA_FOUND: &str = "No data found";
+/// What a failure without any message says (S0-71).
+pub const UNKNOWN_ERROR: &str = "Unknown error";
+
+/// What a tool hands back (S0-61). It never throws: a failure is a result as well (S0-81).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// Whether it brought what was asked for.
+    pub success: bool,
+    /// The canonical name of the tool.
+    pub tool_name: String,
+    /// The raw result, for programs.
+    pub data: Value,
+    /// One line for people.
+    pub summary: String,
+    /// What the model reads: the product (S0-62, S0-82).
+    pub markdown: String,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Which kind of failure it is; a failure that does not say is permanent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Failure>,
+    /// What a smart tool's call to a model used. A program outside cannot claim one.
+    #[serde(skip)]
+    pub sub_call: Option<SubCallUse>,
+}
+
+/// Which kind of failure a result is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Failure {
+    /// Nothing was found.
+    Empty,
+    /// The same call may succeed another time.
+    Retryable,
+    /// The same call will fail again.
+    Permanent,
+    /// The parameters are wrong.
+    InvalidInput,
+}
+
+impl ToolResult {
+    /// A success with its own text and data.
+    pub fn ok(
+        tool: impl Into<String>,
+        summary: impl Into<String>,
+        markdown: impl Into<String>,
+        data: impl Into<Value>,
+    ) -> Self {
+        Self {
+            success: true,
+            tool_name: tool.into(),
+            data: data.into(),
+            summary: summary.into(),
+            markdown: markdown.into(),
+            error: None,
+            kind: None,
+            sub_call: None,
+        }
+    }
+
+    /// A success as a table with one row per item, under a heading that names the account (S0-69, S0-70).
+    ///
+    /// The columns are the members that the rows have: `id`, `name` and `title` first, the others by name, so that equal rows
+    /// give equal bytes. Without rows it is [`ToolResult::empty`].
+    pub fn found(tool: impl Into<String>, title: &str, scope: &Scope, rows: Vec<Value>) -> Self {
+        let columns = table::columns_of(&rows);
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        Self::found_columns(tool, title, scope, &columns, rows)
+    }
+
+    /// Like [`ToolResult::found`] with these columns, in this order.
+    pub fn found_columns(
+        tool: impl Into<String>,
+        title: &str,
+        scope: &Scope,
+        columns: &[&str],
+        rows: Vec<Value>,
+    ) -> Self {
+        if rows.is_empty() {
+            return Self::empty(tool, title);
+        }
+        let markdown = format!("{}\n\n{}", heading(title, scope), table::render(columns, &rows));
+        Self::ok(tool, format!("Found {} items", rows.len()), markdown, rows)
+    }
+
+    /// A failure for good (S0-67).
+    pub fn failed(tool: impl Into<String>, title: &str, message: impl Display) -> Self {
+        Self::failure(tool, title, message, Failure::Permanent)
+    }
+
+    /// A failure that may pass: the same call may be made again.
+    pub fn retryable(tool: impl Into<String>, title: &str, message: impl Display) -> Self {
+        Self::failure(tool, title, message, Failure::Retryable)
+    }
+
+    /// A refusal of the parameters.
+    pub fn invalid_input(tool: impl Into<String>, title: &str, message: impl Display) -> Self {
+        Self::failure(tool, title, message, Failure::InvalidInput)
+    }
+
+    /// A failure that says that nothing was found (S0-68).
+    pub fn empty(tool: impl Into<String>, title: &str) -> Self {
+        Self::failure(tool, title, NO_DATA_FOUND, Failure::Empty)
+    }
+
+    /// A failure of this kind, by S0's template (S0-67).
+    pub fn failure(tool: impl Into<String>, title: &str, message: impl Display, kind: Failure) -> Self {
+        let message = message_of(&message.to_string());
+        Self {
+            success: false,
+            tool_name: tool.into(),
+            data: Value::Null,
+            markdown: quote(title, &message),
+            summary: message.clone(),
+            error: Some(message),
+            kind: Some(kind),
+            sub_call: None,
+        }
+    }
+
+    /// What went wrong: the error, else the summary, else [`UNKNOWN_ERROR`].
+    pub fn message(&self) -> String {
+        let error = self.error.as_deref().filter(|error| !error.trim().is_empty());
+        message_of(error.unwrap_or(&self.summary))
+    }
+}
+
+/// What a closure tool may hand back: a result, or a `Result` whose error becomes a failure with its message (S0-71).
+pub trait IntoToolResult {
+    /// The result as the tool `declaration` would have said it.
+    fn into_tool_result(self, declaration: &ToolDeclaration) -> ToolResult;
+}
+
+impl IntoToolResult for ToolResult {
+    fn into_tool_result(self, _declaration: &ToolDeclaration) -> ToolResult {
+        self
+    }
+}
+
+impl<E: Display> IntoToolResult for Result<ToolResult, E> {
+    fn into_tool_result(self, declaration: &ToolDeclaration) -> ToolResult {
+        self.unwrap_or_else(|error| ToolResult::failed(&*declaration.name, &declaration.title, error))
+    }
+}
+
+/// The heading of a success: the title, and the account where one is known (S0-69).
+pub(crate) fn heading(title: &str, scope: &Scope) -> String {
+    match scope.account_name.as_ref().or(scope.account.as_ref()) {
+        Some(account) => format!("## {} — {}", flat(title), flat(account)),
+        None => format!("## {}", flat(title)),
+    }
+}
+
+/// The Markdown of a failure (S0-67).
+pub(crate) fn quote(title: &str, message: &str) -> String {
+    // Each line of the message stays inside the quotation.
+    format!("> **{}:** {}", flat(title), message.replace('\n', "\n> "))
+}
+
+fn message_of(text: &str) -> String {
+    let text = text.trim();
+    if text.is_empty() {
+        UNKNOWN_ERROR.to_owned()
+    } else {
+        text.to_owned()
+    }
+}
+
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn contoso() -> Scope {
+        Scope {
+            account: Some("A-7".into()),
+            account_name: Some("Contoso".into()),
+            ..Scope::default()
+        }
+    }
+
+    #[test]
+    fn a_failure_says_its_message_everywhere() {
+        // S0-67, S0-81
+        let result = ToolResult::failed("fetch_x", "Your Thing", "no route");
+        let expected = json!({
+            "success": false, "tool_name": "fetch_x", "data": null, "summary": "no route",
+            "markdown": "> **Your Thing:** no route", "error": "no route", "kind": "permanent",
+        });
+        assert_eq!(serde_json::to_value(&result).unwrap(), expected);
+        assert_eq!(
+            ToolResult::retryable("x", "X", "busy").kind,
+            Some(Failure::Retryable)
+        );
+        assert_eq!(
+            ToolResult::invalid_input("x", "X", "bad").kind,
+            Some(Failure::InvalidInput)
+        );
+    }
+
+    #[test]
+    fn a_failure_of_several_lines_stays_in_its_quotation() {
+        assert_eq!(
+            ToolResult::failed("x", "A\nB", "one\ntwo").markdown,
+            "> **A B:** one\n> two"
+        );
+    }
+
+    #[test]
+    fn nothing_found_is_a_failure_of_its_own_kind() {
+        // S0-68
+        for result in [
+            ToolResult::empty("x", "X"),
+            ToolResult::found("x", "X", &contoso(), vec![]),
+        ] {
+            assert_eq!((result.success, result.kind), (false, Some(Failure::Empty)));
+            assert_eq!(
+                (&*result.summary, &*result.markdown),
+                ("No data found", "> **X:** No data found")
+            );
+            assert_eq!(
+                (result.error.as_deref(), result.data),
+                (Some("No data found"), Value::Null)
+            );
+        }
+    }
+
+    #[test]
+    fn a_failure_without_a_message_is_an_unknown_error() {
+        // S0-71, S0-d4
+        let result = ToolResult::failed("x", "X", "  ");
+        assert_eq!(
+            (&*result.summary, &*result.markdown),
+            ("Unknown error", "> **X:** Unknown error")
+        );
+    }
+
+    #[test]
+    fn found_items_become_a_table_under_a_heading() {
+        // S0-69, S0-70, S0-24, S0-34, S0-62
+        let rows = vec![
+            json!({ "status": "online", "name": "SRV-1" }),
+            json!({ "name": "SRV-2", "age": 3 }),
+        ];
+        let result = ToolResult::found("fetch_x", "Your Thing", &contoso(), rows.clone());
+        assert_eq!(
+            result.markdown,
+            "## Your Thing — Contoso\n\n\
+             | name | age | status |\n| --- | --- | --- |\n| SRV-1 |  | online |\n| SRV-2 | 3 |  |"
+        );
+        assert_eq!(
+            (result.success, &*result.summary, &result.data),
+            (true, "Found 2 items", &json!(rows))
+        );
+        assert_eq!((result.error, result.kind), (None, None));
+    }
+
+    #[test]
+    fn the_heading_names_the_account_as_well_as_it_is_known() {
+        // S0-69, S0-64
+        let nameless = Scope {
+            account: Some("A-7".into()),
+            ..Scope::default()
+        };
+        assert_eq!(heading("T", &contoso()), "## T — Contoso");
+        assert_eq!(heading("T", &nameless), "## T — A-7");
+        assert_eq!(heading("T\n# x", &Scope::default()), "## T # x");
+    }
+
+    #[test]
+    fn columns_may_be_chosen() {
+        // S0-69
+        let rows = vec![json!({ "name": "a", "date": "d", "status": "s" })];
+        let result = ToolResult::found_columns("x", "T", &Scope::default(), &["status", "name"], rows);
+        assert_eq!(
+            result.markdown,
+            "## T\n\n| status | name |\n| --- | --- |\n| s | a |"
+        );
+    }
+
+    #[test]
+    fn a_result_is_read_from_a_program_without_its_optional_parts() {
+        // S0-61, S0-119: and a program cannot claim a sub-call.
+        let text =
+            r###"{"success": true, "tool_name": "x", "data": [1], "summary": "s", "markdown": "## m"}"###;
+        let result: ToolResult = serde_json::from_str(text).unwrap();
+        assert_eq!(result, ToolResult::ok("x", "s", "## m", json!([1])));
+        let claims = text.replace(
+            "\"data\"",
+            "\"sub_call\": {\"answered\": true, \"usage\": null}, \"data\"",
+        );
+        assert_eq!(
+            serde_json::from_str::<ToolResult>(&claims).unwrap().sub_call,
+            None
+        );
+    }
+
+    #[test]
+    fn a_caught_error_becomes_a_failure_with_its_message() {
+        // S0-71, S0-86, S0-129
+        let declaration = ToolDeclaration::new("fetch_x").title("X");
+        let failed: Result<ToolResult, std::num::ParseIntError> = "y".parse::<i32>().map(|_| unreachable!());
+        let result = failed.into_tool_result(&declaration);
+        assert_eq!(
+            result,
+            ToolResult::failed("fetch_x", "X", "invalid digit found in string")
+        );
+        let fine: Result<ToolResult, String> = Ok(ToolResult::ok("fetch_x", "s", "m", 1));
+        assert_eq!(
+            fine.into_tool_result(&declaration),
+            ToolResult::ok("fetch_x", "s", "m", 1)
+        );
+    }
+}

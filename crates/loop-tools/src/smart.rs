@@ -1,0 +1,264 @@
+//! Smart tools: much is fetched, little is handed on, and a model may choose which (S0-39, S0-60).
+//!
+//! ```text
+//! fetch ─▶ candidates ─▶ enough of them, and a sub-call granted? ─ yes ─▶ ask ─▶ names some? ─ yes ─▶ those
+//!                                        │ no                              │ no, error, late
+//!                                        ▼                                 ▼
+//!                                   the code's ranking ◀───────────────────┘
+//! ```
+
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::FutureExt as _;
+use loop_core::SubCallUse;
+use serde_json::Value;
+
+use crate::ask::{AskModel, ChoiceRequest};
+use crate::context::{Credentials, ToolContext};
+use crate::declaration::ToolDeclaration;
+use crate::result::{ToolResult, heading};
+use crate::selection::{KEPT, selection};
+use crate::text::one_line;
+use crate::tool::Tool;
+
+/// The fewest candidates about which a model is asked (S0-72).
+pub const AI_FILTER_THRESHOLD: usize = 5;
+
+/// The most time of its own that a tool keeps back from a sub-call, so that there is time for the code's ranking.
+const KEPT_BACK: Duration = Duration::from_millis(250);
+
+/// One thing that was fetched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// What it is, in one line: all that a model sees when it chooses.
+    pub line: String,
+    /// All of it, for the model that works on the item.
+    pub markdown: String,
+    /// All of it, for programs.
+    pub data: Value,
+}
+
+/// Where a smart tool's candidates come from.
+#[async_trait]
+pub trait Source: Send + Sync {
+    /// What the tool says about itself; that it is smart is added.
+    fn declaration(&self) -> &ToolDeclaration;
+
+    /// Everything that was found, without a model.
+    ///
+    /// # Errors
+    /// The failure that the tool hands back instead.
+    async fn fetch(
+        &self,
+        parameters: &Value,
+        context: &ToolContext,
+        credentials: &Credentials,
+    ) -> Result<Vec<Candidate>, ToolResult>;
+
+    /// The positions of the candidates to keep, best first, when no model chooses (S0-76).
+    ///
+    /// Unless a source knows better: the three whose line holds most words of the parameter `target`, in the order in
+    /// which they were fetched where that is equal.
+    fn fallback(&self, parameters: &Value, candidates: &[Candidate]) -> Vec<usize> {
+        let target = target_of(parameters).unwrap_or_default().to_lowercase();
+        let words: Vec<&str> = target.split_whitespace().collect();
+        let mut ranked: Vec<(usize, usize)> = candidates
+            .iter()
+            .enumerate()
+            .map(|(at, candidate)| {
+                let line = candidate.line.to_lowercase();
+                (words.iter().filter(|word| line.contains(**word)).count(), at)
+            })
+            .collect();
+        ranked.sort_by_key(|(hits, _)| std::cmp::Reverse(*hits));
+        ranked.into_iter().take(KEPT).map(|(_, at)| at).collect()
+    }
+}
+
+/// A tool that fetches many candidates and hands on a few.
+///
+/// A model is asked only when a sub-call was granted and there are enough candidates; whatever it does, the code's ranking
+/// stands ready (S0-76, S0-128).
+pub struct Smart<S> {
+    source: S,
+    declaration: ToolDeclaration,
+    threshold: usize,
+}
+
+/// Who chose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ChosenBy {
+    Model,
+    Code,
+}
+
+impl<S: Source> Smart<S> {
+    /// The tool over `source`, with S0's threshold.
+    pub fn new(source: S) -> Self {
+        let declaration = source.declaration().clone().smart(true);
+        Self {
+            source,
+            declaration,
+            threshold: AI_FILTER_THRESHOLD,
+        }
+    }
+
+    /// The tool that asks about this many candidates or more.
+    #[must_use]
+    pub fn threshold(mut self, threshold: usize) -> Self {
+        self.threshold = threshold;
+        self
+    }
+
+    /// The code's ranking, without what it names wrongly; the first ones if it names nothing.
+    fn ranked(&self, parameters: &Value, candidates: &[Candidate]) -> Vec<usize> {
+        let mut kept: Vec<usize> = Vec::new();
+        for at in self.source.fallback(parameters, candidates) {
+            if at < candidates.len() && !kept.contains(&at) {
+                kept.push(at);
+            }
+        }
+        if kept.is_empty() {
+            (0..candidates.len().min(KEPT)).collect()
+        } else {
+            kept
+        }
+    }
+
+    fn result(
+        &self,
+        context: &ToolContext,
+        candidates: &[Candidate],
+        kept: &[usize],
+        by: ChosenBy,
+    ) -> ToolResult {
+        let kept: Vec<&Candidate> = kept.iter().filter_map(|at| candidates.get(*at)).collect();
+        let who = match by {
+            ChosenBy::Model => "a model",
+            ChosenBy::Code => "code",
+        };
+        let (shown, all) = (kept.len(), candidates.len());
+        let bodies: Vec<&str> = kept.iter().map(|candidate| candidate.markdown.trim()).collect();
+        let heading = heading(&self.declaration.title, &context.scope);
+        // The count stands first, so that it is still there when the end is cut.
+        let markdown = format!(
+            "{heading}\n\n_{shown} of {all} items, chosen by {who}._\n\n{}",
+            bodies.join("\n\n")
+        );
+        let data: Vec<Value> = kept.iter().map(|candidate| candidate.data.clone()).collect();
+        let summary = format!("Found {all} items, kept {shown}, chosen by {who}");
+        ToolResult::ok(&*self.declaration.name, summary, markdown, data)
+    }
+}
+
+#[async_trait]
+impl<S: Source> Tool for Smart<S> {
+    fn spec(&self) -> &ToolDeclaration {
+        &self.declaration
+    }
+
+    async fn call(&self, parameters: Value, context: &ToolContext, credentials: &Credentials) -> ToolResult {
+        let candidates = match self.source.fetch(&parameters, context, credentials).await {
+            Ok(candidates) => candidates,
+            Err(failure) => return failure,
+        };
+        if candidates.is_empty() {
+            return ToolResult::empty(&*self.declaration.name, &self.declaration.title);
+        }
+        let limit = time_for(context);
+        let (named, sub_call) = match &context.ask {
+            Some(model) if candidates.len() >= self.threshold && !limit.is_zero() => {
+                let request = request(&parameters, context, &candidates);
+                let (named, used) = ask(&**model, &request, limit).await;
+                (named, Some(used))
+            }
+            _ => (Vec::new(), None),
+        };
+        let (kept, by) = if named.is_empty() {
+            (self.ranked(&parameters, &candidates), ChosenBy::Code)
+        } else {
+            (named, ChosenBy::Model)
+        };
+        ToolResult {
+            sub_call,
+            ..self.result(context, &candidates, &kept, by)
+        }
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Smart<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            source,
+            declaration,
+            threshold,
+        } = self;
+        f.debug_struct("Smart")
+            .field("tool", &declaration.name)
+            .field("source", source)
+            .field("threshold", threshold)
+            .finish()
+    }
+}
+
+/// What a model names, and what that used. Whatever goes wrong, it names nothing.
+async fn ask(model: &dyn AskModel, request: &ChoiceRequest, limit: Duration) -> (Vec<usize>, SubCallUse) {
+    let asked = AssertUnwindSafe(model.choose(request)).catch_unwind();
+    match tokio::time::timeout(limit, asked).await {
+        Ok(Ok(Ok(answer))) => {
+            let named = selection(&answer.text, request.candidates.len());
+            let answered = !named.is_empty();
+            (
+                named,
+                SubCallUse {
+                    answered,
+                    usage: answer.usage,
+                },
+            )
+        }
+        Ok(Ok(Err(error))) => (
+            Vec::new(),
+            SubCallUse {
+                answered: false,
+                usage: error.usage,
+            },
+        ),
+        Ok(Err(_)) | Err(_) => (
+            Vec::new(),
+            SubCallUse {
+                answered: false,
+                usage: None,
+            },
+        ),
+    }
+}
+
+fn request(parameters: &Value, context: &ToolContext, candidates: &[Candidate]) -> ChoiceRequest {
+    ChoiceRequest {
+        title: one_line(&context.item_title),
+        target: target_of(parameters).map(one_line),
+        candidates: candidates
+            .iter()
+            .map(|candidate| one_line(&candidate.line))
+            .collect(),
+    }
+}
+
+/// How long a sub-call may take: what was granted, or less where fetching took most of the tool's own time, since a tool that is
+/// cut off has no fallback.
+fn time_for(context: &ToolContext) -> Duration {
+    let granted = Duration::from_millis(context.sub_call_ms);
+    let left = context.remaining().map(|left| left.saturating_sub(KEPT_BACK));
+    left.map_or(granted, |left| left.min(granted))
+}
+
+fn target_of(parameters: &Value) -> Option<&str> {
+    parameters.get("target").and_then(Value::as_str)
+}
+
+#[cfg(test)]
+#[path = "smart_tests.rs"]
+mod tests;

@@ -1,0 +1,217 @@
+//! Text that comes from outside, made safe and short enough for a prompt, a screen and a log.
+
+use std::borrow::Cow;
+
+/// The most characters of a one-line text: a summary, a name, a candidate.
+pub(crate) const LINE_CHARS: usize = 500;
+
+/// How far a terminal command that carries text is followed before it counts as broken.
+const ESCAPE_BYTES: usize = 1_024;
+
+/// `text` without control characters (`\n` and `\t` stay), terminal commands, bidirectional marks and invisible
+/// characters, and how many characters were dropped.
+///
+/// A lone carriage return becomes a line break, so that the words around it stay apart.
+pub(crate) fn clean(text: &str) -> (Cow<'_, str>, usize) {
+    if !text.chars().any(is_unsafe) {
+        return (Cow::Borrowed(text), 0);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut dropped = 0;
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\r' if rest.as_str().starts_with('\n') => {}
+            '\r' => out.push('\n'),
+            '\u{1b}' => {
+                let command = escape_length(rest.as_str());
+                dropped += 1;
+                for _ in 0..command {
+                    rest.next();
+                    dropped += 1;
+                }
+            }
+            c if is_unsafe(c) => dropped += 1,
+            c => out.push(c),
+        }
+    }
+    (Cow::Owned(out), dropped)
+}
+
+/// `text` cleaned, on one line, and cut to [`LINE_CHARS`].
+pub(crate) fn one_line(text: &str) -> String {
+    let (cleaned, _) = clean(text);
+    let words: Vec<&str> = cleaned.split_whitespace().collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(LINE_CHARS) {
+        None => line,
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+    }
+}
+
+/// `text` cut to `cap` characters with a mark that says so, or `None` where it fits (S0-123, S0-d13).
+pub(crate) fn cut(text: &str, cap: usize) -> Option<String> {
+    let (end, _) = text.char_indices().nth(cap)?;
+    let all = text.chars().count();
+    Some(format!(
+        "{}… [cut: {cap} of {all} characters]",
+        text.get(..end).unwrap_or_default()
+    ))
+}
+
+/// Whether a character can steer a terminal or a reader without being seen.
+fn is_unsafe(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        // Soft hyphen, Arabic letter mark, Mongolian vowel separator.
+        '\u{ad}' | '\u{61c}' | '\u{180e}' => true,
+        // Zero width and direction marks, embeddings and overrides.
+        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' => true,
+        // Word joiner, invisible operators, isolates and retired format characters.
+        '\u{2060}'..='\u{206f}' => true,
+        // Byte order mark, interlinear annotation.
+        '\u{feff}' | '\u{fff9}'..='\u{fffb}' => true,
+        // Tags and the variation selectors beyond those of emoji: both can hide whole sentences.
+        '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}' => true,
+        // C0, DEL and C1.
+        c => c.is_control(),
+    }
+}
+
+/// How many characters after an escape character belong to its command.
+fn escape_length(rest: &str) -> usize {
+    let bytes = rest.as_bytes();
+    match bytes.first() {
+        Some(b'[') => {
+            let parameters = bytes
+                .iter()
+                .skip(1)
+                .take_while(|byte| (0x20..=0x3f).contains(*byte))
+                .count();
+            match bytes.get(1 + parameters) {
+                Some(0x40..=0x7e) => parameters + 2,
+                _ => 0,
+            }
+        }
+        // A command that carries text (a title, a link) up to its terminator. Without one it is no command, and
+        // dropping what follows would let a tool hide text behind it.
+        Some(b']' | b'P' | b'X' | b'^' | b'_') => {
+            let window: Vec<(usize, char)> = rest
+                .char_indices()
+                .take_while(|(at, _)| *at < ESCAPE_BYTES)
+                .collect();
+            for (n, (at, c)) in window.iter().enumerate() {
+                let is_string_end =
+                    *c == '\u{1b}' && rest.get(at + 1..).is_some_and(|tail| tail.starts_with('\\'));
+                match c {
+                    '\u{7}' | '\u{9c}' => return n + 1,
+                    _ if is_string_end => return n + 2,
+                    '\n' => return 1,
+                    _ => {}
+                }
+            }
+            1
+        }
+        // Two characters, with intermediates between them.
+        Some(0x20..=0x2f) => {
+            let intermediates = bytes
+                .iter()
+                .take_while(|byte| (0x20..=0x2f).contains(*byte))
+                .count();
+            match bytes.get(intermediates) {
+                Some(0x30..=0x7e) => intermediates + 1,
+                _ => 0,
+            }
+        }
+        Some(0x30..=0x7e) => 1,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(raw: &str, expected: &str) {
+        assert_eq!(clean(raw).0, expected, "{raw:?}");
+    }
+
+    #[test]
+    fn what_steers_a_terminal_or_hides_from_a_reader_is_dropped() {
+        // I-24, T6
+        check(
+            "plain, ünïcode, 日本語, 👍\n\tx",
+            "plain, ünïcode, 日本語, 👍\n\tx",
+        );
+        check("a\0b\u{8}c\u{7f}d\u{85}e", "abcde");
+        check("\u{1b}[31mred\u{1b}[0m \u{1b}[2Jx \u{1b}[?25lh", "red x h");
+        check("\u{1b}]0;title\u{7}text", "text");
+        check("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\", "link");
+        check("\u{1b}(Btext\u{1b}Mx", "textx");
+        check("\u{202e}evil\u{202c} \u{2066}iso\u{2069}", "evil iso");
+        check("zero\u{200b}width\u{feff}\u{2060}", "zerowidth");
+        check("tags\u{e0041}\u{e007f}\u{e0101}", "tags");
+        check("one\r\ntwo\rthree", "one\ntwo\nthree");
+    }
+
+    #[test]
+    fn a_broken_terminal_command_hides_no_text() {
+        check("\u{1b}]0;never ended\nnext line", "0;never ended\nnext line");
+        check("\u{1b}[31", "[31");
+        check("\u{1b}", "");
+        check("\u{1b}é", "é");
+        check("\u{1b}[3é", "[3é");
+    }
+
+    #[test]
+    fn dropped_characters_are_counted() {
+        // T6: a person is told.
+        assert_eq!(clean("ab").1, 0);
+        assert_eq!(clean("a\u{200b}b\u{202e}").1, 2);
+        assert_eq!(clean("\u{1b}[31mx").1, 5);
+        assert_eq!(clean("a\r\nb").1, 0);
+    }
+
+    #[test]
+    fn a_text_is_cut_by_characters_and_says_so() {
+        // S0-123, S0-d13: never inside a character of several bytes.
+        assert_eq!(cut("äöü", 3), None);
+        assert_eq!(cut("äöü€", 3).unwrap(), "äöü… [cut: 3 of 4 characters]");
+        assert_eq!(cut("👍👍", 1).unwrap(), "👍… [cut: 1 of 2 characters]");
+        assert_eq!(cut("ab", 0).unwrap(), "… [cut: 0 of 2 characters]");
+        assert_eq!(cut("", 0), None);
+    }
+
+    #[test]
+    fn a_line_is_one_line_and_bounded() {
+        assert_eq!(one_line(" a\n b\t\u{200b}c "), "a b c");
+        let long = one_line(&"é".repeat(LINE_CHARS + 1));
+        assert_eq!(long.chars().count(), LINE_CHARS + 1);
+        assert!(long.ends_with('…'));
+    }
+
+    proptest! {
+        #[test]
+        fn cleaning_leaves_nothing_unsafe_and_is_done_once(text in "[a\u{1b}\\[\\]0-9;m\u{7}\\\\\r\n\t\u{202e}\u{200b}é\u{9b}\u{e0041}👍]{0,60}") {
+            let (once, _) = clean(&text);
+            prop_assert!(!once.chars().any(is_unsafe));
+            prop_assert_eq!(clean(&once), (Cow::Borrowed(&*once), 0));
+        }
+
+        #[test]
+        fn a_cut_keeps_exactly_the_cap(text in "\\PC{0,40}", cap in 0_usize..50) {
+            let count = text.chars().count();
+            match cut(&text, cap) {
+                None => prop_assert!(count <= cap),
+                Some(short) => {
+                    let kept: String = text.chars().take(cap).collect();
+                    prop_assert!(count > cap);
+                    prop_assert_eq!(short, format!("{kept}… [cut: {cap} of {count} characters]"));
+                }
+            }
+        }
+    }
+}

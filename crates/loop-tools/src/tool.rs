@@ -1,0 +1,99 @@
+//! What a tool is, and the two ways to make one from a closure.
+
+use std::future::Future;
+use std::marker::PhantomData;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::context::{Credentials, ToolContext};
+use crate::declaration::ToolDeclaration;
+use crate::result::{IntoToolResult, ToolResult};
+
+/// One kind of data from one source, or one kind of deed (S0-37, S0-58).
+#[async_trait]
+pub trait Tool: Send + Sync {
+    /// What the tool says about itself; read once, at registration.
+    fn spec(&self) -> &ToolDeclaration;
+
+    /// The result of one call. It is dropped when its time is up, and may not return at all then.
+    async fn call(&self, parameters: Value, context: &ToolContext, credentials: &Credentials) -> ToolResult;
+}
+
+/// A tool from a closure over raw parameters.
+pub(crate) struct FnTool<F> {
+    declaration: ToolDeclaration,
+    call: F,
+}
+
+impl<F> FnTool<F> {
+    pub(crate) fn new(declaration: ToolDeclaration, call: F) -> Self {
+        Self { declaration, call }
+    }
+}
+
+#[async_trait]
+impl<F, Fut> Tool for FnTool<F>
+where
+    F: Fn(Value, ToolContext, Credentials) -> Fut + Send + Sync,
+    Fut: Future + Send,
+    Fut::Output: IntoToolResult,
+{
+    fn spec(&self) -> &ToolDeclaration {
+        &self.declaration
+    }
+
+    async fn call(&self, parameters: Value, context: &ToolContext, credentials: &Credentials) -> ToolResult {
+        let reply = (self.call)(parameters, context.clone(), credentials.clone()).await;
+        reply.into_tool_result(&self.declaration)
+    }
+}
+
+/// A tool from a closure over typed parameters; the type gives the schema.
+pub(crate) struct TypedTool<Args, F> {
+    declaration: ToolDeclaration,
+    call: F,
+    args: PhantomData<fn() -> Args>,
+}
+
+impl<Args: JsonSchema, F> TypedTool<Args, F> {
+    pub(crate) fn new(declaration: ToolDeclaration, call: F) -> Self {
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        });
+        let mut schema = settings.into_generator().into_root_schema_for::<Args>();
+        // The name of a Rust type says nothing to a model, and renaming it must not change the manifest.
+        schema.remove("title");
+        Self {
+            declaration: declaration.schema(schema.to_value()),
+            call,
+            args: PhantomData,
+        }
+    }
+}
+
+#[async_trait]
+impl<Args, F, Fut> Tool for TypedTool<Args, F>
+where
+    Args: DeserializeOwned + Send,
+    F: Fn(Args, ToolContext) -> Fut + Send + Sync,
+    Fut: Future + Send,
+    Fut::Output: IntoToolResult,
+{
+    fn spec(&self) -> &ToolDeclaration {
+        &self.declaration
+    }
+
+    async fn call(&self, parameters: Value, context: &ToolContext, _credentials: &Credentials) -> ToolResult {
+        match serde_json::from_value(parameters) {
+            Ok(args) => (self.call)(args, context.clone())
+                .await
+                .into_tool_result(&self.declaration),
+            Err(error) => ToolResult::invalid_input(&*self.declaration.name, &self.declaration.title, error),
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! The loopgate command.
+fn main() {}

@@ -1,0 +1,28 @@
+//! The command line, as `xflags` reads it.
+#![allow(unreachable_pub, reason = "the macro writes `pub`")]
+
+use std::path::PathBuf;
+
+xflags::xflags! {
+    /// The project's own commands.
+    cmd xtask {
+        /// Run every test, or those of one suite.
+        cmd test {
+            /// core, tools, llm, prompts, runtime, connectors, domain or e2e
+            optional suite: String
+        }
+        /// Run what the build machine checks, in the same order.
+        cmd ci {}
+        /// Hold the dependencies between the crates against the table in xtask/src/layers.rs.
+        cmd layers {}
+        /// Hold docs/requirements.md against the ids that tests name.
+        cmd requirements {
+            /// Print the open rows instead
+            optional --list
+            /// A table whose ids must all stand in ours (default: ../shared/requirements.md, if it is there)
+            optional --shared path: PathBuf
+        }
+        /// Check what a reviewer should not have to look at.
+        cmd tidy {}
+    }
+}

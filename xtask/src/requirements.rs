@@ -1,0 +1,288 @@
+//! `cargo xtask requirements`: holds the table in `docs/requirements.md` against the ids that tests name.
+//!
+//! A test names an id in a comment, a doc comment or a string, inside a `#[cfg(test)]` part or in a file under `tests/`.
+//! The table is true when each row `test` is named, each row `issue N` is not yet, and no test names a row that is not there.
+
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use self::table::{Id, Row, State};
+use crate::rust_text;
+use crate::workspace::{self, Failure};
+
+pub(crate) fn run(list: bool, shared: Option<&Path>) -> Result<(), Failure> {
+    let root = workspace::root();
+    let rows = match table::parse(&workspace::read(&root.join(TABLE))?) {
+        Ok(rows) => rows,
+        Err(problems) => return workspace::report("requirements", &problems),
+    };
+    if list {
+        let open = rows.iter().filter_map(|row| match row.state {
+            State::Issue(number) => Some(format!("issue {number}  {:7} {}", row.id, row.what)),
+            State::Test | State::Doc => None,
+        });
+        workspace::print_lines(&open.collect::<Vec<_>>());
+        return Ok(());
+    }
+    let named = named_by_tests(root)?;
+    let mut problems = compare(&rows, &named);
+    let source = match shared {
+        Some(path) => Some(path.to_owned()),
+        None => Some(root.join("../shared/requirements.md")).filter(|path| path.is_file()),
+    };
+    if let Some(source) = source {
+        problems.extend(missing(&rows, &workspace::read(&source)?));
+    }
+    workspace::print_lines(&summary(&rows, &named));
+    workspace::report("requirements", &problems)
+}
+
+const TABLE: &str = "docs/requirements.md";
+
+/// Where a test names an id, as `file:line`.
+type Places = BTreeMap<Id, BTreeSet<String>>;
+
+fn compare(rows: &[Row], named: &Places) -> Vec<String> {
+    let mut problems = Vec::new();
+    for row in rows {
+        let (id, line) = (row.id, row.line);
+        let first = named.get(&id).and_then(BTreeSet::first);
+        match (&row.state, first) {
+            (State::Test, None) => {
+                problems.push((
+                    id,
+                    format!("{TABLE}:{line}: {id} is `test`, but no test names it"),
+                ));
+            }
+            (State::Issue(number), Some(place)) => {
+                let text =
+                    format!("{TABLE}:{line}: {id} is `issue {number}`, but {place} names it: make it `test`");
+                problems.push((id, text));
+            }
+            (State::Test, Some(_)) | (State::Issue(_), None) | (State::Doc, _) => {}
+        }
+    }
+    let known: BTreeSet<Id> = rows.iter().map(|row| row.id).collect();
+    for (id, places) in named {
+        if !known.contains(id) {
+            problems.extend(
+                places
+                    .iter()
+                    .map(|place| (*id, format!("{place}: {id} is not in {TABLE}"))),
+            );
+        }
+    }
+    problems.sort();
+    problems.into_iter().map(|(_, text)| text).collect()
+}
+
+fn missing(rows: &[Row], source: &str) -> Vec<String> {
+    let ours: BTreeSet<Id> = rows.iter().map(|row| row.id).collect();
+    let theirs: BTreeSet<Id> = source.lines().filter_map(table::first_id).collect();
+    theirs
+        .difference(&ours)
+        .map(|id| format!("{TABLE}: {id} is missing"))
+        .collect()
+}
+
+fn summary(rows: &[Row], named: &Places) -> Vec<String> {
+    let mut groups: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
+    for row in rows {
+        groups.entry(row.id.group()).or_default().push(row);
+    }
+    let lines = groups.into_iter().map(|(group, rows)| {
+        let mut open: BTreeMap<u32, usize> = BTreeMap::new();
+        let (mut test, mut tested, mut doc) = (0, 0, 0);
+        for row in &rows {
+            match row.state {
+                State::Test => {
+                    test += 1;
+                    tested += usize::from(named.contains_key(&row.id));
+                }
+                State::Issue(number) => *open.entry(number).or_default() += 1,
+                State::Doc => doc += 1,
+            }
+        }
+        let open: Vec<String> = open
+            .iter()
+            .map(|(number, count)| format!(", {count} open (issue {number})"))
+            .collect();
+        format!(
+            "{group}: {} rows: {tested} of {test} named by tests{}, {doc} doc",
+            rows.len(),
+            open.concat()
+        )
+    });
+    lines.collect()
+}
+
+fn named_by_tests(root: &Path) -> Result<Places, Failure> {
+    let mut places = Places::new();
+    for package in workspace::packages(root)? {
+        let folder = if package == "xtask" {
+            root.join("xtask")
+        } else {
+            root.join("crates").join(&package)
+        };
+        let mut sources = Vec::new();
+        for path in workspace::files_below(&folder.join("src"), "rs")? {
+            let text = workspace::read(&path)?;
+            sources.push(Source::new(path, text));
+        }
+        let test_modules: Vec<PathBuf> = sources.iter().flat_map(Source::test_modules).collect();
+        for source in &sources {
+            let whole = test_modules.iter().any(|module| is_of(module, &source.path));
+            source.collect(root, whole, &mut places);
+        }
+        for path in workspace::files_below(&folder.join("tests"), "rs")? {
+            let text = workspace::read(&path)?;
+            Source::new(path, text).collect(root, true, &mut places);
+        }
+    }
+    Ok(places)
+}
+
+/// A Rust file, what of it is code, and what of it belongs to tests.
+struct Source {
+    path: PathBuf,
+    text: String,
+    code: String,
+    tests: rust_text::TestParts,
+}
+
+impl Source {
+    fn new(path: PathBuf, text: String) -> Source {
+        let code = rust_text::code_only(&text);
+        let tests = rust_text::test_parts(&code);
+        Source {
+            path,
+            text,
+            code,
+            tests,
+        }
+    }
+
+    /// The modules in other files that this one declares for tests, as paths without `.rs`.
+    fn test_modules(&self) -> Vec<PathBuf> {
+        let parent = self.path.parent().unwrap_or(Path::new(""));
+        let stem = self.path.file_stem().unwrap_or_default();
+        let folder = match stem.to_str() {
+            Some("lib" | "main" | "mod") => parent.to_owned(),
+            _ => parent.join(stem),
+        };
+        self.tests.modules.iter().map(|name| folder.join(name)).collect()
+    }
+
+    fn collect(&self, root: &Path, whole: bool, places: &mut Places) {
+        for (at, id) in table::ids_in(&self.text) {
+            let in_words = self.code.as_bytes().get(at) == Some(&b' ');
+            let in_tests = whole || self.tests.ranges.iter().any(|range| range.contains(&at));
+            if in_words && in_tests {
+                let line = rust_text::line_of(&self.text, at);
+                let place = format!("{}:{line}", workspace::shown(root, &self.path));
+                places.entry(id).or_default().insert(place);
+            }
+        }
+    }
+}
+
+/// Whether a file is a module, or lies in its folder.
+fn is_of(module: &Path, file: &Path) -> bool {
+    file == module.with_extension("rs") || file.starts_with(module)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// Sample ids are written with `@`, or this file would name them itself.
+    fn sample(text: &str) -> String {
+        text.replace('@', "S")
+    }
+
+    fn collected(text: &str, whole: bool) -> Vec<String> {
+        let mut places = Places::new();
+        Source::new(PathBuf::from("a.rs"), sample(text)).collect(Path::new(""), whole, &mut places);
+        places
+            .iter()
+            .flat_map(|(id, places)| places.iter().map(move |place| format!("{place} {id}")))
+            .collect()
+    }
+
+    #[test]
+    fn only_words_in_test_parts_count() {
+        let text = "//! @0-1\nfn a() {} // @0-2\n#[cfg(test)]\nmod tests {\n    // @0-d3\n    fn b() { c(\"@1-4\") }\n}\n";
+        assert_eq!(
+            collected(text, false),
+            [sample("a.rs:5 @0-d3"), sample("a.rs:6 @1-4")]
+        );
+        assert_eq!(collected(text, true).len(), 4);
+    }
+
+    #[test]
+    fn an_id_is_a_whole_word() {
+        let text = "// @0-51, (@0-52) @0-53/@0-54. `@0-d5`: no x@0-6 @0-7x @0-8-b @0-09 @9-1 @0-\n";
+        assert_eq!(
+            collected(text, true),
+            ["@0-51", "@0-52", "@0-53", "@0-54", "@0-d5"].map(|id| sample(&format!("a.rs:1 {id}")))
+        );
+    }
+
+    #[test]
+    fn a_test_module_in_its_own_file_is_found() {
+        let modules = |path: &str| {
+            Source::new(PathBuf::from(path), "#[cfg(test)]\nmod walk;\n".to_owned()).test_modules()
+        };
+        assert_eq!(modules("src/lib.rs"), [Path::new("src/walk")]);
+        assert_eq!(modules("src/run/mod.rs"), [Path::new("src/run/walk")]);
+        assert_eq!(modules("src/run.rs"), [Path::new("src/run/walk")]);
+        assert!(is_of(Path::new("src/run/walk"), Path::new("src/run/walk.rs")));
+        assert!(is_of(
+            Path::new("src/run/walk"),
+            Path::new("src/run/walk/alphabet.rs")
+        ));
+        assert!(!is_of(Path::new("src/run/walk"), Path::new("src/run/walker.rs")));
+    }
+
+    #[test]
+    fn the_table_is_held_against_the_tests() {
+        let text =
+            "| @0-1 | a | test |\n| @0-2 | b | issue 3 |\n| @0-3 | c | doc: an aim |\n| @0-4 | d | test |\n";
+        let rows = table::parse(&sample(text)).unwrap();
+        let mut named = Places::new();
+        Source::new(PathBuf::from("t.rs"), sample("// @0-4 @0-2\n// @1-9\n")).collect(
+            Path::new(""),
+            true,
+            &mut named,
+        );
+        let expected = [
+            "docs/requirements.md:1: @0-1 is `test`, but no test names it",
+            "docs/requirements.md:2: @0-2 is `issue 3`, but t.rs:1 names it: make it `test`",
+            "t.rs:2: @1-9 is not in docs/requirements.md",
+        ];
+        assert_eq!(compare(&rows, &named), expected.map(sample));
+        assert_eq!(
+            summary(&rows, &named),
+            [sample(
+                "@0: 4 rows: 1 of 2 named by tests, 1 open (issue 3), 1 doc"
+            )]
+        );
+        assert_eq!(
+            missing(
+                &rows,
+                &sample("| @0-3 | kind | x \\| y | 3 |\n| @0-5 | z |\ntext @0-6\n")
+            ),
+            [sample("docs/requirements.md: @0-5 is missing")]
+        );
+    }
+
+    #[test]
+    fn our_own_table_can_be_read() {
+        let rows = table::parse(&workspace::read(&workspace::root().join(TABLE)).unwrap());
+        assert!(rows.is_ok(), "{rows:?}");
+    }
+}
