@@ -1,1 +1,47 @@
-//! Placeholder while the crate is laid out.
+//! Tools that are made from configuration rather than from code.
+//!
+//! Each connector turns one source into one [`Tool`](loop_tools::Tool) (S0-79): a query over a SQLite file
+//! ([`SqlTool`]), a folder of documents ([`DocsTool`]). Everything that can be wrong with the configuration is said when the
+//! tool is made, in one line ([`ConnectorError`]); what goes wrong in a call is a failed result.
+//!
+//! What it does not do: it reads no configuration file, decides nothing, and writes to no source. The one thing it writes is
+//! a database made from a script ([`Database::made_from`]).
+//!
+//! ```
+//! use loop_connectors::{Database, SqlTool};
+//! use loop_core::{Effect, Scope, Status};
+//! use loop_tools::{Credentials, Registry, ToolContext, ToolDeclaration};
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = tempfile::tempdir()?;
+//! let script = folder.path().join("shop.sql");
+//! std::fs::write(&script, "CREATE TABLE stock (name, pieces, account_id); INSERT INTO stock VALUES ('nut', 7, 'a');")?;
+//!
+//! let database = Database::made_from(&script, &folder.path().join("cache"))?;
+//! let declaration = ToolDeclaration::new("fetch_stock")
+//!     .description("Fetch how many pieces of a part are in stock")
+//!     .schema(json!({ "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"] }))
+//!     .effect(Effect::Read);
+//! let query = "SELECT name, pieces FROM stock WHERE name = :name AND account_id = :scope_account";
+//! let registry = Registry::builder().tool(SqlTool::new(declaration, &database, query)?).build()?;
+//!
+//! let scope = Scope { account: Some("a".into()), ..Scope::default() };
+//! let context = ToolContext::new(scope, "Out of nuts", "run-1/1/action-0");
+//! let seen = registry
+//!     .dispatch("fetch_stock", &json!({ "name": "nut" }), context, &Credentials::none(), 12_000, 4_000)
+//!     .await;
+//! assert_eq!(seen.status, Status::Ok);
+//! assert_eq!(&*seen.markdown, "## Stock — a\n\n| name | pieces |\n| --- | --- |\n| nut | 7 |");
+//! # Ok(())
+//! # }
+//! ```
+
+mod docs;
+mod error;
+mod sql;
+
+pub use docs::{DocsTool, FILES_MAX, FILE_BYTES_MAX};
+pub use error::ConnectorError;
+pub use sql::{Database, ROWS_MAX, SqlTool};

@@ -23,6 +23,9 @@ pub struct RunSpec {
     pub version: u32,
     /// The domain's name, for example `helpdesk`.
     pub domain: Arc<str>,
+    /// What the work is for, in a sentence or two, for the model.
+    #[serde(default)]
+    pub goal: Arc<str>,
     /// The profile of the domain, where one was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Arc<str>>,

@@ -1,4 +1,5 @@
-//! One question to a model about a tool's own result: granted by the core, rendered and paid for by the runtime.
+//! One question to a model about a tool's own result: granted by the core, rendered and paid for by the
+//! runtime.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +8,8 @@ use loop_core::{SubCallUse, Usage};
 
 /// A model that chooses among candidates.
 ///
-/// Who implements it renders the prompt, calls the cheap model within the granted budget and hands back the raw reply.
+/// Who implements it renders the prompt, calls the cheap model within the granted budget and hands back the
+/// raw reply.
 #[async_trait]
 pub trait AskModel: Send + Sync {
     /// The model's raw reply, or why there is none.
@@ -44,7 +46,8 @@ pub struct AskError {
     pub usage: Option<Usage>,
 }
 
-/// The model that a tool is given: it admits one question, and keeps what was used even if the tool does not live to tell.
+/// The model that a tool is given: it admits one question, and keeps what was used even if the tool does not
+/// live to tell.
 pub(crate) struct Metered {
     model: Arc<dyn AskModel>,
     used: Mutex<Option<SubCallUse>>,

@@ -49,9 +49,10 @@ pub struct ToolCall {
 impl Registry {
     /// What came back from one call: never a panic and never an error (S0-81, S0-86, S0-129).
     ///
-    /// The tool runs in a task of its own. When its time is up, when `context.cancel` is cancelled, or when this future
-    /// is dropped, the task is aborted and the token that the tool got is cancelled (S0-d6). The Markdown is cut to
-    /// `markdown_cap` characters (S0-123); the data is kept whole. Must be called inside a tokio runtime with time.
+    /// The tool runs in a task of its own. When its time is up, when `context.cancel` is cancelled, or when
+    /// this future is dropped, the task is aborted and the token that the tool got is cancelled (S0-d6). The
+    /// Markdown is cut to `markdown_cap` characters (S0-123); the data is kept whole. Must be called inside a
+    /// tokio runtime with time.
     pub async fn dispatch(
         &self,
         name: &str,
@@ -148,7 +149,8 @@ async fn run(
     context.ask = meter.clone().map(|meter| meter as Arc<dyn AskModel>);
 
     let tool = Arc::clone(&entry.tool);
-    // A set rather than a handle, because dropping it aborts the task: on a timeout and on a drop of this future.
+    // A set rather than a handle, because dropping it aborts the task: on a timeout and on a drop of this
+    // future.
     let mut task = JoinSet::new();
     task.spawn(async move { tool.call(parameters, &context, &credentials).await });
     let (judged, claimed) = tokio::select! {

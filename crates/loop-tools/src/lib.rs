@@ -1,12 +1,14 @@
 //! Tools of an AI loop: what they hand back, what they are told, how they are found, checked, run and cut off.
 //!
-//! A [`Tool`] is one source of data, or one deed. It declares itself ([`ToolDeclaration`]), is given parameters, a
-//! [`ToolContext`] and, apart from it, [`Credentials`], and hands back a [`ToolResult`]. A [`Registry`] holds the tools of a
-//! run, and its dispatcher turns each call into a [`loop_core::Observation`]: whatever a tool does (panic, hang, lie, flood), the
-//! loop gets a status and a text that a model can act on.
+//! A [`Tool`] is one source of data, or one deed. It declares itself ([`ToolDeclaration`]), is given
+//! parameters, a [`ToolContext`] and, apart from it, [`Credentials`], and hands back a [`ToolResult`]. A
+//! [`Registry`] holds the tools of a run, and its dispatcher turns each call into a
+//! [`loop_core::Observation`]: whatever a tool does (panic, hang, lie, flood), the loop gets a status and a
+//! text that a model can act on.
 //!
-//! What it does not do: it decides nothing (which calls may run is the core's business), retries nothing, knows no provider and no
-//! wording, and opens no connection. A smart tool ([`Smart`]) asks a model through [`AskModel`], which the runtime implements.
+//! What it does not do: it decides nothing (which calls may run is the core's business), retries nothing,
+//! knows no provider and no wording, and opens no connection. A smart tool ([`Smart`]) asks a model through
+//! [`AskModel`], which the runtime implements.
 //!
 //! ```
 //! use loop_core::{Effect, Scope, Status};

@@ -67,7 +67,8 @@ impl Registry {
         self.manifest
     }
 
-    /// The canonical name of a tool by its name or alias, to the letter (S0-84). Parts of names mean nothing (S0-d1, S0-d2).
+    /// The canonical name of a tool by its name or alias, to the letter (S0-84). Parts of names mean nothing
+    /// (S0-d1, S0-d2).
     pub fn resolve(&self, name: &str) -> Option<Arc<str>> {
         self.entry(name).map(|entry| Arc::clone(&entry.declaration.name))
     }
@@ -135,8 +136,8 @@ impl RegistryBuilder {
 
     /// The builder with a tool from a closure over raw parameters.
     ///
-    /// The closure hands back a [`ToolResult`](crate::ToolResult), or a `Result` of one: its error becomes a failure
-    /// with its message (S0-71).
+    /// The closure hands back a [`ToolResult`](crate::ToolResult), or a `Result` of one: its error becomes a
+    /// failure with its message (S0-71).
     #[must_use]
     pub fn tool_fn<F, Fut>(self, declaration: ToolDeclaration, call: F) -> Self
     where
@@ -149,8 +150,8 @@ impl RegistryBuilder {
 
     /// The builder with a tool from a closure over typed parameters.
     ///
-    /// `Args` gives the schema, in place of any in the declaration. Parameters that do not make an `Args` are answered
-    /// with `invalid_input`.
+    /// `Args` gives the schema, in place of any in the declaration. Parameters that do not make an `Args` are
+    /// answered with `invalid_input`.
     #[must_use]
     pub fn typed<Args, F, Fut>(self, declaration: ToolDeclaration, call: F) -> Self
     where
@@ -239,7 +240,8 @@ fn checked(tool: Arc<dyn Tool>) -> Result<Entry, RegistryError> {
     if declaration.schema.get("type").and_then(Value::as_str) != Some("object") {
         return Err(RegistryError::NotAnObjectSchema { tool: name });
     }
-    // Offline, because a schema may come from outside: a reference in it must not make us read a file or a network.
+    // Offline, because a schema may come from outside: a reference in it must not make us read a file or a
+    // network.
     let validator = jsonschema::options().offline().build(&declaration.schema);
     let validator = validator.map_err(|error| RegistryError::InvalidSchema {
         tool: name,

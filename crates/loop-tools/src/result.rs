@@ -74,8 +74,8 @@ impl ToolResult {
 
     /// A success as a table with one row per item, under a heading that names the account (S0-69, S0-70).
     ///
-    /// The columns are the members that the rows have: `id`, `name` and `title` first, the others by name, so that equal rows
-    /// give equal bytes. Without rows it is [`ToolResult::empty`].
+    /// The columns are the members that the rows have: `id`, `name` and `title` first, the others by name, so
+    /// that equal rows give equal bytes. Without rows it is [`ToolResult::empty`].
     pub fn found(tool: impl Into<String>, title: &str, scope: &Scope, rows: Vec<Value>) -> Self {
         let columns = table::columns_of(&rows);
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
@@ -139,7 +139,8 @@ impl ToolResult {
     }
 }
 
-/// What a closure tool may hand back: a result, or a `Result` whose error becomes a failure with its message (S0-71).
+/// What a closure tool may hand back: a result, or a `Result` whose error becomes a failure with its message
+/// (S0-71).
 pub trait IntoToolResult {
     /// The result as the tool `declaration` would have said it.
     fn into_tool_result(self, declaration: &ToolDeclaration) -> ToolResult;

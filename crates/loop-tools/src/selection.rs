@@ -7,8 +7,8 @@ pub(crate) const KEPT: usize = 3;
 
 /// The positions that a reply names: at most three, in its order, each below `count` and named once.
 ///
-/// The reply should be `[{"index": 0, "reason": "why"}]`; a fence or prose around it is passed over, and so is an array that
-/// names nothing. Bad entries are left out (S0-d12). Empty: the code decides (S0-76).
+/// The reply should be `[{"index": 0, "reason": "why"}]`; a fence or prose around it is passed over, and so
+/// is an array that names nothing. Bad entries are left out (S0-d12). Empty: the code decides (S0-76).
 pub(crate) fn selection(reply: &str, count: usize) -> Vec<usize> {
     let mut from = 0;
     while let Some(at) = reply

@@ -27,7 +27,8 @@ use crate::tool::Tool;
 /// The fewest candidates about which a model is asked (S0-72).
 pub const AI_FILTER_THRESHOLD: usize = 5;
 
-/// The most time of its own that a tool keeps back from a sub-call, so that there is time for the code's ranking.
+/// The most time of its own that a tool keeps back from a sub-call, so that there is time for the code's
+/// ranking.
 const KEPT_BACK: Duration = Duration::from_millis(250);
 
 /// One thing that was fetched.
@@ -60,8 +61,8 @@ pub trait Source: Send + Sync {
 
     /// The positions of the candidates to keep, best first, when no model chooses (S0-76).
     ///
-    /// Unless a source knows better: the three whose line holds most words of the parameter `target`, in the order in
-    /// which they were fetched where that is equal.
+    /// Unless a source knows better: the three whose line holds most words of the parameter `target`, in the
+    /// order in which they were fetched where that is equal.
     fn fallback(&self, parameters: &Value, candidates: &[Candidate]) -> Vec<usize> {
         let target = target_of(parameters).unwrap_or_default().to_lowercase();
         let words: Vec<&str> = target.split_whitespace().collect();
@@ -80,8 +81,8 @@ pub trait Source: Send + Sync {
 
 /// A tool that fetches many candidates and hands on a few.
 ///
-/// A model is asked only when a sub-call was granted and there are enough candidates; whatever it does, the code's ranking
-/// stands ready (S0-76, S0-128).
+/// A model is asked only when a sub-call was granted and there are enough candidates; whatever it does, the
+/// code's ranking stands ready (S0-76, S0-128).
 pub struct Smart<S> {
     source: S,
     declaration: ToolDeclaration,
@@ -247,8 +248,8 @@ fn request(parameters: &Value, context: &ToolContext, candidates: &[Candidate]) 
     }
 }
 
-/// How long a sub-call may take: what was granted, or less where fetching took most of the tool's own time, since a tool that is
-/// cut off has no fallback.
+/// How long a sub-call may take: what was granted, or less where fetching took most of the tool's own time,
+/// since a tool that is cut off has no fallback.
 fn time_for(context: &ToolContext) -> Duration {
     let granted = Duration::from_millis(context.sub_call_ms);
     let left = context.remaining().map(|left| left.saturating_sub(KEPT_BACK));

@@ -54,12 +54,11 @@ fn text(value: &Value) -> String {
 
 /// A text that cannot end its cell or its row.
 fn cell(text: &str) -> String {
-    text.split(['\n', '\r'])
+    let lines = text
+        .split(['\n', '\r'])
         .map(str::trim)
-        .collect::<Vec<_>>()
-        .join(" ")
-        .trim()
-        .replace('|', "\\|")
+        .filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
 #[cfg(test)]

@@ -378,6 +378,8 @@ impl Run {
         let evidence_seen = self.state.evidence.len() as u32;
         let actions_seen = self.state.actions.len() as u32;
         let changed = self.merge(key.pass, proposal, notes);
+        let gone = |id: &&Arc<str>| self.state.document.get(id).is_none();
+        let removed = changed.iter().filter(gone).map(Arc::clone).collect();
         self.state.passes.push(PassRecord {
             pass: key.pass,
             landing: key.slot == Slot::Landing,
@@ -386,6 +388,7 @@ impl Run {
             evidence_seen,
             actions_seen,
             changed,
+            removed,
         });
         self.state.totals.passes += 1;
     }

@@ -104,6 +104,9 @@ pub struct PassRecord {
     pub actions_seen: u32,
     /// The sections that it changed.
     pub changed: Vec<Arc<str>>,
+    /// Of those, the ones that it took away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<Arc<str>>,
 }
 
 /// Facts of the start that the core cannot know by itself.

@@ -1,0 +1,104 @@
+//! Why a connector could not be made: for the operator, before any run begins.
+
+/// Why a connector could not be made. Each message is one line: what, where, how to mend it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectorError {
+    /// There is nothing at the path.
+    #[error("{path}: there is no such {what}; correct the path or put the {what} there")]
+    Missing {
+        /// What should be there.
+        what: &'static str,
+        /// Where.
+        path: String,
+    },
+    /// It is there and cannot be read.
+    #[error("{path}: cannot be read: {message}; check what it is and who may read it")]
+    Unreadable {
+        /// Where.
+        path: String,
+        /// What the system says.
+        message: String,
+    },
+    /// The file is no database.
+    #[error("{path}: SQLite cannot open it: {message}; name a SQLite file, or a script with `made_from`")]
+    NotADatabase {
+        /// Where.
+        path: String,
+        /// What SQLite says.
+        message: String,
+    },
+    /// A script does not run.
+    #[error("{path}:{line}: SQLite refuses the script: {message}; correct it there")]
+    Script {
+        /// The script.
+        path: String,
+        /// Its line, counted from 1.
+        line: usize,
+        /// What SQLite says.
+        message: String,
+    },
+    /// The database made from a script has no place.
+    #[error("{path}: the database made from a script cannot be written: {message}; make the folder writable")]
+    Cache {
+        /// Where it should have been.
+        path: String,
+        /// What the system says.
+        message: String,
+    },
+    /// A query does not prepare.
+    #[error("tool `{tool}`: its query does not prepare: {message}; correct the SQL")]
+    Query {
+        /// The tool's name.
+        tool: String,
+        /// What SQLite says.
+        message: String,
+    },
+    /// A query does more than look, or brings no rows.
+    #[error("tool `{tool}`: its query must be one SELECT that changes nothing: {message}; write one SELECT")]
+    NotASelect {
+        /// The tool's name.
+        tool: String,
+        /// What it is instead.
+        message: String,
+    },
+    /// A query names a value that nobody gives it.
+    #[error("tool `{tool}`: its query names `{name}`, which nobody gives it; use one of {known}")]
+    UnknownName {
+        /// The tool's name.
+        tool: String,
+        /// The name as written.
+        name: String,
+        /// The names that it may use.
+        known: String,
+    },
+    /// Two columns of a query have one name.
+    #[error("tool `{tool}`: its query has two columns `{column}`; rename one with AS")]
+    DoubledColumn {
+        /// The tool's name.
+        tool: String,
+        /// The column.
+        column: String,
+    },
+    /// A parameter of a document tool is not declared.
+    #[error(
+        "tool `{tool}`: the parameter `{name}` that holds the words to look for is not a declared text; declare it, or correct `query_parameter`"
+    )]
+    NoQueryParameter {
+        /// The tool's name.
+        tool: String,
+        /// The parameter.
+        name: String,
+    },
+    /// A folder holds nothing that can be searched.
+    #[error("{path}: holds no .md, .markdown or .txt file; name a folder that does")]
+    NoDocuments {
+        /// The folder.
+        path: String,
+    },
+}
+
+/// A message of the system or of SQLite on one line.
+pub(crate) fn one_line(message: impl std::fmt::Display) -> String {
+    message.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,232 @@
+//! A run's main prompts: rendered once a turn, so that each is a byte prefix of the next.
+
+use std::sync::Arc;
+
+use loop_core::{CommandKey, Digest, Phase, PromptSize, Run, Slot, Tier};
+use minijinja::Value;
+
+use crate::parts;
+use crate::template::{ANALYSIS, LANDING, PICKER, REFINEMENT, REPAIR};
+use crate::text::{fence, line};
+use crate::{Layout, Prompts};
+
+/// A rendered prompt: the whole of what a model sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prompt {
+    /// Rules; byte-identical for every run of a domain in the append layout.
+    pub system: Arc<str>,
+    /// Turns, the first and the last from the user.
+    pub turns: Vec<Turn>,
+    /// Its size, and how much of it the main call before it had.
+    pub size: PromptSize,
+}
+
+impl Prompt {
+    /// Names the prompt.
+    pub fn hash(&self) -> Digest {
+        let mut bytes = Vec::with_capacity(self.size.bytes as usize);
+        bytes.extend_from_slice(self.system.as_bytes());
+        for turn in &self.turns {
+            bytes.push(0);
+            bytes.extend_from_slice(turn.text().as_bytes());
+        }
+        Digest::of("prompt", &bytes)
+    }
+
+    pub(crate) fn of(system: Arc<str>, turns: Vec<Turn>) -> Self {
+        let bytes = system.len() + turns.iter().map(|turn| turn.text().len()).sum::<usize>();
+        Self { system, turns, size: PromptSize { bytes: bytes as u64, shared_bytes: 0 } }
+    }
+}
+
+/// One turn of a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Ours.
+    User(Arc<str>),
+    /// An earlier reply of the model.
+    Assistant {
+        /// Its visible text.
+        text: Arc<str>,
+        /// The provider's own turn, where it must go back unchanged.
+        raw: Option<Arc<str>>,
+    },
+}
+
+impl Turn {
+    /// The turn's text.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::User(text) | Self::Assistant { text, .. } => text,
+        }
+    }
+}
+
+/// Renders the prompts of one run and keeps what was rendered: a turn costs what the pass adds.
+///
+/// It can be dropped and made anew at any time: the same run gives the same bytes.
+#[derive(Debug, Default)]
+pub struct Dialogue {
+    system: Option<Arc<str>>,
+    /// The user turn of each main call, in order of pass.
+    turns: Vec<Arc<str>>,
+    /// How many evidence bodies were shortened when they were rendered.
+    shortened: usize,
+    /// The last main prompt: its tier, size and how many bodies were shortened.
+    last: Option<(Tier, u64, usize)>,
+}
+
+impl Dialogue {
+    /// The prompt of the call that `run` wishes; `None` where `key` is no call to a model.
+    pub fn prompt(&mut self, prompts: &Prompts, run: &Run, key: CommandKey, tier: Tier) -> Option<Prompt> {
+        match key.slot {
+            Slot::Pick => Some(picker(prompts, run)),
+            Slot::Repair => Some(repair(prompts, run)),
+            Slot::Main | Slot::Landing => Some(match prompts.layout() {
+                Layout::Append => self.append(prompts, run, key, tier),
+                Layout::SystemEvidence => system_evidence(prompts, run, key),
+            }),
+            Slot::Action(_) | Slot::Save => None,
+        }
+    }
+
+    fn append(&mut self, prompts: &Prompts, run: &Run, key: CommandKey, tier: Tier) -> Prompt {
+        let shortened = run.evidence().iter().filter(|evidence| evidence.shortened).count();
+        if shortened != self.shortened {
+            // A body gave way to its summary: another prefix.
+            self.turns.clear();
+            self.shortened = shortened;
+        }
+        let system = Arc::clone(self.system.get_or_insert_with(|| system(prompts, run).into()));
+        while self.turns.len() < key.pass as usize {
+            let turn = user_turn(prompts, run, self.turns.len());
+            self.turns.push(turn.into());
+        }
+        let mut turns = Vec::with_capacity(self.turns.len() * 2);
+        for (n, user) in self.turns.iter().enumerate() {
+            turns.push(Turn::User(Arc::clone(user)));
+            if let Some(record) = run.passes().get(n).filter(|_| n + 1 < key.pass as usize) {
+                turns.push(Turn::Assistant { text: Arc::clone(&record.reply), raw: record.raw.clone() });
+            }
+        }
+        let mut prompt = Prompt::of(system, turns);
+        if let Some((last_tier, bytes, last_shortened)) = self.last
+            && last_tier == tier
+            && last_shortened == shortened
+            && bytes < prompt.size.bytes
+        {
+            prompt.size.shared_bytes = bytes;
+        }
+        self.last = Some((tier, prompt.size.bytes, shortened));
+        prompt
+    }
+}
+
+fn common(run: &Run) -> Vec<(&'static str, Value)> {
+    let item = &run.started().item;
+    vec![
+        ("kind", Value::from(line(&item.kind))),
+        ("goal", Value::from(line(&run.spec().goal))),
+        ("title", Value::from(line(&item.title))),
+        ("nonce", Value::from(run.started().nonce.as_ref())),
+        ("sections", Value::from(parts::sections(run.spec().sections()))),
+        ("tools", Value::from(parts::tools(&run.spec().tools))),
+        ("picked", Value::from(run.spec().limits.picked)),
+    ]
+}
+
+fn system(prompts: &Prompts, run: &Run) -> String {
+    prompts.templates().system(&ANALYSIS, &common(run))
+}
+
+/// The user turn of the main call after `done` earlier ones.
+fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
+    let nonce = run.started().nonce.as_ref();
+    let before = done.checked_sub(1).and_then(|n| run.passes().get(n));
+    let after = run.passes().get(done);
+    let from = before.map_or((0, 0), |pass| (pass.evidence_seen as usize, pass.actions_seen as usize));
+    let to = after.map_or((run.evidence().len(), run.actions().len()), |pass| {
+        (pass.evidence_seen as usize, pass.actions_seen as usize)
+    });
+    let evidence = run.evidence().get(from.0..to.0).unwrap_or_default();
+    let actions = run.actions().get(from.1..to.1).unwrap_or_default();
+    let is_landing = after.map_or(matches!(run.phase(), Phase::Landing { .. }), |pass| pass.landing);
+    let landing = if is_landing { landing(prompts, run) } else { String::new() };
+    let mut variables = common(run);
+    variables.extend([
+        ("evidence", Value::from(parts::evidence(evidence, nonce))),
+        ("executed", Value::from(parts::executed(actions, run.evidence()))),
+        ("landing", Value::from(landing)),
+    ]);
+    if done == 0 {
+        variables.push(("item", Value::from(parts::item(&run.started().item.full, nonce))));
+        return prompts.templates().user(&ANALYSIS, &variables);
+    }
+    variables.push(("index", Value::from(index(run, done))));
+    prompts.templates().user(&REFINEMENT, &variables)
+}
+
+fn index(run: &Run, done: usize) -> String {
+    let heading = |id: &str| run.document().get(id).map(|section| Arc::clone(&section.heading));
+    parts::index(run.passes().get(..done).unwrap_or_default(), run.spec(), heading)
+}
+
+/// Why this is the last call: only the setting's name, so that rendering it again gives the same bytes.
+fn landing(prompts: &Prompts, run: &Run) -> String {
+    let limits = &run.spec().limits;
+    let pass = run.passes().len() as u32 + u32::from(matches!(run.phase(), Phase::Landing { .. }));
+    let cause = if pass >= limits.passes {
+        format!("pass {} of {} is the last that is permitted", limits.passes, limits.passes)
+    } else {
+        format!("the limit of {} model calls leaves one", limits.model_calls)
+    };
+    let nonce = Value::from(run.started().nonce.as_ref());
+    prompts.templates().user(&LANDING, &[("cause", Value::from(cause)), ("nonce", nonce)])
+}
+
+/// S0's layout: the system prompt grows with all evidence, the user message holds the document (S0-106, S0-136).
+fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
+    let nonce = run.started().nonce.as_ref();
+    let mut rules = system(prompts, run);
+    let all = parts::evidence(run.evidence(), nonce);
+    if !all.is_empty() {
+        rules.push_str("\n\n## Evidence\n\n");
+        rules.push_str(&all);
+    }
+    let is_landing = key.slot == Slot::Landing;
+    let mut variables = common(run);
+    variables.extend([
+        ("evidence", Value::from("It stands in the system prompt.")),
+        ("executed", Value::from(parts::executed(run.actions(), run.evidence()))),
+        ("landing", Value::from(if is_landing { landing(prompts, run) } else { String::new() })),
+    ]);
+    let user = if run.passes().is_empty() {
+        variables.push(("item", Value::from(parts::item(&run.started().item.full, nonce))));
+        prompts.templates().user(&ANALYSIS, &variables)
+    } else {
+        let item = &run.started().item;
+        let document = parts::document(&run.document().to_markdown());
+        variables.push(("index", Value::from(format!("{}\n\n{document}", index(run, run.passes().len())))));
+        let instructions = prompts.templates().user(&REFINEMENT, &variables);
+        let compact = parts::item(&item.compact, nonce);
+        format!("The nonce of this run is `{nonce}`.\n\n## The {}: {}\n\n{compact}\n\n{instructions}", line(&item.kind), line(&item.title))
+    };
+    Prompt::of(rules.into(), vec![Turn::User(user.into())])
+}
+
+fn picker(prompts: &Prompts, run: &Run) -> Prompt {
+    let mut variables = common(run);
+    variables.push(("item", Value::from(parts::item(&run.started().item.full, &run.started().nonce))));
+    let system = prompts.templates().system(&PICKER, &variables);
+    let user = prompts.templates().user(&PICKER, &variables);
+    Prompt::of(system.into(), vec![Turn::User(user.into())])
+}
+
+fn repair(prompts: &Prompts, run: &Run) -> Prompt {
+    let reply = run.passes().last().map_or("", |pass| &pass.reply);
+    let mut variables = common(run);
+    variables.push(("reply", Value::from(fence("reply", &run.started().nonce, reply))));
+    let system = prompts.templates().system(&REPAIR, &variables);
+    let user = prompts.templates().user(&REPAIR, &variables);
+    Prompt::of(system.into(), vec![Turn::User(user.into())])
+}

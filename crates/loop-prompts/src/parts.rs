@@ -1,0 +1,177 @@
+//! The fixed parts of prompts: evidence, executed tools, tool lines, section list. Templates arrange them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use loop_core::{ArgSpec, ArgType, Evidence, JudgedAction, PassRecord, RunSpec, SectionSpec, Status, ToolSpec, Verdict};
+use serde_json::Value;
+
+use crate::text::{clean, fence, line};
+
+/// The work item between marks.
+pub(crate) fn item(text: &str, nonce: &str) -> String {
+    fence("E0", nonce, text)
+}
+
+/// Each observation under a header with number, tool, parameters, status and source; its body between marks.
+pub(crate) fn evidence(evidence: &[Evidence], nonce: &str) -> String {
+    let blocks: Vec<String> = evidence
+        .iter()
+        .map(|evidence| {
+            let observation = &evidence.observation;
+            let header = format!(
+                "### {} · {} {} · {}",
+                evidence.id,
+                evidence.tool,
+                line(&evidence.parameters),
+                observation.status.name()
+            );
+            let body = if evidence.shortened {
+                format!("(shortened) {}", observation.summary)
+            } else {
+                observation.markdown.to_string()
+            };
+            format!("{header}\n{}", fence(&evidence.id.to_string(), nonce, &body))
+        })
+        .collect();
+    blocks.join("\n\n")
+}
+
+/// One line a call: `- <tool> (target: X): Success — <summary>` (S0-112); what was not run says why.
+pub(crate) fn executed(actions: &[JudgedAction], all: &[Evidence]) -> String {
+    let lines: Vec<String> = actions
+        .iter()
+        .filter_map(|action| {
+            let tool = line(action.tool_name());
+            let target = target(&action.parameters);
+            match (&action.verdict, action.evidence) {
+                (Verdict::Run, None) => None,
+                (Verdict::Run, Some(id)) => {
+                    let found = all.iter().find(|evidence| evidence.id == id)?;
+                    let word = if found.observation.status == Status::Ok { "Success" } else { "Failed" };
+                    let summary = line(&found.observation.summary);
+                    Some(format!("- {tool}{target}: {word} — {summary} [{id}]"))
+                }
+                (Verdict::Skipped, _) => Some(format!("- {tool}{target}: Skipped — nice_to_have")),
+                (
+                    Verdict::UnknownTool { .. }
+                    | Verdict::InvalidArguments { .. }
+                    | Verdict::Denied { .. }
+                    | Verdict::Duplicate { .. }
+                    | Verdict::NeedsPerson { .. }
+                    | Verdict::OverLimit { .. },
+                    _,
+                ) => Some(format!("- {tool}{target}: Not run — {}", line(&action.verdict.reason()))),
+            }
+        })
+        .collect();
+    lines.join("\n")
+}
+
+/// One entry a tool: name, what it brings, when it helps, what it takes.
+pub(crate) fn tools(tools: &[ToolSpec]) -> String {
+    let entries: Vec<String> = tools
+        .iter()
+        .map(|tool| {
+            let mut entry = format!("- {}: {}", tool.name, line(&tool.description));
+            if !tool.when.is_empty() {
+                entry.push(' ');
+                entry.push_str(&line(&tool.when));
+            }
+            for (name, spec) in &tool.args.properties {
+                entry.push_str("\n  - ");
+                entry.push_str(&parameter(name, spec, tool.args.required.contains(name)));
+            }
+            if !tool.effect.is_read() {
+                entry.push_str("\n  - (effect: ");
+                entry.push_str(tool.effect.name());
+                entry.push_str(", needs a person's consent)");
+            }
+            entry
+        })
+        .collect();
+    entries.join("\n")
+}
+
+/// The sections to write, with what belongs in them.
+pub(crate) fn sections(sections: &[SectionSpec]) -> String {
+    let lines: Vec<String> = sections
+        .iter()
+        .map(|section| {
+            let marks = match (section.required, section.cite) {
+                (true, true) => " (required, cites evidence)",
+                (true, false) => " (required)",
+                (false, true) => " (cites evidence)",
+                (false, false) => "",
+            };
+            let describe = if section.describe.is_empty() { String::new() } else { format!(": {}", line(&section.describe)) };
+            format!("- `## {}`{marks}{describe}", line(&section.heading))
+        })
+        .collect();
+    lines.join("\n")
+}
+
+/// The index of the document after `passes`: each section's heading and the pass that wrote it last.
+pub(crate) fn index(passes: &[PassRecord], spec: &RunSpec, heading: impl Fn(&str) -> Option<Arc<str>>) -> String {
+    let mut written: BTreeMap<&str, u32> = BTreeMap::new();
+    for pass in passes {
+        for id in &pass.changed {
+            written.insert(id, pass.pass);
+        }
+        for id in &pass.removed {
+            written.remove(id.as_ref());
+        }
+    }
+    let place = |id: &str| spec.sections().iter().position(|section| &*section.id == id).unwrap_or(usize::MAX);
+    let mut written: Vec<_> = written.into_iter().collect();
+    written.sort_by_key(|(id, _)| place(id));
+    let lines: Vec<String> = written
+        .iter()
+        .map(|(id, pass)| {
+            let heading = heading(id).unwrap_or_else(|| Arc::from(*id));
+            format!("- `## {}` (pass {pass})", line(&heading))
+        })
+        .collect();
+    if lines.is_empty() { "- no section yet".to_owned() } else { lines.join("\n") }
+}
+
+/// What a refusal of the wire would otherwise hide: a document in full, for the layout that repeats it.
+pub(crate) fn document(markdown: &str) -> String {
+    if markdown.trim().is_empty() { "Nothing is written yet.".to_owned() } else { clean(markdown).trim_end().to_owned() }
+}
+
+fn target(parameters: &str) -> String {
+    let Ok(Value::Object(members)) = serde_json::from_str(parameters) else { return String::new() };
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let named: Vec<String> = members.iter().map(|(name, value)| format!("{name}: {}", line(&text(value)))).collect();
+    if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
+}
+
+fn parameter(name: &str, spec: &ArgSpec, required: bool) -> String {
+    let kind = match spec.kind {
+        Some(ArgType::Object) => "object",
+        Some(ArgType::Array) => "array",
+        Some(ArgType::String) => "string",
+        Some(ArgType::Integer) => "integer",
+        Some(ArgType::Number) => "number",
+        Some(ArgType::Boolean) => "boolean",
+        Some(ArgType::Null) => "null",
+        None => "any",
+    };
+    let need = if required { "required" } else { "optional" };
+    let mut text = format!("`{name}` ({kind}, {need})");
+    if let Some(description) = &spec.description {
+        text.push_str(": ");
+        text.push_str(&line(description));
+    }
+    let list = |values: &[Value]| values.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
+    if let Some(values) = &spec.one_of {
+        text.push_str("; one of ");
+        text.push_str(&list(values));
+    }
+    if !spec.examples.is_empty() {
+        text.push_str("; for example ");
+        text.push_str(&list(&spec.examples));
+    }
+    text
+}

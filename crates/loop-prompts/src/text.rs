@@ -1,0 +1,53 @@
+//! Text from outside, made safe to stand in a prompt.
+
+/// `text` without control, bidirectional and invisible tag characters, line breaks and tabs apart (I-24).
+pub(crate) fn clean(text: &str) -> String {
+    text.chars().filter(|c| is_plain(*c)).collect()
+}
+
+/// One line of `text`: line breaks become spaces.
+pub(crate) fn line(text: &str) -> String {
+    clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn is_plain(c: char) -> bool {
+    match c {
+        '\n' | '\t' => true,
+        // C0, C1 and DEL.
+        c if c.is_control() => false,
+        // Zero-width space and marks, bidirectional controls, invisible operators, byte order mark. The joiners
+        // U+200C and U+200D stay: emoji and several scripts need them.
+        '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' => false,
+        // Tag characters spell hidden ASCII.
+        '\u{e0000}'..='\u{e007f}' => false,
+        _ => true,
+    }
+}
+
+/// `text` between marks that carry the run's nonce, so that nothing inside can end the fence (K6).
+pub(crate) fn fence(label: &str, nonce: &str, text: &str) -> String {
+    let inner = clean(text).replace(nonce, "[nonce]");
+    format!("<<<{label} {nonce}>>>\n{}\n<<<end {label} {nonce}>>>", inner.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn hidden_characters_are_dropped() {
+        assert_eq!(clean("a\u{202e}b\u{1b}[31mc\u{e0041}\u{200b}d\r\n\te"), "ab[31mcd\n\te");
+        assert_eq!(clean("👩\u{200d}🔧 ok"), "👩\u{200d}🔧 ok");
+        assert_eq!(line(" a\n  b\tc "), "a b c");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_closes_its_own_fence(text in "(<<<|>>>|end |E1|n0nce|[a-z\\n ]){0,12}") {
+            let fenced = fence("E1", "n0nce", &text);
+            prop_assert_eq!(fenced.matches("<<<end E1 n0nce>>>").count(), 1);
+            prop_assert!(fenced.ends_with("<<<end E1 n0nce>>>"));
+        }
+    }
+}
