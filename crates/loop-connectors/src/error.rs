@@ -29,12 +29,10 @@ pub enum ConnectorError {
         message: String,
     },
     /// A script does not run.
-    #[error("{path}:{line}: SQLite refuses the script: {message}; correct it there")]
+    #[error("{place}: SQLite refuses the script: {message}; correct it there")]
     Script {
-        /// The script.
-        path: String,
-        /// Its line, counted from 1.
-        line: usize,
+        /// The script, with its line where that is known.
+        place: String,
         /// What SQLite says.
         message: String,
     },
@@ -100,5 +98,9 @@ pub enum ConnectorError {
 
 /// A message of the system or of SQLite on one line.
 pub(crate) fn one_line(message: impl std::fmt::Display) -> String {
-    message.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+    message
+        .to_string()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -42,6 +42,6 @@ mod docs;
 mod error;
 mod sql;
 
-pub use docs::{DocsTool, FILES_MAX, FILE_BYTES_MAX};
+pub use docs::{DocsTool, FILE_BYTES_MAX, FILES_MAX};
 pub use error::ConnectorError;
 pub use sql::{Database, ROWS_MAX, SqlTool};

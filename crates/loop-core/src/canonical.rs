@@ -29,7 +29,9 @@ pub fn digest_text(tag: &str, text: &str) -> Digest {
 
 fn write(value: &Value, out: &mut String) {
     match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => out.push_str(&value.to_string()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            out.push_str(&value.to_string())
+        }
         Value::Array(items) => {
             out.push('[');
             for (n, item) in items.iter().enumerate() {
@@ -68,7 +70,8 @@ mod tests {
     #[test]
     fn key_order_and_spacing_do_not_matter() {
         // S0-d5, C24, S3-39: sorted at every depth.
-        let a: Value = serde_json::from_str(r#"{"b": {"y": 1, "x": [1, {"q": 2, "p": 3}]}, "a": "t"}"#).unwrap();
+        let a: Value =
+            serde_json::from_str(r#"{"b": {"y": 1, "x": [1, {"q": 2, "p": 3}]}, "a": "t"}"#).unwrap();
         let b: Value = serde_json::from_str(r#"{"a":"t","b":{"x":[1,{"p":3,"q":2}],"y":1}}"#).unwrap();
         assert_eq!(canonical(&a), canonical(&b));
         assert_eq!(canonical(&a), r#"{"a":"t","b":{"x":[1,{"p":3,"q":2}],"y":1}}"#);
@@ -76,7 +79,10 @@ mod tests {
 
     #[test]
     fn neighbouring_large_integers_stay_apart() {
-        assert_ne!(canonical(&json!(9_007_199_254_740_992_u64)), canonical(&json!(9_007_199_254_740_993_u64)));
+        assert_ne!(
+            canonical(&json!(9_007_199_254_740_992_u64)),
+            canonical(&json!(9_007_199_254_740_993_u64))
+        );
         assert_ne!(digest("t", &json!(1)), digest("t", &json!(1.0)));
     }
 

@@ -45,18 +45,41 @@ pub(crate) fn judge(actions: &[Action], bench: Bench<'_>) -> Vec<Judged> {
     let mut seen = BTreeMap::new();
     let mut judged: Vec<Judged> = (0..)
         .zip(actions)
-        .map(|(n, action)| one(action, CommandKey::new(bench.pass, Slot::Action(n)), bench, &mut seen))
+        .map(|(n, action)| {
+            one(
+                action,
+                CommandKey::new(bench.pass, Slot::Action(n)),
+                bench,
+                &mut seen,
+            )
+        })
         .collect();
     let mut left = bench.room.left;
     for wanted in [Priority::Required, Priority::Recommended] {
-        for entry in judged.iter_mut().filter(|entry| entry.judged.action.priority == wanted) {
-            if entry.judged.verdict != Verdict::Run {
+        for entry in judged
+            .iter_mut()
+            .filter(|entry| entry.judged.action.priority == wanted)
+        {
+            let may_run = match entry.judged.verdict {
+                Verdict::Run => true,
+                // An approval must not pass the limit either.
+                Verdict::NeedsPerson { .. } => bench.spec.gate.people,
+                Verdict::UnknownTool { .. }
+                | Verdict::InvalidArguments { .. }
+                | Verdict::Denied { .. }
+                | Verdict::Duplicate { .. }
+                | Verdict::Skipped
+                | Verdict::OverLimit { .. } => false,
+            };
+            if !may_run {
                 continue;
             }
             match left.checked_sub(1) {
                 Some(rest) => left = rest,
                 None => {
-                    entry.judged.verdict = Verdict::OverLimit { setting: bench.room.setting.into() };
+                    entry.judged.verdict = Verdict::OverLimit {
+                        setting: bench.room.setting.into(),
+                    };
                 }
             }
         }
@@ -64,7 +87,12 @@ pub(crate) fn judge(actions: &[Action], bench: Bench<'_>) -> Vec<Judged> {
     judged
 }
 
-fn one(action: &Action, key: CommandKey, bench: Bench<'_>, seen: &mut BTreeMap<Digest, CommandKey>) -> Judged {
+fn one(
+    action: &Action,
+    key: CommandKey,
+    bench: Bench<'_>,
+    seen: &mut BTreeMap<Digest, CommandKey>,
+) -> Judged {
     let mut judged = Judged {
         judged: JudgedAction {
             key,
@@ -83,34 +111,58 @@ fn one(action: &Action, key: CommandKey, bench: Bench<'_>, seen: &mut BTreeMap<D
         return judged;
     }
     judged.judged.verdict = match tool {
-        None => Verdict::UnknownTool { near: near_names(&action.tool, &bench.spec.tools) },
+        None => Verdict::UnknownTool {
+            near: near_names(&action.tool, &bench.spec.tools),
+        },
         Some(tool) => sound(tool, &mut judged, bench, seen),
     };
     judged
 }
 
 /// The verdict on an action whose tool is known.
-fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut BTreeMap<Digest, CommandKey>) -> Verdict {
+fn sound(
+    tool: &ToolSpec,
+    judged: &mut Judged,
+    bench: Bench<'_>,
+    seen: &mut BTreeMap<Digest, CommandKey>,
+) -> Verdict {
     let asked: Value = serde_json::from_str(&judged.judged.action.parameters).unwrap_or_default();
     let parameters = match tool.args.rebuild(&asked) {
         Ok(parameters) => parameters,
         Err(misfit) => {
-            return Verdict::InvalidArguments { pointer: misfit.pointer.into(), message: misfit.message.into() };
+            return Verdict::InvalidArguments {
+                pointer: misfit.pointer.into(),
+                message: misfit.message.into(),
+            };
         }
     };
     judged.judged.parameters = canonical(&parameters).into();
     let signature = Ledger::signature(&tool.name, &parameters);
     judged.signature = Some(signature);
     if let Some(earlier) = seen.get(&signature) {
-        return Verdict::Duplicate { of: *earlier, evidence: None };
+        return Verdict::Duplicate {
+            of: *earlier,
+            evidence: None,
+        };
     }
     seen.insert(signature, judged.judged.key);
     match bench.ledger.standing(&signature, tool.attempts) {
-        Standing::Done { key, evidence, settled } => {
-            return Verdict::Duplicate { of: key, evidence: settled.then_some(evidence) };
+        Standing::Done {
+            key,
+            evidence,
+            settled,
+        } => {
+            return Verdict::Duplicate {
+                of: key,
+                evidence: settled.then_some(evidence),
+            };
         }
         Standing::Again { key, attempt } => judged.run_as = (key, attempt),
         Standing::New => {}
     }
-    if tool.effect.is_read() { Verdict::Run } else { Verdict::NeedsPerson { effect: tool.effect } }
+    if tool.effect.is_read() {
+        Verdict::Run
+    } else {
+        Verdict::NeedsPerson { effect: tool.effect }
+    }
 }

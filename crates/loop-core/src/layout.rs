@@ -43,13 +43,24 @@ impl Layout {
             if let Some(fence) = Fence::opened_by(content) {
                 let (end, closed) = end_of_block(text, &lines, n, fence);
                 let last = lines.get(end - 1).map_or(line.end, |last| last.end);
-                let inner_end = if closed { lines.get(end - 1).map_or(last, |close| close.start) } else { last };
-                layout.blocks.push(Block { whole: line.start..last, content: line.end..inner_end.max(line.end), closed });
+                let inner_end = if closed {
+                    lines.get(end - 1).map_or(last, |close| close.start)
+                } else {
+                    last
+                };
+                layout.blocks.push(Block {
+                    whole: line.start..last,
+                    content: line.end..inner_end.max(line.end),
+                    closed,
+                });
                 n = end;
                 continue;
             }
             if let Some(text) = heading_text(content, line.start) {
-                layout.headings.push(Heading { line: line.clone(), text });
+                layout.headings.push(Heading {
+                    line: line.clone(),
+                    text,
+                });
             }
             n += 1;
         }
@@ -109,7 +120,8 @@ fn end_of_block(text: &str, lines: &[Range<usize>], open: usize, fence: Fence) -
         if next_heading.is_none() && is_heading(content) {
             next_heading = Some(n);
         }
-        let opens_another = Fence::split(content).is_some_and(|(other, _)| other.mark == fence.mark && other.length >= fence.length);
+        let opens_another = Fence::split(content)
+            .is_some_and(|(other, _)| other.mark == fence.mark && other.length >= fence.length);
         // A nested block with an info string is legal inside a fence; behind a heading it shows a forgotten close.
         if opens_another && next_heading.is_some() {
             break;
@@ -125,7 +137,9 @@ fn heading_text(line: &str, start: usize) -> Option<Range<usize>> {
     }
     let text = rest.trim();
     let text = match text.trim_end_matches('#') {
-        bare if bare.len() < text.len() && (bare.is_empty() || bare.ends_with([' ', '\t'])) => bare.trim_end(),
+        bare if bare.len() < text.len() && (bare.is_empty() || bare.ends_with([' ', '\t'])) => {
+            bare.trim_end()
+        }
         _ => text,
     };
     let offset = start + 2 + (rest.len() - rest.trim_start().len());
@@ -133,7 +147,9 @@ fn heading_text(line: &str, start: usize) -> Option<Range<usize>> {
 }
 
 fn content_of<'a>(text: &'a str, line: &Range<usize>) -> &'a str {
-    text.get(line.clone()).unwrap_or_default().trim_end_matches(['\n', '\r'])
+    text.get(line.clone())
+        .unwrap_or_default()
+        .trim_end_matches(['\n', '\r'])
 }
 
 fn lines_of(text: &str) -> Vec<Range<usize>> {

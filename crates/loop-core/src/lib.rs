@@ -33,7 +33,8 @@ pub use citation::citations;
 pub use command::{CallModel, Command, RunTool, SubCallBudget};
 pub use document::{BadCitation, Document, Merge, MergeContext, Section, SectionChange};
 pub use event::{
-    Event, Fact, FinishReason, ModelFailure, PersonAnswer, Refusal, Reply, Reserve, SaveResult, Started, StopMode,
+    Event, Fact, FinishReason, ModelFailure, PersonAnswer, Refusal, Reply, Reserve, SaveResult, Started,
+    StopMode,
 };
 pub use ids::{CommandKey, Digest, EvidenceId, InvalidDigest, InvalidKey, Millis, RunId, Slot};
 pub use item::{Scope, WorkItem};
@@ -47,7 +48,7 @@ pub use run::{
     Ask, Batch, Call, Facts, PassRecord, Phase, PromptSize, Quote, Rejected, Run, StartedCall, State, Work,
 };
 pub use spec::{
-    DefaultCall, DocumentSpec, Effect, GateSettings, Limits, ModelSpec, Models, NonceMode, Picking, ProtocolSpec, RunSpec,
-    SPEC_VERSION, SectionSpec, Tier, ToolSpec,
+    DefaultCall, DocumentSpec, Effect, GateSettings, Limits, ModelSpec, Models, NonceMode, Picking,
+    ProtocolSpec, RunSpec, SPEC_VERSION, SectionSpec, Tier, ToolSpec,
 };
 pub use stop::{Certificate, Change, Condition, Confidence, Measure, StopClass, StopReason};

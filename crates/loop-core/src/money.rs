@@ -110,11 +110,9 @@ impl Price {
             (written, self.cache_write.unwrap_or(self.input)),
             (usage.total_output(), self.output),
         ];
-        PicoUsd(
-            parts
-                .iter()
-                .fold(0, |sum: u64, (tokens, price)| sum.saturating_add(tokens.saturating_mul(*price))),
-        )
+        PicoUsd(parts.iter().fold(0, |sum: u64, (tokens, price)| {
+            sum.saturating_add(tokens.saturating_mul(*price))
+        }))
     }
 }
 
@@ -159,8 +157,20 @@ mod tests {
     #[test]
     fn a_price_counts_every_bucket_once() {
         // S0-119: every call's usage is summed; integers only.
-        let price = Price { input: 3, output: 15, cache_read: Some(1), cache_write: None };
-        let usage = Usage { input: 10, cache_read: 20, cache_write_short: 5, output: 7, reasoning: 1, ..Usage::default() };
+        let price = Price {
+            input: 3,
+            output: 15,
+            cache_read: Some(1),
+            cache_write: None,
+        };
+        let usage = Usage {
+            input: 10,
+            cache_read: 20,
+            cache_write_short: 5,
+            output: 7,
+            reasoning: 1,
+            ..Usage::default()
+        };
         assert_eq!(price.of(&usage), PicoUsd(30 + 20 + 15 + 120));
         assert_eq!(usage.total(), 43);
     }

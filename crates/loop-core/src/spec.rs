@@ -57,13 +57,20 @@ impl RunSpec {
 
     /// The digest of the part that decides rather than describes: limits and gate.
     pub fn policy_hash(&self) -> Digest {
-        digest("policy", &serde_json::to_value((&self.limits, &self.gate)).unwrap_or_default())
+        digest(
+            "policy",
+            &serde_json::to_value((&self.limits, &self.gate)).unwrap_or_default(),
+        )
     }
 
     /// The tool with this name or alias (S0-84); never by a part of a name (S0-d1, S0-d2).
     pub fn tool(&self, name: &str) -> Option<&ToolSpec> {
         let by_name = self.tools.iter().find(|tool| &*tool.name == name);
-        by_name.or_else(|| self.tools.iter().find(|tool| tool.aliases.iter().any(|alias| &**alias == name)))
+        by_name.or_else(|| {
+            self.tools
+                .iter()
+                .find(|tool| tool.aliases.iter().any(|alias| &**alias == name))
+        })
     }
 
     /// The model of a tier; `escalated` falls back to `base`, `picker` too.
@@ -209,7 +216,10 @@ pub struct Picking {
 
 impl Default for Picking {
     fn default() -> Self {
-        Self { enabled: true, defaults: Vec::new() }
+        Self {
+            enabled: true,
+            defaults: Vec::new(),
+        }
     }
 }
 
@@ -353,8 +363,14 @@ mod tests {
     fn the_defaults_are_the_founding_numbers() {
         // S0-43, S0-45, S0-123, S0-124, S0-125, S0-131, S0-132
         let limits = Limits::default();
-        assert_eq!((limits.passes, limits.picked, limits.markdown_chars), (5, 5, 4_000));
+        assert_eq!(
+            (limits.passes, limits.picked, limits.markdown_chars),
+            (5, 5, 4_000)
+        );
         assert_eq!(limits.cost.unwrap().to_string(), "$0.100000");
-        assert_eq!((limits.picker_ms, limits.sub_call_ms, limits.sub_call_tokens), (8_000, 10_000, 512));
+        assert_eq!(
+            (limits.picker_ms, limits.sub_call_ms, limits.sub_call_tokens),
+            (8_000, 10_000, 512)
+        );
     }
 }

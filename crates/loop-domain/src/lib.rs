@@ -1,1 +1,61 @@
-//! Placeholder while the crate is laid out.
+//! A domain folder, read and checked: what the work items, sections, tools, prompts, models and limits are for one kind of work.
+//!
+//! [`Domain::load`] reads `loopgate.toml` and makes of it what a run needs: the [`RunSpec`](loop_core::RunSpec), the tools, the
+//! prompts, the models. [`Domain::item`] reads a work item by the places that the file names. [`Domain::report`] says what
+//! there is.
+//!
+//! What it does not do: it runs nothing and decides nothing. Everything that can be wrong with a folder is said before a run
+//! begins, in one line that points at its place ([`DomainError`]).
+//!
+//! ```
+//! use loop_domain::{Domain, LoadOptions};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = tempfile::tempdir()?;
+//! std::fs::write(folder.path().join("notes.md"), "# Shop\nOpen from nine to five.")?;
+//! std::fs::write(
+//!     folder.path().join("loopgate.toml"),
+//!     r#"
+//! version = 1
+//! name = "shop"
+//!
+//! [[section]]
+//! id = "answer"
+//! heading = "Answer"
+//! required = true
+//!
+//! [tools.search]
+//! kind = "docs"
+//! effect = "read"
+//! folder = "."
+//! when = "always"
+//! "#,
+//! )?;
+//! let domain = Domain::load(folder.path(), &LoadOptions::default())?;
+//! let item = domain.item("# When do you open?\n\nOn a Monday.", "question.md")?;
+//! assert_eq!((&*domain.spec.domain, &*item.id, &*item.title), ("shop", "question", "When do you open?"));
+//! assert!(domain.registry.resolve("search").is_some());
+//! # Ok(())
+//! # }
+//! ```
+
+mod config;
+mod de;
+mod domain;
+mod error;
+mod file;
+mod item;
+mod json;
+mod money;
+mod near;
+mod parts;
+mod report;
+mod schema;
+mod spec;
+mod tools;
+mod tree;
+
+pub use domain::{Domain, LoadOptions};
+pub use error::{DomainError, ItemError};
+pub use report::Report;
+pub use schema::schema;

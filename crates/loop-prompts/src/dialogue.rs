@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{CommandKey, Digest, Phase, PromptSize, Run, Slot, Tier};
+use loop_core::{CommandKey, Digest, Phase, PromptSize, Run, Slot};
 use minijinja::Value;
 
 use crate::parts;
@@ -72,25 +72,23 @@ pub struct Dialogue {
     turns: Vec<Arc<str>>,
     /// How many evidence bodies were shortened when they were rendered.
     shortened: usize,
-    /// The last main prompt: its tier, size and how many bodies were shortened.
-    last: Option<(Tier, u64, usize)>,
 }
 
 impl Dialogue {
     /// The prompt of the call that `run` wishes; `None` where `key` is no call to a model.
-    pub fn prompt(&mut self, prompts: &Prompts, run: &Run, key: CommandKey, tier: Tier) -> Option<Prompt> {
+    pub fn prompt(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) -> Option<Prompt> {
         match key.slot {
             Slot::Pick => Some(picker(prompts, run)),
             Slot::Repair => Some(repair(prompts, run)),
             Slot::Main | Slot::Landing => Some(match prompts.layout() {
-                Layout::Append => self.append(prompts, run, key, tier),
+                Layout::Append => self.append(prompts, run, key),
                 Layout::SystemEvidence => system_evidence(prompts, run, key),
             }),
             Slot::Action(_) | Slot::Save => None,
         }
     }
 
-    fn append(&mut self, prompts: &Prompts, run: &Run, key: CommandKey, tier: Tier) -> Prompt {
+    fn append(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
         let shortened = run.evidence().iter().filter(|evidence| evidence.shortened).count();
         if shortened != self.shortened {
             // A body gave way to its summary: another prefix.
@@ -110,14 +108,11 @@ impl Dialogue {
             }
         }
         let mut prompt = Prompt::of(system, turns);
-        if let Some((last_tier, bytes, last_shortened)) = self.last
-            && last_tier == tier
-            && last_shortened == shortened
-            && bytes < prompt.size.bytes
-        {
-            prompt.size.shared_bytes = bytes;
+        // The main call before had everything but the last reply and the last turn.
+        let added: usize = prompt.turns.iter().rev().take(2).map(|turn| turn.text().len()).sum();
+        if key.pass > 1 {
+            prompt.size.shared_bytes = prompt.size.bytes.saturating_sub(added as u64);
         }
-        self.last = Some((tier, prompt.size.bytes, shortened));
         prompt
     }
 }

@@ -1,5 +1,7 @@
 //! Tools: admitted, announced, settled, numbered.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::action::Verdict;
@@ -21,7 +23,10 @@ impl Run {
         let not_open = self.not_open("tool_started", key, attempt);
         let blocked = self.state.stop_asked.is_some() || !self.state.phase.is_working();
         let Some(batch) = self.state.phase.batch_mut() else {
-            return Err(Rejected::OutOfOrder { event: "tool_started", phase });
+            return Err(Rejected::OutOfOrder {
+                event: "tool_started",
+                phase,
+            });
         };
         let work = batch.work.iter_mut().find(|work| {
             work.key == *key && work.attempt == attempt && !work.announced && work.observation.is_none()
@@ -43,10 +48,13 @@ impl Run {
         notes: &mut Vec<Note>,
     ) -> Result<(), Rejected> {
         let not_open = self.not_open("tool_finished", key, attempt);
-        let Some(batch) = self.state.phase.batch() else { return self.out_of_order("tool_finished") };
-        let open = batch.work.iter().position(|work| {
-            work.key == *key && work.attempt == attempt && work.is_in_flight()
-        });
+        let Some(batch) = self.state.phase.batch() else {
+            return self.out_of_order("tool_finished");
+        };
+        let open = batch
+            .work
+            .iter()
+            .position(|work| work.key == *key && work.attempt == attempt && work.is_in_flight());
         let Some(at) = open else { return Err(not_open) };
         self.settle(at, observation.clone(), notes);
         self.batch_settled(notes);
@@ -56,7 +64,12 @@ impl Run {
     /// Writes verdicts down and makes a batch of what runs and what waits for a person.
     pub(super) fn admit(&mut self, judged: Vec<Judged>, notes: &mut Vec<Note>) -> Batch {
         let mut batch = Batch::default();
-        for Judged { mut judged, signature, run_as } in judged {
+        for Judged {
+            mut judged,
+            signature,
+            run_as,
+        } in judged
+        {
             let action = self.state.actions.len() as u32;
             if let (Verdict::Run, Some(signature)) = (&judged.verdict, signature) {
                 let evidence = EvidenceId((self.state.evidence.len() + batch.work.len()) as u32 + 1);
@@ -68,7 +81,16 @@ impl Run {
                 let smart = tool.is_some_and(|tool| tool.smart);
                 let announced = tool.is_some_and(|tool| tool.effect.is_read());
                 let sub_call = if smart { self.grant_sub_call() } else { None };
-                batch.work.push(Work { key, attempt, action, evidence, signature, announced, sub_call, observation: None });
+                batch.work.push(Work {
+                    key,
+                    attempt,
+                    action,
+                    evidence,
+                    signature,
+                    announced,
+                    sub_call,
+                    observation: None,
+                });
             }
             if matches!(judged.verdict, Verdict::NeedsPerson { .. }) {
                 batch.asks.push(action);
@@ -89,9 +111,13 @@ impl Run {
     }
 
     /// A call to a model is granted to a smart tool as long as one is left for the document after it (S0-65).
-    fn grant_sub_call(&mut self) -> Option<SubCallBudget> {
+    pub(super) fn grant_sub_call(&mut self) -> Option<SubCallBudget> {
         let limits = &self.spec.limits;
-        let taken = self.state.totals.model_calls.saturating_add(self.state.granted_sub_calls);
+        let taken = self
+            .state
+            .totals
+            .model_calls
+            .saturating_add(self.state.granted_sub_calls);
         if taken.saturating_add(2) > limits.model_calls {
             return None;
         }
@@ -105,16 +131,31 @@ impl Run {
 
     /// Settles one piece of work.
     pub(super) fn settle(&mut self, at: usize, observation: Observation, notes: &mut Vec<Note>) {
-        let Some(work) = self.state.phase.batch_mut().and_then(|batch| batch.work.get_mut(at)) else { return };
+        let Some(work) = self
+            .state
+            .phase
+            .batch_mut()
+            .and_then(|batch| batch.work.get_mut(at))
+        else {
+            return;
+        };
         let (key, attempt, signature, evidence) = (work.key, work.attempt, work.signature, work.evidence);
         let budget = work.sub_call.take();
         let (status, used) = (observation.status, observation.sub_call);
         let read = [&observation.summary, &observation.markdown];
-        let known: Vec<_> = read.iter().flat_map(|text| echoes(text)).chain(echoes_in_data(&observation.data)).collect();
+        let known: Vec<_> = read
+            .iter()
+            .flat_map(|text| echoes(text))
+            .chain(echoes_in_data(&observation.data))
+            .collect();
         work.observation = Some(observation);
         self.state.echoes.extend(known);
         self.state.ledger.settled(&signature, attempt, status);
-        notes.push(Note::ActionSettled { key, evidence, status });
+        notes.push(Note::ActionSettled {
+            key,
+            evidence,
+            status,
+        });
         if let Some(budget) = budget {
             self.state.granted_sub_calls = self.state.granted_sub_calls.saturating_sub(1);
             if let Some(used) = used {
@@ -123,7 +164,7 @@ impl Run {
         }
     }
 
-    fn charge_sub_call(
+    pub(super) fn charge_sub_call(
         &mut self,
         key: CommandKey,
         attempt: u32,
@@ -138,13 +179,22 @@ impl Run {
             output_tokens: budget.output_tokens,
             cost: None,
         };
-        let charge = Charge { key, attempt, tier: Tier::Picker, usage: used.usage, reported: None, reserve };
+        let charge = Charge {
+            key,
+            attempt,
+            tier: Tier::Picker,
+            usage: used.usage,
+            reported: None,
+            reserve,
+        };
         self.charge(charge, notes);
     }
 
     /// Goes on when everything in the batch has settled.
     pub(super) fn batch_settled(&mut self, notes: &mut Vec<Note>) {
-        let Some(batch) = self.state.phase.batch() else { return };
+        let Some(batch) = self.state.phase.batch() else {
+            return;
+        };
         if matches!(self.state.phase, Phase::Stopping { .. }) {
             return self.stopping_settled(notes);
         }
@@ -153,34 +203,73 @@ impl Run {
         if batch.is_in_flight() || waits_for_all && batch.work.iter().any(|work| work.observation.is_none()) {
             return;
         }
-        let asks = self.keep_evidence();
+        let asks = self.keep_evidence(notes);
         if asks.is_empty() || self.state.stop_asked.is_some() {
             return self.next_pass(notes);
         }
         let deadline = self.state.now.plus(self.spec.limits.person_ms);
-        let asks = asks.into_iter().map(|action| Ask { action, deadline, answered: false }).collect();
-        self.state.phase = Phase::WaitingForPerson { asks, since: self.state.now };
+        let asks = asks
+            .into_iter()
+            .map(|action| Ask {
+                action,
+                deadline,
+                answered: false,
+            })
+            .collect();
+        self.state.phase = Phase::WaitingForPerson {
+            asks,
+            since: self.state.now,
+        };
     }
 
     /// Moves the batch's observations to the evidence, in request order (I-20); gives what waits for a person.
-    pub(super) fn keep_evidence(&mut self) -> Vec<u32> {
-        let Some(batch) = self.state.phase.batch_mut().map(std::mem::take) else { return Vec::new() };
+    pub(super) fn keep_evidence(&mut self, notes: &mut Vec<Note>) -> Vec<u32> {
+        self.give_up_work(notes);
+        let Some(batch) = self.state.phase.batch_mut().map(std::mem::take) else {
+            return Vec::new();
+        };
         for work in batch.work {
-            let Some(action) = self.state.actions.get(work.action as usize) else { continue };
-            let observation = work.observation.unwrap_or_else(|| {
-                Observation::failed(Status::Cancelled, action.tool_name(), "cancelled: the run stopped before it ended")
-            });
+            let action = self.state.actions.get(work.action as usize);
+            let (Some(action), Some(observation)) = (action, work.observation) else {
+                continue;
+            };
             self.state.evidence.push(Evidence {
                 id: work.evidence,
                 key: work.key,
                 pass: action.key.pass,
                 tool: action.tool_name().into(),
-                parameters: std::sync::Arc::clone(&action.parameters),
+                parameters: Arc::clone(&action.parameters),
                 observation,
                 shortened: false,
             });
         }
         batch.asks
+    }
+
+    /// Settles what will never settle by itself: a write that may have been started is in doubt.
+    fn give_up_work(&mut self, notes: &mut Vec<Note>) {
+        let open: Vec<(usize, Work)> = self
+            .state
+            .phase
+            .batch()
+            .iter()
+            .flat_map(|batch| batch.work.iter().enumerate())
+            .filter(|(_, work)| work.observation.is_none())
+            .map(|(at, work)| (at, work.clone()))
+            .collect();
+        for (at, work) in open {
+            let action = self.state.actions.get(work.action as usize);
+            let name: Arc<str> = action.map_or_else(|| "".into(), |action| action.tool_name().into());
+            let is_read = self.spec.tool(&name).is_some_and(|tool| tool.effect.is_read());
+            let (status, message) = if !is_read && (work.announced || work.attempt > 1) {
+                (Status::InDoubt, "it may or may not have happened: the run stopped before it ended")
+            } else {
+                (Status::Cancelled, "cancelled: the run stopped before it ended")
+            };
+            let mut observation = Observation::failed(status, &name, message);
+            observation.sub_call = work.lost_sub_call();
+            self.settle(at, observation, notes);
+        }
     }
 }
 

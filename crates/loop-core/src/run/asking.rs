@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use crate::action::Verdict;
 use crate::event::PersonAnswer;
-use crate::ids::{CommandKey, EvidenceId};
-use crate::ledger::Ledger;
+use crate::ids::{CommandKey, EvidenceId, Millis};
+use crate::ledger::{Ledger, Standing};
 use crate::note::Note;
+use crate::observation::{Observation, Status};
 use crate::run::{Batch, Phase, Rejected, Run, Work};
 
 impl Run {
@@ -40,52 +41,90 @@ impl Run {
 
     /// Takes silence as a no for every question whose time is over.
     pub(super) fn expire_asks(&mut self, notes: &mut Vec<Note>) {
-        let Phase::WaitingForPerson { asks, .. } = &mut self.state.phase else { return };
-        for ask in asks.iter_mut().filter(|ask| !ask.answered && ask.deadline <= self.state.now) {
+        let Phase::WaitingForPerson { asks, .. } = &mut self.state.phase else {
+            return;
+        };
+        for ask in asks
+            .iter_mut()
+            .filter(|ask| !ask.answered && ask.deadline <= self.state.now)
+        {
             ask.answered = true;
             if let Some(action) = self.state.actions.get_mut(ask.action as usize) {
-                action.verdict = Verdict::Denied { why: "nobody answered in time".into() };
+                action.verdict = Verdict::Denied {
+                    why: "nobody answered in time".into(),
+                };
                 notes.push(Note::ActionJudged(action.clone()));
             }
         }
         self.asks_settled(notes);
     }
 
-    /// Once all are answered, what was approved runs; then comes the next pass.
+    /// Once all are answered, what was approved runs and what was not is observed as denied; then comes the next
+    /// pass.
     fn asks_settled(&mut self, notes: &mut Vec<Note>) {
-        let Phase::WaitingForPerson { asks, since } = &self.state.phase else { return };
+        let Phase::WaitingForPerson { asks, since } = &self.state.phase else {
+            return;
+        };
+        let since = *since;
         if asks.iter().any(|ask| !ask.answered) {
             return;
         }
-        self.state.uncounted_ms = self.state.uncounted_ms.saturating_add(self.state.now.since(*since));
         let asked: Vec<u32> = asks.iter().map(|ask| ask.action).collect();
+        self.count_waiting(since);
         let mut batch = Batch::default();
         for index in asked {
             let evidence = EvidenceId((self.state.evidence.len() + batch.work.len()) as u32 + 1);
-            let Some(action) = self.state.actions.get_mut(index as usize) else { continue };
-            if action.verdict != Verdict::Run {
+            let Some(action) = self.state.actions.get_mut(index as usize) else {
                 continue;
-            }
+            };
             action.evidence = Some(evidence);
+            let tool = action.tool.as_deref().and_then(|name| self.spec.tool(name));
             let parameters = serde_json::from_str(&action.parameters).unwrap_or_default();
             let signature = Ledger::signature(action.tool_name(), &parameters);
-            self.state.ledger.started(signature, action.key, 1, evidence);
-            self.state.totals.tool_calls += 1;
+            let tries = tool.map_or(1, |tool| tool.attempts);
+            let (key, attempt) = match self.state.ledger.standing(&signature, tries) {
+                Standing::Again { key, attempt } => (key, attempt),
+                Standing::New | Standing::Done { .. } => (action.key, 1),
+            };
+            self.state.ledger.started(signature, key, attempt, evidence);
+            let observation = match &action.verdict {
+                Verdict::Denied { why } => {
+                    self.state.ledger.settled(&signature, attempt, Status::Denied);
+                    notes.push(Note::ActionSettled {
+                        key,
+                        evidence,
+                        status: Status::Denied,
+                    });
+                    Some(Observation::failed(Status::Denied, action.tool_name(), why))
+                }
+                Verdict::Run
+                | Verdict::UnknownTool { .. }
+                | Verdict::InvalidArguments { .. }
+                | Verdict::Duplicate { .. }
+                | Verdict::Skipped
+                | Verdict::NeedsPerson { .. }
+                | Verdict::OverLimit { .. } => {
+                    self.state.totals.tool_calls += 1;
+                    None
+                }
+            };
             batch.work.push(Work {
-                key: action.key,
-                attempt: 1,
+                key,
+                attempt,
                 action: index,
                 evidence,
                 signature,
                 announced: false,
                 sub_call: None,
-                observation: None,
+                observation,
             });
         }
-        if batch.work.is_empty() {
-            self.next_pass(notes);
-        } else {
-            self.act(batch, notes);
-        }
+        self.act(batch, notes);
+    }
+
+    /// Takes the time since `since` out of the wall clock: it was spent waiting for a person.
+    pub(super) fn count_waiting(&mut self, since: Millis) {
+        let waited = self.state.now.since(since);
+        self.state.uncounted_ms = self.state.uncounted_ms.saturating_add(waited);
     }
 }

@@ -99,7 +99,7 @@ impl Run {
         reply: &Reply,
         notes: &mut Vec<Note>,
     ) -> Result<(), Rejected> {
-        let started = self.open_call("model_replied", key, attempt)?;
+        let started = self.take_call("model_replied", key, attempt)?;
         self.charge_call(key, attempt, started, reply.usage, reply.cost, notes);
         let blank = reply.text.trim().is_empty() && reply.finish != FinishReason::Refusal;
         match &self.state.phase {
@@ -107,6 +107,7 @@ impl Run {
                 if key.slot != Slot::Pick && key.slot != Slot::Repair && !blank {
                     let proposal = protocol::read(reply, self.reading());
                     self.record_pass(key, reply, &proposal, notes);
+                    self.take_confidence(&proposal, notes);
                 }
                 self.call_gone(notes);
             }
@@ -134,8 +135,14 @@ impl Run {
                 if proposal.has_contract || self.is_stop_asked() {
                     self.judge_and_decide(proposal, None, notes);
                 } else {
+                    // Should the run end before the repair does, the last reply has said nothing.
+                    self.state.confidence = proposal.confidence;
+                    self.state.confidence_reason = Arc::clone(&proposal.reason);
                     let call = Call::wished(CommandKey::new(key.pass, Slot::Repair), Tier::Picker);
-                    self.state.phase = Phase::Repairing { call, proposal: Box::new(proposal) };
+                    self.state.phase = Phase::Repairing {
+                        call,
+                        proposal: Box::new(proposal),
+                    };
                 }
             }
             Phase::Landing { cause, .. } => {
@@ -161,8 +168,20 @@ impl Run {
         failure: &ModelFailure,
         notes: &mut Vec<Note>,
     ) -> Result<(), Rejected> {
-        let started = self.open_call("model_failed", key, attempt)?;
+        let started = self.take_call("model_failed", key, attempt)?;
         self.charge_call(key, attempt, started, failure.usage, None, notes);
+        self.call_failed(key, attempt, failure, notes);
+        Ok(())
+    }
+
+    /// What follows a call that brought no reply and is charged already.
+    pub(super) fn call_failed(
+        &mut self,
+        key: &CommandKey,
+        attempt: u32,
+        failure: &ModelFailure,
+        notes: &mut Vec<Note>,
+    ) {
         match &self.state.phase {
             Phase::Stopping { .. } => {
                 self.salvage(key, failure, notes);
@@ -184,7 +203,6 @@ impl Run {
             | Phase::Saving { .. }
             | Phase::Done { .. } => {}
         }
-        Ok(())
     }
 
     /// The next main call, or the landing where it is the last one that is permitted.
@@ -193,19 +211,45 @@ impl Run {
             return self.stop_by_hand(notes);
         }
         let pass = self.state.passes.len() as u32 + 1;
+        let tier = self.state.tier;
+        self.state.phase = match self.last_call() {
+            Some(cause) => Phase::Landing {
+                call: Call::wished(CommandKey::new(pass, Slot::Landing), tier),
+                cause,
+            },
+            None => Phase::Calling {
+                call: Call::wished(CommandKey::new(pass, Slot::Main), tier),
+            },
+        };
+    }
+
+    /// Why the next main call would be the last one that is permitted, if it would.
+    fn last_call(&self) -> Option<Condition> {
         let mut after = self.state.totals;
         after.passes += 1;
         after.model_calls += 1;
-        let last = gate::limits_reached(&self.spec.limits, &after, 0)
+        gate::limits_reached(&self.spec.limits, &after, 0)
             .into_iter()
-            .find(|condition| matches!(condition.reason, StopReason::MaxPasses | StopReason::MaxModelCalls));
-        let tier = self.state.tier;
-        self.state.phase = match last {
-            Some(cause) => {
-                Phase::Landing { call: Call::wished(CommandKey::new(pass, Slot::Landing), tier), cause }
-            }
-            None => Phase::Calling { call: Call::wished(CommandKey::new(pass, Slot::Main), tier) },
-        };
+            .find(|condition| {
+                matches!(
+                    condition.reason,
+                    StopReason::MaxPasses | StopReason::MaxModelCalls
+                )
+            })
+    }
+
+    /// Wishes the call of the phase once more. A main call becomes the landing where it is the last one left.
+    pub(super) fn call_again(&mut self, not_before: Option<Millis>) {
+        if let Some(call) = self.state.phase.call_mut() {
+            call.attempt += 1;
+            call.started = None;
+            call.not_before = not_before;
+        }
+        if let (Phase::Calling { call }, Some(cause)) = (&self.state.phase, self.last_call()) {
+            let mut call = call.clone();
+            call.key.slot = Slot::Landing;
+            self.state.phase = Phase::Landing { call, cause };
+        }
     }
 
     /// Adds a call's tokens and cost to the bill.
@@ -220,7 +264,13 @@ impl Run {
         let cost = charge.reported.or_else(|| price.map(|price| price.of(&usage)));
         self.state.totals.usage = self.state.totals.usage.plus(&usage);
         self.state.totals.cost.add(cost);
-        notes.push(Note::CallCharged { key: charge.key, attempt: charge.attempt, tier: charge.tier, usage, cost });
+        notes.push(Note::CallCharged {
+            key: charge.key,
+            attempt: charge.attempt,
+            tier: charge.tier,
+            usage,
+            cost,
+        });
     }
 
     fn charge_call(
@@ -232,7 +282,14 @@ impl Run {
         reported: Option<PicoUsd>,
         notes: &mut Vec<Note>,
     ) {
-        let charge = Charge { key: *key, attempt, tier: started.tier, usage, reported, reserve: started.reserve };
+        let charge = Charge {
+            key: *key,
+            attempt,
+            tier: started.tier,
+            usage,
+            reported,
+            reserve: started.reserve,
+        };
         self.charge(charge, notes);
     }
 
@@ -241,28 +298,44 @@ impl Run {
         let Some(call) = self.state.phase.call().filter(|_| self.state.phase.is_working()) else {
             return self.out_of_order(event);
         };
-        let may_start = call.started.is_none()
-            && call.not_before.is_none_or(|at| at <= self.state.now)
-            && self.state.stop_asked.is_none();
-        if call.key == *key && call.attempt == attempt && may_start {
+        if call.key == *key && call.attempt == attempt && self.may_start(call) {
             Ok(call)
         } else {
             Err(self.not_open(event, key, attempt))
         }
     }
 
-    /// What was granted to the call in flight that the event names.
-    fn open_call(&self, event: &'static str, key: &CommandKey, attempt: u32) -> Result<StartedCall, Rejected> {
-        let Some(call) = self.state.phase.call() else { return self.out_of_order(event) };
-        match call.started {
-            Some(started) if call.key == *key && call.attempt == attempt => Ok(started),
-            Some(_) | None => Err(self.not_open(event, key, attempt)),
+    /// Whether a call of the phase may be announced.
+    pub(super) fn may_start(&self, call: &Call) -> bool {
+        self.state.phase.is_working()
+            && call.started.is_none()
+            && call.not_before.is_none_or(|at| at <= self.state.now)
+            && self.state.stop_asked.is_none()
+    }
+
+    /// Takes the call in flight that the event names out of its phase, and gives what was granted to it.
+    fn take_call(
+        &mut self,
+        event: &'static str,
+        key: &CommandKey,
+        attempt: u32,
+    ) -> Result<StartedCall, Rejected> {
+        let not_open = self.not_open(event, key, attempt);
+        if self.state.phase.call().is_none() {
+            return self.out_of_order(event);
         }
+        let call = self.state.phase.call_mut();
+        let open = call.filter(|call| call.key == *key && call.attempt == attempt);
+        open.and_then(|call| call.started.take()).ok_or(not_open)
     }
 
     fn remember_size(&mut self, started: StartedCall, usage: Option<Usage>) {
         let input_tokens = usage.map_or(started.reserve.input_tokens, |usage| usage.total_input());
-        self.state.last_main = Some(MainCall { tier: started.tier, bytes: started.prompt_bytes, input_tokens });
+        self.state.last_main = Some(MainCall {
+            tier: started.tier,
+            bytes: started.prompt_bytes,
+            input_tokens,
+        });
     }
 
     fn picked(&mut self, text: &str, notes: &mut Vec<Note>) {
@@ -283,8 +356,10 @@ impl Run {
                 id: format!("default-{n}").into(),
                 tool: Arc::clone(&call.tool),
                 reason: "default tool of the domain".into(),
-                parameters: serde_json::from_str(&call.parameters)
-                    .map_or_else(|_| Arc::clone(&call.parameters), |value: Value| canonical(&value).into()),
+                parameters: serde_json::from_str(&call.parameters).map_or_else(
+                    |_| Arc::clone(&call.parameters),
+                    |value: Value| canonical(&value).into(),
+                ),
                 priority: Priority::Recommended,
             })
             .collect();
@@ -296,23 +371,39 @@ impl Run {
             return self.stop_by_hand(notes);
         }
         let limits = &self.spec.limits;
-        let setting = if limits.picked <= limits.tool_calls { "limits.picked" } else { "limits.tool_calls" };
-        let room = Room { left: limits.picked.min(limits.tool_calls), setting };
-        let bench = Bench { spec: &self.spec, ledger: &self.state.ledger, pass: 0, room };
+        let setting = if limits.picked <= limits.tool_calls {
+            "limits.picked"
+        } else {
+            "limits.tool_calls"
+        };
+        let room = Room {
+            left: limits.picked.min(limits.tool_calls),
+            setting,
+        };
+        let bench = Bench {
+            spec: &self.spec,
+            ledger: &self.state.ledger,
+            pass: 0,
+            room,
+        };
         let judged = judge(picks, bench);
-        let runs = judged.iter().filter(|judged| judged.judged.verdict == Verdict::Run).count() as u32;
+        let runs = judged
+            .iter()
+            .filter(|judged| judged.judged.verdict == Verdict::Run)
+            .count() as u32;
         notes.push(Note::Picked { by, runs });
         let batch = self.admit(judged, notes);
-        if batch.work.is_empty() {
-            self.next_pass(notes);
-        } else {
-            self.state.phase = Phase::Gathering { batch };
-        }
+        self.state.phase = Phase::Gathering { batch };
+        self.batch_settled(notes);
     }
 
     fn main_call_refused(&mut self, refusal: Refusal, notes: &mut Vec<Note>) {
         if refusal == Refusal::Context
-            && let Some(oldest) = self.state.evidence.iter_mut().find(|evidence| !evidence.shortened)
+            && let Some(oldest) = self
+                .state
+                .evidence
+                .iter_mut()
+                .find(|evidence| !evidence.shortened)
         {
             oldest.shortened = true;
             notes.push(Note::EvidenceShortened { evidence: oldest.id });
@@ -326,24 +417,42 @@ impl Run {
             Refusal::Tokens | Refusal::Context | Refusal::NotWished => StopReason::TokenLimit,
         };
         let value = Measure::Text(format!("the next call was refused: {}", refusal.name()).into());
-        let refused = Condition { reason, value, threshold: None, change: None };
+        let refused = Condition {
+            reason,
+            value,
+            threshold: None,
+            change: None,
+        };
         let certificate = match &self.state.phase {
-            Phase::Landing { cause, .. } if cause.reason != reason => Certificate::new(cause.clone(), vec![refused]),
+            Phase::Landing { cause, .. } if cause.reason != reason => {
+                Certificate::new(cause.clone(), vec![refused])
+            }
             _ => Certificate::new(refused, Vec::new()),
         };
         self.stop(certificate, notes);
     }
 
-    fn main_call_failed(&mut self, key: &CommandKey, attempt: u32, failure: &ModelFailure, notes: &mut Vec<Note>) {
+    fn main_call_failed(
+        &mut self,
+        key: &CommandKey,
+        attempt: u32,
+        failure: &ModelFailure,
+        notes: &mut Vec<Note>,
+    ) {
         let may_retry = failure.retryable && attempt < ATTEMPTS && self.state.stop_asked.is_none();
         // A reply of which a part was read is not asked for again: its sections stay.
-        if may_retry && failure.partial.as_ref().is_none_or(|partial| partial.trim().is_empty()) {
-            if let Some(call) = self.state.phase.call_mut() {
-                call.attempt += 1;
-                call.started = None;
-                call.not_before = failure.retry_at;
-            }
-            notes.push(Note::CallRetried { key: *key, attempt: attempt + 1, not_before: failure.retry_at });
+        if may_retry
+            && failure
+                .partial
+                .as_ref()
+                .is_none_or(|partial| partial.trim().is_empty())
+        {
+            self.call_again(failure.retry_at);
+            notes.push(Note::CallRetried {
+                key: *key,
+                attempt: attempt + 1,
+                not_before: failure.retry_at,
+            });
             return;
         }
         self.salvage(key, failure, notes);
@@ -358,9 +467,6 @@ impl Run {
             (Phase::Landing { cause, .. }, None) => Certificate::new(cause.clone(), vec![failed]),
             (_, None) => Certificate::new(failed, Vec::new()),
         };
-        if let Some(call) = self.state.phase.call_mut() {
-            call.started = None;
-        }
         self.stop(certificate, notes);
     }
 
@@ -395,29 +501,51 @@ impl Run {
 
     fn merge(&mut self, pass: u32, proposal: &Proposal, notes: &mut Vec<Note>) -> Vec<Arc<str>> {
         let citable = self.citable();
-        let context = MergeContext { declared: self.spec.sections(), pass, at: self.state.now, citable: &citable };
+        let context = MergeContext {
+            declared: self.spec.sections(),
+            pass,
+            at: self.state.now,
+            citable: &citable,
+        };
         let (document, merge) = self.state.document.merged(&proposal.sections, context);
         self.state.document = document;
-        let changed = merge.changed.iter().map(|change| Arc::clone(&change.section)).collect();
+        let changed = merge
+            .changed
+            .iter()
+            .map(|change| Arc::clone(&change.section))
+            .collect();
         notes.push(Note::Merged { pass, merge });
         changed
+    }
+
+    /// Keeps what a reply that is read to its end says of its confidence.
+    fn take_confidence(&mut self, proposal: &Proposal, notes: &mut Vec<Note>) {
+        self.state.confidence = proposal.confidence;
+        self.state.confidence_reason = Arc::clone(&proposal.reason);
+        notes.push(Note::ReplyRead {
+            pass: self.state.passes.len() as u32,
+            confidence: proposal.confidence,
+            reason: Arc::clone(&proposal.reason),
+            has_contract: proposal.has_contract,
+            oddities: proposal.oddities.clone(),
+        });
     }
 
     /// The gate after a pass: verdicts, then stop or act.
     fn judge_and_decide(&mut self, proposal: Proposal, cause: Option<Condition>, notes: &mut Vec<Note>) {
         let pass = self.state.passes.len() as u32;
-        self.state.confidence = proposal.confidence;
-        self.state.confidence_reason = Arc::clone(&proposal.reason);
-        notes.push(Note::ReplyRead {
-            pass,
-            confidence: proposal.confidence,
-            reason: Arc::clone(&proposal.reason),
-            has_contract: proposal.has_contract,
-            oddities: proposal.oddities,
-        });
+        self.take_confidence(&proposal, notes);
         let limit = self.spec.limits.tool_calls;
-        let room = Room { left: limit.saturating_sub(self.state.totals.tool_calls), setting: "limits.tool_calls" };
-        let bench = Bench { spec: &self.spec, ledger: &self.state.ledger, pass, room };
+        let room = Room {
+            left: limit.saturating_sub(self.state.totals.tool_calls),
+            setting: "limits.tool_calls",
+        };
+        let bench = Bench {
+            spec: &self.spec,
+            ledger: &self.state.ledger,
+            pass,
+            room,
+        };
         let mut judged = judge(&proposal.actions, bench);
         let missing = self.missing();
         let view = View {
@@ -438,18 +566,34 @@ impl Run {
                     || Arc::from(certificate.reason().name()),
                     |change| Arc::clone(&change.setting),
                 );
-                for judged in judged.iter_mut().filter(|judged| judged.judged.verdict == Verdict::Run) {
-                    judged.judged.verdict = Verdict::OverLimit { setting: Arc::clone(&stopped_by) };
+                for judged in judged
+                    .iter_mut()
+                    .filter(|judged| judged.judged.verdict == Verdict::Run)
+                {
+                    judged.judged.verdict = Verdict::OverLimit {
+                        setting: Arc::clone(&stopped_by),
+                    };
                 }
                 self.admit(judged, notes);
                 let decision = Decision::Stop(certificate.clone());
-                notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                notes.push(Note::GateDecided {
+                    pass,
+                    confidence: proposal.confidence,
+                    decision,
+                });
                 self.stop(certificate, notes);
             }
             None => {
                 let batch = self.admit(judged, notes);
-                let decision = Decision::Act { runs: batch.work.len() as u32, asks: batch.asks.len() as u32 };
-                notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                let decision = Decision::Act {
+                    runs: batch.work.len() as u32,
+                    asks: batch.asks.len() as u32,
+                };
+                notes.push(Note::GateDecided {
+                    pass,
+                    confidence: proposal.confidence,
+                    decision,
+                });
                 self.act(batch, notes);
             }
         }
@@ -457,7 +601,12 @@ impl Run {
 }
 
 pub(super) fn manual_stop(at: Millis) -> Condition {
-    Condition { reason: StopReason::ManualStop, value: Measure::Millis(at.0), threshold: None, change: None }
+    Condition {
+        reason: StopReason::ManualStop,
+        value: Measure::Millis(at.0),
+        threshold: None,
+        change: None,
+    }
 }
 
 fn count(judged: &[Judged]) -> Candidates {
@@ -485,12 +634,17 @@ fn count(judged: &[Judged]) -> Candidates {
 fn read_picks(text: &str) -> Option<Vec<Action>> {
     let picks = text.match_indices('[').find_map(|(at, _)| {
         let rest = text.get(at..).unwrap_or_default();
-        match serde_json::Deserializer::from_str(rest).into_iter::<Value>().next() {
+        match serde_json::Deserializer::from_str(rest)
+            .into_iter::<Value>()
+            .next()
+        {
             Some(Ok(Value::Array(picks))) if picks.iter().all(Value::is_object) => Some(picks),
             Some(_) | None => None,
         }
     })?;
-    let text_of = |value: &Value, key: &str| -> Arc<str> { value.get(key).and_then(Value::as_str).unwrap_or_default().into() };
+    let text_of = |value: &Value, key: &str| -> Arc<str> {
+        value.get(key).and_then(Value::as_str).unwrap_or_default().into()
+    };
     let read = |(n, pick): (usize, &Value)| Action {
         id: format!("pick-{n}").into(),
         tool: text_of(pick, "tool"),
@@ -504,10 +658,18 @@ fn read_picks(text: &str) -> Option<Vec<Action>> {
     Some(picks.iter().enumerate().map(read).collect())
 }
 
-fn other_quote(key: &CommandKey, announced: &Result<Quote, Refusal>, computed: &Result<Quote, Refusal>) -> Rejected {
+fn other_quote(
+    key: &CommandKey,
+    announced: &Result<Quote, Refusal>,
+    computed: &Result<Quote, Refusal>,
+) -> Rejected {
     let text = |quote: &Result<Quote, Refusal>| match quote {
         Ok(quote) => format!("{quote:?}"),
         Err(refusal) => format!("refused: {}", refusal.name()),
     };
-    Rejected::OtherQuote { key: *key, announced: text(announced), computed: text(computed) }
+    Rejected::OtherQuote {
+        key: *key,
+        announced: text(announced),
+        computed: text(computed),
+    }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::SubCallBudget;
 use crate::event::Reserve;
 use crate::ids::{CommandKey, Digest, EvidenceId, Millis};
-use crate::observation::Observation;
+use crate::observation::{Observation, SubCallUse};
 use crate::outcome::Outcome;
 use crate::proposal::Proposal;
 use crate::spec::Tier;
@@ -162,7 +162,8 @@ impl Phase {
 
     /// Whether anything is in flight that has to settle.
     pub(super) fn is_in_flight(&self) -> bool {
-        self.call().is_some_and(|call| call.started.is_some()) || self.batch().is_some_and(Batch::is_in_flight)
+        self.call().is_some_and(|call| call.started.is_some())
+            || self.batch().is_some_and(Batch::is_in_flight)
     }
 
     /// Whether the wall clock counts and a stop is still open.
@@ -199,7 +200,13 @@ pub struct Call {
 
 impl Call {
     pub(super) fn wished(key: CommandKey, tier: Tier) -> Self {
-        Self { key, attempt: 1, tier, not_before: None, started: None }
+        Self {
+            key,
+            attempt: 1,
+            tier,
+            not_before: None,
+            started: None,
+        }
     }
 }
 
@@ -252,6 +259,15 @@ impl Work {
     /// Whether it runs: started, or free to start at any moment, and not settled.
     pub(super) fn is_in_flight(&self) -> bool {
         self.announced && self.observation.is_none()
+    }
+
+    /// What is held to have been used by the sub-call of a try that nobody can ask any more.
+    pub(super) fn lost_sub_call(&self) -> Option<SubCallUse> {
+        let granted = self.sub_call.filter(|_| self.announced);
+        granted.map(|_| SubCallUse {
+            answered: false,
+            usage: None,
+        })
     }
 }
 

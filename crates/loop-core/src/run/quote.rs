@@ -40,9 +40,7 @@ impl Run {
     /// Why it may not. Picker and repair calls leave one model call for the document.
     pub fn quote(&self, key: &CommandKey, prompt: PromptSize) -> Result<Quote, Refusal> {
         match self.state.phase.call() {
-            Some(call) if call.key == *key && call.started.is_none() && self.state.phase.is_working() => {
-                self.quote_call(call, prompt)
-            }
+            Some(call) if call.key == *key && self.may_start(call) => self.quote_call(call, prompt),
             Some(_) | None => Err(Refusal::NotWished),
         }
     }
@@ -61,17 +59,32 @@ impl Run {
         if left < LEAST_OUTPUT_TOKENS {
             return Err(Refusal::Context);
         }
-        let max_output_tokens = left.min(self.spec.limits.output_tokens).min(model.max_output_tokens);
-        let usage = Usage { input: input_tokens, output: max_output_tokens, ..Usage::default() };
+        let max_output_tokens = left
+            .min(self.spec.limits.output_tokens)
+            .min(model.max_output_tokens);
+        let usage = Usage {
+            input: input_tokens,
+            output: max_output_tokens,
+            ..Usage::default()
+        };
         let cost = model.price.map(|price| price.of(&usage));
-        let reserve = Reserve { input_tokens, output_tokens: max_output_tokens, cost };
-        Ok(Quote { tier: call.tier, max_output_tokens, reserve })
+        let reserve = Reserve {
+            input_tokens,
+            output_tokens: max_output_tokens,
+            cost,
+        };
+        Ok(Quote {
+            tier: call.tier,
+            max_output_tokens,
+            reserve,
+        })
     }
 
     fn input_bound(&self, call: &Call, prompt: PromptSize) -> u64 {
         match self.state.last_main {
             Some(last) if last.tier == call.tier && prompt.shared_bytes >= last.bytes && last.bytes > 0 => {
-                last.input_tokens.saturating_add(prompt.bytes.saturating_sub(last.bytes))
+                last.input_tokens
+                    .saturating_add(prompt.bytes.saturating_sub(last.bytes))
             }
             Some(_) | None => prompt.bytes.div_ceil(2),
         }

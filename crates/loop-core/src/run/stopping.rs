@@ -1,6 +1,6 @@
 //! The ways out: stops asked for, deadlines, crashes, the settling of what is in flight, the saving.
 
-use crate::event::{SaveResult, StopMode};
+use crate::event::{ModelFailure, SaveResult, StopMode};
 use crate::gate;
 use crate::ids::Millis;
 use crate::note::Note;
@@ -20,10 +20,16 @@ impl Run {
             return self.out_of_order("stop_requested");
         }
         self.state.stop_asked.get_or_insert(self.state.now);
-        if how == StopMode::Now || !self.state.phase.is_in_flight() {
+        if how == StopMode::Now || self.may_stop_at_gate() {
             self.stop_by_hand(notes);
         }
         Ok(())
+    }
+
+    /// Whether a stop at the gate is asked for and nothing is in flight that it would wait for.
+    fn may_stop_at_gate(&self) -> bool {
+        let phase = &self.state.phase;
+        self.state.stop_asked.is_some() && phase.is_working() && !phase.is_in_flight()
     }
 
     pub(super) fn stop_withdrawn(&mut self) -> Result<(), Rejected> {
@@ -34,8 +40,12 @@ impl Run {
         Ok(())
     }
 
-    pub(super) fn deadline_reached(&mut self, notes: &mut Vec<Note>) -> Result<(), Rejected> {
-        if self.deadline().is_none_or(|deadline| deadline > self.state.now) {
+    pub(super) fn deadline_reached(
+        &mut self,
+        deadline: Option<Millis>,
+        notes: &mut Vec<Note>,
+    ) -> Result<(), Rejected> {
+        if deadline.is_none_or(|deadline| deadline > self.state.now) {
             return Err(Rejected::Early { at: self.state.now.0 });
         }
         let is_over = self.elapsed_ms() >= self.spec.limits.wall_ms;
@@ -51,8 +61,9 @@ impl Run {
                 if is_over =>
             {
                 let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
-                let (timeout, also): (Vec<_>, Vec<_>) =
-                    reached.into_iter().partition(|condition| condition.reason == StopReason::Timeout);
+                let (timeout, also): (Vec<_>, Vec<_>) = reached
+                    .into_iter()
+                    .partition(|condition| condition.reason == StopReason::Timeout);
                 if let Some(primary) = timeout.into_iter().next() {
                     self.stop(Certificate::new(primary, also), notes);
                 }
@@ -80,10 +91,13 @@ impl Run {
         if !matches!(self.state.phase, Phase::WaitingForPerson { .. }) {
             self.state.uncounted_ms = self.state.uncounted_ms.saturating_add(away_ms);
         }
-        self.lose_call(notes);
+        // Tools first: what a lost call leads to may start some, and those are not lost.
         self.lose_tools(notes);
+        self.lose_call(notes);
         if matches!(self.state.phase, Phase::Stopping { .. }) {
             self.finish(notes);
+        } else if self.may_stop_at_gate() {
+            self.stop_by_hand(notes);
         } else {
             self.batch_settled(notes);
         }
@@ -91,7 +105,12 @@ impl Run {
     }
 
     pub(super) fn save_finished(&mut self, attempt: u32, result: &SaveResult) -> Result<(), Rejected> {
-        let Phase::Saving { outcome, attempt: open, not_before } = &mut self.state.phase else {
+        let Phase::Saving {
+            outcome,
+            attempt: open,
+            not_before,
+        } = &mut self.state.phase
+        else {
             return self.out_of_order("save_finished");
         };
         if *open != attempt || not_before.is_some_and(|at| at > self.state.now) {
@@ -99,13 +118,19 @@ impl Run {
             return Err(self.not_open("save_finished", &key, attempt));
         }
         let saved = match result {
-            SaveResult::Saved { location } => Saved::At { location: location.clone() },
-            SaveResult::Failed { retry_at: Some(at), .. } if attempt < ATTEMPTS => {
+            SaveResult::Saved { location } => Saved::At {
+                location: location.clone(),
+            },
+            SaveResult::Failed {
+                retry_at: Some(at), ..
+            } if attempt < ATTEMPTS => {
                 *open += 1;
                 *not_before = Some(*at);
                 return Ok(());
             }
-            SaveResult::Failed { message, .. } => Saved::Not { message: message.clone() },
+            SaveResult::Failed { message, .. } => Saved::Not {
+                message: message.clone(),
+            },
         };
         let mut outcome = outcome.clone();
         outcome.saved = Some(saved);
@@ -115,12 +140,43 @@ impl Run {
 
     /// Fixes the reason. What is in flight is cut off; without anything in flight the run is finished at once.
     pub(super) fn stop(&mut self, certificate: Certificate, notes: &mut Vec<Note>) {
-        notes.push(Note::Stopped { certificate: certificate.clone() });
-        let call = self.state.phase.call().filter(|call| call.started.is_some()).cloned();
+        notes.push(Note::Stopped {
+            certificate: certificate.clone(),
+        });
+        let call = self
+            .state
+            .phase
+            .call()
+            .filter(|call| call.started.is_some())
+            .cloned();
+        if let Phase::WaitingForPerson { since, .. } = &self.state.phase {
+            self.count_waiting(*since);
+        }
         let batch = self.state.phase.batch().cloned();
         let since = self.state.now;
-        self.state.phase = Phase::Stopping { certificate, call, batch, since };
+        self.state.phase = Phase::Stopping {
+            certificate,
+            call,
+            batch,
+            since,
+        };
         self.stopping_settled(notes);
+    }
+
+    /// The outcome if the run ended here for this reason: for a driver that cannot go on, since its journal fails.
+    pub fn outcome_so_far(&self, stop: Certificate) -> Outcome {
+        Outcome {
+            run: self.id().clone(),
+            stop,
+            confidence: self.state.confidence,
+            confidence_reason: self.state.confidence_reason.clone(),
+            document: self.state.document.clone(),
+            missing: self.missing(),
+            evidence: self.state.evidence.clone(),
+            actions: self.state.actions.clone(),
+            totals: self.state.totals,
+            saved: None,
+        }
     }
 
     pub(super) fn stop_by_hand(&mut self, notes: &mut Vec<Note>) {
@@ -145,85 +201,139 @@ impl Run {
 
     /// Ends the settling: what has not settled by then is charged and written down as cancelled.
     fn finish(&mut self, notes: &mut Vec<Note>) {
-        let Phase::Stopping { certificate, call, .. } = &self.state.phase else { return };
+        let Phase::Stopping {
+            certificate, call, ..
+        } = &self.state.phase
+        else {
+            return;
+        };
         let (certificate, call) = (certificate.clone(), call.clone());
         if let Some(call) = call {
             self.charge_lost(&call, notes);
         }
-        self.keep_evidence();
+        self.keep_evidence(notes);
         self.state.totals.wall_ms = self.elapsed_ms();
-        let outcome = Box::new(Outcome {
-            run: self.id().clone(),
-            stop: certificate,
-            confidence: self.state.confidence,
-            confidence_reason: self.state.confidence_reason.clone(),
-            document: self.state.document.clone(),
-            missing: self.missing(),
-            evidence: self.state.evidence.clone(),
-            actions: self.state.actions.clone(),
-            totals: self.state.totals,
-            saved: None,
-        });
+        let outcome = Box::new(self.outcome_so_far(certificate));
         self.state.phase = if self.spec.save {
-            Phase::Saving { outcome, attempt: 1, not_before: None }
+            Phase::Saving {
+                outcome,
+                attempt: 1,
+                not_before: None,
+            }
         } else {
             Phase::Done { outcome }
         };
     }
 
     fn lose_call(&mut self, notes: &mut Vec<Note>) {
-        let Some(call) = self.state.phase.call().filter(|call| call.started.is_some()).cloned() else { return };
+        let Some(call) = self
+            .state
+            .phase
+            .call()
+            .filter(|call| call.started.is_some())
+            .cloned()
+        else {
+            return;
+        };
         self.charge_lost(&call, notes);
-        if let Some(open) = self.state.phase.call_mut() {
-            open.started = None;
-            open.attempt += 1;
-            open.not_before = None;
+        if self.state.phase.is_working() && call.attempt < ATTEMPTS {
+            return self.call_again(None);
         }
-        if call.attempt >= ATTEMPTS && self.state.phase.is_working() {
-            let value = crate::stop::Measure::Text(format!("{} was lost {ATTEMPTS} times", call.key).into());
-            let reason = StopReason::ModelFailure;
-            let failed = crate::stop::Condition { reason, value, threshold: None, change: None };
-            self.stop(Certificate::new(failed, Vec::new()), notes);
-        } else if let Phase::Stopping { call, .. } = &mut self.state.phase {
-            *call = None;
+        if let Some(call) = self.state.phase.call_mut() {
+            call.started = None;
         }
+        let failure = ModelFailure {
+            kind: "lost".into(),
+            message: format!("the program ended while it ran, {ATTEMPTS} times").into(),
+            retryable: false,
+            retry_at: None,
+            partial: None,
+            usage: None,
+        };
+        self.call_failed(&call.key, call.attempt, &failure, notes);
     }
 
     fn charge_lost(&mut self, call: &Call, notes: &mut Vec<Note>) {
         let Some(started) = call.started else { return };
-        notes.push(Note::Lost { key: call.key, attempt: call.attempt });
+        notes.push(Note::Lost {
+            key: call.key,
+            attempt: call.attempt,
+        });
         let (key, attempt, tier) = (call.key, call.attempt, started.tier);
-        let charge = Charge { key, attempt, tier, usage: None, reported: None, reserve: started.reserve };
+        let charge = Charge {
+            key,
+            attempt,
+            tier,
+            usage: None,
+            reported: None,
+            reserve: started.reserve,
+        };
         self.charge(charge, notes);
     }
 
     fn lose_tools(&mut self, notes: &mut Vec<Note>) {
         let count = self.state.phase.batch().map_or(0, |batch| batch.work.len());
         for at in 0..count {
-            let Some(work) = self.state.phase.batch().and_then(|batch| batch.work.get(at)).cloned() else { continue };
+            let Some(work) = self
+                .state
+                .phase
+                .batch()
+                .and_then(|batch| batch.work.get(at))
+                .cloned()
+            else {
+                continue;
+            };
             if !work.is_in_flight() {
                 continue;
             }
-            notes.push(Note::Lost { key: work.key, attempt: work.attempt });
+            notes.push(Note::Lost {
+                key: work.key,
+                attempt: work.attempt,
+            });
             let action = self.state.actions.get(work.action as usize);
             let tool = action.and_then(|action| self.spec.tool(action.tool_name()));
             let name = action.map_or_else(String::new, |action| action.tool_name().to_owned());
             let effect = tool.map_or(Effect::WriteIrreversible, |tool| tool.effect);
-            match effect {
+            let is_last = work.attempt >= ATTEMPTS;
+            let (status, message) = match effect {
                 Effect::WriteIrreversible | Effect::Egress | Effect::Exec => {
-                    let message = "it may or may not have happened: the program ended while it ran";
-                    self.settle(at, Observation::failed(Status::InDoubt, &name, message), notes);
+                    (Status::InDoubt, "it may or may not have happened: the program ended while it ran")
                 }
-                Effect::Read | Effect::WriteIdempotent | Effect::WriteKeyed if work.attempt >= ATTEMPTS => {
-                    let message = format!("lost {ATTEMPTS} times: the program ended while it ran");
-                    self.settle(at, Observation::failed(Status::RetryableError, &name, &message), notes);
+                Effect::WriteIdempotent | Effect::WriteKeyed if is_last => {
+                    (Status::InDoubt, "it may or may not have happened: the program ended each time it ran")
                 }
+                Effect::Read if is_last => (Status::RetryableError, "the program ended each time it ran"),
                 Effect::Read | Effect::WriteIdempotent | Effect::WriteKeyed => {
-                    if let Some(work) = self.state.phase.batch_mut().and_then(|batch| batch.work.get_mut(at)) {
-                        work.attempt += 1;
-                        work.announced = effect.is_read();
-                    }
+                    self.work_again(at, effect, notes);
+                    continue;
                 }
+            };
+            let mut observation = Observation::failed(status, &name, message);
+            observation.sub_call = work.lost_sub_call();
+            self.settle(at, observation, notes);
+        }
+    }
+
+    /// Wishes a lost piece of work once more; what its sub-call may have used is charged.
+    fn work_again(&mut self, at: usize, effect: Effect, notes: &mut Vec<Note>) {
+        let Some(work) = self
+            .state
+            .phase
+            .batch_mut()
+            .and_then(|batch| batch.work.get_mut(at))
+        else {
+            return;
+        };
+        let (key, attempt, used, budget) = (work.key, work.attempt, work.lost_sub_call(), work.sub_call.take());
+        work.attempt += 1;
+        work.announced = effect.is_read();
+        if let (Some(used), Some(budget)) = (used, budget) {
+            self.state.granted_sub_calls = self.state.granted_sub_calls.saturating_sub(1);
+            self.charge_sub_call(key, attempt, budget, used, notes);
+            let granted = self.grant_sub_call();
+            let work = self.state.phase.batch_mut().and_then(|batch| batch.work.get_mut(at));
+            if let Some(work) = work {
+                work.sub_call = granted;
             }
         }
     }

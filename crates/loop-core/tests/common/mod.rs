@@ -1,0 +1,730 @@
+//! A driver in virtual time, without a runtime: it speaks the domain and checks the invariants at every step.
+
+#![allow(dead_code)]
+
+use std::sync::Arc;
+
+use loop_core::{
+    ArgSpec, CommandKey, Command, CallModel, Confidence, DefaultCall, Digest, DocumentSpec, Effect, Event, Fact, Facts,
+    FinishReason, GateSettings, Limits, Millis, ModelFailure, ModelSpec, Models, NonceMode, Note, Observation, Outcome,
+    PersonAnswer, Phase, PicoUsd, Picking, Price, PromptSize, ProtocolSpec, Refusal, Rejected, Reply, Run, RunId, RunSpec,
+    RunTool, SPEC_VERSION, SaveResult, Scope, SectionSpec, State, Status, StopMode, StopReason, Tier, ToolSpec, Usage,
+    Verdict, WorkItem,
+};
+use serde_json::{Value, json};
+
+/// The nonce of every run here.
+pub const NONCE: &str = "n-7f3a";
+
+/// A run to be: a small help desk with four tools, no picker and default limits.
+pub fn run() -> Setup {
+    Setup { spec: spec(), item: item() }
+}
+
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub spec: RunSpec,
+    pub item: WorkItem,
+}
+
+impl Setup {
+    /// Changes anything of the spec.
+    pub fn with(mut self, change: impl FnOnce(&mut RunSpec)) -> Self {
+        change(&mut self.spec);
+        self
+    }
+
+    pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+        change(&mut self.spec.limits);
+        self
+    }
+
+    /// Asks a picker first; `defaults` run when it fails.
+    pub fn picker(mut self, defaults: &[(&str, Value)]) -> Self {
+        let defaults = defaults
+            .iter()
+            .map(|(tool, parameters)| DefaultCall { tool: (*tool).into(), parameters: parameters.to_string().into() })
+            .collect();
+        self.spec.picking = Picking { enabled: true, defaults };
+        self
+    }
+
+    /// Somebody answers when an action needs consent.
+    pub fn people(mut self) -> Self {
+        self.spec.gate.people = true;
+        self
+    }
+
+    pub fn saving(mut self) -> Self {
+        self.spec.save = true;
+        self
+    }
+
+    pub fn nonce(mut self, mode: NonceMode) -> Self {
+        let ProtocolSpec::Document(document) = &mut self.spec.protocol;
+        document.nonce = mode;
+        self
+    }
+
+    pub fn sections(mut self, sections: Vec<SectionSpec>) -> Self {
+        let ProtocolSpec::Document(document) = &mut self.spec.protocol;
+        document.sections = sections;
+        self
+    }
+
+    pub fn item_text(mut self, text: &str) -> Self {
+        self.item.full = text.into();
+        self
+    }
+
+    pub fn start(self) -> World {
+        let spec = Arc::new(self.spec);
+        let (run, first, notes) = Run::start(RunId::new("r1"), Arc::clone(&spec), self.item, facts());
+        let world = World { now: 0, journal: vec![(first, notes, run.state().clone())], run, spec };
+        world.check_invariants();
+        world
+    }
+}
+
+/// A run, its clock, and its journal with the state after every event.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub run: Run,
+    pub now: u64,
+    pub spec: Arc<RunSpec>,
+    pub journal: Vec<(Event, Vec<Note>, State)>,
+}
+
+impl World {
+    /// Moves the clock; nothing happens by that alone.
+    pub fn wait(mut self, ms: u64) -> Self {
+        self.now += ms;
+        self
+    }
+
+    /// Applies a fact that must be taken.
+    #[track_caller]
+    pub fn tell(&mut self, fact: Fact) -> Vec<Note> {
+        match self.try_tell(fact.clone()) {
+            Ok(notes) => notes,
+            Err(rejected) => panic!("{rejected}\n{fact:?}\n{:?}", self.run.phase()),
+        }
+    }
+
+    /// Applies a fact; if it is rejected, nothing at all has changed.
+    #[track_caller]
+    pub fn try_tell(&mut self, fact: Fact) -> Result<Vec<Note>, Rejected> {
+        let event = Event { at: Millis(self.now), fact };
+        let before = self.run.clone();
+        match self.run.apply(&event) {
+            Ok(notes) => {
+                self.journal.push((event, notes.clone(), self.run.state().clone()));
+                self.check_invariants();
+                Ok(notes)
+            }
+            Err(rejected) => {
+                assert_eq!(self.run, before, "a rejected event changed the run: {event:?}");
+                Err(rejected)
+            }
+        }
+    }
+
+    #[track_caller]
+    pub fn rejects(mut self, fact: Fact) -> Self {
+        let name = fact.name();
+        assert!(self.try_tell(fact).is_err(), "{name} was taken while {}", self.run.phase().name());
+        self
+    }
+
+    // ---- what is wished ----
+
+    pub fn phase(&self) -> &'static str {
+        self.run.phase().name()
+    }
+
+    #[track_caller]
+    pub fn expect_phase(self, name: &str) -> Self {
+        assert_eq!(self.phase(), name);
+        self
+    }
+
+    /// The wished call and nothing else.
+    #[track_caller]
+    pub fn call(&self) -> CallModel {
+        match self.run.commands().as_slice() {
+            [Command::CallModel(call)] => call.clone(),
+            other => panic!("expected one call while {}, found {other:?}", self.phase()),
+        }
+    }
+
+    #[track_caller]
+    pub fn expect_call(self, key: &str, attempt: u32) -> Self {
+        let call = self.call();
+        assert_eq!((call.key.to_string().as_str(), call.attempt), (key, attempt));
+        self
+    }
+
+    pub fn tools(&self) -> Vec<RunTool> {
+        self.run
+            .commands()
+            .into_iter()
+            .filter_map(|command| match command {
+                Command::RunTool(tool) => Some(tool),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The wished tools as `key#attempt tool`, in order.
+    #[track_caller]
+    pub fn expect_tools(self, expected: &[&str]) -> Self {
+        let found: Vec<String> =
+            self.tools().iter().map(|tool| format!("{}#{} {}", tool.key, tool.attempt, tool.tool)).collect();
+        assert_eq!(found, expected);
+        self
+    }
+
+    /// The keys of the actions that a person is asked about.
+    pub fn asks(&self) -> Vec<String> {
+        self.run
+            .commands()
+            .iter()
+            .filter_map(|command| match command {
+                Command::AskPerson { key, .. } => Some(key.to_string()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn aborts(&self) -> Vec<String> {
+        self.run
+            .commands()
+            .iter()
+            .filter_map(|command| match command {
+                Command::Abort { key, .. } => Some(key.to_string()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[track_caller]
+    pub fn expect_nothing(self) -> Self {
+        assert_eq!(self.run.commands(), []);
+        self
+    }
+
+    /// The verdicts so far, by name.
+    pub fn verdicts(&self) -> Vec<&'static str> {
+        self.run.actions().iter().map(|action| action.verdict.name()).collect()
+    }
+
+    // ---- what happens ----
+
+    /// Announces the wished call with a prompt of this size.
+    #[track_caller]
+    pub fn started_with(mut self, prompt: PromptSize) -> Self {
+        let call = self.call();
+        match self.run.quote(&call.key, prompt) {
+            Ok(quote) => self.tell(Fact::CallStarted {
+                key: call.key,
+                attempt: call.attempt,
+                tier: quote.tier,
+                prompt_bytes: prompt.bytes,
+                shared_bytes: prompt.shared_bytes,
+                prompt_hash: digest(),
+                max_output_tokens: quote.max_output_tokens,
+                reserve: quote.reserve,
+            }),
+            Err(refusal) => self.tell(refused(&call, prompt, refusal)),
+        };
+        self
+    }
+
+    /// Announces the wished call.
+    #[track_caller]
+    pub fn started(self) -> Self {
+        self.started_with(PROMPT)
+    }
+
+    /// The call in flight is answered.
+    #[track_caller]
+    pub fn answered(mut self, said: &Said) -> Self {
+        let call = self.call();
+        self.tell(Fact::ModelReplied { key: call.key, attempt: call.attempt, reply: said.reply() });
+        self
+    }
+
+    /// The wished call is announced and answered.
+    #[track_caller]
+    pub fn replied(self, said: &Said) -> Self {
+        self.started().answered(said)
+    }
+
+    /// The picker picks these tools.
+    #[track_caller]
+    pub fn picked(self, picks: &[(&str, Value)]) -> Self {
+        let picks: Vec<Value> =
+            picks.iter().map(|(tool, params)| json!({"tool": tool, "params": params, "reason": "r"})).collect();
+        self.expect_call("0/pick", 1).replied(&text(&Value::Array(picks).to_string()))
+    }
+
+    /// An aborted tool brings something all the same.
+    #[track_caller]
+    pub fn finished_while_stopping(mut self, action: &str) -> Self {
+        self.tell(Fact::ToolFinished { key: key(action), attempt: 1, observation: found("late") });
+        self
+    }
+
+    /// The wished save succeeds.
+    #[track_caller]
+    pub fn saved_whatever(self) -> Self {
+        match self.run.commands().as_slice() {
+            [Command::Save { attempt }] => {
+                let attempt = *attempt;
+                self.saved(attempt, saved_at("x"))
+            }
+            other => panic!("expected a save, found {other:?}"),
+        }
+    }
+
+    /// The announcement of a call that had to wait until this instant.
+    #[track_caller]
+    pub fn started_after_wait(mut self) -> Fact {
+        self.tell(Fact::DeadlineReached);
+        self.started().journal.last().unwrap().0.fact.clone()
+    }
+
+    /// A call is answered after it was aborted.
+    #[track_caller]
+    pub fn answered_while_stopping(mut self, call: &str, said: &Said) -> Self {
+        self.tell(Fact::ModelReplied { key: key(call), attempt: 1, reply: said.reply() });
+        self
+    }
+
+    /// The call in flight fails.
+    #[track_caller]
+    pub fn failed(mut self, failure: ModelFailure) -> Self {
+        let call = self.call();
+        self.tell(Fact::ModelFailed { key: call.key, attempt: call.attempt, failure });
+        self
+    }
+
+    /// A wished tool ends with this observation; a write is announced first.
+    #[track_caller]
+    pub fn finished(mut self, key: &str, observation: Observation) -> Self {
+        let wished = self.tools().into_iter().find(|tool| tool.key.to_string() == key);
+        let Some(tool) = wished else { panic!("{key} is not wished: {:?}", self.run.commands()) };
+        if !tool.announced {
+            self.tell(Fact::ToolStarted { key: tool.key, attempt: tool.attempt });
+        }
+        self.tell(Fact::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+        self
+    }
+
+    /// Every wished tool finds something.
+    #[track_caller]
+    pub fn all_finished(mut self) -> Self {
+        for tool in self.tools() {
+            self = self.finished(&tool.key.to_string(), found(&format!("result of {}", tool.key)));
+        }
+        self
+    }
+
+    #[track_caller]
+    pub fn answered_by_person(mut self, key: &str, answer: PersonAnswer) -> Self {
+        self.tell(Fact::PersonAnswered { key: key.parse().unwrap(), answer });
+        self
+    }
+
+    #[track_caller]
+    pub fn stop(mut self, how: StopMode) -> Self {
+        self.tell(Fact::StopRequested { how });
+        self
+    }
+
+    #[track_caller]
+    pub fn withdrawn(mut self) -> Self {
+        self.tell(Fact::StopWithdrawn);
+        self
+    }
+
+    /// The clock jumps to the run's deadline, and the run is told.
+    #[track_caller]
+    pub fn deadline(mut self) -> Self {
+        self.now = self.run.deadline().expect("a deadline").0.max(self.now);
+        self.tell(Fact::DeadlineReached);
+        self
+    }
+
+    /// The driver is gone for `away_ms`, and another one goes on.
+    #[track_caller]
+    pub fn resumed(mut self, away_ms: u64) -> Self {
+        self.now += away_ms;
+        self.tell(Fact::Resumed { away_ms });
+        self
+    }
+
+    #[track_caller]
+    pub fn saved(mut self, attempt: u32, result: SaveResult) -> Self {
+        self.tell(Fact::SaveFinished { attempt, result });
+        self
+    }
+
+    /// Notes of the last event.
+    pub fn notes(&self) -> &[Note] {
+        &self.journal.last().unwrap().1
+    }
+
+    /// Notes of all events.
+    pub fn all_notes(&self) -> impl Iterator<Item = &Note> {
+        self.journal.iter().flat_map(|(_, notes, _)| notes)
+    }
+
+    // ---- the end ----
+
+    #[track_caller]
+    pub fn outcome(&self) -> &Outcome {
+        self.run.outcome().unwrap_or_else(|| panic!("no outcome while {:?}", self.run.phase()))
+    }
+
+    /// Done, for this reason; and the journal replays.
+    #[track_caller]
+    pub fn ends(self, reason: StopReason) -> Self {
+        assert!(self.run.is_done(), "not done but {:?}", self.run.phase());
+        assert_eq!(self.outcome().stop.reason(), reason, "{:?}", self.outcome().stop);
+        assert_eq!((self.run.commands(), self.run.deadline()), (Vec::new(), None), "silence after the end");
+        self.check_replay();
+        self
+    }
+
+    /// All reasons that were true, the primary one first.
+    pub fn reasons(&self) -> Vec<StopReason> {
+        let stop = &self.outcome().stop;
+        std::iter::once(&stop.primary).chain(&stop.also).map(|condition| condition.reason).collect()
+    }
+
+    /// Goes on by itself: every call is answered with `said`, every tool finds something, people agree.
+    pub fn autopilot(mut self, said: &Said) -> Self {
+        for _ in 0..200 {
+            if self.run.is_done() {
+                return self;
+            }
+            let Some(command) = self.run.commands().into_iter().next() else {
+                self = self.deadline();
+                continue;
+            };
+            match command {
+                Command::CallModel(call) if call.granted.is_none() => self = self.started(),
+                Command::CallModel(call) => {
+                    let reply = if call.key.pass == 0 { text("[]") } else { said.clone() };
+                    self = self.answered(&reply);
+                }
+                Command::RunTool(tool) => self = self.finished(&tool.key.to_string(), found("auto")),
+                Command::AskPerson { key, .. } => {
+                    self = self.answered_by_person(&key.to_string(), PersonAnswer::Approved);
+                }
+                Command::Abort { .. } => self = self.deadline(),
+                Command::Save { attempt } => self = self.saved(attempt, saved_at("x")),
+            }
+        }
+        panic!("not done after 200 steps: {:?}", self.run.phase());
+    }
+
+    // ---- invariants ----
+
+    /// What holds in every state.
+    #[track_caller]
+    pub fn check_invariants(&self) {
+        let (run, limits) = (&self.run, &self.spec.limits);
+        let wishes = run.commands();
+        assert_eq!(wishes, run.commands(), "commands are read, not taken");
+        let in_flight_after_stop = matches!(run.phase(), Phase::Stopping { .. });
+        assert!(run.is_done() || !wishes.is_empty() || run.deadline().is_some(), "a live state owes work: {:?}", run.phase());
+        assert!(!run.is_done() || wishes.is_empty() && run.deadline().is_none(), "silence after the end");
+        if in_flight_after_stop {
+            assert!(!wishes.is_empty(), "stopping without anything to abort: {:?}", run.phase());
+            assert!(wishes.iter().all(|wish| matches!(wish, Command::Abort { .. })), "only aborts while stopping");
+        }
+        // I-4
+        let totals = run.totals();
+        assert!(totals.passes <= limits.passes, "{totals:?}");
+        assert!(totals.tool_calls <= limits.tool_calls, "{totals:?}");
+        assert!(totals.model_calls <= limits.model_calls, "{totals:?}");
+        assert_eq!(totals.passes as usize, run.passes().len());
+        let picked = run.actions().iter().filter(|action| action.key.pass == 0 && action.verdict == Verdict::Run);
+        assert!(picked.count() <= limits.picked as usize);
+        // I-20
+        let numbers: Vec<u32> = run.evidence().iter().map(|evidence| evidence.id.0).collect();
+        assert_eq!(numbers, (1..=numbers.len() as u32).collect::<Vec<_>>(), "evidence is numbered in request order");
+        // I-21
+        let (mut usage, mut cost) = (Usage::default(), loop_core::Spend::default());
+        for note in self.all_notes() {
+            if let Note::CallCharged { usage: used, cost: charged, .. } = note {
+                usage = usage.plus(used);
+                cost.add(*charged);
+            }
+        }
+        assert_eq!((totals.usage, totals.cost), (usage, cost), "the bill is the sum of the charges");
+        // I-28: escalation has not been used, so the tier is the base model's.
+        // Every state survives a checkpoint.
+        let text = serde_json::to_string(run.state()).unwrap();
+        let back: State = serde_json::from_str(&text).unwrap();
+        assert_eq!(&back, run.state(), "the state reads back as it was written");
+        assert_eq!(Run::restore(back, Arc::clone(&self.spec)).as_ref(), Ok(run));
+    }
+
+    /// The journal, written and read back, gives the same notes and the same state after every event (I-11).
+    #[track_caller]
+    pub fn check_replay(&self) {
+        let (first, notes, state) = &self.journal[0];
+        let (mut run, opened) = Run::open(&reread(first), Arc::clone(&self.spec)).unwrap();
+        assert_eq!((&opened, run.state()), (notes, state));
+        for (event, notes, state) in &self.journal[1..] {
+            let replayed = run.apply(&reread(event)).unwrap();
+            assert_eq!((&reread(&replayed), run.state()), (notes, state));
+        }
+    }
+}
+
+/// A value after a way through JSON text.
+pub fn reread<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> T {
+    serde_json::from_str(&serde_json::to_string(value).unwrap()).unwrap()
+}
+
+/// A prompt of 2,000 bytes.
+pub const PROMPT: PromptSize = PromptSize { bytes: 2_000, shared_bytes: 0 };
+
+pub fn refused(call: &CallModel, prompt: PromptSize, refusal: Refusal) -> Fact {
+    Fact::CallRefused {
+        key: call.key,
+        attempt: call.attempt,
+        prompt_bytes: prompt.bytes,
+        shared_bytes: prompt.shared_bytes,
+        refusal,
+    }
+}
+
+// ---- what a model says ----
+
+/// A reply to be: sections and a contract.
+#[derive(Clone, Debug)]
+pub struct Said {
+    pub text: String,
+    pub contract: Option<Value>,
+    pub finish: FinishReason,
+    pub usage: Option<Usage>,
+}
+
+/// A reply with a `Situation` and a contract of this confidence.
+pub fn said(confidence: &str) -> Said {
+    said_bare(confidence).section("Situation", "The disk is full.")
+}
+
+/// A reply with nothing but a contract.
+pub fn said_bare(confidence: &str) -> Said {
+    Said {
+        contract: Some(json!({"analysis_confidence": confidence, "confidence_reason": "because", "ai_actions": []})),
+        ..text("")
+    }
+}
+
+/// A reply that is this text.
+pub fn text(text: &str) -> Said {
+    Said { text: text.to_owned(), contract: None, finish: FinishReason::EndTurn, usage: Some(used(100, 50)) }
+}
+
+impl Said {
+    pub fn section(mut self, heading: &str, body: &str) -> Self {
+        self.text.push_str(&format!("## {heading}\n\n{body}\n\n"));
+        self
+    }
+
+    pub fn asks_as(mut self, priority: &str, tool: &str, parameters: Value) -> Self {
+        let contract = self.contract.as_mut().unwrap();
+        let actions = contract["ai_actions"].as_array_mut().unwrap();
+        let id = format!("a-{}", actions.len());
+        let action = json!({
+            "action_id": id, "action_type": tool, "reason": "r", "parameters": parameters, "priority": priority,
+        });
+        actions.push(action);
+        self
+    }
+
+    /// Asks for a required action.
+    pub fn asks(self, tool: &str, parameters: Value) -> Self {
+        self.asks_as("required", tool, parameters)
+    }
+
+    /// Puts a member into the contract.
+    pub fn member(mut self, name: &str, value: Value) -> Self {
+        self.contract.as_mut().unwrap()[name] = value;
+        self
+    }
+
+    pub fn ending(mut self, finish: FinishReason) -> Self {
+        self.finish = finish;
+        self
+    }
+
+    pub fn using(mut self, usage: Option<Usage>) -> Self {
+        self.usage = usage;
+        self
+    }
+
+    pub fn whole_text(&self) -> String {
+        match &self.contract {
+            Some(contract) => format!("{}```json\n{contract}\n```\n", self.text),
+            None => self.text.clone(),
+        }
+    }
+
+    pub fn reply(&self) -> Reply {
+        Reply {
+            text: self.whole_text().into(),
+            finish: self.finish,
+            usage: self.usage,
+            cost: None,
+            raw: None,
+        }
+    }
+}
+
+pub fn used(input: u64, output: u64) -> Usage {
+    Usage { input, output, ..Usage::default() }
+}
+
+pub fn failure(retryable: bool) -> ModelFailure {
+    ModelFailure {
+        kind: "overloaded".into(),
+        message: "try later".into(),
+        retryable,
+        retry_at: None,
+        partial: None,
+        usage: Some(used(10, 0)),
+    }
+}
+
+// ---- what tools bring ----
+
+pub fn found(markdown: &str) -> Observation {
+    Observation::new(Status::Ok, "found", markdown, json!({"text": markdown}).to_string())
+}
+
+pub fn observed(status: Status) -> Observation {
+    Observation::failed(status, "tool", "it did not work")
+}
+
+pub fn saved_at(location: &str) -> SaveResult {
+    SaveResult::Saved { location: location.into() }
+}
+
+// ---- the spec ----
+
+pub fn target(name: &str) -> Value {
+    json!({"target": name})
+}
+
+pub fn facts() -> Facts {
+    Facts { unix_ms: 1_700_000_000_000, nonce: NONCE.into(), prompts: digest(), tools: digest() }
+}
+
+pub fn digest() -> Digest {
+    Digest::of("test", b"x")
+}
+
+pub fn key(text: &str) -> CommandKey {
+    text.parse().unwrap()
+}
+
+pub fn item() -> WorkItem {
+    WorkItem {
+        id: "T-1".into(),
+        kind: "ticket".into(),
+        title: "Disk full".into(),
+        full: "The server's disk is full.".into(),
+        compact: "Disk full on server.".into(),
+        scope: Scope::default(),
+    }
+}
+
+pub fn tool(name: &str, effect: Effect) -> ToolSpec {
+    ToolSpec {
+        name: name.into(),
+        aliases: Vec::new(),
+        description: "".into(),
+        when: "".into(),
+        args: ArgSpec::from_schema(&json!({
+            "type": "object",
+            "properties": {"target": {"type": "string"}, "limit": {"type": "integer", "default": 3}},
+            "required": ["target"],
+        })),
+        effect,
+        timeout_ms: 12_000,
+        attempts: 2,
+        smart: false,
+    }
+}
+
+pub fn section(id: &str, heading: &str) -> SectionSpec {
+    SectionSpec { id: id.into(), heading: heading.into(), describe: "".into(), required: false, cite: false }
+}
+
+pub fn model(price: Option<Price>) -> ModelSpec {
+    ModelSpec {
+        provider: "offline".into(),
+        model: "m".into(),
+        price,
+        context_tokens: 100_000,
+        max_output_tokens: 8_192,
+        timeout_ms: 60_000,
+    }
+}
+
+pub fn spec() -> RunSpec {
+    let mut device = tool("fetch_device", Effect::Read);
+    device.aliases = vec!["fetch_devices".into()];
+    let mut docs = tool("fetch_docs", Effect::Read);
+    docs.smart = true;
+    RunSpec {
+        version: SPEC_VERSION,
+        domain: "helpdesk".into(),
+        goal: "Help.".into(),
+        profile: None,
+        protocol: ProtocolSpec::Document(DocumentSpec {
+            sections: vec![
+                SectionSpec { required: true, ..section("situation", "🔍 Situation") },
+                section("findings", "Findings"),
+                section("next_steps", "➡️ Next Steps"),
+            ],
+            nonce: NonceMode::Prefer,
+        }),
+        tools: vec![
+            device,
+            docs,
+            tool("restart", Effect::WriteKeyed),
+            tool("wipe", Effect::WriteIrreversible),
+        ],
+        picking: Picking { enabled: false, defaults: Vec::new() },
+        models: Models {
+            picker: Some(model(Some(Price { input: 10, output: 40, cache_read: None, cache_write: None }))),
+            base: model(Some(Price { input: 100_000, output: 400_000, cache_read: None, cache_write: None })),
+            escalated: None,
+        },
+        limits: Limits::default(),
+        gate: GateSettings::default(),
+        save: false,
+    }
+}
+
+/// The tier of the wished call.
+pub fn tier_of(world: &World) -> Tier {
+    world.call().tier
+}
+
+pub fn usd(text_pico: u64) -> Option<PicoUsd> {
+    Some(PicoUsd(text_pico))
+}
+
+pub fn confidence(world: &World) -> Confidence {
+    world.outcome().confidence
+}

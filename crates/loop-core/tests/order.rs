@@ -1,0 +1,201 @@
+//! Events that cannot follow: late, foreign, doubled, too early, back in time. They change nothing.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
+
+mod common;
+
+use common::*;
+
+use std::sync::Arc;
+
+use loop_core::{
+    Event, Fact, Millis, PersonAnswer, Refusal, Rejected, Reserve, Run, SaveResult, StopMode, StopReason, Tier,
+};
+
+/// One fact of every kind for a key, whether or not it may follow.
+fn every_fact(at: &str, attempt: u32) -> Vec<Fact> {
+    let (key, reply) = (key(at), said("high").reply());
+    let first = run().start().journal.remove(0).0.fact;
+    vec![
+        first,
+        Fact::CallStarted {
+            key,
+            attempt,
+            tier: Tier::Base,
+            prompt_bytes: 2_000,
+            shared_bytes: 0,
+            prompt_hash: digest(),
+            max_output_tokens: 1,
+            reserve: Reserve::default(),
+        },
+        Fact::CallRefused { key, attempt, prompt_bytes: 2_000, shared_bytes: 0, refusal: Refusal::Cost },
+        Fact::ModelReplied { key, attempt, reply },
+        Fact::ModelFailed { key, attempt, failure: failure(true) },
+        Fact::ToolStarted { key, attempt },
+        Fact::ToolFinished { key, attempt, observation: found("x") },
+        Fact::PersonAnswered { key, answer: PersonAnswer::Approved },
+        Fact::SaveFinished { attempt: attempt + 8, result: saved_at("x") },
+        Fact::StopWithdrawn,
+        Fact::DeadlineReached,
+    ]
+}
+
+fn device() -> Said {
+    said("low").asks("fetch_device", target("a"))
+}
+
+/// A run in every phase.
+fn phases() -> Vec<World> {
+    let picking = run().picker(&[]).start();
+    let asking = run().people().start().replied(&said("low").asks("wipe", target("a")));
+    vec![
+        picking.clone(),
+        picking.clone().started(),
+        picking.picked(&[("fetch_device", target("a"))]),
+        run().start(),
+        run().start().started(),
+        run().start().replied(&text("## Situation\nx")),
+        run().start().replied(&text("## Situation\nx")).started(),
+        run().start().replied(&device()),
+        asking.clone(),
+        asking.answered_by_person("1/action-0", PersonAnswer::Approved),
+        run().limits(|limits| limits.passes = 1).start(),
+        run().start().started().stop(StopMode::Now),
+        run().start().replied(&device()).stop(StopMode::Now),
+        run().saving().start().replied(&said("high")),
+        run().start().replied(&said("high")),
+    ]
+}
+
+#[test]
+fn what_is_not_open_is_rejected_in_every_phase_and_changes_nothing() {
+    // S1-d2, T10, T11, I-6: `rejects` compares the whole run.
+    for mut world in phases() {
+        for at in ["0/pick", "1/main", "1/action-0", "7/main", "7/action-9", "1/repair", "1/landing", "1/save"] {
+            for attempt in [0, 4] {
+                for fact in every_fact(at, attempt) {
+                    world = world.rejects(fact);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_settlement_is_taken_once() {
+    // T10, U2
+    let world = run().start().started();
+    let reply = Fact::ModelReplied { key: key("1/main"), attempt: 1, reply: device().reply() };
+    let failed = Fact::ModelFailed { key: key("1/main"), attempt: 1, failure: failure(true) };
+    let finished = Fact::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
+    let world = world.rejects(finished.clone()).answered(&device()).rejects(reply.clone()).rejects(failed);
+    let world = world.finished("1/action-0", found("x")).rejects(finished).rejects(reply);
+    world.expect_call("2/main", 1);
+}
+
+#[test]
+fn a_settlement_before_its_start_is_rejected() {
+    // I-25: nothing is answered that was not announced.
+    let world = run().start();
+    let reply = Fact::ModelReplied { key: key("1/main"), attempt: 1, reply: said("high").reply() };
+    let world = world.rejects(reply);
+    let asked = said("low").asks("wipe", target("a"));
+    let world = world.replied(&asked);
+    world.ends(StopReason::NeedsHuman);
+    let approved = run().people().start().replied(&asked).answered_by_person("1/action-0", PersonAnswer::Approved);
+    let finished = Fact::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
+    let started = Fact::ToolStarted { key: key("1/action-0"), attempt: 1 };
+    let mut world = approved.rejects(finished.clone());
+    world.tell(started.clone());
+    world = world.rejects(started);
+    world.tell(finished);
+}
+
+#[test]
+fn a_reply_of_an_earlier_try_is_rejected() {
+    let world = run().start().started().failed(failure(true)).started();
+    let late = Fact::ModelReplied { key: key("1/main"), attempt: 1, reply: said("high").reply() };
+    world.rejects(late).expect_call("1/main", 2);
+}
+
+#[test]
+fn a_call_is_not_announced_twice_nor_while_it_has_to_wait() {
+    let world = run().start();
+    let started = world.clone().started().journal.last().unwrap().0.fact.clone();
+    let world = world.started().rejects(started);
+    let mut later = failure(true);
+    later.retry_at = Some(Millis(100));
+    let waiting = world.failed(later);
+    assert_eq!(waiting.run.quote(&key("1/main"), PROMPT), Err(Refusal::NotWished));
+    let started = waiting.clone().wait(100).started_after_wait();
+    waiting.wait(99).rejects(started);
+}
+
+#[test]
+fn nothing_is_announced_once_a_stop_is_asked_for() {
+    // I-9
+    let asked = said("low").asks("restart", target("a")).asks("wipe", target("b"));
+    let mut world = run().people().start().replied(&asked);
+    for action in ["1/action-0", "1/action-1"] {
+        world = world.answered_by_person(action, PersonAnswer::Approved);
+    }
+    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    let world = world.stop(StopMode::AtGate).rejects(Fact::ToolStarted { key: key("1/action-1"), attempt: 1 });
+    let world = world.expect_tools(&["1/action-0#1 restart"]);
+    world.finished("1/action-0", found("x")).ends(StopReason::ManualStop);
+}
+
+#[test]
+fn time_does_not_go_back() {
+    // H7
+    let mut run = run().start().wait(500).started().run;
+    let before = run.clone();
+    let event = Event { at: Millis(499), fact: Fact::StopRequested { how: StopMode::Now } };
+    assert_eq!(run.apply(&event), Err(Rejected::BackInTime { event: "stop_requested", at: 499, now: 500 }));
+    assert_eq!(run, before);
+}
+
+#[test]
+fn a_rejection_does_not_move_the_clock() {
+    let world = run().start().wait(900).rejects(Fact::StopWithdrawn);
+    assert_eq!(world.run.now(), Millis(0));
+}
+
+#[test]
+fn a_rejection_says_what_was_wrong() {
+    let mut run = run().start().run;
+    let told = |run: &mut Run, at, fact| run.apply(&Event { at: Millis(at), fact }).unwrap_err().to_string();
+    assert_eq!(told(&mut run, 0, Fact::StopWithdrawn), "stop_withdrawn while calling");
+    assert_eq!(told(&mut run, 5, Fact::DeadlineReached), "deadline_reached at 5 ms, before the deadline");
+    let finished = Fact::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
+    assert_eq!(told(&mut run, 0, finished), "tool_finished while calling");
+    let reply = Fact::ModelReplied { key: key("2/main"), attempt: 1, reply: said("high").reply() };
+    assert_eq!(told(&mut run, 0, reply), "model_replied for 2/main attempt 1, which is not open while calling");
+}
+
+#[test]
+fn a_run_begins_with_started_once_and_with_its_own_spec() {
+    let world = run().start();
+    let other = Arc::new(run().limits(|limits| limits.passes = 2).spec);
+    let first = &world.journal[0].0;
+    assert!(matches!(Run::open(first, Arc::clone(&other)), Err(Rejected::OtherSpec { .. })));
+    assert!(matches!(Run::restore(world.run.state().clone(), other), Err(Rejected::OtherSpec { .. })));
+    let stop = Event { at: Millis(0), fact: Fact::StopWithdrawn };
+    assert_eq!(Run::open(&stop, Arc::clone(&world.spec)), Err(Rejected::NotTheStart("stop_withdrawn")));
+    world.rejects(run().start().journal[0].0.fact.clone());
+}
+
+#[test]
+fn nothing_follows_the_end() {
+    // I-9
+    let mut world = run().start().replied(&said("high")).ends(StopReason::Confident);
+    for fact in every_fact("1/main", 1) {
+        world = world.rejects(fact);
+    }
+    for fact in [
+        Fact::StopRequested { how: StopMode::Now },
+        Fact::Resumed { away_ms: 0 },
+        Fact::SaveFinished { attempt: 1, result: SaveResult::Saved { location: "x".into() } },
+    ] {
+        world = world.rejects(fact);
+    }
+}

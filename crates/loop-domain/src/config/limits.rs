@@ -1,0 +1,40 @@
+//! `[limits]`: what a run never passes.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::money::CostLimit;
+
+/// What a run never passes. The first that binds ends the run, with what there is.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LimitsConfig {
+    /// Main model calls. With 0 the run stops before the first. Default: 5.
+    pub(crate) passes: Option<u32>,
+    /// Dollars for all model calls, or `"none"`. Default: 0.10, and none where a model's price is unknown.
+    pub(crate) cost_usd: Option<CostLimit>,
+    /// Tokens of all model calls. Default: no limit.
+    pub(crate) tokens: Option<u64>,
+    /// Tool calls, those before the first pass included. With 0 there are no tools. Default: 25.
+    pub(crate) tool_calls: Option<u32>,
+    /// Model calls of every kind. Default: 12.
+    pub(crate) model_calls: Option<u32>,
+    /// Seconds that a run may take; waiting for a person does not count. Default: 300.
+    pub(crate) wall_s: Option<u64>,
+    /// Tools chosen before the first pass. Default: 5.
+    pub(crate) picked: Option<u32>,
+    /// Milliseconds for choosing them. Default: 8,000.
+    pub(crate) picker_ms: Option<u64>,
+    /// Output tokens of one call. Default: 4,096.
+    pub(crate) output_tokens: Option<u64>,
+    /// Characters of a tool's result that the model reads. Default: 4,000.
+    pub(crate) markdown_chars: Option<u32>,
+    /// Milliseconds for a smart tool's question to a model. Default: 10,000.
+    pub(crate) sub_call_ms: Option<u64>,
+    /// Output tokens of such a question. Default: 512.
+    pub(crate) sub_call_tokens: Option<u64>,
+    /// Bytes of input of such a question. Default: 24,000.
+    pub(crate) sub_call_bytes: Option<u64>,
+    /// Seconds that a person has to answer. Default: 600.
+    pub(crate) person_s: Option<u64>,
+}

@@ -1,0 +1,200 @@
+//! What may stand in `loopgate.toml`. The comments here are what an editor shows for each key.
+
+mod limits;
+mod models;
+mod ordered;
+mod tools;
+
+use loop_core::NonceMode;
+use loop_prompts::Layout;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
+
+pub(crate) use limits::LimitsConfig;
+pub(crate) use models::{ModelConfig, ModelsConfig, PROVIDERS, PriceConfig};
+pub(crate) use ordered::Ordered;
+pub(crate) use tools::{ParameterConfig, SourceConfig, ToolConfig, ToolKind};
+
+/// The version of the format that this crate reads.
+pub(crate) const VERSION: u32 = 1;
+
+/// A domain: what the work items, sections, tools, prompts, models and limits are for one kind of work.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    /// The version of this file's format: 1.
+    #[schemars(range(min = 1, max = 1))]
+    #[allow(dead_code, reason = "read from the tree, before anything else")]
+    pub(crate) version: u32,
+    /// The domain's name, for example `helpdesk`.
+    pub(crate) name: String,
+    /// What the document is for, in one or two sentences. The model reads it.
+    #[serde(default)]
+    pub(crate) goal: String,
+    /// What a work item is and where its parts stand in a JSON item.
+    #[serde(default)]
+    pub(crate) item: ItemConfig,
+    /// The sections of the document, in the order in which they are shown. At least one.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub(crate) section: Vec<SectionConfig>,
+    /// Where data is, by name. Tools name a source.
+    #[serde(default)]
+    pub(crate) sources: Ordered<SourceConfig>,
+    /// The tools, by name, in the order in which the model sees them. A name begins with `fetch_` by custom.
+    #[serde(default)]
+    pub(crate) tools: Ordered<ToolConfig>,
+    /// What runs before the first pass.
+    #[serde(default)]
+    pub(crate) picking: PickingConfig,
+    /// Which model is used for what. Without it the offline stand-in is used, which is not an AI.
+    #[serde(default)]
+    pub(crate) models: ModelsConfig,
+    /// What a run never passes.
+    #[serde(default)]
+    pub(crate) limits: LimitsConfig,
+    /// What a confident answer must rest on.
+    #[serde(default)]
+    pub(crate) gate: GateConfig,
+    /// How strictly a reply must prove that it answers this run.
+    #[serde(default)]
+    pub(crate) contract: ContractConfig,
+    /// Own prompt templates.
+    #[serde(default)]
+    pub(crate) prompts: PromptsConfig,
+    /// Where the outcome is saved. Without it nothing is saved.
+    #[serde(default)]
+    pub(crate) save: SaveConfig,
+    /// Taken out of the tree before it is read; here so that it is no unknown key.
+    #[serde(default, rename = "profiles")]
+    #[schemars(skip)]
+    pub(crate) _profiles: IgnoredAny,
+}
+
+/// What a work item is. Places are JSON pointers such as `/contact/email`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ItemConfig {
+    /// What one item is called, for example `ticket`. Default: `item`.
+    pub(crate) kind: String,
+    /// Where its id stands. Default: `/id`; where nothing stands there, the file's name is the id.
+    pub(crate) id: String,
+    /// Where its title stands; it must be there. Default: `/title`.
+    pub(crate) title: String,
+    /// What calls see that only need to know what the work is about. Default: the whole item.
+    pub(crate) compact: Vec<String>,
+    /// Whom and what the item concerns; queries use these values as `:scope_account` and so on.
+    pub(crate) scope: ScopeConfig,
+}
+
+impl Default for ItemConfig {
+    fn default() -> Self {
+        Self {
+            kind: "item".to_owned(),
+            id: "/id".to_owned(),
+            title: "/title".to_owned(),
+            compact: Vec::new(),
+            scope: ScopeConfig::default(),
+        }
+    }
+}
+
+/// Whom and what the item concerns. Places are JSON pointers; what is not there is left out.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ScopeConfig {
+    /// The account, customer, organisation or project.
+    pub(crate) account: Option<String>,
+    /// The account's name for people; headings of results show it.
+    pub(crate) account_name: Option<String>,
+    /// The device, vehicle, product or server.
+    pub(crate) asset: Option<String>,
+    /// The person: contact, lead, author.
+    pub(crate) person: Option<String>,
+}
+
+/// One section of the document.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SectionConfig {
+    /// Its type, for example `next_steps`: small letters, digits, `_` and `-`.
+    #[schemars(regex(pattern = r"^[a-z][a-z0-9_-]*$"))]
+    pub(crate) id: String,
+    /// Its heading, an emoji included where one is wanted, for example `✅ Next steps`.
+    pub(crate) heading: String,
+    /// What belongs in it. The model reads it.
+    #[serde(default)]
+    pub(crate) describe: String,
+    /// Whether an answer without it is unfinished. Default: false.
+    #[serde(default)]
+    pub(crate) required: bool,
+    /// Whether it must cite evidence, as `[E1]`. Default: false.
+    #[serde(default)]
+    pub(crate) cite: bool,
+}
+
+/// What runs before the first pass.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct PickingConfig {
+    /// Whether the model of the picker tier chooses tools that run before the first pass. Default: true.
+    pub(crate) enabled: bool,
+    /// The calls that run where choosing fails. Default: none.
+    pub(crate) defaults: Vec<DefaultCallConfig>,
+}
+
+impl Default for PickingConfig {
+    fn default() -> Self {
+        Self { enabled: true, defaults: Vec::new() }
+    }
+}
+
+/// A call that runs where choosing fails.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DefaultCallConfig {
+    /// The tool's name.
+    pub(crate) tool: String,
+    /// Its parameters. Default: none.
+    #[serde(default)]
+    pub(crate) parameters: Map<String, Value>,
+}
+
+/// What a confident answer must rest on.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct GateConfig {
+    /// Tools that must have run, with or without a finding, before confidence counts. Default: none.
+    pub(crate) required_tools: Vec<String>,
+}
+
+/// How strictly a reply must prove that it answers this run.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ContractConfig {
+    /// `prefer`: a block with this run's nonce wins. `require`: only such a block counts. Default: `prefer`.
+    #[schemars(extend("enum" = ["prefer", "require"]), with = "String")]
+    pub(crate) nonce: NonceMode,
+}
+
+/// Own prompt templates.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct PromptsConfig {
+    /// A folder with `.md` templates that replace those of the same name. Default: none is replaced.
+    pub(crate) folder: Option<String>,
+    /// `append`: evidence is appended, which keeps calls cheap. `system_evidence`: it stands in the system prompt. Default:
+    /// `append`.
+    #[schemars(extend("enum" = ["append", "system_evidence"]), with = "String")]
+    pub(crate) layout: Layout,
+}
+
+/// Where the outcome is saved.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct SaveConfig {
+    /// The file; `{item}` is the item's id and `{run}` the run's. Default: nothing is saved.
+    pub(crate) file: Option<String>,
+}

@@ -1,0 +1,182 @@
+//! `[sources]` and `[tools]`: where data is, and what asks for it.
+
+use loop_core::{ArgType, Effect};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::config::Ordered;
+
+/// Where data is.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SourceConfig {
+    /// What it is.
+    #[allow(dead_code, reason = "there is one kind of source so far; the key tells it from later ones")]
+    pub(crate) kind: SourceKind,
+    /// The SQLite file; it is opened for reading only. Give this or `made_from`.
+    #[serde(default)]
+    pub(crate) file: Option<String>,
+    /// A `.sql` script from which the file is made at first use, below `.loopgate` in the domain's folder.
+    #[serde(default)]
+    pub(crate) made_from: Option<String>,
+}
+
+/// Kinds of sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SourceKind {
+    /// A SQLite file.
+    Sqlite,
+}
+
+/// A tool.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToolConfig {
+    /// What it does: `sql` asks a database, `docs` searches a folder of documents.
+    pub(crate) kind: ToolKind,
+    /// What it does to the world. Both kinds only look: `read`. Other effects need a person's consent. Required.
+    #[serde(default)]
+    #[schemars(schema_with = "effect_schema", required)]
+    pub(crate) effect: Option<Effect>,
+    /// Its name for people, and the heading of its results. Default: made from its name.
+    #[serde(default)]
+    pub(crate) title: Option<String>,
+    /// What it brings. The model reads it, so say what one gets.
+    #[serde(default)]
+    pub(crate) description: String,
+    /// When it helps. The picker reads it, so use the words that work items use.
+    #[serde(default)]
+    pub(crate) when: String,
+    /// Other names that mean it. Default: none.
+    #[serde(default)]
+    pub(crate) aliases: Vec<String>,
+    /// What it takes, by name. Default: nothing, and for `docs` the words to look for.
+    #[serde(default)]
+    pub(crate) parameters: Ordered<ParameterConfig>,
+    /// For `sql`: the name of a source.
+    #[serde(default)]
+    pub(crate) source: Option<String>,
+    /// For `sql`: one SELECT. `:target` is the parameter `target`; `:scope_account`, `:scope_account_name`, `:scope_asset`,
+    /// `:scope_item` and `:scope_person` are what the work item concerns.
+    #[serde(default)]
+    pub(crate) query: Option<String>,
+    /// For `docs`: the folder with `.md`, `.markdown` and `.txt` files.
+    #[serde(default)]
+    pub(crate) folder: Option<String>,
+    /// For `docs`: the parameter that holds the words to look for. Default: `query`.
+    #[serde(default)]
+    pub(crate) query_parameter: Option<String>,
+    /// For `docs`: whether the picker's model chooses among the passages found. Default: false, the best three are taken.
+    #[serde(default)]
+    pub(crate) smart: bool,
+    /// Milliseconds until it is cut off. Default: 12,000.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub(crate) timeout_ms: Option<u64>,
+    /// How often one call may be made in all where it fails in a way that may pass. Default: 2.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub(crate) attempts: Option<u32>,
+    /// Whether there is such a tool; with `false` it is as if it were not written. Default: true.
+    #[serde(default = "yes")]
+    pub(crate) enabled: bool,
+}
+
+/// Kinds of tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ToolKind {
+    /// Asks a database.
+    Sql,
+    /// Searches a folder of documents.
+    Docs,
+}
+
+impl ToolKind {
+    /// The kind as it is written.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Sql => "sql",
+            Self::Docs => "docs",
+        }
+    }
+}
+
+/// What a tool takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ParameterConfig {
+    /// Its type. Default: `string`.
+    #[serde(default = "string", rename = "type")]
+    #[schemars(extend("enum" = ["string", "integer", "number", "boolean", "array"]), with = "String")]
+    pub(crate) kind: ArgType,
+    /// What it means. The model reads it.
+    #[serde(default)]
+    pub(crate) description: String,
+    /// Values that show the form that is expected, for example `HAR-LT-014`.
+    #[serde(default)]
+    pub(crate) examples: Vec<Value>,
+    /// Whether it must be given. Default: false; what is not given is NULL in a query.
+    #[serde(default)]
+    pub(crate) required: bool,
+    /// What it is where it is not given.
+    #[serde(default)]
+    pub(crate) default: Option<Value>,
+    /// The values allowed.
+    #[serde(default, rename = "enum")]
+    pub(crate) one_of: Option<Vec<Value>>,
+    /// The smallest whole number allowed.
+    #[serde(default)]
+    pub(crate) minimum: Option<i64>,
+    /// The largest whole number allowed.
+    #[serde(default)]
+    pub(crate) maximum: Option<i64>,
+    /// The fewest characters of a text.
+    #[serde(default)]
+    pub(crate) min_length: Option<u32>,
+    /// The most characters of a text.
+    #[serde(default)]
+    pub(crate) max_length: Option<u32>,
+    /// For an array: what each element is.
+    #[serde(default)]
+    pub(crate) items: Option<Box<ParameterConfig>>,
+}
+
+impl ParameterConfig {
+    /// The parameter as JSON Schema.
+    pub(crate) fn schema(&self) -> Value {
+        let mut schema = Map::new();
+        schema.insert("type".to_owned(), json!(self.kind));
+        let mut put = |key: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                schema.insert(key.to_owned(), value);
+            }
+        };
+        put("description", (!self.description.is_empty()).then(|| json!(self.description)));
+        put("examples", (!self.examples.is_empty()).then(|| json!(self.examples)));
+        put("default", self.default.clone());
+        put("enum", self.one_of.clone().map(Value::Array));
+        put("minimum", self.minimum.map(Value::from));
+        put("maximum", self.maximum.map(Value::from));
+        put("minLength", self.min_length.map(Value::from));
+        put("maxLength", self.max_length.map(Value::from));
+        put("items", self.items.as_deref().map(Self::schema));
+        Value::Object(schema)
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn string() -> ArgType {
+    ArgType::String
+}
+
+fn effect_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "enum": ["read", "write_idempotent", "write_keyed", "write_irreversible", "egress", "exec"],
+    })
+}

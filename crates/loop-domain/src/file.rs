@@ -1,0 +1,195 @@
+//! Reading `loopgate.toml`: the file, the profile over it, and over both what was given beside it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use loop_core::Tier;
+use serde::Deserialize;
+
+use crate::LoadOptions;
+use crate::config::{Config, PROVIDERS, VERSION};
+use crate::error::DomainError;
+use crate::near::hint;
+use crate::tree::{Fault, Node, Origin};
+
+/// The name of the file in a domain's folder.
+const FILE: &str = "loopgate.toml";
+
+/// A file that was read and typed, with the tree that knows where everything stands.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) config: Config,
+    /// The domain's folder.
+    pub(crate) folder: PathBuf,
+    pub(crate) profiles: Vec<String>,
+    tree: Node,
+    place: Place,
+    cwd: PathBuf,
+}
+
+/// A file and its text, to say where something is.
+#[derive(Debug)]
+struct Place {
+    path: PathBuf,
+    text: String,
+}
+
+impl File {
+    /// The file of a domain, given its folder or the file itself.
+    pub(crate) fn read(folder_or_file: &Path, options: &LoadOptions) -> Result<Self, DomainError> {
+        let path = if folder_or_file.is_file() { folder_or_file.to_owned() } else { folder_or_file.join(FILE) };
+        if !path.exists() {
+            return Err(DomainError::Missing { path });
+        }
+        let text = fs::read_to_string(&path)
+            .map_err(|error| DomainError::Unreadable { path: path.clone(), message: error.to_string() })?;
+        let folder = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let place = Place { path, text };
+        let (tree, config, profiles) = layered(&place.text, options).map_err(|fault| place.error(fault))?;
+        Ok(Self { config, folder, profiles, tree, place, cwd: options.cwd.clone() })
+    }
+
+    /// The file's own path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.place.path
+    }
+
+    /// An error about what stands at `path` of the tree.
+    pub(crate) fn error(&self, path: &[&str], message: impl Into<String>) -> DomainError {
+        self.place.error(Fault::new(self.tree.origin_of(path), message))
+    }
+
+    /// The path that the text at `path` of the tree means: from the domain's folder where it is written in the file, from
+    /// the working directory where it was given on the command line.
+    pub(crate) fn resolve(&self, path: &[&str], text: &str) -> PathBuf {
+        match self.tree.origin_of(path) {
+            Origin::File(_) => self.folder.join(text),
+            Origin::Setting(_) => self.cwd.join(text),
+        }
+    }
+
+    /// Whether something stands at exactly this path of the tree.
+    pub(crate) fn has(&self, path: &[&str]) -> bool {
+        let mut node = &self.tree;
+        path.iter().all(|step| match node.get(step) {
+            Some(entry) => {
+                node = &entry.node;
+                true
+            }
+            None => false,
+        })
+    }
+}
+
+impl Place {
+    fn error(&self, fault: Fault) -> DomainError {
+        let message = fault.message;
+        match fault.origin.unwrap_or(Origin::File(0)) {
+            Origin::Setting(option) => DomainError::Option { option: option.to_string(), message },
+            Origin::File(at) => {
+                let before = self.text.get(..at).unwrap_or(&self.text);
+                let line = before.matches('\n').count() + 1;
+                let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+                DomainError::Invalid { path: self.path.clone(), line, column, message }
+            }
+        }
+    }
+}
+
+/// The tree with everything laid over it, its typed form, and the names of its profiles.
+fn layered(text: &str, options: &LoadOptions) -> Result<(Node, Config, Vec<String>), Fault> {
+    let mut tree = Node::parse(text)?;
+    check_version(&tree)?;
+    let profiles = tree.take("profiles");
+    let profiles = profiles.as_ref().map_or::<&[_], _>(&[], |entry| entry.node.entries());
+    for profile in profiles {
+        for key in ["version", "profiles"] {
+            if let Some(entry) = profile.node.get(key) {
+                let message = format!("a profile cannot hold `{key}`; take it out");
+                return Err(Fault::new(entry.origin.clone(), message));
+            }
+        }
+        // Also of those that are not chosen, so that a slip is not found in the night in which one is.
+        let mut with = tree.clone();
+        with.merge(profile.node.clone());
+        Config::deserialize(&with)?;
+    }
+    let names: Vec<String> = profiles.iter().map(|profile| profile.key.clone()).collect();
+    if let Some(chosen) = &options.profile {
+        match profiles.iter().find(|profile| profile.key == *chosen) {
+            Some(profile) => tree.merge(profile.node.clone()),
+            None => {
+                let hint = hint(chosen, names.iter().map(String::as_str), "the profiles are");
+                let origin = Origin::Setting(format!("--profile {chosen}").into());
+                return Err(Fault::new(origin, format!("there is no such profile; {hint}")));
+            }
+        }
+    }
+    // What is wrong in the file itself is said before what is wrong in a setting.
+    Config::deserialize(&tree)?;
+    for (key, value) in &options.set {
+        tree.set(key, value, &format!("--set {key}={value}"))?;
+    }
+    for (tier, model) in &options.models {
+        set_model(&mut tree, *tier, model)?;
+    }
+    let config = Config::deserialize(&tree)?;
+    Ok((tree, config, names))
+}
+
+fn check_version(tree: &Node) -> Result<(), Fault> {
+    let Some(entry) = tree.get("version") else {
+        let message = "the key `version` is missing; begin the file with `version = 1`";
+        return Err(Fault::new(Origin::File(0), message));
+    };
+    match u32::deserialize(&entry.node)? {
+        VERSION => Ok(()),
+        newer if newer > VERSION => {
+            let message = format!(
+                "written for a newer loopgate: its format is {newer}, this one reads {VERSION}; update loopgate"
+            );
+            Err(Fault::new(entry.node.origin.clone(), message))
+        }
+        other => {
+            let message = format!("there is no format {other}; write `version = {VERSION}`");
+            Err(Fault::new(entry.node.origin.clone(), message))
+        }
+    }
+}
+
+/// Puts `PROVIDER/NAME` in place of a tier's model. A model that the file describes keeps what is said of it there.
+fn set_model(tree: &mut Node, tier: Tier, model: &str) -> Result<(), Fault> {
+    let option = format!("--model {}={model}", tier.name());
+    let Some((provider, name)) = model.split_once('/').filter(|(_, name)| !name.is_empty()) else {
+        let origin = Origin::Setting(option.into());
+        let message = format!("`{model}` is no model; write PROVIDER/NAME, for example {}/NAME", PROVIDERS[0]);
+        return Err(Fault::new(origin, message));
+    };
+    let text = |node: &Node, key: &str| -> Option<String> {
+        node.get(key).and_then(|entry| String::deserialize(&entry.node).ok())
+    };
+    let models = tree.get("models").map_or::<&[_], _>(&[], |entry| entry.node.entries());
+    let described = models.iter().find(|entry| {
+        text(&entry.node, "provider").as_deref() == Some(provider)
+            && text(&entry.node, "model").as_deref() == Some(name)
+    });
+    let described = described.map(|entry| entry.node.clone());
+    let path = format!("models.{}", tier.name());
+    tree.set(&path, "{}", &option)?;
+    if let Some(described) = described {
+        return tree.put_at(&["models", tier.name()], described);
+    }
+    tree.set(&format!("{path}.provider"), &quoted(provider), &option)?;
+    if provider == "scripted" {
+        return tree.set(&format!("{path}.script"), &quoted(name), &option);
+    }
+    tree.set(&format!("{path}.model"), &quoted(name), &option)
+}
+
+/// A text that is not read as a number.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

@@ -1,0 +1,141 @@
+//! Dollars as people write them, read into pico-dollars without rounding.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use loop_core::PicoUsd;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+
+use crate::de::AS_WRITTEN;
+
+/// Digits behind the point of a dollar that a pico-dollar can hold.
+const PLACES: usize = 12;
+/// Tokens for which a price is given.
+const TOKENS: u64 = 1_000_000;
+
+/// An amount of dollars, written as a number or as a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Usd(pub(crate) PicoUsd);
+
+impl Usd {
+    /// The amount that a decimal text says, to the last digit.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let refuse = |why: &str| Err(format!("`{text}` {why}; write dollars such as 0.10"));
+        let (whole, places) = text.split_once('.').unwrap_or((text, ""));
+        let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.is_empty() || !is_digits(whole) || !is_digits(places) || text.ends_with('.') {
+            return refuse("is no amount of dollars");
+        }
+        let places = places.trim_end_matches('0');
+        if places.len() > PLACES {
+            return refuse("has more than 12 digits behind the point");
+        }
+        match format!("{whole}{places:0<PLACES$}").parse() {
+            Ok(pico) => Ok(Self(PicoUsd(pico))),
+            Err(_) => refuse("is too much"),
+        }
+    }
+
+    /// What one token costs in pico-dollars, where this is the price of a million.
+    pub(crate) fn per_token(self) -> Result<u64, String> {
+        let PicoUsd(pico) = self.0;
+        if pico.is_multiple_of(TOKENS) {
+            Ok(pico / TOKENS)
+        } else {
+            Err("a price for a million tokens has at most 6 digits behind the point; round it up".to_owned())
+        }
+    }
+}
+
+struct Written;
+
+impl Visitor<'_> for Written {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an amount of dollars such as 0.10")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+}
+
+impl<'de> Deserialize<'de> for Usd {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = deserializer.deserialize_newtype_struct(AS_WRITTEN, Written)?;
+        Self::parse(&text).map_err(D::Error::custom)
+    }
+}
+
+impl JsonSchema for Usd {
+    fn schema_name() -> Cow<'static, str> {
+        "Usd".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Dollars, as a number or as a text: 0.10 or \"0.10\".",
+            "anyOf": [{ "type": "number", "minimum": 0 }, { "type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?$" }],
+        })
+    }
+}
+
+/// A limit of money; `"none"` is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CostLimit(pub(crate) Option<PicoUsd>);
+
+impl<'de> Deserialize<'de> for CostLimit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = deserializer.deserialize_newtype_struct(AS_WRITTEN, Written)?;
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        Usd::parse(&text).map(|usd| Self(Some(usd.0))).map_err(D::Error::custom)
+    }
+}
+
+impl JsonSchema for CostLimit {
+    fn schema_name() -> Cow<'static, str> {
+        "CostLimit".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let usd = generator.subschema_for::<Usd>();
+        json_schema!({ "anyOf": [usd, { "const": "none" }] })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dollars_are_read_to_the_last_digit() {
+        // S0-45: the limit is compared in whole pico-dollars.
+        for (text, expected) in [
+            ("0.10", 100_000_000_000),
+            ("0.1", 100_000_000_000),
+            ("0.07", 70_000_000_000),
+            ("0", 0),
+            ("2.5", 2_500_000_000_000),
+            ("0.000000000001", 1),
+            ("18446744.073709551615", u64::MAX),
+        ] {
+            assert_eq!(Usd::parse(text), Ok(Usd(PicoUsd(expected))), "{text}");
+        }
+        for text in ["", ".5", "5.", "-1", "1e3", "1,5", "$1", "0.0000000000001", "18446744.073709551616", "nan"] {
+            assert!(Usd::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_price_for_a_million_tokens_is_whole_for_one() {
+        assert_eq!(Usd::parse("0.30").unwrap().per_token(), Ok(300_000));
+        assert_eq!(Usd::parse("2.5").unwrap().per_token(), Ok(2_500_000));
+        assert_eq!(Usd::parse("0.000001").unwrap().per_token(), Ok(1));
+        assert!(Usd::parse("0.0000001").unwrap().per_token().is_err());
+    }
+}

@@ -1,0 +1,262 @@
+//! The configuration as a tree whose every part knows where it was written.
+//!
+//! The file, a profile and what was given on the command line are laid over each other here, before anything is typed. So an
+//! error in a value that a profile replaced points at the profile, and one in a setting names the setting.
+
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::near::hint;
+
+/// Where something was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// At this byte of the file.
+    File(usize),
+    /// In a setting, given as it is shown: `--set limits.passes=3`.
+    Setting(Arc<str>),
+}
+
+/// What is wrong, and where, if that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) origin: Option<Origin>,
+    /// What is wrong; how to mend it.
+    pub(crate) message: String,
+}
+
+impl Fault {
+    pub(crate) fn new(origin: Origin, message: impl Into<String>) -> Self {
+        Self { origin: Some(origin), message: message.into() }
+    }
+
+    /// The fault at `origin`, unless its place is known better already.
+    pub(crate) fn at(mut self, origin: &Origin) -> Self {
+        self.origin.get_or_insert_with(|| origin.clone());
+        self
+    }
+}
+
+/// A value with its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) value: NodeValue,
+    pub(crate) origin: Origin,
+}
+
+/// What a value is.
+#[derive(Clone, Debug)]
+pub(crate) enum NodeValue {
+    Text(String),
+    Integer(i64),
+    /// As it was written, so that money is read without rounding.
+    Float(String),
+    Boolean(bool),
+    List(Vec<Node>),
+    /// In the order of the file.
+    Table(Vec<Entry>),
+}
+
+/// A key with its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    /// Where the key is written.
+    pub(crate) origin: Origin,
+    pub(crate) node: Node,
+}
+
+/// Tables whose keys are names that the file gives, so that a setting cannot bring a new one.
+const NAMED: [(&[&str], &str); 3] =
+    [(&["tools"], "tool"), (&["sources"], "source"), (&["tools", "*", "parameters"], "parameter")];
+
+impl Node {
+    /// The tree of a file.
+    pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
+        let table = DeTable::parse(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
+            Fault::new(Origin::File(at), format!("{message}; correct it there"))
+        })?;
+        let mut root = node_of(&DeValue::Table(table.into_inner()), &|at| Origin::File(at), 0)?;
+        root.settle_aliases()?;
+        Ok(root)
+    }
+
+    /// The value of a setting: TOML where it is some, else the text itself.
+    fn setting(value: &str, origin: &Origin) -> Self {
+        let parsed = DeValue::parse(value).ok().and_then(|value| {
+            let at = |_| origin.clone();
+            node_of(value.get_ref(), &at, 0).ok()
+        });
+        let text = || Self { value: NodeValue::Text(value.to_owned()), origin: origin.clone() };
+        parsed.unwrap_or_else(text)
+    }
+
+    /// The entries of a table; none for anything else.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        match &self.value {
+            NodeValue::Table(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    /// The entry with this key.
+    pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
+        self.entries().iter().find(|entry| entry.key == key)
+    }
+
+    /// Takes the entry with this key out.
+    pub(crate) fn take(&mut self, key: &str) -> Option<Entry> {
+        let NodeValue::Table(entries) = &mut self.value else { return None };
+        let at = entries.iter().position(|entry| entry.key == key)?;
+        Some(entries.remove(at))
+    }
+
+    /// Where what stands at `path` was written, or the nearest thing above it. Lists are walked by position.
+    pub(crate) fn origin_of(&self, path: &[&str]) -> Origin {
+        let (mut node, mut origin) = (self, &self.origin);
+        for step in path {
+            match &node.value {
+                NodeValue::Table(_) => match node.get(step) {
+                    Some(entry) => (node, origin) = (&entry.node, &entry.origin),
+                    None => break,
+                },
+                NodeValue::List(elements) => match step.parse().ok().and_then(|at: usize| elements.get(at)) {
+                    Some(element) => (node, origin) = (element, &element.origin),
+                    None => break,
+                },
+                _ => break,
+            }
+        }
+        origin.clone()
+    }
+
+    /// Lays `over` over this tree: tables key by key, everything else in place of what was there.
+    pub(crate) fn merge(&mut self, over: Node) {
+        match (&mut self.value, over) {
+            (NodeValue::Table(entries), Node { value: NodeValue::Table(new), .. }) => {
+                for entry in new {
+                    match entries.iter_mut().find(|old| old.key == entry.key) {
+                        Some(old) => {
+                            old.origin = entry.origin;
+                            old.node.merge(entry.node);
+                        }
+                        None => entries.push(entry),
+                    }
+                }
+            }
+            (_, over) => *self = over,
+        }
+    }
+
+    /// Sets the value at a dotted path.
+    pub(crate) fn set(&mut self, path: &str, value: &str, option: &str) -> Result<(), Fault> {
+        let origin = Origin::Setting(option.into());
+        let mut steps: Vec<&str> = path.split('.').map(str::trim).collect();
+        if steps.iter().any(|step| step.is_empty()) {
+            return Err(Fault::new(origin, "a part of the key is empty; write it as `limits.passes=3`"));
+        }
+        if steps.first() == Some(&"profiles") {
+            return Err(Fault::new(origin, "a profile cannot be set; set the key itself"));
+        }
+        if steps == ["limits", "max_passes"] {
+            steps = vec!["limits", "passes"];
+        }
+        let value = Self::setting(value, &origin);
+        self.put(&steps, 0, value, &origin)
+    }
+
+    /// Puts a whole node at a path whose tables are there.
+    pub(crate) fn put_at(&mut self, path: &[&str], value: Self) -> Result<(), Fault> {
+        let origin = value.origin.clone();
+        self.put(path, 0, value, &origin)
+    }
+
+    fn put(&mut self, path: &[&str], depth: usize, value: Node, origin: &Origin) -> Result<(), Fault> {
+        let Some(step) = path.get(depth) else {
+            *self = value;
+            return Ok(());
+        };
+        let above = path.get(..depth).unwrap_or_default();
+        let NodeValue::Table(entries) = &mut self.value else {
+            let message = format!("`{}` is no table; set it as a whole", above.join("."));
+            return Err(Fault::new(origin.clone(), message));
+        };
+        let named = NAMED.iter().find(|(pattern, _)| {
+            pattern.len() == above.len() && pattern.iter().zip(above).all(|(known, step)| *known == "*" || known == step)
+        });
+        let place = entries.iter().position(|entry| entry.key == *step);
+        if let (None, Some((_, what))) = (place, named) {
+            let known: Vec<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
+            let hint = hint(step, known, "there are");
+            return Err(Fault::new(origin.clone(), format!("there is no {what} `{step}`; {hint}")));
+        }
+        let place = place.unwrap_or_else(|| {
+            let node = Node { value: NodeValue::Table(Vec::new()), origin: origin.clone() };
+            entries.push(Entry { key: (*step).to_owned(), origin: origin.clone(), node });
+            entries.len() - 1
+        });
+        let Some(entry) = entries.get_mut(place) else { return Ok(()) };
+        if depth + 1 == path.len() {
+            entry.origin = origin.clone();
+        }
+        entry.node.put(path, depth + 1, value, origin)
+    }
+
+    /// `limits.max_passes` is `limits.passes`, in the file and in its profiles.
+    fn settle_aliases(&mut self) -> Result<(), Fault> {
+        let NodeValue::Table(entries) = &mut self.value else { return Ok(()) };
+        for entry in entries {
+            match (entry.key.as_str(), &mut entry.node.value) {
+                ("limits", NodeValue::Table(limits)) => {
+                    let both = limits.iter().any(|entry| entry.key == "passes");
+                    for entry in limits.iter_mut().filter(|entry| entry.key == "max_passes") {
+                        if both {
+                            let message = "`max_passes` means `passes`, which is there as well; keep one";
+                            return Err(Fault::new(entry.origin.clone(), message));
+                        }
+                        "passes".clone_into(&mut entry.key);
+                    }
+                }
+                ("profiles", NodeValue::Table(profiles)) => {
+                    for profile in profiles {
+                        profile.node.settle_aliases()?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn node_of(value: &DeValue<'_>, origin: &impl Fn(usize) -> Origin, at: usize) -> Result<Node, Fault> {
+    let nested = |spanned: &Spanned<DeValue<'_>>| node_of(spanned.get_ref(), origin, spanned.span().start);
+    let value = match value {
+        DeValue::String(text) => NodeValue::Text(text.to_string()),
+        DeValue::Integer(integer) => {
+            let whole = i64::from_str_radix(integer.as_str(), integer.radix());
+            NodeValue::Integer(whole.map_err(|_| {
+                Fault::new(origin(at), format!("the number {integer} is too large; write a smaller one"))
+            })?)
+        }
+        DeValue::Float(float) => NodeValue::Float(float.as_str().to_owned()),
+        DeValue::Boolean(flag) => NodeValue::Boolean(*flag),
+        DeValue::Datetime(moment) => NodeValue::Text(moment.to_string()),
+        DeValue::Array(elements) => NodeValue::List(elements.iter().map(nested).collect::<Result<_, Fault>>()?),
+        DeValue::Table(table) => {
+            let mut members: Vec<_> = table.iter().collect();
+            // The reader sorts by name; the order of the file is the order in which prompts list things.
+            members.sort_by_key(|(key, _)| key.span().start);
+            let entries = members.into_iter().map(|(key, value)| {
+                let key_origin = origin(key.span().start);
+                Ok(Entry { key: key.get_ref().to_string(), origin: key_origin, node: nested(value)? })
+            });
+            NodeValue::Table(entries.collect::<Result<_, Fault>>()?)
+        }
+    };
+    Ok(Node { value, origin: origin(at) })
+}

@@ -1,0 +1,132 @@
+//! The trait that every model has, and what comes out of it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use loop_core::{FinishReason, PicoUsd, Usage};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
+use crate::request::ModelRequest;
+
+/// A model that can be talked to. Streaming first: whole replies are drained streams.
+///
+/// Dropping the stream ends the call.
+#[async_trait]
+pub trait ChatModel: Send + Sync + fmt::Debug {
+    /// Starts a call.
+    ///
+    /// The stream ends with exactly one [`ModelEvent::Finished`], or with exactly one error.
+    ///
+    /// # Errors
+    /// What failed before the first byte of a reply.
+    async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError>;
+}
+
+/// The events of one call, in order.
+pub type EventStream = BoxStream<'static, Result<ModelEvent, LlmError>>;
+
+/// Something that a model said while it was replying.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModelEvent {
+    /// The provider has begun.
+    Started {
+        /// The provider's id of the reply.
+        reply: Option<Arc<str>>,
+        /// The model that really serves.
+        model: Option<Arc<str>>,
+    },
+    /// A piece of visible text.
+    TextDelta {
+        /// It follows what came before without a gap.
+        text: Arc<str>,
+    },
+    /// A piece of reasoning.
+    ReasoningDelta {
+        /// It follows what came before without a gap.
+        text: Arc<str>,
+    },
+    /// Tokens so far; replaces the one before.
+    Usage(Usage),
+    /// Nothing but a sign of life.
+    KeepAlive,
+    /// The whole reply: once, and last.
+    Finished(Box<ModelReply>),
+}
+
+/// A complete reply.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelReply {
+    /// The visible text.
+    pub text: Arc<str>,
+    /// Why the model ended.
+    pub finish: FinishReason,
+    /// Tokens; `None` where the provider does not say.
+    pub usage: Option<Usage>,
+    /// The cost where the provider itself reports one.
+    pub cost: Option<PicoUsd>,
+    /// The model that really served.
+    pub served_model: Option<Arc<str>>,
+    /// The provider's own turn, where it must go back unchanged.
+    pub raw: Option<Arc<str>>,
+    /// What was not as it should be, and was borne.
+    pub warnings: Vec<Arc<str>>,
+}
+
+impl ModelReply {
+    /// A reply that ended by itself.
+    pub fn text(text: impl Into<Arc<str>>, usage: Option<Usage>) -> Self {
+        Self {
+            text: text.into(),
+            finish: FinishReason::EndTurn,
+            usage,
+            cost: None,
+            served_model: None,
+            raw: None,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// How a model that needs no network paces its reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timing {
+    /// Between two pieces of text.
+    pub pause: Duration,
+}
+
+/// Drains a call.
+///
+/// # Errors
+/// What failed, with what had come until then.
+pub async fn complete(model: &dyn ChatModel, request: &ModelRequest) -> Result<ModelReply, LlmError> {
+    let mut events = model.stream(request).await?;
+    while let Some(event) = events.next().await {
+        if let ModelEvent::Finished(reply) = event? {
+            return Ok(*reply);
+        }
+    }
+    Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
+}
+
+/// A reply as a stream of pieces, cut at line ends.
+pub(crate) fn stream_of(reply: ModelReply, timing: Timing) -> EventStream {
+    let mut events = vec![Ok(ModelEvent::Started { reply: None, model: reply.served_model.clone() })];
+    events.extend(reply.text.split_inclusive('\n').map(|line| Ok(ModelEvent::TextDelta { text: line.into() })));
+    events.extend(reply.usage.map(|usage| Ok(ModelEvent::Usage(usage))));
+    events.push(Ok(ModelEvent::Finished(Box::new(reply))));
+    let events = futures::stream::iter(events);
+    if timing.pause.is_zero() {
+        return events.boxed();
+    }
+    events
+        .then(move |event| async move {
+            tokio::time::sleep(timing.pause).await;
+            event
+        })
+        .boxed()
+}

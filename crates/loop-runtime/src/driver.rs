@@ -1,0 +1,330 @@
+//! The driver: carries out a run's wishes and tells it what happened.
+//!
+//! ```text
+//! loop {
+//!     cancel what is in flight and no longer wished
+//!     while a wish is not in flight:     // calls and writes: announce (apply, append), read the wishes again, start
+//!         start it
+//!     wait for: a settlement, a request from outside, the deadline
+//!     notes = run.apply(event)           // decided
+//!     journal.append(seq, event, notes)  // durable
+//!     tell observers; leave when it is done
+//! }
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use loop_core::{
+    CallModel, Certificate, Command, CommandKey, Condition, Event, Fact, Measure, Millis, ModelFailure, Note, Outcome,
+    Phase, Run, RunTool, SaveResult, StopReason,
+};
+use loop_prompts::{Dialogue, Prompt};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::journal::{Entry, JournalError, RunWriter};
+use crate::model::{self, Settled};
+use crate::parts::Parts;
+use crate::save::SaveError;
+use crate::signal::{Control, Signal};
+use crate::tool::ToolCall;
+
+/// A run on its way.
+pub(crate) struct Driver {
+    parts: Arc<Parts>,
+    run: Run,
+    writer: Box<dyn RunWriter>,
+    seq: u64,
+    clock: Clock,
+    dialogue: Dialogue,
+    /// The rendered prompt of the call that is being announced.
+    prompt: Option<(CommandKey, u32, Prompt)>,
+    in_flight: BTreeMap<(CommandKey, u32), CancellationToken>,
+    tasks: FuturesUnordered<BoxFuture<'static, Settled>>,
+    controls: UnboundedReceiver<Control>,
+    signals: Vec<UnboundedSender<Signal>>,
+    /// Everyone who could ask for something is gone.
+    deaf: bool,
+}
+
+/// Milliseconds since the run's start, going on where an earlier driver left off.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    pub(crate) origin: Instant,
+    pub(crate) base: Millis,
+}
+
+impl Clock {
+    fn now(&self) -> Millis {
+        self.base.plus(u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn instant(&self, at: Millis) -> Instant {
+        self.origin + Duration::from_millis(at.since(self.base))
+    }
+}
+
+impl Driver {
+    pub(crate) fn new(
+        parts: Arc<Parts>,
+        run: Run,
+        writer: Box<dyn RunWriter>,
+        seq: u64,
+        clock: Clock,
+        controls: UnboundedReceiver<Control>,
+        signals: Vec<UnboundedSender<Signal>>,
+    ) -> Self {
+        Self {
+            parts,
+            run,
+            writer,
+            seq,
+            clock,
+            dialogue: Dialogue::default(),
+            prompt: None,
+            in_flight: BTreeMap::new(),
+            tasks: FuturesUnordered::new(),
+            controls,
+            signals,
+            deaf: false,
+        }
+    }
+
+    /// Drives until the run is done. A journal that fails ends it with `storage_failed` and with all there is.
+    pub(crate) async fn drive(mut self, first: Vec<(Event, Vec<Note>)>) -> Outcome {
+        match self.drive_on(first).await {
+            Ok(()) => match self.run.outcome() {
+                Some(outcome) => outcome.clone(),
+                None => self.abandoned("the run ended without an outcome"),
+            },
+            Err(error) => {
+                self.in_flight.values().for_each(CancellationToken::cancel);
+                self.abandoned(&error.to_string())
+            }
+        }
+    }
+
+    async fn drive_on(&mut self, first: Vec<(Event, Vec<Note>)>) -> Result<(), JournalError> {
+        for (event, notes) in first {
+            self.record(event, notes).await?;
+        }
+        while !self.run.is_done() {
+            if self.start_wishes().await? {
+                continue;
+            }
+            let deadline = self.run.deadline();
+            let wake = deadline.map(|at| self.clock.instant(at));
+            let fact = tokio::select! {
+                biased;
+                control = self.controls.recv(), if !self.deaf => match control {
+                    Some(control) => self.fact_of(control),
+                    None => { self.deaf = true; None }
+                },
+                Some(settled) = self.tasks.next(), if !self.tasks.is_empty() => Some(self.settle(settled)),
+                () = sleep_until(wake) => Some(Fact::DeadlineReached),
+            };
+            let Some(fact) = fact else { continue };
+            // A timer may wake a moment early by the run's clock, which counts whole milliseconds.
+            let at = match (&fact, deadline) {
+                (Fact::DeadlineReached, Some(deadline)) => self.clock.now().max(deadline),
+                _ => self.clock.now(),
+            };
+            self.tell(at, fact).await?;
+        }
+        Ok(())
+    }
+
+    /// Starts what is wished and not in flight. True when the run changed and its wishes must be read again.
+    async fn start_wishes(&mut self) -> Result<bool, JournalError> {
+        let wishes = self.run.commands();
+        self.cancel_unwished(&wishes);
+        for wish in wishes {
+            match wish {
+                Command::CallModel(call) if self.is_in_flight(call.key, call.attempt) => {}
+                Command::CallModel(call) => match call.granted {
+                    Some(granted) => self.start_call(call, granted),
+                    None => {
+                        self.announce(call).await?;
+                        return Ok(true);
+                    }
+                },
+                Command::RunTool(tool) if self.is_in_flight(tool.key, tool.attempt) => {}
+                Command::RunTool(tool) if tool.announced => self.start_tool(tool),
+                Command::RunTool(tool) => {
+                    let fact = Fact::ToolStarted { key: tool.key, attempt: tool.attempt };
+                    self.tell(self.clock.now(), fact).await?;
+                    return Ok(true);
+                }
+                // Whoever can answer sees the question in the signals and answers through the handle.
+                Command::AskPerson { .. } => {}
+                Command::Abort { key, attempt } => {
+                    if let Some(token) = self.in_flight.get(&(key, attempt)) {
+                        token.cancel();
+                    }
+                }
+                Command::Save { attempt } => {
+                    self.save(attempt).await?;
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_in_flight(&self, key: CommandKey, attempt: u32) -> bool {
+        self.in_flight.contains_key(&(key, attempt))
+    }
+
+    fn cancel_unwished(&self, wishes: &[Command]) {
+        for ((key, attempt), token) in &self.in_flight {
+            let wished = wishes.iter().any(|wish| match wish {
+                Command::CallModel(call) => (call.key, call.attempt) == (*key, *attempt),
+                Command::RunTool(tool) => (tool.key, tool.attempt) == (*key, *attempt),
+                Command::Abort { .. } | Command::AskPerson { .. } | Command::Save { .. } => false,
+            });
+            if !wished {
+                token.cancel();
+            }
+        }
+    }
+
+    /// Renders the prompt, asks for a quote, and makes the grant or the refusal known.
+    async fn announce(&mut self, call: CallModel) -> Result<(), JournalError> {
+        let Some(prompt) = self.dialogue.prompt(&self.parts.prompts, &self.run, call.key) else { return Ok(()) };
+        let (key, attempt) = (call.key, call.attempt);
+        let size = prompt.size;
+        let fact = match self.run.quote(&key, size) {
+            Ok(quote) => Fact::CallStarted {
+                key,
+                attempt,
+                tier: quote.tier,
+                prompt_bytes: size.bytes,
+                shared_bytes: size.shared_bytes,
+                prompt_hash: prompt.hash(),
+                max_output_tokens: quote.max_output_tokens,
+                reserve: quote.reserve,
+            },
+            Err(refusal) => {
+                Fact::CallRefused { key, attempt, prompt_bytes: size.bytes, shared_bytes: size.shared_bytes, refusal }
+            }
+        };
+        self.prompt = Some((key, attempt, prompt));
+        self.tell(self.clock.now(), fact).await
+    }
+
+    fn start_call(&mut self, call: CallModel, granted: u64) {
+        let rendered = self.prompt.take().filter(|(key, attempt, _)| (*key, *attempt) == (call.key, call.attempt));
+        let prompt = match rendered {
+            Some((_, _, prompt)) => prompt,
+            None => match self.dialogue.prompt(&self.parts.prompts, &self.run, call.key) {
+                Some(prompt) => prompt,
+                None => return,
+            },
+        };
+        let token = CancellationToken::new();
+        let request = model::request(&self.run, &call, granted, &prompt);
+        let client = Arc::clone(self.parts.models.of(call.tier));
+        let signals = self.signals.clone();
+        let key = call.key;
+        self.in_flight.insert((call.key, call.attempt), token.clone());
+        let on_text = move |text: &Arc<str>| {
+            for signal in &signals {
+                // An observer that is gone needs no text.
+                let _ = signal.send(Signal::Text { key, text: Arc::clone(text) });
+            }
+        };
+        self.tasks.push(model::call(client, request, call, token, on_text).boxed());
+    }
+
+    fn start_tool(&mut self, wish: RunTool) {
+        let token = CancellationToken::new();
+        self.in_flight.insert((wish.key, wish.attempt), token.clone());
+        let call = ToolCall::new(&self.run, wish, &self.parts.models.picker, &self.parts.prompts, token.clone());
+        let (registry, credentials) = (self.parts.registry.clone(), Arc::clone(&self.parts.credentials));
+        self.tasks.push(call.run(registry, credentials, token).boxed());
+    }
+
+    fn settle(&mut self, settled: Settled) -> Fact {
+        let Settled { mut fact, retry } = settled;
+        match &mut fact {
+            Fact::ModelReplied { key, attempt, .. } | Fact::ToolFinished { key, attempt, .. } => {
+                self.in_flight.remove(&(*key, *attempt));
+            }
+            Fact::ModelFailed { key, attempt, failure: ModelFailure { retry_at, .. } } => {
+                self.in_flight.remove(&(*key, *attempt));
+                *retry_at = retry.map(|delay| self.clock.now().plus(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX)));
+            }
+            _ => {}
+        }
+        fact
+    }
+
+    /// What a request from outside comes to; nothing where it comes too late.
+    fn fact_of(&self, control: Control) -> Option<Fact> {
+        let over = matches!(self.run.phase(), Phase::Stopping { .. } | Phase::Saving { .. } | Phase::Done { .. });
+        match control {
+            Control::Stop(_) | Control::WithdrawStop if over => None,
+            Control::Stop(how) => Some(Fact::StopRequested { how }),
+            Control::WithdrawStop => self.run.is_stop_asked().then_some(Fact::StopWithdrawn),
+            Control::Answer(key, answer) => {
+                let open = self.run.commands().iter().any(|wish| matches!(wish, Command::AskPerson { key: asked, .. } if *asked == key));
+                open.then_some(Fact::PersonAnswered { key, answer })
+            }
+        }
+    }
+
+    async fn save(&mut self, attempt: u32) -> Result<(), JournalError> {
+        let (Some(saver), Some(outcome)) = (&self.parts.saver, self.run.outcome()) else {
+            let result = SaveResult::Failed { message: "no place to save to is set".into(), retry_at: None };
+            return self.tell(self.clock.now(), Fact::SaveFinished { attempt, result }).await;
+        };
+        let saved = saver.save(self.run.started(), outcome).await;
+        let now = self.clock.now();
+        let result = match saved {
+            Ok(location) => SaveResult::Saved { location },
+            Err(SaveError { message, retry }) => {
+                let retry_at = retry.map(|delay| now.plus(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX)));
+                SaveResult::Failed { message, retry_at }
+            }
+        };
+        self.tell(now, Fact::SaveFinished { attempt, result }).await
+    }
+
+    /// Decided, then durable, then told. What the run rejects changes nothing and is not written down.
+    async fn tell(&mut self, at: Millis, fact: Fact) -> Result<(), JournalError> {
+        let event = Event { at: at.max(self.run.now()), fact };
+        match self.run.apply(&event) {
+            Ok(notes) => self.record(event, notes).await,
+            Err(_) => Ok(()),
+        }
+    }
+
+    async fn record(&mut self, event: Event, notes: Vec<Note>) -> Result<(), JournalError> {
+        let entry = Arc::new(Entry { seq: self.seq, event, notes });
+        self.writer.append(&entry).await?;
+        self.seq += 1;
+        self.signals.retain(|signal| signal.send(Signal::Recorded(Arc::clone(&entry))).is_ok());
+        Ok(())
+    }
+
+    fn abandoned(&self, message: &str) -> Outcome {
+        let value = Measure::Text(message.into());
+        let failed = Condition { reason: StopReason::StorageFailed, value, threshold: None, change: None };
+        let also = self.run.outcome().map(|outcome| outcome.stop.clone());
+        let also = also.map_or_else(Vec::new, |stop| std::iter::once(stop.primary).chain(stop.also).collect());
+        self.run.outcome_so_far(Certificate::new(failed, also))
+    }
+}
+
+async fn sleep_until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,49 @@
+//! A stop in words.
+
+use loop_core::{Certificate, Condition, StopReason};
+
+/// Why a run stopped, in one or two sentences: what was true, and what would have gone on.
+pub fn explain(certificate: &Certificate) -> String {
+    let mut text = sentence(&certificate.primary);
+    if let Some(change) = &certificate.primary.change {
+        text.push_str(&format!(" It would have gone on with {} = {}.", change.setting, change.to));
+    }
+    if !certificate.also.is_empty() {
+        let also: Vec<&str> = certificate.also.iter().map(|condition| condition.reason.name()).collect();
+        text.push_str(&format!(" Also true: {}.", also.join(", ")));
+    }
+    text
+}
+
+fn sentence(condition: &Condition) -> String {
+    let value = &condition.value;
+    let limit = condition.threshold.as_ref().map_or_else(String::new, |threshold| format!(" of {threshold}"));
+    match condition.reason {
+        StopReason::Confident => "High confidence, nothing left to run, and everything demanded is there.".to_owned(),
+        StopReason::Completed => "The model gave its final answer.".to_owned(),
+        StopReason::NoNewActions => format!("Nothing new is left to run, and the confidence is {value}."),
+        StopReason::StaleConfidence => format!("The confidence stays at {value}: more passes do not help."),
+        StopReason::NoProgress => "Two passes brought neither new evidence nor a changed section.".to_owned(),
+        StopReason::MaxPasses => format!("Pass {value} was the last of the limit{limit}."),
+        StopReason::MaxModelCalls => format!("{value} model calls were made, the limit{limit} is reached."),
+        StopReason::MaxToolCalls => format!("{value} tool calls were made, the limit{limit} leaves none."),
+        StopReason::BudgetExceeded => format!("{value} was spent, the limit{limit} is reached."),
+        StopReason::TokenLimit => format!("{value}: the limit{limit} of tokens is reached."),
+        StopReason::Timeout => format!("{value} have passed, the limit{limit} is reached."),
+        StopReason::EvidenceMissing => format!("The confidence is high, but this is missing: {value}."),
+        StopReason::Refused => format!("The model refused the work: {value}."),
+        StopReason::PolicyBlocked => "Every action that mattered was denied.".to_owned(),
+        StopReason::NeedsHuman => match condition.change {
+            Some(_) => format!("{value} action(s) need a person's consent, and nobody can be asked."),
+            None => format!("The model handed the work to a person: {value}."),
+        },
+        StopReason::ToolFailure => format!("A tool failed: {value}."),
+        StopReason::ModelFailure => format!("The model could not be used: {value}."),
+        StopReason::InvalidResponse => format!("The reply could not be used: {value}."),
+        StopReason::SubmitBeforeOutput => "The end was called before there was an output.".to_owned(),
+        StopReason::MaxAttempts => format!("No valid output after {value} attempts."),
+        StopReason::StorageFailed => format!("The journal could not be written: {value}."),
+        StopReason::ManualStop => format!("It was stopped by hand after {value}."),
+        other => format!("{other}: {value}."),
+    }
+}

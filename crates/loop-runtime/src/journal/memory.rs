@@ -1,0 +1,123 @@
+//! A journal in memory: for programs that keep nothing, and for tests.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use loop_core::{Note, RunId};
+
+use crate::journal::{Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
+
+/// Runs that live as long as the value does. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryJournal {
+    runs: Arc<Mutex<BTreeMap<RunId, Stored>>>,
+}
+
+#[derive(Debug)]
+struct Stored {
+    header: Header,
+    entries: Vec<Entry>,
+    is_written: bool,
+}
+
+#[derive(Debug)]
+struct Writer {
+    runs: MemoryJournal,
+    run: RunId,
+}
+
+impl MemoryJournal {
+    /// An empty journal.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<RunId, Stored>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unknown(run: &RunId) -> JournalError {
+        JournalError::Unknown { run: run.clone(), place: "memory".to_owned() }
+    }
+}
+
+impl Stored {
+    fn recorded(&self) -> Recorded {
+        Recorded {
+            spec: Arc::clone(&self.header.spec),
+            manifest: Arc::clone(&self.header.manifest),
+            entries: self.entries.clone(),
+        }
+    }
+}
+
+#[async_trait]
+impl Journal for MemoryJournal {
+    async fn create(&self, header: &Header) -> Result<Box<dyn RunWriter>, JournalError> {
+        let mut runs = self.lock();
+        if runs.contains_key(&header.run) {
+            return Err(JournalError::Exists { run: header.run.clone(), place: "memory".to_owned() });
+        }
+        let stored = Stored { header: header.clone(), entries: Vec::new(), is_written: true };
+        runs.insert(header.run.clone(), stored);
+        Ok(Box::new(Writer { runs: self.clone(), run: header.run.clone() }))
+    }
+
+    async fn resume(&self, run: &RunId) -> Result<(Recorded, Box<dyn RunWriter>), JournalError> {
+        let mut runs = self.lock();
+        let stored = runs.get_mut(run).ok_or_else(|| Self::unknown(run))?;
+        if stored.is_written {
+            return Err(JournalError::Busy { run: run.clone(), pid: std::process::id() });
+        }
+        stored.is_written = true;
+        Ok((stored.recorded(), Box::new(Writer { runs: self.clone(), run: run.clone() })))
+    }
+
+    async fn read(&self, run: &RunId) -> Result<Recorded, JournalError> {
+        self.lock().get(run).map(Stored::recorded).ok_or_else(|| Self::unknown(run))
+    }
+
+    async fn runs(&self) -> Result<Vec<RunLine>, JournalError> {
+        let runs = self.lock();
+        let mut lines: Vec<RunLine> = runs
+            .values()
+            .map(|stored| RunLine {
+                run: stored.header.run.clone(),
+                unix_ms: stored.header.unix_ms,
+                domain: Arc::clone(&stored.header.spec.domain),
+                item: Arc::clone(&stored.header.item),
+                title: Arc::clone(&stored.header.title),
+                entries: stored.entries.len() as u64,
+                stop: stored.entries.iter().flat_map(|entry| &entry.notes).find_map(|note| match note {
+                    Note::Stopped { certificate } => Some(certificate.reason()),
+                    _ => None,
+                }),
+            })
+            .collect();
+        lines.sort_by(|a, b| b.unix_ms.cmp(&a.unix_ms).then_with(|| b.run.cmp(&a.run)));
+        Ok(lines)
+    }
+}
+
+#[async_trait]
+impl RunWriter for Writer {
+    async fn append(&mut self, entry: &Entry) -> Result<(), JournalError> {
+        let mut runs = self.runs.lock();
+        let stored = runs.get_mut(&self.run).ok_or_else(|| MemoryJournal::unknown(&self.run))?;
+        if stored.entries.len() as u64 != entry.seq {
+            let message = format!("entry {} cannot follow {} entries", entry.seq, stored.entries.len());
+            return Err(JournalError::Storage { place: "memory".to_owned(), message });
+        }
+        stored.entries.push(entry.clone());
+        Ok(())
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Some(stored) = self.runs.lock().get_mut(&self.run) {
+            stored.is_written = false;
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The SQLite journal.
+/// x
+#[derive(Debug)]
+pub struct SqliteJournal;

@@ -1,0 +1,151 @@
+//! One call to a model: drained piece by piece, cut off in time, nothing lost that came.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use loop_core::{CallModel, Fact, ModelFailure, Reply, Run, Tier, Usage};
+use loop_llm::{ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest, RequestMeta, RetryAdvice};
+use loop_prompts::{Prompt, Turn};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// The model of each tier.
+#[derive(Clone, Debug)]
+pub struct Models {
+    /// Picks tools, filters results, repairs contracts.
+    pub picker: Arc<dyn ChatModel>,
+    /// Analyses and refines.
+    pub base: Arc<dyn ChatModel>,
+    /// More capable.
+    pub escalated: Arc<dyn ChatModel>,
+}
+
+impl Models {
+    /// One model for every tier.
+    pub fn one(model: Arc<dyn ChatModel>) -> Self {
+        Self { picker: Arc::clone(&model), base: Arc::clone(&model), escalated: model }
+    }
+
+    pub(crate) fn of(&self, tier: Tier) -> &Arc<dyn ChatModel> {
+        match tier {
+            Tier::Picker => &self.picker,
+            Tier::Base => &self.base,
+            Tier::Escalated => &self.escalated,
+        }
+    }
+}
+
+/// The neutral request of a granted call.
+pub(crate) fn request(run: &Run, call: &CallModel, max_output_tokens: u64, prompt: &Prompt) -> ModelRequest {
+    let messages = prompt.turns.iter().map(|turn| match turn {
+        Turn::User(text) => Message::User { text: Arc::clone(text) },
+        Turn::Assistant { text, raw } => Message::Assistant { text: Arc::clone(text), raw: raw.clone() },
+    });
+    ModelRequest {
+        model: Arc::clone(&run.spec().model(call.tier).model),
+        system: Arc::clone(&prompt.system),
+        messages: messages.collect(),
+        max_output_tokens,
+        meta: RequestMeta { run: Arc::clone(&run.id().0), key: call.key.to_string().into(), attempt: call.attempt },
+    }
+}
+
+/// Makes the call and says how it ended; `retry_at` of a failure is left to the driver, who has the clock.
+pub(crate) async fn call(
+    model: Arc<dyn ChatModel>,
+    request: ModelRequest,
+    wish: CallModel,
+    cancel: CancellationToken,
+    mut on_text: impl FnMut(&Arc<str>) + Send,
+) -> Settled {
+    let (key, attempt) = (wish.key, wish.attempt);
+    let mut heard = Heard::default();
+    let deadline = Instant::now() + Duration::from_millis(wish.timeout_ms);
+    let result = tokio::select! {
+        biased;
+        () = cancel.cancelled() => Err(LlmError::new(LlmErrorKind::Cancelled, ErrorPhase::Stream, "the run stopped")),
+        () = tokio::time::sleep_until(deadline) => {
+            let message = format!("no whole reply after {} ms", wish.timeout_ms);
+            Err(LlmError::new(LlmErrorKind::Timeout, ErrorPhase::Stream, message))
+        }
+        result = drain(model.as_ref(), &request, &mut heard, &mut on_text) => result,
+    };
+    match result {
+        Ok(reply) => {
+            let reply = Reply {
+                text: reply.text,
+                finish: reply.finish,
+                usage: reply.usage,
+                cost: reply.cost,
+                raw: reply.raw,
+            };
+            Settled { fact: Fact::ModelReplied { key, attempt, reply }, retry: None }
+        }
+        Err(error) => {
+            let retry = match error.retry {
+                RetryAdvice::Never => None,
+                RetryAdvice::After(delay) => Some(delay),
+                // Half a second, then one, then two.
+                RetryAdvice::Backoff => Some(Duration::from_millis(500 << attempt.saturating_sub(1).min(4))),
+            };
+            let failure = failure(error, heard);
+            Settled { fact: Fact::ModelFailed { key, attempt, failure }, retry }
+        }
+    }
+}
+
+/// How something in flight ended.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    pub(crate) fact: Fact,
+    /// How long to wait before the next try.
+    pub(crate) retry: Option<Duration>,
+}
+
+/// What was heard of a reply so far.
+#[derive(Debug, Default)]
+struct Heard {
+    text: String,
+    usage: Option<Usage>,
+    /// Whether the provider has taken the call: from then on it costs something.
+    began: bool,
+}
+
+async fn drain(
+    model: &dyn ChatModel,
+    request: &ModelRequest,
+    heard: &mut Heard,
+    on_text: &mut (impl FnMut(&Arc<str>) + Send),
+) -> Result<ModelReply, LlmError> {
+    let mut events = model.stream(request).await?;
+    heard.began = true;
+    while let Some(event) = events.next().await {
+        match event? {
+            ModelEvent::TextDelta { text } => {
+                heard.text.push_str(&text);
+                on_text(&text);
+            }
+            ModelEvent::Usage(usage) => heard.usage = Some(usage),
+            ModelEvent::Finished(reply) => return Ok(*reply),
+            ModelEvent::Started { .. } | ModelEvent::ReasoningDelta { .. } | ModelEvent::KeepAlive => {}
+        }
+    }
+    Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
+}
+
+fn failure(error: LlmError, heard: Heard) -> ModelFailure {
+    let told = error.partial.unwrap_or_default();
+    let text = if told.text.is_empty() { heard.text.into() } else { told.text };
+    let usage = told.usage.or(heard.usage);
+    // A call that the provider never took costs nothing; one that it took costs its reserve unless it says.
+    let sent = heard.began || !matches!(error.phase, ErrorPhase::Encode | ErrorPhase::Connect);
+    ModelFailure {
+        kind: error.kind.name().into(),
+        message: error.message,
+        retryable: error.retry != RetryAdvice::Never,
+        retry_at: None,
+        partial: (!text.is_empty()).then_some(text),
+        usage: if sent { usage } else { Some(Usage::default()) },
+    }
+}

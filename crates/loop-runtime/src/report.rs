@@ -1,0 +1,287 @@
+//! The outcome as one JSON object: what `--json` prints and what is saved. Schema: `docs/schema/outcome.schema.json`.
+
+use loop_core::{Certificate, Condition, JudgedAction, Outcome, Saved, Started};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::explain::explain;
+
+/// The version of this format.
+pub const REPORT_VERSION: u32 = 1;
+
+/// What a run ended with, for programs.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Report {
+    /// The version of this format: 1.
+    pub version: u32,
+    /// The run's id.
+    pub run: String,
+    /// The work item.
+    pub item: Item,
+    /// Why it stopped.
+    pub stop: Stop,
+    /// How sure the last reply said it was: `high`, `medium`, `low` or `unknown`.
+    pub confidence: String,
+    /// Why it said so.
+    pub confidence_reason: String,
+    /// The document.
+    pub document: Sections,
+    /// What the domain demands and did not get.
+    pub missing: Vec<String>,
+    /// What was observed, by number.
+    pub evidence: Vec<Evidence>,
+    /// Every action that was asked for, with its verdict.
+    pub actions: Vec<Action>,
+    /// The bill.
+    pub totals: Totals,
+    /// Where it was saved, or why not; null where nothing was to be saved.
+    pub saved: Option<SavedReport>,
+}
+
+/// The work item.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Item {
+    /// Its id.
+    pub id: String,
+    /// What such an item is called.
+    pub kind: String,
+    /// One line.
+    pub title: String,
+}
+
+/// Why a run stopped.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Stop {
+    /// The first condition that was true, in the gate's order.
+    pub reason: String,
+    /// `answered`, `partial`, `refused`, `needs_human`, `failed` or `cancelled`.
+    pub class: String,
+    /// The other reasons that were true as well.
+    pub also: Vec<String>,
+    /// One or two sentences.
+    pub explanation: String,
+    /// Each condition with its value, its threshold, and the smallest change that would have gone on.
+    pub conditions: Vec<ConditionReport>,
+}
+
+/// A condition that was true at the stop.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ConditionReport {
+    /// The reason that it gives.
+    pub reason: String,
+    /// What was found.
+    pub value: String,
+    /// What it was held against.
+    pub threshold: Option<String>,
+    /// The setting, and the nearest value under which the run would have gone on.
+    pub change: Option<String>,
+}
+
+/// The document.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Sections {
+    /// In the order in which they are shown.
+    pub sections: Vec<Section>,
+}
+
+/// A section with its provenance.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Section {
+    /// Its type, `preamble` for the text before the first heading.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its heading as written.
+    pub heading: String,
+    /// Markdown.
+    pub body: String,
+    /// The pass that last changed it.
+    pub pass: u32,
+    /// The evidence that it cites, for example `E1`.
+    pub evidence: Vec<String>,
+    /// SHA-256 of the body that it replaced.
+    pub replaced: Option<String>,
+}
+
+/// An observation.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Evidence {
+    /// Its number, for example `E1`.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// What it was asked.
+    pub parameters: Value,
+    /// How it ended, for example `ok` or `empty`.
+    pub status: String,
+    /// One line.
+    pub summary: String,
+    /// The pass that asked for it; 0 for a picked tool.
+    pub pass: u32,
+    /// SHA-256 of the data.
+    pub digest: String,
+}
+
+/// An action with its verdict.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Action {
+    /// `pass/action-n`.
+    pub key: String,
+    /// The tool's own name, or what the model wrote.
+    pub tool: String,
+    /// What it was to be asked.
+    pub parameters: Value,
+    /// `run`, `unknown_tool`, `invalid_arguments`, `denied`, `duplicate`, `skipped`, `needs_person` or `over_limit`.
+    pub verdict: String,
+    /// Why the verdict is what it is.
+    pub verdict_reason: String,
+    /// Why the model wanted it.
+    pub reason: String,
+    /// The number of its observation.
+    pub evidence: Option<String>,
+}
+
+/// The bill.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Totals {
+    /// Main calls whose reply was read.
+    pub passes: u32,
+    /// Model calls of every kind.
+    pub model_calls: u32,
+    /// Tool calls, picked ones included.
+    pub tool_calls: u32,
+    /// Of the model calls, those of smart tools.
+    pub sub_calls: u32,
+    /// All tokens.
+    pub tokens: u64,
+    /// Input tokens.
+    pub input_tokens: u64,
+    /// Output tokens.
+    pub output_tokens: u64,
+    /// Whether a part of the tokens was estimated.
+    pub estimated: bool,
+    /// US dollars; null while the price of any call is unknown.
+    pub cost_usd: Option<f64>,
+    /// Pico-dollars (10⁻¹² USD) of the calls whose price is known, exact.
+    pub cost_pico_usd: u64,
+    /// Milliseconds.
+    pub wall_ms: u64,
+}
+
+/// What became of saving.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum SavedReport {
+    /// It is there.
+    At {
+        /// Where.
+        location: String,
+    },
+    /// It is not.
+    Not {
+        /// Why.
+        error: String,
+    },
+}
+
+impl Report {
+    /// The report of an outcome.
+    pub fn new(started: &Started, outcome: &Outcome) -> Self {
+        let usage = &outcome.totals.usage;
+        Self {
+            version: REPORT_VERSION,
+            run: outcome.run.to_string(),
+            item: Item {
+                id: started.item.id.to_string(),
+                kind: started.item.kind.to_string(),
+                title: started.item.title.to_string(),
+            },
+            stop: stop(outcome),
+            confidence: outcome.confidence.name().to_owned(),
+            confidence_reason: outcome.confidence_reason.to_string(),
+            document: Sections {
+                sections: outcome
+                    .document
+                    .sections
+                    .iter()
+                    .map(|section| Section {
+                        kind: section.id.to_string(),
+                        heading: section.heading.to_string(),
+                        body: section.body.to_string(),
+                        pass: section.pass,
+                        evidence: section.evidence.iter().map(ToString::to_string).collect(),
+                        replaced: section.replaced.map(|digest| digest.to_string()),
+                    })
+                    .collect(),
+            },
+            missing: outcome.missing.iter().map(ToString::to_string).collect(),
+            evidence: outcome
+                .evidence
+                .iter()
+                .map(|evidence| Evidence {
+                    id: evidence.id.to_string(),
+                    tool: evidence.tool.to_string(),
+                    parameters: json(&evidence.parameters),
+                    status: evidence.observation.status.name().to_owned(),
+                    summary: evidence.observation.summary.to_string(),
+                    pass: evidence.pass,
+                    digest: evidence.observation.digest.to_string(),
+                })
+                .collect(),
+            actions: outcome.actions.iter().map(action).collect(),
+            totals: Totals {
+                passes: outcome.totals.passes,
+                model_calls: outcome.totals.model_calls,
+                tool_calls: outcome.totals.tool_calls,
+                sub_calls: outcome.totals.sub_calls,
+                tokens: usage.total(),
+                input_tokens: usage.total_input(),
+                output_tokens: usage.total_output(),
+                estimated: usage.estimated,
+                cost_usd: outcome.totals.cost.total().map(|cost| cost.as_usd()),
+                cost_pico_usd: outcome.totals.cost.known.0,
+                wall_ms: outcome.totals.wall_ms,
+            },
+            saved: outcome.saved.as_ref().map(|saved| match saved {
+                Saved::At { location } => SavedReport::At { location: location.to_string() },
+                Saved::Not { message } => SavedReport::Not { error: message.to_string() },
+            }),
+        }
+    }
+}
+
+fn stop(outcome: &Outcome) -> Stop {
+    let Certificate { class, primary, also } = &outcome.stop;
+    Stop {
+        reason: primary.reason.name().to_owned(),
+        class: class.name().to_owned(),
+        also: also.iter().map(|condition| condition.reason.name().to_owned()).collect(),
+        explanation: explain(&outcome.stop),
+        conditions: std::iter::once(primary).chain(also).map(condition).collect(),
+    }
+}
+
+fn condition(condition: &Condition) -> ConditionReport {
+    ConditionReport {
+        reason: condition.reason.name().to_owned(),
+        value: condition.value.to_string(),
+        threshold: condition.threshold.as_ref().map(ToString::to_string),
+        change: condition.change.as_ref().map(|change| format!("{} = {}", change.setting, change.to)),
+    }
+}
+
+fn action(action: &JudgedAction) -> Action {
+    Action {
+        key: action.key.to_string(),
+        tool: action.tool_name().to_owned(),
+        parameters: json(&action.parameters),
+        verdict: action.verdict.name().to_owned(),
+        verdict_reason: action.verdict.reason(),
+        reason: action.action.reason.to_string(),
+        evidence: action.evidence.map(|id| id.to_string()),
+    }
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+}

@@ -1,0 +1,96 @@
+//! Saving the outcome: to a file, whole or not at all.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use loop_core::{Outcome, Started};
+
+use crate::report::Report;
+
+/// Where outcomes go.
+#[async_trait]
+pub trait Saver: Send + Sync + fmt::Debug {
+    /// Saves an outcome; gives the place where it is.
+    ///
+    /// # Errors
+    /// Why it is not saved, and whether to try again.
+    async fn save(&self, started: &Started, outcome: &Outcome) -> Result<Arc<str>, SaveError>;
+}
+
+/// Why an outcome is not saved.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct SaveError {
+    /// One line for people: what, where.
+    pub message: Arc<str>,
+    /// How long to wait before another try, where that makes sense.
+    pub retry: Option<Duration>,
+}
+
+/// Where a domain saves its outcomes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SaveTarget {
+    /// A JSON file; `{item}` and `{run}` in its path stand for their ids.
+    File(PathBuf),
+}
+
+#[async_trait]
+impl Saver for SaveTarget {
+    async fn save(&self, started: &Started, outcome: &Outcome) -> Result<Arc<str>, SaveError> {
+        let Self::File(template) = self;
+        let path = resolved(template, started);
+        let report = Report::new(started, outcome);
+        let written = tokio::task::spawn_blocking(move || {
+            let mut text = serde_json::to_string_pretty(&report).map_err(std::io::Error::other)?;
+            text.push('\n');
+            write_whole(&path, text.as_bytes()).map(|()| path.clone()).map_err(|error| {
+                std::io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+            })
+        });
+        match written.await {
+            Ok(Ok(path)) => Ok(path.display().to_string().into()),
+            Ok(Err(error)) => Err(SaveError { message: error.to_string().into(), retry: retry_of(&error) }),
+            Err(error) => Err(SaveError { message: error.to_string().into(), retry: None }),
+        }
+    }
+}
+
+/// What may pass by itself is tried again; a missing right or a wrong path is not.
+fn retry_of(error: &std::io::Error) -> Option<Duration> {
+    use std::io::ErrorKind;
+    let passes = matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ResourceBusy);
+    passes.then_some(Duration::from_millis(200))
+}
+
+fn resolved(template: &Path, started: &Started) -> PathBuf {
+    // An id comes from outside: it must not lead to another folder.
+    let plain = |id: &str| -> String {
+        let safe = id.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' });
+        let safe: String = safe.collect();
+        safe.trim_start_matches('.').to_owned()
+    };
+    let parts = template.components().map(|part| {
+        let text = part.as_os_str().to_string_lossy();
+        text.replace("{item}", &plain(&started.item.id)).replace("{run}", &plain(started.run.as_str()))
+    });
+    parts.collect()
+}
+
+/// Writes beside the target, then renames: a reader sees the old file or the new one, never a part.
+fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.tmp", std::process::id()));
+    let beside = PathBuf::from(beside);
+    let written = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
+    if written.is_err() {
+        // The target is untouched; what lies beside it is of no use to anyone.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}

@@ -1,0 +1,106 @@
+//! One tool call: dispatched through the registry, with a model to ask where that was granted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use loop_core::{Fact, Observation, Run, RunTool, Status, SubCallBudget, Tier};
+use loop_llm::{ChatModel, Message, ModelRequest, RequestMeta, complete};
+use loop_prompts::{FilterQuestion, Prompts};
+use loop_tools::{Answer, AskError, AskModel, ChoiceRequest, Credentials, Registry, ToolContext};
+use tokio_util::sync::CancellationToken;
+
+use crate::model::Settled;
+
+/// What a tool call needs of its run; taken before the call, so that the run is free meanwhile.
+#[derive(Debug)]
+pub(crate) struct ToolCall {
+    pub(crate) wish: RunTool,
+    context: ToolContext,
+    markdown_chars: usize,
+}
+
+impl ToolCall {
+    pub(crate) fn new(
+        run: &Run,
+        wish: RunTool,
+        model: &Arc<dyn ChatModel>,
+        prompts: &Arc<Prompts>,
+        cancel: CancellationToken,
+    ) -> Self {
+        let item = &run.started().item;
+        // Parallel siblings never share it, every retry of one action reuses it (S4-30).
+        let key: Arc<str> = format!("{}/{}", run.id(), wish.key).into();
+        let mut context = ToolContext::new(item.scope.clone(), Arc::clone(&item.title), Arc::clone(&key)).with_cancel(cancel);
+        if let Some(budget) = wish.sub_call {
+            let asker = Asker {
+                model: Arc::clone(model),
+                prompts: Arc::clone(prompts),
+                id: Arc::clone(&run.spec().model(Tier::Picker).model),
+                budget,
+                meta: RequestMeta { run: Arc::clone(&run.id().0), key, attempt: wish.attempt },
+            };
+            context = context.with_ask(Arc::new(asker), budget.timeout_ms);
+        }
+        Self { context, markdown_chars: run.spec().limits.markdown_chars as usize, wish }
+    }
+
+    /// Runs the tool and says how it ended.
+    pub(crate) async fn run(self, registry: Registry, credentials: Arc<Credentials>, cancel: CancellationToken) -> Settled {
+        let Self { wish, context, markdown_chars } = self;
+        let parameters = serde_json::from_str(&wish.parameters).unwrap_or_default();
+        let dispatch =
+            registry.dispatch(&wish.tool, &parameters, context, &credentials, wish.timeout_ms, markdown_chars);
+        let observation = tokio::select! {
+            biased;
+            observation = dispatch => observation,
+            () = aborted(&cancel) => {
+                Observation::failed(Status::Cancelled, &wish.tool, "cancelled: the run stopped before it ended")
+            }
+        };
+        Settled { fact: Fact::ToolFinished { key: wish.key, attempt: wish.attempt, observation }, retry: None }
+    }
+}
+
+/// A cancelled tool has a moment to end by itself; then it is dropped, which aborts it.
+async fn aborted(cancel: &CancellationToken) {
+    cancel.cancelled().await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+}
+
+/// The cheap model behind a smart tool, within what was granted.
+#[derive(Debug)]
+struct Asker {
+    model: Arc<dyn ChatModel>,
+    prompts: Arc<Prompts>,
+    id: Arc<str>,
+    budget: SubCallBudget,
+    meta: RequestMeta,
+}
+
+#[async_trait]
+impl AskModel for Asker {
+    async fn choose(&self, request: &ChoiceRequest) -> Result<Answer, AskError> {
+        let prompt = self.prompts.filter(FilterQuestion {
+            title: &request.title,
+            target: request.target.as_deref(),
+            results: &request.candidates,
+            bytes: self.budget.bytes,
+        });
+        let messages = prompt.turns.iter().map(|turn| Message::User { text: turn.text().into() });
+        let request = ModelRequest {
+            model: Arc::clone(&self.id),
+            system: prompt.system.clone(),
+            messages: messages.collect(),
+            max_output_tokens: self.budget.output_tokens,
+            meta: self.meta.clone(),
+        };
+        match complete(self.model.as_ref(), &request).await {
+            Ok(reply) => Ok(Answer { text: reply.text.to_string(), usage: reply.usage }),
+            Err(error) => {
+                let usage = error.partial.as_ref().and_then(|partial| partial.usage);
+                Err(AskError { message: error.to_string(), usage })
+            }
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! A whole run, from the work item to the outcome, without a network.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use loop_runtime::{Offline, StopReason};
+
+#[tokio::test]
+async fn the_offline_model_follows_names_from_the_item_to_the_end() {
+    let outcome = common::looping(Offline::new()).run(common::item()).await.unwrap();
+    println!("{}", outcome.document.to_markdown());
+    println!("{:#?}", outcome.stop);
+    println!("{:#?}", outcome.totals);
+    assert_eq!(outcome.stop.reason(), StopReason::Confident);
+    assert_eq!(outcome.totals.passes, 2);
+}
