@@ -1,4 +1,75 @@
 //! The pure decision gate of a self-terminating AI loop: facts go in, wishes come out.
+//!
+//! A run analyses a work item with a model, decides what it still needs, fetches that with tools, and refines its
+//! answer, until it is sure or a limit is reached. This crate holds every decision of that loop and nothing else.
+//!
+//! # What it does not do
+//!
+//! It has no clock, no randomness, no files, no network, no threads, no `async` and no prompt text. It calls no model
+//! and runs no tool. Whoever drives it does that, and tells it what happened. The same events give the same state,
+//! the same decisions and the same wishes: on the first run, after a crash, in a test, on another machine.
+//!
+//! # The nouns
+//!
+//! - A [`Run`] is one work item's way through the loop: a plain value that can be cloned, compared and stored.
+//! - An [`Event`] is a fact from the world. [`Run::apply`] is the only way in; what cannot follow is [`Rejected`].
+//! - A [`Command`] is a wish, read from the state by [`Run::commands`]. [`Run::deadline`] says when to come back.
+//! - A [`Note`] is what was decided while an event was applied, and why, as data. The journal keeps both.
+//! - The [`Outcome`] is the document, the evidence, the reason of the stop with all that was true, and the bill.
+//!
+//! # A complete run
+//!
+//! ```
+//! use loop_core::*;
+//!
+//! let spec: RunSpec = serde_json::from_str(r##"{
+//!     "version": 1, "domain": "helpdesk",
+//!     "protocol": {"type": "document", "sections": [{"id": "situation", "heading": "Situation"}]},
+//!     "tools": [{"name": "fetch_device", "description": "Device details", "args": {"type": "object"},
+//!                "effect": "read", "timeout_ms": 12000, "attempts": 2}],
+//!     "picking": {"enabled": false},
+//!     "models": {"base": {"provider": "fake", "model": "fake", "price": {"input": 1, "output": 4},
+//!                "context_tokens": 100000, "max_output_tokens": 4096, "timeout_ms": 60000}}}"##)?;
+//! let item = serde_json::from_str(r#"{"id": "T-1", "kind": "ticket", "title": "Disk full",
+//!     "full": "web-1 has no space left.", "compact": "web-1 full", "scope": {}}"#)?;
+//! let none = Digest::of("none", b"");
+//! let facts = Facts { unix_ms: 0, nonce: "k3j9".into(), prompts: none, tools: none };
+//! let (mut run, _first, _notes) = Run::start(RunId::new("r1"), spec.into(), item, facts);
+//!
+//! let ask = r#"[{"action_id": "a", "action_type": "fetch_device", "priority": "required"}]"#;
+//! while let Some(wish) = run.commands().into_iter().next() {
+//!     let fact = match wish {
+//!         Command::CallModel(CallModel { key, attempt, granted: None, .. }) => {
+//!             let size = PromptSize { bytes: 2_000, shared_bytes: 0 };
+//!             let Quote { tier, max_output_tokens, reserve } = run.quote(&key, size).expect("it fits");
+//!             Fact::CallStarted { key, attempt, tier, prompt_bytes: size.bytes, shared_bytes: 0,
+//!                                 prompt_hash: none, max_output_tokens, reserve }
+//!         }
+//!         Command::CallModel(CallModel { key, attempt, .. }) => {
+//!             let (sure, actions) = if run.evidence().is_empty() { ("low", ask) } else { ("high", "[]") };
+//!             let text = format!("## Situation\nFull.\n```json\n\
+//!                 {{\"analysis_confidence\": \"{sure}\", \"ai_actions\": {actions}}}\n```\n").into();
+//!             let reply = Reply { text, finish: FinishReason::EndTurn, usage: None, cost: None, raw: None };
+//!             Fact::ModelReplied { key, attempt, reply }
+//!         }
+//!         Command::RunTool(RunTool { key, attempt, .. }) => {
+//!             let observation = Observation::new(Status::Ok, "found", "disk: 100 %", "{\"disk\": 100}");
+//!             Fact::ToolFinished { key, attempt, observation }
+//!         }
+//!         other => unreachable!("not in this run: {other:?}"),
+//!     };
+//!     run.apply(&Event { at: run.now().plus(1), fact })?;
+//! }
+//! let outcome = run.outcome().expect("nothing is wished any more");
+//! assert_eq!(outcome.stop.reason(), StopReason::Confident);
+//! assert_eq!((outcome.totals.passes, outcome.totals.tool_calls), (2, 1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Where to read on
+//!
+//! `docs/driving.md` tells step by step how to drive a run without our runtime, with `examples/driving.rs` beside it.
+//! The crate `loop-runtime` is such a driver, with tokio and a durable journal.
 
 mod action;
 mod args;

@@ -3,7 +3,8 @@
 use std::fmt::Display;
 
 use serde::de::{
-    DeserializeSeed, Deserializer, Error, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor,
+    DeserializeSeed, Deserializer, Error, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
+    Visitor,
 };
 use serde::forward_to_deserialize_any;
 
@@ -23,11 +24,18 @@ impl Display for Fault {
 
 impl Error for Fault {
     fn custom<T: Display>(message: T) -> Self {
-        Self { origin: None, message: message.to_string() }
+        Self {
+            origin: None,
+            message: message.to_string(),
+        }
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::custom(format!("{} stands where {} is expected; correct the value", shown(found), plain(expected)))
+        Self::custom(format!(
+            "{} stands where {} is expected; correct the value",
+            shown(found),
+            plain(expected)
+        ))
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -95,7 +103,10 @@ impl<'de> Deserializer<'de> for &'de Node {
             },
             NodeValue::Boolean(flag) => visitor.visit_bool(*flag),
             NodeValue::List(elements) => visitor.visit_seq(Elements(elements.iter())),
-            NodeValue::Table(entries) => visitor.visit_map(Members { entries: entries.iter(), value: None }),
+            NodeValue::Table(entries) => visitor.visit_map(Members {
+                entries: entries.iter(),
+                value: None,
+            }),
         };
         read.map_err(|fault| fault.at(&self.origin))
     }
@@ -125,9 +136,9 @@ impl<'de> Deserializer<'de> for &'de Node {
         visitor: V,
     ) -> Result<V::Value, Fault> {
         match &self.value {
-            NodeValue::Text(text) => {
-                visitor.visit_enum(text.as_str().into_deserializer()).map_err(|fault: Fault| fault.at(&self.origin))
-            }
+            NodeValue::Text(text) => visitor
+                .visit_enum(text.as_str().into_deserializer())
+                .map_err(|fault: Fault| fault.at(&self.origin)),
             _ => self.deserialize_any(visitor),
         }
     }
@@ -157,7 +168,9 @@ impl<'de> MapAccess<'de> for Members<'de> {
     type Error = Fault;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
-        let Some(entry) = self.entries.next() else { return Ok(None) };
+        let Some(entry) = self.entries.next() else {
+            return Ok(None);
+        };
         self.value = Some(entry);
         let key = seed.deserialize(entry.key.as_str().into_deserializer());
         key.map(Some).map_err(|fault: Fault| fault.at(&entry.origin))
@@ -169,8 +182,17 @@ impl<'de> MapAccess<'de> for Members<'de> {
         };
         // What is wrong with a whole table is shown at its name.
         let is_table = matches!(entry.node.value, NodeValue::Table(_));
-        let place = if is_table { &entry.origin } else { &entry.node.origin };
-        seed.deserialize(Placed { node: &entry.node, place })
+        let place = if is_table {
+            &entry.origin
+        } else {
+            &entry.node.origin
+        };
+        let placed = Placed {
+            node: &entry.node,
+            place,
+        };
+        // Also what a type refuses after it was read, such as an amount of dollars.
+        seed.deserialize(placed).map_err(|fault| fault.at(place))
     }
 }
 
@@ -186,7 +208,10 @@ impl<'de> Deserializer<'de> for Placed<'de> {
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match &self.node.value {
             NodeValue::Table(entries) => {
-                let read = visitor.visit_map(Members { entries: entries.iter(), value: None });
+                let read = visitor.visit_map(Members {
+                    entries: entries.iter(),
+                    value: None,
+                });
                 read.map_err(|fault| fault.at(self.place))
             }
             _ => self.node.deserialize_any(visitor),

@@ -65,7 +65,9 @@ pub enum ItemError {
         message: String,
     },
     /// What must be there is not.
-    #[error("{origin}: the work item has no text at `{pointer}` for its {what}; add it, or correct `item.{what}` in loopgate.toml")]
+    #[error(
+        "{origin}: the work item has no text at `{pointer}` for its {what}; add it, or correct `item.{what}` in loopgate.toml"
+    )]
     MissingPart {
         /// Where it came from.
         origin: String,

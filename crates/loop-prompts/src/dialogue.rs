@@ -72,6 +72,8 @@ pub struct Dialogue {
     turns: Vec<Arc<str>>,
     /// How many evidence bodies were shortened when they were rendered.
     shortened: usize,
+    /// The pass in which bodies were shortened last: its prompt begins otherwise than the one before.
+    rewritten: u32,
 }
 
 impl Dialogue {
@@ -92,10 +94,13 @@ impl Dialogue {
         let shortened = run.evidence().iter().filter(|evidence| evidence.shortened).count();
         if shortened != self.shortened {
             // A body gave way to its summary: another prefix.
+            self.rewritten = if self.turns.is_empty() { 0 } else { key.pass };
             self.turns.clear();
             self.shortened = shortened;
         }
         let system = Arc::clone(self.system.get_or_insert_with(|| system(prompts, run).into()));
+        // The turn of this pass is rendered for each try: the try before may not have been the last call yet.
+        self.turns.truncate(key.pass.saturating_sub(1) as usize);
         while self.turns.len() < key.pass as usize {
             let turn = user_turn(prompts, run, self.turns.len());
             self.turns.push(turn.into());
@@ -108,26 +113,38 @@ impl Dialogue {
             }
         }
         let mut prompt = Prompt::of(system, turns);
-        // The main call before had everything but the last reply and the last turn.
-        let added: usize = prompt.turns.iter().rev().take(2).map(|turn| turn.text().len()).sum();
         if key.pass > 1 {
-            prompt.size.shared_bytes = prompt.size.bytes.saturating_sub(added as u64);
+            prompt.size.shared_bytes = if self.rewritten == key.pass {
+                prompt.system.len() as u64
+            } else {
+                // The main call before had everything but the last reply and the last turn.
+                let added: usize = prompt.turns.iter().rev().take(2).map(|turn| turn.text().len()).sum();
+                prompt.size.bytes.saturating_sub(added as u64)
+            };
         }
         prompt
     }
 }
 
+/// What every run of a domain has in common; system prompts see nothing else.
 fn common(run: &Run) -> Vec<(&'static str, Value)> {
-    let item = &run.started().item;
+    // With a limit of 0 calls there are no tools.
+    let tools = if run.spec().limits.tool_calls == 0 { &[] } else { run.spec().tools.as_slice() };
     vec![
-        ("kind", Value::from(line(&item.kind))),
+        ("kind", Value::from(line(&run.started().item.kind))),
         ("goal", Value::from(line(&run.spec().goal))),
-        ("title", Value::from(line(&item.title))),
-        ("nonce", Value::from(run.started().nonce.as_ref())),
         ("sections", Value::from(parts::sections(run.spec().sections()))),
-        ("tools", Value::from(parts::tools(&run.spec().tools))),
+        ("tools", Value::from(parts::tools(tools))),
         ("picked", Value::from(run.spec().limits.picked)),
     ]
+}
+
+/// What is of one run, as its user turns see it.
+fn of_run(run: &Run) -> Vec<(&'static str, Value)> {
+    let mut variables = common(run);
+    variables.push(("title", Value::from(line(&run.started().item.title))));
+    variables.push(("nonce", Value::from(run.started().nonce.as_ref())));
+    variables
 }
 
 fn system(prompts: &Prompts, run: &Run) -> String {
@@ -147,7 +164,7 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
     let actions = run.actions().get(from.1..to.1).unwrap_or_default();
     let is_landing = after.map_or(matches!(run.phase(), Phase::Landing { .. }), |pass| pass.landing);
     let landing = if is_landing { landing(prompts, run) } else { String::new() };
-    let mut variables = common(run);
+    let mut variables = of_run(run);
     variables.extend([
         ("evidence", Value::from(parts::evidence(evidence, nonce))),
         ("executed", Value::from(parts::executed(actions, run.evidence()))),
@@ -157,13 +174,8 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
         variables.push(("item", Value::from(parts::item(&run.started().item.full, nonce))));
         return prompts.templates().user(&ANALYSIS, &variables);
     }
-    variables.push(("index", Value::from(index(run, done))));
+    variables.push(("index", Value::from(parts::index(run.passes().get(..done).unwrap_or_default(), run.spec()))));
     prompts.templates().user(&REFINEMENT, &variables)
-}
-
-fn index(run: &Run, done: usize) -> String {
-    let heading = |id: &str| run.document().get(id).map(|section| Arc::clone(&section.heading));
-    parts::index(run.passes().get(..done).unwrap_or_default(), run.spec(), heading)
 }
 
 /// Why this is the last call: only the setting's name, so that rendering it again gives the same bytes.
@@ -189,7 +201,7 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
         rules.push_str(&all);
     }
     let is_landing = key.slot == Slot::Landing;
-    let mut variables = common(run);
+    let mut variables = of_run(run);
     variables.extend([
         ("evidence", Value::from("It stands in the system prompt.")),
         ("executed", Value::from(parts::executed(run.actions(), run.evidence()))),
@@ -200,8 +212,9 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
         prompts.templates().user(&ANALYSIS, &variables)
     } else {
         let item = &run.started().item;
-        let document = parts::document(&run.document().to_markdown());
-        variables.push(("index", Value::from(format!("{}\n\n{document}", index(run, run.passes().len())))));
+        let index = parts::index(run.passes(), run.spec());
+        let document = parts::document(&run.document().to_markdown(), nonce);
+        variables.push(("index", Value::from(format!("{index}\n\n{document}"))));
         let instructions = prompts.templates().user(&REFINEMENT, &variables);
         let compact = parts::item(&item.compact, nonce);
         format!("The nonce of this run is `{nonce}`.\n\n## The {}: {}\n\n{compact}\n\n{instructions}", line(&item.kind), line(&item.title))
@@ -210,7 +223,7 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
 }
 
 fn picker(prompts: &Prompts, run: &Run) -> Prompt {
-    let mut variables = common(run);
+    let mut variables = of_run(run);
     variables.push(("item", Value::from(parts::item(&run.started().item.full, &run.started().nonce))));
     let system = prompts.templates().system(&PICKER, &variables);
     let user = prompts.templates().user(&PICKER, &variables);
@@ -219,7 +232,7 @@ fn picker(prompts: &Prompts, run: &Run) -> Prompt {
 
 fn repair(prompts: &Prompts, run: &Run) -> Prompt {
     let reply = run.passes().last().map_or("", |pass| &pass.reply);
-    let mut variables = common(run);
+    let mut variables = of_run(run);
     variables.push(("reply", Value::from(fence("reply", &run.started().nonce, reply))));
     let system = prompts.templates().system(&REPAIR, &variables);
     let user = prompts.templates().user(&REPAIR, &variables);

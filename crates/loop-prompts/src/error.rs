@@ -32,6 +32,26 @@ pub enum PromptError {
         /// What it holds.
         what: &'static str,
     },
+    /// A variable that no template has.
+    #[error("prompts/{file}:{line}: no template has a variable `{name}`; there are {known}")]
+    UnknownVariable {
+        /// The file's name.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// The variable's name.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// What differs from run to run stands in the part that is the same for all.
+    #[error("prompts/{file}: `{{{{ {name} }}}}` differs from run to run; put it below the line `<!-- user -->`")]
+    RunVariableInSystem {
+        /// The file's name.
+        file: String,
+        /// The variable's name.
+        name: &'static str,
+    },
     /// The mark between the system part and the user part is missing.
     #[error("prompts/{file}: the line `<!-- user -->` is missing; put it between the system part and the user part")]
     MissingUserPart {

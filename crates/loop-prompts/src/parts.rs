@@ -1,12 +1,11 @@
 //! The fixed parts of prompts: evidence, executed tools, tool lines, section list. Templates arrange them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use loop_core::{ArgSpec, ArgType, Evidence, JudgedAction, PassRecord, RunSpec, SectionSpec, Status, ToolSpec, Verdict};
 use serde_json::Value;
 
-use crate::text::{clean, fence, line};
+use crate::text::{fence, line};
 
 /// The work item between marks.
 pub(crate) fn item(text: &str, nonce: &str) -> String {
@@ -75,7 +74,8 @@ pub(crate) fn tools(tools: &[ToolSpec]) -> String {
         .map(|tool| {
             let mut entry = format!("- {}: {}", tool.name, line(&tool.description));
             if !tool.when.is_empty() {
-                entry.push(' ');
+                let ends = entry.ends_with(['.', '!', '?', ':']);
+                entry.push_str(if ends { " When: " } else { ". When: " });
                 entry.push_str(&line(&tool.when));
             }
             for (name, spec) in &tool.args.properties {
@@ -112,7 +112,9 @@ pub(crate) fn sections(sections: &[SectionSpec]) -> String {
 }
 
 /// The index of the document after `passes`: each section's heading and the pass that wrote it last.
-pub(crate) fn index(passes: &[PassRecord], spec: &RunSpec, heading: impl Fn(&str) -> Option<Arc<str>>) -> String {
+///
+/// It follows from the spec and from `passes` alone: rendered again later, it is the same.
+pub(crate) fn index(passes: &[PassRecord], spec: &RunSpec) -> String {
     let mut written: BTreeMap<&str, u32> = BTreeMap::new();
     for pass in passes {
         for id in &pass.changed {
@@ -128,16 +130,25 @@ pub(crate) fn index(passes: &[PassRecord], spec: &RunSpec, heading: impl Fn(&str
     let lines: Vec<String> = written
         .iter()
         .map(|(id, pass)| {
-            let heading = heading(id).unwrap_or_else(|| Arc::from(*id));
-            format!("- `## {}` (pass {pass})", line(&heading))
+            let declared = spec.sections().iter().find(|section| &*section.id == *id);
+            let heading = declared.map_or_else(|| heading_of(id, passes), |section| &section.heading);
+            format!("- `## {}` (pass {pass})", line(heading))
         })
         .collect();
     if lines.is_empty() { "- no section yet".to_owned() } else { lines.join("\n") }
 }
 
-/// What a refusal of the wire would otherwise hide: a document in full, for the layout that repeats it.
-pub(crate) fn document(markdown: &str) -> String {
-    if markdown.trim().is_empty() { "Nothing is written yet.".to_owned() } else { clean(markdown).trim_end().to_owned() }
+/// The heading of a section that the domain does not declare, as a reply wrote it first; its id is a slug of that.
+fn heading_of<'a>(id: &'a str, passes: &'a [PassRecord]) -> &'a str {
+    let plain = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>();
+    let wanted = plain(id);
+    let mut headings = passes.iter().flat_map(|pass| pass.reply.lines()).filter_map(|line| line.strip_prefix("## "));
+    headings.find(|heading| plain(heading) == wanted).unwrap_or(id)
+}
+
+/// The document in full between marks, for the layout that repeats it: it may quote what tools brought.
+pub(crate) fn document(markdown: &str, nonce: &str) -> String {
+    if markdown.trim().is_empty() { "Nothing is written yet.".to_owned() } else { fence("document", nonce, markdown) }
 }
 
 fn target(parameters: &str) -> String {

@@ -78,16 +78,28 @@ pub(crate) const FILTER: TemplateFile = TemplateFile {
 
 const ALL: [&TemplateFile; 6] = [&ANALYSIS, &REFINEMENT, &LANDING, &PICKER, &REPAIR, &FILTER];
 
-/// Every variable that a template may use. One that is not set renders as nothing and is false.
-const VARIABLES: [&str; 14] = [
-    "kind", "goal", "sections", "tools", "nonce", "title", "item", "evidence", "executed", "landing", "index", "cause",
-    "reply", "results",
+/// Variables that are the same for every run of a domain.
+const DOMAIN_VARIABLES: [&str; 4] = ["kind", "goal", "sections", "tools"];
+
+/// Variables that differ from run to run, or from call to call.
+const RUN_VARIABLES: [&str; 11] = [
+    "nonce", "title", "item", "evidence", "executed", "landing", "index", "cause", "reply", "results", "target",
 ];
+
+/// The only variable that is a number.
+const PICKED: &str = "picked";
+
+/// Every variable that a template may use but [`PICKED`]. One that is not set renders as nothing and is false.
+fn variables() -> impl Iterator<Item = &'static str> {
+    DOMAIN_VARIABLES.into_iter().chain(RUN_VARIABLES)
+}
 
 /// The templates in use, compiled.
 #[derive(Debug)]
 pub(crate) struct Templates {
     environment: Environment<'static>,
+    /// How many lines of a file stand before its user part.
+    above: BTreeMap<&'static str, usize>,
     hash: Digest,
 }
 
@@ -101,6 +113,7 @@ impl Templates {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+        let mut templates = Self { environment, above: BTreeMap::new(), hash: Digest::of("prompts", &[]) };
         let mut hashed = String::new();
         for file in ALL {
             let text = overrides.get(file.name).map_or(file.builtin, String::as_str);
@@ -108,9 +121,9 @@ impl Templates {
             hashed.push('\0');
             hashed.push_str(text);
             hashed.push('\0');
-            add(&mut environment, file, text)?;
+            templates.add(file, text)?;
         }
-        let templates = Self { environment, hash: Digest::of("prompts", hashed.as_bytes()) };
+        templates.hash = Digest::of("prompts", hashed.as_bytes());
         for file in ALL.iter().filter(|file| overrides.contains_key(file.name)) {
             templates.check_anchors(file)?;
         }
@@ -123,7 +136,7 @@ impl Templates {
 
     /// The system part of a file; nothing for one without.
     pub(crate) fn system(&self, file: &TemplateFile, variables: &[(&str, Value)]) -> String {
-        if file.has_system { self.render(&format!("{}#system", file.name), variables).unwrap_or_default() } else { String::new() }
+        if file.has_system { self.render(&system_name(file), variables).unwrap_or_default() } else { String::new() }
     }
 
     /// The user part of a file.
@@ -132,61 +145,94 @@ impl Templates {
     }
 
     fn render(&self, name: &str, variables: &[(&str, Value)]) -> Result<String, minijinja::Error> {
-        let mut all: BTreeMap<&str, Value> = VARIABLES.iter().map(|name| (*name, Value::from(""))).collect();
-        all.insert("target", Value::from(""));
-        all.insert("picked", Value::from(0));
+        let mut all: BTreeMap<&str, Value> = self::variables().map(|name| (name, Value::from(""))).collect();
+        all.insert(PICKED, Value::from(0));
         all.extend(variables.iter().cloned());
         let text = self.environment.get_template(name)?.render(all)?;
         Ok(text.trim_end().to_owned())
     }
 
-    /// Renders a file with a sign in place of each anchor and looks for the signs.
+    /// Renders a file with a sign in place of each variable and looks for the signs of its anchors.
     fn check_anchors(&self, file: &TemplateFile) -> Result<(), PromptError> {
         let sign = |name: &str| format!("anchor-{name}-7f3a");
-        let syntax = |error: minijinja::Error| syntax_error(file.name, &error);
-        let mut signed: Vec<(&str, Value)> = VARIABLES.iter().map(|name| (*name, Value::from(sign(name)))).collect();
-        let full = self.both_parts(file, &signed).map_err(syntax)?;
+        let mut signed: Vec<(&str, Value)> = variables().map(|name| (name, Value::from(sign(name)))).collect();
+        let full = self.both_parts(file, &signed)?;
         // The instructions of the last call stand in place of others, so those are looked at without it.
         signed.retain(|(name, _)| *name != "landing");
-        let plain = self.both_parts(file, &signed).map_err(syntax)?;
+        let plain = self.both_parts(file, &signed)?;
+        // What is left out where there is nothing must render as well.
+        self.both_parts(file, &[])?;
+        let misplaced = |name: &&str| [&full, &plain].iter().any(|parts| parts.system.contains(&sign(name)));
+        if file.name == ANALYSIS.name
+            && let Some(name) = RUN_VARIABLES.into_iter().find(|name| misplaced(&name))
+        {
+            return Err(PromptError::RunVariableInSystem { file: file.name.to_owned(), name });
+        }
         for (anchor, what) in file.anchors {
             let sign = sign(anchor);
-            if !full.contains(&sign) && !plain.contains(&sign) {
+            let shows = |parts: &Parts| parts.system.contains(&sign) || parts.user.contains(&sign);
+            if !shows(&full) && !shows(&plain) {
                 return Err(PromptError::MissingAnchor { file: file.name.to_owned(), anchor, what });
             }
         }
         Ok(())
     }
 
-    fn both_parts(&self, file: &TemplateFile, variables: &[(&str, Value)]) -> Result<String, minijinja::Error> {
-        let mut text = self.render(file.name, variables)?;
+    fn both_parts(&self, file: &TemplateFile, variables: &[(&str, Value)]) -> Result<Parts, PromptError> {
+        let above = self.above.get(file.name).copied().unwrap_or_default();
+        let syntax = |above| move |error| syntax_error(file.name, above, &error);
+        let system = if file.has_system {
+            self.render(&system_name(file), variables).map_err(syntax(0))?
+        } else {
+            String::new()
+        };
+        Ok(Parts { system, user: self.render(file.name, variables).map_err(syntax(above))? })
+    }
+
+    /// Compiles a file, and refuses variables that it cannot have.
+    fn add(&mut self, file: &TemplateFile, text: &str) -> Result<(), PromptError> {
+        let mut user = text;
         if file.has_system {
-            text.push_str(&self.render(&format!("{}#system", file.name), variables)?);
+            let Some((system, below)) = text.split_once(USER_MARK) else {
+                return Err(PromptError::MissingUserPart { file: file.name.to_owned() });
+            };
+            user = below.trim_start();
+            self.compile(file, system_name(file), system, 0)?;
         }
-        Ok(text)
+        let above = text.len() - user.len();
+        let above = text.get(..above).unwrap_or_default().matches('\n').count();
+        self.above.insert(file.name, above);
+        self.compile(file, file.name.to_owned(), user, above)
+    }
+
+    fn compile(&mut self, file: &TemplateFile, name: String, text: &str, above: usize) -> Result<(), PromptError> {
+        let syntax = |error: minijinja::Error| syntax_error(file.name, above, &error);
+        self.environment.add_template_owned(name.clone(), text.to_owned()).map_err(syntax)?;
+        let used = self.environment.get_template(&name).map_err(syntax)?.undeclared_variables(false);
+        let is_known = |name: &&String| {
+            variables().any(|known| known == *name)
+                || *name == PICKED
+                || self.environment.globals().any(|(global, _)| global == *name)
+        };
+        let Some(name) = used.iter().filter(|name| !is_known(name)).min().cloned() else { return Ok(()) };
+        let line = text.lines().position(|line| line.contains(&name)).unwrap_or_default();
+        let known = variables().chain([PICKED]).collect::<Vec<_>>().join(", ");
+        Err(PromptError::UnknownVariable { file: file.name.to_owned(), line: above + line + 1, name, known })
     }
 }
 
-fn add(environment: &mut Environment<'static>, file: &TemplateFile, text: &str) -> Result<(), PromptError> {
-    let syntax = |error: minijinja::Error| syntax_error(file.name, &error);
-    if !file.has_system {
-        return environment.add_template_owned(file.name, text.to_owned()).map_err(syntax);
-    }
-    let Some((system, user)) = text.split_once(USER_MARK) else {
-        return Err(PromptError::MissingUserPart { file: file.name.to_owned() });
-    };
-    environment.add_template_owned(format!("{}#system", file.name), system.to_owned()).map_err(syntax)?;
-    let above = system.matches('\n').count();
-    environment.add_template_owned(file.name, user.trim_start().to_owned()).map_err(|error| {
-        let mut error = syntax_error(file.name, &error);
-        if let PromptError::Syntax { line, .. } = &mut error {
-            *line += above;
-        }
-        error
-    })
+/// What a file renders.
+struct Parts {
+    system: String,
+    user: String,
 }
 
-fn syntax_error(file: &str, error: &minijinja::Error) -> PromptError {
+fn system_name(file: &TemplateFile) -> String {
+    format!("{}#system", file.name)
+}
+
+/// `above`: the lines of the file before the part that does not compile.
+fn syntax_error(file: &str, above: usize, error: &minijinja::Error) -> PromptError {
     let message = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
-    PromptError::Syntax { file: file.to_owned(), line: error.line().unwrap_or(1), message }
+    PromptError::Syntax { file: file.to_owned(), line: above + error.line().unwrap_or(1), message }
 }

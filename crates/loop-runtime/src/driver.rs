@@ -13,6 +13,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::{
     CallModel, Certificate, Command, CommandKey, Condition, Event, Fact, Measure, Millis, ModelFailure, Note, Outcome,
-    Phase, Run, RunTool, SaveResult, StopReason,
+    Phase, Rejected, Run, RunTool, SaveResult, Saved, StopReason,
 };
 use loop_prompts::{Dialogue, Prompt};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -110,7 +111,7 @@ impl Driver {
         }
     }
 
-    async fn drive_on(&mut self, first: Vec<(Event, Vec<Note>)>) -> Result<(), JournalError> {
+    async fn drive_on(&mut self, first: Vec<(Event, Vec<Note>)>) -> Result<(), Broken> {
         for (event, notes) in first {
             self.record(event, notes).await?;
         }
@@ -135,13 +136,19 @@ impl Driver {
                 (Fact::DeadlineReached, Some(deadline)) => self.clock.now().max(deadline),
                 _ => self.clock.now(),
             };
-            self.tell(at, fact).await?;
+            // Only a settlement that comes after the time for settling may be rejected: it is late, and counts for
+            // nothing.
+            let rejected = self.tell(at, fact).await?;
+            debug_assert!(
+                rejected.is_none() || self.run.outcome().is_some(),
+                "the run refuses what happened: {rejected:?}"
+            );
         }
         Ok(())
     }
 
     /// Starts what is wished and not in flight. True when the run changed and its wishes must be read again.
-    async fn start_wishes(&mut self) -> Result<bool, JournalError> {
+    async fn start_wishes(&mut self) -> Result<bool, Broken> {
         let wishes = self.run.commands();
         self.cancel_unwished(&wishes);
         for wish in wishes {
@@ -158,7 +165,7 @@ impl Driver {
                 Command::RunTool(tool) if tool.announced => self.start_tool(tool),
                 Command::RunTool(tool) => {
                     let fact = Fact::ToolStarted { key: tool.key, attempt: tool.attempt };
-                    self.tell(self.clock.now(), fact).await?;
+                    self.tell_own(fact).await?;
                     return Ok(true);
                 }
                 // Whoever can answer sees the question in the signals and answers through the handle.
@@ -195,8 +202,10 @@ impl Driver {
     }
 
     /// Renders the prompt, asks for a quote, and makes the grant or the refusal known.
-    async fn announce(&mut self, call: CallModel) -> Result<(), JournalError> {
-        let Some(prompt) = self.dialogue.prompt(&self.parts.prompts, &self.run, call.key) else { return Ok(()) };
+    async fn announce(&mut self, call: CallModel) -> Result<(), Broken> {
+        let Some(prompt) = self.dialogue.prompt(&self.parts.prompts, &self.run, call.key) else {
+            return Err(Broken::Stuck(format!("{} has no prompt", call.key)));
+        };
         let (key, attempt) = (call.key, call.attempt);
         let size = prompt.size;
         let fact = match self.run.quote(&key, size) {
@@ -215,7 +224,7 @@ impl Driver {
             }
         };
         self.prompt = Some((key, attempt, prompt));
-        self.tell(self.clock.now(), fact).await
+        self.tell_own(fact).await
     }
 
     fn start_call(&mut self, call: CallModel, granted: u64) {
@@ -245,9 +254,9 @@ impl Driver {
     fn start_tool(&mut self, wish: RunTool) {
         let token = CancellationToken::new();
         self.in_flight.insert((wish.key, wish.attempt), token.clone());
-        let call = ToolCall::new(&self.run, wish, &self.parts.models.picker, &self.parts.prompts, token.clone());
+        let call = ToolCall::new(&self.run, wish, &self.parts.models.picker, &self.parts.prompts, token);
         let (registry, credentials) = (self.parts.registry.clone(), Arc::clone(&self.parts.credentials));
-        self.tasks.push(call.run(registry, credentials, token).boxed());
+        self.tasks.push(call.run(registry, credentials).boxed());
     }
 
     fn settle(&mut self, settled: Settled) -> Fact {
@@ -258,7 +267,7 @@ impl Driver {
             }
             Fact::ModelFailed { key, attempt, failure: ModelFailure { retry_at, .. } } => {
                 self.in_flight.remove(&(*key, *attempt));
-                *retry_at = retry.map(|delay| self.clock.now().plus(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX)));
+                *retry_at = retry.map(|delay| self.after(delay));
             }
             _ => {}
         }
@@ -279,33 +288,54 @@ impl Driver {
         }
     }
 
-    async fn save(&mut self, attempt: u32) -> Result<(), JournalError> {
-        let (Some(saver), Some(outcome)) = (&self.parts.saver, self.run.outcome()) else {
-            let result = SaveResult::Failed { message: "no place to save to is set".into(), retry_at: None };
-            return self.tell(self.clock.now(), Fact::SaveFinished { attempt, result }).await;
+    async fn save(&mut self, attempt: u32) -> Result<(), Broken> {
+        let result = match (&self.parts.saver, self.run.outcome()) {
+            (Some(saver), Some(outcome)) => {
+                let saving = AssertUnwindSafe(saver.save(self.run.started(), outcome)).catch_unwind();
+                match tokio::time::timeout(SAVE_LIMIT, saving).await {
+                    Ok(Ok(saved)) => saved,
+                    Ok(Err(_)) => Err(SaveError { message: "saving panicked".into(), retry: None }),
+                    Err(_) => {
+                        let message = format!("not saved after {} s", SAVE_LIMIT.as_secs());
+                        Err(SaveError { message: message.into(), retry: None })
+                    }
+                }
+            }
+            _ => Err(SaveError { message: "no place to save to is set".into(), retry: None }),
         };
-        let saved = saver.save(self.run.started(), outcome).await;
-        let now = self.clock.now();
-        let result = match saved {
+        let result = match result {
             Ok(location) => SaveResult::Saved { location },
             Err(SaveError { message, retry }) => {
-                let retry_at = retry.map(|delay| now.plus(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX)));
-                SaveResult::Failed { message, retry_at }
+                SaveResult::Failed { message, retry_at: retry.map(|delay| self.after(delay)) }
             }
         };
-        self.tell(now, Fact::SaveFinished { attempt, result }).await
+        self.tell_own(Fact::SaveFinished { attempt, result }).await
     }
 
-    /// Decided, then durable, then told. What the run rejects changes nothing and is not written down.
-    async fn tell(&mut self, at: Millis, fact: Fact) -> Result<(), JournalError> {
-        let event = Event { at: at.max(self.run.now()), fact };
-        match self.run.apply(&event) {
-            Ok(notes) => self.record(event, notes).await,
-            Err(_) => Ok(()),
+    fn after(&self, delay: Duration) -> Millis {
+        self.clock.now().plus(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Tells the run what the driver does on its wish. Where the run rejects that, its wish stays as it is, and
+    /// granting it again would go on for ever.
+    async fn tell_own(&mut self, fact: Fact) -> Result<(), Broken> {
+        let name = fact.name();
+        match self.tell(self.clock.now(), fact).await? {
+            None => Ok(()),
+            Some(rejected) => Err(Broken::Stuck(format!("the run refuses its own {name}: {rejected}"))),
         }
     }
 
-    async fn record(&mut self, event: Event, notes: Vec<Note>) -> Result<(), JournalError> {
+    /// Decided, then durable, then told. What the run rejects changes nothing and is not written down.
+    async fn tell(&mut self, at: Millis, fact: Fact) -> Result<Option<Rejected>, Broken> {
+        let event = Event { at: at.max(self.run.now()), fact };
+        match self.run.apply(&event) {
+            Ok(notes) => self.record(event, notes).await.map(|()| None),
+            Err(rejected) => Ok(Some(rejected)),
+        }
+    }
+
+    async fn record(&mut self, event: Event, notes: Vec<Note>) -> Result<(), Broken> {
         let entry = Arc::new(Entry { seq: self.seq, event, notes });
         self.writer.append(&entry).await?;
         self.seq += 1;
@@ -313,14 +343,37 @@ impl Driver {
         Ok(())
     }
 
+    /// The outcome of a run that can be driven no further.
     fn abandoned(&self, message: &str) -> Outcome {
         let value = Measure::Text(message.into());
         let failed = Condition { reason: StopReason::StorageFailed, value, threshold: None, change: None };
         let also = self.run.outcome().map(|outcome| outcome.stop.clone());
         let also = also.map_or_else(Vec::new, |stop| std::iter::once(stop.primary).chain(stop.also).collect());
-        self.run.outcome_so_far(Certificate::new(failed, also))
+        let mut outcome = self.run.outcome_so_far(Certificate::new(failed, also));
+        match self.run.outcome() {
+            Some(ended) => (outcome.totals, outcome.saved) = (ended.totals, ended.saved.clone()),
+            None => outcome.totals.wall_ms = self.run.elapsed_ms(),
+        }
+        if self.run.spec().save && outcome.saved.is_none() {
+            let message = "nothing is saved of a run whose journal failed".into();
+            outcome.saved = Some(Saved::Not { message });
+        }
+        outcome
     }
 }
+
+/// Why a run can be driven no further.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The run wishes what it does not take.
+    #[error("{0}")]
+    Stuck(String),
+}
+
+/// How long one try to save may take.
+const SAVE_LIMIT: Duration = Duration::from_secs(30);
 
 async fn sleep_until(instant: Option<Instant>) {
     match instant {

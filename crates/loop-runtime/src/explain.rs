@@ -1,6 +1,6 @@
 //! A stop in words.
 
-use loop_core::{Certificate, Condition, StopReason};
+use loop_core::{Certificate, Condition, Measure, StopClass, StopReason};
 
 /// Why a run stopped, in one or two sentences: what was true, and what would have gone on.
 pub fn explain(certificate: &Certificate) -> String {
@@ -18,6 +18,10 @@ pub fn explain(certificate: &Certificate) -> String {
 fn sentence(condition: &Condition) -> String {
     let value = &condition.value;
     let limit = condition.threshold.as_ref().map_or_else(String::new, |threshold| format!(" of {threshold}"));
+    // A limit that was not reached: the next call would have passed it, and the value says so in words.
+    if let (Measure::Text(text), true) = (value, condition.reason.class() == StopClass::Partial) {
+        return format!("There is no room for another call: {text}.");
+    }
     match condition.reason {
         StopReason::Confident => "High confidence, nothing left to run, and everything demanded is there.".to_owned(),
         StopReason::Completed => "The model gave its final answer.".to_owned(),

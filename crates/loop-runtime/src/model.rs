@@ -1,10 +1,11 @@
 //! One call to a model: drained piece by piece, cut off in time, nothing lost that came.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
-use loop_core::{CallModel, Fact, ModelFailure, Reply, Run, Tier, Usage};
+use futures::{FutureExt, StreamExt};
+use loop_core::{CallModel, Fact, FinishReason, ModelFailure, Reply, Run, Tier, Usage};
 use loop_llm::{ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest, RequestMeta, RetryAdvice};
 use loop_prompts::{Prompt, Turn};
 use tokio::time::Instant;
@@ -69,7 +70,10 @@ pub(crate) async fn call(
             let message = format!("no whole reply after {} ms", wish.timeout_ms);
             Err(LlmError::new(LlmErrorKind::Timeout, ErrorPhase::Stream, message))
         }
-        result = drain(model.as_ref(), &request, &mut heard, &mut on_text) => result,
+        result = AssertUnwindSafe(drain(model.as_ref(), &request, &mut heard, &mut on_text)).catch_unwind() => {
+            let panicked = |_| Err(LlmError::new(LlmErrorKind::BadResponse, ErrorPhase::Stream, "the model's client panicked"));
+            result.unwrap_or_else(panicked)
+        }
     };
     match result {
         Ok(reply) => {
@@ -120,11 +124,22 @@ async fn drain(
 ) -> Result<ModelReply, LlmError> {
     let mut events = model.stream(request).await?;
     heard.began = true;
+    let most_bytes = request.max_output_tokens.saturating_mul(BYTES_A_TOKEN).max(LEAST_BYTES);
+    let mut pieces = 0_u32;
     while let Some(event) = events.next().await {
+        pieces = pieces.wrapping_add(1);
+        if pieces.is_multiple_of(PIECES_A_TURN) {
+            // A stream that is always ready must not keep the run from its clock and from a stop.
+            tokio::task::yield_now().await;
+        }
         match event? {
             ModelEvent::TextDelta { text } => {
                 heard.text.push_str(&text);
                 on_text(&text);
+                if heard.text.len() as u64 > most_bytes {
+                    let cut = ModelReply::text(std::mem::take(&mut heard.text), heard.usage);
+                    return Ok(ModelReply { finish: FinishReason::MaxTokens, ..cut });
+                }
             }
             ModelEvent::Usage(usage) => heard.usage = Some(usage),
             ModelEvent::Finished(reply) => return Ok(*reply),
@@ -134,12 +149,17 @@ async fn drain(
     Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
 }
 
+/// Whether a failed call may have reached the provider.
+pub(crate) fn was_sent(error: &LlmError) -> bool {
+    !matches!(error.phase, ErrorPhase::Encode | ErrorPhase::Connect)
+}
+
 fn failure(error: LlmError, heard: Heard) -> ModelFailure {
+    // A call that the provider never took costs nothing; one that it took costs its reserve unless it says.
+    let sent = heard.began || was_sent(&error);
     let told = error.partial.unwrap_or_default();
     let text = if told.text.is_empty() { heard.text.into() } else { told.text };
     let usage = told.usage.or(heard.usage);
-    // A call that the provider never took costs nothing; one that it took costs its reserve unless it says.
-    let sent = heard.began || !matches!(error.phase, ErrorPhase::Encode | ErrorPhase::Connect);
     ModelFailure {
         kind: error.kind.name().into(),
         message: error.message,
@@ -149,3 +169,10 @@ fn failure(error: LlmError, heard: Heard) -> ModelFailure {
         usage: if sent { usage } else { Some(Usage::default()) },
     }
 }
+
+/// After how many pieces a stream lets others run.
+const PIECES_A_TURN: u32 = 64;
+/// A reply of more bytes for each granted token than this is cut off: no model writes such tokens.
+const BYTES_A_TOKEN: u64 = 64;
+/// A reply of fewer bytes than this is never cut off.
+const LEAST_BYTES: u64 = 1 << 20;

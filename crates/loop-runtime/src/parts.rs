@@ -7,7 +7,7 @@ use loop_core::{Event, Fact, Facts, Note, Outcome, PersonAnswer, Rejected, Run, 
 use loop_prompts::Prompts;
 use loop_tools::{Credentials, Registry};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
 use crate::driver::{Clock, Driver};
@@ -117,12 +117,15 @@ impl Loop {
         &self.parts.journal
     }
 
-    /// Runs a work item to its end.
+    /// Runs a work item to its end. Dropping the future ends everything that the run has in flight; what is written
+    /// down stays, and the run can be taken up again.
     ///
     /// # Errors
     /// Only when the run could not begin: a run that has begun always has an outcome.
     pub async fn run(&self, item: WorkItem) -> Result<Outcome, StartError> {
-        Ok(self.start(item).await?.wait().await)
+        let handle = self.start(item).await?;
+        let _ended_with_this_future = AbortOnDrop(handle.task.abort_handle());
+        Ok(handle.wait().await)
     }
 
     /// Begins a run and gives a handle to it.
@@ -236,8 +239,8 @@ impl Handle {
         &self.started
     }
 
-    /// Everything that happens, in order, from the first event on. The queue can be taken once; untaken, nothing
-    /// is kept for long: it ends with the handle.
+    /// Everything that happens, in order, from the first event on. The queue can be taken once. Until then it keeps
+    /// what happens; it ends with the handle, or when [`wait`](Self::wait) begins.
     pub fn signals(&mut self) -> Option<UnboundedReceiver<Signal>> {
         self.signals.take()
     }
@@ -306,6 +309,15 @@ pub fn replay(run: &RunId, recorded: &Recorded) -> Result<Run, StartError> {
     Ok(state)
 }
 
+/// Takes a task away when its owner goes; one that has ended is left as it is.
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 fn manifest(registry: &Registry) -> Arc<str> {
     serde_json::to_string(&registry.specs()).unwrap_or_default().into()
 }
@@ -315,7 +327,11 @@ fn unix_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Sixteen digits from the random part of a fresh UUID: nothing that a tool or an item could guess.
+/// Sixteen random digits: nothing that a tool or an item could guess.
+///
+/// Only the last 32 bits of a version 7 UUID are fresh: those before them are a counter that goes on from the run's
+/// id, and tools are told the run's id.
 fn nonce() -> Arc<str> {
-    uuid::Uuid::now_v7().simple().to_string().chars().skip(16).collect::<String>().into()
+    let fresh = || uuid::Uuid::now_v7().as_u128() as u32;
+    format!("{:08x}{:08x}", fresh(), fresh()).into()
 }

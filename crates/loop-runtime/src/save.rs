@@ -1,8 +1,10 @@
 //! Saving the outcome: to a file, whole or not at all.
 
 use std::fmt;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -84,10 +86,19 @@ fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder)?;
     }
+    // A name of its own for each write: two runs may save to one place at the same time.
+    static WRITES: AtomicU64 = AtomicU64::new(0);
     let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.tmp", std::process::id()));
+    beside.push(format!(".{}-{}.tmp", std::process::id(), WRITES.fetch_add(1, Ordering::Relaxed)));
     let beside = PathBuf::from(beside);
-    let written = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
+    let write = || {
+        let mut file = std::fs::File::create(&beside)?;
+        file.write_all(bytes)?;
+        // Otherwise a power cut after the rename could leave an empty file under the right name.
+        file.sync_all()?;
+        std::fs::rename(&beside, path)
+    };
+    let written = write();
     if written.is_err() {
         // The target is untouched; what lies beside it is of no use to anyone.
         let _ = std::fs::remove_file(&beside);

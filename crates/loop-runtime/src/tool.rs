@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use loop_core::{Fact, Observation, Run, RunTool, Status, SubCallBudget, Tier};
-use loop_llm::{ChatModel, Message, ModelRequest, RequestMeta, complete};
+use loop_core::{Fact, Run, RunTool, SubCallBudget, Tier, Usage};
+use loop_llm::{ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelRequest, RequestMeta, complete};
 use loop_prompts::{FilterQuestion, Prompts};
 use loop_tools::{Answer, AskError, AskModel, ChoiceRequest, Credentials, Registry, ToolContext};
 use tokio_util::sync::CancellationToken;
 
-use crate::model::Settled;
+use crate::model::{self, Settled};
 
 /// What a tool call needs of its run; taken before the call, so that the run is free meanwhile.
 #[derive(Debug)]
@@ -46,26 +46,15 @@ impl ToolCall {
     }
 
     /// Runs the tool and says how it ended.
-    pub(crate) async fn run(self, registry: Registry, credentials: Arc<Credentials>, cancel: CancellationToken) -> Settled {
+    pub(crate) async fn run(self, registry: Registry, credentials: Arc<Credentials>) -> Settled {
         let Self { wish, context, markdown_chars } = self;
         let parameters = serde_json::from_str(&wish.parameters).unwrap_or_default();
-        let dispatch =
-            registry.dispatch(&wish.tool, &parameters, context, &credentials, wish.timeout_ms, markdown_chars);
-        let observation = tokio::select! {
-            biased;
-            observation = dispatch => observation,
-            () = aborted(&cancel) => {
-                Observation::failed(Status::Cancelled, &wish.tool, "cancelled: the run stopped before it ended")
-            }
-        };
+        // It ends in time, and at once when it is cancelled, whatever the tool does.
+        let observation = registry
+            .dispatch(&wish.tool, &parameters, context, &credentials, wish.timeout_ms, markdown_chars)
+            .await;
         Settled { fact: Fact::ToolFinished { key: wish.key, attempt: wish.attempt, observation }, retry: None }
     }
-}
-
-/// A cancelled tool has a moment to end by itself; then it is dropped, which aborts it.
-async fn aborted(cancel: &CancellationToken) {
-    cancel.cancelled().await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
 /// The cheap model behind a smart tool, within what was granted.
@@ -95,10 +84,17 @@ impl AskModel for Asker {
             max_output_tokens: self.budget.output_tokens,
             meta: self.meta.clone(),
         };
-        match complete(self.model.as_ref(), &request).await {
+        let limit = Duration::from_millis(self.budget.timeout_ms);
+        let late = |_| {
+            let message = format!("no whole reply after {} ms", self.budget.timeout_ms);
+            Err(LlmError::new(LlmErrorKind::Timeout, ErrorPhase::Stream, message))
+        };
+        match tokio::time::timeout(limit, complete(self.model.as_ref(), &request)).await.unwrap_or_else(late) {
             Ok(reply) => Ok(Answer { text: reply.text.to_string(), usage: reply.usage }),
             Err(error) => {
-                let usage = error.partial.as_ref().and_then(|partial| partial.usage);
+                let told = error.partial.as_ref().and_then(|partial| partial.usage);
+                // A call that the provider never took costs nothing.
+                let usage = if model::was_sent(&error) { told } else { Some(Usage::default()) };
                 Err(AskError { message: error.to_string(), usage })
             }
         }

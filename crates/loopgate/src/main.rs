@@ -1,2 +1,37 @@
-//! The loopgate command.
-fn main() {}
+//! The `loopgate` command: arguments in, a document, a reason and a bill out. All logic lives in the libraries.
+
+mod args;
+mod domain;
+mod failure;
+mod live;
+mod places;
+mod run;
+mod show;
+mod stream;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command, DomainCommand};
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failure::Failure::new(format!("no threads to run on: {error}")).report(),
+    };
+    let result = runtime.block_on(async {
+        match args.command {
+            Command::Run(run) => run::run(*run).await,
+            Command::Show(show) => show::show(show).await,
+            Command::Runs(runs) => show::runs(runs).await,
+            Command::Tools(tools) => tools::tools(tools).await,
+            Command::Domain(DomainCommand::Check(check)) => domain::check(&check),
+        }
+    });
+    // What a tool left behind in a thread of its own must not hold the exit up.
+    runtime.shutdown_background();
+    result.unwrap_or_else(|failure| failure.report())
+}

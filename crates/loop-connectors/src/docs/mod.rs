@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use self::files::Files;
 pub use self::files::{FILE_BYTES_MAX, FILES_MAX};
-use self::passage::{Passage, passages};
+use self::passage::{Passage, WHOLE_CHARS, passages};
 use self::rank::Index;
 use crate::error::ConnectorError;
 
@@ -23,8 +23,6 @@ use crate::error::ConnectorError;
 const CANDIDATES: usize = 12;
 /// How many passages are handed on without a model.
 const BEST: usize = 3;
-/// The most characters of a passage, so that three of them fit under the cap of a result (S0-123).
-const PASSAGE_CHARS: usize = 1_200;
 /// The words of a passage that a model sees when it chooses.
 const FIRST_WORDS: usize = 20;
 
@@ -176,12 +174,9 @@ fn read(files: &Files) -> Library {
 
 fn markdown(passage: &Passage) -> String {
     let count = passage.text.chars().count();
-    let text = if count > PASSAGE_CHARS {
-        let kept: String = passage.text.chars().take(PASSAGE_CHARS).collect();
-        format!(
-            "{}… [cut: {PASSAGE_CHARS} of {count} characters]",
-            kept.trim_end()
-        )
+    let text = if count > WHOLE_CHARS {
+        let kept: String = passage.text.chars().take(WHOLE_CHARS).collect();
+        format!("{}… [cut: {WHOLE_CHARS} of {count} characters]", kept.trim_end())
     } else {
         passage.text.clone()
     };

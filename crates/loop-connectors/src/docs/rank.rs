@@ -249,17 +249,11 @@ mod tests {
 
     #[test]
     fn the_right_document_lifts_its_passages() {
-        let documents = [
-            (
-                "vpn.md",
-                "# Tunnel down\nKeywords: branch, offline, tunnel\n## Steps\nRestart the service.",
-            ),
-            (
-                "mail.md",
-                "# Mail\nKeywords: mailbox\n## Steps\nRestart the service.",
-            ),
-        ];
-        let seen = best(&documents, "branch offline restart service");
+        let long = "Other words that say nothing of it. ".repeat(60);
+        let vpn =
+            format!("# Tunnel down\nKeywords: branch, offline, tunnel\n## Steps\nRestart it.\n\n{long}");
+        let mail = format!("# Mail\nKeywords: mailbox\n## Steps\nRestart it.\n\n{long}");
+        let seen = best(&[("mail.md", &mail), ("vpn.md", &vpn)], "branch offline restart");
         let steps: Vec<&String> = seen.iter().filter(|place| place.ends_with("Steps")).collect();
         assert_eq!(steps, ["vpn.md › Tunnel down › Steps", "mail.md › Mail › Steps"]);
     }

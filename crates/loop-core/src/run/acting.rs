@@ -262,7 +262,10 @@ impl Run {
             let name: Arc<str> = action.map_or_else(|| "".into(), |action| action.tool_name().into());
             let is_read = self.spec.tool(&name).is_some_and(|tool| tool.effect.is_read());
             let (status, message) = if !is_read && (work.announced || work.attempt > 1) {
-                (Status::InDoubt, "it may or may not have happened: the run stopped before it ended")
+                (
+                    Status::InDoubt,
+                    "it may or may not have happened: the run stopped before it ended",
+                )
             } else {
                 (Status::Cancelled, "cancelled: the run stopped before it ended")
             };

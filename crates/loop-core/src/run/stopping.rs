@@ -296,12 +296,14 @@ impl Run {
             let effect = tool.map_or(Effect::WriteIrreversible, |tool| tool.effect);
             let is_last = work.attempt >= ATTEMPTS;
             let (status, message) = match effect {
-                Effect::WriteIrreversible | Effect::Egress | Effect::Exec => {
-                    (Status::InDoubt, "it may or may not have happened: the program ended while it ran")
-                }
-                Effect::WriteIdempotent | Effect::WriteKeyed if is_last => {
-                    (Status::InDoubt, "it may or may not have happened: the program ended each time it ran")
-                }
+                Effect::WriteIrreversible | Effect::Egress | Effect::Exec => (
+                    Status::InDoubt,
+                    "it may or may not have happened: the program ended while it ran",
+                ),
+                Effect::WriteIdempotent | Effect::WriteKeyed if is_last => (
+                    Status::InDoubt,
+                    "it may or may not have happened: the program ended each time it ran",
+                ),
                 Effect::Read if is_last => (Status::RetryableError, "the program ended each time it ran"),
                 Effect::Read | Effect::WriteIdempotent | Effect::WriteKeyed => {
                     self.work_again(at, effect, notes);
@@ -324,14 +326,19 @@ impl Run {
         else {
             return;
         };
-        let (key, attempt, used, budget) = (work.key, work.attempt, work.lost_sub_call(), work.sub_call.take());
+        let (key, attempt, used, budget) =
+            (work.key, work.attempt, work.lost_sub_call(), work.sub_call.take());
         work.attempt += 1;
         work.announced = effect.is_read();
         if let (Some(used), Some(budget)) = (used, budget) {
             self.state.granted_sub_calls = self.state.granted_sub_calls.saturating_sub(1);
             self.charge_sub_call(key, attempt, budget, used, notes);
             let granted = self.grant_sub_call();
-            let work = self.state.phase.batch_mut().and_then(|batch| batch.work.get_mut(at));
+            let work = self
+                .state
+                .phase
+                .batch_mut()
+                .and_then(|batch| batch.work.get_mut(at));
             if let Some(work) = work {
                 work.sub_call = granted;
             }

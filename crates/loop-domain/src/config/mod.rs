@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 pub(crate) use limits::LimitsConfig;
 pub(crate) use models::{ModelConfig, ModelsConfig, PROVIDERS, PriceConfig};
 pub(crate) use ordered::Ordered;
-pub(crate) use tools::{ParameterConfig, SourceConfig, ToolConfig, ToolKind};
+pub(crate) use tools::{SourceConfig, ToolConfig, ToolKind};
 
 /// The version of the format that this crate reads.
 pub(crate) const VERSION: u32 = 1;
@@ -147,7 +147,10 @@ pub(crate) struct PickingConfig {
 
 impl Default for PickingConfig {
     fn default() -> Self {
-        Self { enabled: true, defaults: Vec::new() }
+        Self {
+            enabled: true,
+            defaults: Vec::new(),
+        }
     }
 }
 

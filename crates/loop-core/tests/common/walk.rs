@@ -1,0 +1,319 @@
+//! Random runs: legal and illegal events, each chosen by a number.
+
+use loop_core::{
+    CallModel, Command, Fact, FinishReason, Millis, PersonAnswer, PromptSize, RunTool, SaveResult, Status,
+    StopMode, SubCallUse,
+};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{
+    Said, Setup, World, digest, failure, found, key, observed, run, said, said_bare, saved_at, target, text,
+    used,
+};
+
+/// Small runs with tight limits, of every kind.
+pub fn setups() -> impl Strategy<Value = Setup> {
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    let limits = (
+        0_u32..5,
+        0_u32..8,
+        0_u32..6,
+        0_u32..3,
+        prop::option::of(0_u64..60_000),
+    );
+    (flags, limits).prop_map(
+        |((picker, people, saves, priced), (passes, model_calls, tool_calls, picked, tokens))| {
+            let setup = run().limits(|limits| {
+                limits.passes = passes;
+                limits.model_calls = model_calls;
+                limits.tool_calls = tool_calls;
+                limits.picked = picked;
+                limits.tokens = tokens;
+                limits.wall_ms = 60_000;
+                limits.person_ms = 5_000;
+            });
+            setup.with(|spec| {
+                spec.picking.enabled = picker;
+                spec.picking.defaults.push(loop_core::DefaultCall {
+                    tool: "fetch_docs".into(),
+                    parameters: r#"{"target":"d"}"#.into(),
+                });
+                spec.gate.people = people;
+                spec.save = saves;
+                if !priced {
+                    spec.models.base.price = None;
+                }
+            })
+        },
+    )
+}
+
+/// The numbers by which a walk is chosen.
+pub fn choices(length: usize) -> impl Strategy<Value = Vec<(u8, u8)>> {
+    prop::collection::vec(any::<(u8, u8)>(), 0..length)
+}
+
+/// Walks; every step is checked by the world.
+pub fn walked(setup: Setup, choices: &[(u8, u8)]) -> World {
+    let mut world = setup.start();
+    for (what, how) in choices {
+        world = step(world, *what, *how);
+    }
+    world
+}
+
+fn step(mut world: World, what: u8, how: u8) -> World {
+    match what % 20 {
+        0..=12 => {
+            let wishes = world.run.commands();
+            let at = usize::from(what / 20) % wishes.len().max(1);
+            match wishes.into_iter().nth(at) {
+                Some(wish) => follow(world, wish, how),
+                None if world.run.deadline().is_some() => world.deadline(),
+                None => world,
+            }
+        }
+        13 => {
+            world.now += u64::from(how) * 10;
+            world
+        }
+        14 if world.run.deadline().is_some() => world.deadline(),
+        15 => attempt(
+            world,
+            Fact::StopRequested {
+                how: StopMode::AtGate,
+            },
+        ),
+        16 => attempt(world, Fact::StopWithdrawn),
+        17 if how < 40 => attempt(world, Fact::StopRequested { how: StopMode::Now }),
+        18 => {
+            world.now += u64::from(how);
+            attempt(
+                world,
+                Fact::Resumed {
+                    away_ms: u64::from(how) * 2,
+                },
+            )
+        }
+        _ => {
+            let fact = stray(how);
+            attempt(world, fact)
+        }
+    }
+}
+
+/// Tells something that may be out of order; the world checks that a rejection changes nothing.
+fn attempt(mut world: World, fact: Fact) -> World {
+    let _rejected_or_not = world.try_tell(fact);
+    world
+}
+
+/// Does what is wished, one way or another.
+fn follow(mut world: World, wish: Command, how: u8) -> World {
+    match wish {
+        Command::CallModel(CallModel { granted: None, .. }) => {
+            let bytes = if how.is_multiple_of(8) {
+                1_000_000
+            } else {
+                500 + u64::from(how) * 10
+            };
+            world.started_with(PromptSize {
+                bytes,
+                shared_bytes: u64::from(how) * 9,
+            })
+        }
+        Command::CallModel(call) => {
+            let fact = settlement(&call, how);
+            world.tell(fact);
+            world
+        }
+        Command::RunTool(RunTool {
+            key,
+            attempt,
+            announced: false,
+            ..
+        }) => {
+            world.tell(Fact::ToolStarted { key, attempt });
+            world
+        }
+        Command::RunTool(tool) => {
+            let mut observation = observed_by(how);
+            if tool.sub_call.is_some() && !how.is_multiple_of(3) {
+                let usage = (how % 3 == 1).then(|| used(u64::from(how), 7));
+                observation.sub_call = Some(SubCallUse {
+                    answered: how.is_multiple_of(2),
+                    usage,
+                });
+            }
+            world.tell(Fact::ToolFinished {
+                key: tool.key,
+                attempt: tool.attempt,
+                observation,
+            });
+            world
+        }
+        Command::AskPerson { key, deadline, .. } => {
+            let answer = if how.is_multiple_of(2) {
+                PersonAnswer::Approved
+            } else {
+                PersonAnswer::Denied { why: "no".into() }
+            };
+            let fact = Fact::PersonAnswered { key, answer };
+            if Millis(world.now) < deadline {
+                world.tell(fact)
+            } else {
+                world.tell(Fact::DeadlineReached)
+            };
+            world
+        }
+        Command::Abort { .. } if how.is_multiple_of(4) => world.deadline(),
+        Command::Abort { key, attempt } => {
+            let reply = Fact::ModelReplied {
+                key,
+                attempt,
+                reply: reply_by(how).reply(),
+            };
+            if world.try_tell(reply).is_err() {
+                world.tell(Fact::ToolFinished {
+                    key,
+                    attempt,
+                    observation: observed_by(how),
+                });
+            }
+            world
+        }
+        Command::Save { attempt } => {
+            let retry_at = (how % 4 == 1).then(|| Millis(world.now + 30));
+            let result = if how.is_multiple_of(4) {
+                saved_at("x")
+            } else {
+                SaveResult::Failed {
+                    message: "busy".into(),
+                    retry_at,
+                }
+            };
+            world.saved(attempt, result)
+        }
+    }
+}
+
+fn settlement(call: &CallModel, how: u8) -> Fact {
+    let (key, attempt) = (call.key, call.attempt);
+    if how.is_multiple_of(7) {
+        let mut failure = failure(how.is_multiple_of(2));
+        failure.retry_at = (how.is_multiple_of(4)).then_some(Millis(u64::from(how) * 50));
+        failure.partial = (how.is_multiple_of(5)).then(|| "## Situation\nkept\n## Findings\nha".into());
+        failure.usage = (how.is_multiple_of(3)).then(|| used(9, 0));
+        return Fact::ModelFailed {
+            key,
+            attempt,
+            failure,
+        };
+    }
+    if key.pass == 0 {
+        let picks = json!([
+            {"tool": "fetch_device", "params": target(name(how))},
+            {"tool": "fetch_docs", "params": target("a")},
+            {"tool": "wipe", "params": target("a")},
+        ]);
+        return Fact::ModelReplied {
+            key,
+            attempt,
+            reply: text(&picks.to_string()).reply(),
+        };
+    }
+    Fact::ModelReplied {
+        key,
+        attempt,
+        reply: reply_by(how).reply(),
+    }
+}
+
+fn name(how: u8) -> &'static str {
+    ["a", "b", "c", "d", "e"][usize::from(how) % 5]
+}
+
+fn reply_by(how: u8) -> Said {
+    let usage = (!how.is_multiple_of(3)).then(|| used(u64::from(how) * 11, u64::from(how)));
+    let said = match how % 11 {
+        0 => text(""),
+        1 => text("## Situation\nno contract"),
+        2 => said("high"),
+        3 => said("low").member("refuse", json!("no")),
+        4 => said("medium")
+            .asks("fetch_device", target(name(how)))
+            .asks("fetch_device", target("a")),
+        5 => said("low")
+            .asks("wipe", target(name(how)))
+            .asks("fetch_docs", target(name(how))),
+        6 => said("low")
+            .asks("restart", target(name(how)))
+            .asks("wipe", target("a")),
+        7 => said_bare("low")
+            .section("Findings", "[E1] [E9]")
+            .asks("fetch_docs", target(name(how)))
+            .asks("fetch_docs", target("b")),
+        8 => said("medium")
+            .asks("nope", target("a"))
+            .asks_as("nice_to_have", "fetch_device", target("z")),
+        9 => said("medium")
+            .asks_as("recommended", "fetch_device", target(name(how)))
+            .asks("fetch_devices", target("e")),
+        _ => text("I cannot.").ending(FinishReason::Refusal),
+    };
+    said.using(usage)
+}
+
+fn observed_by(how: u8) -> loop_core::Observation {
+    match how % 6 {
+        0 => observed(Status::RetryableError),
+        1 => observed(Status::PermanentError),
+        2 => observed(Status::Timeout),
+        3 => observed(Status::Empty),
+        _ => found(name(how)),
+    }
+}
+
+/// Something that seldom fits.
+fn stray(how: u8) -> Fact {
+    let keys = [
+        "0/pick",
+        "1/main",
+        "2/main",
+        "1/repair",
+        "1/action-0",
+        "0/action-1",
+        "2/action-0",
+        "3/landing",
+    ];
+    let key = key(keys[usize::from(how) % keys.len()]);
+    let attempt = u32::from(how / 64);
+    match how % 5 {
+        0 => Fact::ModelReplied {
+            key,
+            attempt,
+            reply: reply_by(how).reply(),
+        },
+        1 => Fact::ToolFinished {
+            key,
+            attempt,
+            observation: observed_by(how),
+        },
+        2 => Fact::PersonAnswered {
+            key,
+            answer: PersonAnswer::Approved,
+        },
+        3 => Fact::CallStarted {
+            key,
+            attempt,
+            tier: loop_core::Tier::Base,
+            prompt_bytes: u64::from(how),
+            shared_bytes: 0,
+            prompt_hash: digest(),
+            max_output_tokens: 4_096,
+            reserve: loop_core::Reserve::default(),
+        },
+        _ => Fact::DeadlineReached,
+    }
+}

@@ -1,0 +1,116 @@
+//! The live view: shown while it streams, at any chunking the same, and never the contract.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
+
+mod common;
+
+use common::*;
+
+use loop_core::LiveText;
+use proptest::prelude::*;
+
+fn shown(pieces: &[&str]) -> String {
+    let mut view = LiveText::default();
+    let mut out: String = pieces.iter().map(|piece| view.push(piece)).collect();
+    out.push_str(&view.finish());
+    out
+}
+
+/// Cuts `text` at these places.
+fn pieces<'a>(text: &'a str, cuts: &[usize]) -> Vec<&'a str> {
+    let mut places: Vec<usize> = cuts
+        .iter()
+        .map(|cut| cut % (text.len() + 1))
+        .filter(|at| text.is_char_boundary(*at))
+        .collect();
+    places.extend([0, text.len()]);
+    places.sort_unstable();
+    places.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect()
+}
+
+const LINES: [&str; 12] = [
+    "## 🔍 Situation",
+    "The disk is full.",
+    "```json",
+    "```",
+    "~~~",
+    "{\"analysis_confidence\": \"high\"}",
+    "{\"a\": 1}",
+    "",
+    "    indented",
+    "- ```not a fence",
+    "````",
+    "## Findings\r",
+];
+
+#[test]
+fn every_chunking_of_a_reply_shows_the_same_and_never_the_contract() {
+    // S0-18, S0-36
+    let reply = format!(
+        "{}## Findings\n\n```sh\ndf -h\n```\n\n{}",
+        said("low").text,
+        said_bare("high").asks("fetch_device", target("ä")).whole_text()
+    );
+    let whole = shown(&[&reply]);
+    assert!(whole.contains("The disk is full.") && whole.contains("df -h"));
+    assert!(!whole.contains("analysis_confidence") && !whole.contains("fetch_device"));
+    for at in (0..=reply.len()).filter(|at| reply.is_char_boundary(*at)) {
+        let (head, tail) = reply.split_at(at);
+        assert_eq!(shown(&[head, tail]), whole);
+        // What is shown is never taken back.
+        let mut view = LiveText::default();
+        assert!(whole.starts_with(&view.push(head)), "{head}");
+    }
+    let bytewise: Vec<String> = reply.chars().map(String::from).collect();
+    let bytewise: Vec<&str> = bytewise.iter().map(String::as_str).collect();
+    assert_eq!(shown(&bytewise), whole);
+}
+
+#[test]
+fn a_fence_without_an_end_is_shown_unless_it_holds_the_contract() {
+    assert_eq!(shown(&["a\n```\ncode"]), "a\n```\ncode");
+    assert_eq!(shown(&["a\n```json\n{\"analysis_confidence\": \"hi"]), "a\n");
+    assert_eq!(
+        shown(&["a\n```json\n{\"analysis_confidence\": \"hi\n## B\nb"]),
+        "a\n## B\nb"
+    );
+}
+
+#[test]
+fn what_is_shown_is_what_the_document_holds() {
+    // S0-19: for a reply of sections and a contract.
+    let said = said("high").section("Findings", "b\n\n- c");
+    let world = run().start().replied(&said);
+    let squeezed = |text: &str| {
+        text.lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    assert_eq!(
+        squeezed(&shown(&[&said.whole_text()])),
+        squeezed(&world.run.document().to_markdown())
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn any_lines_at_any_chunking_show_the_same(
+        lines in prop::collection::vec(prop::sample::select(LINES.to_vec()), 0..12),
+        cuts in prop::collection::vec(0_usize..400, 0..8),
+        ends in any::<bool>(),
+    ) {
+        let mut text = lines.join("\n");
+        if ends {
+            text.push('\n');
+        }
+        let whole = shown(&[&text]);
+        prop_assert_eq!(&shown(&pieces(&text, &cuts)), &whole);
+        // Nothing is invented: what is shown is the text with whole lines left out.
+        let mut rest = text.split_inclusive('\n');
+        for line in whole.split_inclusive('\n') {
+            prop_assert!(rest.any(|other| other == line), "{:?} is not in {:?}", line, text);
+        }
+    }
+}

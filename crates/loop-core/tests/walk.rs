@@ -1,0 +1,107 @@
+//! Random walks: legal and illegal events in any order, with the invariants after each.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
+
+mod common;
+
+use common::*;
+
+use std::sync::Arc;
+
+use common::walk::{choices, setups, walked};
+use loop_core::{Note, Run, Status};
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn every_walk_keeps_the_invariants_and_comes_to_an_end(setup in setups(), choices in choices(120)) {
+        // I-4, I-8, I-9, I-10, I-11, I-20, I-21: the world checks every state; the rest is checked here.
+        let world = walked(setup, &choices).autopilot(&said("high"));
+        world.check_replay();
+        let stops = world.all_notes().filter(|note| matches!(note, Note::Stopped { .. })).count();
+        prop_assert_eq!(stops, 1, "a reason is fixed once");
+        let outcome = world.outcome();
+        // Exactly one observation for every admitted action, and every action is kept (I-5, I-32).
+        let admitted = outcome.actions.iter().filter(|action| action.evidence.is_some()).count();
+        prop_assert_eq!(admitted, outcome.evidence.len());
+        for evidence in &outcome.evidence {
+            let asked = outcome.actions.iter().filter(|action| action.evidence == Some(evidence.id)).count();
+            prop_assert_eq!(asked, 1);
+        }
+        // I-7: the same call does not succeed twice.
+        let mut done: Vec<(&str, &str)> = outcome
+            .evidence
+            .iter()
+            .filter(|evidence| evidence.observation.status == Status::Ok)
+            .map(|evidence| (&*evidence.tool, &*evidence.parameters))
+            .collect();
+        let successes = done.len();
+        done.sort_unstable();
+        done.dedup();
+        prop_assert_eq!(done.len(), successes);
+        // I-10: the primary reason comes first, and is told once.
+        let mut reasons = world.reasons();
+        let told = reasons.len();
+        reasons.sort();
+        reasons.dedup();
+        prop_assert_eq!(reasons.len(), told);
+        // What the model refused or what was paid for is in the outcome whatever the reason.
+        prop_assert_eq!(&outcome.document, world.run.document());
+    }
+
+    #[test]
+    fn a_walk_that_is_cut_and_restored_goes_on_as_if_nothing_had_happened(
+        setup in setups(),
+        choices in choices(40),
+        at in any::<prop::sample::Index>(),
+    ) {
+        // I-11, I-12
+        let world = walked(setup, &choices);
+        let cut = at.index(world.journal.len());
+        let mut run = Run::restore(reread(&world.journal[cut].2), Arc::clone(&world.spec)).unwrap();
+        for (event, notes, state) in &world.journal[cut + 1..] {
+            prop_assert_eq!(&run.apply(event).unwrap(), notes);
+            prop_assert_eq!(run.state(), state);
+        }
+    }
+}
+
+#[test]
+fn the_order_in_which_tools_finish_makes_no_difference() {
+    // I-20, S0-122: all 24 orders of four actions end in the same state.
+    let names = ["a", "b", "c", "d"];
+    let reply = names
+        .iter()
+        .fold(said("low"), |said, name| said.asks("fetch_device", target(name)));
+    let start = run().start().replied(&reply);
+    let mut ends: Vec<Run> = Vec::new();
+    for order in permutations(4) {
+        let finish = |world: World, n: &usize| world.finished(&format!("1/action-{n}"), found(names[*n]));
+        ends.push(
+            order
+                .iter()
+                .fold(start.clone(), finish)
+                .expect_call("2/main", 1)
+                .run,
+        );
+    }
+    assert_eq!(ends.len(), 24);
+    assert!(ends.iter().all(|end| *end == ends[0]));
+}
+
+fn permutations(n: usize) -> Vec<Vec<usize>> {
+    if n == 0 {
+        return vec![Vec::new()];
+    }
+    permutations(n - 1)
+        .into_iter()
+        .flat_map(|shorter| {
+            (0..n).map(move |at| {
+                let mut longer = shorter.clone();
+                longer.insert(at, n - 1);
+                longer
+            })
+        })
+        .collect()
+}

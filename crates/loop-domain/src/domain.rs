@@ -1,0 +1,152 @@
+//! A domain that is ready to run.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use loop_core::{RunSpec, Tier, WorkItem};
+use loop_prompts::Prompts;
+use loop_runtime::{Loop, Models, SaveTarget};
+use loop_tools::{Credentials, Registry};
+
+use crate::error::{DomainError, ItemError};
+use crate::file::File;
+use crate::report::{self, Report};
+use crate::{item, parts, spec, tools};
+
+/// What is given beside the folder; laid over its file in this order.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// The profile to use.
+    pub profile: Option<String>,
+    /// Dotted keys and their values, for example `limits.passes` and `3`. A value is read as TOML where it is some, else as a
+    /// text.
+    pub set: Vec<(String, String)>,
+    /// Models in place of the file's: a tier and `PROVIDER/NAME`. For `scripted` the name is the file with the replies.
+    pub models: Vec<(Tier, String)>,
+    /// Where relative paths that are given here begin; those in the file begin at its folder.
+    pub cwd: PathBuf,
+}
+
+/// A domain: all that a run needs beside its work item (S0-3, S0-77).
+pub struct Domain {
+    /// What a run is to do, with which tools and models, within which limits.
+    pub spec: Arc<RunSpec>,
+    /// The tools.
+    pub registry: Arc<Registry>,
+    /// The templates.
+    pub prompts: Arc<Prompts>,
+    /// The model of each tier.
+    pub models: Models,
+    /// Where outcomes are saved (S0-13), with places for the ids of item and run; `None` where nothing is saved.
+    pub save: Option<SaveTarget>,
+    /// The tools' secrets: none, as neither kind of tool needs any.
+    pub credentials: Credentials,
+    file: File,
+    warnings: Vec<String>,
+}
+
+impl Domain {
+    /// The domain of a folder, or of a `loopgate.toml` itself.
+    ///
+    /// Databases that are made from scripts are made here, when they are not there yet.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place.
+    pub fn load(folder_or_file: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, DomainError> {
+        let file = File::read(folder_or_file.as_ref(), options)?;
+        let tools = tools::tools(&file)?;
+        let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry)?;
+        let models = parts::models(&file)?;
+        let prompts = parts::prompts(&file)?;
+        let save = parts::save(&file)?;
+        let mut warnings = report::warnings(&spec);
+        warnings.extend(tools.warnings);
+        Ok(Self {
+            spec: Arc::new(spec),
+            registry: Arc::new(tools.registry),
+            prompts: Arc::new(prompts),
+            models,
+            credentials: Credentials::none(),
+            file,
+            save,
+            warnings,
+        })
+    }
+
+    /// The work item in `text`, which came from `origin`: a file's name, or `-`.
+    ///
+    /// JSON where the first character that is not blank is `{`, else Markdown.
+    ///
+    /// # Errors
+    /// It is empty, is no JSON, or has no title.
+    pub fn item(&self, text: &str, origin: &str) -> Result<WorkItem, ItemError> {
+        item::read(&self.file.config.item, text, origin)
+    }
+
+    /// A loop that runs this domain and saves where it says, with a journal in memory.
+    pub fn to_loop(&self) -> Loop {
+        let prepared = self.unsaved_loop();
+        match &self.save {
+            Some(target) => prepared.with_saver(Arc::new(target.clone())),
+            None => prepared,
+        }
+    }
+
+    /// The same loop without saving.
+    pub fn unsaved_loop(&self) -> Loop {
+        Loop::new(
+            (*self.spec).clone(),
+            (*self.registry).clone(),
+            self.models.clone(),
+        )
+        .with_prompts(Arc::clone(&self.prompts))
+        .with_credentials(Arc::new(self.credentials.clone()))
+    }
+
+    /// What there is, for a person who checks a domain.
+    pub fn report(&self) -> Report {
+        let kinds = self
+            .file
+            .config
+            .tools
+            .iter()
+            .map(|(name, tool)| (name, tool.kind.name()))
+            .collect();
+        let saved = self
+            .save
+            .as_ref()
+            .map(|SaveTarget::File(path)| path.display().to_string());
+        let lines = report::lines(
+            &self.spec,
+            self.file.path(),
+            &kinds,
+            saved.as_deref(),
+            self.profiles(),
+        );
+        Report {
+            lines,
+            warnings: self.warnings.clone(),
+        }
+    }
+
+    /// The folder in which the file stands.
+    pub fn folder(&self) -> &Path {
+        &self.file.folder
+    }
+
+    /// The names of the file's profiles, in its order.
+    pub fn profiles(&self) -> &[String] {
+        &self.file.profiles
+    }
+}
+
+impl fmt::Debug for Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Domain")
+            .field("spec", &self.spec)
+            .field("registry", &self.registry)
+            .field("save", &self.save)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,145 @@
+//! What a domain holds, in lines for people.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use loop_core::{ModelSpec, RunSpec, Tier};
+
+/// What a domain holds, and what a person may want to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// What there is.
+    pub lines: Vec<String>,
+    /// What works and is probably not meant.
+    pub warnings: Vec<String>,
+}
+
+/// What there is.
+pub(crate) fn lines(
+    spec: &RunSpec,
+    path: &Path,
+    kinds: &BTreeMap<&str, &str>,
+    saved: Option<&str>,
+    profiles: &[String],
+) -> Vec<String> {
+    let mut lines = vec![format!("domain {} ({})", spec.domain, path.display())];
+    if !spec.goal.is_empty() {
+        lines.push(format!("goal: {}", spec.goal));
+    }
+    match (&spec.profile, profiles) {
+        (_, []) => {}
+        (Some(profile), _) => lines.push(format!("profile: {profile} of {}", profiles.join(", "))),
+        (None, _) => lines.push(format!("profiles: {}", profiles.join(", "))),
+    }
+    lines.push(format!("{} sections", spec.sections().len()));
+    for section in spec.sections() {
+        let marks = [(section.required, "required"), (section.cite, "cites evidence")];
+        let marks: Vec<&str> = marks
+            .into_iter()
+            .filter(|(on, _)| *on)
+            .map(|(_, mark)| mark)
+            .collect();
+        let marks = if marks.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", marks.join(", "))
+        };
+        lines.push(format!("  {}: {}{marks}", section.id, section.heading));
+    }
+    lines.push(format!("{} tools", spec.tools.len()));
+    for tool in &spec.tools {
+        let kind = kinds.get(&*tool.name).copied().unwrap_or("code");
+        let smart = if tool.smart { ", smart" } else { "" };
+        let aliases = if tool.aliases.is_empty() {
+            String::new()
+        } else {
+            format!(
+                "; also {}",
+                tool.aliases
+                    .iter()
+                    .map(|alias| &**alias)
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )
+        };
+        lines.push(format!(
+            "  {}: {kind}, {}{smart}{aliases}",
+            tool.name,
+            tool.effect.name()
+        ));
+    }
+    for tier in [Tier::Picker, Tier::Base, Tier::Escalated] {
+        lines.push(format!("model {}: {}", tier.name(), model(spec.model(tier))));
+    }
+    lines.push(limits(spec));
+    lines.push(match saved {
+        Some(file) => format!("saved to {file}"),
+        None => "nothing is saved".to_owned(),
+    });
+    lines
+}
+
+fn model(model: &ModelSpec) -> String {
+    let price = match &model.price {
+        None => "price unknown",
+        Some(price) if price.input == 0 && price.output == 0 => "free",
+        Some(_) => "priced",
+    };
+    format!(
+        "{}/{} ({price}, {} tokens)",
+        model.provider, model.model, model.context_tokens
+    )
+}
+
+fn limits(spec: &RunSpec) -> String {
+    let limits = &spec.limits;
+    let cost = limits
+        .cost
+        .map_or_else(|| "no cost limit".to_owned(), |cost| cost.to_string());
+    let tokens = limits
+        .tokens
+        .map_or_else(String::new, |tokens| format!(", {tokens} tokens"));
+    format!(
+        "limits: {} passes, {cost}{tokens}, {} tool calls, {} model calls, {} s",
+        limits.passes,
+        limits.tool_calls,
+        limits.model_calls,
+        limits.wall_ms / 1_000
+    )
+}
+
+/// What follows from the spec alone and is probably not meant.
+pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if spec.goal.is_empty() {
+        warnings.push("there is no `goal`: the model is not told what the document is for".to_owned());
+    }
+    if !spec.sections().iter().any(|section| section.required) {
+        warnings.push("no section is required: an empty answer counts as finished".to_owned());
+    }
+    if spec.tools.is_empty() {
+        warnings.push("there is no tool: the answer rests on the work item alone".to_owned());
+    }
+    if spec.picking.enabled && spec.picking.defaults.is_empty() && !spec.tools.is_empty() {
+        warnings.push(
+            "picking has no defaults: nothing runs before the first pass where choosing fails".to_owned(),
+        );
+    }
+    for tool in spec.tools.iter().filter(|tool| !tool.effect.is_read()) {
+        let effect = tool.effect.name();
+        warnings.push(format!(
+            "tool `{}` is declared `{effect}`: each call waits for a person",
+            tool.name
+        ));
+    }
+    let limits = &spec.limits;
+    let zero = [
+        (limits.passes.into(), "passes"),
+        (limits.model_calls.into(), "model_calls"),
+        (limits.wall_ms, "wall_s"),
+    ];
+    for (_, key) in zero.into_iter().filter(|(limit, _): &(u64, &str)| *limit == 0) {
+        warnings.push(format!("limits.{key} is 0: a run stops before its first call"));
+    }
+    warnings
+}

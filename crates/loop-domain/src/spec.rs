@@ -1,0 +1,351 @@
+//! From the typed file to the spec of a run: sections, models, limits, gate, picking.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use loop_core::{
+    DefaultCall, DocumentSpec, GateSettings, Limits, ModelSpec, Models, PREAMBLE, Picking, Price,
+    ProtocolSpec, RunSpec, SPEC_VERSION, SectionSpec, ToolSpec,
+};
+use loop_tools::Registry;
+use serde_json::Value;
+
+use crate::config::{LimitsConfig, ModelConfig, PROVIDERS, PriceConfig};
+use crate::error::DomainError;
+use crate::file::File;
+use crate::near::hint;
+
+/// The spec of the file, with the tools of the registry.
+pub(crate) fn spec(file: &File, profile: Option<&str>, registry: &Registry) -> Result<RunSpec, DomainError> {
+    let config = &file.config;
+    if config.name.trim().is_empty() {
+        return Err(file.error(
+            &["name"],
+            "the name is empty; write a short one, for example `helpdesk`",
+        ));
+    }
+    check_pointers(file)?;
+    let models = models(file)?;
+    let limits = limits(&config.limits, &models);
+    let tools = registry.specs();
+    Ok(RunSpec {
+        version: SPEC_VERSION,
+        domain: config.name.as_str().into(),
+        goal: config.goal.trim().into(),
+        profile: profile.map(Arc::from),
+        protocol: ProtocolSpec::Document(DocumentSpec {
+            sections: sections(file)?,
+            nonce: config.contract.nonce,
+        }),
+        picking: picking(file, registry, &tools)?,
+        gate: gate(file, registry)?,
+        tools,
+        models,
+        limits,
+        save: config.save.file.is_some(),
+    })
+}
+
+fn check_pointers(file: &File) -> Result<(), DomainError> {
+    let item = &file.config.item;
+    let scope = &item.scope;
+    let check = |path: &[&str], pointer: &str| {
+        if pointer.is_empty() || pointer.starts_with('/') {
+            return Ok(());
+        }
+        Err(file.error(
+            path,
+            format!(
+                "`{pointer}` is no JSON pointer; write it as `/{}`",
+                pointer.replace('.', "/")
+            ),
+        ))
+    };
+    check(&["item", "id"], &item.id)?;
+    check(&["item", "title"], &item.title)?;
+    for (at, pointer) in item.compact.iter().enumerate() {
+        check(&["item", "compact", &at.to_string()], pointer)?;
+    }
+    let scoped = [
+        ("account", &scope.account),
+        ("account_name", &scope.account_name),
+        ("asset", &scope.asset),
+        ("person", &scope.person),
+    ];
+    for (key, pointer) in scoped {
+        check(&["item", "scope", key], pointer.as_deref().unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+fn sections(file: &File) -> Result<Vec<SectionSpec>, DomainError> {
+    let sections = &file.config.section;
+    if sections.is_empty() {
+        let message = "there is no section; add one: [[section]] with `id` and `heading`";
+        return Err(file.error(&["section"], message));
+    }
+    let mut ids: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut headings: BTreeMap<String, &str> = BTreeMap::new();
+    for (at, section) in sections.iter().enumerate() {
+        let at = at.to_string();
+        let error = |key: &str, message: String| Err(file.error(&["section", &at, key], message));
+        let id = section.id.as_str();
+        let is_id = id.starts_with(|c: char| c.is_ascii_lowercase())
+            && id
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-'));
+        if !is_id {
+            return error(
+                "id",
+                format!("`{id}` is no section id; write small letters, digits, `_` and `-`"),
+            );
+        }
+        if id == PREAMBLE {
+            return error(
+                "id",
+                format!("`{PREAMBLE}` is what stands before the first section; choose another id"),
+            );
+        }
+        if ids.insert(id, id).is_some() {
+            return error(
+                "id",
+                format!("another section has the id `{id}`; choose another one"),
+            );
+        }
+        // Replies are matched to sections by the letters of their headings.
+        let letters: String = section
+            .heading
+            .to_lowercase()
+            .chars()
+            .filter(|c| c.is_alphanumeric())
+            .collect();
+        if letters.is_empty() {
+            return error(
+                "heading",
+                "a heading needs letters or digits; write a word or two".to_owned(),
+            );
+        }
+        if let Some(other) = headings.insert(letters, id) {
+            return error(
+                "heading",
+                format!("it reads like the heading of `{other}`; choose another one"),
+            );
+        }
+    }
+    let specs = sections.iter().map(|section| SectionSpec {
+        id: section.id.as_str().into(),
+        heading: section.heading.trim().into(),
+        describe: section.describe.trim().into(),
+        required: section.required,
+        cite: section.cite,
+    });
+    Ok(specs.collect())
+}
+
+fn picking(file: &File, registry: &Registry, tools: &[ToolSpec]) -> Result<Picking, DomainError> {
+    let config = &file.config.picking;
+    let mut defaults = Vec::new();
+    for (at, call) in config.defaults.iter().enumerate() {
+        let at = at.to_string();
+        let path = ["picking", "defaults", &at];
+        let name = tool_named(file, registry, &[&path[..], &["tool"]].concat(), &call.tool)?;
+        let parameters = Value::Object(call.parameters.clone());
+        let rebuilt = tools
+            .iter()
+            .find(|tool| tool.name == name)
+            .map(|tool| tool.args.rebuild(&parameters));
+        if let Some(Err(misfit)) = rebuilt {
+            let message = format!("the parameters do not fit `{name}`: {misfit}; correct them");
+            return Err(file.error(&[&path[..], &["parameters"]].concat(), message));
+        }
+        defaults.push(DefaultCall {
+            tool: name,
+            parameters: loop_core::canonical(&parameters).into(),
+        });
+    }
+    Ok(Picking {
+        enabled: config.enabled,
+        defaults,
+    })
+}
+
+fn gate(file: &File, registry: &Registry) -> Result<GateSettings, DomainError> {
+    let named = file.config.gate.required_tools.iter().enumerate();
+    let required_tools = named
+        .map(|(at, name)| tool_named(file, registry, &["gate", "required_tools", &at.to_string()], name))
+        .collect::<Result<_, _>>()?;
+    Ok(GateSettings {
+        required_tools,
+        ..GateSettings::default()
+    })
+}
+
+fn tool_named(file: &File, registry: &Registry, path: &[&str], name: &str) -> Result<Arc<str>, DomainError> {
+    registry.resolve(name).ok_or_else(|| {
+        let switched_off = file.config.tools.get(name).is_some();
+        let message = if switched_off {
+            format!("the tool `{name}` is switched off; switch it on, or take its name out")
+        } else {
+            let known: Vec<Arc<str>> = registry.specs().into_iter().map(|tool| tool.name).collect();
+            format!(
+                "there is no tool `{name}`; {}",
+                hint(name, known.iter().map(|name| &**name), "there are")
+            )
+        };
+        file.error(path, message)
+    })
+}
+
+fn models(file: &File) -> Result<Models, DomainError> {
+    let config = &file.config.models;
+    let of = |tier: &str, model: &Option<ModelConfig>| {
+        model
+            .as_ref()
+            .map(|model| model_spec(file, tier, model))
+            .transpose()
+    };
+    Ok(Models {
+        picker: of("picker", &config.picker)?,
+        base: model_spec(file, "base", &config.base)?,
+        escalated: of("escalated", &config.escalated)?,
+    })
+}
+
+fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec, DomainError> {
+    let provider = model.provider.as_str();
+    if !PROVIDERS.contains(&provider) {
+        let message = format!(
+            "unknown provider `{provider}`; {}",
+            hint(provider, PROVIDERS, "this version knows")
+        );
+        return Err(file.error(&["models", tier, "provider"], message));
+    }
+    let price = match &model.price {
+        Some(price) => Some(price_of(file, tier, price)?),
+        None if is_free(provider) => Some(Price {
+            input: 0,
+            output: 0,
+            cache_read: None,
+            cache_write: None,
+        }),
+        None => None,
+    };
+    Ok(ModelSpec {
+        provider: provider.into(),
+        model: model
+            .model
+            .clone()
+            .unwrap_or_else(|| format!("{provider}-1"))
+            .into(),
+        price,
+        context_tokens: model.context_tokens,
+        max_output_tokens: model.max_output_tokens,
+        timeout_ms: model.timeout_ms,
+    })
+}
+
+/// Whether nobody is paid for its calls.
+fn is_free(provider: &str) -> bool {
+    matches!(provider, "offline" | "scripted")
+}
+
+fn price_of(file: &File, tier: &str, price: &PriceConfig) -> Result<Price, DomainError> {
+    let token = |key: &str, usd: crate::money::Usd| {
+        usd.per_token()
+            .map_err(|message| file.error(&["models", tier, "price", key], message))
+    };
+    let cached = |key: &str, usd: Option<crate::money::Usd>| usd.map(|usd| token(key, usd)).transpose();
+    Ok(Price {
+        input: token("input_usd_per_million", price.input_usd_per_million)?,
+        output: token("output_usd_per_million", price.output_usd_per_million)?,
+        cache_read: cached("cache_read_usd_per_million", price.cache_read_usd_per_million)?,
+        cache_write: cached("cache_write_usd_per_million", price.cache_write_usd_per_million)?,
+    })
+}
+
+fn limits(config: &LimitsConfig, models: &Models) -> Limits {
+    let defaults = Limits::default();
+    let priced = [
+        Some(&models.base),
+        models.picker.as_ref(),
+        models.escalated.as_ref(),
+    ];
+    let all_priced = priced.into_iter().flatten().all(|model| model.price.is_some());
+    Limits {
+        passes: config.passes.unwrap_or(defaults.passes),
+        cost: match config.cost_usd {
+            Some(limit) => limit.0,
+            // A limit that nobody set must not keep a run from beginning whose cost nobody can name.
+            None if all_priced => defaults.cost,
+            None => None,
+        },
+        tokens: config.tokens.or(defaults.tokens),
+        tool_calls: config.tool_calls.unwrap_or(defaults.tool_calls),
+        model_calls: config.model_calls.unwrap_or(defaults.model_calls),
+        wall_ms: config
+            .wall_s
+            .map_or(defaults.wall_ms, |s| s.saturating_mul(1_000)),
+        picked: config.picked.unwrap_or(defaults.picked),
+        picker_ms: config.picker_ms.unwrap_or(defaults.picker_ms),
+        output_tokens: config.output_tokens.unwrap_or(defaults.output_tokens),
+        markdown_chars: config.markdown_chars.unwrap_or(defaults.markdown_chars),
+        sub_call_ms: config.sub_call_ms.unwrap_or(defaults.sub_call_ms),
+        sub_call_tokens: config.sub_call_tokens.unwrap_or(defaults.sub_call_tokens),
+        sub_call_bytes: config.sub_call_bytes.unwrap_or(defaults.sub_call_bytes),
+        person_ms: config
+            .person_s
+            .map_or(defaults.person_ms, |s| s.saturating_mul(1_000)),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::money::CostLimit;
+    use loop_core::PicoUsd;
+
+    fn model(price: Option<u64>) -> ModelSpec {
+        ModelSpec {
+            provider: "x".into(),
+            model: "x".into(),
+            price: price.map(|input| Price {
+                input,
+                output: input,
+                cache_read: None,
+                cache_write: None,
+            }),
+            context_tokens: 1,
+            max_output_tokens: 1,
+            timeout_ms: 1,
+        }
+    }
+
+    #[test]
+    fn with_an_unknown_price_only_a_limit_that_was_set_counts() {
+        // S0-45, S0-119
+        let unknown = Models {
+            picker: Some(model(None)),
+            base: model(Some(1)),
+            escalated: None,
+        };
+        let known = Models {
+            picker: None,
+            base: model(Some(1)),
+            escalated: Some(model(Some(0))),
+        };
+        let unset = LimitsConfig::default();
+        let set = LimitsConfig {
+            cost_usd: Some(CostLimit(Some(PicoUsd(7)))),
+            ..LimitsConfig::default()
+        };
+        let none = LimitsConfig {
+            cost_usd: Some(CostLimit(None)),
+            ..LimitsConfig::default()
+        };
+        assert_eq!(limits(&unset, &known), Limits::default());
+        assert_eq!(limits(&unset, &unknown).cost, None);
+        assert_eq!(limits(&set, &unknown).cost, Some(PicoUsd(7)));
+        assert_eq!(limits(&none, &known).cost, None);
+    }
+}

@@ -1,0 +1,468 @@
+//! What is wrong with a domain is said in one line that points at its place and says how to mend it.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::PathBuf;
+
+use loop_core::Tier;
+use loop_domain::{Domain, LoadOptions};
+
+const SECTION: &str = "[[section]]\nid = \"answer\"\nheading = \"Answer\"\nrequired = true\n";
+const SEARCH: &str =
+    "[tools.search]\nkind = \"docs\"\neffect = \"read\"\nfolder = \".\"\nwhen = \"always\"\n";
+const SQL: &str = "[sources.shop]\nkind = \"sqlite\"\nmade_from = \"shop.sql\"\n[tools.fetch_stock]\nkind = \"sql\"\n\
+                   source = \"shop\"\neffect = \"read\"\n";
+
+/// The error of a file, without the folder before it.
+#[track_caller]
+fn error_with(text: &str, options: &LoadOptions) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("loopgate.toml"), text).unwrap();
+    fs::write(folder.path().join("notes.md"), "# Notes\nOpen from nine to five.").unwrap();
+    fs::write(
+        folder.path().join("shop.sql"),
+        "CREATE TABLE stock (name, pieces);",
+    )
+    .unwrap();
+    let error = Domain::load(folder.path(), options).unwrap_err().to_string();
+    assert!(!error.contains('\n'), "{error}");
+    error.replace(&format!("{}/", folder.path().display()), "")
+}
+
+/// The error of a file that begins with version and name on lines 1 and 2.
+#[track_caller]
+fn error(rest: &str) -> String {
+    error_with(
+        &format!("version = 1\nname = \"shop\"\n{rest}"),
+        &LoadOptions::default(),
+    )
+}
+
+#[track_caller]
+fn check(rest: &str, expected: &str) {
+    assert_eq!(error(rest), format!("loopgate.toml:{expected}"));
+}
+
+fn set(key: &str, value: &str) -> LoadOptions {
+    LoadOptions {
+        set: vec![(key.to_owned(), value.to_owned())],
+        ..LoadOptions::default()
+    }
+}
+
+#[test]
+fn a_missing_file_says_what_to_make() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shop");
+    let error = Domain::load(&path, &LoadOptions::default())
+        .unwrap_err()
+        .to_string();
+    let place = path.join("loopgate.toml");
+    assert_eq!(
+        error,
+        format!(
+            "{}: there is no such file; make it, or name a folder that holds a loopgate.toml",
+            place.display()
+        )
+    );
+    fs::create_dir_all(&place).unwrap();
+    let error = Domain::load(&path, &LoadOptions::default())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("loopgate.toml: cannot be read: "), "{error}");
+}
+
+#[test]
+fn an_unknown_key_comes_with_a_near_one_or_with_all() {
+    check(
+        &format!("{SECTION}requird = true\n"),
+        "7:1: unknown key `requird`; did you mean `required`?",
+    );
+    check(
+        "[limits]\nbudget = 1\n",
+        "4:1: unknown key `budget`; the keys here are `passes`, `cost_usd`, `tokens`, \
+           `tool_calls`, `model_calls`, `wall_s`, `picked`, `picker_ms`, `output_tokens`, `markdown_chars`, `sub_call_ms`, \
+           `sub_call_tokens`, `sub_call_bytes`, `person_s`",
+    );
+    check(
+        "[modles.base]\nprovider = \"offline\"\n",
+        "3:2: unknown key `modles`; did you mean `models`?",
+    );
+    check(
+        &format!("{SECTION}{SEARCH}[tools.search.parameters.query]\nexample = [\"x\"]\n"),
+        "13:1: unknown key `example`; did you mean `examples`?",
+    );
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_says_what_is_expected() {
+    let cases = [
+        (
+            "goal = 7\n",
+            "3:8: 7 stands where a text in quotes is expected; correct the value",
+        ),
+        (
+            "[limits]\npasses = \"three\"\n",
+            "4:10: the text \"three\" stands where a whole number of 0 or more is expected; correct the value",
+        ),
+        (
+            "[limits]\npasses = -1\n",
+            "4:10: -1 stands where a whole number of 0 or more is expected; correct the value",
+        ),
+        (
+            "[limits]\ncost_usd = \"a lot\"\n",
+            "4:12: `a lot` is no amount of dollars; write dollars such as 0.10",
+        ),
+        (
+            "[limits]\ncost_usd = true\n",
+            "4:12: true stands where an amount of dollars such as 0.10 is expected; correct the value",
+        ),
+        (
+            "[contract]\nnonce = \"maybe\"\n",
+            "4:9: `maybe` is unknown here; use one of `prefer`, `require`",
+        ),
+        (
+            "tools = []\n",
+            "3:9: a list stands where a table is expected; correct the value",
+        ),
+        (
+            "[item]\nid = \"ticket.id\"\n[[section]]\nid = \"a\"\nheading = \"A\"",
+            "4:1: `ticket.id` is no JSON pointer; write it as `/ticket/id`",
+        ),
+    ];
+    for (rest, expected) in cases {
+        check(rest, expected);
+    }
+}
+
+#[test]
+fn a_file_that_is_no_toml_names_the_place() {
+    let error = error("goal = \n");
+    assert!(error.starts_with("loopgate.toml:3:"), "{error}");
+    assert!(error.ends_with("; correct it there"), "{error}");
+}
+
+#[test]
+fn a_version_is_demanded_and_a_newer_one_is_recognised() {
+    let options = LoadOptions::default();
+    assert_eq!(
+        error_with("name = \"x\"\n", &options),
+        "loopgate.toml:1:1: the key `version` is missing; begin the file with `version = 1`"
+    );
+    assert_eq!(
+        error_with("# soon\nversion = 2\nbrand_new = true\n", &options),
+        "loopgate.toml:2:11: written for a newer loopgate: its format is 2, this one reads 1; update loopgate"
+    );
+    assert_eq!(
+        error_with("version = 0\n", &options),
+        "loopgate.toml:1:11: there is no format 0; write `version = 1`"
+    );
+    assert_eq!(
+        error_with("version = 1\n", &options),
+        "loopgate.toml:1:1: the key `name` is missing; add it"
+    );
+}
+
+#[test]
+fn an_unknown_provider_is_refused() {
+    check(
+        &format!("{SECTION}[models.base]\nprovider = \"openai\"\n"),
+        "8:1: unknown provider `openai`; this version knows `offline`, `scripted`",
+    );
+    check(
+        &format!("{SECTION}[models.base]\nprovider = \"scripted\"\n"),
+        "8:1: a scripted model needs its replies; add `script = \"FILE.json\"`",
+    );
+    let error = error(&format!(
+        "{SECTION}[models.base]\nprovider = \"scripted\"\nscript = \"notes.md\"\n"
+    ));
+    assert!(
+        error.starts_with("loopgate.toml:9:1: notes.md: is no script: "),
+        "{error}"
+    );
+    check(
+        &format!(
+            "{SECTION}[models.base.price]\ninput_usd_per_million = 0.0000001\noutput_usd_per_million = 1\n"
+        ),
+        "8:1: a price for a million tokens has at most 6 digits behind the point; round it up",
+    );
+}
+
+#[test]
+fn a_tool_must_say_what_it_does_to_the_world() {
+    check(
+        &format!("{SECTION}[tools.search]\nkind = \"docs\"\nfolder = \".\"\n"),
+        "7:8: the tool `search` declares no effect; add `effect = \"read\"` if it only looks",
+    );
+    check(
+        &format!("{SECTION}[tools.search]\nkind = \"docs\"\nfolder = \".\"\neffect = \"reed\"\n"),
+        "10:10: `reed` is unknown here; did you mean `read`?",
+    );
+}
+
+#[test]
+fn a_query_that_does_not_prepare_is_found_before_a_run() {
+    check(
+        &format!("{SECTION}{SQL}query = \"SELECT pices FROM stock\"\n"),
+        "14:1: tool `fetch_stock`: its query does not prepare: no such column: pices in its line 1; correct the SQL",
+    );
+    check(
+        &format!("{SECTION}{SQL}query = \"DELETE FROM stock\"\n"),
+        "14:1: tool `fetch_stock`: its query must be one SELECT that changes nothing: it would write; write one SELECT",
+    );
+    check(
+        &format!(
+            "{SECTION}{SQL}query = \"SELECT name FROM stock WHERE name = :part\"\n[tools.fetch_stock.parameters.target]\n"
+        ),
+        "14:1: tool `fetch_stock`: its query names `:part`, which nobody gives it; use one of :target, :scope_account, \
+         :scope_account_name, :scope_asset, :scope_item, :scope_person",
+    );
+}
+
+#[test]
+fn a_source_that_is_not_there_is_named() {
+    let tool = |source: &str| {
+        format!(
+            "{SECTION}[tools.fetch_stock]\nkind = \"sql\"\neffect = \"read\"\nquery = \"SELECT 1\"\n{source}"
+        )
+    };
+    check(
+        &tool(""),
+        "7:8: the tool `fetch_stock` has no `source`; add the name of a source",
+    );
+    check(
+        &tool("source = \"shop\"\n"),
+        "11:1: there is no source `shop`; there are none",
+    );
+    let source = "source = \"shp\"\n[sources.shop]\nkind = \"sqlite\"\nmade_from = \"shop.sql\"\n";
+    check(
+        &tool(source),
+        "11:1: there is no source `shp`; did you mean `shop`?",
+    );
+    let source = "source = \"shop\"\n[sources.shop]\nkind = \"sqlite\"\nfile = \"shop.db\"\n";
+    check(
+        &tool(source),
+        "14:1: shop.db: there is no such file; correct the path or put the file there",
+    );
+    check(
+        &tool("[sources.shop]\nkind = \"sqlite\"\n"),
+        "11:10: the source `shop` names no data; add `file` or `made_from`",
+    );
+    check(
+        &format!("{SECTION}[tools.search]\nkind = \"docs\"\neffect = \"read\"\nfolder = \"docs\"\n"),
+        "10:1: docs: there is no such folder; correct the path or put the folder there",
+    );
+}
+
+#[test]
+fn a_key_of_another_kind_of_tool_is_refused() {
+    check(
+        &format!("{SECTION}{SEARCH}query = \"SELECT 1\"\n"),
+        "12:1: `query` is not for tools of kind `docs`; take it out",
+    );
+    check(
+        &format!("{SECTION}{SQL}query = \"SELECT 1 AS a\"\nsmart = true\n"),
+        "15:1: `smart` is not for tools of kind `sql`; take it out",
+    );
+}
+
+#[test]
+fn sections_are_told_apart() {
+    check(
+        "",
+        "1:1: there is no section; add one: [[section]] with `id` and `heading`",
+    );
+    check(
+        &format!("{SECTION}[[section]]\nid = \"answer\"\nheading = \"Other\"\n"),
+        "8:1: another section has the id `answer`; choose another one",
+    );
+    check(
+        &format!("{SECTION}[[section]]\nid = \"reply\"\nheading = \"💬 ANSWER!\"\n"),
+        "9:1: it reads like the heading of `answer`; choose another one",
+    );
+    check(
+        "[[section]]\nid = \"Next steps\"\nheading = \"Next\"\n",
+        "4:1: `Next steps` is no section id; write small letters, digits, `_` and `-`",
+    );
+    check(
+        "[[section]]\nheading = \"Next\"\n",
+        "3:1: the key `id` is missing; add it",
+    );
+}
+
+#[test]
+fn an_alias_means_one_tool() {
+    // S0-84
+    let second = SEARCH.replace("tools.search", "tools.find");
+    check(
+        &format!("{SECTION}{SEARCH}{second}aliases = [\"search\"]\n"),
+        "17:1: tool `find`: its alias `search` is already a name of `search`; take it out of one of them",
+    );
+}
+
+#[test]
+fn defaults_and_required_tools_must_be_there() {
+    // S0-127
+    let with = |rest: &str| format!("{SECTION}{SEARCH}{rest}");
+    check(
+        &with("[picking]\ndefaults = [{ tool = \"serch\", parameters = {} }]\n"),
+        "13:15: there is no tool `serch`; did you mean `search`?",
+    );
+    check(
+        &with("[picking]\ndefaults = [{ tool = \"search\" }]\n"),
+        "13:13: the parameters do not fit `search`: /query: is required; correct them",
+    );
+    check(
+        &with("[gate]\nrequired_tools = [\"lookup\"]\n"),
+        "13:19: there is no tool `lookup`; there are `search`",
+    );
+    check(
+        &with("enabled = false\n[gate]\nrequired_tools = [\"search\"]\n"),
+        "14:19: the tool `search` is switched off; switch it on, or take its name out",
+    );
+}
+
+#[test]
+fn an_override_without_its_anchor_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("prompts")).unwrap();
+    fs::write(
+        folder.path().join("prompts/analysis.md"),
+        "Analyse it.\n<!-- user -->\nNow.\n",
+    )
+    .unwrap();
+    let text = format!("version = 1\nname = \"x\"\n{SECTION}[prompts]\nfolder = \"prompts\"\n");
+    fs::write(folder.path().join("loopgate.toml"), text).unwrap();
+    let error = Domain::load(folder.path(), &LoadOptions::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("loopgate.toml:8:1: prompts/analysis.md: the anchor `"),
+        "{error}"
+    );
+    assert!(!error.contains('\n'), "{error}");
+    fs::rename(
+        folder.path().join("prompts/analysis.md"),
+        folder.path().join("prompts/analysys.md"),
+    )
+    .unwrap();
+    let error = Domain::load(folder.path(), &LoadOptions::default())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("no template has this name"), "{error}");
+    fs::remove_dir_all(folder.path().join("prompts")).unwrap();
+    let error = Domain::load(folder.path(), &LoadOptions::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.ends_with("/prompts: there is no such folder; correct the path or make the folder"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_unknown_profile_comes_with_those_that_there_are() {
+    let text = format!(
+        "version = 1\nname = \"x\"\n{SECTION}[profiles.quick.limits]\npasses = 2\n[profiles.deep.limits]\npasses = 9\n"
+    );
+    let profile = |name: &str| LoadOptions {
+        profile: Some(name.to_owned()),
+        ..LoadOptions::default()
+    };
+    assert_eq!(
+        error_with(&text, &profile("night")),
+        "--profile night: there is no such profile; the profiles are `quick`, `deep`"
+    );
+    assert_eq!(
+        error_with(&text, &profile("quik")),
+        "--profile quik: there is no such profile; did you mean `quick`?"
+    );
+}
+
+#[test]
+fn a_slip_in_a_profile_is_found_although_it_is_not_chosen() {
+    check(
+        &format!("{SECTION}[profiles.quick.limits]\npases = 2\n"),
+        "8:1: unknown key `pases`; did you mean `passes`?",
+    );
+    check(
+        &format!("{SECTION}[profiles.quick]\nversion = 1\n"),
+        "8:1: a profile cannot hold `version`; take it out",
+    );
+}
+
+#[test]
+fn a_setting_with_an_unknown_path_is_refused() {
+    let text = format!("version = 1\nname = \"x\"\n{SECTION}{SEARCH}");
+    let cases = [
+        (
+            "limits.pases",
+            "3",
+            "--set limits.pases=3: unknown key `pases`; did you mean `passes`?",
+        ),
+        (
+            "tools.serch.folder",
+            "x",
+            "--set tools.serch.folder=x: there is no tool `serch`; did you mean `search`?",
+        ),
+        (
+            "section.answer",
+            "x",
+            "--set section.answer=x: `section` is no table; set it as a whole",
+        ),
+        (
+            "limits.passes",
+            "x",
+            "--set limits.passes=x: the text \"x\" stands where a whole number of 0 or more is expected; correct the value",
+        ),
+        (
+            "limits..passes",
+            "3",
+            "--set limits..passes=3: a part of the key is empty; write it as `limits.passes=3`",
+        ),
+        (
+            "profiles.x.limits",
+            "3",
+            "--set profiles.x.limits=3: a profile cannot be set; set the key itself",
+        ),
+        (
+            "tools.search.folder",
+            "nowhere",
+            "--set tools.search.folder=nowhere: nowhere: there is no such folder; correct the path or put the folder there",
+        ),
+    ];
+    for (key, value, expected) in cases {
+        assert_eq!(error_with(&text, &set(key, value)), expected);
+    }
+    let models = vec![(Tier::Base, "openai/gpt".to_owned())];
+    let options = LoadOptions {
+        models,
+        cwd: PathBuf::new(),
+        ..LoadOptions::default()
+    };
+    assert_eq!(
+        error_with(&text, &options),
+        "--model base=openai/gpt: unknown provider `openai`; this version knows `offline`, `scripted`"
+    );
+}
+
+#[test]
+fn passes_have_one_limit_under_two_names() {
+    check(
+        "[limits]\npasses = 1\nmax_passes = 2\n",
+        "5:1: `max_passes` means `passes`, which is there as well; keep one",
+    );
+}
+
+#[test]
+fn a_save_file_knows_two_places() {
+    check(
+        &format!("{SECTION}[save]\nfile = \"out/{{id}}.json\"\n"),
+        "8:1: `out/{id}.json` has a `{` that begins neither {item} nor {run}; correct it",
+    );
+    check(
+        &format!("{SECTION}[save]\nfile = \"out/\"\n"),
+        "8:1: no file is named; write, for example, `out/{item}.json`",
+    );
+}

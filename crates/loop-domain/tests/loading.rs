@@ -1,0 +1,284 @@
+//! What a file, a profile and settings make together.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use loop_core::{Limits, NonceMode, PicoUsd, Price, Tier};
+use loop_domain::{Domain, LoadOptions};
+use loop_prompts::Layout;
+use loop_runtime::SaveTarget;
+
+const FILE: &str = r#"
+version = 1
+name = "shop"
+goal = "Answer."
+
+[[section]]
+id = "answer"
+heading = "💬 Answer"
+describe = "It."
+required = true
+cite = true
+
+[tools.zeta]
+kind = "docs"
+effect = "read"
+folder = "notes"
+when = "first"
+[tools.alpha]
+kind = "docs"
+effect = "read"
+folder = "notes"
+when = "second"
+timeout_ms = 500
+query_parameter = "words"
+[tools.off]
+kind = "docs"
+effect = "read"
+folder = "not there"
+enabled = false
+
+[models.base]
+provider = "offline"
+model = "big"
+price = { input_usd_per_million = 0.3, output_usd_per_million = "2.5", cache_read_usd_per_million = 0.075 }
+[models.picker]
+provider = "offline"
+model = "small"
+context_tokens = 9000
+
+[limits]
+max_passes = 4
+cost_usd = 0.07
+wall_s = 60
+
+[contract]
+nonce = "require"
+
+[save]
+file = "out/{item}.json"
+
+[profiles.quick.limits]
+passes = 2
+[profiles.quick.tools.alpha]
+enabled = false
+[profiles.cheap.limits]
+cost_usd = "none"
+[profiles.cheap.prompts]
+layout = "system_evidence"
+"#;
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("notes")).unwrap();
+    fs::write(folder.path().join("notes/a.md"), "# Hours\nNine to five.").unwrap();
+    fs::write(folder.path().join("loopgate.toml"), FILE).unwrap();
+    folder
+}
+
+fn load(folder: &Path, options: &LoadOptions) -> Domain {
+    Domain::load(folder, options).unwrap()
+}
+
+fn tools(domain: &Domain) -> Vec<&str> {
+    domain.spec.tools.iter().map(|tool| &*tool.name).collect()
+}
+
+fn profile(name: &str) -> LoadOptions {
+    LoadOptions {
+        profile: Some(name.to_owned()),
+        ..LoadOptions::default()
+    }
+}
+
+#[test]
+fn a_file_makes_a_spec() {
+    // S0-45, S0-77, S0-83, S0-94, S0-115, S0-123
+    let folder = folder();
+    let domain = load(folder.path(), &LoadOptions::default());
+    let spec = &domain.spec;
+    assert_eq!(
+        (&*spec.domain, &*spec.goal, spec.profile.as_deref()),
+        ("shop", "Answer.", None)
+    );
+    assert_eq!(tools(&domain), ["zeta", "alpha"]);
+    let timeouts: Vec<u64> = spec.tools.iter().map(|tool| tool.timeout_ms).collect();
+    assert_eq!(timeouts, [12_000, 500]);
+    let expected = Limits {
+        passes: 4,
+        cost: Some(PicoUsd(70_000_000_000)),
+        wall_ms: 60_000,
+        ..Limits::default()
+    };
+    assert_eq!(spec.limits, expected);
+    let price = Price {
+        input: 300_000,
+        output: 2_500_000,
+        cache_read: Some(75_000),
+        cache_write: None,
+    };
+    assert_eq!(spec.model(Tier::Base).price, Some(price));
+    assert_eq!(spec.model(Tier::Picker).price.map(|price| price.input), Some(0));
+    assert_eq!(
+        (
+            &*spec.model(Tier::Picker).model,
+            &*spec.model(Tier::Escalated).model
+        ),
+        ("small", "big")
+    );
+    let loop_core::ProtocolSpec::Document(document) = &spec.protocol;
+    assert_eq!(document.nonce, NonceMode::Require);
+    assert_eq!(domain.prompts.layout(), Layout::Append);
+    assert_eq!(
+        domain.save,
+        Some(SaveTarget::File(folder.path().join("out/{item}.json")))
+    );
+    assert!(spec.save);
+}
+
+#[test]
+fn the_file_itself_may_be_named() {
+    let folder = folder();
+    let domain = load(&folder.path().join("loopgate.toml"), &LoadOptions::default());
+    assert_eq!(domain.folder(), folder.path());
+}
+
+#[test]
+fn a_profile_is_laid_over_the_file() {
+    // S0-4
+    let folder = folder();
+    let quick = load(folder.path(), &profile("quick"));
+    assert_eq!((quick.spec.limits.passes, tools(&quick)), (2, vec!["zeta"]));
+    assert_eq!(quick.spec.profile.as_deref(), Some("quick"));
+    let cheap = load(folder.path(), &profile("cheap"));
+    assert_eq!((cheap.spec.limits.passes, cheap.spec.limits.cost), (4, None));
+    assert_eq!(cheap.prompts.layout(), Layout::SystemEvidence);
+    assert_eq!(cheap.profiles(), ["quick", "cheap"]);
+}
+
+#[test]
+fn settings_are_laid_over_the_profile() {
+    // S0-43
+    let folder = folder();
+    let set = [
+        ("limits.max_passes", "3"),
+        ("goal", "Say it."),
+        ("name", "\"7\""),
+        ("tools.zeta.smart", "true"),
+    ];
+    let options = LoadOptions {
+        set: set
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect(),
+        ..profile("quick")
+    };
+    let domain = load(folder.path(), &options);
+    assert_eq!(domain.spec.limits.passes, 3);
+    assert_eq!((&*domain.spec.goal, &*domain.spec.domain), ("Say it.", "7"));
+    assert!(domain.spec.tools.iter().all(|tool| tool.smart));
+}
+
+#[test]
+fn paths_begin_where_they_were_given() {
+    let folder = folder();
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::create_dir(elsewhere.path().join("other")).unwrap();
+    fs::write(elsewhere.path().join("other/x.txt"), "x").unwrap();
+    let options = LoadOptions {
+        set: vec![
+            ("tools.zeta.folder".to_owned(), "other".to_owned()),
+            ("save.file".to_owned(), "here/{run}.json".to_owned()),
+        ],
+        cwd: elsewhere.path().to_owned(),
+        ..LoadOptions::default()
+    };
+    let domain = load(folder.path(), &options);
+    assert_eq!(
+        domain.save,
+        Some(SaveTarget::File(elsewhere.path().join("here/{run}.json")))
+    );
+}
+
+#[test]
+fn a_model_given_by_name_takes_the_place_of_the_files() {
+    let folder = folder();
+    let script = folder.path().join("replies.json");
+    fs::write(&script, r#"{"version": 1, "replies": []}"#).unwrap();
+    let options = LoadOptions {
+        models: vec![
+            (Tier::Base, "offline/small".to_owned()),
+            (Tier::Picker, "offline/new".to_owned()),
+            (Tier::Escalated, "scripted/replies.json".to_owned()),
+        ],
+        cwd: PathBuf::from(folder.path()),
+        ..LoadOptions::default()
+    };
+    let spec = load(folder.path(), &options).spec;
+    // The file describes `offline/small`, so what it says counts; of `offline/new` it knows nothing.
+    assert_eq!(
+        (
+            &*spec.model(Tier::Base).model,
+            spec.model(Tier::Base).context_tokens
+        ),
+        ("small", 9_000)
+    );
+    assert_eq!(
+        (
+            &*spec.model(Tier::Picker).model,
+            spec.model(Tier::Picker).context_tokens
+        ),
+        ("new", 128_000)
+    );
+    assert_eq!(&*spec.model(Tier::Escalated).provider, "scripted");
+}
+
+#[test]
+fn a_report_says_what_there_is_and_what_is_probably_not_meant() {
+    let folder = folder();
+    let domain = load(folder.path(), &profile("quick"));
+    let report = domain.report();
+    let text = report.lines.join("\n");
+    for line in [
+        "profile: quick of quick, cheap",
+        "  answer: 💬 Answer (required, cites evidence)",
+        "  zeta: docs, read",
+        "model base: offline/big (priced, 128000 tokens)",
+        "limits: 2 passes, $0.070000, 25 tool calls, 12 model calls, 60 s",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    assert!(text.ends_with("/out/{item}.json"), "{text}");
+    let expected = [
+        "picking has no defaults: nothing runs before the first pass where choosing fails",
+        "tool `zeta` has no `description`: the model has only its name to go by",
+    ];
+    assert_eq!(report.warnings, expected);
+}
+
+#[test]
+fn a_bare_domain_works_and_is_warned_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "version = 1\nname = \"bare\"\n[[section]]\nid = \"a\"\nheading = \"A\"\n";
+    fs::write(folder.path().join("loopgate.toml"), text).unwrap();
+    let domain = load(folder.path(), &LoadOptions::default());
+    assert_eq!(&*domain.spec.models.base.provider, "offline");
+    assert_eq!((domain.spec.save, &domain.save), (false, &None));
+    let expected = [
+        "there is no `goal`: the model is not told what the document is for",
+        "no section is required: an empty answer counts as finished",
+        "there is no tool: the answer rests on the work item alone",
+    ];
+    assert_eq!(domain.report().warnings, expected);
+}
+
+#[test]
+fn a_domain_is_a_loop_with_or_without_saving() {
+    // S0-13
+    let folder = folder();
+    let domain = load(folder.path(), &LoadOptions::default());
+    assert!(domain.to_loop().spec().save);
+    assert!(!domain.unsaved_loop().spec().save);
+}

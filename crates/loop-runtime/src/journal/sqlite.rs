@@ -1,4 +1,0 @@
-//! The SQLite journal.
-/// x
-#[derive(Debug)]
-pub struct SqliteJournal;

@@ -1,0 +1,165 @@
+//! Locks of the operating system: a process that ends, however it ends, gives up what it held.
+//!
+//! They lie in a folder beside the journal and not in the journal itself, because closing any handle of a SQLite file
+//! would release the locks that SQLite has on it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use loop_core::{Digest, RunId};
+
+use super::schema;
+
+/// The folder of lock files of one journal.
+#[derive(Debug)]
+pub(super) struct Locks {
+    folder: PathBuf,
+}
+
+/// A run's lock. Dropping it lets another process write the run.
+#[derive(Debug)]
+pub(super) struct RunLock {
+    file: File,
+    path: PathBuf,
+}
+
+/// Why there is no lock.
+#[derive(Debug)]
+pub(super) enum NotTaken {
+    /// A process holds it; its id, where the file says it.
+    Held(Option<u32>),
+    /// The file cannot be made or locked.
+    Failed(io::Error),
+}
+
+impl Locks {
+    /// The locks of the journal at `path`, which has no links in it.
+    pub(super) fn beside(path: &Path) -> Self {
+        let mut folder = path.as_os_str().to_owned();
+        folder.push(".locks");
+        let folder = folder.into();
+        Self { folder }
+    }
+
+    /// Takes a run's lock, or says at once who holds it.
+    pub(super) fn take(&self, run: &RunId) -> Result<RunLock, NotTaken> {
+        let path = self.folder.join(format!("{}.lock", file_name(run)));
+        loop {
+            let file = self.file(&path).map_err(NotTaken::Failed)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    let pid = fs::read_to_string(&path)
+                        .ok()
+                        .and_then(|text| text.trim().parse().ok());
+                    return Err(NotTaken::Held(pid));
+                }
+                Err(TryLockError::Error(error)) => return Err(NotTaken::Failed(error)),
+            }
+            let lock = RunLock {
+                file,
+                path: path.clone(),
+            };
+            // Its last owner may have removed the file after it was opened here: then the lock is nobody's.
+            if lock.is_in_place() {
+                lock.sign().map_err(NotTaken::Failed)?;
+                return Ok(lock);
+            }
+        }
+    }
+
+    /// Waits until nobody else lays or changes the journal's tables.
+    pub(super) fn alone(&self) -> io::Result<File> {
+        // No run's lock file begins with a dot.
+        let file = self.file(&self.folder.join(".tables.lock"))?;
+        file.lock()?;
+        Ok(file)
+    }
+
+    fn file(&self, path: &Path) -> io::Result<File> {
+        schema::create_folder(&self.folder)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        schema::private(&mut options).open(path)
+    }
+}
+
+impl RunLock {
+    /// Writes down who holds it.
+    fn sign(&self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        writeln!(&self.file, "{}", std::process::id())
+    }
+
+    /// Whether the path still leads to the file that is locked.
+    #[cfg(unix)]
+    fn is_in_place(&self) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let (Ok(here), Ok(there)) = (self.file.metadata(), fs::metadata(&self.path)) else {
+            return false;
+        };
+        (here.dev(), here.ino()) == (there.dev(), there.ino())
+    }
+
+    /// An open file cannot be removed here, so it is the one at the path.
+    #[cfg(not(unix))]
+    fn is_in_place(&self) -> bool {
+        true
+    }
+}
+
+impl Drop for RunLock {
+    fn drop(&mut self) {
+        // Removed while it is locked: who opens it after this makes another file, who opened it before looks again.
+        if cfg!(unix) && self.is_in_place() {
+            _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A file name for any run id: the id itself where that is safe on every file system, else its digest.
+fn file_name(run: &RunId) -> String {
+    let id = run.as_str();
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if !id.is_empty() && id.len() < 64 && id.chars().all(is_plain) {
+        id.to_owned()
+    } else {
+        Digest::of("run", id.as_bytes()).to_string()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::time::Duration;
+
+    #[test]
+    fn a_lock_has_one_owner_though_its_file_comes_and_goes() {
+        // I-29, H8
+        let folder = tempfile::tempdir().unwrap();
+        let (locks, run) = (Locks::beside(&folder.path().join("journal.db")), RunId::new("r1"));
+        let (is_owned, taken) = (AtomicBool::new(false), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    while taken.load(Ordering::SeqCst) < 200 {
+                        match locks.take(&run) {
+                            Ok(_lock) => {
+                                assert!(!is_owned.swap(true, Ordering::SeqCst), "two owners");
+                                std::thread::sleep(Duration::from_micros(200));
+                                taken.fetch_add(1, Ordering::SeqCst);
+                                is_owned.store(false, Ordering::SeqCst);
+                            }
+                            Err(NotTaken::Held(_)) => {}
+                            Err(NotTaken::Failed(error)) => panic!("{error}"),
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(fs::read_dir(&locks.folder).unwrap().count(), 0);
+    }
+}

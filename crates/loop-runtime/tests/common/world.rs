@@ -1,0 +1,417 @@
+//! A world that does what a test says: tools that behave as they are asked to, models that play a list of replies,
+//! journals that remember, fail or hang, and one log of who did what, in order.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use loop_core::{
+    DefaultCall, Effect, Fact, FinishReason, Note, RunId, Usage, Verdict,
+};
+use loop_llm::{
+    ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest,
+};
+use loop_runtime::{
+    ChatModel, Entry, Header, Journal, JournalError, Loop, MemoryJournal, Models, Recorded, Registry, RunLine,
+    RunSpec, RunWriter, Signal, ToolContext, ToolDeclaration, ToolResult,
+};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::Instant;
+
+/// What happened, in order, with the milliseconds since the world began.
+#[derive(Clone, Debug)]
+pub struct Log {
+    began: Instant,
+    lines: Arc<Mutex<Vec<(u64, String)>>>,
+}
+
+impl Log {
+    pub fn new() -> Self {
+        Self { began: Instant::now(), lines: Arc::default() }
+    }
+
+    pub fn say(&self, line: impl Into<String>) {
+        self.lines.lock().unwrap().push((self.now(), line.into()));
+    }
+
+    pub fn now(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    pub fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap().iter().map(|(_, line)| line.clone()).collect()
+    }
+
+    /// The first instant at which this was said.
+    #[track_caller]
+    pub fn at(&self, line: &str) -> u64 {
+        let lines = self.lines.lock().unwrap();
+        lines.iter().find(|(_, said)| said == line).unwrap_or_else(|| panic!("no `{line}` in {lines:#?}")).0
+    }
+
+    pub fn count(&self, start: &str) -> usize {
+        self.lines.lock().unwrap().iter().filter(|(_, line)| line.starts_with(start)).count()
+    }
+}
+
+/// Says that something was dropped before it was through.
+struct Guard {
+    log: Log,
+    name: String,
+    through: bool,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.through {
+            self.log.say(format!("dropped {}", self.name));
+        }
+    }
+}
+
+/// The tool `look`: its parameter `target` says how it behaves: `ok-x`, `slow-500`, `fail`, `panic`, `hang`.
+///
+/// `change` does the same, and declares that it changes the world.
+pub fn tools(log: &Log) -> Registry {
+    let declare = |name: &str, effect| {
+        ToolDeclaration::new(name)
+            .description("Looks a thing up.")
+            .schema(json!({"type": "object", "required": ["target"], "properties": {"target": {"type": "string"}}}))
+            .effect(effect)
+    };
+    let behave = |name: &'static str| {
+        let log = log.clone();
+        move |parameters: Value, _: ToolContext, _| {
+            let log = log.clone();
+            async move {
+                let target = parameters["target"].as_str().unwrap().to_owned();
+                let name = format!("{name}({target})");
+                log.say(format!("tool {name}"));
+                let mut guard = Guard { log: log.clone(), name: name.clone(), through: false };
+                match target.split_once('-') {
+                    Some(("slow", ms)) => tokio::time::sleep(Duration::from_millis(ms.parse().unwrap())).await,
+                    _ if target == "hang" => std::future::pending().await,
+                    _ => {}
+                }
+                guard.through = true;
+                assert!(target != "panic", "it went to pieces");
+                log.say(format!("ended {name}"));
+                if target == "fail" {
+                    return ToolResult::failed("look", "Look", "no such thing");
+                }
+                ToolResult::ok("look", format!("saw {target}"), format!("Saw {target}."), json!({"target": target}))
+            }
+        }
+    };
+    Registry::builder()
+        .tool_fn(declare("look", Effect::Read), behave("look"))
+        .tool_fn(declare("change", Effect::WriteIdempotent), behave("change"))
+        .build()
+        .unwrap()
+}
+
+/// What a model does with one call.
+#[derive(Debug)]
+pub struct Play {
+    pub before_ms: u64,
+    /// It fails before the first byte.
+    pub refuses: Option<LlmError>,
+    /// Pieces of text, each after a pause in milliseconds.
+    pub pieces: Vec<(u64, String)>,
+    pub end: End,
+    pub usage: Option<Usage>,
+}
+
+#[derive(Debug)]
+pub enum End {
+    Finished,
+    Fails(LlmError),
+    /// Nothing more comes, and the stream stays open.
+    Hangs,
+    /// The stream ends without its end.
+    Stops,
+    Panics,
+}
+
+pub const USAGE: Usage = Usage {
+    input: 1_000,
+    cache_read: 0,
+    cache_write_short: 0,
+    cache_write_long: 0,
+    output: 100,
+    reasoning: 0,
+    estimated: false,
+};
+
+pub fn says(text: impl Into<String>) -> Play {
+    Play { before_ms: 0, refuses: None, pieces: vec![(0, text.into())], end: End::Finished, usage: Some(USAGE) }
+}
+
+pub fn refuses(kind: LlmErrorKind) -> Play {
+    Play { refuses: Some(LlmError::new(kind, ErrorPhase::Connect, "not today")), ..says("") }
+}
+
+impl Play {
+    pub fn after(self, before_ms: u64) -> Self {
+        Self { before_ms, ..self }
+    }
+
+    pub fn ending(self, end: End) -> Self {
+        Self { end, ..self }
+    }
+}
+
+/// A model that plays for each kind of call (`pick`, `main`, `repair`, `landing`, `action-0`) a list of its own.
+///
+/// A list that is used up repeats nothing: the call fails.
+#[derive(Debug)]
+pub struct Stage {
+    log: Log,
+    plays: Mutex<Vec<(&'static str, VecDeque<Play>)>>,
+    requests: Mutex<Vec<ModelRequest>>,
+}
+
+impl Stage {
+    pub fn new(log: &Log) -> Self {
+        Self { log: log.clone(), plays: Mutex::default(), requests: Mutex::default() }
+    }
+
+    pub fn on(self, slot: &'static str, plays: impl IntoIterator<Item = Play>) -> Self {
+        self.plays.lock().unwrap().push((slot, plays.into_iter().collect()));
+        self
+    }
+
+    pub fn requests(&self, slot: &str) -> Vec<ModelRequest> {
+        let requests = self.requests.lock().unwrap();
+        requests.iter().filter(|request| slot_of(request) == slot).cloned().collect()
+    }
+}
+
+fn slot_of(request: &ModelRequest) -> &str {
+    request.meta.key.rsplit('/').next().unwrap_or_default()
+}
+
+#[async_trait]
+impl ChatModel for Stage {
+    async fn stream(&self, request: &ModelRequest) -> Result<BoxStream<'static, Result<ModelEvent, LlmError>>, LlmError> {
+        let slot = slot_of(request).to_owned();
+        self.requests.lock().unwrap().push(request.clone());
+        let name = format!("{slot} {}", request.meta.attempt);
+        self.log.say(format!("model {name}"));
+        let play = {
+            let mut plays = self.plays.lock().unwrap();
+            plays.iter_mut().find(|(of, _)| *of == slot).and_then(|(_, plays)| plays.pop_front())
+        };
+        let Some(play) = play else {
+            let message = format!("no play for {slot}");
+            return Err(LlmError::new(LlmErrorKind::ScriptExhausted, ErrorPhase::Encode, message));
+        };
+        let guard = Guard { log: self.log.clone(), name: format!("model {name}"), through: false };
+        tokio::time::sleep(Duration::from_millis(play.before_ms)).await;
+        if let Some(error) = play.refuses {
+            return Err(error);
+        }
+        let nonce = nonce_of(request);
+        let whole: String = play.pieces.iter().map(|(_, text)| text.as_str()).collect();
+        let pieces = play.pieces.into_iter().map({
+            let nonce = nonce.clone();
+            move |(pause, text)| (pause, text.replace("{{nonce}}", &nonce))
+        });
+        let pieces = futures::stream::iter(pieces.collect::<Vec<_>>()).then(|(pause, text)| async move {
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+            Ok(ModelEvent::TextDelta { text: text.into() })
+        });
+        let reply = ModelReply {
+            finish: FinishReason::EndTurn,
+            ..ModelReply::text(whole.replace("{{nonce}}", &nonce), play.usage)
+        };
+        let end = play.end;
+        let end = futures::stream::once(async move {
+            let mut guard = guard;
+            match end {
+                End::Finished => {
+                    guard.through = true;
+                    Some(Ok(ModelEvent::Finished(Box::new(reply))))
+                }
+                End::Fails(error) => {
+                    guard.through = true;
+                    Some(Err(error))
+                }
+                End::Hangs => std::future::pending().await,
+                End::Stops => None,
+                End::Panics => panic!("the client went to pieces"),
+            }
+        });
+        Ok(pieces.chain(end.filter_map(|event| async move { event })).boxed())
+    }
+}
+
+fn nonce_of(request: &ModelRequest) -> String {
+    let texts = request.messages.iter().map(|message| message.text());
+    let found = texts.filter_map(|text| text.split_once("The nonce of this run is `")).next();
+    found.and_then(|(_, after)| after.split_once('`')).map(|(nonce, _)| nonce.to_owned()).unwrap_or_default()
+}
+
+/// A whole document, cited, with a contract.
+pub fn answer(confidence: &str, actions: &[Value]) -> String {
+    format!(
+        "## 🔍 Situation\n\nThe backup failed.\n\n## 📋 Findings\n\nIt says so [E0].\n\n## ✅ Next steps\n\nWait [E0].\n\n{}",
+        contract(confidence, actions)
+    )
+}
+
+pub fn contract(confidence: &str, actions: &[Value]) -> String {
+    let contract = json!({
+        "nonce": "{{nonce}}", "analysis_confidence": confidence, "confidence_reason": "because", "ai_actions": actions});
+    format!("```json\n{contract}\n```\n")
+}
+
+pub fn look(target: &str) -> Value {
+    json!({"action_id": target, "action_type": "look", "reason": "to know", "parameters": {"target": target},
+        "priority": "recommended"})
+}
+
+pub fn picks(targets: &[&str]) -> String {
+    let picks: Vec<Value> = targets
+        .iter()
+        .map(|target| json!({"tool": "look", "params": {"target": target}, "reason": "to know"}))
+        .collect();
+    Value::Array(picks).to_string()
+}
+
+/// The spec of the common domain, changed.
+pub fn spec(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
+    let mut spec = super::spec();
+    change(&mut spec);
+    spec
+}
+
+/// A spec whose picker is not asked.
+pub fn unpicked() -> RunSpec {
+    spec(|spec| spec.picking.enabled = false)
+}
+
+pub fn default_look(target: &str) -> DefaultCall {
+    DefaultCall { tool: "look".into(), parameters: json!({"target": target}).to_string().into() }
+}
+
+pub fn looping(spec: RunSpec, log: &Log, stage: Stage) -> Loop {
+    Loop::new(spec, tools(log), Models::one(Arc::new(stage)))
+}
+
+/// Everything that an observer saw, to the end.
+pub async fn drained(mut signals: UnboundedReceiver<Signal>) -> Vec<Signal> {
+    let mut seen = Vec::new();
+    while let Some(signal) = signals.recv().await {
+        seen.push(signal);
+    }
+    seen
+}
+
+pub async fn notes(looping: &Loop, run: &RunId) -> Vec<Note> {
+    let recorded = looping.journal().read(run).await.unwrap();
+    recorded.entries.into_iter().flat_map(|entry| entry.notes).collect()
+}
+
+/// A journal in memory that says in the log what it wrote, takes its time, and may fail or hang.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    pub inner: MemoryJournal,
+    log: Log,
+    /// The number of the first entry that is not written.
+    fails_at: Option<u64>,
+    hangs_at: Option<u64>,
+}
+
+impl Watched {
+    pub fn new(log: &Log) -> Self {
+        Self { inner: MemoryJournal::new(), log: log.clone(), fails_at: None, hangs_at: None }
+    }
+
+    pub fn failing_at(self, seq: u64) -> Self {
+        Self { fails_at: Some(seq), ..self }
+    }
+
+    pub fn hanging_at(self, seq: u64) -> Self {
+        Self { hangs_at: Some(seq), ..self }
+    }
+}
+
+#[derive(Debug)]
+struct Writer {
+    journal: Watched,
+    inner: Box<dyn RunWriter>,
+}
+
+#[async_trait]
+impl Journal for Watched {
+    async fn create(&self, header: &Header) -> Result<Box<dyn RunWriter>, JournalError> {
+        let inner = self.inner.create(header).await?;
+        Ok(Box::new(Writer { journal: self.clone(), inner }))
+    }
+
+    async fn resume(&self, run: &RunId) -> Result<(Recorded, Box<dyn RunWriter>), JournalError> {
+        let (recorded, inner) = self.inner.resume(run).await?;
+        Ok((recorded, Box::new(Writer { journal: self.clone(), inner })))
+    }
+
+    async fn read(&self, run: &RunId) -> Result<Recorded, JournalError> {
+        self.inner.read(run).await
+    }
+
+    async fn runs(&self) -> Result<Vec<RunLine>, JournalError> {
+        self.inner.runs().await
+    }
+}
+
+#[async_trait]
+impl RunWriter for Writer {
+    async fn append(&mut self, entry: &Entry) -> Result<(), JournalError> {
+        // What is started before this is through is started too early.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        if self.journal.hangs_at.is_some_and(|at| entry.seq >= at) {
+            std::future::pending::<()>().await;
+        }
+        if self.journal.fails_at.is_some_and(|at| entry.seq >= at) {
+            self.journal.log.say(format!("refused {}", entry.seq));
+            let message = "no space left on device".to_owned();
+            return Err(JournalError::Storage { place: "a full disk".to_owned(), message });
+        }
+        self.inner.append(entry).await?;
+        for line in allowances(entry) {
+            self.journal.log.say(line);
+        }
+        Ok(())
+    }
+}
+
+/// What an entry allows to be started.
+fn allowances(entry: &Entry) -> Vec<String> {
+    let mut lines = vec![format!("wrote {} {}", entry.seq, entry.event.fact.name())];
+    match &entry.event.fact {
+        Fact::CallStarted { key, attempt, .. } => {
+            let slot = key.to_string();
+            let slot = slot.rsplit('/').next().unwrap_or_default();
+            lines.push(format!("may model {slot} {attempt}"));
+        }
+        Fact::ToolStarted { key, .. } => lines.push(format!("announced {key}")),
+        _ => {}
+    }
+    for note in &entry.notes {
+        match note {
+            Note::ActionJudged(judged) if judged.verdict == Verdict::Run => {
+                let parameters: Value = serde_json::from_str(&judged.parameters).unwrap();
+                let target = parameters["target"].as_str().unwrap_or_default();
+                lines.push(format!("may tool {}({target})", judged.tool_name()));
+            }
+            Note::Stopped { .. } => lines.push("may save".to_owned()),
+            _ => {}
+        }
+    }
+    lines
+}
+

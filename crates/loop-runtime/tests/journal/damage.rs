@@ -1,0 +1,224 @@
+//! Files that are no journal, rows that were changed, logs that were torn, and what older versions wrote.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use loop_core::{Run, StopReason};
+use loop_runtime::{Journal as _, JournalError, SqliteJournal};
+use rusqlite::Connection;
+
+use crate::history::history;
+use crate::{check_line, place, run, write, written};
+
+// ---- what is no journal ----
+
+#[test]
+fn a_missing_journal_is_made_for_writing_and_named_for_reading() {
+    let (_folder, path) = place();
+    check_line(
+        &SqliteJournal::open_existing(&path).unwrap_err(),
+        &path,
+        "no journal here; `loopgate run` makes one",
+    );
+    assert!(!path.exists());
+    SqliteJournal::open(&path).unwrap();
+    SqliteJournal::open_existing(&path).unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn a_journal_of_a_newer_version_is_refused() {
+    // H11
+    let (_folder, path) = place();
+    SqliteJournal::open(&path).unwrap();
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch("PRAGMA user_version = 7")
+        .unwrap();
+    for error in [
+        SqliteJournal::open(&path).unwrap_err(),
+        SqliteJournal::open_existing(&path).unwrap_err(),
+    ] {
+        assert!(
+            matches!(
+                error,
+                JournalError::Newer {
+                    found: 7,
+                    known: 1,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+        check_line(&error, &path, "newer loopgate");
+    }
+}
+
+#[test]
+fn what_is_no_journal_is_refused_and_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    Connection::open(at("foreign.db"))
+        .unwrap()
+        .execute_batch("CREATE TABLE t (x); PRAGMA user_version = 1")
+        .unwrap();
+    Connection::open(at("empty.db"))
+        .unwrap()
+        .execute_batch("PRAGMA application_id = 17")
+        .unwrap();
+    fs::write(at("notes.txt"), "Buy milk. ".repeat(500)).unwrap();
+    fs::create_dir(at("folder")).unwrap();
+    for (name, expected) in [
+        ("foreign.db", "not a loopgate journal"),
+        ("empty.db", "not a loopgate journal"),
+        ("notes.txt", "not a SQLite database"),
+        ("folder", "a folder"),
+        ("notes.txt/journal.db", "cannot be"),
+    ] {
+        let path = at(name);
+        let before = fs::read(&path).ok();
+        check_line(&SqliteJournal::open(&path).unwrap_err(), &path, expected);
+        assert_eq!(fs::read(&path).ok(), before, "{name}");
+    }
+    assert!(SqliteJournal::open_existing(at("folder")).is_err());
+}
+
+// ---- what was changed ----
+
+#[tokio::test]
+async fn a_changed_row_is_noticed_and_named() {
+    // I-11, H3
+    let last = history("r1").1.len() as u64 - 1;
+    for (change, seq) in [
+        (
+            "UPDATE entries SET event = replace(event, 'Disk full', 'Disk fine') WHERE seq = 0",
+            0,
+        ),
+        (
+            "UPDATE entries SET notes = '[]' WHERE seq = (SELECT max(seq) FROM entries)",
+            last,
+        ),
+        ("UPDATE entries SET epoch = 2 WHERE seq = 2", 2),
+        ("UPDATE entries SET event = '{\"at\":20' WHERE seq = 2", 2),
+        (
+            "UPDATE entries SET event = CAST(x'ff00' AS TEXT) WHERE seq = 2",
+            2,
+        ),
+        ("UPDATE entries SET prev_hash = '' WHERE seq = 3", 2),
+        ("DELETE FROM entries WHERE seq = 1", 1),
+        (
+            "DELETE FROM entries WHERE seq = (SELECT max(seq) FROM entries)",
+            last,
+        ),
+        (
+            "UPDATE entries SET seq = 99 WHERE seq = (SELECT max(seq) FROM entries)",
+            last,
+        ),
+        ("UPDATE runs SET head = '', entries = entries", last),
+        (
+            "UPDATE blobs SET body = replace(body, 'Help.', 'Harm.') WHERE kind = 'spec'",
+            0,
+        ),
+        ("PRAGMA foreign_keys = OFF; DELETE FROM blobs", 0),
+    ] {
+        let (_folder, path) = place();
+        written(&path).await;
+        Connection::open(&path).unwrap().execute_batch(change).unwrap();
+        let journal = SqliteJournal::open(&path).unwrap();
+        let error = journal.read(&run()).await.unwrap_err();
+        let JournalError::Corrupt { run, seq: named, .. } = &error else {
+            panic!("{change}: {error}")
+        };
+        assert_eq!((run.as_str(), *named), ("r1", seq), "{change}: {error}");
+        assert!(
+            matches!(journal.resume(run).await, Err(JournalError::Corrupt { .. })),
+            "{change}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_stop_reason_that_nobody_knows_is_named() {
+    let (_folder, path) = place();
+    written(&path).await;
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch("UPDATE runs SET stop = 'bored'")
+        .unwrap();
+    let error = SqliteJournal::open(&path).unwrap().runs().await.unwrap_err();
+    assert!(
+        matches!(&error, JournalError::Corrupt { run, .. } if run.as_str() == "r1"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_torn_tail_leaves_the_entries_before_it() {
+    // H2, I-12: what stands in the log behind the last whole commit is ignored.
+    let (folder, path) = place();
+    SqliteJournal::open(&path).unwrap();
+    let journal = SqliteJournal::open(&path).unwrap();
+    let (header, entries) = history("r1");
+    write(&journal, &header, &entries).await;
+    let log = fs::read(format!("{}-wal", path.display())).unwrap();
+    let mut seen = Vec::new();
+    for cut in (0..=log.len()).step_by(997).chain([log.len()]) {
+        let torn = folder.path().join(format!("torn-{cut}.db"));
+        fs::copy(&path, &torn).unwrap();
+        fs::write(format!("{}-wal", torn.display()), &log[..cut]).unwrap();
+        match SqliteJournal::open(&torn).unwrap().read(&run()).await {
+            Ok(recorded) => {
+                assert_eq!(
+                    recorded.entries,
+                    entries[..recorded.entries.len()],
+                    "cut at {cut}"
+                );
+                seen.push(recorded.entries.len());
+            }
+            Err(error) => assert!(
+                matches!(error, JournalError::Unknown { .. }),
+                "cut at {cut}: {error}"
+            ),
+        }
+    }
+    assert!(
+        seen.is_sorted() && seen.first() == Some(&0) && seen.last() == Some(&entries.len()),
+        "{seen:?}"
+    );
+}
+
+// ---- what older versions wrote ----
+
+/// `UPDATE_SAMPLES=1` writes the sample of the format of this day.
+#[tokio::test]
+async fn a_journal_of_format_1_still_loads_and_replays() {
+    // H11, I-11
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/journal-v1.db");
+    let (_folder, path) = place();
+    if std::env::var_os("UPDATE_SAMPLES").is_some() {
+        written(&path).await;
+        fs::copy(&path, &sample).unwrap();
+    }
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::copy(&sample, &path).unwrap();
+    let journal = SqliteJournal::open_existing(&path).unwrap();
+    assert_eq!(journal.runs().await.unwrap()[0].stop, Some(StopReason::Confident));
+    let recorded = journal.read(&run()).await.unwrap();
+    let (first, rest) = recorded.entries.split_first().unwrap();
+    let (mut replayed, notes) = Run::open(&first.event, Arc::clone(&recorded.spec)).unwrap();
+    assert_eq!(notes, first.notes);
+    for entry in rest {
+        assert_eq!(
+            replayed.apply(&entry.event).unwrap(),
+            entry.notes,
+            "entry {}",
+            entry.seq
+        );
+    }
+    assert!(replayed.is_done());
+}

@@ -1,0 +1,192 @@
+//! A small real run, and what a journal is asked to keep of it.
+
+use std::sync::Arc;
+
+use loop_core::{
+    ArgSpec, Command, Digest, DocumentSpec, Effect, Event, Fact, Facts, FinishReason, GateSettings, Limits,
+    Millis, ModelSpec, Models, NonceMode, Observation, Picking, Price, PromptSize, ProtocolSpec, Reply, Run,
+    RunId, RunSpec, SPEC_VERSION, Scope, SectionSpec, Status, ToolSpec, Usage, WorkItem,
+};
+use loop_runtime::{Entry, Header};
+use serde_json::json;
+
+pub(crate) const MANIFEST: &str = r#"[{"name":"fetch_device"}]"#;
+
+/// A run that asks for a tool, reads what it brings, and is confident: its entries in order.
+pub(crate) fn history(id: &str) -> (Header, Vec<Entry>) {
+    let spec = Arc::new(spec());
+    let item = item();
+    let unix_ms = 1_700_000_000_000;
+    let manifest_hash = Digest::of("manifest", MANIFEST.as_bytes());
+    let header = Header {
+        run: RunId::new(id),
+        unix_ms,
+        item: Arc::clone(&item.id),
+        title: Arc::clone(&item.title),
+        spec: Arc::clone(&spec),
+        manifest_hash,
+        manifest: MANIFEST.into(),
+    };
+    let prompts = Digest::of("prompts", b"");
+    let facts = Facts {
+        unix_ms,
+        nonce: "n-7f3a".into(),
+        prompts,
+        tools: manifest_hash,
+    };
+    let (mut run, first, notes) = Run::start(header.run.clone(), spec, item, facts);
+    let mut entries = vec![Entry {
+        seq: 0,
+        event: first,
+        notes,
+    }];
+    let mut said = [
+        said(
+            "medium",
+            json!([{"action_id": "a-1", "action_type": "fetch_device", "reason": "r",
+                               "parameters": {"target": "srv-1"}, "priority": "required"}]),
+        ),
+        said("high", json!([])),
+    ]
+    .into_iter();
+    while !run.is_done() {
+        let fact = match run.commands().first().expect("a live run wishes something") {
+            Command::CallModel(call) if call.granted.is_none() => {
+                let prompt = PromptSize {
+                    bytes: 2_000,
+                    shared_bytes: 0,
+                };
+                let quote = run
+                    .quote(&call.key, prompt)
+                    .expect("the limits leave room for two calls");
+                Fact::CallStarted {
+                    key: call.key,
+                    attempt: call.attempt,
+                    tier: quote.tier,
+                    prompt_bytes: prompt.bytes,
+                    shared_bytes: prompt.shared_bytes,
+                    prompt_hash: prompts,
+                    max_output_tokens: quote.max_output_tokens,
+                    reserve: quote.reserve,
+                }
+            }
+            Command::CallModel(call) => Fact::ModelReplied {
+                key: call.key,
+                attempt: call.attempt,
+                reply: said.next().expect("two replies are enough"),
+            },
+            Command::RunTool(tool) => Fact::ToolFinished {
+                key: tool.key,
+                attempt: tool.attempt,
+                observation: Observation::new(Status::Ok, "found", "srv-1: disk 97 %", r#"{"disk":97}"#),
+            },
+            other => panic!("{other:?} is not part of this run"),
+        };
+        let seq = entries.len() as u64;
+        let event = Event {
+            at: Millis(seq * 10),
+            fact,
+        };
+        let notes = run.apply(&event).expect("the event is what was wished");
+        entries.push(Entry { seq, event, notes });
+    }
+    (header, entries)
+}
+
+/// An entry that says nothing: for tests that count.
+pub(crate) fn blank(seq: u64) -> Entry {
+    Entry {
+        seq,
+        event: Event {
+            at: Millis(seq),
+            fact: Fact::StopWithdrawn,
+        },
+        notes: Vec::new(),
+    }
+}
+
+fn said(confidence: &str, actions: serde_json::Value) -> Reply {
+    let contract =
+        json!({"analysis_confidence": confidence, "confidence_reason": "r", "ai_actions": actions});
+    Reply {
+        text: format!("## Situation\n\nThe disk is full.\n\n```json\n{contract}\n```\n").into(),
+        finish: FinishReason::EndTurn,
+        usage: Some(Usage {
+            input: 100,
+            output: 50,
+            ..Usage::default()
+        }),
+        cost: None,
+        raw: None,
+    }
+}
+
+fn item() -> WorkItem {
+    WorkItem {
+        id: "T-1".into(),
+        kind: "ticket".into(),
+        title: "Disk full".into(),
+        full: "The server's disk is full.".into(),
+        compact: "Disk full on server.".into(),
+        scope: Scope::default(),
+    }
+}
+
+fn spec() -> RunSpec {
+    let situation = SectionSpec {
+        id: "situation".into(),
+        heading: "Situation".into(),
+        describe: "".into(),
+        required: true,
+        cite: false,
+    };
+    let device = ToolSpec {
+        name: "fetch_device".into(),
+        aliases: Vec::new(),
+        description: "Looks up a device.".into(),
+        when: "".into(),
+        args: ArgSpec::from_schema(&json!({
+            "type": "object", "properties": {"target": {"type": "string"}}, "required": ["target"],
+        })),
+        effect: Effect::Read,
+        timeout_ms: 12_000,
+        attempts: 2,
+        smart: false,
+    };
+    let base = ModelSpec {
+        provider: "offline".into(),
+        model: "m".into(),
+        price: Some(Price {
+            input: 100_000,
+            output: 400_000,
+            cache_read: None,
+            cache_write: None,
+        }),
+        context_tokens: 100_000,
+        max_output_tokens: 8_192,
+        timeout_ms: 60_000,
+    };
+    RunSpec {
+        version: SPEC_VERSION,
+        domain: "helpdesk".into(),
+        goal: "Help.".into(),
+        profile: None,
+        protocol: ProtocolSpec::Document(DocumentSpec {
+            sections: vec![situation],
+            nonce: NonceMode::Prefer,
+        }),
+        tools: vec![device],
+        picking: Picking {
+            enabled: false,
+            defaults: Vec::new(),
+        },
+        models: Models {
+            picker: None,
+            base,
+            escalated: None,
+        },
+        limits: Limits::default(),
+        gate: GateSettings::default(),
+        save: false,
+    }
+}

@@ -1,0 +1,145 @@
+//! Arguments.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// AI loops that end by themselves: a work item in, a document, a reason for stopping and a bill out.
+#[derive(Debug, Parser)]
+#[command(name = "loopgate", version, about, after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes of `run`: 0 answered, 3 partial, 4 refused, 5 a person has to go on, 6 failed, \
+    130 stopped by hand; 1 an error before the run began, 2 wrong usage.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a work item through a domain's loop
+    Run(Box<RunArgs>),
+    /// Show a run from the journal: document, reason, actions, bill
+    Show(ShowArgs),
+    /// List the runs in the journal, newest first
+    Runs(JournalArgs),
+    /// List a domain's tools, or call one
+    Tools(ToolsArgs),
+    /// Work on domain folders
+    #[command(subcommand)]
+    Domain(DomainCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DomainCommand {
+    /// Read a domain folder, check it, and say what it holds
+    Check(CheckArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) domain: DomainArgs,
+    /// The work item: a JSON or Markdown file, or `-` for standard input
+    pub(crate) item: PathBuf,
+    /// Print the outcome as one JSON object instead of the document
+    #[arg(long, conflicts_with = "events")]
+    pub(crate) json: bool,
+    /// Print each event and note as a JSON line instead of the document
+    #[arg(long)]
+    pub(crate) events: bool,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+    /// Do not save the outcome where the domain says
+    #[arg(long)]
+    pub(crate) no_save: bool,
+    /// Show what happens while it happens, on standard error
+    #[arg(long, value_enum, default_value_t = Progress::Auto, value_name = "WHEN")]
+    pub(crate) progress: Progress,
+}
+
+/// When the live view is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Progress {
+    /// On a terminal
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DomainArgs {
+    /// The domain folder, or its loopgate.toml
+    pub(crate) domain: PathBuf,
+    /// A profile of the domain
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Use another model for a tier: picker, base or escalated
+    #[arg(long = "model", value_name = "TIER=PROVIDER/NAME")]
+    pub(crate) models: Vec<String>,
+    /// Change a setting of the domain, for example limits.max_passes=3
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct JournalArgs {
+    /// The journal [default: $XDG_STATE_HOME/loopgate/journal.db]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShowArgs {
+    /// The run's id, the beginning of one, or `last`
+    pub(crate) run: String,
+    /// Print the outcome as one JSON object
+    #[arg(long, conflicts_with = "events")]
+    pub(crate) json: bool,
+    /// Print each event and note as a JSON line
+    #[arg(long)]
+    pub(crate) events: bool,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = false)]
+pub(crate) struct ToolsArgs {
+    #[command(flatten)]
+    pub(crate) domain: DomainArgs,
+    #[command(subcommand)]
+    pub(crate) command: Option<ToolsCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ToolsCommand {
+    /// Call a tool as a run would, and print what a model would see
+    Call(CallArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CallArgs {
+    /// The tool's name or alias
+    pub(crate) name: String,
+    /// Its parameters as a JSON object
+    #[arg(default_value = "{}")]
+    pub(crate) parameters: String,
+    /// Take the scope (account, asset, person) from this work item
+    #[arg(long, value_name = "FILE")]
+    pub(crate) item: Option<PathBuf>,
+    /// A part of the scope: account, account_name, asset, item or person
+    #[arg(long = "scope", value_name = "KEY=VALUE")]
+    pub(crate) scope: Vec<String>,
+    /// Print the whole observation as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) domain: DomainArgs,
+}

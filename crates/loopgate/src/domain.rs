@@ -1,0 +1,17 @@
+//! `loopgate domain check`: what a domain folder holds, or the first thing that is wrong with it.
+
+use std::process::ExitCode;
+
+use crate::args::CheckArgs;
+use crate::failure::Failure;
+use crate::{places, stream};
+
+pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    let domain = places::load(&args.domain)?;
+    let report = domain.report();
+    stream::print(&format!("{}\n", report.lines.join("\n")));
+    for warning in &report.warnings {
+        stream::note(&format!("warning: {warning}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}

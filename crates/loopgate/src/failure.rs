@@ -1,0 +1,38 @@
+//! What ends a command before a run began: one line, exit code 1.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// One line for people: what, where, how to mend it.
+#[derive(Debug)]
+pub(crate) struct Failure(String);
+
+impl Failure {
+    pub(crate) fn new(message: impl fmt::Display) -> Self {
+        Self(message.to_string())
+    }
+
+    /// Prints it, and gives the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        let line = self.0.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        crate::stream::note(&format!("loopgate: {line}"));
+        ExitCode::from(1)
+    }
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let mut message = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let text = cause.to_string();
+            // A transparent error repeats its source.
+            if !message.contains(&text) {
+                message.push_str(": ");
+                message.push_str(&text);
+            }
+            source = cause.source();
+        }
+        Self(message)
+    }
+}

@@ -1,0 +1,209 @@
+//! The live view on standard error: what was picked and why, what tools bring, sections as they stream, decisions.
+//!
+//! It applies the run's events to a run of its own, so what it says of the spend is what the run itself holds.
+
+use std::sync::Arc;
+
+use anstyle::{AnsiColor, Style};
+use loop_core::{
+    Action, Decision, Fact, JudgedAction, LiveText, Measure, Note, PickedBy, Run, RunSpec, Slot, Status, Tier, Verdict,
+};
+use loop_runtime::{Entry, Signal};
+
+use crate::stream::{note, note_part};
+
+const DIM: Style = Style::new().dimmed();
+const BOLD: Style = Style::new().bold();
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default();
+const ODD: Style = AnsiColor::Yellow.on_default();
+
+/// Draws one run.
+#[derive(Debug)]
+pub(crate) struct Live {
+    spec: Arc<RunSpec>,
+    run: Option<Run>,
+    text: LiveText,
+    /// Whether the last piece of streamed text ended its line.
+    at_line_start: bool,
+}
+
+impl Live {
+    pub(crate) fn new(spec: &Arc<RunSpec>) -> Self {
+        Self { spec: Arc::clone(spec), run: None, text: LiveText::default(), at_line_start: true }
+    }
+
+    pub(crate) fn show(&mut self, signal: &Signal) {
+        match signal {
+            Signal::Text { key, text } if matches!(key.slot, Slot::Main | Slot::Landing) => {
+                let shown = self.text.push(text);
+                self.stream(&shown);
+            }
+            Signal::Text { .. } => {}
+            Signal::Recorded(entry) => self.recorded(entry),
+        }
+    }
+
+    fn recorded(&mut self, entry: &Entry) {
+        match &mut self.run {
+            Some(run) => {
+                // What is recorded was applied once already.
+                let _ = run.apply(&entry.event);
+            }
+            None => self.run = Run::open(&entry.event, Arc::clone(&self.spec)).ok().map(|(run, _)| run),
+        }
+        self.fact(&entry.event.fact);
+        for told in &entry.notes {
+            self.note(told);
+        }
+    }
+
+    fn fact(&mut self, fact: &Fact) {
+        match fact {
+            Fact::Started(started) => {
+                let item = &started.item;
+                note(&format!("{BOLD}{} {}{BOLD:#}  {}", item.kind, item.id, item.title));
+                note(&format!("{DIM}run {} of {}; {}{DIM:#}", started.run, self.spec.domain, limits(&self.spec)));
+            }
+            Fact::CallStarted { key, attempt, tier, .. } => {
+                let model = &self.spec.model(*tier).model;
+                let again = if *attempt > 1 { format!(" (try {attempt})") } else { String::new() };
+                let what = match key.slot {
+                    Slot::Pick => "picking tools".to_owned(),
+                    Slot::Repair => "asking for the contract block again".to_owned(),
+                    Slot::Landing => format!("pass {}, the last", key.pass),
+                    Slot::Main | Slot::Action(_) | Slot::Save => format!("pass {}", key.pass),
+                };
+                note(&format!("{BOLD}{what}{BOLD:#} {DIM}with {model}{}{again}{DIM:#}", tier_of(*tier)));
+                self.text = LiveText::default();
+            }
+            Fact::ModelReplied { .. } | Fact::ModelFailed { .. } => {
+                let rest = self.text.finish();
+                self.stream(&rest);
+                if !self.at_line_start {
+                    note("");
+                    self.at_line_start = true;
+                }
+            }
+            Fact::ToolFinished { key, observation, .. } => {
+                let tool = self.action(*key).map_or_else(String::new, |action| action.tool_name().to_owned());
+                let id = self.action(*key).and_then(|action| action.evidence).map_or_else(String::new, |id| format!(" [{id}]"));
+                let style = match observation.status {
+                    Status::Ok => GOOD,
+                    Status::Empty => ODD,
+                    _ => BAD,
+                };
+                note(&format!(
+                    "  {style}{:<7}{style:#} {tool}: {}{DIM}{id}{DIM:#}",
+                    observation.status.name(),
+                    observation.summary
+                ));
+            }
+            Fact::StopRequested { .. } => note(&format!("{ODD}a stop was asked for{ODD:#}")),
+            Fact::StopWithdrawn => note("the stop was taken back"),
+            Fact::Resumed { away_ms } => note(&format!("taken up again after {away_ms} ms")),
+            Fact::CallRefused { .. }
+            | Fact::ToolStarted { .. }
+            | Fact::PersonAnswered { .. }
+            | Fact::DeadlineReached
+            | Fact::SaveFinished { .. } => {}
+        }
+    }
+
+    fn note(&self, told: &Note) {
+        match told {
+            Note::Picked { by: PickedBy::Picker, runs: 0 } => note("  no tool is picked"),
+            Note::Picked { by: PickedBy::Picker, .. } => {}
+            Note::Picked { by: PickedBy::Defaults { why }, runs } => {
+                note(&format!("  {ODD}the picker could not: {why}{ODD:#}; {runs} default tools run"));
+            }
+            Note::ActionJudged(judged) => {
+                let Action { reason, .. } = &judged.action;
+                let (tool, parameters) = (judged.tool_name(), &judged.parameters);
+                match &judged.verdict {
+                    Verdict::Run => note(&format!("  run     {tool} {parameters} {DIM}{reason}{DIM:#}")),
+                    other => {
+                        let why = other.reason();
+                        note(&format!("  {ODD}{}{ODD:#} {tool} {parameters} {DIM}{why}{DIM:#}", other.name()));
+                    }
+                }
+            }
+            Note::GateDecided { pass, confidence, decision } => {
+                let (style, what) = match decision {
+                    Decision::Act { runs, asks: 0 } => (BOLD, format!("go on, {runs} to run")),
+                    Decision::Act { runs, asks } => (BOLD, format!("go on, {runs} to run, {asks} wait for a person")),
+                    Decision::Stop(certificate) => (BOLD, format!("stop, {}", certificate.reason())),
+                };
+                let spend = self.run.as_ref().map_or_else(String::new, spend);
+                note(&format!("{style}gate{style:#} after pass {pass}: confidence {}; {style}{what}{style:#} {DIM}({spend}){DIM:#}", confidence.name()));
+            }
+            Note::CallRefused { key, refusal } => note(&format!("  {ODD}call {key} refused: {}{ODD:#}", refusal.name())),
+            Note::CallRetried { key, attempt, .. } => note(&format!("  {ODD}{key} is tried again, try {attempt}{ODD:#}")),
+            Note::Lost { key, .. } => note(&format!("  {ODD}{key} was lost{ODD:#}")),
+            Note::EvidenceShortened { evidence } => note(&format!("  {evidence} is shortened: the prompt did not fit")),
+            Note::ReplyRead { oddities, .. } => {
+                for oddity in oddities {
+                    let text = serde_json::to_string(oddity).unwrap_or_default();
+                    note(&format!("  {ODD}odd{ODD:#} {DIM}{text}{DIM:#}"));
+                }
+            }
+            Note::Merged { merge, .. } => {
+                for bad in &merge.bad_citations {
+                    note(&format!("  {ODD}section {} cites {}, which says nothing{ODD:#}", bad.section, bad.evidence));
+                }
+            }
+            Note::CallCharged { .. } | Note::ActionSettled { .. } | Note::Stopped { .. } => {}
+        }
+    }
+
+    fn stream(&mut self, text: &str) {
+        for part in text.split_inclusive('\n') {
+            let mark = if self.at_line_start { "  │ " } else { "" };
+            note_part(&format!("{DIM}{mark}{}{DIM:#}", part.trim_end_matches('\n')));
+            self.at_line_start = part.ends_with('\n');
+            if self.at_line_start {
+                note_part("\n");
+            }
+        }
+    }
+
+    fn action(&self, key: loop_core::CommandKey) -> Option<&JudgedAction> {
+        // A retried call runs under the key of its first asking; its newest action is what is shown.
+        let actions = self.run.as_ref()?.actions();
+        actions.iter().find(|action| action.key == key)
+    }
+}
+
+fn tier_of(tier: Tier) -> String {
+    if tier == Tier::Base { String::new() } else { format!(", {}", tier.name()) }
+}
+
+fn limits(spec: &RunSpec) -> String {
+    let limits = &spec.limits;
+    let cost = limits.cost.map_or_else(|| "no cost limit".to_owned(), |cost| Measure::PicoUsd(cost).to_string());
+    format!(
+        "limits: {} passes, {cost}, {} tool calls, {} model calls, {} s",
+        limits.passes,
+        limits.tool_calls,
+        limits.model_calls,
+        limits.wall_ms / 1_000
+    )
+}
+
+fn spend(run: &Run) -> String {
+    let (totals, limits) = (run.totals(), &run.spec().limits);
+    let of = |cost: loop_core::PicoUsd| format!(" of {cost}");
+    let cost = limits.cost.map_or_else(String::new, of);
+    format!(
+        "passes {}/{}, {}{cost}, tools {}/{}, calls {}/{}, {:.1}/{} s",
+        totals.passes,
+        limits.passes,
+        totals.cost,
+        totals.tool_calls,
+        limits.tool_calls,
+        totals.model_calls,
+        limits.model_calls,
+        run.elapsed_ms() as f64 / 1_000.0,
+        limits.wall_ms / 1_000
+    )
+}

@@ -1,0 +1,75 @@
+//! What arguments name: domains, items, journals.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use loop_core::{Tier, WorkItem};
+use loop_domain::{Domain, LoadOptions};
+use loop_runtime::SqliteJournal;
+
+use crate::args::{DomainArgs, JournalArgs};
+use crate::failure::Failure;
+
+/// Reads and checks a domain.
+pub(crate) fn load(args: &DomainArgs) -> Result<Domain, Failure> {
+    let mut options = LoadOptions { profile: args.profile.clone(), ..LoadOptions::default() };
+    options.cwd = std::env::current_dir().map_err(|error| Failure::new(format!("the current folder: {error}")))?;
+    for text in &args.set {
+        let Some((key, value)) = text.split_once('=') else {
+            return Err(Failure::new(format!("--set {text}: expected KEY=VALUE, for example limits.max_passes=3")));
+        };
+        options.set.push((key.trim().to_owned(), value.to_owned()));
+    }
+    for text in &args.models {
+        options.models.push(model(text)?);
+    }
+    Ok(Domain::load(&args.domain, &options)?)
+}
+
+/// Reads the work item from a file, or from standard input for `-`.
+pub(crate) fn item(domain: &Domain, path: &Path) -> Result<WorkItem, Failure> {
+    let origin = path.display().to_string();
+    let text = if path == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .map_err(|error| Failure::new(format!("standard input: {error}; give the work item as UTF-8 text")))?;
+        text
+    } else {
+        std::fs::read_to_string(path)
+            .map_err(|error| Failure::new(format!("{origin}: {error}; give a JSON or Markdown file, or `-`")))?
+    };
+    Ok(domain.item(&text, &origin)?)
+}
+
+/// The journal to write to.
+pub(crate) fn journal(args: &JournalArgs) -> Result<Arc<SqliteJournal>, Failure> {
+    let path = args.journal.clone().unwrap_or_else(SqliteJournal::default_path);
+    Ok(Arc::new(SqliteJournal::open(path)?))
+}
+
+/// The journal to read from: it has to be there.
+pub(crate) fn existing_journal(args: &JournalArgs) -> Result<Arc<SqliteJournal>, Failure> {
+    let path = args.journal.clone().unwrap_or_else(SqliteJournal::default_path);
+    Ok(Arc::new(SqliteJournal::open_existing(path)?))
+}
+
+fn model(text: &str) -> Result<(Tier, String), Failure> {
+    let expected = || {
+        Failure::new(format!(
+            "--model {text}: expected TIER=PROVIDER/NAME with tier picker, base or escalated, for example base=offline/offline-1"
+        ))
+    };
+    let (tier, model) = text.split_once('=').ok_or_else(expected)?;
+    let tier = match tier {
+        "picker" => Tier::Picker,
+        "base" => Tier::Base,
+        "escalated" => Tier::Escalated,
+        _ => return Err(expected()),
+    };
+    if !model.contains('/') {
+        return Err(expected());
+    }
+    Ok((tier, model.to_owned()))
+}

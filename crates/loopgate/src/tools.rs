@@ -1,0 +1,88 @@
+//! `loopgate tools`: what a domain's tools are, and what one of them brings.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use loop_core::{Scope, Status};
+use loop_domain::Domain;
+use loop_tools::ToolContext;
+use serde_json::Value;
+
+use crate::args::{CallArgs, ToolsArgs, ToolsCommand};
+use crate::failure::Failure;
+use crate::{places, stream};
+
+pub(crate) async fn tools(args: ToolsArgs) -> Result<ExitCode, Failure> {
+    let domain = places::load(&args.domain)?;
+    match args.command {
+        None => {
+            stream::print(&list(&domain));
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(ToolsCommand::Call(call_args)) => call(&domain, call_args).await,
+    }
+}
+
+fn list(domain: &Domain) -> String {
+    let mut text = String::new();
+    for tool in &domain.spec.tools {
+        let smart = if tool.smart { ", smart" } else { "" };
+        let _ = writeln!(text, "{} ({}{smart}, {} ms)", tool.name, tool.effect.name(), tool.timeout_ms);
+        let _ = writeln!(text, "    {} {}", tool.description, tool.when);
+        for (name, spec) in &tool.args.properties {
+            let need = if tool.args.required.contains(name) { "required" } else { "optional" };
+            let about = spec.description.as_deref().unwrap_or_default();
+            let examples: Vec<String> = spec.examples.iter().map(Value::to_string).collect();
+            let examples = if examples.is_empty() { String::new() } else { format!(", for example {}", examples.join(", ")) };
+            let _ = writeln!(text, "    {name} ({need}): {about}{examples}");
+        }
+        if !tool.aliases.is_empty() {
+            let aliases: Vec<&str> = tool.aliases.iter().map(AsRef::as_ref).collect();
+            let _ = writeln!(text, "    also called {}", aliases.join(", "));
+        }
+    }
+    text
+}
+
+async fn call(domain: &Domain, args: CallArgs) -> Result<ExitCode, Failure> {
+    let parameters: Value = serde_json::from_str(&args.parameters).map_err(|error| {
+        Failure::new(format!("the parameters are no JSON: {error}; give an object, for example '{{\"target\": \"x\"}}'"))
+    })?;
+    let mut scope = match &args.item {
+        Some(path) => places::item(domain, path)?.scope,
+        None => Scope::default(),
+    };
+    for text in &args.scope {
+        set_scope(&mut scope, text)?;
+    }
+    let timeout_ms = domain.spec.tool(&args.name).map_or(0, |tool| tool.timeout_ms);
+    let cap = domain.spec.limits.markdown_chars as usize;
+    let context = ToolContext::new(scope, "a call by hand", "by-hand/0/action-0");
+    let observation =
+        domain.registry.dispatch(&args.name, &parameters, context, &domain.credentials, timeout_ms, cap).await;
+    if args.json {
+        stream::print(&format!("{}\n", serde_json::to_string_pretty(&observation)?));
+    } else {
+        stream::print(&format!("{}\n", observation.markdown));
+        stream::note(&format!("{}: {}", observation.status.name(), observation.summary));
+    }
+    let found = matches!(observation.status, Status::Ok | Status::Empty);
+    Ok(ExitCode::from(u8::from(!found)))
+}
+
+fn set_scope(scope: &mut Scope, text: &str) -> Result<(), Failure> {
+    let expected = || {
+        Failure::new(format!("--scope {text}: expected KEY=VALUE with key account, account_name, asset, item or person"))
+    };
+    let (key, value) = text.split_once('=').ok_or_else(expected)?;
+    let slot = match key {
+        "account" => &mut scope.account,
+        "account_name" => &mut scope.account_name,
+        "asset" => &mut scope.asset,
+        "item" => &mut scope.item,
+        "person" => &mut scope.person,
+        _ => return Err(expected()),
+    };
+    *slot = Some(value.into());
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! The command as its users meet it: output, errors, signals, the journal.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod common;
+
+use std::io::Read;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use common::{Shell, ticket};
+use serde_json::Value;
+
+const HELPDESK: &str = "examples/helpdesk";
+
+#[test]
+fn the_document_goes_to_standard_output_and_the_reason_to_standard_error() {
+    // S0-13, S4-71
+    let ran = Shell::new().run(&["run", HELPDESK, &ticket(1042)]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("## 🔍 Situation") && ran.out.contains("[E1]"), "{}", ran.out);
+    assert!(!ran.out.contains("analysis_confidence") && !ran.out.contains('\u{1b}'));
+    assert!(ran.err.contains("stopped: confident (answered)") && ran.err.contains("totals:"), "{}", ran.err);
+}
+
+#[test]
+fn the_live_view_shows_picks_results_sections_decisions_and_the_spend() {
+    // S0-18, S0-34
+    let ran = Shell::new().run(&["run", HELPDESK, &ticket(1042), "--progress", "always"]);
+    let parts = [
+        "limits: 5 passes",
+        "picking tools",
+        "run     fetch_device_info",
+        "names HAR-LT-014",
+        "fetch_device_info: Found 1 items",
+        "│ ## 🔍 Situation",
+        "gate after pass 1: confidence medium; go on",
+        "gate after pass 2: confidence high; stop, confident",
+        "passes 2/5",
+    ];
+    for part in parts {
+        assert!(ran.err.contains(part), "`{part}` is missing in:\n{}", ran.err);
+    }
+    assert!(!ran.err.contains("analysis_confidence"));
+}
+
+#[test]
+fn events_and_notes_are_json_lines() {
+    let shell = Shell::new();
+    let ran = shell.run(&["run", HELPDESK, &ticket(1042), "--events"]);
+    let lines: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["event"]["type"], "started");
+    assert!(lines.iter().any(|line| line["note"]["type"] == "gate_decided"));
+    let shown = shell.run(&["show", "last", "--events"]);
+    assert_eq!(shown.out, ran.out, "the journal holds what was printed");
+}
+
+#[test]
+fn a_run_is_shown_again_from_the_journal() {
+    // S0-13
+    let shell = Shell::new();
+    let outcome = shell.json(&["run", HELPDESK, &ticket(1043), "--json"]);
+    let run = outcome["run"].as_str().unwrap();
+    assert_eq!(shell.json(&["show", run, "--json"]), outcome);
+    let shown = shell.run(&["show", &run[..13]]);
+    assert!(shown.out.contains("ticket T-1043") && shown.out.contains("Conditions at the stop"), "{}{}", shown.out, shown.err);
+    let runs = shell.run(&["runs"]);
+    assert!(runs.out.contains(run) && runs.out.contains("confident"), "{}", runs.out);
+    shell.run(&["show", "nothing-like-it"]).fails_with(&["no run nothing-like-it", "loopgate runs"]);
+}
+
+#[test]
+fn an_item_comes_from_a_file_or_from_standard_input_as_json_or_markdown() {
+    let shell = Shell::new();
+    let text = std::fs::read_to_string(common::root().join(ticket(1041))).unwrap();
+    let ran = shell.run_with_input(&["run", HELPDESK, "-", "--no-save"], &format!("\n  {text}"));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let ran = shell.run_with_input(&["run", HELPDESK, "-"], "# Please close\n\nAll is well, thank you.\n");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("Please close [E0]"), "{}", ran.out);
+    shell.run_with_input(&["run", HELPDESK, "-"], "{\"id\": ").fails_with(&["1:"]);
+    shell.run_with_input(&["run", HELPDESK, "-"], "  \n").fails_with(&["empty"]);
+    shell.run(&["run", HELPDESK, "no/such.json"]).fails_with(&["no/such.json", "No such file"]);
+}
+
+#[test]
+fn settings_profiles_and_limits_can_be_changed_for_one_run() {
+    // S0-43, S1-48
+    let shell = Shell::new();
+    let base = ["run", HELPDESK, &ticket(1043), "--json"];
+    let outcome = shell.json(&[&base[..], &["--set", "limits.max_passes=2"]].concat());
+    assert_eq!((&outcome["stop"]["reason"], &outcome["totals"]["passes"]), (&"max_passes".into(), &2.into()), "{outcome:#}");
+    let outcome = shell.json(&[&base[..], &["--profile", "quick"]].concat());
+    assert_eq!(outcome["totals"]["passes"], 2);
+    let outcome = shell.json(&[&base[..], &["--set", "limits.passes=0"]].concat());
+    assert_eq!((&outcome["stop"]["reason"], &outcome["totals"]["model_calls"]), (&"max_passes".into(), &0.into()));
+    let outcome = shell.json(&[&base[..], &["--set", "limits.tool_calls=0"]].concat());
+    assert_eq!(outcome["totals"]["tool_calls"], 0);
+    shell.run(&["run", HELPDESK, &ticket(1042), "--set", "limits.pases=2"]).fails_with(&["pases", "passes"]);
+    shell.run(&["run", HELPDESK, &ticket(1042), "--set", "limits"]).fails_with(&["KEY=VALUE"]);
+    shell.run(&["run", HELPDESK, &ticket(1042), "--profile", "fast"]).fails_with(&["fast", "quick"]);
+    shell.run(&["run", HELPDESK, &ticket(1042), "--model", "base=nobody/x"]).fails_with(&["nobody", "offline"]);
+}
+
+#[test]
+fn tools_are_listed_and_called_by_hand() {
+    let shell = Shell::new();
+    let listed = shell.run(&["tools", HELPDESK]);
+    for tool in ["fetch_device_info", "fetch_user_info", "fetch_backup_status", "fetch_ticket_history", "fetch_sop_docs"] {
+        assert!(listed.out.contains(tool), "{}", listed.out);
+    }
+    let item = ticket(1042);
+    let called = shell.run(&["tools", HELPDESK, "call", "fetch_device_info", r#"{"target": "HAR-LT-014"}"#, "--item", &item]);
+    assert!(called.code == 0 && called.out.contains("Harbor & Pine Shipping") && called.err.contains("Found 1 items"), "{}{}", called.out, called.err);
+    let other = shell.run(&["tools", HELPDESK, "call", "fetch_device_info", r#"{"target": "HAR-LT-014"}"#, "--scope", "account=fenwick"]);
+    assert!(other.err.contains("empty: No data found"), "another account's device is not shown: {}{}", other.out, other.err);
+    let unknown = shell.run(&["tools", HELPDESK, "call", "fetch_device_inf"]);
+    assert!(unknown.code == 1 && unknown.out.contains("fetch_device_info"), "{}{}", unknown.out, unknown.err);
+    let invalid = shell.run(&["tools", HELPDESK, "call", "fetch_device_info", "{}"]);
+    assert!(invalid.code == 1 && invalid.err.contains("invalid_input"), "{}", invalid.err);
+    shell.run(&["tools", HELPDESK, "call", "fetch_device_info", "{target}"]).fails_with(&["no JSON"]);
+}
+
+#[test]
+fn a_domain_is_checked_and_every_fault_points_at_its_place() {
+    let shell = Shell::new();
+    let checked = shell.run(&["domain", "check", HELPDESK]);
+    assert!(checked.code == 0 && checked.out.contains("6 tools"), "{}{}", checked.out, checked.err);
+    shell.run(&["domain", "check", "no/such"]).fails_with(&["no/such"]);
+
+    let folder = shell.copy_of(HELPDESK);
+    let file = folder.join("loopgate.toml");
+    let whole = std::fs::read_to_string(&file).unwrap();
+    let spoiled = |from: &str, to: &str| {
+        assert!(whole.contains(from), "{from}");
+        std::fs::write(&file, whole.replacen(from, to, 1)).unwrap();
+        shell.run(&["domain", "check", folder.to_str().unwrap()])
+    };
+    spoiled("goal =", "gaol =").fails_with(&["loopgate.toml:6:", "gaol", "goal"]);
+    spoiled("FROM devices", "FROM gadgets").fails_with(&["loopgate.toml:", "fetch_device_info", "gadgets"]);
+    spoiled("effect = \"read\"\n", "").fails_with(&["loopgate.toml:", "fetch_device_info", "effect"]);
+    spoiled("version = 1", "version = 9").fails_with(&["loopgate.toml:", "newer"]);
+    spoiled("folder = \"sops\"", "folder = \"sopz\"").fails_with(&["loopgate.toml:", "sopz"]);
+
+    std::fs::create_dir(folder.join("prompts")).unwrap();
+    std::fs::write(folder.join("prompts/picker.md"), "Pick some.\n<!-- user -->\n{{ item }}\n").unwrap();
+    spoiled("[picking]", "[prompts]\nfolder = \"prompts\"\n\n[picking]").fails_with(&["picker.md", "{{ tools }}"]);
+}
+
+#[test]
+fn a_journal_of_a_newer_version_or_of_another_program_is_refused() {
+    // H11
+    let shell = Shell::new();
+    let path = shell.state.path().join("new.db");
+    let journal = path.to_str().unwrap();
+    assert_eq!(shell.run(&["run", HELPDESK, &ticket(1041), "--journal", journal]).code, 0);
+    let sqlite = rusqlite::Connection::open(&path).unwrap();
+    sqlite.execute_batch("PRAGMA user_version = 99").unwrap();
+    drop(sqlite);
+    shell.run(&["run", HELPDESK, &ticket(1041), "--journal", journal]).fails_with(&["new.db", "newer", "--journal"]);
+    shell.run(&["show", "last", "--journal", journal]).fails_with(&["new.db", "newer"]);
+    let other = shell.file("notes.txt", "this is no database, it is a text of some length");
+    shell.run(&["runs", "--journal", other.to_str().unwrap()]).fails_with(&["notes.txt"]);
+    shell.run(&["runs", "--journal", "no/such.db"]).fails_with(&["no/such.db"]);
+}
+
+#[test]
+fn a_journal_that_is_in_use_ends_in_one_line() {
+    let shell = Shell::new();
+    let path = shell.state.path().join("used.db");
+    let journal = path.to_str().unwrap();
+    assert_eq!(shell.run(&["run", HELPDESK, &ticket(1041), "--journal", journal]).code, 0);
+    let holder = rusqlite::Connection::open(&path).unwrap();
+    holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    shell.run(&["run", HELPDESK, &ticket(1041), "--journal", journal]).fails_with(&["used.db", "--journal"]);
+}
+
+/// A script whose main call takes its time.
+fn slow_script(shell: &Shell, delay_ms: u64) -> String {
+    let reply = "## Situation\n\nSlow.\n\n## Next steps\n\n1. Wait [E0].\n\n```json\n{\"nonce\": \"{{nonce}}\", \
+        \"analysis_confidence\": \"medium\", \"confidence_reason\": \"\", \"ai_actions\": [{\"action_id\": \"a\", \
+        \"action_type\": \"fetch_account_info\", \"reason\": \"\", \"parameters\": {}, \"priority\": \"required\"}]}\n```\n";
+    let script = serde_json::json!({"version": 1, "replies": [
+        {"for": "pick", "text": "[]"},
+        {"for": "main", "text": reply, "delay_ms": delay_ms},
+    ]});
+    shell.file("slow.json", &script.to_string()).display().to_string()
+}
+
+fn interrupt(pid: u32) {
+    assert!(Command::new("kill").args(["-INT", &pid.to_string()]).status().unwrap().success());
+}
+
+/// Starts a run whose main call is slow and waits until that call is on its way.
+fn start_slow(shell: &Shell, delay_ms: u64) -> std::process::Child {
+    let script = slow_script(shell, delay_ms);
+    let folder = shell.copy_of(HELPDESK);
+    let toml = folder.join("loopgate.toml");
+    let text = std::fs::read_to_string(&toml).unwrap() + "\n[save]\nfile = \"out/{item}.json\"\n";
+    std::fs::write(&toml, text).unwrap();
+    let tiers = [format!("picker=scripted/{script}"), format!("base=scripted/{script}")];
+    let (folder, item) = (folder.display().to_string(), ticket(1042));
+    let args = ["run", &folder, &item, "--model", &tiers[0], "--model", &tiers[1], "--events"];
+    let mut child = shell.command(&args).spawn().unwrap();
+    let mut seen = String::new();
+    let out = child.stdout.as_mut().unwrap();
+    let mut byte = [0];
+    while !seen.contains("\"key\":\"1/main\"") {
+        assert_eq!(out.read(&mut byte).unwrap(), 1, "{seen}");
+        seen.push(char::from(byte[0]));
+    }
+    child
+}
+
+#[test]
+fn the_first_interrupt_stops_at_the_gate_with_the_document_saved() {
+    // S0-46, S0-31
+    let shell = Shell::new();
+    let child = start_slow(&shell, 1_500);
+    interrupt(child.id());
+    let ran: common::Ran = child.wait_with_output().unwrap().into();
+    assert_eq!(ran.code, 130, "{}", ran.err);
+    assert!(ran.err.contains("stopping at the next gate") && ran.err.contains("stopped: manual_stop"), "{}", ran.err);
+    assert!(ran.err.contains("undone:  fetch_account_info"), "{}", ran.err);
+    let saved = std::fs::read_to_string(shell.state.path().join("copy/out/T-1042.json")).unwrap();
+    let saved: Value = serde_json::from_str(&saved).unwrap();
+    assert_eq!((&saved["stop"]["reason"], &saved["totals"]["passes"]), (&"manual_stop".into(), &1.into()));
+}
+
+#[test]
+fn the_second_interrupt_stops_at_once() {
+    // S0-46
+    let shell = Shell::new();
+    let child = start_slow(&shell, 60_000);
+    let began = Instant::now();
+    interrupt(child.id());
+    std::thread::sleep(Duration::from_millis(300));
+    interrupt(child.id());
+    let ran: common::Ran = child.wait_with_output().unwrap().into();
+    assert_eq!(ran.code, 130, "{}", ran.err);
+    assert!(began.elapsed() < Duration::from_secs(20), "a hanging call does not hold it up");
+    assert!(shell.state.path().join("copy/out/T-1042.json").exists(), "what there is is saved");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_nothing_with_a_panic() {
+    let shell = Shell::new();
+    let mut child = shell.command(&["run", HELPDESK, &ticket(1042)]).spawn().unwrap();
+    drop(child.stdout.take());
+    let ran: common::Ran = child.wait_with_output().unwrap().into();
+    assert!(!ran.err.contains("panicked"), "{}", ran.err);
+}
