@@ -93,7 +93,7 @@ proptest! {
 
     #[test]
     fn what_is_not_named_stays_as_it_is(first in sections(), second in sections()) {
-        // S0-28, S0-29, S0-107, S0-108, S0-113, I-18
+        // S0-28, S0-29, S0-108, S0-113, I-18
         let (document, _) = merged(&Document::default(), 1, &first);
         let (next, merge) = merged(&document, 2, &second);
         for before in &document.sections {
@@ -138,7 +138,6 @@ proptest! {
 
 #[test]
 fn the_first_form_of_a_heading_stays() {
-    // S0-109
     let (document, _) = merged(&Document::default(), 1, &[proposed("situation", "a")]);
     let mut plain = proposed("situation", "b");
     plain.heading = "situation".into();

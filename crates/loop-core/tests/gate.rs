@@ -141,7 +141,7 @@ fn an_unknown_confidence_is_never_high() {
 
 #[test]
 fn high_confidence_without_what_the_domain_demands_is_not_confident() {
-    // S0-77, C30
+    // C30
     let bare = said_bare("high").section("Findings", "Nothing.");
     let world = run().start().replied(&bare).ends(StopReason::EvidenceMissing);
     let missing = Measure::Names(vec!["section `situation`".into()]);

@@ -98,7 +98,7 @@ fn a_reply_is_a_map_of_typed_sections() {
 
 #[test]
 fn headings_match_without_emoji_case_and_punctuation() {
-    // S0-109, S0-115
+    // S0-115
     for heading in [
         "## Situation",
         "##  SITUATION ",
@@ -208,7 +208,7 @@ fn the_contract_is_hidden_wherever_it_stands() {
 
 #[test]
 fn the_contract_gives_confidence_reason_and_actions() {
-    // S0-20, S0-96, S0-102, S0-103
+    // S0-20, S0-96, S0-102
     let world = run()
         .start()
         .replied(&said("medium").asks("fetch_device", target("a")));

@@ -44,7 +44,6 @@ const LINES: [&str; 12] = [
 
 #[test]
 fn every_chunking_of_a_reply_shows_the_same_and_never_the_contract() {
-    // S0-18, S0-36
     let reply = format!(
         "{}## Findings\n\n```sh\ndf -h\n```\n\n{}",
         said("low").text,

@@ -25,7 +25,7 @@ proptest! {
 
     #[test]
     fn the_bill_is_the_sum_of_its_charges_and_every_call_is_charged_once(setup in setups(), choices in choices(50)) {
-        // S0-119, S0-138, I-21: retries, picker, sub-calls, failed and lost calls included.
+        // S0-119, I-21: retries, picker, sub-calls, failed and lost calls included.
         let world = walked(setup, &choices).autopilot(&said("high"));
         let (mut usage, mut cost) = (Usage::default(), Spend::default());
         for (used, charged) in charges(&world) {

@@ -84,7 +84,7 @@ fn the_same_call_twice_in_one_reply_runs_once() {
 
 #[test]
 fn a_picked_call_is_not_run_again_by_a_pass() {
-    // S0-118, S0-110
+    // S0-118
     let world = run()
         .picker(&[])
         .start()

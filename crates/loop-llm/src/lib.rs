@@ -28,4 +28,4 @@ pub use error::{ErrorPhase, LlmError, LlmErrorKind, Partial, RetryAdvice};
 pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete};
 pub use offline::Offline;
 pub use request::{Message, ModelRequest, RequestMeta};
-pub use scripted::{Purpose, Scripted, ScriptedReply, ScriptError};
+pub use scripted::{Purpose, ScriptError, Scripted, ScriptedReply};

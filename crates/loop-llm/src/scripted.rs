@@ -65,9 +65,11 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// The purpose of a request, by the words that the built-in prompts begin with.
+    /// The purpose of a request, by the words that the built-in system prompts begin with.
+    ///
+    /// Evidence in a system prompt is not read: a tool's text does not decide what a call is for.
     pub fn of(request: &ModelRequest) -> Self {
-        let system = &request.system;
+        let system = rules_of(request);
         if system.contains("You select data-gathering tools") {
             Self::Pick
         } else if system.contains("You are filtering results") {
@@ -96,21 +98,33 @@ pub enum ScriptError {
 }
 
 #[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Script {
-    version: u32,
+    #[serde(rename = "version")]
+    _version: u32,
     replies: Vec<ScriptedReply>,
 }
 
 impl Scripted {
     /// A model that gives `replies` in order.
     pub fn new(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
-        Self { replies: Mutex::new(replies.into_iter().collect()), timing: Timing::default() }
+        Self {
+            replies: Mutex::new(replies.into_iter().collect()),
+            timing: Timing::default(),
+        }
     }
 
     /// A model that gives texts in order, to calls of any purpose.
     pub fn replies<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
-        Self::new(texts.into_iter().map(|text| ScriptedReply { text: text.into(), ..ScriptedReply::default() }))
+        Self::new(texts.into_iter().map(|text| ScriptedReply {
+            text: text.into(),
+            ..ScriptedReply::default()
+        }))
     }
 
     /// The model that a script describes.
@@ -118,10 +132,12 @@ impl Scripted {
     /// # Errors
     /// When the text is no script, or one of another version.
     pub fn from_json(text: &str) -> Result<Self, ScriptError> {
-        let script: Script = serde_json::from_str(text)?;
-        if script.version != VERSION {
-            return Err(ScriptError::OtherVersion { found: script.version });
+        // A later version may have other members: its number is read first.
+        let Version { version } = serde_json::from_str(text)?;
+        if version != VERSION {
+            return Err(ScriptError::OtherVersion { found: version });
         }
+        let script: Script = serde_json::from_str(text)?;
         Ok(Self::new(script.replies))
     }
 
@@ -132,7 +148,9 @@ impl Scripted {
 
     fn take(&self, purpose: Purpose) -> Option<ScriptedReply> {
         let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = replies.iter().position(|reply| reply.purpose.is_none_or(|wanted| wanted == purpose))?;
+        let at = replies
+            .iter()
+            .position(|reply| reply.purpose.is_none_or(|wanted| wanted == purpose))?;
         Some(replies.remove(at))
     }
 }
@@ -143,21 +161,35 @@ impl ChatModel for Scripted {
         let purpose = Purpose::of(request);
         let Some(scripted) = self.take(purpose) else {
             let message = format!("the script has no reply left for a {purpose:?} call").to_lowercase();
-            return Err(LlmError::new(LlmErrorKind::ScriptExhausted, ErrorPhase::Encode, message));
+            return Err(LlmError::new(
+                LlmErrorKind::ScriptExhausted,
+                ErrorPhase::Encode,
+                message,
+            ));
         };
         if scripted.delay_ms > 0 {
             tokio::time::sleep(Duration::from_millis(scripted.delay_ms)).await;
         }
-        let text: Arc<str> = scripted.text.replace("{{nonce}}", nonce_of(request).unwrap_or_default()).into();
+        let text: Arc<str> = scripted
+            .text
+            .replace("{{nonce}}", nonce_of(request).unwrap_or_default())
+            .into();
         let estimated = Usage {
             input: request.bytes().div_ceil(4) as u64,
             output: text.len().div_ceil(4) as u64,
             ..Usage::default()
         };
-        let usage = if scripted.no_usage { None } else { Some(scripted.usage.unwrap_or(estimated)) };
+        let usage = if scripted.no_usage {
+            None
+        } else {
+            Some(scripted.usage.unwrap_or(estimated))
+        };
         if let Some(message) = scripted.fails {
             let mut error = LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, message);
-            error.partial = Some(Partial { text: Arc::clone(&text), usage });
+            error.partial = Some(Partial {
+                text: Arc::clone(&text),
+                usage,
+            });
             let delta = Ok(ModelEvent::TextDelta { text });
             return Ok(futures::stream::iter([delta, Err(error)]).boxed());
         }
@@ -167,18 +199,18 @@ impl ChatModel for Scripted {
     }
 }
 
-/// The nonce that the prompt names.
+/// The rules in the system prompt: what stands before the evidence, in the layout that puts evidence there.
+pub(crate) fn rules_of(request: &ModelRequest) -> &str {
+    request.system.split("\n## Evidence\n").next().unwrap_or_default()
+}
+
+/// The nonce that the prompt names: a main prompt in its first turn, a repair prompt in its rules.
 pub(crate) fn nonce_of(request: &ModelRequest) -> Option<&str> {
-    let texts = request.messages.iter().map(|message| message.text()).chain([request.system.as_ref()]);
-    for text in texts {
-        if let Some((_, after)) = text.split_once("The nonce of this run is `") {
-            return after.split_once('`').map(|(nonce, _)| nonce);
-        }
-        if let Some((_, after)) = text.split_once("\"nonce\": \"")
-            && !after.starts_with("the nonce of")
-        {
-            return after.split_once('"').map(|(nonce, _)| nonce);
-        }
-    }
-    None
+    let first = request.messages.first().map_or("", |message| message.text());
+    let (text, before) = match Purpose::of(request) {
+        Purpose::Repair => (rules_of(request), "\"nonce\": \""),
+        Purpose::Pick | Purpose::Main | Purpose::Filter => (first, "The nonce of this run is `"),
+    };
+    let (_, after) = text.split_once(before)?;
+    after.split(['`', '"', '\n']).next()
 }

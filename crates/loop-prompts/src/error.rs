@@ -45,7 +45,9 @@ pub enum PromptError {
         known: String,
     },
     /// What differs from run to run stands in the part that is the same for all.
-    #[error("prompts/{file}: `{{{{ {name} }}}}` differs from run to run; put it below the line `<!-- user -->`")]
+    #[error(
+        "prompts/{file}: `{{{{ {name} }}}}` differs from run to run; put it below the line `<!-- user -->`"
+    )]
     RunVariableInSystem {
         /// The file's name.
         file: String,
@@ -53,7 +55,9 @@ pub enum PromptError {
         name: &'static str,
     },
     /// The mark between the system part and the user part is missing.
-    #[error("prompts/{file}: the line `<!-- user -->` is missing; put it between the system part and the user part")]
+    #[error(
+        "prompts/{file}: the line `<!-- user -->` is missing; put it between the system part and the user part"
+    )]
     MissingUserPart {
         /// The file's name.
         file: String,

@@ -22,8 +22,12 @@ pub struct FilterQuestion<'a> {
 impl Prompts {
     /// The prompt of a filter call, within the granted bytes.
     pub fn filter(&self, question: FilterQuestion<'_>) -> Prompt {
-        let lines: Vec<String> =
-            question.results.iter().enumerate().map(|(n, result)| format!("{n}: {}", line(result))).collect();
+        let lines: Vec<String> = question
+            .results
+            .iter()
+            .enumerate()
+            .map(|(n, result)| format!("{n}: {}", line(result)))
+            .collect();
         let mut shown = lines.len();
         loop {
             let results = clean(&lines.get(..shown).unwrap_or_default().join("\n"));

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::{ArgSpec, ArgType, Evidence, JudgedAction, PassRecord, RunSpec, SectionSpec, Status, ToolSpec, Verdict};
+use loop_core::{
+    ArgSpec, ArgType, Evidence, JudgedAction, PassRecord, RunSpec, SectionSpec, Status, ToolSpec, Verdict,
+};
 use serde_json::Value;
 
 use crate::text::{fence, line};
@@ -47,7 +49,11 @@ pub(crate) fn executed(actions: &[JudgedAction], all: &[Evidence]) -> String {
                 (Verdict::Run, None) => None,
                 (Verdict::Run, Some(id)) => {
                     let found = all.iter().find(|evidence| evidence.id == id)?;
-                    let word = if found.observation.status == Status::Ok { "Success" } else { "Failed" };
+                    let word = if found.observation.status == Status::Ok {
+                        "Success"
+                    } else {
+                        "Failed"
+                    };
                     let summary = line(&found.observation.summary);
                     Some(format!("- {tool}{target}: {word} — {summary} [{id}]"))
                 }
@@ -60,7 +66,10 @@ pub(crate) fn executed(actions: &[JudgedAction], all: &[Evidence]) -> String {
                     | Verdict::NeedsPerson { .. }
                     | Verdict::OverLimit { .. },
                     _,
-                ) => Some(format!("- {tool}{target}: Not run — {}", line(&action.verdict.reason()))),
+                ) => Some(format!(
+                    "- {tool}{target}: Not run — {}",
+                    line(&action.verdict.reason())
+                )),
             }
         })
         .collect();
@@ -104,7 +113,11 @@ pub(crate) fn sections(sections: &[SectionSpec]) -> String {
                 (false, true) => " (cites evidence)",
                 (false, false) => "",
             };
-            let describe = if section.describe.is_empty() { String::new() } else { format!(": {}", line(&section.describe)) };
+            let describe = if section.describe.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", line(&section.describe))
+            };
             format!("- `## {}`{marks}{describe}", line(&section.heading))
         })
         .collect();
@@ -124,7 +137,12 @@ pub(crate) fn index(passes: &[PassRecord], spec: &RunSpec) -> String {
             written.remove(id.as_ref());
         }
     }
-    let place = |id: &str| spec.sections().iter().position(|section| &*section.id == id).unwrap_or(usize::MAX);
+    let place = |id: &str| {
+        spec.sections()
+            .iter()
+            .position(|section| &*section.id == id)
+            .unwrap_or(usize::MAX)
+    };
     let mut written: Vec<_> = written.into_iter().collect();
     written.sort_by_key(|(id, _)| place(id));
     let lines: Vec<String> = written
@@ -135,27 +153,52 @@ pub(crate) fn index(passes: &[PassRecord], spec: &RunSpec) -> String {
             format!("- `## {}` (pass {pass})", line(heading))
         })
         .collect();
-    if lines.is_empty() { "- no section yet".to_owned() } else { lines.join("\n") }
+    if lines.is_empty() {
+        "- no section yet".to_owned()
+    } else {
+        lines.join("\n")
+    }
 }
 
 /// The heading of a section that the domain does not declare, as a reply wrote it first; its id is a slug of that.
 fn heading_of<'a>(id: &'a str, passes: &'a [PassRecord]) -> &'a str {
-    let plain = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>();
+    let plain = |text: &str| {
+        text.chars()
+            .filter(|c| c.is_alphanumeric())
+            .flat_map(char::to_lowercase)
+            .collect::<String>()
+    };
     let wanted = plain(id);
-    let mut headings = passes.iter().flat_map(|pass| pass.reply.lines()).filter_map(|line| line.strip_prefix("## "));
+    let mut headings = passes
+        .iter()
+        .flat_map(|pass| pass.reply.lines())
+        .filter_map(|line| line.strip_prefix("## "));
     headings.find(|heading| plain(heading) == wanted).unwrap_or(id)
 }
 
 /// The document in full between marks, for the layout that repeats it: it may quote what tools brought.
 pub(crate) fn document(markdown: &str, nonce: &str) -> String {
-    if markdown.trim().is_empty() { "Nothing is written yet.".to_owned() } else { fence("document", nonce, markdown) }
+    if markdown.trim().is_empty() {
+        "Nothing is written yet.".to_owned()
+    } else {
+        fence("document", nonce, markdown)
+    }
 }
 
 fn target(parameters: &str) -> String {
-    let Ok(Value::Object(members)) = serde_json::from_str(parameters) else { return String::new() };
+    let Ok(Value::Object(members)) = serde_json::from_str(parameters) else {
+        return String::new();
+    };
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let named: Vec<String> = members.iter().map(|(name, value)| format!("{name}: {}", line(&text(value)))).collect();
-    if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
+    let named: Vec<String> = members
+        .iter()
+        .map(|(name, value)| format!("{name}: {}", line(&text(value))))
+        .collect();
+    if named.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", named.join(", "))
+    }
 }
 
 fn parameter(name: &str, spec: &ArgSpec, required: bool) -> String {

@@ -52,7 +52,10 @@ pub(crate) const LANDING: TemplateFile = TemplateFile {
     name: "landing.md",
     builtin: include_str!("../templates/landing.md"),
     has_system: false,
-    anchors: &[("cause", "reason for the last call"), ("nonce", "nonce of the contract")],
+    anchors: &[
+        ("cause", "reason for the last call"),
+        ("nonce", "nonce of the contract"),
+    ],
 };
 
 pub(crate) const PICKER: TemplateFile = TemplateFile {
@@ -83,7 +86,8 @@ const DOMAIN_VARIABLES: [&str; 4] = ["kind", "goal", "sections", "tools"];
 
 /// Variables that differ from run to run, or from call to call.
 const RUN_VARIABLES: [&str; 11] = [
-    "nonce", "title", "item", "evidence", "executed", "landing", "index", "cause", "reply", "results", "target",
+    "nonce", "title", "item", "evidence", "executed", "landing", "index", "cause", "reply", "results",
+    "target",
 ];
 
 /// The only variable that is a number.
@@ -106,14 +110,24 @@ pub(crate) struct Templates {
 impl Templates {
     /// The built-in files, with `overrides` (file name, text) in place of some of them.
     pub(crate) fn new(overrides: BTreeMap<String, String>) -> Result<Self, PromptError> {
-        if let Some(file) = overrides.keys().find(|file| ALL.iter().all(|known| known.name != file.as_str())) {
+        if let Some(file) = overrides
+            .keys()
+            .find(|file| ALL.iter().all(|known| known.name != file.as_str()))
+        {
             let known = ALL.map(|file| file.name).join(", ");
-            return Err(PromptError::UnknownTemplate { file: file.clone(), known });
+            return Err(PromptError::UnknownTemplate {
+                file: file.clone(),
+                known,
+            });
         }
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-        let mut templates = Self { environment, above: BTreeMap::new(), hash: Digest::of("prompts", &[]) };
+        let mut templates = Self {
+            environment,
+            above: BTreeMap::new(),
+            hash: Digest::of("prompts", &[]),
+        };
         let mut hashed = String::new();
         for file in ALL {
             let text = overrides.get(file.name).map_or(file.builtin, String::as_str);
@@ -136,7 +150,11 @@ impl Templates {
 
     /// The system part of a file; nothing for one without.
     pub(crate) fn system(&self, file: &TemplateFile, variables: &[(&str, Value)]) -> String {
-        if file.has_system { self.render(&system_name(file), variables).unwrap_or_default() } else { String::new() }
+        if file.has_system {
+            self.render(&system_name(file), variables).unwrap_or_default()
+        } else {
+            String::new()
+        }
     }
 
     /// The user part of a file.
@@ -155,24 +173,36 @@ impl Templates {
     /// Renders a file with a sign in place of each variable and looks for the signs of its anchors.
     fn check_anchors(&self, file: &TemplateFile) -> Result<(), PromptError> {
         let sign = |name: &str| format!("anchor-{name}-7f3a");
-        let mut signed: Vec<(&str, Value)> = variables().map(|name| (name, Value::from(sign(name)))).collect();
+        let mut signed: Vec<(&str, Value)> =
+            variables().map(|name| (name, Value::from(sign(name)))).collect();
         let full = self.both_parts(file, &signed)?;
         // The instructions of the last call stand in place of others, so those are looked at without it.
         signed.retain(|(name, _)| *name != "landing");
         let plain = self.both_parts(file, &signed)?;
         // What is left out where there is nothing must render as well.
         self.both_parts(file, &[])?;
-        let misplaced = |name: &&str| [&full, &plain].iter().any(|parts| parts.system.contains(&sign(name)));
+        let misplaced = |name: &&str| {
+            [&full, &plain]
+                .iter()
+                .any(|parts| parts.system.contains(&sign(name)))
+        };
         if file.name == ANALYSIS.name
             && let Some(name) = RUN_VARIABLES.into_iter().find(|name| misplaced(&name))
         {
-            return Err(PromptError::RunVariableInSystem { file: file.name.to_owned(), name });
+            return Err(PromptError::RunVariableInSystem {
+                file: file.name.to_owned(),
+                name,
+            });
         }
         for (anchor, what) in file.anchors {
             let sign = sign(anchor);
             let shows = |parts: &Parts| parts.system.contains(&sign) || parts.user.contains(&sign);
             if !shows(&full) && !shows(&plain) {
-                return Err(PromptError::MissingAnchor { file: file.name.to_owned(), anchor, what });
+                return Err(PromptError::MissingAnchor {
+                    file: file.name.to_owned(),
+                    anchor,
+                    what,
+                });
             }
         }
         Ok(())
@@ -186,7 +216,10 @@ impl Templates {
         } else {
             String::new()
         };
-        Ok(Parts { system, user: self.render(file.name, variables).map_err(syntax(above))? })
+        Ok(Parts {
+            system,
+            user: self.render(file.name, variables).map_err(syntax(above))?,
+        })
     }
 
     /// Compiles a file, and refuses variables that it cannot have.
@@ -194,7 +227,9 @@ impl Templates {
         let mut user = text;
         if file.has_system {
             let Some((system, below)) = text.split_once(USER_MARK) else {
-                return Err(PromptError::MissingUserPart { file: file.name.to_owned() });
+                return Err(PromptError::MissingUserPart {
+                    file: file.name.to_owned(),
+                });
             };
             user = below.trim_start();
             self.compile(file, system_name(file), system, 0)?;
@@ -205,19 +240,41 @@ impl Templates {
         self.compile(file, file.name.to_owned(), user, above)
     }
 
-    fn compile(&mut self, file: &TemplateFile, name: String, text: &str, above: usize) -> Result<(), PromptError> {
+    fn compile(
+        &mut self,
+        file: &TemplateFile,
+        name: String,
+        text: &str,
+        above: usize,
+    ) -> Result<(), PromptError> {
         let syntax = |error: minijinja::Error| syntax_error(file.name, above, &error);
-        self.environment.add_template_owned(name.clone(), text.to_owned()).map_err(syntax)?;
-        let used = self.environment.get_template(&name).map_err(syntax)?.undeclared_variables(false);
+        self.environment
+            .add_template_owned(name.clone(), text.to_owned())
+            .map_err(syntax)?;
+        let used = self
+            .environment
+            .get_template(&name)
+            .map_err(syntax)?
+            .undeclared_variables(false);
         let is_known = |name: &&String| {
             variables().any(|known| known == *name)
                 || *name == PICKED
                 || self.environment.globals().any(|(global, _)| global == *name)
         };
-        let Some(name) = used.iter().filter(|name| !is_known(name)).min().cloned() else { return Ok(()) };
-        let line = text.lines().position(|line| line.contains(&name)).unwrap_or_default();
+        let Some(name) = used.iter().filter(|name| !is_known(name)).min().cloned() else {
+            return Ok(());
+        };
+        let line = text
+            .lines()
+            .position(|line| line.contains(&name))
+            .unwrap_or_default();
         let known = variables().chain([PICKED]).collect::<Vec<_>>().join(", ");
-        Err(PromptError::UnknownVariable { file: file.name.to_owned(), line: above + line + 1, name, known })
+        Err(PromptError::UnknownVariable {
+            file: file.name.to_owned(),
+            line: above + line + 1,
+            name,
+            known,
+        })
     }
 }
 
@@ -233,6 +290,12 @@ fn system_name(file: &TemplateFile) -> String {
 
 /// `above`: the lines of the file before the part that does not compile.
 fn syntax_error(file: &str, above: usize, error: &minijinja::Error) -> PromptError {
-    let message = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
-    PromptError::Syntax { file: file.to_owned(), line: above + error.line().unwrap_or(1), message }
+    let message = error
+        .detail()
+        .map_or_else(|| error.kind().to_string(), str::to_owned);
+    PromptError::Syntax {
+        file: file.to_owned(),
+        line: above + error.line().unwrap_or(1),
+        message,
+    }
 }

@@ -32,7 +32,7 @@ fn sentence(condition: &Condition) -> String {
         StopReason::MaxModelCalls => format!("{value} model calls were made, the limit{limit} is reached."),
         StopReason::MaxToolCalls => format!("{value} tool calls were made, the limit{limit} leaves none."),
         StopReason::BudgetExceeded => format!("{value} was spent, the limit{limit} is reached."),
-        StopReason::TokenLimit => format!("{value}: the limit{limit} of tokens is reached."),
+        StopReason::TokenLimit => format!("{value} tokens were used, the limit{limit} is reached."),
         StopReason::Timeout => format!("{value} have passed, the limit{limit} is reached."),
         StopReason::EvidenceMissing => format!("The confidence is high, but this is missing: {value}."),
         StopReason::Refused => format!("The model refused the work: {value}."),

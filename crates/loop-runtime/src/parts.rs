@@ -164,11 +164,12 @@ impl Loop {
         let (recorded, writer) = self.parts.journal.resume(run).await?;
         let mut state = replay(run, &recorded)?;
         let changed = |what| StartError::Changed { run: run.clone(), what };
-        if state.spec().hash() != self.parts.spec.hash() {
-            return Err(changed("settings"));
-        }
+        // The settings hold a part of what the tools say about themselves, so the tools come first.
         if state.started().tools != self.parts.registry.manifest_hash() {
             return Err(changed("tools"));
+        }
+        if state.spec().hash() != self.parts.spec.hash() {
+            return Err(changed("settings"));
         }
         if state.started().prompts != self.parts.prompts.hash() {
             return Err(changed("prompts"));

@@ -1,11 +1,15 @@
 //! What to look up: names in the item and in results that a tool's parameter is shaped for.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::offline::read::{Read, Tool};
-use crate::offline::words::{names, overlap, stems};
+use crate::offline::read::{Parameter, Read, Tool};
+use crate::offline::words::{count, names, overlap, stem, stems};
+
+/// How many words a query has at the most.
+const QUERY_WORDS: usize = 8;
 
 /// A call that the stand-in wants.
 #[derive(Debug)]
@@ -13,125 +17,175 @@ pub(super) struct Wanted {
     pub(super) tool: String,
     pub(super) parameters: Value,
     pub(super) reason: String,
-    pub(super) relevance: usize,
 }
 
-/// The calls that would help, those that were made left out: most relevant first.
+/// The calls that would help, those that were made left out: names of the item first, then names in results, then
+/// what its description alone speaks for.
 pub(super) fn wanted(read: &Read<'_>) -> Vec<Wanted> {
-    let item = format!("{}\n{}", read.title, read.item);
-    let about = stems(&item);
-    let mut wanted = Vec::new();
+    let about = about(read);
+    let mut wanted: Vec<(u8, usize, Wanted)> = Vec::new();
     for tool in &read.tools {
-        let hints = stems(tool.hints);
-        let relevance = overlap(&hints, &about);
-        match target(tool) {
-            Target::Named(parameter) => {
-                for (name, from) in named(read, &item, parameter) {
-                    if read.was_asked(tool.name, &name) {
-                        continue;
+        let relevance = overlap(&stems(tool.hints), &about);
+        let mut want = |rank, parameters, reason| {
+            wanted.push((
+                rank,
+                relevance,
+                Wanted {
+                    tool: tool.name.to_owned(),
+                    parameters,
+                    reason,
+                },
+            ));
+        };
+        let by_words = || {
+            format!(
+                "its description shares {} with the item",
+                count(relevance, "word")
+            )
+        };
+        match takes(tool) {
+            Takes::Name(parameter) => {
+                for found in named(read, parameter) {
+                    if !read.was_asked(tool.name, Some(found.name)) {
+                        let rank = if found.is_in_item() { 2 } else { 1 };
+                        let reason =
+                            format!("{} names {}, which this tool looks up", found.place(), found.name);
+                        want(rank, json!({ parameter.name: found.name }), reason);
                     }
-                    let reason = format!("{from} names {name}, which this tool looks up");
-                    let parameters = json!({ parameter.name: name });
-                    // Names that the item itself holds come first.
-                    let bonus = if from == "the item" { 100 } else { 50 };
-                    wanted.push(Wanted { tool: tool.name.to_owned(), parameters, reason, relevance: relevance + bonus });
                 }
             }
-            Target::Free(parameter) if relevance >= 2 || says_any(tool) => {
-                if !read.was_asked(tool.name, "") {
-                    let query = keywords(read);
-                    let reason = format!("its description shares {relevance} words with the item");
-                    let parameters = json!({ parameter: query });
-                    wanted.push(Wanted { tool: tool.name.to_owned(), parameters, reason, relevance });
+            Takes::Words(parameter)
+                if !read.was_asked(tool.name, None) && (relevance >= 2 || serves_all(tool)) =>
+            {
+                let query = keywords(read);
+                if !query.is_empty() {
+                    want(0, json!({ parameter: query }), by_words());
                 }
             }
-            Target::Nothing if relevance >= 1 => {
-                if !read.was_asked(tool.name, "") {
-                    let reason = format!("its description shares {relevance} words with the item");
-                    wanted.push(Wanted { tool: tool.name.to_owned(), parameters: json!({}), reason, relevance });
-                }
+            Takes::Nothing if !read.was_asked(tool.name, None) && relevance >= 1 => {
+                want(0, json!({}), by_words())
             }
-            Target::Free(_) | Target::Nothing | Target::TooMany => {}
+            Takes::Words(_) | Takes::Nothing | Takes::TooMuch => {}
         }
     }
-    wanted.sort_by(|a, b| b.relevance.cmp(&a.relevance));
-    wanted
+    wanted.sort_by(|a, b| (b.0, b.1).cmp(&(a.0, a.1)));
+    wanted.into_iter().map(|(_, _, wanted)| wanted).collect()
 }
 
 /// Names in the item that some tool looks up and none has found.
 pub(super) fn not_found(read: &Read<'_>) -> Vec<String> {
-    let item = format!("{}\n{}", read.title, read.item);
     let mut missing = BTreeSet::new();
     for tool in &read.tools {
-        let Target::Named(parameter) = target(tool) else { continue };
-        for (name, from) in named(read, &item, parameter) {
-            let about: Vec<_> = read.evidence.iter().filter(|evidence| evidence.is_about(&name)).collect();
-            if from == "the item" && !about.is_empty() && about.iter().all(|evidence| !evidence.is_ok()) {
-                missing.insert(name);
+        let Takes::Name(parameter) = takes(tool) else {
+            continue;
+        };
+        for found in named(read, parameter).iter().filter(|found| found.is_in_item()) {
+            let mut about = read
+                .evidence
+                .iter()
+                .filter(|evidence| evidence.is_about(found.name))
+                .peekable();
+            if about.peek().is_some() && about.all(|evidence| !evidence.is_ok()) {
+                missing.insert(found.name.to_owned());
             }
         }
     }
     missing.into_iter().collect()
 }
 
-enum Target<'a> {
-    Named(&'a crate::offline::read::Parameter<'a>),
-    Free(&'a str),
-    Nothing,
-    TooMany,
+/// The stems of what the item is about.
+pub(super) fn about(read: &Read<'_>) -> BTreeSet<String> {
+    let mut about = stems(read.title);
+    about.extend(stems(read.item));
+    about
 }
 
-fn target<'a>(tool: &'a Tool<'a>) -> Target<'a> {
-    let required: Vec<_> = tool.parameters.iter().filter(|parameter| parameter.required).collect();
+/// What a tool has to be given.
+enum Takes<'a> {
+    /// A name of a certain shape.
+    Name(&'a Parameter<'a>),
+    /// Free text.
+    Words(&'a str),
+    Nothing,
+    /// More than one thing: that takes understanding.
+    TooMuch,
+}
+
+fn takes<'a>(tool: &'a Tool<'a>) -> Takes<'a> {
+    let required: Vec<_> = tool
+        .parameters
+        .iter()
+        .filter(|parameter| parameter.required)
+        .collect();
     match required.as_slice() {
-        [] => Target::Nothing,
-        [one] if !one.shapes.is_empty() => Target::Named(one),
-        [one] => Target::Free(one.name),
-        [..] => Target::TooMany,
+        [] => Takes::Nothing,
+        [one] if !one.shapes.is_empty() => Takes::Name(one),
+        [one] => Takes::Words(one.name),
+        [..] => Takes::TooMuch,
+    }
+}
+
+/// A name, and the evidence that it was read in: none for the item.
+struct Found<'a> {
+    name: &'a str,
+    evidence: Option<&'a str>,
+}
+
+impl Found<'_> {
+    fn is_in_item(&self) -> bool {
+        self.evidence.is_none()
+    }
+
+    fn place(&self) -> String {
+        self.evidence
+            .map_or_else(|| "the item".to_owned(), |id| format!("E{id}"))
     }
 }
 
 /// Names of a parameter's shape, each once: from the item, then from results.
-fn named(read: &Read<'_>, item: &str, parameter: &crate::offline::read::Parameter<'_>) -> Vec<(String, String)> {
+fn named<'a>(read: &Read<'a>, parameter: &Parameter<'_>) -> Vec<Found<'a>> {
     let results = read.evidence.iter().filter(|evidence| evidence.is_ok());
-    let texts = std::iter::once((item, "the item".to_owned())).chain(results.map(|evidence| (evidence.body, format!("E{}", evidence.id))));
+    let texts = [(read.title, None), (read.item, None)]
+        .into_iter()
+        .chain(results.map(|evidence| (evidence.body, Some(evidence.id))));
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
-    for (text, from) in texts {
+    for (text, evidence) in texts {
         for name in names(text) {
-            let fits = parameter.shapes.iter().any(|shape| shape.fits(name));
-            if fits && seen.insert(name.to_lowercase()) {
-                found.push((name.to_owned(), from.clone()));
+            if parameter.shapes.iter().any(|shape| shape.fits(name)) && seen.insert(name.to_lowercase()) {
+                found.push(Found { name, evidence });
             }
         }
     }
     found
 }
 
-fn says_any(tool: &Tool<'_>) -> bool {
-    let hints = format!(" {} ", tool.hints.to_lowercase());
-    [" any ", " every ", " always "].iter().any(|word| hints.contains(word))
+/// Whether a tool's description says that it always helps.
+fn serves_all(tool: &Tool<'_>) -> bool {
+    tool.hints
+        .split_whitespace()
+        .any(|word| ["any", "every", "always"].contains(&word.to_lowercase().as_str()))
 }
 
 /// The words to search for: those of the title, then the commonest of the item.
 fn keywords(read: &Read<'_>) -> String {
-    let mut words: Vec<&str> = Vec::new();
-    let text = format!("{}\n{}", read.title, read.item);
-    let is_word = |word: &&str| crate::offline::words::stem(&word.to_lowercase()).is_some() && !word.contains(['@', '_']);
-    let title: Vec<&str> = names(read.title).into_iter().filter(is_word).collect();
-    words.extend(title);
-    let mut rest: Vec<(usize, usize, &str)> = Vec::new();
-    let body = names(read.item);
-    for (place, word) in body.iter().enumerate().filter(|(_, word)| is_word(word)) {
-        let count = text.matches(*word).count();
-        if rest.iter().all(|(_, _, known)| !known.eq_ignore_ascii_case(word)) {
-            rest.push((count, place, word));
-        }
+    let is_word = |word: &&str| {
+        stem(&word.to_lowercase()).is_some()
+            && !word.contains(|c: char| c.is_ascii_digit() || "@_".contains(c))
+    };
+    let title = names(read.title).into_iter().filter(is_word);
+    let item: Vec<&str> = names(read.item).into_iter().filter(is_word).collect();
+    let mut often: BTreeMap<String, usize> = BTreeMap::new();
+    for word in &item {
+        *often.entry(word.to_lowercase()).or_default() += 1;
     }
-    rest.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
-    words.extend(rest.into_iter().map(|(_, _, word)| word));
+    let mut common = item.clone();
+    common.sort_by_cached_key(|word| Reverse(often.get(&word.to_lowercase()).copied()));
     let mut seen = BTreeSet::new();
-    words.retain(|word| seen.insert(word.to_lowercase()) && !word.chars().any(|c| c.is_ascii_digit()));
-    words.truncate(8);
-    words.join(" ")
+    let words = title.chain(common);
+    words
+        .filter(|word| seen.insert(word.to_lowercase()))
+        .take(QUERY_WORDS)
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -20,9 +20,9 @@ use crate::scripted::Purpose;
 
 use look::{Wanted, not_found, wanted};
 use read::Read;
-use words::{overlap, stems};
+use words::{count, overlap, stems};
 
-/// How many calls it picks, and how many it asks for in one pass.
+/// How many calls it picks at the most, and how many it asks for in one pass.
 const MOST_CALLS: usize = 5;
 
 /// A stand-in for a model: no AI, no network, the same reply to the same prompt.
@@ -68,9 +68,10 @@ impl ChatModel for Offline {
 }
 
 fn pick(request: &ModelRequest) -> String {
-    let picks: Vec<Value> = wanted(&Read::of(request))
+    let read = Read::of(request);
+    let picks: Vec<Value> = wanted(&read)
         .into_iter()
-        .take(MOST_CALLS)
+        .take(read.most.unwrap_or(MOST_CALLS).min(MOST_CALLS))
         .map(|wanted| json!({"tool": wanted.tool, "params": wanted.parameters, "reason": wanted.reason}))
         .collect();
     Value::Array(picks).to_string()
@@ -78,22 +79,24 @@ fn pick(request: &ModelRequest) -> String {
 
 fn document(request: &ModelRequest) -> String {
     let read = Read::of(request);
-    let mut asked = if read.is_landing { Vec::new() } else { wanted(&read) };
-    asked.truncate(MOST_CALLS);
+    let open = wanted(&read);
     let mut out = String::new();
     if read.written.is_empty() {
         out.push_str(write::SIGNATURE);
         out.push_str("\n\n");
     }
     for section in &read.sections {
-        let body = write::section(section, &read, &asked);
-        if read.written.get(section.heading) != Some(&body) {
+        let body = write::section(section, &read, &open);
+        if read.written.get(section.heading).copied() != Some(body.as_str()) {
             out.push_str(&format!("## {}\n\n{body}\n\n", section.heading));
         }
     }
-    let (confidence, reason) = confidence(&read, &asked);
-    let actions: Vec<Value> = asked
+    let (confidence, reason) = confidence(&read, &open);
+    // After the last call nothing runs any more.
+    let most = if read.is_landing { 0 } else { MOST_CALLS };
+    let actions: Vec<Value> = open
         .iter()
+        .take(most)
         .enumerate()
         .map(|(n, wanted)| {
             json!({
@@ -111,32 +114,54 @@ fn document(request: &ModelRequest) -> String {
         "confidence_reason": reason,
         "ai_actions": actions,
     });
-    out.push_str(&format!("```json\n{}\n```\n", serde_json::to_string_pretty(&contract).unwrap_or_default()));
+    out.push_str(&format!("```json\n{contract:#}\n```\n"));
     out
 }
 
 /// What follows from what there is: nothing here is a judgement.
-fn confidence(read: &Read<'_>, asked: &[Wanted]) -> (&'static str, String) {
+fn confidence(read: &Read<'_>, open: &[Wanted]) -> (&'static str, String) {
     let ok = read.evidence.iter().filter(|evidence| evidence.is_ok()).count();
+    let failed = read
+        .evidence
+        .iter()
+        .filter(|evidence| !evidence.is_ok() && !evidence.is_empty())
+        .count();
+    let undone = read.listed.iter().filter(|call| call.undone).count();
     let missing = not_found(read);
-    let failed = read.evidence.iter().filter(|evidence| !evidence.is_ok() && evidence.status != "empty").count();
-    if !asked.is_empty() {
+    if !open.is_empty() {
         let level = if ok > 0 { "medium" } else { "low" };
-        return (level, format!("{} look-ups are still open", asked.len()));
+        let verb = if open.len() == 1 { "is" } else { "are" };
+        return (
+            level,
+            format!("{} {verb} still open", count(open.len(), "look-up")),
+        );
     }
-    if ok == 0 && (!read.evidence.is_empty() || write::is_complaint(read)) {
-        return ("low", "nothing was found that could be looked up".to_owned());
+    if ok == 0 && (!read.evidence.is_empty() || write::asks(read)) {
+        return ("low", "nothing was found that says more than the item".to_owned());
     }
     if !missing.is_empty() {
         return ("medium", format!("no record of {}", missing.join(", ")));
     }
     if failed > 0 {
-        return ("medium", format!("{failed} look-ups did not work"));
+        return ("medium", format!("{} did not work", count(failed, "look-up")));
+    }
+    if undone > 0 {
+        let verb = if undone == 1 { "was" } else { "were" };
+        return ("medium", format!("{} {verb} not made", count(undone, "look-up")));
     }
     if ok == 0 {
-        return ("high", "the item asks for nothing that has to be looked up".to_owned());
+        return (
+            "high",
+            "the item asks for nothing that has to be looked up".to_owned(),
+        );
     }
-    ("high", format!("everything that is named was looked up, with {ok} results"))
+    (
+        "high",
+        format!(
+            "everything that is named was looked up, with {}",
+            count(ok, "result")
+        ),
+    )
 }
 
 /// It wrote the block itself if it could; to the reply of another it can add only that it does not know.
@@ -152,8 +177,13 @@ fn repair(request: &ModelRequest) -> String {
 
 fn filter(request: &ModelRequest) -> String {
     let text = request.messages.last().map_or("", |message| message.text());
-    let (context, results) = text.split_once("## Results").unwrap_or(("", text));
-    let about = stems(context);
+    let (context, results) = text.split_once("\n## Results\n").unwrap_or(("", text));
+    let context = context.lines().filter(|line| !line.starts_with("## "));
+    let about = context
+        .map(|line| line.strip_prefix("Looking for: ").unwrap_or(line))
+        .collect::<Vec<_>>()
+        .join("\n");
+    let about = stems(&about);
     let mut scored: Vec<(usize, usize)> = results
         .lines()
         .filter_map(|line| {
@@ -166,7 +196,7 @@ fn filter(request: &ModelRequest) -> String {
     let chosen: Vec<Value> = scored
         .into_iter()
         .take(3)
-        .map(|(score, index)| json!({"index": index, "reason": format!("shares {score} words with the item")}))
+        .map(|(score, index)| json!({"index": index, "reason": format!("shares {} with the item", count(score, "word"))}))
         .collect();
     Value::Array(chosen).to_string()
 }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use crate::offline::words::Shape;
 use crate::request::{Message, ModelRequest};
-use crate::scripted::nonce_of;
+use crate::scripted::{nonce_of, rules_of};
 
 /// What a prompt says.
 #[derive(Debug, Default)]
@@ -16,9 +18,11 @@ pub(super) struct Read<'a> {
     pub(super) item: &'a str,
     pub(super) evidence: Vec<Evidence<'a>>,
     /// The body that each heading had last.
-    pub(super) written: BTreeMap<&'a str, String>,
-    /// Tool and target of every call that the prompt lists, run or not.
-    pub(super) listed: Vec<(&'a str, String)>,
+    pub(super) written: BTreeMap<&'a str, &'a str>,
+    /// Every call that the prompt lists.
+    pub(super) listed: Vec<Listed<'a>>,
+    /// How many tools may be picked, where the prompt says so.
+    pub(super) most: Option<usize>,
     pub(super) is_landing: bool,
 }
 
@@ -50,7 +54,8 @@ pub(super) struct Section<'a> {
 pub(super) struct Evidence<'a> {
     pub(super) id: &'a str,
     pub(super) tool: &'a str,
-    pub(super) parameters: &'a str,
+    /// The values that it was asked for.
+    pub(super) values: Vec<String>,
     pub(super) status: &'a str,
     pub(super) body: &'a str,
 }
@@ -60,141 +65,231 @@ impl Evidence<'_> {
         self.status == "ok"
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.status == "empty"
+    }
+
     /// Whether it was asked for this value.
     pub(super) fn is_about(&self, value: &str) -> bool {
-        let members: BTreeMap<String, serde_json::Value> = serde_json::from_str(self.parameters).unwrap_or_default();
-        members.values().any(|member| member.as_str().is_some_and(|text| text.eq_ignore_ascii_case(value)))
+        self.values.iter().any(|asked| asked.eq_ignore_ascii_case(value))
     }
+}
+
+/// A call in the list of executed tools.
+#[derive(Debug)]
+pub(super) struct Listed<'a> {
+    tool: &'a str,
+    /// `name: value` pairs, as the list shows them.
+    parameters: &'a str,
+    /// Whether it was left undone.
+    pub(super) undone: bool,
+}
+
+impl Listed<'_> {
+    fn is_about(&self, value: &str) -> bool {
+        let mut values = self
+            .parameters
+            .split(", ")
+            .filter_map(|pair| pair.split_once(": "));
+        values.any(|(_, asked)| asked.eq_ignore_ascii_case(value))
+    }
+}
+
+/// A prompt's text, line by line; what stands between marks comes as one piece and is never taken for the prompt's.
+enum Piece<'a> {
+    Line(&'a str),
+    Fenced { label: &'a str, text: &'a str },
 }
 
 impl<'a> Read<'a> {
     pub(super) fn of(request: &'a ModelRequest) -> Self {
-        let mut read = Self { nonce: nonce_of(request).unwrap_or_default(), ..Self::default() };
-        read.read_system(&request.system);
+        let mut read = Self {
+            nonce: nonce_of(request).unwrap_or_default(),
+            ..Self::default()
+        };
+        read.read_rules(rules_of(request));
+        read.read_turn(&request.system);
         for message in &request.messages {
             match message {
-                Message::User { text } => read.read_user(text),
-                Message::Assistant { text, .. } => read.read_reply(text),
+                Message::User { text } => read.read_turn(text),
+                Message::Assistant { text, .. } => read.read_document(text),
             }
         }
-        // In the layout that repeats everything, evidence stands in the system prompt.
-        read.read_evidence(&request.system);
-        let last = request.messages.last().map_or("", |message| message.text());
-        read.is_landing = last.contains("This is the LAST call");
         read
     }
 
-    /// Whether a call with this value was made or refused before.
-    pub(super) fn was_asked(&self, tool: &str, value: &str) -> bool {
-        let made = |evidence: &Evidence<'_>| evidence.tool == tool && (value.is_empty() || evidence.is_about(value));
-        let listed = |(name, target): &(&str, String)| *name == tool && (value.is_empty() || target.contains(&value.to_lowercase()));
+    /// Whether a call of this tool was made or refused before; with a value, whether one for this value was.
+    pub(super) fn was_asked(&self, tool: &str, value: Option<&str>) -> bool {
+        let made = |evidence: &Evidence<'_>| {
+            evidence.tool == tool && value.is_none_or(|value| evidence.is_about(value))
+        };
+        let listed = |call: &Listed<'_>| call.tool == tool && value.is_none_or(|value| call.is_about(value));
         self.evidence.iter().any(made) || self.listed.iter().any(listed)
     }
 
-    fn read_system(&mut self, system: &'a str) {
-        for line in system.lines() {
-            if let Some(section) = section_line(line) {
-                self.sections.push(section);
-            } else if let Some(parameter) = parameter_line(line) {
-                if let Some(tool) = self.tools.last_mut() {
-                    tool.parameters.push(parameter);
+    /// Tools and sections.
+    fn read_rules(&mut self, rules: &'a str) {
+        let mut under = "";
+        for line in rules.lines() {
+            if line.starts_with("## ") || line == "Available tools:" {
+                under = line;
+            } else if let Some((_, most)) = line.rsplit_once(", at most ") {
+                self.most = most.trim_end_matches('.').parse().ok();
+            }
+            match under {
+                "## Sections" => self.sections.extend(section_line(line)),
+                "## Tools" | "Available tools:" => match (parameter_line(line), self.tools.last_mut()) {
+                    (Some(parameter), Some(tool)) => tool.parameters.push(parameter),
+                    _ => self.tools.extend(tool_line(line)),
+                },
+                _ => {}
+            }
+        }
+    }
+
+    /// Item, evidence, executed tools, and the document where it is repeated.
+    fn read_turn(&mut self, text: &'a str) {
+        let mut under = "";
+        self.is_landing = false;
+        for piece in pieces(text) {
+            match piece {
+                Piece::Line(line) if line.starts_with('#') => {
+                    under = line;
+                    if let Some((_, title)) = line
+                        .strip_prefix("## The ")
+                        .and_then(|line| line.split_once(": "))
+                        && self.title.is_empty()
+                    {
+                        self.title = title;
+                    }
                 }
-            } else if let Some(tool) = tool_line(line) {
-                self.tools.push(tool);
+                Piece::Line(line) if under == "## Tools Already Executed" => {
+                    self.listed.extend(listed_line(line))
+                }
+                Piece::Line(line) => self.is_landing |= line.contains("This is the LAST call"),
+                Piece::Fenced { label: "E0", text } => self.item = text,
+                Piece::Fenced {
+                    label: "document",
+                    text,
+                } => self.read_document(text),
+                Piece::Fenced { label, text } => self.evidence.extend(evidence(under, label, text)),
             }
         }
     }
 
-    fn read_user(&mut self, text: &'a str) {
-        if let Some((_, after)) = text.split_once("## The ")
-            && let Some((_, title)) = after.lines().next().and_then(|line| line.split_once(": "))
-            && self.title.is_empty()
-        {
-            self.title = title;
-        }
-        if self.item.is_empty() {
-            self.item = fenced(text, "E0").map_or("", |(body, _)| body);
-        }
-        self.read_evidence(text);
-        for line in text.lines() {
-            // `- tool (target: X): Success — …`
-            let Some((head, _)) = line.strip_prefix("- ").and_then(|line| line.split_once(": ").map(|_| (line, ()))) else {
-                continue;
-            };
-            let ends = ["): Success — ", "): Failed — ", "): Not run — ", "): Skipped — "];
-            let bare = [": Success — ", ": Failed — ", ": Not run — ", ": Skipped — "];
-            if let Some((call, _)) = ends.iter().find_map(|end| head.split_once(end))
-                && let Some((tool, target)) = call.split_once(" (")
-            {
-                self.listed.push((tool, target.to_lowercase()));
-            } else if let Some((tool, _)) = bare.iter().find_map(|end| head.split_once(end)) {
-                self.listed.push((tool, String::new()));
-            }
-        }
-    }
-
-    fn read_evidence(&mut self, text: &'a str) {
-        let mut rest = text;
-        while let Some((_, after)) = rest.split_once("### E") {
-            rest = after;
-            let Some((header, body)) = after.split_once('\n') else { return };
-            let mut parts = header.splitn(2, " · ");
-            let (Some(number), Some(call)) = (parts.next(), parts.next()) else { continue };
-            let Some((call, status)) = call.rsplit_once(" · ") else { continue };
-            let Some((tool, parameters)) = call.split_once(' ') else { continue };
-            let label = format!("E{number}");
-            let Some((body, after)) = body.starts_with(&format!("<<<{label} ")).then(|| fenced(body, &label)).flatten() else {
-                continue;
-            };
-            rest = after;
-            // The label's text stands in the prompt as well; borrow it from there.
-            let id = header.get(..number.len()).unwrap_or_default();
-            if self.evidence.iter().all(|known| known.id != id) {
-                self.evidence.push(Evidence { id, tool, parameters, status, body });
-            }
-        }
-    }
-
-    fn read_reply(&mut self, text: &'a str) {
+    fn read_document(&mut self, text: &'a str) {
         let mut rest = text;
         while let Some(at) = section_start(rest) {
             let after = rest.get(at + 3..).unwrap_or_default();
             let (heading, body) = after.split_once('\n').unwrap_or((after, ""));
-            let end = section_start(body).or_else(|| body.find("```json")).unwrap_or(body.len());
-            self.written.insert(heading.trim(), body.get(..end).unwrap_or_default().trim().to_owned());
+            let end = section_start(body)
+                .or_else(|| body.find("```json"))
+                .unwrap_or(body.len());
+            self.written
+                .insert(heading.trim(), body.get(..end).unwrap_or_default().trim());
             rest = body;
         }
     }
 }
 
-/// What stands between the marks of `label`, and what follows them.
-fn fenced<'a>(text: &'a str, label: &str) -> Option<(&'a str, &'a str)> {
-    let (_, after) = text.split_once(&format!("<<<{label} "))?;
-    let (nonce, after) = after.split_once(">>>\n")?;
-    after.split_once(&format!("\n<<<end {label} {nonce}>>>"))
+fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (line, below) = rest.split_once('\n').unwrap_or((rest, ""));
+        let mark = line.strip_prefix("<<<").and_then(|mark| mark.strip_suffix(">>>"));
+        if let Some((label, nonce)) = mark.and_then(|mark| mark.rsplit_once(' '))
+            && let Some((text, after)) = below.split_once(&format!("\n<<<end {label} {nonce}>>>"))
+        {
+            rest = after.trim_start_matches('\n');
+            return Some(Piece::Fenced { label, text });
+        }
+        rest = below;
+        Some(Piece::Line(line))
+    })
 }
 
 fn section_start(text: &str) -> Option<usize> {
-    if text.starts_with("## ") { Some(0) } else { text.find("\n## ").map(|at| at + 1) }
+    if text.starts_with("## ") {
+        Some(0)
+    } else {
+        text.find("\n## ").map(|at| at + 1)
+    }
 }
 
+/// `- ## Heading (required): what belongs in it`, the heading in code marks.
 fn section_line(line: &str) -> Option<Section<'_>> {
     let (heading, rest) = line.strip_prefix("- `## ")?.split_once('`')?;
     let describe = rest.split_once(": ").map_or("", |(_, describe)| describe);
     Some(Section { heading, describe })
 }
 
+/// `- name: what it brings`
 fn tool_line(line: &str) -> Option<Tool<'_>> {
     let (name, hints) = line.strip_prefix("- ")?.split_once(": ")?;
-    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-    is_name.then_some(Tool { name, hints, parameters: Vec::new() })
+    Some(Tool {
+        name,
+        hints,
+        parameters: Vec::new(),
+    })
 }
 
+/// The parameter's name in code marks, then `(type, required): what it means; for example …`.
 fn parameter_line(line: &str) -> Option<Parameter<'_>> {
     let (name, rest) = line.strip_prefix("  - `")?.split_once("` (")?;
     let (kind, rest) = rest.split_once(')')?;
-    let examples = rest.split_once("; for example ").map_or("", |(_, examples)| examples);
-    let examples: Vec<serde_json::Value> = serde_json::from_str(&format!("[{examples}]")).unwrap_or_default();
-    let shapes = examples.iter().filter_map(|example| Shape::of(example.as_str()?)).collect();
-    Some(Parameter { name, required: kind.contains("required"), shapes })
+    let examples = rest
+        .rsplit_once("; for example ")
+        .map_or("", |(_, examples)| examples);
+    let examples: Vec<Value> = serde_json::from_str(&format!("[{examples}]")).unwrap_or_default();
+    let shapes = examples
+        .iter()
+        .filter_map(|example| Shape::of(example.as_str()?))
+        .collect();
+    Some(Parameter {
+        name,
+        required: kind.contains("required"),
+        shapes,
+    })
+}
+
+/// `- tool (name: value): Success — …`, without the brackets where the tool takes nothing.
+fn listed_line(line: &str) -> Option<Listed<'_>> {
+    let line = line.strip_prefix("- ")?;
+    let words = [": Success — ", ": Failed — ", ": Not run — ", ": Skipped — "];
+    // What a tool says comes after the first of them.
+    let (at, word) = words
+        .iter()
+        .filter_map(|word| Some((line.find(word)?, *word)))
+        .min()?;
+    let call = line.get(..at)?;
+    let (tool, parameters) = call.split_once(" (").unwrap_or((call, ""));
+    let told = line.get(at + word.len()..)?;
+    let undone = matches!(word, ": Not run — " | ": Skipped — ") && !told.starts_with("already ");
+    Some(Listed {
+        tool,
+        parameters: parameters.strip_suffix(')').unwrap_or(parameters),
+        undone,
+    })
+}
+
+/// A fence under its header `### E1 · tool {"name":"value"} · status`.
+fn evidence<'a>(header: &'a str, label: &str, body: &'a str) -> Option<Evidence<'a>> {
+    let (id, call) = header.strip_prefix("### E")?.split_once(" · ")?;
+    let (call, status) = call.rsplit_once(" · ")?;
+    let (tool, parameters) = call.split_once(' ')?;
+    let members: BTreeMap<String, Value> = serde_json::from_str(parameters).unwrap_or_default();
+    let values = members
+        .values()
+        .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        .collect();
+    (label.strip_prefix('E') == Some(id)).then_some(Evidence {
+        id,
+        tool,
+        values,
+        status,
+        body,
+    })
 }

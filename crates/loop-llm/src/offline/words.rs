@@ -22,10 +22,15 @@ pub(super) fn overlap(a: &BTreeSet<String>, b: &BTreeSet<String>) -> usize {
 /// The stem of a lower-case word; `None` for stop words, short words and numbers.
 pub(super) fn stem(word: &str) -> Option<String> {
     let word = word.trim_matches('\'').trim_end_matches("'s");
-    if word.chars().count() < 3 || STOP.contains(&format!(" {word} ")) || !word.chars().any(char::is_alphabetic) {
+    if word.chars().count() < 3
+        || STOP.contains(&format!(" {word} "))
+        || !word.chars().any(char::is_alphabetic)
+    {
         return None;
     }
-    for ending in ["ations", "ation", "ings", "ing", "ies", "ied", "ers", "ed", "es", "er", "ly", "y", "s", "e"] {
+    for ending in [
+        "ations", "ation", "ings", "ing", "ies", "ied", "ers", "ed", "es", "er", "ly", "y", "s", "e",
+    ] {
         if let Some(stem) = word.strip_suffix(ending)
             && stem.chars().count() >= 3
         {
@@ -33,6 +38,15 @@ pub(super) fn stem(word: &str) -> Option<String> {
         }
     }
     Some(word.to_owned())
+}
+
+/// A number and its noun: `1 word`, `2 words`.
+pub(super) fn count(n: usize, noun: &str) -> String {
+    if n == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{n} {noun}s")
+    }
 }
 
 /// The words of a text that may be names: kept whole with `-`, `.`, `@` and `_` inside.
@@ -58,7 +72,8 @@ impl Shape {
         let at = example.find('@');
         if let Some((user, host)) = at.and_then(|at| example.split_at_checked(at)) {
             let host = host.trim_start_matches('@');
-            let sound = !user.is_empty() && host.contains('.') && !host.contains('@') && !example.contains(' ');
+            let sound =
+                !user.is_empty() && host.contains('.') && !host.contains('@') && !example.contains(' ');
             return sound.then_some(Self::Mail);
         }
         let named = example.chars().any(|c| c.is_ascii_digit()) && !example.contains(char::is_whitespace);
@@ -99,7 +114,10 @@ mod tests {
     #[test]
     fn a_shape_tells_names_apart() {
         let host = Shape::of("HAR-LT-014");
-        assert!(host.as_ref().is_some_and(|host| host.fits("fen-sv-202") && !host.fits("BJ-HAR-07")));
+        assert!(
+            host.as_ref()
+                .is_some_and(|host| host.fits("fen-sv-202") && !host.fits("BJ-HAR-07"))
+        );
         assert!(Shape::of("a.b@c.example").is_some_and(|mail| mail.fits("x@y.example") && !mail.fits("x@y")));
         assert_eq!(Shape::of("slow laptop"), None);
         assert_eq!(Shape::of("backup"), None);
@@ -107,7 +125,10 @@ mod tests {
 
     #[test]
     fn names_lose_the_marks_around_them() {
-        assert_eq!(names("(HAR-LT-014), mail a.b@c.example."), ["HAR-LT-014", "mail", "a.b@c.example"]);
+        assert_eq!(
+            names("(HAR-LT-014), mail a.b@c.example."),
+            ["HAR-LT-014", "mail", "a.b@c.example"]
+        );
     }
 
     #[test]

@@ -250,10 +250,13 @@ impl ChatModel for Stage {
     }
 }
 
+/// The nonce that the prompt names, wherever it does.
 fn nonce_of(request: &ModelRequest) -> String {
-    let texts = request.messages.iter().map(|message| message.text());
-    let found = texts.filter_map(|text| text.split_once("The nonce of this run is `")).next();
-    found.and_then(|(_, after)| after.split_once('`')).map(|(nonce, _)| nonce.to_owned()).unwrap_or_default()
+    let texts = request.messages.iter().map(|message| message.text()).chain([&*request.system]);
+    let whole = texts.collect::<Vec<_>>().join("\n");
+    let named = whole.split("The nonce of this run is `").nth(1).and_then(|after| after.split('`').next());
+    let quoted = whole.split("\"nonce\": \"").nth(1).and_then(|after| after.split('"').next());
+    named.or(quoted).unwrap_or_default().to_owned()
 }
 
 /// A whole document, cited, with a contract.

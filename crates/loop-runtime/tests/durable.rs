@@ -1,0 +1,141 @@
+//! The journal comes first: nothing follows from what is not written down, and what is written down is the run.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod common;
+
+use common::world::{Log, Stage, Watched, answer, contract, default_look, look, looping, picks, says, spec};
+use loop_core::{Fact, Run, Saved};
+use loop_runtime::{Loop, RunSpec, SaveError, Saver, StopReason, replay};
+use std::sync::Arc;
+
+/// Picks, two passes, a repair, tools side by side, and a save.
+fn stage(log: &Log) -> Stage {
+    let garbled = answer("medium", &[look("ok-9")]).replace("because", "because\" oh");
+    Stage::new(log)
+        .on("pick", [says(picks(&["ok-1", "slow-30", "fail"]))])
+        .on("main", [says(answer("medium", &[look("slow-20"), look("ok-2")])), says(garbled), says(answer("high", &[]))])
+        .on("repair", [says(contract("medium", &[look("ok-3")]))])
+}
+
+fn domain() -> RunSpec {
+    spec(|spec| spec.picking.defaults = vec![default_look("ok-default")])
+}
+
+/// Saves by saying so in the log.
+#[derive(Debug)]
+struct Logged(Log);
+
+#[async_trait::async_trait]
+impl Saver for Logged {
+    async fn save(&self, _: &loop_core::Started, _: &loop_runtime::Outcome) -> Result<Arc<str>, SaveError> {
+        self.0.say("save");
+        Ok("the log".into())
+    }
+}
+
+fn watched(log: &Log, journal: Watched) -> Loop {
+    looping(domain(), log, stage(log)).with_journal(Arc::new(journal)).with_saver(Arc::new(Logged(log.clone())))
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_started_before_what_wants_it_is_written_down() {
+    // S0-18, S0-93, I-9: calls after their announcement, tools after their verdict, the save after the reason.
+    let log = Log::new();
+    let outcome = watched(&log, Watched::new(&log)).run(common::item()).await.unwrap();
+    assert_eq!(outcome.stop.reason(), StopReason::Confident);
+    let lines = log.lines();
+    let mut started = 0;
+    for (at, line) in lines.iter().enumerate() {
+        if line.starts_with("model ") || line.starts_with("tool ") || line == "save" {
+            let may = format!("may {line}");
+            assert!(lines[..at].contains(&may), "`{line}` without `{may}` before it in {lines:#?}");
+            started += 1;
+        }
+    }
+    assert_eq!(started, 5 + 6 + 1, "{lines:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_fails_at_any_entry_ends_the_run_with_what_there_is() {
+    // H4, H5
+    let log = Log::new();
+    let looping = watched(&log, Watched::new(&log));
+    let whole = looping.run(common::item()).await.unwrap();
+    let entries = looping.journal().read(&whole.run).await.unwrap().entries;
+    assert!(entries.len() >= 18, "{}", entries.len());
+    let mut sections_before = 0;
+    for fails_at in 0..entries.len() as u64 {
+        let log = Log::new();
+        let looping = watched(&log, Watched::new(&log).failing_at(fails_at));
+        let outcome = looping.run(common::item()).await.unwrap();
+        assert_eq!(outcome.stop.reason(), StopReason::StorageFailed, "at entry {fails_at}");
+        assert_eq!(outcome.stop.primary.value.to_string(), "a full disk: no space left on device");
+
+        let lines = log.lines();
+        let refused = lines.iter().position(|line| *line == format!("refused {fails_at}")).unwrap();
+        let after = &lines[refused + 1..];
+        assert!(
+            !after.iter().any(|line| ["model ", "tool ", "save", "wrote", "refused"].iter().any(|s| line.starts_with(s))),
+            "at entry {fails_at}: {after:#?}"
+        );
+        let written = looping.journal().read(&outcome.run).await.unwrap();
+        assert_eq!(written.entries.len() as u64, fails_at);
+
+        // Nothing that was paid for is lost: the outcome has at least what the entries lead to.
+        if fails_at > 0 {
+            let state = replay(&outcome.run, &written).unwrap();
+            assert!(outcome.document.sections.len() >= state.document().sections.len());
+            assert!(outcome.evidence.len() >= state.evidence().len());
+            assert!(outcome.totals.usage.total() >= state.totals().usage.total());
+        }
+        assert!(outcome.document.sections.len() >= sections_before, "at entry {fails_at}");
+        sections_before = outcome.document.sections.len();
+        let saved = lines.iter().any(|line| line == "save");
+        assert_eq!(matches!(outcome.saved, Some(Saved::At { .. })), saved, "at entry {fails_at}: {:?}", outcome.saved);
+        assert!(outcome.saved.is_some(), "it was to be saved, and says what became of that");
+    }
+    assert_eq!(sections_before, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_failed_lets_the_time_be_seen() {
+    // H4
+    let log = Log::new();
+    let looping = watched(&log, Watched::new(&log).failing_at(5));
+    let outcome = looping.run(common::item()).await.unwrap();
+    assert!(outcome.totals.wall_ms >= 50, "the five entries before took as long: {}", outcome.totals.wall_ms);
+}
+
+#[tokio::test(start_paused = true)]
+async fn replaying_a_journal_gives_the_same_notes_and_the_same_end() {
+    // I-11
+    let log = Log::new();
+    let looping = watched(&log, Watched::new(&log));
+    let outcome = looping.run(common::item()).await.unwrap();
+    let recorded = looping.journal().read(&outcome.run).await.unwrap();
+
+    let (mut state, notes) = Run::open(&recorded.entries[0].event, Arc::clone(&recorded.spec)).unwrap();
+    assert_eq!(notes, recorded.entries[0].notes);
+    for (n, entry) in recorded.entries.iter().enumerate().skip(1) {
+        assert_eq!(entry.seq, n as u64);
+        assert_eq!(state.apply(&entry.event).unwrap(), entry.notes, "entry {n}");
+    }
+    assert_eq!(state.outcome(), Some(&outcome), "as a whole value");
+    assert_eq!(replay(&outcome.run, &recorded).unwrap(), state);
+    // And through JSON, as a file would hold it.
+    let text = serde_json::to_string(&recorded.entries).unwrap();
+    let read: Vec<loop_runtime::Entry> = serde_json::from_str(&text).unwrap();
+    assert_eq!(read, recorded.entries);
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_goes_forward_in_a_journal() {
+    // I-11, H7
+    let log = Log::new();
+    let looping = watched(&log, Watched::new(&log));
+    let outcome = looping.run(common::item()).await.unwrap();
+    let recorded = looping.journal().read(&outcome.run).await.unwrap();
+    assert!(recorded.entries.windows(2).all(|pair| pair[0].event.at <= pair[1].event.at));
+    assert!(matches!(recorded.entries[0].event.fact, Fact::Started(_)));
+}
