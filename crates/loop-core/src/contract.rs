@@ -51,7 +51,10 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
     let mut marked = None;
     for block in &layout.blocks {
         let content = text.get(block.content.clone()).unwrap_or_default();
-        if !content.contains(MARK) {
+        // A block of anything else, such as a text that speaks of contracts, is part of its section.
+        let opening = content.trim_start();
+        let is_meant = opening.starts_with(['{', '[']) || opening.trim_start_matches('"').starts_with(MARK);
+        if !content.contains(MARK) || !is_meant {
             continue;
         }
         match parse_object(content, &mut found.oddities) {

@@ -529,3 +529,16 @@ fn what_a_contract_may_hold_is_read_leniently_and_never_as_more_confidence() {
     }
     run().start().replied(&said(" HIGH ")).ends(StopReason::Confident);
 }
+
+#[test]
+fn a_block_that_only_speaks_of_contracts_is_text() {
+    // S0-d10
+    let quoted = "```\nThe key analysis_confidence is high, medium or low.\n```";
+    let body = format!("situation: {quoted}");
+    check(
+        &format!("## Situation\n{quoted}\n\n{HIGH}"),
+        &[&body],
+        "high",
+        &[],
+    );
+}
