@@ -143,7 +143,7 @@ fn the_scripts_see_every_phase() {
 
 #[test]
 fn every_prefix_of_a_journal_replays_to_the_same_state_notes_and_wishes() {
-    // I-11, I-12, S4-28
+    // I-11, I-12
     for world in scripts() {
         world.check_replay();
         for length in 1..=world.journal.len() {
@@ -156,7 +156,7 @@ fn every_prefix_of_a_journal_replays_to_the_same_state_notes_and_wishes() {
 
 #[test]
 fn a_checkpoint_of_every_state_goes_on_as_the_straight_run_does() {
-    // I-11, S2-95
+    // I-11
     for world in scripts() {
         for length in 1..=world.journal.len() {
             let text = serde_json::to_string(&world.journal[length - 1].2).unwrap();

@@ -50,7 +50,7 @@ fn the_loop_analyses_fetches_refines_and_ends_by_itself() {
 
 #[test]
 fn high_confidence_ends_only_when_nothing_is_left_to_run() {
-    // S0-41, S0-53, S0-100, C15
+    // S0-41, S0-53, S0-100
     run().start().replied(&said("high")).ends(StopReason::Confident);
     run()
         .start()

@@ -98,7 +98,7 @@ fn the_loop_makes_no_more_than_five_passes() {
 
 #[test]
 fn spending_as_much_as_the_limit_ends_the_run() {
-    // S0-45, S0-51, S0-119, C18: `>=`, with the picker's call in the sum.
+    // S0-45, S0-51, S0-119: `>=`, with the picker's call in the sum.
     let both = 100 * 10 + 50 * 40 + 100 * 100_000 + 50 * 400_000;
     let with = |limit: u64| {
         run()

@@ -92,7 +92,7 @@ fn phases() -> Vec<World> {
 
 #[test]
 fn what_is_not_open_is_rejected_in_every_phase_and_changes_nothing() {
-    // S1-d2, T10, T11, I-6: `rejects` compares the whole run.
+    // T10, T11, I-6: `rejects` compares the whole run.
     for mut world in phases() {
         for at in [
             "0/pick",

@@ -108,7 +108,7 @@ fn a_picker_that_fails_leaves_the_default_tools() {
 
 #[test]
 fn a_picker_that_is_lost_three_times_leaves_the_default_tools() {
-    // S0-127, S4-29
+    // S0-127
     let mut world = with_defaults();
     for attempt in 1..=3 {
         world = world.expect_call("0/pick", attempt).started().resumed(5);
@@ -142,7 +142,7 @@ fn no_more_than_five_tools_are_picked() {
 
 #[test]
 fn picked_tools_count_as_tool_calls_and_are_held_to_their_limit() {
-    // S0-124, S4-16
+    // S0-124
     let picks = [
         ("fetch_device", target("a")),
         ("fetch_device", target("b")),

@@ -97,7 +97,7 @@ fn a_picked_call_is_not_run_again_by_a_pass() {
 
 #[test]
 fn what_failed_for_good_is_not_run_again() {
-    // S0-118, C4
+    // S0-118
     for status in [
         Status::Ok,
         Status::Empty,
@@ -118,7 +118,7 @@ fn what_failed_for_good_is_not_run_again() {
 
 #[test]
 fn a_failure_that_may_pass_is_repeated_under_its_first_key_up_to_the_tools_limit() {
-    // C4, C26, S4-30, I-6: `attempts = 2`.
+    // C26, S4-30, I-6: `attempts = 2`.
     for status in [Status::RetryableError, Status::Timeout] {
         let world = run()
             .start()

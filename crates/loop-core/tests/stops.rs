@@ -337,7 +337,7 @@ fn a_call_that_may_succeed_later_is_tried_three_times_not_before_its_time() {
 
 #[test]
 fn an_empty_reply_is_never_an_answer() {
-    // L19, S4-78
+    // L19
     let mut world = run().start();
     for attempt in 1..=3 {
         world = world.expect_call("1/main", attempt).replied(&text("\n"));

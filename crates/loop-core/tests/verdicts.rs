@@ -20,7 +20,7 @@ fn verdict(tool: &str, parameters: Value) -> Verdict {
 
 #[test]
 fn a_tool_is_named_exactly_or_by_alias_and_never_by_a_part_of_its_name() {
-    // S0-84, S0-87, S0-88, S0-d1, S0-d2, C21: near names are told, not run.
+    // S0-84, S0-87, S0-88, S0-d1, S0-d2: near names are told, not run.
     assert_eq!(verdict("fetch_device", target("a")), Verdict::Run);
     assert_eq!(verdict("fetch_devices", target("a")), Verdict::Run);
     for wrong in [
@@ -97,7 +97,7 @@ fn only_bad_actions_leave_nothing_to_run() {
 
 #[test]
 fn over_the_limit_required_actions_are_admitted_first() {
-    // S4-16, I-4
+    // I-4
     let reply = said("low")
         .asks_as("recommended", "fetch_device", target("a"))
         .asks_as("required", "fetch_device", target("b"))

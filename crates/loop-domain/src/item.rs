@@ -27,7 +27,7 @@ pub(crate) fn read(config: &ItemConfig, text: &str, origin: &str) -> Result<Work
 
 fn from_json(config: &ItemConfig, text: &str, origin: &str) -> Result<WorkItem, ItemError> {
     let item: Json = serde_json::from_str(text).map_err(|error| {
-        let (line, column) = (error.line(), error.column());
+        let (line, column) = (error.line(), column_of(&error, text));
         let message = error.to_string();
         let message = message.split(" at line ").next().unwrap_or_default().to_owned();
         ItemError::NotJson {
@@ -97,6 +97,18 @@ fn from_markdown(config: &ItemConfig, text: &str, origin: &str) -> WorkItem {
         },
         id,
     }
+}
+
+/// The place in its line where JSON ends to make sense, in characters; the reader counts bytes.
+fn column_of(error: &serde_json::Error, text: &str) -> usize {
+    let line = text
+        .lines()
+        .nth(error.line().saturating_sub(1))
+        .unwrap_or_default();
+    let before = line.as_bytes().get(..error.column());
+    before.map_or(error.column(), |before| {
+        String::from_utf8_lossy(before).chars().count()
+    })
 }
 
 /// The name of the file without its ending; `item` for what did not come from a file.

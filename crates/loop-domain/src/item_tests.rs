@@ -89,6 +89,8 @@ fn what_begins_like_json_and_is_none_names_its_place() {
         error.to_string(),
         "t.json:3:14: the work item is no JSON: expected value; correct it there"
     );
+    let error = read(&config(), "{\"subject\": \"für\", oops}", "t.json").unwrap_err();
+    assert!(error.to_string().starts_with("t.json:1:20: "), "{error}");
     let error = read(&config(), "{\"subject\": \"x\"} more", "t.json").unwrap_err();
     assert!(error.to_string().contains("trailing characters"), "{error}");
     let error = read(&config(), " \n\t", "t.json").unwrap_err();

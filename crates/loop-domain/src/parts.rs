@@ -27,14 +27,18 @@ pub(crate) fn prompts(file: &File) -> Result<Prompts, DomainError> {
             format!("{shown}: there is no such folder; correct the path or make the folder"),
         ));
     }
-    let unreadable =
-        |error: std::io::Error| file.error(&path, format!("{shown}: cannot be read: {error}; check it"));
+    let refused = |shown: &dyn std::fmt::Display, error: std::io::Error| {
+        file.error(&path, format!("{shown}: cannot be read: {error}; check it"))
+    };
+    let unreadable = |error| refused(&shown, error);
     let mut overrides = Vec::new();
     for entry in fs::read_dir(&folder).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.ends_with(".md") && !name.starts_with('.') {
-            overrides.push((name, fs::read_to_string(entry.path()).map_err(unreadable)?));
+            let place = entry.path();
+            let text = fs::read_to_string(&place).map_err(|error| refused(&place.display(), error))?;
+            overrides.push((name, text));
         }
     }
     // The order of a folder is the disk's; which error comes first should not be.

@@ -31,7 +31,7 @@ pub(crate) fn lines(
         (Some(profile), _) => lines.push(format!("profile: {profile} of {}", profiles.join(", "))),
         (None, _) => lines.push(format!("profiles: {}", profiles.join(", "))),
     }
-    lines.push(format!("{} sections", spec.sections().len()));
+    lines.push(count(spec.sections().len(), "section"));
     for section in spec.sections() {
         let marks = [(section.required, "required"), (section.cite, "cites evidence")];
         let marks: Vec<&str> = marks
@@ -46,7 +46,7 @@ pub(crate) fn lines(
         };
         lines.push(format!("  {}: {}{marks}", section.id, section.heading));
     }
-    lines.push(format!("{} tools", spec.tools.len()));
+    lines.push(count(spec.tools.len(), "tool"));
     for tool in &spec.tools {
         let kind = kinds.get(&*tool.name).copied().unwrap_or("code");
         let smart = if tool.smart { ", smart" } else { "" };
@@ -69,7 +69,17 @@ pub(crate) fn lines(
         ));
     }
     for tier in [Tier::Picker, Tier::Base, Tier::Escalated] {
-        lines.push(format!("model {}: {}", tier.name(), model(spec.model(tier))));
+        let is_own = match tier {
+            Tier::Picker => spec.models.picker.is_some(),
+            Tier::Base => true,
+            Tier::Escalated => spec.models.escalated.is_some(),
+        };
+        let model = if is_own {
+            model(spec.model(tier))
+        } else {
+            "the base model".to_owned()
+        };
+        lines.push(format!("model {}: {model}", tier.name()));
     }
     lines.push(limits(spec));
     lines.push(match saved {
@@ -77,6 +87,11 @@ pub(crate) fn lines(
         None => "nothing is saved".to_owned(),
     });
     lines
+}
+
+fn count(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
 }
 
 fn model(model: &ModelSpec) -> String {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_connectors::{Database, DocsTool, SqlTool};
+use loop_core::ArgSpec;
 use loop_tools::{Registry, RegistryError, Smart, Tool, ToolDeclaration};
 use serde_json::{Map, Value, json};
 
@@ -93,6 +94,7 @@ impl<'a> Maker<'a> {
                 "tool `{name}` has no `description`: the model has only its name to go by"
             ));
         }
+        self.check_defaults(name, tool)?;
         match tool.kind {
             ToolKind::Sql => self.sql(name, tool),
             ToolKind::Docs => self.docs(name, tool),
@@ -115,6 +117,22 @@ impl<'a> Maker<'a> {
                 Err(self.file.error(&["tools", name, key], message))
             }
         }
+    }
+
+    /// Refuses a default that the parameter itself would refuse: every call that leaves it out would fail.
+    fn check_defaults(&self, name: &str, tool: &ToolConfig) -> Result<(), DomainError> {
+        for (parameter, config) in tool.parameters.iter() {
+            let Some(default) = &config.default else { continue };
+            if let Err(misfit) = ArgSpec::from_schema(&config.schema()).rebuild(default) {
+                let path = ["tools", name, "parameters", parameter, "default"];
+                let message = format!(
+                    "it does not fit its own parameter: {}; correct it",
+                    misfit.message
+                );
+                return Err(self.file.error(&path, message));
+            }
+        }
+        Ok(())
     }
 
     fn sql(&self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
@@ -152,10 +170,15 @@ impl<'a> Maker<'a> {
         let words = tool.query_parameter.as_deref().unwrap_or(WORDS);
         let mut parameters = parameters(tool);
         if tool.parameters.get(words).is_none() {
-            if tool.query_parameter.is_some() && !tool.parameters.names().collect::<Vec<_>>().is_empty() {
+            if tool.parameters.names().next().is_some() {
                 let hint = hint(words, tool.parameters.names(), "there are");
-                let message = format!("there is no parameter `{words}`; {hint}");
-                return Err(self.file.error(&["tools", name, "query_parameter"], message));
+                let (key, mend) = if tool.query_parameter.is_some() {
+                    ("query_parameter", "")
+                } else {
+                    ("parameters", "; name the one with the words in `query_parameter`")
+                };
+                let message = format!("there is no parameter `{words}`; {hint}{mend}");
+                return Err(self.file.error(&["tools", name, key], message));
             }
             add_words(&mut parameters, words);
         }

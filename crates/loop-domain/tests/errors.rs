@@ -268,6 +268,59 @@ fn a_key_of_another_kind_of_tool_is_refused() {
 }
 
 #[test]
+fn a_parameter_that_cannot_work_is_refused() {
+    let words = "[tools.search.parameters.words]\nrequired = true\n";
+    check(
+        &format!("{SECTION}{SEARCH}{words}"),
+        "12:15: there is no parameter `query`; there are `words`; name the one with the words in `query_parameter`",
+    );
+    check(
+        &format!("{SECTION}{SEARCH}query_parameter = \"word\"\n{words}"),
+        "12:1: there is no parameter `word`; did you mean `words`?",
+    );
+    let pieces = "[tools.fetch_stock.parameters.pieces]\ntype = \"integer\"\ndefault = \"many\"\n";
+    let error = error(&format!(
+        "{SECTION}{SQL}query = \"SELECT :pieces AS p\"\n{pieces}"
+    ));
+    assert!(
+        error.starts_with("loopgate.toml:17:1: it does not fit its own parameter: "),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_script_that_does_not_run_names_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("shop.sql"), "CREATE TABLE a (b);\nINSRT;\n").unwrap();
+    let text = format!("version = 1\nname = \"x\"\n{SECTION}{SQL}query = \"SELECT b FROM a\"\n");
+    fs::write(folder.path().join("loopgate.toml"), text).unwrap();
+    let error = Domain::load(folder.path(), &LoadOptions::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("loopgate.toml:9:1: ") && error.contains("shop.sql:2: SQLite refuses the script"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_file_that_is_no_text_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = || {
+        Domain::load(folder.path(), &LoadOptions::default())
+            .unwrap_err()
+            .to_string()
+    };
+    let file = folder.path().join("loopgate.toml");
+    fs::write(&file, b"version = 1\n\xff").unwrap();
+    assert!(load().contains("loopgate.toml: cannot be read: "), "{}", load());
+    let text = format!("version = 1\nname = \"x\"\n{SECTION}[prompts]\nfolder = \".\"\n");
+    fs::write(&file, text).unwrap();
+    fs::write(folder.path().join("picker.md"), b"\xff").unwrap();
+    assert!(load().contains("picker.md: cannot be read: "), "{}", load());
+}
+
+#[test]
 fn sections_are_told_apart() {
     check(
         "",

@@ -3,7 +3,7 @@
 //! A comment before a block says what it is: `file: PATH` is a whole file, `part of: PATH` stands in that file word for word,
 //! `added to: PATH` makes a domain together with that file.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -36,7 +36,10 @@ fn blocks(guide: &str) -> Vec<Block> {
             .and_then(|rest| rest.strip_suffix(" -->")?.split_once(": "));
         let Some((what, path)) = mark else { continue };
         let fence = lines.by_ref().find(|line| !line.is_empty()).unwrap_or_default();
-        assert!(fence.starts_with("```"), "after `{line}` stands no block: {fence}");
+        assert!(
+            fence.starts_with("```"),
+            "after `{line}` stands no block: {fence}"
+        );
         let text: String = lines
             .by_ref()
             .take_while(|line| *line != "```")
@@ -156,16 +159,11 @@ async fn the_domains_of_the_guide_end_as_it_says() {
     let folder = written(&files(&blocks));
     let smallest = outcome(folder.path(), "shop", "question.md", &[]).await;
     check_stop(&smallest, StopReason::Confident);
-    for line in smallest
-        .document
-        .to_markdown()
-        .lines()
-        .filter(|line| !line.is_empty())
-    {
-        assert!(
-            guide.lines().any(|shown| shown == line),
-            "the guide does not show: {line}"
-        );
+    // Where the stand-in puts its full stops does not matter here.
+    let words = |line: &str| line.replace(|c: char| !c.is_alphanumeric(), "");
+    for line in smallest.document.to_markdown().lines() {
+        let is_shown = guide.lines().any(|shown| words(shown) == words(line));
+        assert!(is_shown, "the guide does not show: {line}");
     }
     let without_hint = [("tools.search.when", "")];
     let unhinted = outcome(folder.path(), "shop", "question.md", &without_hint).await;

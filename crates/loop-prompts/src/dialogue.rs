@@ -7,7 +7,7 @@ use minijinja::Value;
 
 use crate::parts;
 use crate::template::{ANALYSIS, LANDING, PICKER, REFINEMENT, REPAIR};
-use crate::text::{fence, line};
+use crate::text::{fence, line, line_without};
 use crate::{Layout, Prompts};
 
 /// A rendered prompt: the whole of what a model sees.
@@ -166,7 +166,10 @@ fn common(run: &Run) -> Vec<(&'static str, Value)> {
 /// What is of one run, as its user turns see it.
 fn of_run(run: &Run) -> Vec<(&'static str, Value)> {
     let mut variables = common(run);
-    variables.push(("title", Value::from(line(&run.started().item.title))));
+    variables.push((
+        "title",
+        Value::from(line_without(&run.started().nonce, &run.started().item.title)),
+    ));
     variables.push(("nonce", Value::from(run.started().nonce.as_ref())));
     variables
 }
@@ -197,7 +200,10 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
     let mut variables = of_run(run);
     variables.extend([
         ("evidence", Value::from(parts::evidence(evidence, nonce))),
-        ("executed", Value::from(parts::executed(actions, run.evidence()))),
+        (
+            "executed",
+            Value::from(parts::executed(actions, run.evidence(), nonce)),
+        ),
         ("landing", Value::from(landing)),
     ]);
     if done == 0 {
@@ -247,7 +253,7 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
         ("evidence", Value::from("It stands in the system prompt.")),
         (
             "executed",
-            Value::from(parts::executed(run.actions(), run.evidence())),
+            Value::from(parts::executed(run.actions(), run.evidence(), nonce)),
         ),
         (
             "landing",
@@ -271,7 +277,7 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
         format!(
             "The nonce of this run is `{nonce}`.\n\n## The {}: {}\n\n{compact}\n\n{instructions}",
             line(&item.kind),
-            line(&item.title)
+            line_without(nonce, &item.title)
         )
     };
     Prompt::of(rules.into(), vec![Turn::User(user.into())])

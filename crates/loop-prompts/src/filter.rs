@@ -3,7 +3,7 @@
 use minijinja::Value;
 
 use crate::template::FILTER;
-use crate::text::{clean, line};
+use crate::text::line;
 use crate::{Prompt, Prompts, Turn};
 
 /// What a smart tool asks a model about its own results.
@@ -20,30 +20,47 @@ pub struct FilterQuestion<'a> {
 }
 
 impl Prompts {
-    /// The prompt of a filter call, within the granted bytes.
+    /// The prompt of a filter call, with as many results as the granted bytes hold.
+    ///
+    /// Where they do not even hold rules and title, the prompt has no results: then it is not worth a call.
     pub fn filter(&self, question: FilterQuestion<'_>) -> Prompt {
-        let lines: Vec<String> = question
+        let lines = question
             .results
             .iter()
             .enumerate()
-            .map(|(n, result)| format!("{n}: {}", line(result)))
-            .collect();
-        let mut shown = lines.len();
-        loop {
-            let results = clean(&lines.get(..shown).unwrap_or_default().join("\n"));
-            let variables = [
-                ("title", Value::from(line(question.title))),
-                ("target", Value::from(line(question.target.unwrap_or_default()))),
-                ("results", Value::from(results)),
-            ];
-            let system = self.templates().system(&FILTER, &variables);
-            let user = self.templates().user(&FILTER, &variables);
-            let prompt = Prompt::of(system.into(), vec![Turn::User(user.into())]);
-            if prompt.size.bytes <= question.bytes || shown == 0 {
+            .map(|(n, result)| format!("{n}: {}", line(result)));
+        let lines: Vec<String> = lines.collect();
+        let bare = self.filter_of(question, &[]);
+        let mut left = question.bytes.saturating_sub(bare.size.bytes);
+        let fit = lines
+            .iter()
+            .take_while(|line| match left.checked_sub(line.len() as u64 + 1) {
+                Some(rest) => {
+                    left = rest;
+                    true
+                }
+                None => false,
+            });
+        // A template may show the results more than once: then fewer fit.
+        let mut shown = fit.count();
+        while shown > 0 {
+            let prompt = self.filter_of(question, lines.get(..shown).unwrap_or_default());
+            if prompt.size.bytes <= question.bytes {
                 return prompt;
             }
-            // Halving keeps the number of renderings small.
             shown /= 2;
         }
+        bare
+    }
+
+    fn filter_of(&self, question: FilterQuestion<'_>, results: &[String]) -> Prompt {
+        let variables = [
+            ("title", Value::from(line(question.title))),
+            ("target", Value::from(line(question.target.unwrap_or_default()))),
+            ("results", Value::from(results.join("\n"))),
+        ];
+        let system = self.templates().system(&FILTER, &variables);
+        let user = self.templates().user(&FILTER, &variables);
+        Prompt::of(system.into(), vec![Turn::User(user.into())])
     }
 }

@@ -7,7 +7,7 @@ use loop_core::{
 };
 use serde_json::Value;
 
-use crate::text::{fence, line};
+use crate::text::{fence, line, line_without};
 
 /// The work item between marks.
 pub(crate) fn item(text: &str, nonce: &str) -> String {
@@ -24,7 +24,7 @@ pub(crate) fn evidence(evidence: &[Evidence], nonce: &str) -> String {
                 "### {} · {} {} · {}",
                 evidence.id,
                 evidence.tool,
-                line(&evidence.parameters),
+                line_without(nonce, &evidence.parameters),
                 observation.status.name()
             );
             let body = if evidence.shortened {
@@ -39,12 +39,12 @@ pub(crate) fn evidence(evidence: &[Evidence], nonce: &str) -> String {
 }
 
 /// One line a call: `- <tool> (target: X): Success — <summary>` (S0-112); what was not run says why.
-pub(crate) fn executed(actions: &[JudgedAction], all: &[Evidence]) -> String {
+pub(crate) fn executed(actions: &[JudgedAction], all: &[Evidence], nonce: &str) -> String {
     let lines: Vec<String> = actions
         .iter()
         .filter_map(|action| {
-            let tool = line(action.tool_name());
-            let target = target(&action.parameters);
+            let tool = line_without(nonce, action.tool_name());
+            let target = target(&action.parameters, nonce);
             match (&action.verdict, action.evidence) {
                 (Verdict::Run, None) => None,
                 (Verdict::Run, Some(id)) => {
@@ -54,7 +54,7 @@ pub(crate) fn executed(actions: &[JudgedAction], all: &[Evidence]) -> String {
                     } else {
                         "Failed"
                     };
-                    let summary = line(&found.observation.summary);
+                    let summary = line_without(nonce, &found.observation.summary);
                     Some(format!("- {tool}{target}: {word} — {summary} [{id}]"))
                 }
                 (Verdict::Skipped, _) => Some(format!("- {tool}{target}: Skipped — nice_to_have")),
@@ -68,7 +68,7 @@ pub(crate) fn executed(actions: &[JudgedAction], all: &[Evidence]) -> String {
                     _,
                 ) => Some(format!(
                     "- {tool}{target}: Not run — {}",
-                    line(&action.verdict.reason())
+                    line_without(nonce, &action.verdict.reason())
                 )),
             }
         })
@@ -185,14 +185,14 @@ pub(crate) fn document(markdown: &str, nonce: &str) -> String {
     }
 }
 
-fn target(parameters: &str) -> String {
+fn target(parameters: &str, nonce: &str) -> String {
     let Ok(Value::Object(members)) = serde_json::from_str(parameters) else {
         return String::new();
     };
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let named: Vec<String> = members
         .iter()
-        .map(|(name, value)| format!("{name}: {}", line(&text(value))))
+        .map(|(name, value)| format!("{name}: {}", line_without(nonce, &text(value))))
         .collect();
     if named.is_empty() {
         String::new()

@@ -1,5 +1,8 @@
 //! Text from outside, made safe to stand in a prompt.
 
+/// What stands in place of a nonce in text from outside.
+const HIDDEN_NONCE: &str = "[nonce]";
+
 /// `text` without control, bidirectional and invisible tag characters, line breaks and tabs apart (I-24).
 pub(crate) fn clean(text: &str) -> String {
     text.chars().filter(|c| is_plain(*c)).collect()
@@ -8,6 +11,11 @@ pub(crate) fn clean(text: &str) -> String {
 /// One line of `text`: line breaks become spaces.
 pub(crate) fn line(text: &str) -> String {
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// One line of `text` without the run's nonce, for where no marks stand around it.
+pub(crate) fn line_without(nonce: &str, text: &str) -> String {
+    line(text).replace(nonce, HIDDEN_NONCE)
 }
 
 fn is_plain(c: char) -> bool {
@@ -29,7 +37,7 @@ fn is_plain(c: char) -> bool {
 
 /// `text` between marks that carry the run's nonce, so that nothing inside can end the fence (K6).
 pub(crate) fn fence(label: &str, nonce: &str, text: &str) -> String {
-    let inner = clean(text).replace(nonce, "[nonce]");
+    let inner = clean(text).replace(nonce, HIDDEN_NONCE);
     format!(
         "<<<{label} {nonce}>>>\n{}\n<<<end {label} {nonce}>>>",
         inner.trim_end()

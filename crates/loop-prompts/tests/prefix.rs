@@ -10,8 +10,17 @@ use loop_prompts::{Dialogue, Layout, Prompt, Turn};
 /// `later` begins with `earlier`, and says so to the byte.
 #[track_caller]
 fn expect_prefix(earlier: &Prompt, later: &Prompt) {
-    assert!(bytes(later).starts_with(&bytes(earlier)), "{}\n---\n{}", shown(earlier), shown(later));
-    assert_eq!(later.turns[..earlier.turns.len()], earlier.turns, "the turns are the same, not only their text");
+    assert!(
+        bytes(later).starts_with(&bytes(earlier)),
+        "{}\n---\n{}",
+        shown(earlier),
+        shown(later)
+    );
+    assert_eq!(
+        later.turns[..earlier.turns.len()],
+        earlier.turns,
+        "the turns are the same, not only their text"
+    );
     assert_eq!(later.size.shared_bytes, earlier.size.bytes);
     assert_eq!(later.size.bytes, bytes(later).len() as u64);
 }
@@ -27,9 +36,15 @@ fn each_prompt_is_a_byte_prefix_of_the_next() {
     // I-17, C19
     let mut world = start(spec(), item(), prompts());
     let first = world.prompt();
-    assert_eq!((first.size.bytes, first.size.shared_bytes), (bytes(&first).len() as u64, 0));
+    assert_eq!(
+        (first.size.bytes, first.size.shared_bytes),
+        (bytes(&first).len() as u64, 0)
+    );
     expect_same_anew(&world, &first);
-    let reply = format!("## 🔍 Situation\n\nSlips.\n\n## Extra! 🚲\n\nx\n\n{}", contract("low", &[("fetch_bike", "FR-0042")]));
+    let reply = format!(
+        "## 🔍 Situation\n\nSlips.\n\n## Extra! 🚲\n\nx\n\n{}",
+        contract("low", &[("fetch_bike", "FR-0042")])
+    );
     assert_eq!(world.replied(&reply), first);
     world.tools_end(|_| ok("a bicycle", "| frame |\n|---|\n| FR-0042 |"));
 
@@ -37,14 +52,26 @@ fn each_prompt_is_a_byte_prefix_of_the_next() {
     expect_prefix(&first, &second);
     expect_same_anew(&world, &second);
     // The undeclared section is taken away again, and comes back under another form of its heading.
-    let reply = format!("## Extra\n\n## Findings\n\nIt is known [E1].\n\n{}", contract("medium", &[("fetch_part", "P-12-A"), ("fetch_part", "P-12-B")]));
+    let reply = format!(
+        "## Extra\n\n## Findings\n\nIt is known [E1].\n\n{}",
+        contract("medium", &[("fetch_part", "P-12-A"), ("fetch_part", "P-12-B")])
+    );
     world.replied(&reply);
-    world.tools_end(|parameters| if parameters.contains("12-A") { ok("two left", "2") } else { Observation::failed(Status::Timeout, "fetch_part", "timeout") });
+    world.tools_end(|parameters| {
+        if parameters.contains("12-A") {
+            ok("two left", "2")
+        } else {
+            Observation::failed(Status::Timeout, "fetch_part", "timeout")
+        }
+    });
 
     let third = world.prompt();
     expect_prefix(&second, &third);
     expect_same_anew(&world, &third);
-    let reply = format!("## EXTRA\n\ny\n\n## 🔍 Situation\n\nIt slips.\n\n{}", contract("high", &[("fetch_bike", "FR-0043")]));
+    let reply = format!(
+        "## EXTRA\n\ny\n\n## 🔍 Situation\n\nIt slips.\n\n{}",
+        contract("high", &[("fetch_bike", "FR-0043")])
+    );
     world.replied(&reply);
     world.tools_end(|_| Observation::failed(Status::Empty, "fetch_bike", "no data found"));
 
@@ -73,7 +100,10 @@ fn two_parallel_retries_do_not_change_what_was_said() {
         expect_prefix(&before, &prompt);
         expect_same_anew(&world, &prompt);
         let last = prompt.turns.last().unwrap().text();
-        let expected = format!("- fetch_bike (target: FR-0001): Failed — no connection [E{}]\n- fetch_bike (target: FR-0002): Failed", n * 2 + 1);
+        let expected = format!(
+            "- fetch_bike (target: FR-0001): Failed — no connection [E{}]\n- fetch_bike (target: FR-0002): Failed",
+            n * 2 + 1
+        );
         assert!(last.contains(&expected), "{last}");
         before = world.replied(&contract("low", &calls));
     }
@@ -117,32 +147,38 @@ fn a_call_that_becomes_the_last_one_says_so() {
 #[test]
 fn a_shortened_body_makes_another_prefix_and_everything_is_still_right() {
     let mut spec = spec();
-    spec.models.base.context_tokens = 9_000;
+    spec.models.base.context_tokens = 13_000;
     let mut world = start(spec, item(), prompts());
-    world.replied(&contract("low", &[("fetch_bike", "FR-0001"), ("fetch_bike", "FR-0002")]));
+    world.replied(&contract(
+        "low",
+        &[("fetch_bike", "FR-0001"), ("fetch_bike", "FR-0002")],
+    ));
     let body = format!("{}END", "long ".repeat(800));
     world.tools_end(|_| ok("the summary", &body));
     let second = world.replied(&contract("low", &[("fetch_bike", "FR-0003")]));
     assert_eq!(bytes(&second).matches("END").count(), 2);
     world.tools_end(|_| ok("the third", &body.repeat(3)));
-    // Refused until the oldest bodies gave way.
+    // Refused: the oldest body gives way.
     let refused = world.announce();
     expect_prefix(&second, &refused);
-    let mut tries = 0;
-    while world.run.evidence().iter().any(|evidence| !evidence.shortened) && tries < 3 {
-        let prompt = world.prompt();
-        if world.run.quote(&world.call().key, prompt.size).is_ok() {
-            break;
-        }
-        world.announce();
-        tries += 1;
-    }
     let third = world.prompt();
-    assert!(world.run.evidence()[0].shortened);
+    assert_eq!(
+        world
+            .run
+            .evidence()
+            .iter()
+            .filter(|evidence| evidence.shortened)
+            .count(),
+        1
+    );
     let text = bytes(&third);
     assert!(!text.starts_with(&bytes(&second)));
     assert!(text.contains("### E1 · fetch_bike {\"target\":\"FR-0001\"} · ok\n<<<E1 n-7f3a>>>\n(shortened) the summary\n<<<end E1 n-7f3a>>>"));
-    assert_eq!(third.size.shared_bytes, third.system.len() as u64, "only the rules are the same for sure");
+    assert_eq!(
+        third.size.shared_bytes,
+        third.system.len() as u64,
+        "only the rules are the same for sure"
+    );
     assert_eq!(bytes(&world.prompt_anew()), text);
     // From here on the new prefix holds.
     let third = world.replied(&contract("low", &[("fetch_bike", "FR-0004")]));
@@ -175,18 +211,31 @@ fn the_providers_own_turn_goes_back_unchanged() {
     let reply = contract("low", &[("fetch_bike", "FR-0001")]);
     world.replied(&reply);
     world.tools_end(|_| ok("there", "x"));
-    assert_eq!(world.prompt().turns[1], Turn::Assistant { text: reply.as_str().into(), raw: None });
+    assert_eq!(
+        world.prompt().turns[1],
+        Turn::Assistant {
+            text: reply.as_str().into(),
+            raw: None
+        }
+    );
 }
 
 #[test]
 fn in_the_layout_with_evidence_in_the_system_prompt_nothing_is_said_to_be_shared() {
     // C19, S0-106
     let mut world = start(spec(), item(), in_layout(Layout::SystemEvidence));
-    let first = world.replied(&format!("## 🔍 Situation\n\nSlips.\n\n{}", contract("low", &[("fetch_bike", "FR-0001")])));
+    let first = world.replied(&format!(
+        "## 🔍 Situation\n\nSlips.\n\n{}",
+        contract("low", &[("fetch_bike", "FR-0001")])
+    ));
     world.tools_end(|_| ok("there", "BODY"));
     let second = world.prompt();
     expect_same_anew(&world, &second);
     assert_eq!((second.turns.len(), second.size.shared_bytes), (1, 0));
     assert!(second.system.starts_with(&*first.system) && second.system.contains("## Evidence\n\n### E1 ·"));
-    assert!(second.turns[0].text().contains("<<<document n-7f3a>>>\n## 🔍 Situation\n\nSlips.\n<<<end document n-7f3a>>>"));
+    assert!(
+        second.turns[0]
+            .text()
+            .contains("<<<document n-7f3a>>>\n## 🔍 Situation\n\nSlips.\n<<<end document n-7f3a>>>")
+    );
 }

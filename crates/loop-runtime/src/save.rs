@@ -48,14 +48,20 @@ impl Saver for SaveTarget {
         let written = tokio::task::spawn_blocking(move || {
             let mut text = serde_json::to_string_pretty(&report).map_err(std::io::Error::other)?;
             text.push('\n');
-            write_whole(&path, text.as_bytes()).map(|()| path.clone()).map_err(|error| {
-                std::io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-            })
+            write_whole(&path, text.as_bytes())
+                .map(|()| path.clone())
+                .map_err(|error| std::io::Error::new(error.kind(), format!("{}: {error}", path.display())))
         });
         match written.await {
             Ok(Ok(path)) => Ok(path.display().to_string().into()),
-            Ok(Err(error)) => Err(SaveError { message: error.to_string().into(), retry: retry_of(&error) }),
-            Err(error) => Err(SaveError { message: error.to_string().into(), retry: None }),
+            Ok(Err(error)) => Err(SaveError {
+                message: error.to_string().into(),
+                retry: retry_of(&error),
+            }),
+            Err(error) => Err(SaveError {
+                message: error.to_string().into(),
+                retry: None,
+            }),
         }
     }
 }
@@ -63,20 +69,30 @@ impl Saver for SaveTarget {
 /// What may pass by itself is tried again; a missing right or a wrong path is not.
 fn retry_of(error: &std::io::Error) -> Option<Duration> {
     use std::io::ErrorKind;
-    let passes = matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ResourceBusy);
+    let passes = matches!(
+        error.kind(),
+        ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ResourceBusy
+    );
     passes.then_some(Duration::from_millis(200))
 }
 
 fn resolved(template: &Path, started: &Started) -> PathBuf {
     // An id comes from outside: it must not lead to another folder.
     let plain = |id: &str| -> String {
-        let safe = id.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' });
+        let safe = id.chars().map(|c| {
+            if c.is_alphanumeric() || "-_.".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        });
         let safe: String = safe.collect();
         safe.trim_start_matches('.').to_owned()
     };
     let parts = template.components().map(|part| {
         let text = part.as_os_str().to_string_lossy();
-        text.replace("{item}", &plain(&started.item.id)).replace("{run}", &plain(started.run.as_str()))
+        text.replace("{item}", &plain(&started.item.id))
+            .replace("{run}", &plain(started.run.as_str()))
     });
     parts.collect()
 }
@@ -89,7 +105,11 @@ fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     // A name of its own for each write: two runs may save to one place at the same time.
     static WRITES: AtomicU64 = AtomicU64::new(0);
     let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}-{}.tmp", std::process::id(), WRITES.fetch_add(1, Ordering::Relaxed)));
+    beside.push(format!(
+        ".{}-{}.tmp",
+        std::process::id(),
+        WRITES.fetch_add(1, Ordering::Relaxed)
+    ));
     let beside = PathBuf::from(beside);
     let write = || {
         let mut file = std::fs::File::create(&beside)?;

@@ -31,29 +31,56 @@ impl ToolCall {
         let item = &run.started().item;
         // Parallel siblings never share it, every retry of one action reuses it (S4-30).
         let key: Arc<str> = format!("{}/{}", run.id(), wish.key).into();
-        let mut context = ToolContext::new(item.scope.clone(), Arc::clone(&item.title), Arc::clone(&key)).with_cancel(cancel);
+        let mut context = ToolContext::new(item.scope.clone(), Arc::clone(&item.title), Arc::clone(&key))
+            .with_cancel(cancel);
         if let Some(budget) = wish.sub_call {
             let asker = Asker {
                 model: Arc::clone(model),
                 prompts: Arc::clone(prompts),
                 id: Arc::clone(&run.spec().model(Tier::Picker).model),
                 budget,
-                meta: RequestMeta { run: Arc::clone(&run.id().0), key, attempt: wish.attempt },
+                meta: RequestMeta {
+                    run: Arc::clone(&run.id().0),
+                    key,
+                    attempt: wish.attempt,
+                },
             };
             context = context.with_ask(Arc::new(asker), budget.timeout_ms);
         }
-        Self { context, markdown_chars: run.spec().limits.markdown_chars as usize, wish }
+        Self {
+            context,
+            markdown_chars: run.spec().limits.markdown_chars as usize,
+            wish,
+        }
     }
 
     /// Runs the tool and says how it ended.
     pub(crate) async fn run(self, registry: Registry, credentials: Arc<Credentials>) -> Settled {
-        let Self { wish, context, markdown_chars } = self;
+        let Self {
+            wish,
+            context,
+            markdown_chars,
+        } = self;
         let parameters = serde_json::from_str(&wish.parameters).unwrap_or_default();
         // It ends in time, and at once when it is cancelled, whatever the tool does.
         let observation = registry
-            .dispatch(&wish.tool, &parameters, context, &credentials, wish.timeout_ms, markdown_chars)
+            .dispatch(
+                &wish.tool,
+                &parameters,
+                context,
+                &credentials,
+                wish.timeout_ms,
+                markdown_chars,
+            )
             .await;
-        Settled { fact: Fact::ToolFinished { key: wish.key, attempt: wish.attempt, observation }, retry: None }
+        Settled {
+            fact: Fact::ToolFinished {
+                key: wish.key,
+                attempt: wish.attempt,
+                observation,
+            },
+            retry: None,
+        }
     }
 }
 
@@ -76,7 +103,9 @@ impl AskModel for Asker {
             results: &request.candidates,
             bytes: self.budget.bytes,
         });
-        let messages = prompt.turns.iter().map(|turn| Message::User { text: turn.text().into() });
+        let messages = prompt.turns.iter().map(|turn| Message::User {
+            text: turn.text().into(),
+        });
         let request = ModelRequest {
             model: Arc::clone(&self.id),
             system: prompt.system.clone(),
@@ -89,13 +118,26 @@ impl AskModel for Asker {
             let message = format!("no whole reply after {} ms", self.budget.timeout_ms);
             Err(LlmError::new(LlmErrorKind::Timeout, ErrorPhase::Stream, message))
         };
-        match tokio::time::timeout(limit, complete(self.model.as_ref(), &request)).await.unwrap_or_else(late) {
-            Ok(reply) => Ok(Answer { text: reply.text.to_string(), usage: reply.usage }),
+        match tokio::time::timeout(limit, complete(self.model.as_ref(), &request))
+            .await
+            .unwrap_or_else(late)
+        {
+            Ok(reply) => Ok(Answer {
+                text: reply.text.to_string(),
+                usage: reply.usage,
+            }),
             Err(error) => {
                 let told = error.partial.as_ref().and_then(|partial| partial.usage);
                 // A call that the provider never took costs nothing.
-                let usage = if model::was_sent(&error) { told } else { Some(Usage::default()) };
-                Err(AskError { message: error.to_string(), usage })
+                let usage = if model::was_sent(&error) {
+                    told
+                } else {
+                    Some(Usage::default())
+                };
+                Err(AskError {
+                    message: error.to_string(),
+                    usage,
+                })
             }
         }
     }

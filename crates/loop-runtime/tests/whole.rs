@@ -9,9 +9,6 @@ use loop_runtime::{Offline, StopReason};
 #[tokio::test]
 async fn the_offline_model_follows_names_from_the_item_to_the_end() {
     let outcome = common::looping(Offline::new()).run(common::item()).await.unwrap();
-    println!("{}", outcome.document.to_markdown());
-    println!("{:#?}", outcome.stop);
-    println!("{:#?}", outcome.totals);
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     assert_eq!(outcome.totals.passes, 2);
 }

@@ -1,14 +1,20 @@
 //! A small helpdesk: two tools over made-up rows, four sections.
 
-#![allow(dead_code, clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    missing_docs,
+    unreachable_pub
+)]
 
 pub mod world;
 
 use std::sync::Arc;
 
 use loop_core::{
-    DocumentSpec, Effect, GateSettings, Limits, ModelSpec, Models as ModelSpecs, NonceMode, Picking, Price, ProtocolSpec,
-    RunSpec, SPEC_VERSION, Scope, SectionSpec, WorkItem,
+    DocumentSpec, Effect, GateSettings, Limits, ModelSpec, Models as ModelSpecs, NonceMode, Picking, Price,
+    ProtocolSpec, RunSpec, SPEC_VERSION, Scope, SectionSpec, WorkItem,
 };
 use loop_runtime::{ChatModel, Loop, Models, Registry, ToolDeclaration, ToolResult};
 use serde_json::{Value, json};
@@ -21,7 +27,11 @@ pub fn item() -> WorkItem {
         title: "Backup failed".into(),
         full: text.into(),
         compact: text.into(),
-        scope: Scope { account: Some("harbor".into()), account_name: Some("Harbor".into()), ..Scope::default() },
+        scope: Scope {
+            account: Some("harbor".into()),
+            account_name: Some("Harbor".into()),
+            ..Scope::default()
+        },
     }
 }
 
@@ -36,7 +46,12 @@ pub fn spec() -> RunSpec {
     let model = ModelSpec {
         provider: "offline".into(),
         model: "offline-1".into(),
-        price: Some(Price { input: 100_000, output: 400_000, cache_read: None, cache_write: None }),
+        price: Some(Price {
+            input: 100_000,
+            output: 400_000,
+            cache_read: None,
+            cache_write: None,
+        }),
         context_tokens: 128_000,
         max_output_tokens: 8_192,
         timeout_ms: 60_000,
@@ -57,7 +72,11 @@ pub fn spec() -> RunSpec {
         }),
         tools: Vec::new(),
         picking: Picking::default(),
-        models: ModelSpecs { picker: None, base: model, escalated: None },
+        models: ModelSpecs {
+            picker: None,
+            base: model,
+            escalated: None,
+        },
         limits: Limits::default(),
         gate: GateSettings::default(),
         save: false,
@@ -82,10 +101,16 @@ pub fn registry() -> Registry {
     let found = |tool: &'static str, row: Value| ToolResult::found(tool, "Rows", &item().scope, vec![row]);
     Registry::builder()
         .tool_fn(device, move |_, _, _| async move {
-            found("fetch_device_info", json!({"hostname": "HAR-LT-014", "status": "disk full", "backup": "BJ-HAR-07"}))
+            found(
+                "fetch_device_info",
+                json!({"hostname": "HAR-LT-014", "status": "disk full", "backup": "BJ-HAR-07"}),
+            )
         })
         .tool_fn(backup, move |_, _, _| async move {
-            found("fetch_backup_status", json!({"job": "BJ-HAR-07", "last_result": "failed: no space"}))
+            found(
+                "fetch_backup_status",
+                json!({"job": "BJ-HAR-07", "last_result": "failed: no space"}),
+            )
         })
         .build()
         .unwrap()

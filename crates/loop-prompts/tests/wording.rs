@@ -1,0 +1,296 @@
+//! What prompts must say, row by row of the requirements, held against the rendered text.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod common;
+
+use common::*;
+use loop_core::{Observation, Picking, Status};
+use loop_prompts::{FilterQuestion, Layout, Prompt};
+
+#[track_caller]
+fn says(text: &str, expected: &[&str]) {
+    for expected in expected {
+        assert!(text.contains(expected), "`{expected}` is missing in:\n{text}");
+    }
+}
+
+fn second_pass(told: impl Fn(&str) -> Observation) -> Prompt {
+    let mut world = start(spec(), item(), prompts());
+    world.replied(&contract(
+        "low",
+        &[
+            ("fetch_bike", "FR-0042"),
+            ("fetch_part", "P-1"),
+            ("fetch_wheel", "W-1"),
+        ],
+    ));
+    world.tools_end(told);
+    world.prompt()
+}
+
+#[test]
+fn the_picker_lists_tools_with_hints_and_wants_a_json_array() {
+    // S0-90, S0-91, S0-92
+    let mut spec = spec();
+    spec.picking = Picking {
+        enabled: true,
+        defaults: Vec::new(),
+    };
+    let prompt = start(spec, item(), prompts()).prompt();
+    says(
+        &prompt.system,
+        &[
+            "You select data-gathering tools to run before a job is analyzed.",
+            "genuinely useful context for THIS job",
+            "Available tools:",
+            "- fetch_bike: Fetch the record of a bicycle by its frame number. When: A bicycle is named.",
+            "- fetch_part: Fetch the stock of a part. When: A part is named",
+            "Respond with ONLY a JSON array:\n[{\"tool\": \"tool_name\", \"params\": {\"target\": \"value\"}, \"reason\": \"why\"}]",
+        ],
+    );
+    says(
+        prompt.turns[0].text(),
+        &["The chain of FR-0042 slips in third gear"],
+    );
+}
+
+#[test]
+fn the_system_prompt_holds_rules_tools_and_contract_and_the_user_message_the_item() {
+    // S0-95
+    let prompt = start(spec(), item(), prompts()).prompt();
+    says(
+        &prompt.system,
+        &[
+            "## Rules",
+            "## Sections",
+            "## Tools",
+            "## Confidence Contract",
+            "- fetch_bike: ",
+        ],
+    );
+    assert!(!prompt.system.contains("FR-0042 slips") && !prompt.system.contains(NONCE));
+    let user = prompt.turns[0].text();
+    says(
+        user,
+        &[
+            "The nonce of this run is `n-7f3a`",
+            "## The job: Chain of FR-0042 slips",
+            "- priority: high",
+            "## Instructions",
+        ],
+    );
+}
+
+#[test]
+fn the_confidence_contract_stands_in_full() {
+    // S0-96, S0-97, S0-98, S0-99, S0-100, S0-101
+    let prompt = start(spec(), item(), prompts()).prompt();
+    says(
+        &prompt.system,
+        &[
+            "After each analysis pass, you MUST output a confidence assessment in this JSON block",
+            "\"high\" = You have specific, actionable data. Not guessing.",
+            "\"medium\" = Reasonable analysis, but tool data would improve it.",
+            "\"low\" = Mostly guessing. Critical context is missing.",
+            "the loop EXITS and your answer is shown",
+            "Do not report \"high\" to end the loop early if you are uncertain.",
+        ],
+    );
+}
+
+#[test]
+fn the_action_schema_stands_in_the_system_prompt_and_is_json() {
+    // S0-96, S0-102, S0-103
+    let prompt = start(spec(), item(), prompts()).prompt();
+    let (_, block) = prompt.system.split_once("```json\n").unwrap();
+    let block: serde_json::Value = serde_json::from_str(block.split_once("\n```").unwrap().0).unwrap();
+    let members = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(
+        members(&block),
+        ["ai_actions", "analysis_confidence", "confidence_reason", "nonce"]
+    );
+    let action = &block["ai_actions"][0];
+    assert_eq!(
+        members(action),
+        ["action_id", "action_type", "parameters", "priority", "reason"]
+    );
+    assert_eq!(action["action_id"], "unique-kebab-case-id");
+    assert_eq!(action["reason"], "how this data would change the recommendation");
+    assert_eq!(action["priority"], "required | recommended | nice_to_have");
+    assert!(action["parameters"]["target"].is_string());
+    assert_eq!(block["analysis_confidence"], "high | medium | low");
+}
+
+#[test]
+fn the_refinement_says_what_to_write_and_what_not_to_ask_for() {
+    // S0-107, S0-108, S0-109, S0-110, S0-111
+    let prompt = second_pass(|_| ok("found 1 item", "x"));
+    says(
+        prompt.turns[2].text(),
+        &[
+            "ONLY output sections that NEED CHANGES based on the new data.",
+            "Sections you do not output will remain unchanged.",
+            "Use the SAME section headers as your original output.",
+            "NEVER re-request a tool that already ran",
+            "Output an empty ai_actions array if all needed data is gathered.",
+        ],
+    );
+}
+
+#[test]
+fn each_call_has_its_line_among_the_executed_tools() {
+    // S0-112
+    let told = |parameters: &str| match parameters.contains("P-1") {
+        true => Observation::failed(Status::Timeout, "fetch_part", "timeout"),
+        false => ok("found 1 item", "x"),
+    };
+    let expected = "## Tools Already Executed\n\n\
+        - fetch_bike (target: FR-0042): Success — found 1 item [E1]\n\
+        - fetch_part (target: P-1): Failed — timeout [E2]\n\
+        - fetch_wheel (target: W-1): Not run — no tool has this name";
+    says(second_pass(told).turns[2].text(), &[expected]);
+
+    // The target is optional.
+    let mut spec = spec();
+    spec.tools[0].args = loop_core::ArgSpec::from_schema(&serde_json::json!({"type": "object"}));
+    let mut world = start(spec, item(), prompts());
+    world.replied(&contract("low", &[("fetch_bike", "ignored")]));
+    world.tools_end(|_| ok("found 1 item", "x"));
+    says(
+        world.prompt().turns[2].text(),
+        &["\n- fetch_bike: Success — found 1 item [E1]"],
+    );
+}
+
+#[test]
+fn evidence_in_the_system_prompt_grows_and_the_item_becomes_compact() {
+    // S0-106, S0-133, S0-134, S0-136, S0-137: the founding layout.
+    let mut world = start(spec(), item(), in_layout(Layout::SystemEvidence));
+    let one = world.replied(&format!(
+        "## Next steps\n\nLook.\n\n{}",
+        contract("low", &[("fetch_bike", "FR-0042")])
+    ));
+    world.tools_end(|_| ok("found 1 item", "first body"));
+    let two = world.replied(&contract("low", &[("fetch_part", "P-1")]));
+    world.tools_end(|_| ok("found 1 item", "second body"));
+    let three = world.prompt();
+    says(&two.system, &["first body"]);
+    says(&three.system, &["first body", "second body"]);
+    assert!(three.system.starts_with(&*two.system) && two.system.starts_with(&*one.system));
+    let user = three.turns[0].text();
+    says(
+        user,
+        &[
+            "The chain of FR-0042 slips.",
+            "## Next steps\n\nLook.",
+            "## Tools Already Executed",
+            "ONLY output sections",
+        ],
+    );
+    assert!(
+        !user.contains("third gear") && !user.contains("first body"),
+        "{user}"
+    );
+    says(one.turns[0].text(), &["third gear"]);
+}
+
+#[test]
+fn the_filter_asks_for_one_to_three_indices() {
+    // S0-73
+    let results = ["Chains".to_owned(), "Lamps".to_owned()];
+    let prompt = prompts().filter(FilterQuestion {
+        title: "Chain slips",
+        target: Some("chains"),
+        results: &results,
+        bytes: 24_000,
+    });
+    says(
+        &prompt.system,
+        &[
+            "You are filtering results for relevance to a work item.",
+            "select the 1-3 most relevant",
+            "Respond with ONLY a JSON array: [{\"index\": 0, \"reason\": \"why\"}]",
+        ],
+    );
+    says(
+        prompt.turns[0].text(),
+        &[
+            "Chain slips\nLooking for: chains",
+            "## Results\n\n0: Chains\n1: Lamps",
+        ],
+    );
+}
+
+#[test]
+fn a_filter_prompt_stays_within_the_granted_bytes() {
+    let results: Vec<String> = (0..200)
+        .map(|n| format!("Result {n} {}", "é".repeat(100)))
+        .collect();
+    let ask = |bytes| {
+        prompts().filter(FilterQuestion {
+            title: "Chain",
+            target: None,
+            results: &results,
+            bytes,
+        })
+    };
+    let shown = |prompt: &Prompt| prompt.turns[0].text().matches("Result ").count();
+    let bare = ask(0);
+    assert_eq!(shown(&bare), 0);
+    let mut before = 0;
+    for bytes in (bare.size.bytes..50_000).step_by(997) {
+        let prompt = ask(bytes);
+        assert!(prompt.size.bytes <= bytes, "{} > {bytes}", prompt.size.bytes);
+        assert_eq!(prompt.size.bytes, common::bytes(&prompt).len() as u64);
+        assert!(shown(&prompt) >= before, "more bytes show no fewer results");
+        before = shown(&prompt);
+        // What is left out would not have fitted: the most results are shown.
+        let next = format!("\n{before}: {}", results.get(before).cloned().unwrap_or_default());
+        assert!(before == 200 || before == 0 || prompt.size.bytes + next.len() as u64 >= bytes);
+    }
+    assert_eq!(before, 200);
+}
+
+#[test]
+fn nothing_from_outside_is_a_control_a_template_or_a_mark() {
+    // I-24, K6
+    let mut spec = spec();
+    spec.limits.passes = 2;
+    let item = loop_core::WorkItem {
+        title: hostile().into(),
+        full: hostile().into(),
+        compact: hostile().into(),
+        ..item()
+    };
+    for layout in [Layout::Append, Layout::SystemEvidence] {
+        let mut world = start(spec.clone(), item.clone(), in_layout(layout));
+        world.replied(&contract("low", &[("fetch_bike", &hostile())]));
+        world.tools_end(|_| Observation::new(Status::Ok, hostile(), hostile(), "{}"));
+        let prompt = world.prompt();
+        let text = bytes(&prompt);
+        let hidden = |c: &char| {
+            c.is_control() && *c != '\n' && *c != '\t'
+                || "\u{202e}\u{202c}\u{200b}\u{feff}\u{e0069}\u{e0067}".contains(*c)
+        };
+        assert_eq!(text.chars().find(hidden), None);
+        says(&text, &["{{ 7*7 }}", "[31mred[0m gnp.exe hidden [nonce]"]);
+        // The nonce stands where this crate puts it: in what names it, in marks, and in the model's own reply.
+        for line in text.lines().filter(|line| line.contains(NONCE)) {
+            let ours = line.starts_with("The nonce of this run is `n-7f3a`")
+                || line.starts_with("- End with the contract block and the nonce `n-7f3a`")
+                || [
+                    "<<<E0 n-7f3a>>>",
+                    "<<<end E0 n-7f3a>>>",
+                    "<<<E1 n-7f3a>>>",
+                    "<<<end E1 n-7f3a>>>",
+                ]
+                .contains(&line)
+                || line.starts_with("{\"ai_actions\"");
+            assert!(ours, "{line}");
+        }
+        assert_eq!(
+            text.matches("<<<end E1 n-7f3a>>>\n").count() - text.matches("\\n<<<end E1 n-7f3a>>>\\n").count(),
+            1
+        );
+    }
+}
