@@ -1,5 +1,7 @@
 //! The README's program: a ticket in; a document, a reason and a bill out.
 
+#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+
 use loop_domain::{Domain, LoadOptions};
 use loop_runtime::explain;
 

@@ -143,7 +143,7 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
     for tool in spec.tools.iter().filter(|tool| !tool.effect.is_read()) {
         let effect = tool.effect.name();
         warnings.push(format!(
-            "tool `{}` is declared `{effect}`: each call waits for a person",
+            "tool `{}` is declared `{effect}`: its calls need a person's consent and are left undone",
             tool.name
         ));
     }
@@ -151,7 +151,7 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
     let zero = [
         (limits.passes.into(), "passes"),
         (limits.model_calls.into(), "model_calls"),
-        (limits.wall_ms, "wall_s"),
+        (limits.wall_ms, "wall_ms"),
     ];
     for (_, key) in zero.into_iter().filter(|(limit, _): &(u64, &str)| *limit == 0) {
         warnings.push(format!("limits.{key} is 0: a run stops before its first call"));

@@ -282,9 +282,7 @@ fn limits(config: &LimitsConfig, models: &Models) -> Limits {
         tokens: config.tokens.or(defaults.tokens),
         tool_calls: config.tool_calls.unwrap_or(defaults.tool_calls),
         model_calls: config.model_calls.unwrap_or(defaults.model_calls),
-        wall_ms: config
-            .wall_s
-            .map_or(defaults.wall_ms, |s| s.saturating_mul(1_000)),
+        wall_ms: config.wall_ms.unwrap_or(defaults.wall_ms),
         picked: config.picked.unwrap_or(defaults.picked),
         picker_ms: config.picker_ms.unwrap_or(defaults.picker_ms),
         output_tokens: config.output_tokens.unwrap_or(defaults.output_tokens),
@@ -292,9 +290,7 @@ fn limits(config: &LimitsConfig, models: &Models) -> Limits {
         sub_call_ms: config.sub_call_ms.unwrap_or(defaults.sub_call_ms),
         sub_call_tokens: config.sub_call_tokens.unwrap_or(defaults.sub_call_tokens),
         sub_call_bytes: config.sub_call_bytes.unwrap_or(defaults.sub_call_bytes),
-        person_ms: config
-            .person_s
-            .map_or(defaults.person_ms, |s| s.saturating_mul(1_000)),
+        person_ms: defaults.person_ms,
     }
 }
 

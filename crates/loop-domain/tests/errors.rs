@@ -82,8 +82,8 @@ fn an_unknown_key_comes_with_a_near_one_or_with_all() {
     check(
         "[limits]\nbudget = 1\n",
         "4:1: unknown key `budget`; the keys here are `passes`, `cost_usd`, `tokens`, \
-           `tool_calls`, `model_calls`, `wall_s`, `picked`, `picker_ms`, `output_tokens`, `markdown_chars`, `sub_call_ms`, \
-           `sub_call_tokens`, `sub_call_bytes`, `person_s`",
+           `tool_calls`, `model_calls`, `wall_ms`, `picked`, `picker_ms`, `output_tokens`, `markdown_chars`, `sub_call_ms`, \
+           `sub_call_tokens`, `sub_call_bytes`",
     );
     check(
         "[modles.base]\nprovider = \"offline\"\n",

@@ -52,7 +52,7 @@ context_tokens = 9000
 [limits]
 max_passes = 4
 cost_usd = 0.07
-wall_s = 60
+wall_ms = 60000
 
 [contract]
 nonce = "require"

@@ -495,6 +495,21 @@ fn evidence_cannot_speak_for_the_prompt() {
     }
 }
 
+#[test]
+fn the_steps_are_those_of_the_procedure_whose_heading_fits_best() {
+    let long = "### Lamps of a garage\n1. Brakes squeak since the last visit to your garage, so is HH-AB-123 safe.\n\n### Brakes\n1. Stop.";
+    let steps = prompt(ITEM)
+        .evidence(1, "search_manual {\"query\":\"x\"}", "ok", long)
+        .section("Next steps");
+    assert_eq!(steps.unwrap(), "1. Stop [E1].");
+}
+
+#[test]
+fn the_same_fact_from_two_tools_is_told_once() {
+    let twice = complete().evidence(5, "fetch_car {\"plate\":\"M-X-1\"}", "ok", CAR);
+    assert_eq!(twice.section("Cause"), complete().section("Cause"));
+}
+
 // ---- filter, repair, determinism ----
 
 fn filtered(context: &str, results: &str) -> Value {

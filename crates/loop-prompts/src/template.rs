@@ -187,7 +187,7 @@ impl Templates {
                 .any(|parts| parts.system.contains(&sign(name)))
         };
         if file.name == ANALYSIS.name
-            && let Some(name) = RUN_VARIABLES.into_iter().find(|name| misplaced(&name))
+            && let Some(name) = RUN_VARIABLES.into_iter().find(misplaced)
         {
             return Err(PromptError::RunVariableInSystem {
                 file: file.name.to_owned(),

@@ -67,6 +67,24 @@ fn each_prompt_is_a_byte_prefix_of_the_next() {
 
     let third = world.prompt();
     expect_prefix(&second, &third);
+    let index = |prompt: &Prompt| {
+        let last = prompt.turns.last().unwrap().text();
+        last.split("## The document so far\n\n")
+            .nth(1)
+            .unwrap()
+            .split("\n\n")
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(
+        index(&second),
+        "- `## 🔍 Situation` (pass 1)\n- `## Extra! 🚲` (pass 1)"
+    );
+    assert_eq!(
+        index(&third),
+        "- `## 🔍 Situation` (pass 1)\n- `## Findings` (pass 2)"
+    );
     expect_same_anew(&world, &third);
     let reply = format!(
         "## EXTRA\n\ny\n\n## 🔍 Situation\n\nIt slips.\n\n{}",

@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use loop_core::{Observation, Picking, Status};
-use loop_prompts::{FilterQuestion, Layout, Prompt};
+use loop_prompts::{FilterQuestion, Layout, Prompt, Prompts, Turn};
 
 #[track_caller]
 fn says(text: &str, expected: &[&str]) {
@@ -252,6 +252,25 @@ fn a_filter_prompt_stays_within_the_granted_bytes() {
 }
 
 #[test]
+fn a_filter_template_that_shows_results_twice_stays_within_the_granted_bytes() {
+    let file =
+        include_str!("../templates/filter.md").replace("{{ results }}", "{{ results }}\n{{ results }}");
+    let prompts = Prompts::with_overrides([("filter.md".to_owned(), file)], Layout::Append).unwrap();
+    let results: Vec<String> = (0..40).map(|n| format!("Result {n}")).collect();
+    let prompt = prompts.filter(FilterQuestion {
+        title: "Chain",
+        target: None,
+        results: &results,
+        bytes: 900,
+    });
+    assert!(
+        prompt.size.bytes <= 900 && prompt.turns[0].text().contains("0: Result 0"),
+        "{}",
+        shown(&prompt)
+    );
+}
+
+#[test]
 fn nothing_from_outside_is_a_control_a_template_or_a_mark() {
     // I-24, K6
     let mut spec = spec();
@@ -267,14 +286,19 @@ fn nothing_from_outside_is_a_control_a_template_or_a_mark() {
         world.replied(&contract("low", &[("fetch_bike", &hostile())]));
         world.tools_end(|_| Observation::new(Status::Ok, hostile(), hostile(), "{}"));
         let prompt = world.prompt();
-        let text = bytes(&prompt);
+        // The model's own replies go back as they came.
+        let ours = |turn: &&Turn| matches!(turn, Turn::User(_));
+        let text = std::iter::once(&*prompt.system)
+            .chain(prompt.turns.iter().filter(ours).map(Turn::text))
+            .collect::<Vec<_>>()
+            .join("\n");
         let hidden = |c: &char| {
             c.is_control() && *c != '\n' && *c != '\t'
                 || "\u{202e}\u{202c}\u{200b}\u{feff}\u{e0069}\u{e0067}".contains(*c)
         };
         assert_eq!(text.chars().find(hidden), None);
         says(&text, &["{{ 7*7 }}", "[31mred[0m gnp.exe hidden [nonce]"]);
-        // The nonce stands where this crate puts it: in what names it, in marks, and in the model's own reply.
+        // The nonce stands where this crate puts it: in what names it, and in marks.
         for line in text.lines().filter(|line| line.contains(NONCE)) {
             let ours = line.starts_with("The nonce of this run is `n-7f3a`")
                 || line.starts_with("- End with the contract block and the nonce `n-7f3a`")
@@ -284,13 +308,9 @@ fn nothing_from_outside_is_a_control_a_template_or_a_mark() {
                     "<<<E1 n-7f3a>>>",
                     "<<<end E1 n-7f3a>>>",
                 ]
-                .contains(&line)
-                || line.starts_with("{\"ai_actions\"");
+                .contains(&line);
             assert!(ours, "{line}");
         }
-        assert_eq!(
-            text.matches("<<<end E1 n-7f3a>>>\n").count() - text.matches("\\n<<<end E1 n-7f3a>>>\\n").count(),
-            1
-        );
+        assert_eq!(text.matches("<<<end E1 n-7f3a>>>").count(), 1);
     }
 }

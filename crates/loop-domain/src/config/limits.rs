@@ -19,8 +19,8 @@ pub(crate) struct LimitsConfig {
     pub(crate) tool_calls: Option<u32>,
     /// Model calls of every kind. Default: 12.
     pub(crate) model_calls: Option<u32>,
-    /// Seconds that a run may take; waiting for a person does not count. Default: 300.
-    pub(crate) wall_s: Option<u64>,
+    /// Milliseconds that a run may take; waiting for a person does not count. Default: 300,000.
+    pub(crate) wall_ms: Option<u64>,
     /// Tools chosen before the first pass. Default: 5.
     pub(crate) picked: Option<u32>,
     /// Milliseconds for choosing them. Default: 8,000.
@@ -35,6 +35,4 @@ pub(crate) struct LimitsConfig {
     pub(crate) sub_call_tokens: Option<u64>,
     /// Bytes of input of such a question. Default: 24,000.
     pub(crate) sub_call_bytes: Option<u64>,
-    /// Seconds that a person has to answer. Default: 600.
-    pub(crate) person_s: Option<u64>,
 }

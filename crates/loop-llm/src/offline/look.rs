@@ -68,7 +68,7 @@ pub(super) fn wanted(read: &Read<'_>) -> Vec<Wanted> {
             Takes::Words(_) | Takes::Nothing | Takes::TooMuch => {}
         }
     }
-    wanted.sort_by(|a, b| (b.0, b.1).cmp(&(a.0, a.1)));
+    wanted.sort_by_key(|(rank, relevance, _)| Reverse((*rank, *relevance)));
     wanted.into_iter().map(|(_, _, wanted)| wanted).collect()
 }
 

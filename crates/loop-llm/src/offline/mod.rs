@@ -86,8 +86,12 @@ fn document(request: &ModelRequest) -> String {
         out.push_str("\n\n");
     }
     for section in &read.sections {
+        let written = read.written.get(section.heading).copied();
+        if written.is_some() && write::is_of_the_item(section) {
+            continue; // A later prompt may hold only the short form of the item.
+        }
         let body = write::section(section, &read, &open);
-        if read.written.get(section.heading).copied() != Some(body.as_str()) {
+        if written != Some(body.as_str()) {
             out.push_str(&format!("## {}\n\n{body}\n\n", section.heading));
         }
     }

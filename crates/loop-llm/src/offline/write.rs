@@ -1,5 +1,7 @@
 //! Writing sections: what a section is about is told by its heading; its lines are facts from evidence, cited.
 
+use std::collections::BTreeSet;
+
 use crate::offline::look::{Wanted, about, not_found};
 use crate::offline::read::{Evidence, Read, Section};
 use crate::offline::words::{count, overlap, stems};
@@ -61,6 +63,11 @@ pub(super) fn section(section: &Section<'_>, read: &Read<'_>, open: &[Wanted]) -
     }
 }
 
+/// Whether a section says only what the item says, so that evidence does not change it.
+pub(super) fn is_of_the_item(section: &Section<'_>) -> bool {
+    role(section) == Role::Situation
+}
+
 /// Whether the item says that something is wrong, or asks.
 pub(super) fn asks(read: &Read<'_>) -> bool {
     read.title.contains('?') || read.item.contains('?') || overlap(&about(read), &stems(COMPLAINTS)) > 0
@@ -85,6 +92,7 @@ fn situation(read: &Read<'_>) -> String {
     let prose = read
         .item
         .lines()
+        .filter(|line| !line.contains(read.title))
         .filter(|line| line.split_whitespace().count() >= 8)
         .take(2);
     lines.extend(prose.map(|line| format!("> {}", quote(line))));
@@ -114,14 +122,13 @@ fn findings(read: &Read<'_>) -> String {
 fn cause(read: &Read<'_>) -> String {
     let alarms = stems(ALARMS);
     let mut lines = Vec::new();
+    // Two tools may bring the same record.
+    let mut seen = BTreeSet::new();
     for evidence in found(read).filter(|evidence| is_table(evidence.body)) {
         for (column, value) in rows(evidence.body).into_iter().flatten() {
-            let line = format!(
-                "- {}",
-                cited(&format!("{column}: {}", quote(&value)), evidence.id)
-            );
-            if overlap(&stems(&value), &alarms) > 0 && !lines.contains(&line) {
-                lines.push(line);
+            let fact = format!("{column}: {}", quote(&value));
+            if overlap(&stems(&value), &alarms) > 0 && seen.insert(fact.clone()) {
+                lines.push(format!("- {}", cited(&fact, evidence.id)));
             }
         }
     }
@@ -133,13 +140,15 @@ fn cause(read: &Read<'_>) -> String {
 }
 
 fn steps(read: &Read<'_>) -> String {
-    let about = about(read);
-    let mut best: Option<(usize, Vec<String>)> = None;
+    let (title, about) = (stems(read.title), about(read));
+    let mut best: Option<((usize, usize), Vec<String>)> = None;
     for evidence in found(read).filter(|evidence| !is_table(evidence.body)) {
         for passage in evidence.body.split("\n### ") {
             let numbered = passage.lines().filter_map(numbered).take(7);
             let steps: Vec<String> = numbered.map(|step| cited(&quote(step), evidence.id)).collect();
-            let score = overlap(&stems(passage), &about);
+            // By its heading, or a long procedure would win by its many words.
+            let heading = stems(passage.lines().next().unwrap_or_default());
+            let score = (overlap(&heading, &title), overlap(&heading, &about));
             if !steps.is_empty() && best.as_ref().is_none_or(|(known, _)| score > *known) {
                 best = Some((score, steps));
             }
