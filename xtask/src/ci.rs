@@ -15,11 +15,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     let mut done = Vec::new();
     done.push(step("fmt", || Ok(cmd!(shell, "cargo fmt --all --check").run()?)));
     done.push(step("clippy", || {
-        Ok(cmd!(
-            shell,
-            "cargo clippy --workspace --all-targets --locked -- -D warnings"
-        )
-        .run()?)
+        Ok(cmd!(shell, "cargo clippy --workspace --all-targets --locked -- -D warnings").run()?)
     }));
     done.push(step("doc", || {
         let doc = cmd!(shell, "cargo doc --workspace --no-deps --locked");
@@ -38,10 +34,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     println!("\n{}", table(&done));
     match done.iter().filter(|step| step.failure.is_some()).count() {
         0 => Ok(()),
-        failed => Err(Failure::Check(format!(
-            "ci: {failed} of {} steps failed",
-            done.len()
-        ))),
+        failed => Err(Failure::Check(format!("ci: {failed} of {} steps failed", done.len()))),
     }
 }
 
@@ -61,22 +54,14 @@ fn step(name: &str, work: impl FnOnce() -> Result<(), Failure>) -> Step {
         None => println!("== {name}: ok, {:.1} s", took.as_secs_f64()),
         Some(failure) => println!("== {name}: FAILED, {:.1} s: {failure}", took.as_secs_f64()),
     }
-    Step {
-        name: name.to_owned(),
-        took,
-        failure,
-    }
+    Step { name: name.to_owned(), took, failure }
 }
 
 fn table(steps: &[Step]) -> String {
     let width = steps.iter().map(|step| step.name.len()).max().unwrap_or(0);
     let rows = steps.iter().map(|step| {
         let state = if step.failure.is_some() { "FAILED" } else { "ok" };
-        format!(
-            "{:width$}  {state:6}  {:7.1} s",
-            step.name,
-            step.took.as_secs_f64()
-        )
+        format!("{:width$}  {state:6}  {:7.1} s", step.name, step.took.as_secs_f64())
     });
     rows.collect::<Vec<_>>().join("\n")
 }
@@ -87,10 +72,7 @@ mod tests {
 
     #[test]
     fn a_failed_step_is_kept_and_shown() {
-        let steps = [
-            step("good", || Ok(())),
-            step("not good", || Err(Failure::Check("broken".to_owned()))),
-        ];
+        let steps = [step("good", || Ok(())), step("not good", || Err(Failure::Check("broken".to_owned())))];
         let shown = table(&steps);
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines.len(), 2);

@@ -16,21 +16,11 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
     ("loop-prompts", &["loop-core"]),
-    (
-        "loop-runtime",
-        &["loop-core", "loop-llm", "loop-prompts", "loop-tools"],
-    ),
+    ("loop-runtime", &["loop-core", "loop-llm", "loop-prompts", "loop-tools"]),
     ("loop-connectors", &["loop-core", "loop-tools"]),
     (
         "loop-domain",
-        &[
-            "loop-connectors",
-            "loop-core",
-            "loop-llm",
-            "loop-prompts",
-            "loop-runtime",
-            "loop-tools",
-        ],
+        &["loop-connectors", "loop-core", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"],
     ),
     (
         "loopgate",
@@ -49,10 +39,7 @@ const ARROWS: [(&str, &[&str]); 9] = [
 
 /// What a crate must not bring in, at any depth.
 const FORBIDDEN: [(&str, &[&str]); 4] = [
-    (
-        "loop-core",
-        &["tokio", "reqwest", "rand", "getrandom", "socket2", "mio", "hyper"],
-    ),
+    ("loop-core", &["tokio", "reqwest", "rand", "getrandom", "socket2", "mio", "hyper"]),
     ("loop-llm", &["rusqlite"]),
     ("loop-tools", &["rusqlite"]),
     ("loop-prompts", &["rusqlite", "tokio"]),
@@ -65,10 +52,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     let (metadata, problems) = find_problems()?;
     workspace::report("layers", &problems)?;
     for (name, most) in MOST_PACKAGES {
-        println!(
-            "layers: {name} brings in {} packages, {most} are allowed",
-            metadata.reach(name).len()
-        );
+        println!("layers: {name} brings in {} packages, {most} are allowed", metadata.reach(name).len());
     }
     println!("layers: every arrow is in the table");
     Ok(())
@@ -80,12 +64,8 @@ fn find_problems() -> Result<(Metadata, Vec<String>), Failure> {
     let version = cmd!(shell, "rustc -vV").quiet().read()?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
     let host = host.ok_or_else(|| Failure::Check("`rustc -vV` names no host".to_owned()))?;
-    let json = cmd!(
-        shell,
-        "cargo metadata --format-version 1 --locked --filter-platform {host}"
-    )
-    .quiet()
-    .read()?;
+    let json =
+        cmd!(shell, "cargo metadata --format-version 1 --locked --filter-platform {host}").quiet().read()?;
     let metadata = Metadata::parse(&json)?;
     let mut manifests = BTreeMap::new();
     for package in metadata.members() {
@@ -108,25 +88,16 @@ fn check(metadata: &Metadata, manifests: &BTreeMap<String, String>) -> Vec<Strin
     };
     for package in metadata.members() {
         let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == package.name) else {
-            problems.push(format!(
-                "xtask/src/layers.rs: `{}` has no row in ARROWS",
-                package.name
-            ));
+            problems.push(format!("xtask/src/layers.rs: `{}` has no row in ARROWS", package.name));
             continue;
         };
         for dependency in &package.dependencies {
             let ours = metadata.members().any(|it| it.name == dependency.name);
             if ours && dependency.kind != Kind::Dev && !allowed.contains(&dependency.name.as_str()) {
                 let (place, text) = line(package, dependency);
-                let may = if allowed.is_empty() {
-                    "none of our crates".to_owned()
-                } else {
-                    allowed.join(", ")
-                };
-                problems.push(format!(
-                    "{place}: remove `{text}`: {} may depend on {may}",
-                    package.name
-                ));
+                let may =
+                    if allowed.is_empty() { "none of our crates".to_owned() } else { allowed.join(", ") };
+                problems.push(format!("{place}: remove `{text}`: {} may depend on {may}", package.name));
             }
         }
     }
@@ -138,10 +109,8 @@ fn check(metadata: &Metadata, manifests: &BTreeMap<String, String>) -> Vec<Strin
             let (Some(package), Some(first)) = (metadata.member(name), path.get(1)) else {
                 continue;
             };
-            let dependency = package
-                .dependencies
-                .iter()
-                .find(|it| it.name == *first && it.kind == Kind::Normal);
+            let dependency =
+                package.dependencies.iter().find(|it| it.name == *first && it.kind == Kind::Normal);
             let Some(dependency) = dependency else { continue };
             let (place, text) = line(package, dependency);
             problems.push(format!(
@@ -153,9 +122,7 @@ fn check(metadata: &Metadata, manifests: &BTreeMap<String, String>) -> Vec<Strin
     for (name, most) in MOST_PACKAGES {
         let count = metadata.reach(name).len();
         if count > most {
-            let place = metadata
-                .member(name)
-                .map(|it| workspace::shown(workspace::root(), &it.manifest));
+            let place = metadata.member(name).map(|it| workspace::shown(workspace::root(), &it.manifest));
             problems.push(format!(
                 "{}: {name} brings in {count} packages, {most} are allowed",
                 place.unwrap_or_default()
@@ -216,28 +183,17 @@ impl Metadata {
         let mut resolved = BTreeMap::new();
         for node in list(&value, "/resolve/nodes") {
             let normal = list(node, "/deps").iter().filter(|dependency| {
-                list(dependency, "/dep_kinds")
-                    .iter()
-                    .any(|it| Kind::of(it.pointer("/kind")) == Kind::Normal)
+                list(dependency, "/dep_kinds").iter().any(|it| Kind::of(it.pointer("/kind")) == Kind::Normal)
             });
-            resolved.insert(
-                string(node, "/id"),
-                normal.map(|dependency| string(dependency, "/pkg")).collect(),
-            );
+            resolved
+                .insert(string(node, "/id"), normal.map(|dependency| string(dependency, "/pkg")).collect());
         }
-        let members: Vec<String> = list(&value, "/workspace_members")
-            .iter()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect();
+        let members: Vec<String> =
+            list(&value, "/workspace_members").iter().filter_map(Value::as_str).map(str::to_owned).collect();
         if members.is_empty() || resolved.is_empty() {
             return Err(failed("it names no members or resolves nothing"));
         }
-        Ok(Metadata {
-            packages,
-            members,
-            resolved,
-        })
+        Ok(Metadata { packages, members, resolved })
     }
 
     fn members(&self) -> impl Iterator<Item = &Package> {
@@ -251,11 +207,8 @@ impl Metadata {
     /// Every package that a member brings in by normal dependencies: by its id, a shortest path of names to it.
     fn reach(&self, name: &str) -> BTreeMap<String, Vec<String>> {
         let mut paths = BTreeMap::new();
-        let named = |id: &String| {
-            self.packages
-                .get(id)
-                .map_or_else(|| id.clone(), |package| package.name.clone())
-        };
+        let named =
+            |id: &String| self.packages.get(id).map_or_else(|| id.clone(), |package| package.name.clone());
         let mut waiting: VecDeque<(&String, Vec<String>)> = self
             .members
             .iter()
@@ -295,18 +248,11 @@ impl Kind {
 }
 
 fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
+    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 fn string(value: &Value, pointer: &str) -> String {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .to_owned()
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// The line of a manifest that names a dependency outside `[dev-dependencies]`, with its number from 1.
@@ -369,10 +315,7 @@ mod tests {
 
     #[track_caller]
     fn check_found(core_dependencies: &str, sha2_resolved: &str, expected: &[&str]) {
-        assert_eq!(
-            check(&made_up(core_dependencies, sha2_resolved), &manifests()),
-            expected
-        );
+        assert_eq!(check(&made_up(core_dependencies, sha2_resolved), &manifests()), expected);
     }
 
     #[test]
@@ -392,11 +335,7 @@ mod tests {
     fn a_forbidden_package_is_named_with_the_way_to_it() {
         let expected = "/m/core/Cargo.toml:5: change `sha2.workspace = true`: it brings in getrandom, which loop-core must not have \
                         (loop-core -> sha2 -> getrandom)";
-        check_found(
-            "",
-            r#"{"pkg": "rnd", "dep_kinds": [{"kind": null}]}"#,
-            &[expected],
-        );
+        check_found("", r#"{"pkg": "rnd", "dep_kinds": [{"kind": null}]}"#, &[expected]);
         check_found("", r#"{"pkg": "rnd", "dep_kinds": [{"kind": "dev"}]}"#, &[]);
     }
 
@@ -404,10 +343,7 @@ mod tests {
     fn a_crate_without_a_row_is_reported() {
         let mut metadata = made_up("", "");
         metadata.packages.get_mut("llm").unwrap().name = "loop-new".to_owned();
-        assert_eq!(
-            check(&metadata, &manifests()),
-            ["xtask/src/layers.rs: `loop-new` has no row in ARROWS"]
-        );
+        assert_eq!(check(&metadata, &manifests()), ["xtask/src/layers.rs: `loop-new` has no row in ARROWS"]);
     }
 
     #[test]

@@ -1,9 +1,5 @@
 //! The project's own commands: `cargo xtask --help` lists them. One file a subcommand.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "printing is what this binary is for"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this binary is for")]
 
 mod ci;
 mod flags;

@@ -51,10 +51,7 @@ fn compare(rows: &[Row], named: &Places) -> Vec<String> {
         let first = named.get(&id).and_then(BTreeSet::first);
         match (&row.state, first) {
             (State::Test, None) => {
-                problems.push((
-                    id,
-                    format!("{TABLE}:{line}: {id} is `test`, but no test names it"),
-                ));
+                problems.push((id, format!("{TABLE}:{line}: {id} is `test`, but no test names it")));
             }
             (State::Issue(number), Some(place)) => {
                 let text =
@@ -67,11 +64,7 @@ fn compare(rows: &[Row], named: &Places) -> Vec<String> {
     let known: BTreeSet<Id> = rows.iter().map(|row| row.id).collect();
     for (id, places) in named {
         if !known.contains(id) {
-            problems.extend(
-                places
-                    .iter()
-                    .map(|place| (*id, format!("{place}: {id} is not in {TABLE}"))),
-            );
+            problems.extend(places.iter().map(|place| (*id, format!("{place}: {id} is not in {TABLE}"))));
         }
     }
     problems.sort();
@@ -81,10 +74,7 @@ fn compare(rows: &[Row], named: &Places) -> Vec<String> {
 fn missing(rows: &[Row], source: &str) -> Vec<String> {
     let ours: BTreeSet<Id> = rows.iter().map(|row| row.id).collect();
     let theirs: BTreeSet<Id> = source.lines().filter_map(table::first_id).collect();
-    theirs
-        .difference(&ours)
-        .map(|id| format!("{TABLE}: {id} is missing"))
-        .collect()
+    theirs.difference(&ours).map(|id| format!("{TABLE}: {id} is missing")).collect()
 }
 
 fn summary(rows: &[Row], named: &Places) -> Vec<String> {
@@ -105,15 +95,9 @@ fn summary(rows: &[Row], named: &Places) -> Vec<String> {
                 State::Doc => doc += 1,
             }
         }
-        let open: Vec<String> = open
-            .iter()
-            .map(|(number, count)| format!(", {count} open (issue {number})"))
-            .collect();
-        format!(
-            "{group}: {} rows: {tested} of {test} named by tests{}, {doc} doc",
-            rows.len(),
-            open.concat()
-        )
+        let open: Vec<String> =
+            open.iter().map(|(number, count)| format!(", {count} open (issue {number})")).collect();
+        format!("{group}: {} rows: {tested} of {test} named by tests{}, {doc} doc", rows.len(), open.concat())
     });
     lines.collect()
 }
@@ -121,11 +105,7 @@ fn summary(rows: &[Row], named: &Places) -> Vec<String> {
 fn named_by_tests(root: &Path) -> Result<Places, Failure> {
     let mut places = Places::new();
     for package in workspace::packages(root)? {
-        let folder = if package == "xtask" {
-            root.join("xtask")
-        } else {
-            root.join("crates").join(&package)
-        };
+        let folder = if package == "xtask" { root.join("xtask") } else { root.join("crates").join(&package) };
         let mut sources = Vec::new();
         for path in workspace::files_below(&folder.join("src"), "rs")? {
             let text = workspace::read(&path)?;
@@ -156,12 +136,7 @@ impl Source {
     fn new(path: PathBuf, text: String) -> Source {
         let code = rust_text::code_only(&text);
         let tests = rust_text::test_parts(&code);
-        Source {
-            path,
-            text,
-            code,
-            tests,
-        }
+        Source { path, text, code, tests }
     }
 
     /// The modules in other files that this one declares for tests, as paths without `.rs`.
@@ -216,10 +191,7 @@ mod tests {
     #[test]
     fn only_words_in_test_parts_count() {
         let text = "//! @0-1\nfn a() {} // @0-2\n#[cfg(test)]\nmod tests {\n    // @0-d3\n    fn b() { c(\"@1-4\") }\n}\n";
-        assert_eq!(
-            collected(text, false),
-            [sample("a.rs:5 @0-d3"), sample("a.rs:6 @1-4")]
-        );
+        assert_eq!(collected(text, false), [sample("a.rs:5 @0-d3"), sample("a.rs:6 @1-4")]);
         assert_eq!(collected(text, true).len(), 4);
     }
 
@@ -241,10 +213,7 @@ mod tests {
         assert_eq!(modules("src/run/mod.rs"), [Path::new("src/run/walk")]);
         assert_eq!(modules("src/run.rs"), [Path::new("src/run/walk")]);
         assert!(is_of(Path::new("src/run/walk"), Path::new("src/run/walk.rs")));
-        assert!(is_of(
-            Path::new("src/run/walk"),
-            Path::new("src/run/walk/alphabet.rs")
-        ));
+        assert!(is_of(Path::new("src/run/walk"), Path::new("src/run/walk/alphabet.rs")));
         assert!(!is_of(Path::new("src/run/walk"), Path::new("src/run/walker.rs")));
     }
 
@@ -267,15 +236,10 @@ mod tests {
         assert_eq!(compare(&rows, &named), expected.map(sample));
         assert_eq!(
             summary(&rows, &named),
-            [sample(
-                "@0: 4 rows: 1 of 2 named by tests, 1 open (issue 3), 1 doc"
-            )]
+            [sample("@0: 4 rows: 1 of 2 named by tests, 1 open (issue 3), 1 doc")]
         );
         assert_eq!(
-            missing(
-                &rows,
-                &sample("| @0-3 | kind | x \\| y | 3 |\n| @0-5 | z |\ntext @0-6\n")
-            ),
+            missing(&rows, &sample("| @0-3 | kind | x \\| y | 3 |\n| @0-5 | z |\ntext @0-6\n")),
             [sample("docs/requirements.md: @0-5 is missing")]
         );
     }

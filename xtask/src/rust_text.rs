@@ -72,11 +72,7 @@ pub(crate) fn line_of(text: &str, byte: usize) -> usize {
 }
 
 fn line_end(bytes: &[u8], start: usize) -> usize {
-    bytes
-        .iter()
-        .skip(start)
-        .position(|it| *it == b'\n')
-        .map_or(bytes.len(), |n| start + n)
+    bytes.iter().skip(start).position(|it| *it == b'\n').map_or(bytes.len(), |n| start + n)
 }
 
 fn block_comment_end(bytes: &[u8], start: usize) -> usize {
@@ -114,13 +110,7 @@ fn raw_string_end(bytes: &[u8], start: usize) -> Option<usize> {
     let mut i = open + 1;
     while i < bytes.len() {
         let closes = bytes.get(i) == Some(&b'"')
-            && bytes
-                .iter()
-                .skip(i + 1)
-                .take(hashes)
-                .filter(|it| **it == b'#')
-                .count()
-                == hashes;
+            && bytes.iter().skip(i + 1).take(hashes).filter(|it| **it == b'#').count() == hashes;
         if closes {
             return Some(i + 1 + hashes);
         }
@@ -190,9 +180,7 @@ fn item_end(code: &str, start: usize) -> usize {
 }
 
 fn is_test(condition: &str) -> bool {
-    let words: Vec<&str> = condition
-        .split(|c: char| !c.is_alphanumeric() && c != '_')
-        .collect();
+    let words: Vec<&str> = condition.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
     words.contains(&"test") && !condition.contains("not(test")
 }
 
@@ -242,11 +230,7 @@ mod tests {
             &["#[cfg(test)]\nmod tests { \"}\" }"],
             &[],
         );
-        check_parts(
-            "#[cfg(test)]\nuse a::{b, c};\nfn d() {}",
-            &["#[cfg(test)]\nuse a::{b, c}"],
-            &[],
-        );
+        check_parts("#[cfg(test)]\nuse a::{b, c};\nfn d() {}", &["#[cfg(test)]\nuse a::{b, c}"], &[]);
         check_parts(
             "#[cfg(test)]\nfn a(x: [u8; 2]) { x } fn b() {}",
             &["#[cfg(test)]\nfn a(x: [u8; 2]) { x }"],

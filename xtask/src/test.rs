@@ -23,10 +23,7 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
         Some((_, package)) => Ok(package),
         None => {
             let names: Vec<&str> = SUITES.iter().map(|(name, _)| *name).collect();
-            Err(Failure::Usage(format!(
-                "no suite `{suite}`; the suites are {}",
-                names.join(", ")
-            )))
+            Err(Failure::Usage(format!("no suite `{suite}`; the suites are {}", names.join(", "))))
         }
     }
 }

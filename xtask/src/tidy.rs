@@ -18,38 +18,22 @@ fn find_problems(root: &Path) -> Result<Vec<String>, Failure> {
     let mut problems = Vec::new();
     for folder in ["crates", "xtask"] {
         for path in workspace::files_below(&root.join(folder), "rs")? {
-            problems.extend(rust_problems(
-                &workspace::shown(root, &path),
-                &workspace::read(&path)?,
-            ));
+            problems.extend(rust_problems(&workspace::shown(root, &path), &workspace::read(&path)?));
         }
     }
     for package in workspace::packages(root)? {
-        let folder = if package == "xtask" {
-            root.join("xtask")
-        } else {
-            root.join("crates").join(&package)
-        };
+        let folder = if package == "xtask" { root.join("xtask") } else { root.join("crates").join(&package) };
         let path = folder.join("Cargo.toml");
-        problems.extend(manifest_problems(
-            &workspace::shown(root, &path),
-            &workspace::read(&path)?,
-        ));
+        problems.extend(manifest_problems(&workspace::shown(root, &path), &workspace::read(&path)?));
     }
     for path in workspace::files_below(&root.join("docs"), "md")? {
-        problems.extend(markdown_problems(
-            &workspace::shown(root, &path),
-            &workspace::read(&path)?,
-        ));
+        problems.extend(markdown_problems(&workspace::shown(root, &path), &workspace::read(&path)?));
     }
     for path in kept_files(root)? {
         // What git lists may be gone from the disk, and a binary file has no lines.
         let Ok(bytes) = fs::read(&path) else { continue };
         if !bytes.contains(&0) && bytes.last().is_some_and(|last| *last != b'\n') {
-            problems.push(format!(
-                "{}: no newline at the end",
-                workspace::shown(root, &path)
-            ));
+            problems.push(format!("{}: no newline at the end", workspace::shown(root, &path)));
         }
     }
     Ok(problems)
@@ -58,15 +42,11 @@ fn find_problems(root: &Path) -> Result<Vec<String>, Failure> {
 fn rust_problems(file: &str, text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if !text.starts_with("//!") {
-        problems.push(format!(
-            "{file}:1: does not start with a `//!` that says what the file is for"
-        ));
+        problems.push(format!("{file}:1: does not start with a `//!` that says what the file is for"));
     }
     let lines = text.lines().count();
     if lines > MOST_LINES {
-        problems.push(format!(
-            "{file}: {lines} lines, {MOST_LINES} are allowed: split it"
-        ));
+        problems.push(format!("{file}: {lines} lines, {MOST_LINES} are allowed: split it"));
     }
     for (index, line) in text.lines().enumerate() {
         if line.ends_with([' ', '\t']) {
@@ -90,14 +70,9 @@ fn manifest_problems(file: &str, text: &str) -> Vec<String> {
     let package = text.lines().skip_while(|line| line.trim() != "[package]").skip(1);
     let mut package = package.take_while(|line| !line.starts_with('['));
     let described = package.any(|line| {
-        line.strip_prefix("description")
-            .is_some_and(|rest| rest.trim_matches([' ', '=', '"']).len() > 1)
+        line.strip_prefix("description").is_some_and(|rest| rest.trim_matches([' ', '=', '"']).len() > 1)
     });
-    if described {
-        Vec::new()
-    } else {
-        vec![format!("{file}: `[package]` has no description")]
-    }
+    if described { Vec::new() } else { vec![format!("{file}: `[package]` has no description")] }
 }
 
 fn markdown_problems(file: &str, text: &str) -> Vec<String> {
@@ -113,10 +88,7 @@ fn markdown_problems(file: &str, text: &str) -> Vec<String> {
     match titles.as_slice() {
         [] => vec![format!("{file}: no `# ` title")],
         [_] => Vec::new(),
-        [_, more @ ..] => more
-            .iter()
-            .map(|line| format!("{file}:{line}: a second `# ` title"))
-            .collect(),
+        [_, more @ ..] => more.iter().map(|line| format!("{file}:{line}: a second `# ` title")).collect(),
     }
 }
 
@@ -124,16 +96,12 @@ fn markdown_problems(file: &str, text: &str) -> Vec<String> {
 fn kept_files(root: &Path) -> Result<Vec<PathBuf>, Failure> {
     let shell = Shell::new()?;
     shell.change_dir(root);
-    let listed = cmd!(shell, "git ls-files --cached --others --exclude-standard -z")
-        .quiet()
-        .ignore_stderr()
-        .read();
+    let listed =
+        cmd!(shell, "git ls-files --cached --others --exclude-standard -z").quiet().ignore_stderr().read();
     match listed {
-        Ok(names) => Ok(names
-            .split('\0')
-            .filter(|name| !name.is_empty())
-            .map(|name| root.join(name))
-            .collect()),
+        Ok(names) => {
+            Ok(names.split('\0').filter(|name| !name.is_empty()).map(|name| root.join(name)).collect())
+        }
         Err(_) => {
             let mut files = Vec::new();
             for extension in ["rs", "md", "toml", "sql", "json", "snap", "txt"] {
@@ -164,11 +132,8 @@ mod tests {
     fn rust_files_are_held_to_the_rules() {
         assert!(rust_problems("a.rs", "//! Good.\nfn a() {}\n").is_empty());
         assert_eq!(
-            rust_problems(
-                "a.rs",
-                "//! Good.\n\n// todo! in a comment\nconst A: &str = \"#[ignore]\";\n"
-            )
-            .len(),
+            rust_problems("a.rs", "//! Good.\n\n// todo! in a comment\nconst A: &str = \"#[ignore]\";\n")
+                .len(),
             0
         );
         let bad = "fn a() {\n\ttodo!()\n} \n#[ignore = \"slow\"]\nfn b() { unimplemented!() }\n";
@@ -184,20 +149,14 @@ mod tests {
             ]
         );
         let long = format!("//! Long.\n{}", "\n".repeat(MOST_LINES));
-        assert_eq!(
-            rust_problems("a.rs", &long),
-            ["a.rs: 901 lines, 900 are allowed: split it"]
-        );
+        assert_eq!(rust_problems("a.rs", &long), ["a.rs: 901 lines, 900 are allowed: split it"]);
     }
 
     #[test]
     fn a_manifest_needs_a_description_of_its_package() {
         assert!(manifest_problems("c", "[package]\ndescription = \"A crate\"\n").is_empty());
         let elsewhere = "[package]\nname = \"a\"\n[other]\ndescription = \"no\"\n";
-        assert_eq!(
-            manifest_problems("c", elsewhere),
-            ["c: `[package]` has no description"]
-        );
+        assert_eq!(manifest_problems("c", elsewhere), ["c: `[package]` has no description"]);
         assert_eq!(manifest_problems("c", "[package]\ndescription = \"\"\n").len(), 1);
     }
 
@@ -205,9 +164,6 @@ mod tests {
     fn a_document_has_one_title() {
         assert!(markdown_problems("d", "# One\n\n## Two\n```\n# a comment in a script\n```\n").is_empty());
         assert_eq!(markdown_problems("d", "## Two\n"), ["d: no `# ` title"]);
-        assert_eq!(
-            markdown_problems("d", "# One\n# Two\n"),
-            ["d:2: a second `# ` title"]
-        );
+        assert_eq!(markdown_problems("d", "# One\n# Two\n"), ["d:2: a second `# ` title"]);
     }
 }

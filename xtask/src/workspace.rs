@@ -57,9 +57,7 @@ pub(crate) fn files_below(folder: &Path, extension: &str) -> Result<Vec<PathBuf>
     let mut waiting = vec![folder.to_owned()];
     while let Some(next) = waiting.pop() {
         for entry in entries(&next)? {
-            let hidden = entry
-                .file_name()
-                .is_some_and(|name| name.to_string_lossy().starts_with('.'));
+            let hidden = entry.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
             if entry.is_dir() && !hidden && !entry.ends_with("target") {
                 waiting.push(entry);
             } else if entry.extension().is_some_and(|it| it == extension) {

@@ -98,9 +98,5 @@ pub enum ConnectorError {
 
 /// A message of the system or of SQLite on one line.
 pub(crate) fn one_line(message: impl std::fmt::Display) -> String {
-    message
-        .to_string()
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
+    message.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }

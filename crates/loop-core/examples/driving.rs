@@ -46,32 +46,17 @@ impl Driver {
     /// A new run, its first event in the journal.
     pub fn start(spec: Arc<RunSpec>, item: WorkItem) -> Result<Self, Box<dyn Error>> {
         let none = Digest::of("none", b"");
-        let facts = Facts {
-            unix_ms: 1_700_000_000_000,
-            nonce: "k3j9".into(),
-            prompts: none,
-            tools: none,
-        };
+        let facts = Facts { unix_ms: 1_700_000_000_000, nonce: "k3j9".into(), prompts: none, tools: none };
         let (run, first, notes) = Run::start(RunId::new("run-1"), spec, item, facts);
         let journal = vec![serde_json::to_string(&(first, notes))?];
-        Ok(Self {
-            run,
-            journal,
-            said: Vec::new(),
-            clock: Millis(0),
-        })
+        Ok(Self { run, journal, said: Vec::new(), clock: Millis(0) })
     }
 
     /// A run whose driver is gone: its journal is replayed, and the run is told that it goes on.
     pub fn reopen(spec: Arc<RunSpec>, journal: Vec<String>, away_ms: u64) -> Result<Self, Box<dyn Error>> {
         let run = replay(spec, &journal)?;
         let clock = run.now().plus(away_ms);
-        let mut driver = Self {
-            run,
-            journal,
-            said: Vec::new(),
-            clock,
-        };
+        let mut driver = Self { run, journal, said: Vec::new(), clock };
         if !driver.run.is_done() {
             driver.tell(Fact::Resumed { away_ms })?;
         }
@@ -110,21 +95,15 @@ impl Driver {
         match wish {
             Command::CallModel(call) if call.granted.is_none() => self.announce(&call),
             Command::CallModel(call) => model_replies(&call),
-            Command::RunTool(tool) if !tool.announced => Fact::ToolStarted {
-                key: tool.key,
-                attempt: tool.attempt,
-            },
+            Command::RunTool(tool) if !tool.announced => {
+                Fact::ToolStarted { key: tool.key, attempt: tool.attempt }
+            }
             Command::RunTool(tool) => tool_finishes(&tool),
-            Command::AskPerson { key, .. } => Fact::PersonAnswered {
-                key,
-                answer: PersonAnswer::Approved,
-            },
+            Command::AskPerson { key, .. } => Fact::PersonAnswered { key, answer: PersonAnswer::Approved },
             // Nothing of this world runs beside the driver, so there is nothing that could be cut off.
             Command::Abort { .. } => self.wait_for_the_deadline(),
             Command::Save { attempt } => {
-                let result = SaveResult::Saved {
-                    location: "memory".into(),
-                };
+                let result = SaveResult::Saved { location: "memory".into() };
                 Fact::SaveFinished { attempt, result }
             }
         }
@@ -133,10 +112,7 @@ impl Driver {
     /// A call is quoted and announced before it is sent.
     fn announce(&self, call: &CallModel) -> Fact {
         let prompt = render(&self.run);
-        let size = PromptSize {
-            bytes: prompt.len() as u64,
-            shared_bytes: 0,
-        };
+        let size = PromptSize { bytes: prompt.len() as u64, shared_bytes: 0 };
         match self.run.quote(&call.key, size) {
             Ok(quote) => Fact::CallStarted {
                 key: call.key,
@@ -160,10 +136,7 @@ impl Driver {
 
     /// Nothing can be done now: the clock moves to the next instant at which the run wants to know.
     fn wait_for_the_deadline(&mut self) -> Fact {
-        self.clock = self
-            .run
-            .deadline()
-            .map_or(self.clock, |deadline| deadline.max(self.clock));
+        self.clock = self.run.deadline().map_or(self.clock, |deadline| deadline.max(self.clock));
         Fact::DeadlineReached
     }
 
@@ -174,37 +147,26 @@ impl Driver {
 
 /// The run that a journal tells of. What was decided then must be decided again.
 pub fn replay(spec: Arc<RunSpec>, journal: &[String]) -> Result<Run, Box<dyn Error>> {
-    let mut records = journal
-        .iter()
-        .map(|line| serde_json::from_str::<(Event, Vec<Note>)>(line));
+    let mut records = journal.iter().map(|line| serde_json::from_str::<(Event, Vec<Note>)>(line));
     let (first, decided) = records.next().ok_or("the journal is empty")??;
     let (mut run, notes) = Run::open(&first, spec)?;
     same(&decided, &notes)?;
     for record in records {
         let (event, decided) = record?;
-        let notes = run
-            .apply(&event)
-            .map_err(|rejected: Rejected| format!("a broken journal: {rejected}"))?;
+        let notes =
+            run.apply(&event).map_err(|rejected: Rejected| format!("a broken journal: {rejected}"))?;
         same(&decided, &notes)?;
     }
     Ok(run)
 }
 
 fn same(decided: &[Note], notes: &[Note]) -> Result<(), Box<dyn Error>> {
-    if decided == notes {
-        Ok(())
-    } else {
-        Err(format!("decided {decided:?}, replayed {notes:?}").into())
-    }
+    if decided == notes { Ok(()) } else { Err(format!("decided {decided:?}, replayed {notes:?}").into()) }
 }
 
 /// A prompt of sorts. A real one shows rules, tools, sections and evidence.
 fn render(run: &Run) -> String {
-    let mut prompt = format!(
-        "Work item: {}\nNonce: {}\n",
-        run.started().item.full,
-        run.started().nonce
-    );
+    let mut prompt = format!("Work item: {}\nNonce: {}\n", run.started().item.full, run.started().nonce);
     for evidence in run.evidence() {
         prompt.push_str(&format!("[{}] {}\n", evidence.id, evidence.observation.markdown));
     }
@@ -218,23 +180,9 @@ fn model_replies(call: &CallModel) -> Fact {
         1 => FIRST_REPLY,
         _ => LAST_REPLY,
     };
-    let usage = Some(Usage {
-        input: 400,
-        output: 120,
-        ..Usage::default()
-    });
-    let reply = Reply {
-        text: text.into(),
-        finish: FinishReason::EndTurn,
-        usage,
-        cost: None,
-        raw: None,
-    };
-    Fact::ModelReplied {
-        key: call.key,
-        attempt: call.attempt,
-        reply,
-    }
+    let usage = Some(Usage { input: 400, output: 120, ..Usage::default() });
+    let reply = Reply { text: text.into(), finish: FinishReason::EndTurn, usage, cost: None, raw: None };
+    Fact::ModelReplied { key: call.key, attempt: call.attempt, reply }
 }
 
 const FIRST_REPLY: &str = r###"## Situation
@@ -263,11 +211,7 @@ fn tool_finishes(tool: &RunTool) -> Fact {
         _ => ("/var/log: 80 GB", r#"{"/var/log": 80}"#),
     };
     let observation = Observation::new(Status::Ok, "found 1 item", markdown, data);
-    Fact::ToolFinished {
-        key: tool.key,
-        attempt: tool.attempt,
-        observation,
-    }
+    Fact::ToolFinished { key: tool.key, attempt: tool.attempt, observation }
 }
 
 fn name(wish: &Command) -> String {

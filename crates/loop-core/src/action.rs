@@ -105,10 +105,9 @@ impl Verdict {
             Self::InvalidArguments { pointer, message } if pointer.is_empty() => message.to_string(),
             Self::InvalidArguments { pointer, message } => format!("{pointer}: {message}"),
             Self::Denied { why } => why.to_string(),
-            Self::Duplicate {
-                of,
-                evidence: Some(evidence),
-            } => format!("already run as {of}, see {evidence}"),
+            Self::Duplicate { of, evidence: Some(evidence) } => {
+                format!("already run as {of}, see {evidence}")
+            }
             Self::Duplicate { of, evidence: None } => format!("already asked for as {of}"),
             Self::Skipped => "nice_to_have actions are not run".to_owned(),
             Self::NeedsPerson { effect } => {

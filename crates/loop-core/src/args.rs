@@ -97,19 +97,12 @@ impl ArgSpec {
         Self {
             kind: known("type").and_then(|kind| serde_json::from_value(kind).ok()),
             description: map.get("description").and_then(Value::as_str).map(Arc::from),
-            examples: map
-                .get("examples")
-                .and_then(Value::as_array)
-                .cloned()
-                .unwrap_or_default(),
+            examples: map.get("examples").and_then(Value::as_array).cloned().unwrap_or_default(),
             properties: map
                 .get("properties")
                 .and_then(Value::as_object)
                 .map(|members| {
-                    members
-                        .iter()
-                        .map(|(name, spec)| (Arc::from(name.as_str()), nested(spec)))
-                        .collect()
+                    members.iter().map(|(name, spec)| (Arc::from(name.as_str()), nested(spec))).collect()
                 })
                 .unwrap_or_default(),
             required: map
@@ -123,14 +116,8 @@ impl ArgSpec {
             only: known("const"),
             minimum: map.get("minimum").and_then(Value::as_i64),
             maximum: map.get("maximum").and_then(Value::as_i64),
-            min_length: map
-                .get("minLength")
-                .and_then(Value::as_u64)
-                .and_then(|n| n.try_into().ok()),
-            max_length: map
-                .get("maxLength")
-                .and_then(Value::as_u64)
-                .and_then(|n| n.try_into().ok()),
+            min_length: map.get("minLength").and_then(Value::as_u64).and_then(|n| n.try_into().ok()),
+            max_length: map.get("maxLength").and_then(Value::as_u64).and_then(|n| n.try_into().ok()),
             default: known("default"),
         }
     }
@@ -144,12 +131,7 @@ impl ArgSpec {
     }
 
     fn rebuild_at(&self, value: &Value, pointer: &mut String) -> Result<Value, Misfit> {
-        let misfit = |message: String| {
-            Err(Misfit {
-                pointer: pointer.clone(),
-                message,
-            })
-        };
+        let misfit = |message: String| Err(Misfit { pointer: pointer.clone(), message });
         if let Some(kind) = self.kind
             && !kind.holds(value)
         {
@@ -176,9 +158,7 @@ impl ArgSpec {
                     .iter()
                     .enumerate()
                     .map(|(n, element)| {
-                        at(pointer, &n.to_string(), |pointer| {
-                            items.rebuild_at(element, pointer)
-                        })
+                        at(pointer, &n.to_string(), |pointer| items.rebuild_at(element, pointer))
                     })
                     .collect();
                 rebuilt.map(Value::Array)
@@ -200,10 +180,7 @@ impl ArgSpec {
                 Ok(value.clone())
             }
             Value::Number(number) => {
-                let whole = number
-                    .as_i64()
-                    .map(i128::from)
-                    .or_else(|| number.as_u64().map(i128::from));
+                let whole = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
                 if let (Some(whole), Some(minimum)) = (whole, self.minimum)
                     && whole < minimum.into()
                 {
@@ -226,10 +203,7 @@ impl ArgSpec {
             let Some(value) = members.get(name.as_ref()).or(spec.default.as_ref()) else {
                 continue;
             };
-            rebuilt.insert(
-                name.to_string(),
-                at(pointer, name, |pointer| spec.rebuild_at(value, pointer))?,
-            );
+            rebuilt.insert(name.to_string(), at(pointer, name, |pointer| spec.rebuild_at(value, pointer))?);
         }
         for name in &self.required {
             if !rebuilt.contains_key(name.as_ref()) && !members.contains_key(name.as_ref()) {
@@ -318,22 +292,14 @@ mod tests {
 
     #[track_caller]
     fn check(value: Value, expected: Result<Value, (&str, &str)>) {
-        let rebuilt = spec()
-            .rebuild(&value)
-            .map_err(|misfit| (misfit.pointer, misfit.message));
-        assert_eq!(
-            rebuilt,
-            expected.map_err(|(pointer, message)| (pointer.to_owned(), message.to_owned()))
-        );
+        let rebuilt = spec().rebuild(&value).map_err(|misfit| (misfit.pointer, misfit.message));
+        assert_eq!(rebuilt, expected.map_err(|(pointer, message)| (pointer.to_owned(), message.to_owned())));
     }
 
     #[test]
     fn arguments_are_rebuilt_from_declared_fields() {
         // S4-81: extra fields are dropped; C24: defaults count before repeats are compared.
-        check(
-            json!({"target": "x", "extra": 1}),
-            Ok(json!({"target": "x", "limit": 3})),
-        );
+        check(json!({"target": "x", "extra": 1}), Ok(json!({"target": "x", "limit": 3})));
         check(
             json!({"target": "x", "limit": 9, "kinds": ["a"]}),
             Ok(json!({"target": "x", "limit": 9, "kinds": ["a"]})),
@@ -345,30 +311,15 @@ mod tests {
         // S4-80
         check(json!([]), Err(("", "expected an object, found an array")));
         check(json!({}), Err(("/target", "is required")));
-        check(
-            json!({"target": ""}),
-            Err(("/target", "expected at least 1 characters")),
-        );
-        check(
-            json!({"target": "123456789"}),
-            Err(("/target", "expected at most 8 characters")),
-        );
-        check(
-            json!({"target": 1}),
-            Err(("/target", "expected a string, found a number")),
-        );
-        check(
-            json!({"target": "x", "limit": 10}),
-            Err(("/limit", "expected at most 9")),
-        );
+        check(json!({"target": ""}), Err(("/target", "expected at least 1 characters")));
+        check(json!({"target": "123456789"}), Err(("/target", "expected at most 8 characters")));
+        check(json!({"target": 1}), Err(("/target", "expected a string, found a number")));
+        check(json!({"target": "x", "limit": 10}), Err(("/limit", "expected at most 9")));
         check(
             json!({"target": "x", "limit": 1.5}),
             Err(("/limit", "expected a whole number, found a number")),
         );
-        check(
-            json!({"target": "x", "kinds": ["a", "c"]}),
-            Err(("/kinds/1", "expected one of \"a\", \"b\"")),
-        );
+        check(json!({"target": "x", "kinds": ["a", "c"]}), Err(("/kinds/1", "expected one of \"a\", \"b\"")));
     }
 
     #[test]

@@ -25,10 +25,7 @@ fn prose(text: &str, cited: &mut BTreeSet<EvidenceId>) {
         rest = if mark == "`" {
             skip_code(after)
         } else {
-            match after
-                .split_once(']')
-                .and_then(|(inner, after)| Some((numbers(inner)?, after)))
-            {
+            match after.split_once(']').and_then(|(inner, after)| Some((numbers(inner)?, after))) {
                 Some((ids, after)) => {
                     cited.extend(ids);
                     after
@@ -46,11 +43,7 @@ fn skip_code(after: &str) -> &str {
     let mut at = 0;
     while let Some(open) = content.get(at..).and_then(|rest| rest.find('`')) {
         let start = at + open;
-        let run = content
-            .bytes()
-            .skip(start)
-            .take_while(|byte| *byte == b'`')
-            .count();
+        let run = content.bytes().skip(start).take_while(|byte| *byte == b'`').count();
         if run == more + 1 {
             return content.get(start + run..).unwrap_or_default();
         }

@@ -70,25 +70,19 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
                     if nonce.as_str() == Some(rules.nonce) {
                         marked = Some(object);
                     } else {
-                        found.oddities.push(Oddity::IgnoredContract {
-                            why: "wrong nonce".into(),
-                        });
+                        found.oddities.push(Oddity::IgnoredContract { why: "wrong nonce".into() });
                     }
                 }
                 None => {
                     if unmarked.replace((object, block.whole.clone())).is_some() {
-                        found.oddities.push(Oddity::IgnoredContract {
-                            why: "another one follows".into(),
-                        });
+                        found.oddities.push(Oddity::IgnoredContract { why: "another one follows".into() });
                     }
                 }
             },
         }
     }
     if marked.is_some() && unmarked.is_some() {
-        found.oddities.push(Oddity::IgnoredContract {
-            why: "another one has the nonce".into(),
-        });
+        found.oddities.push(Oddity::IgnoredContract { why: "another one has the nonce".into() });
     }
     let chosen = marked.or_else(|| {
         let (object, whole) = unmarked?;
@@ -157,9 +151,7 @@ fn parse_object(text: &str, oddities: &mut Vec<Oddity>) -> Result<Map<String, Va
     };
     let mended = without_trailing_commas(text.trim());
     if let Ok(Value::Object(object)) = serde_json::from_str(&mended) {
-        oddities.push(Oddity::MendedContract {
-            what: "trailing commas were left out".into(),
-        });
+        oddities.push(Oddity::MendedContract { what: "trailing commas were left out".into() });
         return Ok(object);
     }
     Err(error.to_string())
@@ -192,26 +184,21 @@ fn without_trailing_commas(text: &str) -> String {
 
 fn read(object: &Map<String, Value>, oddities: &mut Vec<Oddity>) -> Option<Contract> {
     let garbled = |why: &str| Oddity::GarbledContract { why: why.into() };
-    let confidence = match object
-        .get(MARK)
-        .and_then(Value::as_str)
-        .map(|word| word.trim().to_ascii_lowercase())
-    {
-        Some(word) if word == "high" => Confidence::High,
-        Some(word) if word == "medium" => Confidence::Medium,
-        Some(word) if word == "low" => Confidence::Low,
-        _ => {
-            oddities.push(garbled("analysis_confidence is not high, medium or low"));
-            return None;
-        }
-    };
+    let confidence =
+        match object.get(MARK).and_then(Value::as_str).map(|word| word.trim().to_ascii_lowercase()) {
+            Some(word) if word == "high" => Confidence::High,
+            Some(word) if word == "medium" => Confidence::Medium,
+            Some(word) if word == "low" => Confidence::Low,
+            _ => {
+                oddities.push(garbled("analysis_confidence is not high, medium or low"));
+                return None;
+            }
+        };
     let actions = match object.get("ai_actions") {
         None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(actions)) => actions
-            .iter()
-            .enumerate()
-            .map(|(n, action)| read_action(n, action, oddities))
-            .collect(),
+        Some(Value::Array(actions)) => {
+            actions.iter().enumerate().map(|(n, action)| read_action(n, action, oddities)).collect()
+        }
         Some(_) => {
             oddities.push(garbled("ai_actions is not an array"));
             return None;

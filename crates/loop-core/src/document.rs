@@ -106,11 +106,7 @@ impl Document {
         let place = |section: &Section| match &*section.id {
             PREAMBLE => 0,
             id => {
-                1 + context
-                    .declared
-                    .iter()
-                    .position(|spec| &*spec.id == id)
-                    .unwrap_or(context.declared.len())
+                1 + context.declared.iter().position(|spec| &*spec.id == id).unwrap_or(context.declared.len())
             }
         };
         next.sections.sort_by_key(place);
@@ -143,10 +139,7 @@ impl Document {
             return;
         }
         if proposal.body.is_empty() {
-            let required = context
-                .declared
-                .iter()
-                .any(|spec| spec.id == proposal.id && spec.required);
+            let required = context.declared.iter().any(|spec| spec.id == proposal.id && spec.required);
             match at {
                 Some(_) if required => merge.kept.push(Arc::clone(&proposal.id)),
                 Some(at) => {
@@ -164,37 +157,23 @@ impl Document {
             }
             return;
         }
-        let (evidence, bad): (Vec<_>, Vec<_>) = citations(&proposal.body)
-            .into_iter()
-            .partition(|id| context.citable.binary_search(id).is_ok());
-        let bad = bad.into_iter().map(|evidence| BadCitation {
-            section: Arc::clone(&proposal.id),
-            evidence,
-        });
+        let (evidence, bad): (Vec<_>, Vec<_>) =
+            citations(&proposal.body).into_iter().partition(|id| context.citable.binary_search(id).is_ok());
+        let bad = bad.into_iter().map(|evidence| BadCitation { section: Arc::clone(&proposal.id), evidence });
         merge.bad_citations.extend(bad);
         let replaced = before.map(|before| body_digest(&before.body));
         if &*proposal.id != PREAMBLE {
             let section = Arc::clone(&proposal.id);
-            merge.changed.push(SectionChange {
-                section,
-                replaced,
-                evidence: evidence.clone(),
-            });
+            merge.changed.push(SectionChange { section, replaced, evidence: evidence.clone() });
         }
         let emoji = emoji_of(&proposal.heading);
-        let heading_text = proposal
-            .heading
-            .trim_start()
-            .strip_prefix(emoji)
-            .unwrap_or(&proposal.heading)
-            .trim();
+        let heading_text =
+            proposal.heading.trim_start().strip_prefix(emoji).unwrap_or(&proposal.heading).trim();
         let section = Section {
             id: Arc::clone(&proposal.id),
             // Later passes may write the heading without its emoji; the first form stays (S0-109).
-            heading: before.map_or_else(
-                || Arc::clone(&proposal.heading),
-                |before| Arc::clone(&before.heading),
-            ),
+            heading: before
+                .map_or_else(|| Arc::clone(&proposal.heading), |before| Arc::clone(&before.heading)),
             heading_text: before
                 .map_or_else(|| heading_text.into(), |before| Arc::clone(&before.heading_text)),
             emoji: before.map_or_else(|| emoji.into(), |before| Arc::clone(&before.emoji)),

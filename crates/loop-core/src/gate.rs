@@ -42,39 +42,19 @@ pub(crate) fn limits_reached(limits: &Limits, totals: &Totals, elapsed_ms: u64) 
     let count = |n: u32| Measure::Count(n.into());
     let mut reached = Vec::new();
     let mut push = |reason, value: Measure, threshold: Measure, setting: &str, to: Measure| {
-        let change = Some(Change {
-            setting: setting.into(),
-            to,
-        });
-        reached.push(Condition {
-            reason,
-            value,
-            threshold: Some(threshold),
-            change,
-        });
+        let change = Some(Change { setting: setting.into(), to });
+        reached.push(Condition { reason, value, threshold: Some(threshold), change });
     };
     if totals.passes >= limits.passes {
         let to = count(totals.passes.saturating_add(1));
-        push(
-            StopReason::MaxPasses,
-            count(totals.passes),
-            count(limits.passes),
-            "limits.passes",
-            to,
-        );
+        push(StopReason::MaxPasses, count(totals.passes), count(limits.passes), "limits.passes", to);
     }
     if let Some(limit) = limits.cost
         && totals.cost.known >= limit
     {
         let (spent, to) = (totals.cost.known, totals.cost.known.plus(PicoUsd(1)));
         let measure = Measure::PicoUsd;
-        push(
-            StopReason::BudgetExceeded,
-            measure(spent),
-            measure(limit),
-            "limits.cost_usd",
-            measure(to),
-        );
+        push(StopReason::BudgetExceeded, measure(spent), measure(limit), "limits.cost_usd", measure(to));
     }
     if let Some(limit) = limits.tokens
         && totals.usage.total() >= limit
@@ -118,12 +98,7 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     if candidates.run + asks > 0 {
         return Vec::new();
     }
-    let plain = |reason, value| Condition {
-        reason,
-        value,
-        threshold: None,
-        change: None,
-    };
+    let plain = |reason, value| Condition { reason, value, threshold: None, change: None };
     let mut found = Vec::new();
     if let Some(why) = view.refused {
         found.push(plain(StopReason::Refused, Measure::Text(Arc::clone(why))));
@@ -131,17 +106,9 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     if let Some(why) = view.escalated {
         found.push(plain(StopReason::NeedsHuman, Measure::Text(Arc::clone(why))));
     } else if candidates.needs_person > 0 {
-        let change = Some(Change {
-            setting: "gate.people".into(),
-            to: Measure::Text("true".into()),
-        });
+        let change = Some(Change { setting: "gate.people".into(), to: Measure::Text("true".into()) });
         let value = Measure::Count(candidates.needs_person.into());
-        found.push(Condition {
-            reason: StopReason::NeedsHuman,
-            value,
-            threshold: None,
-            change,
-        });
+        found.push(Condition { reason: StopReason::NeedsHuman, value, threshold: None, change });
     }
     let confidence = Measure::Confidence(view.confidence);
     let high = Some(Measure::Confidence(Confidence::High));
@@ -151,23 +118,11 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
         } else {
             (StopReason::EvidenceMissing, Measure::Names(view.missing.to_vec()))
         };
-        let threshold = if view.missing.is_empty() {
-            high.clone()
-        } else {
-            None
-        };
-        found.push(Condition {
-            reason,
-            value,
-            threshold,
-            change: None,
-        });
+        let threshold = if view.missing.is_empty() { high.clone() } else { None };
+        found.push(Condition { reason, value, threshold, change: None });
     }
     if candidates.all > 0 && candidates.denied == candidates.all {
-        found.push(plain(
-            StopReason::PolicyBlocked,
-            Measure::Count(candidates.denied.into()),
-        ));
+        found.push(plain(StopReason::PolicyBlocked, Measure::Count(candidates.denied.into())));
     }
     if candidates.over_limit > 0 {
         let limit = view.limits.tool_calls;
@@ -176,10 +131,7 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
             reason: StopReason::MaxToolCalls,
             value: Measure::Count(view.totals.tool_calls.into()),
             threshold: Some(Measure::Count(limit.into())),
-            change: Some(Change {
-                setting: "limits.tool_calls".into(),
-                to,
-            }),
+            change: Some(Change { setting: "limits.tool_calls".into(), to }),
         });
     }
     if found.is_empty() {

@@ -140,9 +140,7 @@ impl Serialize for CommandKey {
 
 impl<'de> Deserialize<'de> for CommandKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -208,9 +206,7 @@ impl Serialize for Digest {
 
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -227,14 +223,7 @@ mod tests {
     #[test]
     fn keys_are_written_and_read_back() {
         // S4-30, S4-d1: parallel siblings differ by their index.
-        let slots = [
-            Slot::Pick,
-            Slot::Main,
-            Slot::Repair,
-            Slot::Landing,
-            Slot::Action(7),
-            Slot::Save,
-        ];
+        let slots = [Slot::Pick, Slot::Main, Slot::Repair, Slot::Landing, Slot::Action(7), Slot::Save];
         for slot in slots {
             let key = CommandKey::new(3, slot);
             assert_eq!(key.to_string().parse::<CommandKey>(), Ok(key));

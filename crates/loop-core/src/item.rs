@@ -21,6 +21,25 @@ pub struct WorkItem {
     pub scope: Scope,
 }
 
+impl WorkItem {
+    /// An item of plain text, without a scope; its compact form is the whole text.
+    pub fn new(
+        id: impl Into<Arc<str>>,
+        kind: impl Into<Arc<str>>,
+        title: impl Into<Arc<str>>,
+        text: &str,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            kind: kind.into(),
+            title: title.into(),
+            full: text.into(),
+            compact: text.into(),
+            scope: Scope::default(),
+        }
+    }
+}
+
 /// Whom and what a work item concerns (S0-63, S0-64, S0-140). Credentials never stand here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

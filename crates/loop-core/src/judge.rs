@@ -45,21 +45,11 @@ pub(crate) fn judge(actions: &[Action], bench: Bench<'_>) -> Vec<Judged> {
     let mut seen = BTreeMap::new();
     let mut judged: Vec<Judged> = (0..)
         .zip(actions)
-        .map(|(n, action)| {
-            one(
-                action,
-                CommandKey::new(bench.pass, Slot::Action(n)),
-                bench,
-                &mut seen,
-            )
-        })
+        .map(|(n, action)| one(action, CommandKey::new(bench.pass, Slot::Action(n)), bench, &mut seen))
         .collect();
     let mut left = bench.room.left;
     for wanted in [Priority::Required, Priority::Recommended] {
-        for entry in judged
-            .iter_mut()
-            .filter(|entry| entry.judged.action.priority == wanted)
-        {
+        for entry in judged.iter_mut().filter(|entry| entry.judged.action.priority == wanted) {
             let may_run = match entry.judged.verdict {
                 Verdict::Run => true,
                 // An approval must not pass the limit either.
@@ -77,9 +67,7 @@ pub(crate) fn judge(actions: &[Action], bench: Bench<'_>) -> Vec<Judged> {
             match left.checked_sub(1) {
                 Some(rest) => left = rest,
                 None => {
-                    entry.judged.verdict = Verdict::OverLimit {
-                        setting: bench.room.setting.into(),
-                    };
+                    entry.judged.verdict = Verdict::OverLimit { setting: bench.room.setting.into() };
                 }
             }
         }
@@ -111,9 +99,7 @@ fn one(
         return judged;
     }
     judged.judged.verdict = match tool {
-        None => Verdict::UnknownTool {
-            near: near_names(&action.tool, &bench.spec.tools),
-        },
+        None => Verdict::UnknownTool { near: near_names(&action.tool, &bench.spec.tools) },
         Some(tool) => sound(tool, &mut judged, bench, seen),
     };
     judged
@@ -140,29 +126,15 @@ fn sound(
     let signature = Ledger::signature(&tool.name, &parameters);
     judged.signature = Some(signature);
     if let Some(earlier) = seen.get(&signature) {
-        return Verdict::Duplicate {
-            of: *earlier,
-            evidence: None,
-        };
+        return Verdict::Duplicate { of: *earlier, evidence: None };
     }
     seen.insert(signature, judged.judged.key);
     match bench.ledger.standing(&signature, tool.attempts) {
-        Standing::Done {
-            key,
-            evidence,
-            settled,
-        } => {
-            return Verdict::Duplicate {
-                of: key,
-                evidence: settled.then_some(evidence),
-            };
+        Standing::Done { key, evidence, settled } => {
+            return Verdict::Duplicate { of: key, evidence: settled.then_some(evidence) };
         }
         Standing::Again { key, attempt } => judged.run_as = (key, attempt),
         Standing::New => {}
     }
-    if tool.effect.is_read() {
-        Verdict::Run
-    } else {
-        Verdict::NeedsPerson { effect: tool.effect }
-    }
+    if tool.effect.is_read() { Verdict::Run } else { Verdict::NeedsPerson { effect: tool.effect } }
 }

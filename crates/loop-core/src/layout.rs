@@ -43,11 +43,8 @@ impl Layout {
             if let Some(fence) = Fence::opened_by(content) {
                 let (end, closed) = end_of_block(text, &lines, n, fence);
                 let last = lines.get(end - 1).map_or(line.end, |last| last.end);
-                let inner_end = if closed {
-                    lines.get(end - 1).map_or(last, |close| close.start)
-                } else {
-                    last
-                };
+                let inner_end =
+                    if closed { lines.get(end - 1).map_or(last, |close| close.start) } else { last };
                 layout.blocks.push(Block {
                     whole: line.start..last,
                     content: line.end..inner_end.max(line.end),
@@ -57,10 +54,7 @@ impl Layout {
                 continue;
             }
             if let Some(text) = heading_text(content, line.start) {
-                layout.headings.push(Heading {
-                    line: line.clone(),
-                    text,
-                });
+                layout.headings.push(Heading { line: line.clone(), text });
             }
             n += 1;
         }
@@ -147,9 +141,7 @@ fn heading_text(line: &str, start: usize) -> Option<Range<usize>> {
 }
 
 fn content_of<'a>(text: &'a str, line: &Range<usize>) -> &'a str {
-    text.get(line.clone())
-        .unwrap_or_default()
-        .trim_end_matches(['\n', '\r'])
+    text.get(line.clone()).unwrap_or_default().trim_end_matches(['\n', '\r'])
 }
 
 fn lines_of(text: &str) -> Vec<Range<usize>> {

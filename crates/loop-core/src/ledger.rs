@@ -36,11 +36,7 @@ pub(crate) enum Standing {
     /// It failed in a way that may pass, and tries are left: its key and the next try.
     Again { key: CommandKey, attempt: u32 },
     /// It was run, runs, or failed for good.
-    Done {
-        key: CommandKey,
-        evidence: EvidenceId,
-        settled: bool,
-    },
+    Done { key: CommandKey, evidence: EvidenceId, settled: bool },
 }
 
 impl Ledger {
@@ -53,29 +49,16 @@ impl Ledger {
         match self.entries.get(signature) {
             None => Standing::New,
             Some(entry) if entry.status.is_some_and(Status::is_retryable) && entry.attempts < tries => {
-                Standing::Again {
-                    key: entry.key,
-                    attempt: entry.attempts + 1,
-                }
+                Standing::Again { key: entry.key, attempt: entry.attempts + 1 }
             }
-            Some(entry) => Standing::Done {
-                key: entry.key,
-                evidence: entry.evidence,
-                settled: entry.status.is_some(),
-            },
+            Some(entry) => {
+                Standing::Done { key: entry.key, evidence: entry.evidence, settled: entry.status.is_some() }
+            }
         }
     }
 
     pub(crate) fn started(&mut self, signature: Digest, key: CommandKey, attempt: u32, evidence: EvidenceId) {
-        self.entries.insert(
-            signature,
-            Entry {
-                key,
-                attempts: attempt,
-                status: None,
-                evidence,
-            },
-        );
+        self.entries.insert(signature, Entry { key, attempts: attempt, status: None, evidence });
     }
 
     pub(crate) fn settled(&mut self, signature: &Digest, attempt: u32, status: Status) {

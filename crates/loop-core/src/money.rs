@@ -110,9 +110,11 @@ impl Price {
             (written, self.cache_write.unwrap_or(self.input)),
             (usage.total_output(), self.output),
         ];
-        PicoUsd(parts.iter().fold(0, |sum: u64, (tokens, price)| {
-            sum.saturating_add(tokens.saturating_mul(*price))
-        }))
+        PicoUsd(
+            parts
+                .iter()
+                .fold(0, |sum: u64, (tokens, price)| sum.saturating_add(tokens.saturating_mul(*price))),
+        )
     }
 }
 
@@ -157,12 +159,7 @@ mod tests {
     #[test]
     fn a_price_counts_every_bucket_once() {
         // S0-119: every call's usage is summed; integers only.
-        let price = Price {
-            input: 3,
-            output: 15,
-            cache_read: Some(1),
-            cache_write: None,
-        };
+        let price = Price { input: 3, output: 15, cache_read: Some(1), cache_write: None };
         let usage = Usage {
             input: 10,
             cache_read: 20,

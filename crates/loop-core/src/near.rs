@@ -14,17 +14,12 @@ pub(crate) fn near_names(name: &str, tools: &[ToolSpec]) -> Vec<Arc<str>> {
         .iter()
         .filter_map(|tool| {
             let names = std::iter::once(&tool.name).chain(&tool.aliases);
-            let distance = names
-                .filter_map(|known| distance(&wanted, &known.to_lowercase()))
-                .min()?;
+            let distance = names.filter_map(|known| distance(&wanted, &known.to_lowercase())).min()?;
             Some((distance, &tool.name))
         })
         .collect();
     near.sort();
-    near.into_iter()
-        .take(3)
-        .map(|(_, name)| Arc::clone(name))
-        .collect()
+    near.into_iter().take(3).map(|(_, name)| Arc::clone(name)).collect()
 }
 
 /// Edits between two names if they are near: a third of the longer one at the most, or one within the other.

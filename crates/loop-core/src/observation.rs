@@ -48,10 +48,7 @@ impl Status {
 
     /// Whether the same call may be tried again.
     pub fn is_retryable(self) -> bool {
-        matches!(
-            self,
-            Self::RetryableError | Self::Timeout | Self::Cancelled | Self::Pending
-        )
+        matches!(self, Self::RetryableError | Self::Timeout | Self::Cancelled | Self::Pending)
     }
 
     /// The status as it is written, for example `permanent_error`.

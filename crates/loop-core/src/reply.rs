@@ -73,38 +73,22 @@ pub(crate) fn parse(
     hidden: &[Range<usize>],
     declared: &[SectionSpec],
 ) -> ParsedReply {
-    let mut reply = ParsedReply {
-        sections: Vec::new(),
-        oddities: Vec::new(),
-    };
+    let mut reply = ParsedReply { sections: Vec::new(), oddities: Vec::new() };
     if layout.blocks.iter().any(|block| !block.closed) {
         reply.oddities.push(Oddity::UnclosedFence);
     }
-    let first = layout
-        .headings
-        .first()
-        .map_or(text.len(), |heading| heading.line.start);
+    let first = layout.headings.first().map_or(text.len(), |heading| heading.line.start);
     let preamble = body(text, 0..first, hidden);
     if !preamble.is_empty() {
         let (id, heading) = (Arc::from(PREAMBLE), Arc::from(""));
-        reply.sections.push(ProposedSection {
-            id,
-            heading,
-            body: preamble.into(),
-            known: true,
-        });
+        reply.sections.push(ProposedSection { id, heading, body: preamble.into(), known: true });
     }
     for (n, heading) in layout.headings.iter().enumerate() {
-        let end = layout
-            .headings
-            .get(n + 1)
-            .map_or(text.len(), |next| next.line.start);
+        let end = layout.headings.get(n + 1).map_or(text.len(), |next| next.line.start);
         let written = text.get(heading.text.clone()).unwrap_or_default();
         let body = body(text, heading.line.end..end, hidden);
-        let held_only_contract = body.is_empty()
-            && hidden
-                .iter()
-                .any(|range| range.start >= heading.line.end && range.end <= end);
+        let held_only_contract =
+            body.is_empty() && hidden.iter().any(|range| range.start >= heading.line.end && range.end <= end);
         let declaration = declared.iter().find(|section| names(section, written));
         if declaration.is_none() && held_only_contract {
             continue; // A heading over the contract alone, such as `## Confidence`, is part of the contract.
@@ -112,9 +96,7 @@ pub(crate) fn parse(
         let id: Arc<str> =
             declaration.map_or_else(|| slug(written).into(), |section| Arc::clone(&section.id));
         if declaration.is_none() {
-            reply.oddities.push(Oddity::UnknownHeading {
-                heading: written.into(),
-            });
+            reply.oddities.push(Oddity::UnknownHeading { heading: written.into() });
         }
         match reply.sections.iter_mut().find(|section| section.id == id) {
             Some(earlier) => {
@@ -137,10 +119,7 @@ pub(crate) fn parse(
 /// The text of a heading without emoji, case and punctuation: by it headings are matched.
 pub(crate) fn plain_heading(heading: &str) -> String {
     let mut plain = String::new();
-    for (c, next) in heading
-        .chars()
-        .zip(heading.chars().skip(1).map(Some).chain([None]))
-    {
+    for (c, next) in heading.chars().zip(heading.chars().skip(1).map(Some).chain([None])) {
         let keycap = matches!(next, Some('\u{fe0f}' | '\u{20e3}'));
         if c.is_alphanumeric() && !keycap {
             plain.extend(c.to_lowercase());
@@ -156,9 +135,7 @@ pub(crate) fn emoji_of(heading: &str) -> &str {
     let mut end = 0;
     let mut chars = heading.char_indices().peekable();
     while let Some((start, c)) = chars.next() {
-        let keycap = chars
-            .peek()
-            .is_some_and(|(_, next)| matches!(next, '\u{fe0f}' | '\u{20e3}'));
+        let keycap = chars.peek().is_some_and(|(_, next)| matches!(next, '\u{fe0f}' | '\u{20e3}'));
         if c.is_alphanumeric() && !keycap {
             break;
         }
@@ -185,10 +162,7 @@ fn slug(heading: &str) -> String {
 fn body(text: &str, range: Range<usize>, hidden: &[Range<usize>]) -> String {
     let mut out = String::new();
     let mut at = range.start;
-    for gap in hidden
-        .iter()
-        .filter(|gap| gap.start < range.end && gap.end > range.start)
-    {
+    for gap in hidden.iter().filter(|gap| gap.start < range.end && gap.end > range.start) {
         out.push_str(text.get(at..gap.start.max(at)).unwrap_or_default());
         at = gap.end.min(range.end).max(at);
     }

@@ -50,6 +50,28 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
+    /// The spec of a loop that writes these sections with this model, with S0's limits and no tools yet.
+    pub fn document(
+        domain: impl Into<Arc<str>>,
+        sections: impl IntoIterator<Item = SectionSpec>,
+        model: ModelSpec,
+    ) -> Self {
+        let sections = sections.into_iter().collect();
+        Self {
+            version: SPEC_VERSION,
+            domain: domain.into(),
+            goal: "".into(),
+            profile: None,
+            protocol: ProtocolSpec::Document(DocumentSpec { sections, nonce: NonceMode::default() }),
+            tools: Vec::new(),
+            picking: Picking::default(),
+            models: Models { picker: None, base: model, escalated: None },
+            limits: Limits::default(),
+            gate: GateSettings::default(),
+            save: false,
+        }
+    }
+
     /// The digest that names this spec.
     pub fn hash(&self) -> Digest {
         digest("spec", &serde_json::to_value(self).unwrap_or_default())
@@ -57,20 +79,13 @@ impl RunSpec {
 
     /// The digest of the part that decides rather than describes: limits and gate.
     pub fn policy_hash(&self) -> Digest {
-        digest(
-            "policy",
-            &serde_json::to_value((&self.limits, &self.gate)).unwrap_or_default(),
-        )
+        digest("policy", &serde_json::to_value((&self.limits, &self.gate)).unwrap_or_default())
     }
 
     /// The tool with this name or alias (S0-84); never by a part of a name (S0-d1, S0-d2).
     pub fn tool(&self, name: &str) -> Option<&ToolSpec> {
         let by_name = self.tools.iter().find(|tool| &*tool.name == name);
-        by_name.or_else(|| {
-            self.tools
-                .iter()
-                .find(|tool| tool.aliases.iter().any(|alias| &**alias == name))
-        })
+        by_name.or_else(|| self.tools.iter().find(|tool| tool.aliases.iter().any(|alias| &**alias == name)))
     }
 
     /// The model of a tier; `escalated` falls back to `base`, `picker` too.
@@ -126,6 +141,28 @@ pub struct SectionSpec {
     /// Whether it must cite evidence that exists and did not fail.
     #[serde(default)]
     pub cite: bool,
+}
+
+impl SectionSpec {
+    /// A section that may be left out and need not cite.
+    pub fn new(id: impl Into<Arc<str>>, heading: impl Into<Arc<str>>) -> Self {
+        Self { id: id.into(), heading: heading.into(), describe: "".into(), required: false, cite: false }
+    }
+
+    /// The same section, told to the model in these words.
+    pub fn describe(self, describe: impl Into<Arc<str>>) -> Self {
+        Self { describe: describe.into(), ..self }
+    }
+
+    /// The same section, without which an answer is unfinished.
+    pub fn required(self) -> Self {
+        Self { required: true, ..self }
+    }
+
+    /// The same section, which must cite evidence.
+    pub fn cited(self) -> Self {
+        Self { cite: true, ..self }
+    }
 }
 
 /// Which contract blocks count.
@@ -216,10 +253,7 @@ pub struct Picking {
 
 impl Default for Picking {
     fn default() -> Self {
-        Self {
-            enabled: true,
-            defaults: Vec::new(),
-        }
+        Self { enabled: true, defaults: Vec::new() }
     }
 }
 
@@ -287,6 +321,20 @@ pub struct ModelSpec {
     pub max_output_tokens: u64,
     /// Milliseconds until a call is cut off.
     pub timeout_ms: u64,
+}
+
+impl ModelSpec {
+    /// A model with room for 128,000 tokens, 8,192 of output, two minutes a call, and an unknown price.
+    pub fn new(provider: impl Into<Arc<str>>, model: impl Into<Arc<str>>) -> Self {
+        Self {
+            provider: provider.into(),
+            model: model.into(),
+            price: None,
+            context_tokens: 128_000,
+            max_output_tokens: 8_192,
+            timeout_ms: 120_000,
+        }
+    }
 }
 
 /// What is never passed. Each is independent; the first that binds, in the gate's order, is the reason.
@@ -363,14 +411,8 @@ mod tests {
     fn the_defaults_are_the_founding_numbers() {
         // S0-43, S0-45, S0-123, S0-124, S0-125, S0-131, S0-132
         let limits = Limits::default();
-        assert_eq!(
-            (limits.passes, limits.picked, limits.markdown_chars),
-            (5, 5, 4_000)
-        );
+        assert_eq!((limits.passes, limits.picked, limits.markdown_chars), (5, 5, 4_000));
         assert_eq!(limits.cost.unwrap().to_string(), "$0.100000");
-        assert_eq!(
-            (limits.picker_ms, limits.sub_call_ms, limits.sub_call_tokens),
-            (8_000, 10_000, 512)
-        );
+        assert_eq!((limits.picker_ms, limits.sub_call_ms, limits.sub_call_tokens), (8_000, 10_000, 512));
     }
 }

@@ -275,18 +275,10 @@ impl Certificate {
     /// `needs_human` or of class `failed`.
     pub fn new(primary: Condition, also: Vec<Condition>) -> Self {
         let own = primary.reason.class();
-        let stands = matches!(
-            own,
-            StopClass::Cancelled | StopClass::NeedsHuman | StopClass::Failed
-        ) || primary.reason == StopReason::Refused;
-        let confident = also
-            .iter()
-            .any(|condition| condition.reason == StopReason::Confident);
-        let class = if confident && !stands {
-            StopClass::Answered
-        } else {
-            own
-        };
+        let stands = matches!(own, StopClass::Cancelled | StopClass::NeedsHuman | StopClass::Failed)
+            || primary.reason == StopReason::Refused;
+        let confident = also.iter().any(|condition| condition.reason == StopReason::Confident);
+        let class = if confident && !stands { StopClass::Answered } else { own };
         Self { class, primary, also }
     }
 
@@ -301,29 +293,17 @@ mod tests {
     use super::*;
 
     fn condition(reason: StopReason) -> Condition {
-        Condition {
-            reason,
-            value: Measure::Count(1),
-            threshold: None,
-            change: None,
-        }
+        Condition { reason, value: Measure::Count(1), threshold: None, change: None }
     }
 
     #[test]
     fn a_confident_answer_on_the_last_pass_is_answered_and_says_so() {
         // C14: the primary keeps the gate's order, the class tells what it means.
-        let certificate = Certificate::new(
-            condition(StopReason::MaxPasses),
-            vec![condition(StopReason::Confident)],
-        );
-        assert_eq!(
-            (certificate.reason(), certificate.class),
-            (StopReason::MaxPasses, StopClass::Answered)
-        );
-        let stopped = Certificate::new(
-            condition(StopReason::ManualStop),
-            vec![condition(StopReason::Confident)],
-        );
+        let certificate =
+            Certificate::new(condition(StopReason::MaxPasses), vec![condition(StopReason::Confident)]);
+        assert_eq!((certificate.reason(), certificate.class), (StopReason::MaxPasses, StopClass::Answered));
+        let stopped =
+            Certificate::new(condition(StopReason::ManualStop), vec![condition(StopReason::Confident)]);
         assert_eq!(stopped.class, StopClass::Cancelled);
     }
 

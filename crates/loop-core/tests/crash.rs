@@ -21,14 +21,8 @@ fn scripts() -> Vec<World> {
     let mut later = failure(true);
     later.retry_at = Some(Millis(400));
     let mut filtered = found("docs");
-    filtered.sub_call = Some(SubCallUse {
-        answered: true,
-        usage: None,
-    });
-    let huge = PromptSize {
-        bytes: 1_000_000,
-        shared_bytes: 0,
-    };
+    filtered.sub_call = Some(SubCallUse { answered: true, usage: None });
+    let huge = PromptSize { bytes: 1_000_000, shared_bytes: 0 };
     let full = run()
         .picker(&[("fetch_device", target("default"))])
         .people()
@@ -56,35 +50,17 @@ fn scripts() -> Vec<World> {
         .withdrawn()
         .finished("1/action-0", found("late"))
         .replied(&said_bare("high").section("Findings", "See [E4]."))
-        .saved(
-            1,
-            SaveResult::Failed {
-                message: "busy".into(),
-                retry_at: Some(Millis(9_000)),
-            },
-        )
+        .saved(1, SaveResult::Failed { message: "busy".into(), retry_at: Some(Millis(9_000)) })
         .deadline()
         .saved(2, saved_at("x"));
-    let landed = run()
-        .limits(|limits| limits.passes = 2)
-        .start()
-        .replied(&device("a"))
-        .all_finished();
-    let stopped = run()
-        .start()
-        .replied(&device("a"))
-        .stop(StopMode::Now)
-        .finished_while_stopping("1/action-0");
+    let landed = run().limits(|limits| limits.passes = 2).start().replied(&device("a")).all_finished();
+    let stopped =
+        run().start().replied(&device("a")).stop(StopMode::Now).finished_while_stopping("1/action-0");
     vec![
         full.ends(StopReason::Confident),
         landed.replied(&said("high")).ends(StopReason::MaxPasses),
         stopped.ends(StopReason::ManualStop),
-        run()
-            .start()
-            .started()
-            .stop(StopMode::Now)
-            .deadline()
-            .ends(StopReason::ManualStop),
+        run().start().started().stop(StopMode::Now).deadline().ends(StopReason::ManualStop),
         run()
             .limits(|limits| limits.wall_ms = 50)
             .start()
@@ -109,12 +85,7 @@ fn cut(world: &World, length: usize) -> World {
         run.apply(event).unwrap();
     }
     let now = run.now().0;
-    World {
-        run,
-        now,
-        spec: Arc::clone(&world.spec),
-        journal: world.journal[..length].to_vec(),
-    }
+    World { run, now, spec: Arc::clone(&world.spec), journal: world.journal[..length].to_vec() }
 }
 
 #[test]
@@ -228,25 +199,9 @@ fn a_run_that_is_resumed_again_and_again_still_comes_to_an_end() {
 fn a_lost_call_is_charged_at_its_whole_reserve_and_made_again() {
     // S0-119, L3, H1
     let world = run().start().started().resumed(1_000).expect_call("1/main", 2);
-    assert_eq!(
-        world.run.totals().usage,
-        loop_core::Usage {
-            estimated: true,
-            ..used(1_000, 4_096)
-        }
-    );
-    let late = Fact::ModelReplied {
-        key: key("1/main"),
-        attempt: 1,
-        reply: said("high").reply(),
-    };
-    let world = world
-        .rejects(late)
-        .started()
-        .resumed(1)
-        .started()
-        .resumed(1)
-        .ends(StopReason::ModelFailure);
+    assert_eq!(world.run.totals().usage, loop_core::Usage { estimated: true, ..used(1_000, 4_096) });
+    let late = Fact::ModelReplied { key: key("1/main"), attempt: 1, reply: said("high").reply() };
+    let world = world.rejects(late).started().resumed(1).started().resumed(1).ends(StopReason::ModelFailure);
     assert_eq!(world.outcome().totals.model_calls, 3);
 }
 
@@ -268,21 +223,9 @@ fn a_lost_repair_leaves_the_confidence_unknown() {
 #[test]
 fn reads_run_again_and_keep_their_key() {
     // H1, I-6
-    let world = run()
-        .start()
-        .replied(&device("a"))
-        .resumed(5)
-        .expect_tools(&["1/action-0#2 fetch_device"]);
-    let late = Fact::ToolFinished {
-        key: key("1/action-0"),
-        attempt: 1,
-        observation: found("x"),
-    };
-    let world = world
-        .rejects(late)
-        .resumed(5)
-        .expect_tools(&["1/action-0#3 fetch_device"])
-        .resumed(5);
+    let world = run().start().replied(&device("a")).resumed(5).expect_tools(&["1/action-0#2 fetch_device"]);
+    let late = Fact::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
+    let world = world.rejects(late).resumed(5).expect_tools(&["1/action-0#3 fetch_device"]).resumed(5);
     let world = world.expect_call("2/main", 1);
     assert_eq!(world.run.evidence()[0].observation.status, Status::RetryableError);
     assert_eq!(world.run.totals().tool_calls, 1);
@@ -294,37 +237,20 @@ fn a_lost_write_is_repeated_if_that_is_safe_and_in_doubt_if_not() {
     let both = said("low").asks("restart", target("a")).asks("wipe", target("a"));
     let mut world = run().people().start().replied(&both);
     for (action, tool) in [("1/action-0", "restart"), ("1/action-1", "wipe")] {
-        assert!(
-            world
-                .run
-                .actions()
-                .iter()
-                .any(|judged| &*judged.action.tool == tool)
-        );
+        assert!(world.run.actions().iter().any(|judged| &*judged.action.tool == tool));
         world = world.answered_by_person(action, PersonAnswer::Approved);
     }
-    let unannounced = world
-        .clone()
-        .resumed(1)
-        .expect_tools(&["1/action-0#1 restart", "1/action-1#1 wipe"]);
+    let unannounced = world.clone().resumed(1).expect_tools(&["1/action-0#1 restart", "1/action-1#1 wipe"]);
     assert_eq!(unannounced.notes(), []);
     for action in ["1/action-0", "1/action-1"] {
-        world.tell(Fact::ToolStarted {
-            key: key(action),
-            attempt: 1,
-        });
+        world.tell(Fact::ToolStarted { key: key(action), attempt: 1 });
     }
     let world = world.resumed(1).expect_tools(&["1/action-0#2 restart"]);
     assert!(!world.tools()[0].announced, "each try is announced");
     // A stop before the second try leaves the first one in doubt.
     let stopped = world.clone().stop(StopMode::AtGate).ends(StopReason::ManualStop);
     let statuses = |world: &World| -> Vec<Status> {
-        world
-            .run
-            .evidence()
-            .iter()
-            .map(|found| found.observation.status)
-            .collect()
+        world.run.evidence().iter().map(|found| found.observation.status).collect()
     };
     assert_eq!(statuses(&stopped), [Status::InDoubt, Status::InDoubt]);
     let world = world.finished("1/action-0", found("x")).expect_call("2/main", 1);
@@ -334,41 +260,23 @@ fn a_lost_write_is_repeated_if_that_is_safe_and_in_doubt_if_not() {
 #[test]
 fn a_lost_sub_call_is_charged_and_its_tool_is_granted_another() {
     // S0-119, I-21
-    let world = run()
-        .start()
-        .replied(&said("low").asks("fetch_docs", target("a")))
-        .resumed(1);
-    assert_eq!(
-        (world.run.totals().sub_calls, world.run.totals().usage.output),
-        (1, 50 + 512)
-    );
+    let world = run().start().replied(&said("low").asks("fetch_docs", target("a"))).resumed(1);
+    assert_eq!((world.run.totals().sub_calls, world.run.totals().usage.output), (1, 50 + 512));
     assert!(world.tools()[0].sub_call.is_some());
     let scarce = run()
         .limits(|limits| limits.model_calls = 3)
         .start()
         .replied(&said("low").asks("fetch_docs", target("a")));
     let world = scarce.resumed(1);
-    assert!(
-        world.tools()[0].sub_call.is_none(),
-        "the last call is for the document"
-    );
+    assert!(world.tools()[0].sub_call.is_none(), "the last call is for the document");
     world.all_finished().expect_call("2/landing", 1);
 }
 
 #[test]
 fn the_time_away_does_not_count_against_the_wall_clock() {
-    let setup = || {
-        run()
-            .limits(|limits| limits.wall_ms = 10_000)
-            .start()
-            .wait(1_000)
-            .started()
-    };
+    let setup = || run().limits(|limits| limits.wall_ms = 10_000).start().wait(1_000).started();
     let world = setup().resumed(1_000_000);
-    assert_eq!(
-        (world.run.elapsed_ms(), world.run.deadline()),
-        (1_000, Some(Millis(1_010_000)))
-    );
+    assert_eq!((world.run.elapsed_ms(), world.run.deadline()), (1_000, Some(Millis(1_010_000))));
     // Nobody is believed to have been away for longer than time has passed.
     let mut world = setup();
     world.tell(Fact::Resumed { away_ms: 1_000_000 });
@@ -377,34 +285,13 @@ fn the_time_away_does_not_count_against_the_wall_clock() {
 
 #[test]
 fn a_stop_that_was_asked_for_before_the_crash_takes_effect_after_it() {
-    let world = run()
-        .start()
-        .started()
-        .stop(StopMode::AtGate)
-        .resumed(1)
-        .ends(StopReason::ManualStop);
+    let world = run().start().started().stop(StopMode::AtGate).resumed(1).ends(StopReason::ManualStop);
     assert_eq!(world.outcome().totals.model_calls, 1);
-    let world = run()
-        .start()
-        .started()
-        .stop(StopMode::Now)
-        .resumed(1)
-        .ends(StopReason::ManualStop);
-    let lost = world
-        .all_notes()
-        .filter(|note| matches!(note, Note::Lost { .. }))
-        .count();
-    let charged = world
-        .all_notes()
-        .filter(|note| matches!(note, Note::CallCharged { .. }))
-        .count();
+    let world = run().start().started().stop(StopMode::Now).resumed(1).ends(StopReason::ManualStop);
+    let lost = world.all_notes().filter(|note| matches!(note, Note::Lost { .. })).count();
+    let charged = world.all_notes().filter(|note| matches!(note, Note::CallCharged { .. })).count();
     assert_eq!((lost, charged), (1, 1));
-    let reads = run()
-        .start()
-        .replied(&device("a"))
-        .stop(StopMode::AtGate)
-        .resumed(1)
-        .expect_phase("acting");
+    let reads = run().start().replied(&device("a")).stop(StopMode::AtGate).resumed(1).expect_phase("acting");
     reads.all_finished().ends(StopReason::ManualStop);
 }
 

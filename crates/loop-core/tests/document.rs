@@ -19,18 +19,9 @@ fn declared() -> Vec<SectionSpec> {
 }
 
 fn proposed(id: &str, body: &str) -> ProposedSection {
-    let heading = if id == PREAMBLE {
-        String::new()
-    } else {
-        format!("🔍 {id}")
-    };
+    let heading = if id == PREAMBLE { String::new() } else { format!("🔍 {id}") };
     let known = declared().iter().any(|section| &*section.id == id);
-    ProposedSection {
-        id: id.into(),
-        heading: heading.into(),
-        body: body.into(),
-        known,
-    }
+    ProposedSection { id: id.into(), heading: heading.into(), body: body.into(), known }
 }
 
 const CITABLE: [EvidenceId; 3] = [EvidenceId(0), EvidenceId(1), EvidenceId(3)];
@@ -39,12 +30,7 @@ fn merged(document: &Document, pass: u32, sections: &[ProposedSection]) -> (Docu
     let declared = declared();
     document.merged(
         sections,
-        MergeContext {
-            declared: &declared,
-            pass,
-            at: Millis(u64::from(pass)),
-            citable: &CITABLE,
-        },
+        MergeContext { declared: &declared, pass, at: Millis(u64::from(pass)), citable: &CITABLE },
     )
 }
 
@@ -60,11 +46,8 @@ trait Shuffled {
 
 impl<S: Strategy<Value = std::collections::BTreeMap<&'static str, &'static str>> + 'static> Shuffled for S {
     fn prop_shuffle_sections(self) -> BoxedStrategy<Vec<ProposedSection>> {
-        let list = self.prop_map(|map| {
-            map.into_iter()
-                .map(|(id, body)| proposed(id, body))
-                .collect::<Vec<_>>()
-        });
+        let list =
+            self.prop_map(|map| map.into_iter().map(|(id, body)| proposed(id, body)).collect::<Vec<_>>());
         list.prop_shuffle().boxed()
     }
 }
@@ -151,18 +134,9 @@ fn the_first_form_of_a_heading_stays() {
 
 #[test]
 fn citations_of_what_does_not_exist_count_for_nothing_and_are_told() {
-    let (document, merge) = merged(
-        &Document::default(),
-        1,
-        &[proposed("findings", "a [E1], b [E2], c [E3, E9], `[E0]`")],
-    );
-    let cited: Vec<u32> = document
-        .get("findings")
-        .unwrap()
-        .evidence
-        .iter()
-        .map(|id| id.0)
-        .collect();
+    let (document, merge) =
+        merged(&Document::default(), 1, &[proposed("findings", "a [E1], b [E2], c [E3, E9], `[E0]`")]);
+    let cited: Vec<u32> = document.get("findings").unwrap().evidence.iter().map(|id| id.0).collect();
     let bad: Vec<u32> = merge.bad_citations.iter().map(|bad| bad.evidence.0).collect();
     assert_eq!((cited, bad), (vec![1, 3], vec![2, 9]));
     assert_eq!(merge.changed[0].replaced, None);
@@ -173,27 +147,13 @@ fn an_identical_body_keeps_its_pass_across_passes_of_a_run() {
     // S0-11, S0-49: every pass is written down with what it changed.
     let world = run()
         .start()
-        .replied(
-            &said("low")
-                .section("Findings", "a")
-                .asks("fetch_device", target("a")),
-        )
+        .replied(&said("low").section("Findings", "a").asks("fetch_device", target("a")))
         .all_finished();
     let world = world.replied(&said("high").section("Findings", "b"));
-    let passes: Vec<u32> = world
-        .run
-        .document()
-        .sections
-        .iter()
-        .map(|section| section.pass)
-        .collect();
+    let passes: Vec<u32> = world.run.document().sections.iter().map(|section| section.pass).collect();
     assert_eq!(passes, [1, 2]);
-    let records: Vec<_> = world
-        .run
-        .passes()
-        .iter()
-        .map(|pass| (pass.pass, pass.evidence_seen, pass.changed.len()))
-        .collect();
+    let records: Vec<_> =
+        world.run.passes().iter().map(|pass| (pass.pass, pass.evidence_seen, pass.changed.len())).collect();
     assert_eq!(records, [(1, 0, 2), (2, 1, 1)]);
 }
 

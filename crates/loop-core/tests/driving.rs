@@ -38,17 +38,9 @@ fn the_example_may_die_after_any_event_and_goes_on() {
         let mut driver = Driver::reopen(spec().unwrap(), died.journal, 60_000).unwrap();
         driver.go_on(None).unwrap();
         let (ended, straight) = (outcome(&driver.run).unwrap(), outcome(&whole.run).unwrap());
-        assert_eq!(
-            (&ended.stop, ended.evidence.len()),
-            (&straight.stop, straight.evidence.len())
-        );
+        assert_eq!((&ended.stop, ended.evidence.len()), (&straight.stop, straight.evidence.len()));
         let bodies = |outcome: &loop_core::Outcome| -> Vec<Arc<str>> {
-            outcome
-                .document
-                .sections
-                .iter()
-                .map(|section| Arc::clone(&section.body))
-                .collect()
+            outcome.document.sections.iter().map(|section| Arc::clone(&section.body)).collect()
         };
         assert_eq!(bodies(ended), bodies(straight));
     }
@@ -58,10 +50,7 @@ fn the_example_may_die_after_any_event_and_goes_on() {
 fn a_changed_journal_is_noticed() {
     // I-11
     let mut journal = driven(None).journal;
-    let line = journal
-        .iter()
-        .position(|line| line.contains("disk 100 %"))
-        .unwrap();
+    let line = journal.iter().position(|line| line.contains("disk 100 %")).unwrap();
     journal[line] = journal[line].replace("\"status\":\"ok\"", "\"status\":\"permanent_error\"");
     assert!(replay(spec().unwrap(), &journal).is_err());
     journal.remove(2);
@@ -73,11 +62,8 @@ fn the_page_quotes_the_example_as_it_is() {
     let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let example = squeezed(include_str!("../examples/driving.rs"));
     let page = include_str!("../../../docs/driving.md");
-    let quotes: Vec<&str> = page
-        .split("```rust\n")
-        .skip(1)
-        .map(|rest| rest.split("```").next().unwrap())
-        .collect();
+    let quotes: Vec<&str> =
+        page.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert!(quotes.len() >= 3);
     for quote in quotes {
         assert!(example.contains(&squeezed(quote)), "not in the example:\n{quote}");

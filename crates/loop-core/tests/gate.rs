@@ -27,35 +27,19 @@ fn the_loop_analyses_fetches_refines_and_ends_by_itself() {
         .replied(&said_bare("high").section("Findings", "Full: 100 % [E1]."))
         .ends(StopReason::Confident);
     let outcome = world.outcome();
-    assert_eq!(
-        (outcome.stop.class, outcome.stop.class.exit_code()),
-        (StopClass::Answered, 0)
-    );
+    assert_eq!((outcome.stop.class, outcome.stop.class.exit_code()), (StopClass::Answered, 0));
     // S0-25, S0-40: the evidence has the tool's Markdown, and every gate has left its decision.
     assert_eq!(&*outcome.evidence[0].observation.markdown, "Disk: 100 %");
-    let gates = world
-        .all_notes()
-        .filter(|note| matches!(note, Note::GateDecided { .. }))
-        .count();
+    let gates = world.all_notes().filter(|note| matches!(note, Note::GateDecided { .. })).count();
     assert_eq!(gates, 2);
-    assert_eq!(
-        (
-            outcome.totals.passes,
-            outcome.totals.model_calls,
-            outcome.totals.tool_calls
-        ),
-        (2, 2, 1)
-    );
+    assert_eq!((outcome.totals.passes, outcome.totals.model_calls, outcome.totals.tool_calls), (2, 2, 1));
 }
 
 #[test]
 fn high_confidence_ends_only_when_nothing_is_left_to_run() {
     // S0-41, S0-53, S0-100
     run().start().replied(&said("high")).ends(StopReason::Confident);
-    run()
-        .start()
-        .replied(&said("high").asks("fetch_device", target("a")))
-        .expect_phase("acting");
+    run().start().replied(&said("high").asks("fetch_device", target("a"))).expect_phase("acting");
     run()
         .start()
         .replied(&said("high").asks_as("nice_to_have", "fetch_device", target("a")))
@@ -66,18 +50,10 @@ fn high_confidence_ends_only_when_nothing_is_left_to_run() {
 fn nothing_new_at_lower_confidence_ends_with_no_new_actions() {
     // S0-42, S0-54
     for confidence in ["low", "medium"] {
-        let world = run()
-            .start()
-            .replied(&said(confidence))
-            .ends(StopReason::NoNewActions);
+        let world = run().start().replied(&said(confidence)).ends(StopReason::NoNewActions);
         assert_eq!(world.outcome().stop.class, StopClass::Partial);
     }
-    run()
-        .start()
-        .replied(&device("a"))
-        .all_finished()
-        .replied(&device("a"))
-        .ends(StopReason::NoNewActions);
+    run().start().replied(&device("a")).all_finished().replied(&device("a")).ends(StopReason::NoNewActions);
 }
 
 #[test]
@@ -95,14 +71,10 @@ fn required_and_recommended_actions_run_and_nice_to_have_is_skipped() {
 #[test]
 fn actions_of_a_pass_run_side_by_side_and_all_settle_before_the_next() {
     // S0-122, S0-93, S0-129, I-22
-    let reply = said("low")
-        .asks("fetch_device", target("a"))
-        .asks("fetch_docs", target("b"));
+    let reply = said("low").asks("fetch_device", target("a")).asks("fetch_docs", target("b"));
     let mut world = run().start().replied(&reply);
     assert_eq!(world.tools().len(), 2);
-    world = world
-        .finished("1/action-1", observed(Status::PermanentError))
-        .expect_phase("acting");
+    world = world.finished("1/action-1", observed(Status::PermanentError)).expect_phase("acting");
     world.finished("1/action-0", found("x")).expect_call("2/main", 1);
 }
 
@@ -130,12 +102,7 @@ fn every_failure_of_a_tool_is_an_observation_and_the_loop_goes_on() {
 fn an_unknown_confidence_is_never_high() {
     // S0-d9, S0-20
     let garbled = said("certain");
-    let world = run()
-        .start()
-        .replied(&garbled)
-        .expect_phase("repairing")
-        .started()
-        .failed(failure(false));
+    let world = run().start().replied(&garbled).expect_phase("repairing").started().failed(failure(false));
     world.ends(StopReason::NoNewActions);
 }
 
@@ -145,113 +112,63 @@ fn high_confidence_without_what_the_domain_demands_is_not_confident() {
     let bare = said_bare("high").section("Findings", "Nothing.");
     let world = run().start().replied(&bare).ends(StopReason::EvidenceMissing);
     let missing = Measure::Names(vec!["section `situation`".into()]);
-    assert_eq!(
-        (&world.outcome().stop.primary.value, world.outcome().missing.len()),
-        (&missing, 1)
-    );
+    assert_eq!((&world.outcome().stop.primary.value, world.outcome().missing.len()), (&missing, 1));
 
     let cites = || {
         let mut sections = vec![section("situation", "Situation")];
         sections[0].cite = true;
         run().sections(sections)
     };
-    cites()
-        .start()
-        .replied(&said("high"))
-        .ends(StopReason::EvidenceMissing);
+    cites().start().replied(&said("high")).ends(StopReason::EvidenceMissing);
     cites()
         .start()
         .replied(&said_bare("high").section("Situation", "So says the item [E0]."))
         .ends(StopReason::Confident);
-    let failed = cites()
-        .start()
-        .replied(&device("a"))
-        .finished("1/action-0", observed(Status::PermanentError));
-    failed
-        .replied(&said_bare("high").section("Situation", "x [E1]"))
-        .ends(StopReason::EvidenceMissing);
-    let absent = cites()
-        .start()
-        .replied(&device("a"))
-        .finished("1/action-0", observed(Status::Empty));
-    absent
-        .replied(&said_bare("high").section("Situation", "none [E1]"))
-        .ends(StopReason::Confident);
+    let failed =
+        cites().start().replied(&device("a")).finished("1/action-0", observed(Status::PermanentError));
+    failed.replied(&said_bare("high").section("Situation", "x [E1]")).ends(StopReason::EvidenceMissing);
+    let absent = cites().start().replied(&device("a")).finished("1/action-0", observed(Status::Empty));
+    absent.replied(&said_bare("high").section("Situation", "none [E1]")).ends(StopReason::Confident);
 
-    let demands = || {
-        run()
-            .with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()])
-            .start()
-    };
+    let demands = || run().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]).start();
     demands().replied(&said("high")).ends(StopReason::EvidenceMissing);
-    let observed = demands()
-        .replied(&said("low").asks("fetch_docs", target("a")))
-        .all_finished();
+    let observed = demands().replied(&said("low").asks("fetch_docs", target("a"))).all_finished();
     observed.replied(&said("high")).ends(StopReason::Confident);
 }
 
 #[test]
 fn a_refusal_ends_the_run_once_nothing_is_left_to_run() {
     // L20
-    let world = run()
-        .start()
-        .replied(&said("high").member("refuse", json!("not my job")))
-        .ends(StopReason::Refused);
+    let world =
+        run().start().replied(&said("high").member("refuse", json!("not my job"))).ends(StopReason::Refused);
     assert_eq!(world.reasons(), [StopReason::Refused, StopReason::Confident]);
-    assert_eq!(
-        (world.outcome().stop.class, world.outcome().stop.class.exit_code()),
-        (StopClass::Refused, 4)
-    );
-    run()
-        .start()
-        .replied(&device("a").member("refuse", json!("later")))
-        .expect_phase("acting");
-    let filtered = run()
-        .start()
-        .replied(&text("I cannot help.\nMore.").ending(FinishReason::Refusal));
+    assert_eq!((world.outcome().stop.class, world.outcome().stop.class.exit_code()), (StopClass::Refused, 4));
+    run().start().replied(&device("a").member("refuse", json!("later"))).expect_phase("acting");
+    let filtered = run().start().replied(&text("I cannot help.\nMore.").ending(FinishReason::Refusal));
     let filtered = filtered.ends(StopReason::Refused);
-    assert_eq!(
-        filtered.outcome().stop.primary.value,
-        Measure::Text("I cannot help.".into())
-    );
-    run()
-        .start()
-        .replied(&text("").ending(FinishReason::Refusal))
-        .ends(StopReason::Refused);
+    assert_eq!(filtered.outcome().stop.primary.value, Measure::Text("I cannot help.".into()));
+    run().start().replied(&text("").ending(FinishReason::Refusal)).ends(StopReason::Refused);
 }
 
 #[test]
 fn an_escalation_hands_the_work_to_a_person() {
-    let world = run()
-        .start()
-        .replied(&said("high").member("escalate", json!(true)))
-        .ends(StopReason::NeedsHuman);
+    let world =
+        run().start().replied(&said("high").member("escalate", json!(true))).ends(StopReason::NeedsHuman);
     assert_eq!(world.outcome().stop.class.exit_code(), 5);
     for nothing in [Value::Null, json!(false), json!(" ")] {
-        run()
-            .start()
-            .replied(&said("high").member("escalate", nothing))
-            .ends(StopReason::Confident);
+        run().start().replied(&said("high").member("escalate", nothing)).ends(StopReason::Confident);
     }
 }
 
 #[test]
 fn what_only_a_person_may_allow_ends_the_run_where_nobody_can_be_asked() {
-    let world = run()
-        .start()
-        .replied(&said("low").asks("wipe", target("a")))
-        .ends(StopReason::NeedsHuman);
+    let world = run().start().replied(&said("low").asks("wipe", target("a"))).ends(StopReason::NeedsHuman);
     let change = world.outcome().stop.primary.change.clone().unwrap();
     assert_eq!(&*change.setting, "gate.people");
     assert_eq!(world.outcome().undone().count(), 1);
     // What may run without a person runs first.
-    let both = said("low")
-        .asks("wipe", target("a"))
-        .asks("fetch_device", target("b"));
-    run()
-        .start()
-        .replied(&both)
-        .expect_tools(&["1/action-1#1 fetch_device"]);
+    let both = said("low").asks("wipe", target("a")).asks("fetch_device", target("b"));
+    run().start().replied(&both).expect_tools(&["1/action-1#1 fetch_device"]);
 }
 
 #[test]
@@ -263,11 +180,7 @@ fn the_conditions_stand_in_the_gates_order_and_all_of_them_are_told() {
         limits.tokens = Some(150);
         limits.cost = usd(100 * 100_000 + 50 * 400_000);
     });
-    let world = tight
-        .start()
-        .expect_call("1/landing", 1)
-        .replied(&said("high"))
-        .ends(StopReason::MaxPasses);
+    let world = tight.start().expect_call("1/landing", 1).replied(&said("high")).ends(StopReason::MaxPasses);
     let expected = [
         StopReason::MaxPasses,
         StopReason::BudgetExceeded,
@@ -279,11 +192,9 @@ fn the_conditions_stand_in_the_gates_order_and_all_of_them_are_told() {
     // A confident answer on the last permitted pass is an answer.
     assert_eq!(world.outcome().stop.class, StopClass::Answered);
     let decided = world.all_notes().find_map(|note| match note {
-        Note::GateDecided {
-            pass,
-            confidence,
-            decision: Decision::Stop(certificate),
-        } => Some((*pass, *confidence, certificate == &world.outcome().stop)),
+        Note::GateDecided { pass, confidence, decision: Decision::Stop(certificate) } => {
+            Some((*pass, *confidence, certificate == &world.outcome().stop))
+        }
         _ => None,
     });
     assert_eq!(decided, Some((1, Confidence::High, true)));
@@ -303,33 +214,18 @@ fn a_certificate_names_value_threshold_and_the_smallest_change() {
     let change = primary.change.clone().unwrap();
     assert_eq!(
         (&*change.setting, change.to.clone()),
-        (
-            "limits.cost_usd",
-            Measure::PicoUsd(loop_core::PicoUsd(spent.0 + 1))
-        )
+        ("limits.cost_usd", Measure::PicoUsd(loop_core::PicoUsd(spent.0 + 1)))
     );
     // The change is the smallest one: with it the run goes on, with one less it does not.
-    let with = |limit: u64| {
-        run()
-            .limits(|limits| limits.cost = usd(limit))
-            .start()
-            .replied(&device("a"))
-    };
+    let with = |limit: u64| run().limits(|limits| limits.cost = usd(limit)).start().replied(&device("a"));
     with(spent.0 + 1).expect_phase("acting");
     with(spent.0).ends(StopReason::BudgetExceeded);
 }
 
 #[test]
 fn what_a_stopped_pass_asked_for_is_told_as_left_undone() {
-    let world = run()
-        .limits(|limits| limits.cost = usd(10))
-        .start()
-        .replied(&device("a"));
-    let undone: Vec<String> = world
-        .outcome()
-        .undone()
-        .map(|action| action.verdict.reason())
-        .collect();
+    let world = run().limits(|limits| limits.cost = usd(10)).start().replied(&device("a"));
+    let undone: Vec<String> = world.outcome().undone().map(|action| action.verdict.reason()).collect();
     assert_eq!(undone, ["left undone: limits.cost_usd"]);
     assert_eq!(world.outcome().totals.tool_calls, 0);
 }

@@ -31,45 +31,22 @@ fn the_last_permitted_pass_is_the_landing() {
 
 #[test]
 fn the_last_permitted_model_call_is_the_landing() {
-    let world = run()
-        .limits(|limits| limits.model_calls = 2)
-        .start()
-        .replied(&device("a"))
-        .all_finished();
-    let world = world
-        .expect_call("2/landing", 1)
-        .replied(&said("low"))
-        .ends(StopReason::MaxModelCalls);
-    assert_eq!(
-        world.reasons(),
-        [StopReason::MaxModelCalls, StopReason::NoNewActions]
-    );
+    let world = run().limits(|limits| limits.model_calls = 2).start().replied(&device("a")).all_finished();
+    let world = world.expect_call("2/landing", 1).replied(&said("low")).ends(StopReason::MaxModelCalls);
+    assert_eq!(world.reasons(), [StopReason::MaxModelCalls, StopReason::NoNewActions]);
 }
 
 #[test]
 fn a_retry_that_is_the_last_permitted_model_call_is_the_landing() {
     let mut later = failure(true);
     later.retry_at = Some(Millis(500));
-    let world = run()
-        .limits(|limits| limits.model_calls = 2)
-        .start()
-        .started()
-        .failed(later)
-        .expect_nothing();
-    let world = world
-        .deadline()
-        .expect_call("1/landing", 2)
-        .replied(&device("a"))
-        .ends(StopReason::MaxModelCalls);
+    let world =
+        run().limits(|limits| limits.model_calls = 2).start().started().failed(later).expect_nothing();
+    let world =
+        world.deadline().expect_call("1/landing", 2).replied(&device("a")).ends(StopReason::MaxModelCalls);
     assert_eq!(world.verdicts(), ["over_limit"]);
-    let lost = run()
-        .limits(|limits| limits.model_calls = 2)
-        .start()
-        .started()
-        .resumed(10);
-    lost.expect_call("1/landing", 2)
-        .replied(&said("high"))
-        .ends(StopReason::MaxModelCalls);
+    let lost = run().limits(|limits| limits.model_calls = 2).start().started().resumed(10);
+    lost.expect_call("1/landing", 2).replied(&said("high")).ends(StopReason::MaxModelCalls);
 }
 
 #[test]
@@ -82,9 +59,7 @@ fn what_a_landing_asks_for_is_left_undone() {
 
 #[test]
 fn a_landing_without_a_contract_is_not_repaired() {
-    let world = last_pass()
-        .replied(&text("## Findings\nAll is lost."))
-        .ends(StopReason::MaxPasses);
+    let world = last_pass().replied(&text("## Findings\nAll is lost.")).ends(StopReason::MaxPasses);
     assert!(world.outcome().document.get("findings").is_some());
     assert_eq!(confidence(&world).name(), "unknown");
     assert_eq!(world.reasons(), [StopReason::MaxPasses, StopReason::NoNewActions]);
@@ -103,18 +78,12 @@ fn a_blank_landing_is_tried_again_and_then_given_up_with_the_document_as_it_is()
     assert_eq!(world.reasons(), [StopReason::MaxPasses, StopReason::ModelFailure]);
     assert!(world.outcome().document.get("situation").is_some());
     // What was paid for nothing is on the bill.
-    assert_eq!(
-        (world.outcome().totals.model_calls, world.outcome().totals.passes),
-        (4, 1)
-    );
+    assert_eq!((world.outcome().totals.model_calls, world.outcome().totals.passes), (4, 1));
 }
 
 #[test]
 fn a_landing_that_fails_keeps_its_cause_and_the_document() {
-    let world = last_pass()
-        .started()
-        .failed(failure(false))
-        .ends(StopReason::MaxPasses);
+    let world = last_pass().started().failed(failure(false)).ends(StopReason::MaxPasses);
     assert_eq!(world.reasons(), [StopReason::MaxPasses, StopReason::ModelFailure]);
     let detail = Measure::Text("overloaded: try later".into());
     assert_eq!(world.outcome().stop.also[0].value, detail);
@@ -123,29 +92,16 @@ fn a_landing_that_fails_keeps_its_cause_and_the_document() {
 
 #[test]
 fn a_landing_that_fails_for_want_of_model_calls_says_so_once() {
-    let world = run()
-        .limits(|limits| limits.model_calls = 1)
-        .start()
-        .expect_call("1/landing", 1);
-    let world = world
-        .started()
-        .failed(failure(true))
-        .expect_call("1/landing", 2)
-        .started();
+    let world = run().limits(|limits| limits.model_calls = 1).start().expect_call("1/landing", 1);
+    let world = world.started().failed(failure(true)).expect_call("1/landing", 2).started();
     let world = world.ends(StopReason::MaxModelCalls);
     assert_eq!(world.reasons(), [StopReason::MaxModelCalls]);
 }
 
 #[test]
 fn a_landing_that_does_not_fit_stops_with_both_reasons() {
-    let huge = PromptSize {
-        bytes: 1_000_000,
-        shared_bytes: 0,
-    };
-    let world = last_pass()
-        .started_with(huge)
-        .started_with(huge)
-        .ends(StopReason::MaxPasses);
+    let huge = PromptSize { bytes: 1_000_000, shared_bytes: 0 };
+    let world = last_pass().started_with(huge).started_with(huge).ends(StopReason::MaxPasses);
     assert_eq!(world.reasons(), [StopReason::MaxPasses, StopReason::TokenLimit]);
 }
 
@@ -161,9 +117,6 @@ fn a_landing_that_is_lost_three_times_keeps_its_cause() {
 
 #[test]
 fn one_pass_means_one_landing() {
-    let world = run()
-        .limits(|limits| limits.passes = 1)
-        .start()
-        .expect_call("1/landing", 1);
+    let world = run().limits(|limits| limits.passes = 1).start().expect_call("1/landing", 1);
     world.replied(&said("high")).ends(StopReason::MaxPasses);
 }

@@ -16,49 +16,16 @@ fn a_limit_of_nothing_stops_before_the_first_call() {
     // S4-d3, S0-40
     let limits = Limits::default;
     let cases = [
-        (
-            Limits {
-                passes: 0,
-                ..limits()
-            },
-            StopReason::MaxPasses,
-        ),
-        (
-            Limits {
-                cost: usd(0),
-                ..limits()
-            },
-            StopReason::BudgetExceeded,
-        ),
-        (
-            Limits {
-                tokens: Some(0),
-                ..limits()
-            },
-            StopReason::TokenLimit,
-        ),
-        (
-            Limits {
-                model_calls: 0,
-                ..limits()
-            },
-            StopReason::MaxModelCalls,
-        ),
-        (
-            Limits {
-                wall_ms: 0,
-                ..limits()
-            },
-            StopReason::Timeout,
-        ),
+        (Limits { passes: 0, ..limits() }, StopReason::MaxPasses),
+        (Limits { cost: usd(0), ..limits() }, StopReason::BudgetExceeded),
+        (Limits { tokens: Some(0), ..limits() }, StopReason::TokenLimit),
+        (Limits { model_calls: 0, ..limits() }, StopReason::MaxModelCalls),
+        (Limits { wall_ms: 0, ..limits() }, StopReason::Timeout),
     ];
     for (limits, reason) in cases {
         let limited = |setup: Setup| setup.with(|spec| spec.limits = limits.clone()).start();
         let world = limited(run().picker(&[])).ends(reason);
-        assert_eq!(
-            (world.outcome().totals.model_calls, world.outcome().stop.class),
-            (0, StopClass::Partial)
-        );
+        assert_eq!((world.outcome().totals.model_calls, world.outcome().stop.class), (0, StopClass::Partial));
         limited(run().saving()).saved(1, saved_at("x")).ends(reason);
         assert_eq!(world.reasons(), [reason]);
     }
@@ -66,11 +33,7 @@ fn a_limit_of_nothing_stops_before_the_first_call() {
 
 #[test]
 fn without_tool_calls_there_are_no_tools() {
-    let world = run()
-        .picker(&[])
-        .limits(|limits| limits.tool_calls = 0)
-        .start()
-        .replied(&device("a"));
+    let world = run().picker(&[]).limits(|limits| limits.tool_calls = 0).start().replied(&device("a"));
     let world = world.ends(StopReason::MaxToolCalls);
     assert_eq!(world.verdicts(), ["over_limit"]);
 }
@@ -80,19 +43,11 @@ fn the_loop_makes_no_more_than_five_passes() {
     // S0-12, S0-43, S0-50, S0-125
     let mut world = run().start();
     for pass in 1..5 {
-        world = world
-            .expect_call(&format!("{pass}/main"), 1)
-            .replied(&device(&format!("{pass}")))
-            .all_finished();
+        world =
+            world.expect_call(&format!("{pass}/main"), 1).replied(&device(&format!("{pass}"))).all_finished();
     }
-    let world = world
-        .expect_call("5/landing", 1)
-        .replied(&device("more"))
-        .ends(StopReason::MaxPasses);
-    assert_eq!(
-        (world.outcome().totals.passes, world.outcome().totals.model_calls),
-        (5, 5)
-    );
+    let world = world.expect_call("5/landing", 1).replied(&device("more")).ends(StopReason::MaxPasses);
+    assert_eq!((world.outcome().totals.passes, world.outcome().totals.model_calls), (5, 5));
     assert_eq!(world.outcome().stop.class, StopClass::Partial);
 }
 
@@ -101,12 +56,7 @@ fn spending_as_much_as_the_limit_ends_the_run() {
     // S0-45, S0-51, S0-119: `>=`, with the picker's call in the sum.
     let both = 100 * 10 + 50 * 40 + 100 * 100_000 + 50 * 400_000;
     let with = |limit: u64| {
-        run()
-            .picker(&[])
-            .limits(|limits| limits.cost = usd(limit))
-            .start()
-            .picked(&[])
-            .replied(&device("a"))
+        run().picker(&[]).limits(|limits| limits.cost = usd(limit)).start().picked(&[]).replied(&device("a"))
     };
     with(both + 1).expect_phase("acting");
     let world = with(both).ends(StopReason::BudgetExceeded);
@@ -115,25 +65,15 @@ fn spending_as_much_as_the_limit_ends_the_run() {
 
 #[test]
 fn using_as_many_tokens_as_the_limit_ends_the_run() {
-    let with = |limit: u64| {
-        run()
-            .limits(|limits| limits.tokens = Some(limit))
-            .start()
-            .replied(&device("a"))
-    };
+    let with = |limit: u64| run().limits(|limits| limits.tokens = Some(limit)).start().replied(&device("a"));
     with(151).expect_phase("acting");
     with(150).ends(StopReason::TokenLimit);
 }
 
 #[test]
 fn an_unknown_price_is_never_taken_for_nothing() {
-    let unpriced = run()
-        .with(|spec| spec.models.base = model(None))
-        .limits(|limits| limits.cost = None);
-    let world = unpriced
-        .start()
-        .replied(&said("high"))
-        .ends(StopReason::Confident);
+    let unpriced = run().with(|spec| spec.models.base = model(None)).limits(|limits| limits.cost = None);
+    let world = unpriced.start().replied(&said("high")).ends(StopReason::Confident);
     let cost = world.outcome().totals.cost;
     assert_eq!((cost.total(), cost.unknown_calls), (None, 1));
 }
@@ -165,10 +105,7 @@ fn the_wall_clock_ends_the_run_in_every_phase_in_which_it_works() {
         ("landing", landing()),
         ("landing", landing().started()),
     ] {
-        assert_eq!(
-            (world.phase(), world.run.deadline()),
-            (name, Some(Millis(10_000)))
-        );
+        assert_eq!((world.phase(), world.run.deadline()), (name, Some(Millis(10_000))));
         let in_flight =
             !world.tools().is_empty()
                 || world.run.commands().iter().any(
@@ -189,62 +126,31 @@ fn the_wall_clock_ends_the_run_in_every_phase_in_which_it_works() {
 
 #[test]
 fn the_gate_sees_the_wall_clock_too() {
-    let world = run()
-        .limits(|limits| limits.wall_ms = 1_000)
-        .start()
-        .started()
-        .wait(1_000)
-        .answered(&device("a"));
+    let world =
+        run().limits(|limits| limits.wall_ms = 1_000).start().started().wait(1_000).answered(&device("a"));
     world.ends(StopReason::Timeout);
 }
 
 #[test]
 fn a_call_is_granted_what_model_limit_and_context_leave() {
     let world = run().start();
-    let quote = |bytes: u64| {
-        world.run.quote(
-            &key("1/main"),
-            PromptSize {
-                bytes,
-                shared_bytes: 0,
-            },
-        )
-    };
+    let quote = |bytes: u64| world.run.quote(&key("1/main"), PromptSize { bytes, shared_bytes: 0 });
     let small = quote(2_000).unwrap();
-    assert_eq!(
-        (small.tier, small.max_output_tokens, small.reserve.input_tokens),
-        (Tier::Base, 4_096, 1_000)
-    );
+    assert_eq!((small.tier, small.max_output_tokens, small.reserve.input_tokens), (Tier::Base, 4_096, 1_000));
     assert_eq!(small.reserve.cost, usd(1_000 * 100_000 + 4_096 * 400_000));
-    assert_eq!(
-        quote(2 * (100_000 - 300)).map(|quote| quote.max_output_tokens),
-        Ok(300)
-    );
+    assert_eq!(quote(2 * (100_000 - 300)).map(|quote| quote.max_output_tokens), Ok(300));
     // No call is made for fewer than 256 tokens of output.
-    assert_eq!(
-        quote(2 * (100_000 - 256)).map(|quote| quote.max_output_tokens),
-        Ok(256)
-    );
+    assert_eq!(quote(2 * (100_000 - 256)).map(|quote| quote.max_output_tokens), Ok(256));
     assert_eq!(quote(2 * (100_000 - 255)), Err(Refusal::Context));
     assert_eq!(world.run.quote(&key("2/main"), PROMPT), Err(Refusal::NotWished));
-    assert_eq!(
-        world.started().run.quote(&key("1/main"), PROMPT),
-        Err(Refusal::NotWished)
-    );
+    assert_eq!(world.started().run.quote(&key("1/main"), PROMPT), Err(Refusal::NotWished));
 }
 
 #[test]
 fn a_later_call_is_bounded_by_what_was_reported_for_the_shared_part() {
     let world = run().start().replied(&device("a")).all_finished();
-    let quote = |shared_bytes: u64| {
-        world.run.quote(
-            &key("2/main"),
-            PromptSize {
-                bytes: 2_500,
-                shared_bytes,
-            },
-        )
-    };
+    let quote =
+        |shared_bytes: u64| world.run.quote(&key("2/main"), PromptSize { bytes: 2_500, shared_bytes });
     // 100 tokens were reported for the first 2,000 bytes; 500 bytes are at most 500 tokens.
     assert_eq!(quote(2_000).unwrap().reserve.input_tokens, 600);
     assert_eq!(quote(1_999).unwrap().reserve.input_tokens, 1_250);
@@ -274,21 +180,11 @@ fn a_grant_that_the_state_does_not_give_is_rejected() {
 
 #[test]
 fn a_prompt_that_does_not_fit_gives_up_its_oldest_evidence_first() {
-    let reply = said("low")
-        .asks("fetch_device", target("a"))
-        .asks("fetch_device", target("b"));
-    let huge = PromptSize {
-        bytes: 1_000_000,
-        shared_bytes: 0,
-    };
+    let reply = said("low").asks("fetch_device", target("a")).asks("fetch_device", target("b"));
+    let huge = PromptSize { bytes: 1_000_000, shared_bytes: 0 };
     let world = run().start().replied(&reply).all_finished();
     let shortened = |world: &World| -> Vec<bool> {
-        world
-            .run
-            .evidence()
-            .iter()
-            .map(|evidence| evidence.shortened)
-            .collect()
+        world.run.evidence().iter().map(|evidence| evidence.shortened).collect()
     };
     let world = world.started_with(huge);
     assert_eq!((shortened(&world), world.call().attempt), (vec![true, false], 1));
@@ -312,17 +208,11 @@ fn a_sub_call_is_granted_only_while_a_call_is_left_for_the_document() {
         .asks("fetch_docs", target("a"))
         .asks("fetch_docs", target("b"))
         .asks("fetch_docs", target("c"));
-    let world = run()
-        .limits(|limits| limits.model_calls = 4)
-        .start()
-        .replied(&reply);
+    let world = run().limits(|limits| limits.model_calls = 4).start().replied(&reply);
     let granted: Vec<bool> = world.tools().iter().map(|tool| tool.sub_call.is_some()).collect();
     assert_eq!(granted, [true, true, false]);
     let mut filtered = found("x");
-    filtered.sub_call = Some(SubCallUse {
-        answered: true,
-        usage: Some(used(1_000, 20)),
-    });
+    filtered.sub_call = Some(SubCallUse { answered: true, usage: Some(used(1_000, 20)) });
     let world = world
         .finished("1/action-0", filtered.clone())
         .finished("1/action-1", filtered)
@@ -331,10 +221,7 @@ fn a_sub_call_is_granted_only_while_a_call_is_left_for_the_document() {
         .replied(&said("high"))
         .ends(StopReason::MaxModelCalls);
     let totals = world.outcome().totals;
-    assert_eq!(
-        (totals.model_calls, totals.sub_calls, totals.usage.total()),
-        (4, 2, 2 * 150 + 2 * 1_020)
-    );
+    assert_eq!((totals.model_calls, totals.sub_calls, totals.usage.total()), (4, 2, 2 * 150 + 2 * 1_020));
 }
 
 #[test]
@@ -342,18 +229,11 @@ fn a_grant_that_was_not_used_is_free_again() {
     // S0-128: without an answer the tool falls back to code, and what was used is charged all the same.
     let reply = said("low").asks("fetch_docs", target("a"));
     let again = said("low").asks("fetch_docs", target("b"));
-    let world = run()
-        .limits(|limits| limits.model_calls = 4)
-        .start()
-        .replied(&reply)
-        .all_finished()
-        .replied(&again);
+    let world =
+        run().limits(|limits| limits.model_calls = 4).start().replied(&reply).all_finished().replied(&again);
     assert!(world.tools()[0].sub_call.is_some());
     let mut silent = found("x");
-    silent.sub_call = Some(SubCallUse {
-        answered: false,
-        usage: None,
-    });
+    silent.sub_call = Some(SubCallUse { answered: false, usage: None });
     let world = world.finished("2/action-0", silent);
     let totals = world.run.totals();
     assert_eq!((totals.model_calls, totals.usage.output), (3, 50 + 50 + 512));

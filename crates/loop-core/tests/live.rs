@@ -17,11 +17,8 @@ fn shown(pieces: &[&str]) -> String {
 
 /// Cuts `text` at these places.
 fn pieces<'a>(text: &'a str, cuts: &[usize]) -> Vec<&'a str> {
-    let mut places: Vec<usize> = cuts
-        .iter()
-        .map(|cut| cut % (text.len() + 1))
-        .filter(|at| text.is_char_boundary(*at))
-        .collect();
+    let mut places: Vec<usize> =
+        cuts.iter().map(|cut| cut % (text.len() + 1)).filter(|at| text.is_char_boundary(*at)).collect();
     places.extend([0, text.len()]);
     places.sort_unstable();
     places.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect()
@@ -68,10 +65,7 @@ fn every_chunking_of_a_reply_shows_the_same_and_never_the_contract() {
 fn a_fence_without_an_end_is_shown_unless_it_holds_the_contract() {
     assert_eq!(shown(&["a\n```\ncode"]), "a\n```\ncode");
     assert_eq!(shown(&["a\n```json\n{\"analysis_confidence\": \"hi"]), "a\n");
-    assert_eq!(
-        shown(&["a\n```json\n{\"analysis_confidence\": \"hi\n## B\nb"]),
-        "a\n## B\nb"
-    );
+    assert_eq!(shown(&["a\n```json\n{\"analysis_confidence\": \"hi\n## B\nb"]), "a\n## B\nb");
 }
 
 #[test]
@@ -79,16 +73,9 @@ fn what_is_shown_is_what_the_document_holds() {
     // S0-19: for a reply of sections and a contract.
     let said = said("high").section("Findings", "b\n\n- c");
     let world = run().start().replied(&said);
-    let squeezed = |text: &str| {
-        text.lines()
-            .filter(|line| !line.trim().is_empty())
-            .collect::<Vec<_>>()
-            .join("\n")
-    };
-    assert_eq!(
-        squeezed(&shown(&[&said.whole_text()])),
-        squeezed(&world.run.document().to_markdown())
-    );
+    let squeezed =
+        |text: &str| text.lines().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>().join("\n");
+    assert_eq!(squeezed(&shown(&[&said.whole_text()])), squeezed(&world.run.document().to_markdown()));
 }
 
 proptest! {

@@ -53,10 +53,7 @@ proptest! {
 fn every_tier_is_charged_at_its_own_price() {
     // S0-119, C28: the picker's and the sub-call's tokens at the picker's price.
     let mut filtered = found("x");
-    filtered.sub_call = Some(SubCallUse {
-        answered: true,
-        usage: Some(used(1_000, 10)),
-    });
+    filtered.sub_call = Some(SubCallUse { answered: true, usage: Some(used(1_000, 10)) });
     let world = run()
         .picker(&[])
         .start()
@@ -64,11 +61,7 @@ fn every_tier_is_charged_at_its_own_price() {
         .finished("0/action-0", filtered)
         .replied(&said("high"));
     let costs: Vec<_> = charges(&world).into_iter().map(|(_, cost)| cost).collect();
-    let expected = [
-        100 * 10 + 50 * 40,
-        1_000 * 10 + 10 * 40,
-        100 * 100_000 + 50 * 400_000,
-    ];
+    let expected = [100 * 10 + 50 * 40, 1_000 * 10 + 10 * 40, 100 * 100_000 + 50 * 400_000];
     assert_eq!(costs, expected.map(usd));
     assert_eq!(world.outcome().totals.cost.total(), usd(expected.iter().sum()));
 }
@@ -78,13 +71,7 @@ fn a_call_whose_usage_is_not_told_is_charged_at_its_reserve() {
     // L3, L21
     let world = run().start().replied(&said("high").using(None));
     let totals = world.outcome().totals;
-    assert_eq!(
-        totals.usage,
-        Usage {
-            estimated: true,
-            ..used(1_000, 4_096)
-        }
-    );
+    assert_eq!(totals.usage, Usage { estimated: true, ..used(1_000, 4_096) });
     assert_eq!(totals.cost.total(), usd(1_000 * 100_000 + 4_096 * 400_000));
 }
 
@@ -93,23 +80,14 @@ fn a_cost_that_the_provider_reports_is_taken() {
     let mut world = run().start().started();
     let mut reply = said("high").reply();
     reply.cost = usd(77);
-    world.tell(loop_core::Fact::ModelReplied {
-        key: key("1/main"),
-        attempt: 1,
-        reply,
-    });
+    world.tell(loop_core::Fact::ModelReplied { key: key("1/main"), attempt: 1, reply });
     assert_eq!(world.outcome().totals.cost.total(), usd(77));
 }
 
 #[test]
 fn a_typical_run_of_the_founding_document_costs_what_it_says() {
     // S0-138, S0-139: prices and usage give the order of the founding figures; no figure is built in.
-    let flash = Price {
-        input: 250_000,
-        output: 1_000_000,
-        cache_read: None,
-        cache_write: None,
-    };
+    let flash = Price { input: 250_000, output: 1_000_000, cache_read: None, cache_write: None };
     let world = run()
         .with(|spec| {
             spec.models.base = model(Some(flash));
@@ -119,11 +97,7 @@ fn a_typical_run_of_the_founding_document_costs_what_it_says() {
         .start()
         .started()
         .answered(&text("[]").using(Some(used(700, 100))))
-        .replied(
-            &said("low")
-                .asks("fetch_device", target("a"))
-                .using(Some(used(10_000, 500))),
-        )
+        .replied(&said("low").asks("fetch_device", target("a")).using(Some(used(10_000, 500))))
         .all_finished()
         .replied(&said("high").using(Some(used(13_000, 500))));
     assert_eq!(world.outcome().totals.cost.to_string(), "$0.007025");

@@ -11,17 +11,9 @@ fn decisions(kind: &str) -> Vec<Note> {
     let mut setup = run();
     setup.item.kind = kind.into();
     setup.item.id = format!("{kind}-1").into();
-    setup.item.scope = Scope {
-        account: Some("acme".into()),
-        person: Some(kind.into()),
-        ..Scope::default()
-    };
+    setup.item.scope = Scope { account: Some("acme".into()), person: Some(kind.into()), ..Scope::default() };
     let asked = said("low").asks("fetch_device", target("a"));
-    let world = setup
-        .start()
-        .replied(&asked)
-        .all_finished()
-        .replied(&said("high"));
+    let world = setup.start().replied(&asked).all_finished().replied(&said("high"));
     let world = world.ends(StopReason::Confident);
     world.all_notes().cloned().collect()
 }
@@ -65,13 +57,7 @@ fn a_failure_is_a_text_that_the_model_can_act_on() {
 fn equal_data_has_an_equal_digest_whatever_its_spelling() {
     // C24
     let observation = |data: &str| Observation::new(Status::Ok, "s", "m", data);
-    assert_eq!(
-        observation(r#"{"a": 1, "b": [2]}"#).digest,
-        observation(r#"{"b":[2],"a":1}"#).digest
-    );
-    assert_ne!(
-        observation(r#"{"a": 1}"#).digest,
-        observation(r#"{"a": 2}"#).digest
-    );
+    assert_eq!(observation(r#"{"a": 1, "b": [2]}"#).digest, observation(r#"{"b":[2],"a":1}"#).digest);
+    assert_ne!(observation(r#"{"a": 1}"#).digest, observation(r#"{"a": 2}"#).digest);
     assert_ne!(observation("no json").digest, observation("No json").digest);
 }

@@ -28,33 +28,13 @@ fn every_fact(at: &str, attempt: u32) -> Vec<Fact> {
             max_output_tokens: 1,
             reserve: Reserve::default(),
         },
-        Fact::CallRefused {
-            key,
-            attempt,
-            prompt_bytes: 2_000,
-            shared_bytes: 0,
-            refusal: Refusal::Cost,
-        },
+        Fact::CallRefused { key, attempt, prompt_bytes: 2_000, shared_bytes: 0, refusal: Refusal::Cost },
         Fact::ModelReplied { key, attempt, reply },
-        Fact::ModelFailed {
-            key,
-            attempt,
-            failure: failure(true),
-        },
+        Fact::ModelFailed { key, attempt, failure: failure(true) },
         Fact::ToolStarted { key, attempt },
-        Fact::ToolFinished {
-            key,
-            attempt,
-            observation: found("x"),
-        },
-        Fact::PersonAnswered {
-            key: crate::key("9/action-0"),
-            answer: PersonAnswer::Approved,
-        },
-        Fact::SaveFinished {
-            attempt: attempt + 8,
-            result: saved_at("x"),
-        },
+        Fact::ToolFinished { key, attempt, observation: found("x") },
+        Fact::PersonAnswered { key: crate::key("9/action-0"), answer: PersonAnswer::Approved },
+        Fact::SaveFinished { attempt: attempt + 8, result: saved_at("x") },
         Fact::StopWithdrawn,
         Fact::DeadlineReached,
     ]
@@ -67,10 +47,7 @@ fn device() -> Said {
 /// A run in every phase.
 fn phases() -> Vec<World> {
     let picking = run().picker(&[]).start();
-    let asking = run()
-        .people()
-        .start()
-        .replied(&said("low").asks("wipe", target("a")));
+    let asking = run().people().start().replied(&said("low").asks("wipe", target("a")));
     vec![
         picking.clone(),
         picking.clone().started(),
@@ -94,16 +71,9 @@ fn phases() -> Vec<World> {
 fn what_is_not_open_is_rejected_in_every_phase_and_changes_nothing() {
     // T10, T11, I-6: `rejects` compares the whole run.
     for mut world in phases() {
-        for at in [
-            "0/pick",
-            "1/main",
-            "1/action-0",
-            "7/main",
-            "7/action-9",
-            "1/repair",
-            "1/landing",
-            "1/save",
-        ] {
+        for at in
+            ["0/pick", "1/main", "1/action-0", "7/main", "7/action-9", "1/repair", "1/landing", "1/save"]
+        {
             for attempt in [0, 4] {
                 for fact in every_fact(at, attempt) {
                     world = world.rejects(fact);
@@ -117,30 +87,11 @@ fn what_is_not_open_is_rejected_in_every_phase_and_changes_nothing() {
 fn a_settlement_is_taken_once() {
     // T10, U2
     let world = run().start().started();
-    let reply = Fact::ModelReplied {
-        key: key("1/main"),
-        attempt: 1,
-        reply: device().reply(),
-    };
-    let failed = Fact::ModelFailed {
-        key: key("1/main"),
-        attempt: 1,
-        failure: failure(true),
-    };
-    let finished = Fact::ToolFinished {
-        key: key("1/action-0"),
-        attempt: 1,
-        observation: found("x"),
-    };
-    let world = world
-        .rejects(finished.clone())
-        .answered(&device())
-        .rejects(reply.clone())
-        .rejects(failed);
-    let world = world
-        .finished("1/action-0", found("x"))
-        .rejects(finished)
-        .rejects(reply);
+    let reply = Fact::ModelReplied { key: key("1/main"), attempt: 1, reply: device().reply() };
+    let failed = Fact::ModelFailed { key: key("1/main"), attempt: 1, failure: failure(true) };
+    let finished = Fact::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
+    let world = world.rejects(finished.clone()).answered(&device()).rejects(reply.clone()).rejects(failed);
+    let world = world.finished("1/action-0", found("x")).rejects(finished).rejects(reply);
     world.expect_call("2/main", 1);
 }
 
@@ -148,29 +99,15 @@ fn a_settlement_is_taken_once() {
 fn a_settlement_before_its_start_is_rejected() {
     // I-25: nothing is answered that was not announced.
     let world = run().start();
-    let reply = Fact::ModelReplied {
-        key: key("1/main"),
-        attempt: 1,
-        reply: said("high").reply(),
-    };
+    let reply = Fact::ModelReplied { key: key("1/main"), attempt: 1, reply: said("high").reply() };
     let world = world.rejects(reply);
     let asked = said("low").asks("wipe", target("a"));
     let world = world.replied(&asked);
     world.ends(StopReason::NeedsHuman);
-    let approved = run()
-        .people()
-        .start()
-        .replied(&asked)
-        .answered_by_person("1/action-0", PersonAnswer::Approved);
-    let finished = Fact::ToolFinished {
-        key: key("1/action-0"),
-        attempt: 1,
-        observation: found("x"),
-    };
-    let started = Fact::ToolStarted {
-        key: key("1/action-0"),
-        attempt: 1,
-    };
+    let approved =
+        run().people().start().replied(&asked).answered_by_person("1/action-0", PersonAnswer::Approved);
+    let finished = Fact::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
+    let started = Fact::ToolStarted { key: key("1/action-0"), attempt: 1 };
     let mut world = approved.rejects(finished.clone());
     world.tell(started.clone());
     world = world.rejects(started);
@@ -180,11 +117,7 @@ fn a_settlement_before_its_start_is_rejected() {
 #[test]
 fn a_reply_of_an_earlier_try_is_rejected() {
     let world = run().start().started().failed(failure(true)).started();
-    let late = Fact::ModelReplied {
-        key: key("1/main"),
-        attempt: 1,
-        reply: said("high").reply(),
-    };
+    let late = Fact::ModelReplied { key: key("1/main"), attempt: 1, reply: said("high").reply() };
     world.rejects(late).expect_call("1/main", 2);
 }
 
@@ -209,18 +142,11 @@ fn nothing_is_announced_once_a_stop_is_asked_for() {
     for action in ["1/action-0", "1/action-1"] {
         world = world.answered_by_person(action, PersonAnswer::Approved);
     }
-    world.tell(Fact::ToolStarted {
-        key: key("1/action-0"),
-        attempt: 1,
-    });
-    let world = world.stop(StopMode::AtGate).rejects(Fact::ToolStarted {
-        key: key("1/action-1"),
-        attempt: 1,
-    });
+    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    let world =
+        world.stop(StopMode::AtGate).rejects(Fact::ToolStarted { key: key("1/action-1"), attempt: 1 });
     let world = world.expect_tools(&["1/action-0#1 restart"]);
-    world
-        .finished("1/action-0", found("x"))
-        .ends(StopReason::ManualStop);
+    world.finished("1/action-0", found("x")).ends(StopReason::ManualStop);
 }
 
 #[test]
@@ -228,18 +154,8 @@ fn time_does_not_go_back() {
     // H7
     let mut run = run().start().wait(500).started().run;
     let before = run.clone();
-    let event = Event {
-        at: Millis(499),
-        fact: Fact::StopRequested { how: StopMode::Now },
-    };
-    assert_eq!(
-        run.apply(&event),
-        Err(Rejected::BackInTime {
-            event: "stop_requested",
-            at: 499,
-            now: 500
-        })
-    );
+    let event = Event { at: Millis(499), fact: Fact::StopRequested { how: StopMode::Now } };
+    assert_eq!(run.apply(&event), Err(Rejected::BackInTime { event: "stop_requested", at: 499, now: 500 }));
     assert_eq!(run, before);
 }
 
@@ -252,30 +168,12 @@ fn a_rejection_does_not_move_the_clock() {
 #[test]
 fn a_rejection_says_what_was_wrong() {
     let mut run = run().start().run;
-    let told = |run: &mut Run, at, fact| {
-        run.apply(&Event { at: Millis(at), fact })
-            .unwrap_err()
-            .to_string()
-    };
-    assert_eq!(
-        told(&mut run, 0, Fact::StopWithdrawn),
-        "stop_withdrawn while calling"
-    );
-    assert_eq!(
-        told(&mut run, 5, Fact::DeadlineReached),
-        "deadline_reached at 5 ms, before the deadline"
-    );
-    let finished = Fact::ToolFinished {
-        key: key("1/action-0"),
-        attempt: 1,
-        observation: found("x"),
-    };
+    let told = |run: &mut Run, at, fact| run.apply(&Event { at: Millis(at), fact }).unwrap_err().to_string();
+    assert_eq!(told(&mut run, 0, Fact::StopWithdrawn), "stop_withdrawn while calling");
+    assert_eq!(told(&mut run, 5, Fact::DeadlineReached), "deadline_reached at 5 ms, before the deadline");
+    let finished = Fact::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
     assert_eq!(told(&mut run, 0, finished), "tool_finished while calling");
-    let reply = Fact::ModelReplied {
-        key: key("2/main"),
-        attempt: 1,
-        reply: said("high").reply(),
-    };
+    let reply = Fact::ModelReplied { key: key("2/main"), attempt: 1, reply: said("high").reply() };
     assert_eq!(
         told(&mut run, 0, reply),
         "model_replied for 2/main attempt 1, which is not open while calling"
@@ -287,22 +185,10 @@ fn a_run_begins_with_started_once_and_with_its_own_spec() {
     let world = run().start();
     let other = Arc::new(run().limits(|limits| limits.passes = 2).spec);
     let first = &world.journal[0].0;
-    assert!(matches!(
-        Run::open(first, Arc::clone(&other)),
-        Err(Rejected::OtherSpec { .. })
-    ));
-    assert!(matches!(
-        Run::restore(world.run.state().clone(), other),
-        Err(Rejected::OtherSpec { .. })
-    ));
-    let stop = Event {
-        at: Millis(0),
-        fact: Fact::StopWithdrawn,
-    };
-    assert_eq!(
-        Run::open(&stop, Arc::clone(&world.spec)),
-        Err(Rejected::NotTheStart("stop_withdrawn"))
-    );
+    assert!(matches!(Run::open(first, Arc::clone(&other)), Err(Rejected::OtherSpec { .. })));
+    assert!(matches!(Run::restore(world.run.state().clone(), other), Err(Rejected::OtherSpec { .. })));
+    let stop = Event { at: Millis(0), fact: Fact::StopWithdrawn };
+    assert_eq!(Run::open(&stop, Arc::clone(&world.spec)), Err(Rejected::NotTheStart("stop_withdrawn")));
     world.rejects(run().start().journal[0].0.fact.clone());
 }
 
@@ -316,10 +202,7 @@ fn nothing_follows_the_end() {
     for fact in [
         Fact::StopRequested { how: StopMode::Now },
         Fact::Resumed { away_ms: 0 },
-        Fact::SaveFinished {
-            attempt: 1,
-            result: SaveResult::Saved { location: "x".into() },
-        },
+        Fact::SaveFinished { attempt: 1, result: SaveResult::Saved { location: "x".into() } },
     ] {
         world = world.rejects(fact);
     }

@@ -20,13 +20,8 @@ fn picked_by(world: &World) -> (PickedBy, u32) {
 fn check_defaults(world: World, why: &str) {
     let (by, runs) = picked_by(&world);
     assert_eq!(runs, 1);
-    assert!(
-        matches!(&by, PickedBy::Defaults { why: found } if found.contains(why)),
-        "{by:?}"
-    );
-    world
-        .expect_phase("gathering")
-        .expect_tools(&["0/action-0#1 fetch_device"]);
+    assert!(matches!(&by, PickedBy::Defaults { why: found } if found.contains(why)), "{by:?}");
+    world.expect_phase("gathering").expect_tools(&["0/action-0#1 fetch_device"]);
 }
 
 fn with_defaults() -> World {
@@ -37,10 +32,7 @@ fn with_defaults() -> World {
 fn a_cheap_model_picks_tools_which_run_side_by_side_before_the_first_pass() {
     // S0-7, S0-15, S0-16, S0-93, S0-122, S0-132
     let world = run().picker(&[]).start().expect_call("0/pick", 1);
-    assert_eq!(
-        (world.call().tier, world.call().timeout_ms),
-        (Tier::Picker, 8_000)
-    );
+    assert_eq!((world.call().tier, world.call().timeout_ms), (Tier::Picker, 8_000));
     let world = world
         .picked(&[("fetch_device", target("a")), ("fetch_docs", target("b"))])
         .expect_tools(&["0/action-0#1 fetch_device", "0/action-1#1 fetch_docs"])
@@ -49,12 +41,7 @@ fn a_cheap_model_picks_tools_which_run_side_by_side_before_the_first_pass() {
         .finished("0/action-0", observed(loop_core::Status::Timeout))
         .expect_call("1/main", 1);
     // S0-93: one failure does not cancel the other. I-20: request order, not the order of completion.
-    let order: Vec<&str> = world
-        .run
-        .evidence()
-        .iter()
-        .map(|evidence| &*evidence.tool)
-        .collect();
+    let order: Vec<&str> = world.run.evidence().iter().map(|evidence| &*evidence.tool).collect();
     assert_eq!(order, ["fetch_device", "fetch_docs"]);
     world.replied(&said("high")).ends(StopReason::Confident);
 }
@@ -75,34 +62,19 @@ fn the_array_of_picks_is_found_in_a_fence_and_among_prose() {
 #[test]
 fn a_picker_that_fails_leaves_the_default_tools() {
     // S0-127: failed, refused, cut off, garbled, blank.
-    check_defaults(
-        with_defaults().started().failed(failure(false)),
-        "overloaded: try later",
-    );
+    check_defaults(with_defaults().started().failed(failure(false)), "overloaded: try later");
     check_defaults(with_defaults().started().failed(failure(true)), "overloaded");
-    check_defaults(
-        with_defaults().replied(&text("I would rather not.")),
-        "no JSON array",
-    );
+    check_defaults(with_defaults().replied(&text("I would rather not.")), "no JSON array");
     check_defaults(
         with_defaults().replied(&text("[{\"tool\": \"fetch_dev").ending(FinishReason::MaxTokens)),
         "no JSON array",
     );
     check_defaults(with_defaults().replied(&text("")), "no JSON array");
     check_defaults(with_defaults().replied(&text("[1, 2]")), "no JSON array");
-    check_defaults(
-        with_defaults().replied(&text("No.").ending(FinishReason::Refusal)),
-        "no JSON array",
-    );
-    let huge = loop_core::PromptSize {
-        bytes: 1_000_000,
-        shared_bytes: 0,
-    };
+    check_defaults(with_defaults().replied(&text("No.").ending(FinishReason::Refusal)), "no JSON array");
+    let huge = loop_core::PromptSize { bytes: 1_000_000, shared_bytes: 0 };
     check_defaults(with_defaults().started_with(huge), "refused: context");
-    let poor = run()
-        .picker(&[("fetch_device", target("d"))])
-        .limits(|limits| limits.model_calls = 1)
-        .start();
+    let poor = run().picker(&[("fetch_device", target("d"))]).limits(|limits| limits.model_calls = 1).start();
     check_defaults(poor.started(), "refused: model_calls");
 }
 
@@ -125,38 +97,21 @@ fn a_picker_that_picks_nothing_is_followed_by_the_first_pass() {
 #[test]
 fn no_more_than_five_tools_are_picked() {
     // S0-124
-    let picks: Vec<_> = ["a", "b", "c", "d", "e", "f", "g"]
-        .map(|name| ("fetch_device", target(name)))
-        .into();
+    let picks: Vec<_> = ["a", "b", "c", "d", "e", "f", "g"].map(|name| ("fetch_device", target(name))).into();
     let world = run().picker(&[]).start().picked(&picks);
     assert_eq!(world.tools().len(), 5);
     assert_eq!(world.verdicts()[4..], ["run", "over_limit", "over_limit"]);
     let setting = world.run.actions().last().map(|action| action.verdict.clone());
-    assert_eq!(
-        setting,
-        Some(Verdict::OverLimit {
-            setting: "limits.picked".into()
-        })
-    );
+    assert_eq!(setting, Some(Verdict::OverLimit { setting: "limits.picked".into() }));
 }
 
 #[test]
 fn picked_tools_count_as_tool_calls_and_are_held_to_their_limit() {
     // S0-124
-    let picks = [
-        ("fetch_device", target("a")),
-        ("fetch_device", target("b")),
-        ("fetch_device", target("c")),
-    ];
-    let world = run()
-        .picker(&[])
-        .limits(|limits| limits.tool_calls = 2)
-        .start()
-        .picked(&picks);
+    let picks = [("fetch_device", target("a")), ("fetch_device", target("b")), ("fetch_device", target("c"))];
+    let world = run().picker(&[]).limits(|limits| limits.tool_calls = 2).start().picked(&picks);
     assert_eq!((world.tools().len(), world.run.totals().tool_calls), (2, 2));
-    let world = world
-        .all_finished()
-        .replied(&said("low").asks("fetch_device", target("d")));
+    let world = world.all_finished().replied(&said("low").asks("fetch_device", target("d")));
     assert_eq!(world.outcome().stop.reason(), StopReason::MaxToolCalls);
 }
 
@@ -170,25 +125,14 @@ fn bad_picks_are_judged_like_actions() {
         ("fetch_device", json!({})),
     ];
     let world = run().picker(&[]).start().picked(&picks);
-    assert_eq!(
-        world.verdicts(),
-        ["run", "duplicate", "unknown_tool", "invalid_arguments"]
-    );
+    assert_eq!(world.verdicts(), ["run", "duplicate", "unknown_tool", "invalid_arguments"]);
 }
 
 #[test]
 fn a_picked_write_waits_for_a_person_or_does_not_run() {
-    let world = run()
-        .picker(&[])
-        .start()
-        .picked(&[("wipe", target("a"))])
-        .expect_call("1/main", 1);
+    let world = run().picker(&[]).start().picked(&[("wipe", target("a"))]).expect_call("1/main", 1);
     assert_eq!(world.verdicts(), ["needs_person"]);
-    let world = run()
-        .picker(&[])
-        .people()
-        .start()
-        .picked(&[("wipe", target("a"))]);
+    let world = run().picker(&[]).people().start().picked(&[("wipe", target("a"))]);
     assert_eq!(world.asks(), ["0/action-0"]);
 }
 
@@ -200,21 +144,15 @@ fn nothing_is_picked_where_nothing_may_run() {
         run().picker(&[]).with(|spec| spec.tools.clear()),
         run(),
     ] {
-        setup
-            .start()
-            .expect_call("1/main", 1)
-            .replied(&said("high"))
-            .ends(StopReason::Confident);
+        setup.start().expect_call("1/main", 1).replied(&said("high")).ends(StopReason::Confident);
     }
 }
 
 #[test]
 fn a_smart_tool_is_granted_a_call_with_its_limits() {
     // S0-39, S0-65, S0-74, S0-131: 512 tokens, 10 seconds; a plain tool is granted none.
-    let world = run()
-        .picker(&[])
-        .start()
-        .picked(&[("fetch_docs", target("a")), ("fetch_device", target("a"))]);
+    let world =
+        run().picker(&[]).start().picked(&[("fetch_docs", target("a")), ("fetch_device", target("a"))]);
     let budgets: Vec<_> = world.tools().into_iter().map(|tool| tool.sub_call).collect();
     let budget = budgets[0].unwrap();
     assert_eq!((budget.output_tokens, budget.timeout_ms), (512, 10_000));

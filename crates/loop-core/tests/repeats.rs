@@ -14,16 +14,10 @@ fn asks(tool: &str, parameters: Value) -> Said {
 
 #[track_caller]
 fn check_repeat(first: (&str, Value), second: (&str, Value), is_repeat: bool) {
-    let world = run()
-        .start()
-        .replied(&asks(first.0, first.1))
-        .all_finished()
-        .replied(&asks(second.0, second.1));
+    let world =
+        run().start().replied(&asks(first.0, first.1)).all_finished().replied(&asks(second.0, second.1));
     if is_repeat {
-        let of = Verdict::Duplicate {
-            of: key("1/action-0"),
-            evidence: Some(EvidenceId(1)),
-        };
+        let of = Verdict::Duplicate { of: key("1/action-0"), evidence: Some(EvidenceId(1)) };
         assert_eq!(world.run.actions()[1].verdict, of);
         world.ends(StopReason::NoNewActions);
     } else {
@@ -35,64 +29,29 @@ fn check_repeat(first: (&str, Value), second: (&str, Value), is_repeat: bool) {
 fn a_call_that_succeeded_is_not_run_again_however_it_is_written() {
     // S0-22, S0-52, S0-118, C24: by tool and rebuilt parameters.
     check_repeat(("fetch_device", target("a")), ("fetch_device", target("a")), true);
-    check_repeat(
-        ("fetch_device", target("a")),
-        ("fetch_device", target("b")),
-        false,
-    );
+    check_repeat(("fetch_device", target("a")), ("fetch_device", target("b")), false);
     check_repeat(("fetch_docs", target("a")), ("fetch_device", target("a")), false);
     // S0-84: by alias.
-    check_repeat(
-        ("fetch_device", target("a")),
-        ("fetch_devices", target("a")),
-        true,
-    );
+    check_repeat(("fetch_device", target("a")), ("fetch_devices", target("a")), true);
     // The order of keys, defaults and fields that the tool does not declare do not matter.
-    check_repeat(
-        ("fetch_device", target("a")),
-        ("fetch_device", json!({"limit": 3, "target": "a"})),
-        true,
-    );
-    check_repeat(
-        ("fetch_device", json!({"target": "a", "x": 1})),
-        ("fetch_device", target("a")),
-        true,
-    );
-    check_repeat(
-        ("fetch_device", target("a")),
-        ("fetch_device", json!({"limit": 4, "target": "a"})),
-        false,
-    );
+    check_repeat(("fetch_device", target("a")), ("fetch_device", json!({"limit": 3, "target": "a"})), true);
+    check_repeat(("fetch_device", json!({"target": "a", "x": 1})), ("fetch_device", target("a")), true);
+    check_repeat(("fetch_device", target("a")), ("fetch_device", json!({"limit": 4, "target": "a"})), false);
 }
 
 #[test]
 fn the_same_call_twice_in_one_reply_runs_once() {
     // S0-118, S0-d8
     let reply = asks("fetch_device", target("a")).asks("fetch_devices", target("a"));
-    let world = run()
-        .start()
-        .replied(&reply)
-        .expect_tools(&["1/action-0#1 fetch_device"]);
-    assert_eq!(
-        world.run.actions()[1].verdict,
-        Verdict::Duplicate {
-            of: key("1/action-0"),
-            evidence: None
-        }
-    );
+    let world = run().start().replied(&reply).expect_tools(&["1/action-0#1 fetch_device"]);
+    assert_eq!(world.run.actions()[1].verdict, Verdict::Duplicate { of: key("1/action-0"), evidence: None });
 }
 
 #[test]
 fn a_picked_call_is_not_run_again_by_a_pass() {
     // S0-118
-    let world = run()
-        .picker(&[])
-        .start()
-        .picked(&[("fetch_device", target("a"))])
-        .all_finished();
-    world
-        .replied(&asks("fetch_device", target("a")))
-        .ends(StopReason::NoNewActions);
+    let world = run().picker(&[]).start().picked(&[("fetch_device", target("a"))]).all_finished();
+    world.replied(&asks("fetch_device", target("a"))).ends(StopReason::NoNewActions);
 }
 
 #[test]
@@ -110,9 +69,7 @@ fn what_failed_for_good_is_not_run_again() {
             .start()
             .replied(&asks("fetch_device", target("a")))
             .finished("1/action-0", observed(status));
-        world
-            .replied(&asks("fetch_device", target("a")))
-            .ends(StopReason::NoNewActions);
+        world.replied(&asks("fetch_device", target("a"))).ends(StopReason::NoNewActions);
     }
 }
 
@@ -129,21 +86,11 @@ fn a_failure_that_may_pass_is_repeated_under_its_first_key_up_to_the_tools_limit
             .finished("1/action-0", observed(status))
             .replied(&asks("fetch_device", target("a")))
             .ends(StopReason::NoNewActions);
-        let evidence: Vec<_> = world
-            .run
-            .evidence()
-            .iter()
-            .map(|found| (found.id.0, found.pass, found.key))
-            .collect();
+        let evidence: Vec<_> =
+            world.run.evidence().iter().map(|found| (found.id.0, found.pass, found.key)).collect();
         assert_eq!(evidence, [(1, 1, key("1/action-0")), (2, 2, key("1/action-0"))]);
         let last = world.run.actions().last().unwrap().verdict.clone();
-        assert_eq!(
-            last,
-            Verdict::Duplicate {
-                of: key("1/action-0"),
-                evidence: Some(EvidenceId(2))
-            }
-        );
+        assert_eq!(last, Verdict::Duplicate { of: key("1/action-0"), evidence: Some(EvidenceId(2)) });
     }
 }
 

@@ -8,18 +8,11 @@ use common::*;
 use loop_core::{Command, Fact, Millis, SaveResult, Saved, StopMode, StopReason};
 
 fn saving() -> World {
-    run()
-        .saving()
-        .start()
-        .replied(&said("high"))
-        .expect_phase("saving")
+    run().saving().start().replied(&said("high")).expect_phase("saving")
 }
 
 fn later(at: u64) -> SaveResult {
-    SaveResult::Failed {
-        message: "busy".into(),
-        retry_at: Some(Millis(at)),
-    }
+    SaveResult::Failed { message: "busy".into(), retry_at: Some(Millis(at)) }
 }
 
 #[test]
@@ -29,12 +22,7 @@ fn the_outcome_is_saved_at_the_end_whatever_the_reason() {
     assert_eq!(world.run.commands(), [Command::Save { attempt: 1 }]);
     assert_eq!(world.outcome().saved, None);
     let world = world.saved(1, saved_at("tickets/1")).ends(StopReason::Confident);
-    assert_eq!(
-        world.outcome().saved,
-        Some(Saved::At {
-            location: "tickets/1".into()
-        })
-    );
+    assert_eq!(world.outcome().saved, Some(Saved::At { location: "tickets/1".into() }));
     let stopped = run().saving().start().stop(StopMode::Now).expect_phase("saving");
     stopped.saved(1, saved_at("x")).ends(StopReason::ManualStop);
 }
@@ -50,43 +38,20 @@ fn a_save_that_fails_is_tried_again_at_its_time_and_changes_no_reason() {
     // U7
     let world = saving().saved(1, later(500)).expect_nothing();
     assert_eq!(world.run.deadline(), Some(Millis(500)));
-    let early = Fact::SaveFinished {
-        attempt: 2,
-        result: saved_at("x"),
-    };
+    let early = Fact::SaveFinished { attempt: 2, result: saved_at("x") };
     let world = world.rejects(early).deadline();
     assert_eq!(world.run.commands(), [Command::Save { attempt: 2 }]);
-    let world = world.rejects(Fact::SaveFinished {
-        attempt: 1,
-        result: saved_at("x"),
-    });
-    let world = world
-        .saved(2, later(900))
-        .deadline()
-        .saved(3, later(1_500))
-        .ends(StopReason::Confident);
-    assert_eq!(
-        world.outcome().saved,
-        Some(Saved::Not {
-            message: "busy".into()
-        })
-    );
+    let world = world.rejects(Fact::SaveFinished { attempt: 1, result: saved_at("x") });
+    let world = world.saved(2, later(900)).deadline().saved(3, later(1_500)).ends(StopReason::Confident);
+    assert_eq!(world.outcome().saved, Some(Saved::Not { message: "busy".into() }));
 }
 
 #[test]
 fn a_save_that_cannot_succeed_is_not_tried_again() {
     // U7
-    let never = SaveResult::Failed {
-        message: "no such table".into(),
-        retry_at: None,
-    };
+    let never = SaveResult::Failed { message: "no such table".into(), retry_at: None };
     let world = saving().saved(1, never).ends(StopReason::Confident);
-    assert_eq!(
-        world.outcome().saved,
-        Some(Saved::Not {
-            message: "no such table".into()
-        })
-    );
+    assert_eq!(world.outcome().saved, Some(Saved::Not { message: "no such table".into() }));
 }
 
 #[test]

@@ -9,13 +9,7 @@ use loop_core::{PersonAnswer, StopReason, Verdict};
 use serde_json::{Value, json};
 
 fn verdict(tool: &str, parameters: Value) -> Verdict {
-    run()
-        .start()
-        .replied(&said("low").asks(tool, parameters))
-        .run
-        .actions()[0]
-        .verdict
-        .clone()
+    run().start().replied(&said("low").asks(tool, parameters)).run.actions()[0].verdict.clone()
 }
 
 #[test]
@@ -23,26 +17,14 @@ fn a_tool_is_named_exactly_or_by_alias_and_never_by_a_part_of_its_name() {
     // S0-84, S0-87, S0-88, S0-d1, S0-d2: near names are told, not run.
     assert_eq!(verdict("fetch_device", target("a")), Verdict::Run);
     assert_eq!(verdict("fetch_devices", target("a")), Verdict::Run);
-    for wrong in [
-        "fetch",
-        "Fetch_Device",
-        " fetch_device",
-        "",
-        "device",
-        "fetch_device_info",
-    ] {
+    for wrong in ["fetch", "Fetch_Device", " fetch_device", "", "device", "fetch_device_info"] {
         let found = verdict(wrong, target("a"));
         assert!(matches!(found, Verdict::UnknownTool { .. }), "{wrong}: {found:?}");
     }
-    let near = Verdict::UnknownTool {
-        near: vec!["fetch_device".into(), "fetch_docs".into()],
-    };
+    let near = Verdict::UnknownTool { near: vec!["fetch_device".into(), "fetch_docs".into()] };
     assert_eq!(verdict("fetch_devise", target("a")), near);
     assert_eq!(verdict("zzz", target("a")), Verdict::UnknownTool { near: vec![] });
-    assert_eq!(
-        near.reason(),
-        "no tool has this name; near names: fetch_device, fetch_docs"
-    );
+    assert_eq!(near.reason(), "no tool has this name; near names: fetch_device, fetch_docs");
 }
 
 #[test]
@@ -52,18 +34,12 @@ fn bad_arguments_name_their_place() {
         pointer: pointer.into(),
         message: message.into(),
     };
-    assert_eq!(
-        verdict("fetch_device", json!({})),
-        invalid("/target", "is required")
-    );
+    assert_eq!(verdict("fetch_device", json!({})), invalid("/target", "is required"));
     assert_eq!(
         verdict("fetch_device", json!({"target": 1})),
         invalid("/target", "expected a string, found a number")
     );
-    assert_eq!(
-        verdict("fetch_device", json!("a")),
-        invalid("", "expected an object, found a string")
-    );
+    assert_eq!(verdict("fetch_device", json!("a")), invalid("", "expected an object, found a string"));
     assert_eq!(invalid("/target", "is required").reason(), "/target: is required");
 }
 
@@ -73,26 +49,15 @@ fn arguments_are_rebuilt_before_they_reach_a_tool() {
     let asked = said("low").asks("fetch_device", json!({"target": "a", "token": "x"}));
     let world = run().start().replied(&asked);
     assert_eq!(&*world.tools()[0].parameters, r#"{"limit":3,"target":"a"}"#);
-    assert_eq!(
-        &*world.run.actions()[0].action.parameters,
-        r#"{"target":"a","token":"x"}"#
-    );
+    assert_eq!(&*world.run.actions()[0].action.parameters, r#"{"target":"a","token":"x"}"#);
 }
 
 #[test]
 fn only_bad_actions_leave_nothing_to_run() {
-    let reply = said("high")
-        .asks("nothing_like_it", target("a"))
-        .asks("fetch_device", json!({}));
+    let reply = said("high").asks("nothing_like_it", target("a")).asks("fetch_device", json!({}));
     let world = run().start().replied(&reply).ends(StopReason::Confident);
     assert_eq!(world.verdicts(), ["unknown_tool", "invalid_arguments"]);
-    assert_eq!(
-        (
-            world.outcome().undone().count(),
-            world.outcome().totals.tool_calls
-        ),
-        (2, 0)
-    );
+    assert_eq!((world.outcome().undone().count(), world.outcome().totals.tool_calls), (2, 0));
 }
 
 #[test]
@@ -102,20 +67,12 @@ fn over_the_limit_required_actions_are_admitted_first() {
         .asks_as("recommended", "fetch_device", target("a"))
         .asks_as("required", "fetch_device", target("b"))
         .asks_as("required", "fetch_device", target("c"));
-    let world = run()
-        .limits(|limits| limits.tool_calls = 2)
-        .start()
-        .replied(&reply);
+    let world = run().limits(|limits| limits.tool_calls = 2).start().replied(&reply);
     assert_eq!(world.verdicts(), ["over_limit", "run", "run"]);
-    let world = world
-        .all_finished()
-        .replied(&said("low").asks("fetch_device", target("d")));
+    let world = world.all_finished().replied(&said("low").asks("fetch_device", target("d")));
     let world = world.ends(StopReason::MaxToolCalls);
     let change = world.outcome().stop.primary.change.clone().unwrap();
-    assert_eq!(
-        (&*change.setting, change.to.to_string()),
-        ("limits.tool_calls", "3".to_owned())
-    );
+    assert_eq!((&*change.setting, change.to.to_string()), ("limits.tool_calls", "3".to_owned()));
 }
 
 #[test]
@@ -125,21 +82,12 @@ fn an_approval_does_not_pass_the_limit_of_tool_calls() {
         .asks_as("recommended", "fetch_device", target("a"))
         .asks_as("required", "wipe", target("b"))
         .asks_as("recommended", "restart", target("c"));
-    let world = run()
-        .people()
-        .limits(|limits| limits.tool_calls = 1)
-        .start()
-        .replied(&reply);
+    let world = run().people().limits(|limits| limits.tool_calls = 1).start().replied(&reply);
     assert_eq!(world.verdicts(), ["over_limit", "needs_person", "over_limit"]);
-    let world = world
-        .answered_by_person("1/action-1", PersonAnswer::Approved)
-        .all_finished();
+    let world = world.answered_by_person("1/action-1", PersonAnswer::Approved).all_finished();
     assert_eq!(world.run.totals().tool_calls, 1);
     // Where nobody can be asked no room is kept.
-    let world = run()
-        .limits(|limits| limits.tool_calls = 1)
-        .start()
-        .replied(&reply);
+    let world = run().limits(|limits| limits.tool_calls = 1).start().replied(&reply);
     assert_eq!(world.verdicts(), ["run", "needs_person", "needs_person"]);
 }
 
@@ -152,20 +100,10 @@ fn every_action_is_kept_with_its_verdict_in_request_order() {
         .asks("fetch_device", target("a"))
         .asks("nope", target("a"));
     let world = run().start().replied(&reply);
-    let keys: Vec<String> = world
-        .run
-        .actions()
-        .iter()
-        .map(|action| action.key.to_string())
-        .collect();
+    let keys: Vec<String> = world.run.actions().iter().map(|action| action.key.to_string()).collect();
     assert_eq!(keys, ["1/action-0", "1/action-1", "1/action-2", "1/action-3"]);
     assert_eq!(world.verdicts(), ["skipped", "run", "duplicate", "unknown_tool"]);
-    let told: Vec<String> = world
-        .run
-        .actions()
-        .iter()
-        .map(|action| action.verdict.reason())
-        .collect();
+    let told: Vec<String> = world.run.actions().iter().map(|action| action.verdict.reason()).collect();
     assert_eq!(told[0], "nice_to_have actions are not run");
     assert_eq!(told[2], "already asked for as 1/action-1");
 }
@@ -174,17 +112,12 @@ fn every_action_is_kept_with_its_verdict_in_request_order() {
 fn ids_and_priorities_are_mended_and_the_mending_is_told() {
     // S0-102
     let mut reply =
-        said("low")
-            .asks("fetch_device", target("a"))
-            .asks_as("urgent", "fetch_device", target("b"));
+        said("low").asks("fetch_device", target("a")).asks_as("urgent", "fetch_device", target("b"));
     reply.contract.as_mut().unwrap()["ai_actions"][0] =
         json!({"action_type": "fetch_device", "parameters": {"target": "a"}});
     let world = run().start().replied(&reply);
     assert_eq!(&*world.run.actions()[0].action.id, "action-0");
     assert_eq!(world.verdicts(), ["run", "run"]);
     let told = format!("{:?}", world.notes());
-    assert!(
-        told.contains("priority `urgent` was taken as recommended"),
-        "{told}"
-    );
+    assert!(told.contains("priority `urgent` was taken as recommended"), "{told}");
 }

@@ -71,20 +71,12 @@ proptest! {
 fn the_order_in_which_tools_finish_makes_no_difference() {
     // I-20, S0-122: all 24 orders of four actions end in the same state.
     let names = ["a", "b", "c", "d"];
-    let reply = names
-        .iter()
-        .fold(said("low"), |said, name| said.asks("fetch_device", target(name)));
+    let reply = names.iter().fold(said("low"), |said, name| said.asks("fetch_device", target(name)));
     let start = run().start().replied(&reply);
     let mut ends: Vec<Run> = Vec::new();
     for order in permutations(4) {
         let finish = |world: World, n: &usize| world.finished(&format!("1/action-{n}"), found(names[*n]));
-        ends.push(
-            order
-                .iter()
-                .fold(start.clone(), finish)
-                .expect_call("2/main", 1)
-                .run,
-        );
+        ends.push(order.iter().fold(start.clone(), finish).expect_call("2/main", 1).run);
     }
     assert_eq!(ends.len(), 24);
     assert!(ends.iter().all(|end| *end == ends[0]));

@@ -13,9 +13,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let outcome = domain.to_loop().run(item).await?;
     println!("{}", outcome.document.to_markdown());
     println!("{}", explain(&outcome.stop));
-    println!(
-        "{} in {} model calls",
-        outcome.totals.cost, outcome.totals.model_calls
-    );
+    println!("{} in {} model calls", outcome.totals.cost, outcome.totals.model_calls);
     Ok(())
 }

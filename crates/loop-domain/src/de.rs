@@ -24,10 +24,7 @@ impl Display for Fault {
 
 impl Error for Fault {
     fn custom<T: Display>(message: T) -> Self {
-        Self {
-            origin: None,
-            message: message.to_string(),
-        }
+        Self { origin: None, message: message.to_string() }
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -103,10 +100,7 @@ impl<'de> Deserializer<'de> for &'de Node {
             },
             NodeValue::Boolean(flag) => visitor.visit_bool(*flag),
             NodeValue::List(elements) => visitor.visit_seq(Elements(elements.iter())),
-            NodeValue::Table(entries) => visitor.visit_map(Members {
-                entries: entries.iter(),
-                value: None,
-            }),
+            NodeValue::Table(entries) => visitor.visit_map(Members { entries: entries.iter(), value: None }),
         };
         read.map_err(|fault| fault.at(&self.origin))
     }
@@ -182,15 +176,8 @@ impl<'de> MapAccess<'de> for Members<'de> {
         };
         // What is wrong with a whole table is shown at its name.
         let is_table = matches!(entry.node.value, NodeValue::Table(_));
-        let place = if is_table {
-            &entry.origin
-        } else {
-            &entry.node.origin
-        };
-        let placed = Placed {
-            node: &entry.node,
-            place,
-        };
+        let place = if is_table { &entry.origin } else { &entry.node.origin };
+        let placed = Placed { node: &entry.node, place };
         // Also what a type refuses after it was read, such as an amount of dollars.
         seed.deserialize(placed).map_err(|fault| fault.at(place))
     }
@@ -208,10 +195,7 @@ impl<'de> Deserializer<'de> for Placed<'de> {
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match &self.node.value {
             NodeValue::Table(entries) => {
-                let read = visitor.visit_map(Members {
-                    entries: entries.iter(),
-                    value: None,
-                });
+                let read = visitor.visit_map(Members { entries: entries.iter(), value: None });
                 read.map_err(|fault| fault.at(self.place))
             }
             _ => self.node.deserialize_any(visitor),

@@ -95,39 +95,17 @@ impl Domain {
 
     /// The same loop without saving.
     pub fn unsaved_loop(&self) -> Loop {
-        Loop::new(
-            (*self.spec).clone(),
-            (*self.registry).clone(),
-            self.models.clone(),
-        )
-        .with_prompts(Arc::clone(&self.prompts))
-        .with_credentials(Arc::new(self.credentials.clone()))
+        Loop::new((*self.spec).clone(), (*self.registry).clone(), self.models.clone())
+            .with_prompts(Arc::clone(&self.prompts))
+            .with_credentials(Arc::new(self.credentials.clone()))
     }
 
     /// What there is, for a person who checks a domain.
     pub fn report(&self) -> Report {
-        let kinds = self
-            .file
-            .config
-            .tools
-            .iter()
-            .map(|(name, tool)| (name, tool.kind.name()))
-            .collect();
-        let saved = self
-            .save
-            .as_ref()
-            .map(|SaveTarget::File(path)| path.display().to_string());
-        let lines = report::lines(
-            &self.spec,
-            self.file.path(),
-            &kinds,
-            saved.as_deref(),
-            self.profiles(),
-        );
-        Report {
-            lines,
-            warnings: self.warnings.clone(),
-        }
+        let kinds = self.file.config.tools.iter().map(|(name, tool)| (name, tool.kind.name())).collect();
+        let saved = self.save.as_ref().map(|SaveTarget::File(path)| path.display().to_string());
+        let lines = report::lines(&self.spec, self.file.path(), &kinds, saved.as_deref(), self.profiles());
+        Report { lines, warnings: self.warnings.clone() }
     }
 
     /// The folder in which the file stands.

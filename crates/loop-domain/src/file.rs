@@ -37,32 +37,20 @@ struct Place {
 impl File {
     /// The file of a domain, given its folder or the file itself.
     pub(crate) fn read(folder_or_file: &Path, options: &LoadOptions) -> Result<Self, DomainError> {
-        let path = if folder_or_file.is_file() {
-            folder_or_file.to_owned()
-        } else {
-            folder_or_file.join(FILE)
-        };
+        let path =
+            if folder_or_file.is_file() { folder_or_file.to_owned() } else { folder_or_file.join(FILE) };
         if !path.exists() {
             return Err(DomainError::Missing { path });
         }
-        let text = fs::read_to_string(&path).map_err(|error| DomainError::Unreadable {
-            path: path.clone(),
-            message: error.to_string(),
-        })?;
+        let text = fs::read_to_string(&path)
+            .map_err(|error| DomainError::Unreadable { path: path.clone(), message: error.to_string() })?;
         let folder = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
         let place = Place { path, text };
         let (tree, config, profiles) = layered(&place.text, options).map_err(|fault| place.error(fault))?;
-        Ok(Self {
-            config,
-            folder,
-            profiles,
-            tree,
-            place,
-            cwd: options.cwd.clone(),
-        })
+        Ok(Self { config, folder, profiles, tree, place, cwd: options.cwd.clone() })
     }
 
     /// The file's own path.
@@ -101,20 +89,12 @@ impl Place {
     fn error(&self, fault: Fault) -> DomainError {
         let message = fault.message;
         match fault.origin.unwrap_or(Origin::File(0)) {
-            Origin::Setting(option) => DomainError::Option {
-                option: option.to_string(),
-                message,
-            },
+            Origin::Setting(option) => DomainError::Option { option: option.to_string(), message },
             Origin::File(at) => {
                 let before = self.text.get(..at).unwrap_or(&self.text);
                 let line = before.matches('\n').count() + 1;
                 let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-                DomainError::Invalid {
-                    path: self.path.clone(),
-                    line,
-                    column,
-                    message,
-                }
+                DomainError::Invalid { path: self.path.clone(), line, column, message }
             }
         }
     }
@@ -125,9 +105,7 @@ fn layered(text: &str, options: &LoadOptions) -> Result<(Node, Config, Vec<Strin
     let mut tree = Node::parse(text)?;
     check_version(&tree)?;
     let profiles = tree.take("profiles");
-    let profiles = profiles
-        .as_ref()
-        .map_or::<&[_], _>(&[], |entry| entry.node.entries());
+    let profiles = profiles.as_ref().map_or::<&[_], _>(&[], |entry| entry.node.entries());
     for profile in profiles {
         for key in ["version", "profiles"] {
             if let Some(entry) = profile.node.get(key) {
@@ -188,19 +166,14 @@ fn set_model(tree: &mut Node, tier: Tier, model: &str) -> Result<(), Fault> {
     let option = format!("--model {}={model}", tier.name());
     let Some((provider, name)) = model.split_once('/').filter(|(_, name)| !name.is_empty()) else {
         let origin = Origin::Setting(option.into());
-        let message = format!(
-            "`{model}` is no model; write PROVIDER/NAME, for example {}/NAME",
-            PROVIDERS[0]
-        );
+        let message =
+            format!("`{model}` is no model; write PROVIDER/NAME, for example {}/NAME", PROVIDERS[0]);
         return Err(Fault::new(origin, message));
     };
     let text = |node: &Node, key: &str| -> Option<String> {
-        node.get(key)
-            .and_then(|entry| String::deserialize(&entry.node).ok())
+        node.get(key).and_then(|entry| String::deserialize(&entry.node).ok())
     };
-    let models = tree
-        .get("models")
-        .map_or::<&[_], _>(&[], |entry| entry.node.entries());
+    let models = tree.get("models").map_or::<&[_], _>(&[], |entry| entry.node.entries());
     let described = models.iter().find(|entry| {
         text(&entry.node, "provider").as_deref() == Some(provider)
             && text(&entry.node, "model").as_deref() == Some(name)

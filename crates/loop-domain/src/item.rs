@@ -17,9 +17,7 @@ pub(crate) fn read(config: &ItemConfig, text: &str, origin: &str) -> Result<Work
     // A byte-order mark is no text.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match text.trim_start().chars().next() {
-        None => Err(ItemError::Empty {
-            origin: origin.to_owned(),
-        }),
+        None => Err(ItemError::Empty { origin: origin.to_owned() }),
         Some('{') => from_json(config, text, origin),
         Some(_) => Ok(from_markdown(config, text, origin)),
     }
@@ -30,12 +28,7 @@ fn from_json(config: &ItemConfig, text: &str, origin: &str) -> Result<WorkItem, 
         let (line, column) = (error.line(), column_of(&error, text));
         let message = error.to_string();
         let message = message.split(" at line ").next().unwrap_or_default().to_owned();
-        ItemError::NotJson {
-            origin: origin.to_owned(),
-            line,
-            column,
-            message,
-        }
+        ItemError::NotJson { origin: origin.to_owned(), line, column, message }
     })?;
     let text_at = |pointer: &str| item.at(pointer).and_then(Json::as_text);
     let missing = |what, pointer: &str| ItemError::MissingPart {
@@ -55,11 +48,7 @@ fn from_json(config: &ItemConfig, text: &str, origin: &str) -> Result<WorkItem, 
     };
     let full = item.render();
     let parts = config.compact.iter().filter_map(|pointer| {
-        let name = pointer
-            .rsplit('/')
-            .next()
-            .filter(|name| !name.is_empty())
-            .unwrap_or("item");
+        let name = pointer.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("item");
         item.at(pointer).map(|value| (name, value))
     });
     let compact = render(parts);
@@ -67,11 +56,7 @@ fn from_json(config: &ItemConfig, text: &str, origin: &str) -> Result<WorkItem, 
         id,
         kind: config.kind.as_str().into(),
         title: one_line(title).into(),
-        compact: if compact.is_empty() {
-            full.as_str().into()
-        } else {
-            compact.into()
-        },
+        compact: if compact.is_empty() { full.as_str().into() } else { compact.into() },
         full: full.into(),
         scope,
     })
@@ -79,11 +64,9 @@ fn from_json(config: &ItemConfig, text: &str, origin: &str) -> Result<WorkItem, 
 
 fn from_markdown(config: &ItemConfig, text: &str, origin: &str) -> WorkItem {
     let text = text.trim();
-    let heading = text.lines().find_map(|line| {
-        line.strip_prefix("# ")
-            .map(str::trim)
-            .filter(|title| !title.is_empty())
-    });
+    let heading = text
+        .lines()
+        .find_map(|line| line.strip_prefix("# ").map(str::trim).filter(|title| !title.is_empty()));
     let title = heading.or_else(|| text.lines().next()).unwrap_or_default();
     let id = stem(origin);
     WorkItem {
@@ -91,34 +74,22 @@ fn from_markdown(config: &ItemConfig, text: &str, origin: &str) -> WorkItem {
         title: one_line(title.trim_start_matches('#')).into(),
         full: text.into(),
         compact: text.into(),
-        scope: Scope {
-            item: Some(Arc::clone(&id)),
-            ..Scope::default()
-        },
+        scope: Scope { item: Some(Arc::clone(&id)), ..Scope::default() },
         id,
     }
 }
 
 /// The place in its line where JSON ends to make sense, in characters; the reader counts bytes.
 fn column_of(error: &serde_json::Error, text: &str) -> usize {
-    let line = text
-        .lines()
-        .nth(error.line().saturating_sub(1))
-        .unwrap_or_default();
+    let line = text.lines().nth(error.line().saturating_sub(1)).unwrap_or_default();
     let before = line.as_bytes().get(..error.column());
-    before.map_or(error.column(), |before| {
-        String::from_utf8_lossy(before).chars().count()
-    })
+    before.map_or(error.column(), |before| String::from_utf8_lossy(before).chars().count())
 }
 
 /// The name of the file without its ending; `item` for what did not come from a file.
 fn stem(origin: &str) -> Arc<str> {
-    let stem = Path::new(origin)
-        .file_stem()
-        .map(|stem| stem.to_string_lossy().into_owned());
-    stem.filter(|stem| stem != "-")
-        .unwrap_or_else(|| "item".to_owned())
-        .into()
+    let stem = Path::new(origin).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    stem.filter(|stem| stem != "-").unwrap_or_else(|| "item".to_owned()).into()
 }
 
 fn one_line(text: &str) -> String {

@@ -18,11 +18,7 @@ fn config() -> ItemConfig {
         kind: "ticket".to_owned(),
         id: "/number".to_owned(),
         title: "/subject".to_owned(),
-        compact: vec![
-            "/number".to_owned(),
-            "/description".to_owned(),
-            "/nowhere".to_owned(),
-        ],
+        compact: vec!["/number".to_owned(), "/description".to_owned(), "/nowhere".to_owned()],
         scope: ScopeConfig {
             account: Some("/account".to_owned()),
             asset: Some("/device".to_owned()),
@@ -36,10 +32,7 @@ fn config() -> ItemConfig {
 fn the_domain_says_where_an_items_parts_stand() {
     // S0-3, S0-6, S0-63, S0-64, S0-77, S0-140
     let item = read(&config(), TICKET, "t.json").unwrap();
-    assert_eq!(
-        (&*item.id, &*item.kind, &*item.title),
-        ("17", "ticket", "Laptop is slow")
-    );
+    assert_eq!((&*item.id, &*item.kind, &*item.title), ("17", "ticket", "Laptop is slow"));
     let scope = Scope {
         account: Some("a".into()),
         item: Some("17".into()),
@@ -54,19 +47,8 @@ fn the_domain_says_where_an_items_parts_stand() {
 fn later_passes_see_a_compact_item() {
     // S0-136, S0-137
     let item = read(&config(), TICKET, "t.json").unwrap();
-    assert_eq!(
-        &*item.compact,
-        "number: 17\n\ndescription:\n\nSince Monday.\nPlease help."
-    );
-    let item = read(
-        &ItemConfig {
-            compact: Vec::new(),
-            ..config()
-        },
-        TICKET,
-        "t.json",
-    )
-    .unwrap();
+    assert_eq!(&*item.compact, "number: 17\n\ndescription:\n\nSince Monday.\nPlease help.");
+    let item = read(&ItemConfig { compact: Vec::new(), ..config() }, TICKET, "t.json").unwrap();
     assert_eq!(item.compact, item.full);
 }
 
@@ -85,29 +67,19 @@ fn an_item_without_a_title_is_refused_and_one_without_an_id_is_named_by_its_file
 #[test]
 fn what_begins_like_json_and_is_none_names_its_place() {
     let error = read(&config(), "\n {\n  \"subject\": oops}", "t.json").unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "t.json:3:14: the work item is no JSON: expected value; correct it there"
-    );
+    assert_eq!(error.to_string(), "t.json:3:14: the work item is no JSON: expected value; correct it there");
     let error = read(&config(), "{\"subject\": \"für\", oops}", "t.json").unwrap_err();
     assert!(error.to_string().starts_with("t.json:1:20: "), "{error}");
     let error = read(&config(), "{\"subject\": \"x\"} more", "t.json").unwrap_err();
     assert!(error.to_string().contains("trailing characters"), "{error}");
     let error = read(&config(), " \n\t", "t.json").unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "t.json: the work item is empty; give a JSON object or a text"
-    );
+    assert_eq!(error.to_string(), "t.json: the work item is empty; give a JSON object or a text");
 }
 
 #[test]
 fn a_text_is_an_item_whose_title_is_its_heading() {
-    let item = read(
-        &config(),
-        "\u{feff}Hello\n\n# Why is it slow?\n\nSince Monday.\n",
-        "q/question.md",
-    )
-    .unwrap();
+    let item =
+        read(&config(), "\u{feff}Hello\n\n# Why is it slow?\n\nSince Monday.\n", "q/question.md").unwrap();
     assert_eq!((&*item.id, &*item.title), ("question", "Why is it slow?"));
     assert_eq!(&*item.full, "Hello\n\n# Why is it slow?\n\nSince Monday.");
     assert_eq!(&*read(&config(), "## Only\nthis", "-").unwrap().title, "Only");

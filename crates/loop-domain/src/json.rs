@@ -21,20 +21,14 @@ impl Json {
         if pointer.is_empty() {
             return Some(self);
         }
-        pointer
-            .strip_prefix('/')?
-            .split('/')
-            .try_fold(self, |value, step| {
-                let step = step.replace("~1", "/").replace("~0", "~");
-                match value {
-                    Self::Object(members) => members
-                        .iter()
-                        .find(|(key, _)| *key == step)
-                        .map(|(_, value)| value),
-                    Self::List(elements) => elements.get(step.parse::<usize>().ok()?),
-                    _ => None,
-                }
-            })
+        pointer.strip_prefix('/')?.split('/').try_fold(self, |value, step| {
+            let step = step.replace("~1", "/").replace("~0", "~");
+            match value {
+                Self::Object(members) => members.iter().find(|(key, _)| *key == step).map(|(_, value)| value),
+                Self::List(elements) => elements.get(step.parse::<usize>().ok()?),
+                _ => None,
+            }
+        })
     }
 
     /// A text, number or truth as one text; `None` for anything else, and for an empty text.

@@ -92,9 +92,7 @@ impl<'de> Deserialize<'de> for CostLimit {
         if text == "none" {
             return Ok(Self(None));
         }
-        Usd::parse(&text)
-            .map(|usd| Self(Some(usd.0)))
-            .map_err(D::Error::custom)
+        Usd::parse(&text).map(|usd| Self(Some(usd.0))).map_err(D::Error::custom)
     }
 }
 
@@ -128,18 +126,9 @@ mod tests {
         ] {
             assert_eq!(Usd::parse(text), Ok(Usd(PicoUsd(expected))), "{text}");
         }
-        for text in [
-            "",
-            ".5",
-            "5.",
-            "-1",
-            "1e3",
-            "1,5",
-            "$1",
-            "0.0000000000001",
-            "18446744.073709551616",
-            "nan",
-        ] {
+        for text in
+            ["", ".5", "5.", "-1", "1e3", "1,5", "$1", "0.0000000000001", "18446744.073709551616", "nan"]
+        {
             assert!(Usd::parse(text).is_err(), "{text}");
         }
     }

@@ -4,9 +4,7 @@
 pub(crate) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let most = (name.chars().count() / 3).max(1);
-    let distances = known
-        .into_iter()
-        .map(|known| (distance(&lower, &known.to_lowercase()), known));
+    let distances = known.into_iter().map(|known| (distance(&lower, &known.to_lowercase()), known));
     distances
         .filter(|(distance, _)| *distance <= most)
         .min_by_key(|(distance, _)| *distance)
@@ -23,11 +21,7 @@ pub(crate) fn hint<'a>(
         return format!("did you mean `{near}`?");
     }
     let all: Vec<String> = known.into_iter().map(|known| format!("`{known}`")).collect();
-    if all.is_empty() {
-        format!("{there_is} none")
-    } else {
-        format!("{there_is} {}", all.join(", "))
-    }
+    if all.is_empty() { format!("{there_is} none") } else { format!("{there_is} {}", all.join(", ")) }
 }
 
 /// How many letters must be put in, taken out, replaced or swapped with a neighbour.
@@ -72,13 +66,9 @@ mod tests {
 
     #[test]
     fn distances_count_edits() {
-        for (a, b, expected) in [
-            ("", "", 0),
-            ("a", "", 1),
-            ("ab", "ba", 1),
-            ("kitten", "sitting", 3),
-            ("é", "e", 1),
-        ] {
+        for (a, b, expected) in
+            [("", "", 0), ("a", "", 1), ("ab", "ba", 1), ("kitten", "sitting", 3), ("é", "e", 1)]
+        {
             assert_eq!(distance(a, b), expected, "{a} {b}");
         }
     }

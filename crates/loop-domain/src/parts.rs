@@ -22,10 +22,8 @@ pub(crate) fn prompts(file: &File) -> Result<Prompts, DomainError> {
     let folder = file.resolve(&path, folder);
     let shown = folder.display();
     if !folder.is_dir() {
-        return Err(file.error(
-            &path,
-            format!("{shown}: there is no such folder; correct the path or make the folder"),
-        ));
+        return Err(file
+            .error(&path, format!("{shown}: there is no such folder; correct the path or make the folder")));
     }
     let refused = |shown: &dyn std::fmt::Display, error: std::io::Error| {
         file.error(&path, format!("{shown}: cannot be read: {error}; check it"))
@@ -74,10 +72,7 @@ fn model(file: &File, tier: &str, config: &ModelConfig) -> Result<Arc<dyn ChatMo
                 )
             })?;
             let scripted = Scripted::from_json(&text).map_err(|error| {
-                file.error(
-                    &path,
-                    format!("{shown}: is no script: {}; correct it there", one_line(error)),
-                )
+                file.error(&path, format!("{shown}: is no script: {}; correct it there", one_line(error)))
             })?;
             Ok(Arc::new(scripted))
         }
@@ -100,10 +95,8 @@ pub(crate) fn save(file: &File) -> Result<Option<SaveTarget>, DomainError> {
     if template.trim().is_empty() || template.ends_with('/') {
         return Err(file.error(&path, "no file is named; write, for example, `out/{item}.json`"));
     }
-    let unknown = template
-        .split('{')
-        .skip(1)
-        .any(|after| !after.starts_with("item}") && !after.starts_with("run}"));
+    let unknown =
+        template.split('{').skip(1).any(|after| !after.starts_with("item}") && !after.starts_with("run}"));
     if unknown {
         let message = format!("`{template}` has a `{{` that begins neither {{item}} nor {{run}}; correct it");
         return Err(file.error(&path, message));
@@ -112,9 +105,5 @@ pub(crate) fn save(file: &File) -> Result<Option<SaveTarget>, DomainError> {
 }
 
 fn one_line(message: impl std::fmt::Display) -> String {
-    message
-        .to_string()
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
+    message.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -34,16 +34,8 @@ pub(crate) fn lines(
     lines.push(count(spec.sections().len(), "section"));
     for section in spec.sections() {
         let marks = [(section.required, "required"), (section.cite, "cites evidence")];
-        let marks: Vec<&str> = marks
-            .into_iter()
-            .filter(|(on, _)| *on)
-            .map(|(_, mark)| mark)
-            .collect();
-        let marks = if marks.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", marks.join(", "))
-        };
+        let marks: Vec<&str> = marks.into_iter().filter(|(on, _)| *on).map(|(_, mark)| mark).collect();
+        let marks = if marks.is_empty() { String::new() } else { format!(" ({})", marks.join(", ")) };
         lines.push(format!("  {}: {}{marks}", section.id, section.heading));
     }
     lines.push(count(spec.tools.len(), "tool"));
@@ -53,20 +45,9 @@ pub(crate) fn lines(
         let aliases = if tool.aliases.is_empty() {
             String::new()
         } else {
-            format!(
-                "; also {}",
-                tool.aliases
-                    .iter()
-                    .map(|alias| &**alias)
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            )
+            format!("; also {}", tool.aliases.iter().map(|alias| &**alias).collect::<Vec<_>>().join(", "))
         };
-        lines.push(format!(
-            "  {}: {kind}, {}{smart}{aliases}",
-            tool.name,
-            tool.effect.name()
-        ));
+        lines.push(format!("  {}: {kind}, {}{smart}{aliases}", tool.name, tool.effect.name()));
     }
     for tier in [Tier::Picker, Tier::Base, Tier::Escalated] {
         let is_own = match tier {
@@ -74,11 +55,7 @@ pub(crate) fn lines(
             Tier::Base => true,
             Tier::Escalated => spec.models.escalated.is_some(),
         };
-        let model = if is_own {
-            model(spec.model(tier))
-        } else {
-            "the base model".to_owned()
-        };
+        let model = if is_own { model(spec.model(tier)) } else { "the base model".to_owned() };
         lines.push(format!("model {}: {model}", tier.name()));
     }
     lines.push(limits(spec));
@@ -100,20 +77,13 @@ fn model(model: &ModelSpec) -> String {
         Some(price) if price.input == 0 && price.output == 0 => "free",
         Some(_) => "priced",
     };
-    format!(
-        "{}/{} ({price}, {} tokens)",
-        model.provider, model.model, model.context_tokens
-    )
+    format!("{}/{} ({price}, {} tokens)", model.provider, model.model, model.context_tokens)
 }
 
 fn limits(spec: &RunSpec) -> String {
     let limits = &spec.limits;
-    let cost = limits
-        .cost
-        .map_or_else(|| "no cost limit".to_owned(), |cost| cost.to_string());
-    let tokens = limits
-        .tokens
-        .map_or_else(String::new, |tokens| format!(", {tokens} tokens"));
+    let cost = limits.cost.map_or_else(|| "no cost limit".to_owned(), |cost| cost.to_string());
+    let tokens = limits.tokens.map_or_else(String::new, |tokens| format!(", {tokens} tokens"));
     format!(
         "limits: {} passes, {cost}{tokens}, {} tool calls, {} model calls, {} s",
         limits.passes,

@@ -10,10 +10,7 @@ const PART: &str = "PartOf";
 
 /// The JSON Schema of `loopgate.toml`.
 pub fn schema() -> Value {
-    let mut schema = SchemaSettings::draft07()
-        .into_generator()
-        .into_root_schema_for::<Config>()
-        .to_value();
+    let mut schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<Config>().to_value();
     let part = part_of(&schema);
     let Some(root) = schema.as_object_mut() else {
         return schema;
@@ -46,11 +43,7 @@ pub fn schema() -> Value {
 
 /// The file's own keys, none of which a profile must give.
 fn profile(root: &Value) -> Value {
-    let mut properties = root
-        .get("properties")
-        .and_then(Value::as_object)
-        .cloned()
-        .unwrap_or_default();
+    let mut properties = root.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
     properties.remove("version");
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
@@ -59,9 +52,7 @@ fn profile(root: &Value) -> Value {
 fn part_of(schema: &Value) -> Value {
     match schema {
         Value::Object(members) => {
-            let kept = members
-                .iter()
-                .filter(|(key, value)| !(*key == "required" && value.is_array()));
+            let kept = members.iter().filter(|(key, value)| !(*key == "required" && value.is_array()));
             let kept = kept.map(|(key, value)| {
                 let value = match (key.as_str(), value.as_str()) {
                     ("$ref", Some(target)) => {

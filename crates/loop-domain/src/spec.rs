@@ -19,10 +19,7 @@ use crate::near::hint;
 pub(crate) fn spec(file: &File, profile: Option<&str>, registry: &Registry) -> Result<RunSpec, DomainError> {
     let config = &file.config;
     if config.name.trim().is_empty() {
-        return Err(file.error(
-            &["name"],
-            "the name is empty; write a short one, for example `helpdesk`",
-        ));
+        return Err(file.error(&["name"], "the name is empty; write a short one, for example `helpdesk`"));
     }
     check_pointers(file)?;
     let models = models(file)?;
@@ -55,10 +52,7 @@ fn check_pointers(file: &File) -> Result<(), DomainError> {
         }
         Err(file.error(
             path,
-            format!(
-                "`{pointer}` is no JSON pointer; write it as `/{}`",
-                pointer.replace('.', "/")
-            ),
+            format!("`{pointer}` is no JSON pointer; write it as `/{}`", pointer.replace('.', "/")),
         ))
     };
     check(&["item", "id"], &item.id)?;
@@ -91,14 +85,9 @@ fn sections(file: &File) -> Result<Vec<SectionSpec>, DomainError> {
         let error = |key: &str, message: String| Err(file.error(&["section", &at, key], message));
         let id = section.id.as_str();
         let is_id = id.starts_with(|c: char| c.is_ascii_lowercase())
-            && id
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-'));
+            && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-'));
         if !is_id {
-            return error(
-                "id",
-                format!("`{id}` is no section id; write small letters, digits, `_` and `-`"),
-            );
+            return error("id", format!("`{id}` is no section id; write small letters, digits, `_` and `-`"));
         }
         if id == PREAMBLE {
             return error(
@@ -107,29 +96,16 @@ fn sections(file: &File) -> Result<Vec<SectionSpec>, DomainError> {
             );
         }
         if ids.insert(id, id).is_some() {
-            return error(
-                "id",
-                format!("another section has the id `{id}`; choose another one"),
-            );
+            return error("id", format!("another section has the id `{id}`; choose another one"));
         }
         // Replies are matched to sections by the letters of their headings.
-        let letters: String = section
-            .heading
-            .to_lowercase()
-            .chars()
-            .filter(|c| c.is_alphanumeric())
-            .collect();
+        let letters: String =
+            section.heading.to_lowercase().chars().filter(|c| c.is_alphanumeric()).collect();
         if letters.is_empty() {
-            return error(
-                "heading",
-                "a heading needs letters or digits; write a word or two".to_owned(),
-            );
+            return error("heading", "a heading needs letters or digits; write a word or two".to_owned());
         }
         if let Some(other) = headings.insert(letters, id) {
-            return error(
-                "heading",
-                format!("it reads like the heading of `{other}`; choose another one"),
-            );
+            return error("heading", format!("it reads like the heading of `{other}`; choose another one"));
         }
     }
     let specs = sections.iter().map(|section| SectionSpec {
@@ -150,23 +126,14 @@ fn picking(file: &File, registry: &Registry, tools: &[ToolSpec]) -> Result<Picki
         let path = ["picking", "defaults", &at];
         let name = tool_named(file, registry, &[&path[..], &["tool"]].concat(), &call.tool)?;
         let parameters = Value::Object(call.parameters.clone());
-        let rebuilt = tools
-            .iter()
-            .find(|tool| tool.name == name)
-            .map(|tool| tool.args.rebuild(&parameters));
+        let rebuilt = tools.iter().find(|tool| tool.name == name).map(|tool| tool.args.rebuild(&parameters));
         if let Some(Err(misfit)) = rebuilt {
             let message = format!("the parameters do not fit `{name}`: {misfit}; correct them");
             return Err(file.error(&[&path[..], &["parameters"]].concat(), message));
         }
-        defaults.push(DefaultCall {
-            tool: name,
-            parameters: loop_core::canonical(&parameters).into(),
-        });
+        defaults.push(DefaultCall { tool: name, parameters: loop_core::canonical(&parameters).into() });
     }
-    Ok(Picking {
-        enabled: config.enabled,
-        defaults,
-    })
+    Ok(Picking { enabled: config.enabled, defaults })
 }
 
 fn gate(file: &File, registry: &Registry) -> Result<GateSettings, DomainError> {
@@ -174,10 +141,7 @@ fn gate(file: &File, registry: &Registry) -> Result<GateSettings, DomainError> {
     let required_tools = named
         .map(|(at, name)| tool_named(file, registry, &["gate", "required_tools", &at.to_string()], name))
         .collect::<Result<_, _>>()?;
-    Ok(GateSettings {
-        required_tools,
-        ..GateSettings::default()
-    })
+    Ok(GateSettings { required_tools, ..GateSettings::default() })
 }
 
 fn tool_named(file: &File, registry: &Registry, path: &[&str], name: &str) -> Result<Arc<str>, DomainError> {
@@ -199,10 +163,7 @@ fn tool_named(file: &File, registry: &Registry, path: &[&str], name: &str) -> Re
 fn models(file: &File) -> Result<Models, DomainError> {
     let config = &file.config.models;
     let of = |tier: &str, model: &Option<ModelConfig>| {
-        model
-            .as_ref()
-            .map(|model| model_spec(file, tier, model))
-            .transpose()
+        model.as_ref().map(|model| model_spec(file, tier, model)).transpose()
     };
     Ok(Models {
         picker: of("picker", &config.picker)?,
@@ -214,29 +175,18 @@ fn models(file: &File) -> Result<Models, DomainError> {
 fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec, DomainError> {
     let provider = model.provider.as_str();
     if !PROVIDERS.contains(&provider) {
-        let message = format!(
-            "unknown provider `{provider}`; {}",
-            hint(provider, PROVIDERS, "this version knows")
-        );
+        let message =
+            format!("unknown provider `{provider}`; {}", hint(provider, PROVIDERS, "this version knows"));
         return Err(file.error(&["models", tier, "provider"], message));
     }
     let price = match &model.price {
         Some(price) => Some(price_of(file, tier, price)?),
-        None if is_free(provider) => Some(Price {
-            input: 0,
-            output: 0,
-            cache_read: None,
-            cache_write: None,
-        }),
+        None if is_free(provider) => Some(Price { input: 0, output: 0, cache_read: None, cache_write: None }),
         None => None,
     };
     Ok(ModelSpec {
         provider: provider.into(),
-        model: model
-            .model
-            .clone()
-            .unwrap_or_else(|| format!("{provider}-1"))
-            .into(),
+        model: model.model.clone().unwrap_or_else(|| format!("{provider}-1")).into(),
         price,
         context_tokens: model.context_tokens,
         max_output_tokens: model.max_output_tokens,
@@ -251,8 +201,7 @@ fn is_free(provider: &str) -> bool {
 
 fn price_of(file: &File, tier: &str, price: &PriceConfig) -> Result<Price, DomainError> {
     let token = |key: &str, usd: crate::money::Usd| {
-        usd.per_token()
-            .map_err(|message| file.error(&["models", tier, "price", key], message))
+        usd.per_token().map_err(|message| file.error(&["models", tier, "price", key], message))
     };
     let cached = |key: &str, usd: Option<crate::money::Usd>| usd.map(|usd| token(key, usd)).transpose();
     Ok(Price {
@@ -265,11 +214,7 @@ fn price_of(file: &File, tier: &str, price: &PriceConfig) -> Result<Price, Domai
 
 fn limits(config: &LimitsConfig, models: &Models) -> Limits {
     let defaults = Limits::default();
-    let priced = [
-        Some(&models.base),
-        models.picker.as_ref(),
-        models.escalated.as_ref(),
-    ];
+    let priced = [Some(&models.base), models.picker.as_ref(), models.escalated.as_ref()];
     let all_priced = priced.into_iter().flatten().all(|model| model.price.is_some());
     Limits {
         passes: config.passes.unwrap_or(defaults.passes),
@@ -305,12 +250,7 @@ mod tests {
         ModelSpec {
             provider: "x".into(),
             model: "x".into(),
-            price: price.map(|input| Price {
-                input,
-                output: input,
-                cache_read: None,
-                cache_write: None,
-            }),
+            price: price.map(|input| Price { input, output: input, cache_read: None, cache_write: None }),
             context_tokens: 1,
             max_output_tokens: 1,
             timeout_ms: 1,
@@ -320,25 +260,11 @@ mod tests {
     #[test]
     fn with_an_unknown_price_only_a_limit_that_was_set_counts() {
         // S0-45, S0-119
-        let unknown = Models {
-            picker: Some(model(None)),
-            base: model(Some(1)),
-            escalated: None,
-        };
-        let known = Models {
-            picker: None,
-            base: model(Some(1)),
-            escalated: Some(model(Some(0))),
-        };
+        let unknown = Models { picker: Some(model(None)), base: model(Some(1)), escalated: None };
+        let known = Models { picker: None, base: model(Some(1)), escalated: Some(model(Some(0))) };
         let unset = LimitsConfig::default();
-        let set = LimitsConfig {
-            cost_usd: Some(CostLimit(Some(PicoUsd(7)))),
-            ..LimitsConfig::default()
-        };
-        let none = LimitsConfig {
-            cost_usd: Some(CostLimit(None)),
-            ..LimitsConfig::default()
-        };
+        let set = LimitsConfig { cost_usd: Some(CostLimit(Some(PicoUsd(7)))), ..LimitsConfig::default() };
+        let none = LimitsConfig { cost_usd: Some(CostLimit(None)), ..LimitsConfig::default() };
         assert_eq!(limits(&unset, &known), Limits::default());
         assert_eq!(limits(&unset, &unknown).cost, None);
         assert_eq!(limits(&set, &unknown).cost, Some(PicoUsd(7)));

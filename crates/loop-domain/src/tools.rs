@@ -27,11 +27,7 @@ pub(crate) struct Tools {
 
 /// Makes every tool that is switched on.
 pub(crate) fn tools(file: &File) -> Result<Tools, DomainError> {
-    let mut maker = Maker {
-        file,
-        databases: BTreeMap::new(),
-        warnings: Vec::new(),
-    };
+    let mut maker = Maker { file, databases: BTreeMap::new(), warnings: Vec::new() };
     let sources: Vec<(&str, &SourceConfig)> = file.config.sources.iter().collect();
     for (name, source) in sources {
         maker.open(name, source)?;
@@ -41,10 +37,7 @@ pub(crate) fn tools(file: &File) -> Result<Tools, DomainError> {
         builder = builder.shared(maker.make(name, tool)?);
     }
     let registry = builder.build().map_err(|error| registry_error(file, &error))?;
-    Ok(Tools {
-        registry,
-        warnings: maker.warnings,
-    })
+    Ok(Tools { registry, warnings: maker.warnings })
 }
 
 struct Maker<'a> {
@@ -59,10 +52,9 @@ impl<'a> Maker<'a> {
         let path_of = |key: &str, text: &str| file.resolve(&["sources", name, key], text);
         let (key, database) = match (&source.file, &source.made_from) {
             (Some(path), None) => ("file", Database::open(path_of("file", path))),
-            (None, Some(script)) => (
-                "made_from",
-                Database::made_from(&path_of("made_from", script), &file.folder.join(CACHE)),
-            ),
+            (None, Some(script)) => {
+                ("made_from", Database::made_from(&path_of("made_from", script), &file.folder.join(CACHE)))
+            }
             (Some(_), Some(_)) => {
                 let message = "`file` and `made_from` are both there; keep one";
                 return Err(file.error(&["sources", name, "made_from"], message));
@@ -85,14 +77,12 @@ impl<'a> Maker<'a> {
             return Err(self.file.error(&["tools", name], message));
         }
         if tool.when.trim().is_empty() {
-            self.warnings.push(format!(
-                "tool `{name}` has no `when`: the picker has only its description to go by"
-            ));
+            self.warnings
+                .push(format!("tool `{name}` has no `when`: the picker has only its description to go by"));
         }
         if tool.description.trim().is_empty() {
-            self.warnings.push(format!(
-                "tool `{name}` has no `description`: the model has only its name to go by"
-            ));
+            self.warnings
+                .push(format!("tool `{name}` has no `description`: the model has only its name to go by"));
         }
         self.check_defaults(name, tool)?;
         match tool.kind {
@@ -110,10 +100,7 @@ impl<'a> Maker<'a> {
         match of_others.iter().find(|key| self.file.has(&["tools", name, key])) {
             None => Ok(()),
             Some(key) => {
-                let message = format!(
-                    "`{key}` is not for tools of kind `{}`; take it out",
-                    tool.kind.name()
-                );
+                let message = format!("`{key}` is not for tools of kind `{}`; take it out", tool.kind.name());
                 Err(self.file.error(&["tools", name, key], message))
             }
         }
@@ -125,10 +112,7 @@ impl<'a> Maker<'a> {
             let Some(default) = &config.default else { continue };
             if let Err(misfit) = ArgSpec::from_schema(&config.schema()).rebuild(default) {
                 let path = ["tools", name, "parameters", parameter, "default"];
-                let message = format!(
-                    "it does not fit its own parameter: {}; correct it",
-                    misfit.message
-                );
+                let message = format!("it does not fit its own parameter: {}; correct it", misfit.message);
                 return Err(self.file.error(&path, message));
             }
         }
@@ -137,25 +121,13 @@ impl<'a> Maker<'a> {
 
     fn sql(&self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
         let missing = |key: &str, example: &str| {
-            self.file.error(
-                &["tools", name],
-                format!("the tool `{name}` has no `{key}`; add {example}"),
-            )
+            self.file.error(&["tools", name], format!("the tool `{name}` has no `{key}`; add {example}"))
         };
-        let source = tool
-            .source
-            .as_deref()
-            .ok_or_else(|| missing("source", "the name of a source"))?;
-        let query = tool
-            .query
-            .as_deref()
-            .ok_or_else(|| missing("query", "one SELECT"))?;
+        let source = tool.source.as_deref().ok_or_else(|| missing("source", "the name of a source"))?;
+        let query = tool.query.as_deref().ok_or_else(|| missing("query", "one SELECT"))?;
         let database = self.databases.get(source).ok_or_else(|| {
             let hint = hint(source, self.file.config.sources.names(), "there are");
-            self.file.error(
-                &["tools", name, "source"],
-                format!("there is no source `{source}`; {hint}"),
-            )
+            self.file.error(&["tools", name, "source"], format!("there is no source `{source}`; {hint}"))
         })?;
         let made = SqlTool::new(declaration(name, tool, parameters(tool)), database, query);
         let made = made.map_err(|error| self.file.error(&["tools", name, "query"], error.to_string()))?;
@@ -185,16 +157,8 @@ impl<'a> Maker<'a> {
         let path = self.file.resolve(&["tools", name, "folder"], folder);
         let made = DocsTool::new(declaration(name, tool, parameters), &path, words)
             .map_err(|error| self.file.error(&["tools", name, "folder"], error.to_string()))?;
-        self.warnings.extend(
-            made.left_out()
-                .iter()
-                .map(|line| format!("tool `{name}` leaves out {line}")),
-        );
-        Ok(if tool.smart {
-            Arc::new(Smart::new(made))
-        } else {
-            Arc::new(made)
-        })
+        self.warnings.extend(made.left_out().iter().map(|line| format!("tool `{name}` leaves out {line}")));
+        Ok(if tool.smart { Arc::new(Smart::new(made)) } else { Arc::new(made) })
     }
 }
 
@@ -219,17 +183,10 @@ fn declaration(name: &str, tool: &ToolConfig, schema: Value) -> ToolDeclaration 
 }
 
 fn parameters(tool: &ToolConfig) -> Value {
-    let properties: Map<String, Value> = tool
-        .parameters
-        .iter()
-        .map(|(name, parameter)| (name.to_owned(), parameter.schema()))
-        .collect();
-    let required: Vec<&str> = tool
-        .parameters
-        .iter()
-        .filter(|(_, parameter)| parameter.required)
-        .map(|(name, _)| name)
-        .collect();
+    let properties: Map<String, Value> =
+        tool.parameters.iter().map(|(name, parameter)| (name.to_owned(), parameter.schema())).collect();
+    let required: Vec<&str> =
+        tool.parameters.iter().filter(|(_, parameter)| parameter.required).map(|(name, _)| name).collect();
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
 
@@ -248,11 +205,8 @@ fn add_words(schema: &mut Value, name: &str) {
 /// The error at the place of the tool that it is about.
 fn registry_error(file: &File, error: &RegistryError) -> DomainError {
     let at = |tool: &str, key: &str, mend: &str| {
-        let path: &[&str] = if file.has(&["tools", tool, key]) {
-            &["tools", tool, key]
-        } else {
-            &["tools", tool]
-        };
+        let path: &[&str] =
+            if file.has(&["tools", tool, key]) { &["tools", tool, key] } else { &["tools", tool] };
         file.error(path, format!("{error}; {mend}"))
     };
     match error {

@@ -29,10 +29,7 @@ pub(crate) struct Fault {
 
 impl Fault {
     pub(crate) fn new(origin: Origin, message: impl Into<String>) -> Self {
-        Self {
-            origin: Some(origin),
-            message: message.into(),
-        }
+        Self { origin: Some(origin), message: message.into() }
     }
 
     /// The fault at `origin`, unless its place is known better already.
@@ -72,11 +69,8 @@ pub(crate) struct Entry {
 }
 
 /// Tables whose keys are names that the file gives, so that a setting cannot bring a new one.
-const NAMED: [(&[&str], &str); 3] = [
-    (&["tools"], "tool"),
-    (&["sources"], "source"),
-    (&["tools", "*", "parameters"], "parameter"),
-];
+const NAMED: [(&[&str], &str); 3] =
+    [(&["tools"], "tool"), (&["sources"], "source"), (&["tools", "*", "parameters"], "parameter")];
 
 impl Node {
     /// The tree of a file.
@@ -97,10 +91,7 @@ impl Node {
             let at = |_| origin.clone();
             node_of(value.get_ref(), &at, 0).ok()
         });
-        let text = || Self {
-            value: NodeValue::Text(value.to_owned()),
-            origin: origin.clone(),
-        };
+        let text = || Self { value: NodeValue::Text(value.to_owned()), origin: origin.clone() };
         parsed.unwrap_or_else(text)
     }
 
@@ -148,13 +139,7 @@ impl Node {
     /// Lays `over` over this tree: tables key by key, everything else in place of what was there.
     pub(crate) fn merge(&mut self, over: Node) {
         match (&mut self.value, over) {
-            (
-                NodeValue::Table(entries),
-                Node {
-                    value: NodeValue::Table(new),
-                    ..
-                },
-            ) => {
+            (NodeValue::Table(entries), Node { value: NodeValue::Table(new), .. }) => {
                 for entry in new {
                     match entries.iter_mut().find(|old| old.key == entry.key) {
                         Some(old) => {
@@ -174,10 +159,7 @@ impl Node {
         let origin = Origin::Setting(option.into());
         let mut steps: Vec<&str> = path.split('.').map(str::trim).collect();
         if steps.iter().any(|step| step.is_empty()) {
-            return Err(Fault::new(
-                origin,
-                "a part of the key is empty; write it as `limits.passes=3`",
-            ));
+            return Err(Fault::new(origin, "a part of the key is empty; write it as `limits.passes=3`"));
         }
         if steps.first() == Some(&"profiles") {
             return Err(Fault::new(origin, "a profile cannot be set; set the key itself"));
@@ -207,30 +189,17 @@ impl Node {
         };
         let named = NAMED.iter().find(|(pattern, _)| {
             pattern.len() == above.len()
-                && pattern
-                    .iter()
-                    .zip(above)
-                    .all(|(known, step)| *known == "*" || known == step)
+                && pattern.iter().zip(above).all(|(known, step)| *known == "*" || known == step)
         });
         let place = entries.iter().position(|entry| entry.key == *step);
         if let (None, Some((_, what))) = (place, named) {
             let known: Vec<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
             let hint = hint(step, known, "there are");
-            return Err(Fault::new(
-                origin.clone(),
-                format!("there is no {what} `{step}`; {hint}"),
-            ));
+            return Err(Fault::new(origin.clone(), format!("there is no {what} `{step}`; {hint}")));
         }
         let place = place.unwrap_or_else(|| {
-            let node = Node {
-                value: NodeValue::Table(Vec::new()),
-                origin: origin.clone(),
-            };
-            entries.push(Entry {
-                key: (*step).to_owned(),
-                origin: origin.clone(),
-                node,
-            });
+            let node = Node { value: NodeValue::Table(Vec::new()), origin: origin.clone() };
+            entries.push(Entry { key: (*step).to_owned(), origin: origin.clone(), node });
             entries.len() - 1
         });
         let Some(entry) = entries.get_mut(place) else {
@@ -278,10 +247,7 @@ fn node_of(value: &DeValue<'_>, origin: &impl Fn(usize) -> Origin, at: usize) ->
         DeValue::Integer(integer) => {
             let whole = i64::from_str_radix(integer.as_str(), integer.radix());
             NodeValue::Integer(whole.map_err(|_| {
-                Fault::new(
-                    origin(at),
-                    format!("the number {integer} is too large; write a smaller one"),
-                )
+                Fault::new(origin(at), format!("the number {integer} is too large; write a smaller one"))
             })?)
         }
         DeValue::Float(float) => NodeValue::Float(float.as_str().to_owned()),
@@ -296,17 +262,10 @@ fn node_of(value: &DeValue<'_>, origin: &impl Fn(usize) -> Origin, at: usize) ->
             members.sort_by_key(|(key, _)| key.span().start);
             let entries = members.into_iter().map(|(key, value)| {
                 let key_origin = origin(key.span().start);
-                Ok(Entry {
-                    key: key.get_ref().to_string(),
-                    origin: key_origin,
-                    node: nested(value)?,
-                })
+                Ok(Entry { key: key.get_ref().to_string(), origin: key_origin, node: nested(value)? })
             });
             NodeValue::Table(entries.collect::<Result<_, Fault>>()?)
         }
     };
-    Ok(Node {
-        value,
-        origin: origin(at),
-    })
+    Ok(Node { value, origin: origin(at) })
 }

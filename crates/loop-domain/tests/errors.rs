@@ -20,11 +20,7 @@ fn error_with(text: &str, options: &LoadOptions) -> String {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("loopgate.toml"), text).unwrap();
     fs::write(folder.path().join("notes.md"), "# Notes\nOpen from nine to five.").unwrap();
-    fs::write(
-        folder.path().join("shop.sql"),
-        "CREATE TABLE stock (name, pieces);",
-    )
-    .unwrap();
+    fs::write(folder.path().join("shop.sql"), "CREATE TABLE stock (name, pieces);").unwrap();
     let error = Domain::load(folder.path(), options).unwrap_err().to_string();
     assert!(!error.contains('\n'), "{error}");
     error.replace(&format!("{}/", folder.path().display()), "")
@@ -33,10 +29,7 @@ fn error_with(text: &str, options: &LoadOptions) -> String {
 /// The error of a file that begins with version and name on lines 1 and 2.
 #[track_caller]
 fn error(rest: &str) -> String {
-    error_with(
-        &format!("version = 1\nname = \"shop\"\n{rest}"),
-        &LoadOptions::default(),
-    )
+    error_with(&format!("version = 1\nname = \"shop\"\n{rest}"), &LoadOptions::default())
 }
 
 #[track_caller]
@@ -45,19 +38,14 @@ fn check(rest: &str, expected: &str) {
 }
 
 fn set(key: &str, value: &str) -> LoadOptions {
-    LoadOptions {
-        set: vec![(key.to_owned(), value.to_owned())],
-        ..LoadOptions::default()
-    }
+    LoadOptions { set: vec![(key.to_owned(), value.to_owned())], ..LoadOptions::default() }
 }
 
 #[test]
 fn a_missing_file_says_what_to_make() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop");
-    let error = Domain::load(&path, &LoadOptions::default())
-        .unwrap_err()
-        .to_string();
+    let error = Domain::load(&path, &LoadOptions::default()).unwrap_err().to_string();
     let place = path.join("loopgate.toml");
     assert_eq!(
         error,
@@ -67,28 +55,20 @@ fn a_missing_file_says_what_to_make() {
         )
     );
     fs::create_dir_all(&place).unwrap();
-    let error = Domain::load(&path, &LoadOptions::default())
-        .unwrap_err()
-        .to_string();
+    let error = Domain::load(&path, &LoadOptions::default()).unwrap_err().to_string();
     assert!(error.contains("loopgate.toml: cannot be read: "), "{error}");
 }
 
 #[test]
 fn an_unknown_key_comes_with_a_near_one_or_with_all() {
-    check(
-        &format!("{SECTION}requird = true\n"),
-        "7:1: unknown key `requird`; did you mean `required`?",
-    );
+    check(&format!("{SECTION}requird = true\n"), "7:1: unknown key `requird`; did you mean `required`?");
     check(
         "[limits]\nbudget = 1\n",
         "4:1: unknown key `budget`; the keys here are `passes`, `cost_usd`, `tokens`, \
            `tool_calls`, `model_calls`, `wall_ms`, `picked`, `picker_ms`, `output_tokens`, `markdown_chars`, `sub_call_ms`, \
            `sub_call_tokens`, `sub_call_bytes`",
     );
-    check(
-        "[modles.base]\nprovider = \"offline\"\n",
-        "3:2: unknown key `modles`; did you mean `models`?",
-    );
+    check("[modles.base]\nprovider = \"offline\"\n", "3:2: unknown key `modles`; did you mean `models`?");
     check(
         &format!("{SECTION}{SEARCH}[tools.search.parameters.query]\nexample = [\"x\"]\n"),
         "13:1: unknown key `example`; did you mean `examples`?",
@@ -98,10 +78,7 @@ fn an_unknown_key_comes_with_a_near_one_or_with_all() {
 #[test]
 fn a_value_of_the_wrong_kind_says_what_is_expected() {
     let cases = [
-        (
-            "goal = 7\n",
-            "3:8: 7 stands where a text in quotes is expected; correct the value",
-        ),
+        ("goal = 7\n", "3:8: 7 stands where a text in quotes is expected; correct the value"),
         (
             "[limits]\npasses = \"three\"\n",
             "4:10: the text \"three\" stands where a whole number of 0 or more is expected; correct the value",
@@ -118,14 +95,8 @@ fn a_value_of_the_wrong_kind_says_what_is_expected() {
             "[limits]\ncost_usd = true\n",
             "4:12: true stands where an amount of dollars such as 0.10 is expected; correct the value",
         ),
-        (
-            "[contract]\nnonce = \"maybe\"\n",
-            "4:9: `maybe` is unknown here; use one of `prefer`, `require`",
-        ),
-        (
-            "tools = []\n",
-            "3:9: a list stands where a table is expected; correct the value",
-        ),
+        ("[contract]\nnonce = \"maybe\"\n", "4:9: `maybe` is unknown here; use one of `prefer`, `require`"),
+        ("tools = []\n", "3:9: a list stands where a table is expected; correct the value"),
         (
             "[item]\nid = \"ticket.id\"\n[[section]]\nid = \"a\"\nheading = \"A\"",
             "4:1: `ticket.id` is no JSON pointer; write it as `/ticket/id`",
@@ -158,10 +129,7 @@ fn a_version_is_demanded_and_a_newer_one_is_recognised() {
         error_with("version = 0\n", &options),
         "loopgate.toml:1:11: there is no format 0; write `version = 1`"
     );
-    assert_eq!(
-        error_with("version = 1\n", &options),
-        "loopgate.toml:1:1: the key `name` is missing; add it"
-    );
+    assert_eq!(error_with("version = 1\n", &options), "loopgate.toml:1:1: the key `name` is missing; add it");
 }
 
 #[test]
@@ -174,13 +142,8 @@ fn an_unknown_provider_is_refused() {
         &format!("{SECTION}[models.base]\nprovider = \"scripted\"\n"),
         "8:1: a scripted model needs its replies; add `script = \"FILE.json\"`",
     );
-    let error = error(&format!(
-        "{SECTION}[models.base]\nprovider = \"scripted\"\nscript = \"notes.md\"\n"
-    ));
-    assert!(
-        error.starts_with("loopgate.toml:9:1: notes.md: is no script: "),
-        "{error}"
-    );
+    let error = error(&format!("{SECTION}[models.base]\nprovider = \"scripted\"\nscript = \"notes.md\"\n"));
+    assert!(error.starts_with("loopgate.toml:9:1: notes.md: is no script: "), "{error}");
     check(
         &format!(
             "{SECTION}[models.base.price]\ninput_usd_per_million = 0.0000001\noutput_usd_per_million = 1\n"
@@ -227,24 +190,12 @@ fn a_source_that_is_not_there_is_named() {
             "{SECTION}[tools.fetch_stock]\nkind = \"sql\"\neffect = \"read\"\nquery = \"SELECT 1\"\n{source}"
         )
     };
-    check(
-        &tool(""),
-        "7:8: the tool `fetch_stock` has no `source`; add the name of a source",
-    );
-    check(
-        &tool("source = \"shop\"\n"),
-        "11:1: there is no source `shop`; there are none",
-    );
+    check(&tool(""), "7:8: the tool `fetch_stock` has no `source`; add the name of a source");
+    check(&tool("source = \"shop\"\n"), "11:1: there is no source `shop`; there are none");
     let source = "source = \"shp\"\n[sources.shop]\nkind = \"sqlite\"\nmade_from = \"shop.sql\"\n";
-    check(
-        &tool(source),
-        "11:1: there is no source `shp`; did you mean `shop`?",
-    );
+    check(&tool(source), "11:1: there is no source `shp`; did you mean `shop`?");
     let source = "source = \"shop\"\n[sources.shop]\nkind = \"sqlite\"\nfile = \"shop.db\"\n";
-    check(
-        &tool(source),
-        "14:1: shop.db: there is no such file; correct the path or put the file there",
-    );
+    check(&tool(source), "14:1: shop.db: there is no such file; correct the path or put the file there");
     check(
         &tool("[sources.shop]\nkind = \"sqlite\"\n"),
         "11:10: the source `shop` names no data; add `file` or `made_from`",
@@ -279,13 +230,8 @@ fn a_parameter_that_cannot_work_is_refused() {
         "12:1: there is no parameter `word`; did you mean `words`?",
     );
     let pieces = "[tools.fetch_stock.parameters.pieces]\ntype = \"integer\"\ndefault = \"many\"\n";
-    let error = error(&format!(
-        "{SECTION}{SQL}query = \"SELECT :pieces AS p\"\n{pieces}"
-    ));
-    assert!(
-        error.starts_with("loopgate.toml:17:1: it does not fit its own parameter: "),
-        "{error}"
-    );
+    let error = error(&format!("{SECTION}{SQL}query = \"SELECT :pieces AS p\"\n{pieces}"));
+    assert!(error.starts_with("loopgate.toml:17:1: it does not fit its own parameter: "), "{error}");
 }
 
 #[test]
@@ -294,9 +240,7 @@ fn a_script_that_does_not_run_names_its_line() {
     fs::write(folder.path().join("shop.sql"), "CREATE TABLE a (b);\nINSRT;\n").unwrap();
     let text = format!("version = 1\nname = \"x\"\n{SECTION}{SQL}query = \"SELECT b FROM a\"\n");
     fs::write(folder.path().join("loopgate.toml"), text).unwrap();
-    let error = Domain::load(folder.path(), &LoadOptions::default())
-        .unwrap_err()
-        .to_string();
+    let error = Domain::load(folder.path(), &LoadOptions::default()).unwrap_err().to_string();
     assert!(
         error.contains("loopgate.toml:9:1: ") && error.contains("shop.sql:2: SQLite refuses the script"),
         "{error}"
@@ -306,11 +250,7 @@ fn a_script_that_does_not_run_names_its_line() {
 #[test]
 fn a_file_that_is_no_text_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let load = || {
-        Domain::load(folder.path(), &LoadOptions::default())
-            .unwrap_err()
-            .to_string()
-    };
+    let load = || Domain::load(folder.path(), &LoadOptions::default()).unwrap_err().to_string();
     let file = folder.path().join("loopgate.toml");
     fs::write(&file, b"version = 1\n\xff").unwrap();
     assert!(load().contains("loopgate.toml: cannot be read: "), "{}", load());
@@ -322,10 +262,7 @@ fn a_file_that_is_no_text_is_named() {
 
 #[test]
 fn sections_are_told_apart() {
-    check(
-        "",
-        "1:1: there is no section; add one: [[section]] with `id` and `heading`",
-    );
+    check("", "1:1: there is no section; add one: [[section]] with `id` and `heading`");
     check(
         &format!("{SECTION}[[section]]\nid = \"answer\"\nheading = \"Other\"\n"),
         "8:1: another section has the id `answer`; choose another one",
@@ -338,10 +275,7 @@ fn sections_are_told_apart() {
         "[[section]]\nid = \"Next steps\"\nheading = \"Next\"\n",
         "4:1: `Next steps` is no section id; write small letters, digits, `_` and `-`",
     );
-    check(
-        "[[section]]\nheading = \"Next\"\n",
-        "3:1: the key `id` is missing; add it",
-    );
+    check("[[section]]\nheading = \"Next\"\n", "3:1: the key `id` is missing; add it");
 }
 
 #[test]
@@ -380,34 +314,17 @@ fn defaults_and_required_tools_must_be_there() {
 fn an_override_without_its_anchor_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("prompts")).unwrap();
-    fs::write(
-        folder.path().join("prompts/analysis.md"),
-        "Analyse it.\n<!-- user -->\nNow.\n",
-    )
-    .unwrap();
+    fs::write(folder.path().join("prompts/analysis.md"), "Analyse it.\n<!-- user -->\nNow.\n").unwrap();
     let text = format!("version = 1\nname = \"x\"\n{SECTION}[prompts]\nfolder = \"prompts\"\n");
     fs::write(folder.path().join("loopgate.toml"), text).unwrap();
-    let error = Domain::load(folder.path(), &LoadOptions::default())
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("loopgate.toml:8:1: prompts/analysis.md: the anchor `"),
-        "{error}"
-    );
+    let error = Domain::load(folder.path(), &LoadOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("loopgate.toml:8:1: prompts/analysis.md: the anchor `"), "{error}");
     assert!(!error.contains('\n'), "{error}");
-    fs::rename(
-        folder.path().join("prompts/analysis.md"),
-        folder.path().join("prompts/analysys.md"),
-    )
-    .unwrap();
-    let error = Domain::load(folder.path(), &LoadOptions::default())
-        .unwrap_err()
-        .to_string();
+    fs::rename(folder.path().join("prompts/analysis.md"), folder.path().join("prompts/analysys.md")).unwrap();
+    let error = Domain::load(folder.path(), &LoadOptions::default()).unwrap_err().to_string();
     assert!(error.contains("no template has this name"), "{error}");
     fs::remove_dir_all(folder.path().join("prompts")).unwrap();
-    let error = Domain::load(folder.path(), &LoadOptions::default())
-        .unwrap_err()
-        .to_string();
+    let error = Domain::load(folder.path(), &LoadOptions::default()).unwrap_err().to_string();
     assert!(
         error.ends_with("/prompts: there is no such folder; correct the path or make the folder"),
         "{error}"
@@ -419,10 +336,7 @@ fn an_unknown_profile_comes_with_those_that_there_are() {
     let text = format!(
         "version = 1\nname = \"x\"\n{SECTION}[profiles.quick.limits]\npasses = 2\n[profiles.deep.limits]\npasses = 9\n"
     );
-    let profile = |name: &str| LoadOptions {
-        profile: Some(name.to_owned()),
-        ..LoadOptions::default()
-    };
+    let profile = |name: &str| LoadOptions { profile: Some(name.to_owned()), ..LoadOptions::default() };
     assert_eq!(
         error_with(&text, &profile("night")),
         "--profile night: there is no such profile; the profiles are `quick`, `deep`"
@@ -449,21 +363,13 @@ fn a_slip_in_a_profile_is_found_although_it_is_not_chosen() {
 fn a_setting_with_an_unknown_path_is_refused() {
     let text = format!("version = 1\nname = \"x\"\n{SECTION}{SEARCH}");
     let cases = [
-        (
-            "limits.pases",
-            "3",
-            "--set limits.pases=3: unknown key `pases`; did you mean `passes`?",
-        ),
+        ("limits.pases", "3", "--set limits.pases=3: unknown key `pases`; did you mean `passes`?"),
         (
             "tools.serch.folder",
             "x",
             "--set tools.serch.folder=x: there is no tool `serch`; did you mean `search`?",
         ),
-        (
-            "section.answer",
-            "x",
-            "--set section.answer=x: `section` is no table; set it as a whole",
-        ),
+        ("section.answer", "x", "--set section.answer=x: `section` is no table; set it as a whole"),
         (
             "limits.passes",
             "x",
@@ -474,11 +380,7 @@ fn a_setting_with_an_unknown_path_is_refused() {
             "3",
             "--set limits..passes=3: a part of the key is empty; write it as `limits.passes=3`",
         ),
-        (
-            "profiles.x.limits",
-            "3",
-            "--set profiles.x.limits=3: a profile cannot be set; set the key itself",
-        ),
+        ("profiles.x.limits", "3", "--set profiles.x.limits=3: a profile cannot be set; set the key itself"),
         (
             "tools.search.folder",
             "nowhere",
@@ -489,11 +391,7 @@ fn a_setting_with_an_unknown_path_is_refused() {
         assert_eq!(error_with(&text, &set(key, value)), expected);
     }
     let models = vec![(Tier::Base, "openai/gpt".to_owned())];
-    let options = LoadOptions {
-        models,
-        cwd: PathBuf::new(),
-        ..LoadOptions::default()
-    };
+    let options = LoadOptions { models, cwd: PathBuf::new(), ..LoadOptions::default() };
     assert_eq!(
         error_with(&text, &options),
         "--model base=openai/gpt: unknown provider `openai`; this version knows `offline`, `scripted`"

@@ -31,25 +31,13 @@ fn blocks(guide: &str) -> Vec<Block> {
     let mut lines = guide.lines();
     let mut blocks = Vec::new();
     while let Some(line) = lines.next() {
-        let mark = line
-            .strip_prefix("<!-- ")
-            .and_then(|rest| rest.strip_suffix(" -->")?.split_once(": "));
+        let mark = line.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->")?.split_once(": "));
         let Some((what, path)) = mark else { continue };
         let fence = lines.by_ref().find(|line| !line.is_empty()).unwrap_or_default();
-        assert!(
-            fence.starts_with("```"),
-            "after `{line}` stands no block: {fence}"
-        );
-        let text: String = lines
-            .by_ref()
-            .take_while(|line| *line != "```")
-            .flat_map(|line| [line, "\n"])
-            .collect();
-        blocks.push(Block {
-            what: what.to_owned(),
-            path: path.to_owned(),
-            text,
-        });
+        assert!(fence.starts_with("```"), "after `{line}` stands no block: {fence}");
+        let text: String =
+            lines.by_ref().take_while(|line| *line != "```").flat_map(|line| [line, "\n"]).collect();
+        blocks.push(Block { what: what.to_owned(), path: path.to_owned(), text });
     }
     blocks
 }
@@ -72,19 +60,12 @@ fn written(files: &BTreeMap<&str, &str>) -> tempfile::TempDir {
 
 async fn outcome(folder: &Path, domain: &str, item: &str, set: &[(&str, &str)]) -> Outcome {
     let options = LoadOptions {
-        set: set
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect(),
+        set: set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
         ..LoadOptions::default()
     };
     let domain = Domain::load(folder.join(domain), &options).unwrap();
     let text = fs::read_to_string(folder.join(item)).unwrap();
-    domain
-        .to_loop()
-        .run(domain.item(&text, item).unwrap())
-        .await
-        .unwrap()
+    domain.to_loop().run(domain.item(&text, item).unwrap()).await.unwrap()
 }
 
 /// The line about the stop, as the command prints it and the guide shows it.
@@ -92,16 +73,8 @@ async fn outcome(folder: &Path, domain: &str, item: &str, set: &[(&str, &str)]) 
 fn check_stop(outcome: &Outcome, reason: StopReason) {
     let stop = &outcome.stop;
     assert_eq!(stop.reason(), reason, "{}", outcome.document.to_markdown());
-    let line = format!(
-        "stopped: {} ({}). {}",
-        stop.reason(),
-        stop.class.name(),
-        explain(stop)
-    );
-    assert!(
-        guide().lines().any(|shown| shown == line),
-        "the guide does not show: {line}"
-    );
+    let line = format!("stopped: {} ({}). {}", stop.reason(), stop.class.name(), explain(stop));
+    assert!(guide().lines().any(|shown| shown == line), "the guide does not show: {line}");
 }
 
 #[test]
@@ -118,10 +91,7 @@ fn every_domain_of_the_guide_loads() {
     assert_eq!(domains, 3);
     let desk = Domain::load(folder.path().join("desk"), &LoadOptions::default()).unwrap();
     assert!(desk.report().warnings.is_empty(), "{:?}", desk.report().warnings);
-    let quick = LoadOptions {
-        profile: Some("quick".to_owned()),
-        ..LoadOptions::default()
-    };
+    let quick = LoadOptions { profile: Some("quick".to_owned()), ..LoadOptions::default() };
     let quick = Domain::load(folder.path().join("desk"), &quick).unwrap();
     assert_eq!(quick.spec.limits.passes, 1);
 }
@@ -173,10 +143,7 @@ async fn the_domains_of_the_guide_end_as_it_says() {
     assert_eq!((desk.totals.passes, desk.totals.tool_calls), (1, 2));
     assert!(folder.path().join("desk/out/R-15.json").is_file());
     let script = [
-        (
-            "models.base.script",
-            &*folder.path().join("desk/replies.json").display().to_string(),
-        ),
+        ("models.base.script", &*folder.path().join("desk/replies.json").display().to_string()),
         ("models.base.provider", "scripted"),
     ];
     let scripted = outcome(folder.path(), "desk", "request.json", &script).await;
@@ -188,11 +155,7 @@ fn every_key_is_in_the_guide() {
     let guide = guide();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema/domain.schema.json");
     let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-    let tables = schema["definitions"]
-        .as_object()
-        .unwrap()
-        .values()
-        .chain([&schema]);
+    let tables = schema["definitions"].as_object().unwrap().values().chain([&schema]);
     let keys: BTreeSet<&String> = tables
         .filter_map(|table| table["properties"].as_object())
         .flat_map(|members| members.keys())
@@ -201,18 +164,9 @@ fn every_key_is_in_the_guide() {
     // Only rows of tables count: there each key stands with its default and its meaning.
     let rows: Vec<&str> = guide.lines().filter(|line| line.starts_with("| `")).collect();
     let stands = |key: &str| {
-        let names = [
-            format!("`{key}`"),
-            format!(".{key}`"),
-            format!("[{key}]"),
-            format!("[{key}."),
-        ];
-        rows.iter()
-            .any(|row| names.iter().any(|name| row.contains(&**name)))
+        let names = [format!("`{key}`"), format!(".{key}`"), format!("[{key}]"), format!("[{key}.")];
+        rows.iter().any(|row| names.iter().any(|name| row.contains(&**name)))
     };
     let missing: Vec<&&String> = keys.iter().filter(|key| !stands(key)).collect();
-    assert!(
-        missing.is_empty(),
-        "docs/domain.md has no row for {missing:?}; add one"
-    );
+    assert!(missing.is_empty(), "docs/domain.md has no row for {missing:?}; add one");
 }

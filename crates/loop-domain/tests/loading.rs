@@ -87,10 +87,7 @@ fn tools(domain: &Domain) -> Vec<&str> {
 }
 
 fn profile(name: &str) -> LoadOptions {
-    LoadOptions {
-        profile: Some(name.to_owned()),
-        ..LoadOptions::default()
-    }
+    LoadOptions { profile: Some(name.to_owned()), ..LoadOptions::default() }
 }
 
 #[test]
@@ -99,42 +96,21 @@ fn a_file_makes_a_spec() {
     let folder = folder();
     let domain = load(folder.path(), &LoadOptions::default());
     let spec = &domain.spec;
-    assert_eq!(
-        (&*spec.domain, &*spec.goal, spec.profile.as_deref()),
-        ("shop", "Answer.", None)
-    );
+    assert_eq!((&*spec.domain, &*spec.goal, spec.profile.as_deref()), ("shop", "Answer.", None));
     assert_eq!(tools(&domain), ["zeta", "alpha"]);
     let timeouts: Vec<u64> = spec.tools.iter().map(|tool| tool.timeout_ms).collect();
     assert_eq!(timeouts, [12_000, 500]);
-    let expected = Limits {
-        passes: 4,
-        cost: Some(PicoUsd(70_000_000_000)),
-        wall_ms: 60_000,
-        ..Limits::default()
-    };
+    let expected =
+        Limits { passes: 4, cost: Some(PicoUsd(70_000_000_000)), wall_ms: 60_000, ..Limits::default() };
     assert_eq!(spec.limits, expected);
-    let price = Price {
-        input: 300_000,
-        output: 2_500_000,
-        cache_read: Some(75_000),
-        cache_write: None,
-    };
+    let price = Price { input: 300_000, output: 2_500_000, cache_read: Some(75_000), cache_write: None };
     assert_eq!(spec.model(Tier::Base).price, Some(price));
     assert_eq!(spec.model(Tier::Picker).price.map(|price| price.input), Some(0));
-    assert_eq!(
-        (
-            &*spec.model(Tier::Picker).model,
-            &*spec.model(Tier::Escalated).model
-        ),
-        ("small", "big")
-    );
+    assert_eq!((&*spec.model(Tier::Picker).model, &*spec.model(Tier::Escalated).model), ("small", "big"));
     let loop_core::ProtocolSpec::Document(document) = &spec.protocol;
     assert_eq!(document.nonce, NonceMode::Require);
     assert_eq!(domain.prompts.layout(), Layout::Append);
-    assert_eq!(
-        domain.save,
-        Some(SaveTarget::File(folder.path().join("out/{item}.json")))
-    );
+    assert_eq!(domain.save, Some(SaveTarget::File(folder.path().join("out/{item}.json"))));
     assert!(spec.save);
 }
 
@@ -162,17 +138,10 @@ fn a_profile_is_laid_over_the_file() {
 fn settings_are_laid_over_the_profile() {
     // S0-43
     let folder = folder();
-    let set = [
-        ("limits.max_passes", "3"),
-        ("goal", "Say it."),
-        ("name", "\"7\""),
-        ("tools.zeta.smart", "true"),
-    ];
+    let set =
+        [("limits.max_passes", "3"), ("goal", "Say it."), ("name", "\"7\""), ("tools.zeta.smart", "true")];
     let options = LoadOptions {
-        set: set
-            .into_iter()
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .collect(),
+        set: set.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
         ..profile("quick")
     };
     let domain = load(folder.path(), &options);
@@ -196,10 +165,7 @@ fn paths_begin_where_they_were_given() {
         ..LoadOptions::default()
     };
     let domain = load(folder.path(), &options);
-    assert_eq!(
-        domain.save,
-        Some(SaveTarget::File(elsewhere.path().join("here/{run}.json")))
-    );
+    assert_eq!(domain.save, Some(SaveTarget::File(elsewhere.path().join("here/{run}.json"))));
 }
 
 #[test]
@@ -218,20 +184,8 @@ fn a_model_given_by_name_takes_the_place_of_the_files() {
     };
     let spec = load(folder.path(), &options).spec;
     // The file describes `offline/small`, so what it says counts; of `offline/new` it knows nothing.
-    assert_eq!(
-        (
-            &*spec.model(Tier::Base).model,
-            spec.model(Tier::Base).context_tokens
-        ),
-        ("small", 9_000)
-    );
-    assert_eq!(
-        (
-            &*spec.model(Tier::Picker).model,
-            spec.model(Tier::Picker).context_tokens
-        ),
-        ("new", 128_000)
-    );
+    assert_eq!((&*spec.model(Tier::Base).model, spec.model(Tier::Base).context_tokens), ("small", 9_000));
+    assert_eq!((&*spec.model(Tier::Picker).model, spec.model(Tier::Picker).context_tokens), ("new", 128_000));
     assert_eq!(&*spec.model(Tier::Escalated).provider, "scripted");
 }
 

@@ -14,11 +14,7 @@ fn the_committed_schema_is_the_one_the_code_makes() {
         std::fs::write(&path, &made).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        committed == made,
-        "{} is stale; run this test with UPDATE_SCHEMA=1",
-        path.display()
-    );
+    assert!(committed == made, "{} is stale; run this test with UPDATE_SCHEMA=1", path.display());
 }
 
 #[test]

@@ -25,18 +25,8 @@ pub struct LlmError {
 impl LlmError {
     /// An error with the advice that its kind gives.
     pub fn new(kind: LlmErrorKind, phase: ErrorPhase, message: impl Into<Arc<str>>) -> Self {
-        let retry = if kind.is_transient() {
-            RetryAdvice::Backoff
-        } else {
-            RetryAdvice::Never
-        };
-        Self {
-            kind,
-            phase,
-            retry,
-            message: message.into(),
-            partial: None,
-        }
+        let retry = if kind.is_transient() { RetryAdvice::Backoff } else { RetryAdvice::Never };
+        Self { kind, phase, retry, message: message.into(), partial: None }
     }
 
     /// Whether the same call may succeed later.

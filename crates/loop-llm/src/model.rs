@@ -110,25 +110,14 @@ pub async fn complete(model: &dyn ChatModel, request: &ModelRequest) -> Result<M
             return Ok(*reply);
         }
     }
-    Err(LlmError::new(
-        LlmErrorKind::StreamInterrupted,
-        ErrorPhase::Stream,
-        "the reply ended without its end",
-    ))
+    Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
 }
 
 /// A reply as a stream of pieces, cut at line ends.
 pub(crate) fn stream_of(reply: ModelReply, timing: Timing) -> EventStream {
-    let mut events = vec![Ok(ModelEvent::Started {
-        reply: None,
-        model: reply.served_model.clone(),
-    })];
-    events.extend(
-        reply
-            .text
-            .split_inclusive('\n')
-            .map(|line| Ok(ModelEvent::TextDelta { text: line.into() })),
-    );
+    let mut events = vec![Ok(ModelEvent::Started { reply: None, model: reply.served_model.clone() })];
+    events
+        .extend(reply.text.split_inclusive('\n').map(|line| Ok(ModelEvent::TextDelta { text: line.into() })));
     events.extend(reply.usage.map(|usage| Ok(ModelEvent::Usage(usage))));
     events.push(Ok(ModelEvent::Finished(Box::new(reply))));
     let events = futures::stream::iter(events);

@@ -34,12 +34,7 @@ impl ModelRequest {
 
     /// Bytes of the system prompt and all turns.
     pub fn bytes(&self) -> usize {
-        self.system.len()
-            + self
-                .messages
-                .iter()
-                .map(|message| message.text().len())
-                .sum::<usize>()
+        self.system.len() + self.messages.iter().map(|message| message.text().len()).sum::<usize>()
     }
 }
 

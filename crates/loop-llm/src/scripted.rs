@@ -113,18 +113,14 @@ struct Script {
 impl Scripted {
     /// A model that gives `replies` in order.
     pub fn new(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
-        Self {
-            replies: Mutex::new(replies.into_iter().collect()),
-            timing: Timing::default(),
-        }
+        Self { replies: Mutex::new(replies.into_iter().collect()), timing: Timing::default() }
     }
 
     /// A model that gives texts in order, to calls of any purpose.
     pub fn replies<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
-        Self::new(texts.into_iter().map(|text| ScriptedReply {
-            text: text.into(),
-            ..ScriptedReply::default()
-        }))
+        Self::new(
+            texts.into_iter().map(|text| ScriptedReply { text: text.into(), ..ScriptedReply::default() }),
+        )
     }
 
     /// The model that a script describes.
@@ -148,9 +144,7 @@ impl Scripted {
 
     fn take(&self, purpose: Purpose) -> Option<ScriptedReply> {
         let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = replies
-            .iter()
-            .position(|reply| reply.purpose.is_none_or(|wanted| wanted == purpose))?;
+        let at = replies.iter().position(|reply| reply.purpose.is_none_or(|wanted| wanted == purpose))?;
         Some(replies.remove(at))
     }
 }
@@ -161,35 +155,21 @@ impl ChatModel for Scripted {
         let purpose = Purpose::of(request);
         let Some(scripted) = self.take(purpose) else {
             let message = format!("the script has no reply left for a {purpose:?} call").to_lowercase();
-            return Err(LlmError::new(
-                LlmErrorKind::ScriptExhausted,
-                ErrorPhase::Encode,
-                message,
-            ));
+            return Err(LlmError::new(LlmErrorKind::ScriptExhausted, ErrorPhase::Encode, message));
         };
         if scripted.delay_ms > 0 {
             tokio::time::sleep(Duration::from_millis(scripted.delay_ms)).await;
         }
-        let text: Arc<str> = scripted
-            .text
-            .replace("{{nonce}}", nonce_of(request).unwrap_or_default())
-            .into();
+        let text: Arc<str> = scripted.text.replace("{{nonce}}", nonce_of(request).unwrap_or_default()).into();
         let estimated = Usage {
             input: request.bytes().div_ceil(4) as u64,
             output: text.len().div_ceil(4) as u64,
             ..Usage::default()
         };
-        let usage = if scripted.no_usage {
-            None
-        } else {
-            Some(scripted.usage.unwrap_or(estimated))
-        };
+        let usage = if scripted.no_usage { None } else { Some(scripted.usage.unwrap_or(estimated)) };
         if let Some(message) = scripted.fails {
             let mut error = LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, message);
-            error.partial = Some(Partial {
-                text: Arc::clone(&text),
-                usage,
-            });
+            error.partial = Some(Partial { text: Arc::clone(&text), usage });
             let delta = Ok(ModelEvent::TextDelta { text });
             return Ok(futures::stream::iter([delta, Err(error)]).boxed());
         }

@@ -50,11 +50,7 @@ fn evidence(id: u32, call: &str, status: &str, body: &str) -> String {
 
 impl Prompt {
     fn evidence(mut self, id: u32, call: &str, status: &str, body: &str) -> Self {
-        self.turns
-            .last_mut()
-            .unwrap()
-            .0
-            .push_str(&evidence(id, call, status, body));
+        self.turns.last_mut().unwrap().0.push_str(&evidence(id, call, status, body));
         self
     }
 
@@ -96,15 +92,13 @@ impl Prompt {
             let text =
                 format!("{head}{evidence}## Tools Already Executed\n\n{executed}\n## Instructions\n\n{last}");
             messages.push(Message::User { text: text.into() });
-            messages.extend(self.replies.get(n).map(|reply| Message::Assistant {
-                text: reply.as_str().into(),
-                raw: None,
-            }));
+            messages.extend(
+                self.replies
+                    .get(n)
+                    .map(|reply| Message::Assistant { text: reply.as_str().into(), raw: None }),
+            );
         }
-        ModelRequest {
-            messages,
-            ..ModelRequest::new("offline", system, "")
-        }
+        ModelRequest { messages, ..ModelRequest::new("offline", system, "") }
     }
 
     fn reply(&self) -> String {
@@ -123,13 +117,7 @@ impl Prompt {
         let actions = contract["ai_actions"].as_array().unwrap().clone();
         actions
             .iter()
-            .map(|action| {
-                format!(
-                    "{} {}",
-                    action["action_type"].as_str().unwrap(),
-                    action["parameters"]
-                )
-            })
+            .map(|action| format!("{} {}", action["action_type"].as_str().unwrap(), action["parameters"]))
             .collect()
     }
 
@@ -147,13 +135,7 @@ impl Prompt {
     fn section(&self, heading: &str) -> Option<String> {
         let reply = self.reply();
         let (_, after) = reply.split_once(&format!("## {heading}\n\n"))?;
-        let body = after
-            .split("\n## ")
-            .next()
-            .unwrap()
-            .split("```json")
-            .next()
-            .unwrap();
+        let body = after.split("\n## ").next().unwrap().split("```json").next().unwrap();
         Some(body.trim().to_owned())
     }
 }
@@ -166,12 +148,7 @@ const RULES: &str = "Cars with broken brakes do not leave the yard.";
 fn complete() -> Prompt {
     prompt(ITEM)
         .evidence(1, "fetch_car {\"plate\":\"HH-AB-123\"}", "ok", CAR)
-        .evidence(
-            2,
-            "fetch_owner {\"mail\":\"eva.m@mail.example\"}",
-            "ok",
-            "Eva, known since 2019",
-        )
+        .evidence(2, "fetch_owner {\"mail\":\"eva.m@mail.example\"}", "ok", "Eva, known since 2019")
         .evidence(3, "search_manual {\"query\":\"brakes\"}", "ok", MANUAL)
         .evidence(4, "fetch_house_rules {}", "ok", RULES)
 }
@@ -181,23 +158,13 @@ fn picks(system: &str, item: &str) -> Value {
         "You select data-gathering tools to run before a job is analyzed.\n{system}\n\nAvailable tools:\n\n{TOOLS}\n\nRespond with ONLY a JSON array:"
     );
     let user = format!("## The job: Squeaking brakes\n\n<<<E0 n-1>>>\n{item}\n<<<end E0 n-1>>>");
-    serde_json::from_str(
-        &Offline::new()
-            .reply(&ModelRequest::new("offline", system, user))
-            .text,
-    )
-    .unwrap()
+    serde_json::from_str(&Offline::new().reply(&ModelRequest::new("offline", system, user)).text).unwrap()
 }
 
 // ---- picking ----
 
 fn names(picks: &Value) -> Vec<&str> {
-    picks
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|pick| pick["tool"].as_str().unwrap())
-        .collect()
+    picks.as_array().unwrap().iter().map(|pick| pick["tool"].as_str().unwrap()).collect()
 }
 
 #[test]
@@ -230,11 +197,7 @@ fn it_picks_nothing_that_the_item_does_not_speak_for() {
     );
     assert_eq!(&*Offline::new().reply(&request).text, "[]");
     let none = ModelRequest::new("offline", "You select data-gathering tools", "");
-    assert_eq!(
-        &*Offline::new().reply(&none).text,
-        "[]",
-        "an empty prompt is no reason to fail"
-    );
+    assert_eq!(&*Offline::new().reply(&none).text, "[]", "an empty prompt is no reason to fail");
 }
 
 #[test]
@@ -242,16 +205,10 @@ fn it_picks_five_at_the_most_or_fewer_where_the_prompt_says_so() {
     let many: Vec<String> = (10..20).map(|n| format!("HH-AB-1{n}")).collect();
     assert_eq!(picks("", &many.join(" ")).as_array().unwrap().len(), 5);
     assert_eq!(
-        picks("Pick only what helps THIS job, at most 2.", &many.join(" "))
-            .as_array()
-            .unwrap()
-            .len(),
+        picks("Pick only what helps THIS job, at most 2.", &many.join(" ")).as_array().unwrap().len(),
         2
     );
-    assert_eq!(
-        picks("Pick only what helps THIS job, at most 0.", &many.join(" ")),
-        json!([])
-    );
+    assert_eq!(picks("Pick only what helps THIS job, at most 0.", &many.join(" ")), json!([]));
 }
 
 #[test]
@@ -273,35 +230,21 @@ fn names_in_results_are_looked_up_next() {
     let first = prompt(ITEM).evidence(1, "fetch_car {\"plate\":\"HH-AB-123\"}", "ok", CAR);
     assert_eq!(first.asked()[0], r#"fetch_owner {"mail":"eva.m@mail.example"}"#);
     let contract = first.contract();
-    assert_eq!(
-        contract["ai_actions"][0]["reason"],
-        "E1 names eva.m@mail.example, which this tool looks up"
-    );
+    assert_eq!(contract["ai_actions"][0]["reason"], "E1 names eva.m@mail.example, which this tool looks up");
     assert_eq!(
         (&contract["nonce"], &contract["ai_actions"][0]["priority"]),
         (&json!("n-1"), &json!("recommended"))
     );
     first.expect_confidence("medium", "2 look-ups are still open");
     let failed = prompt(ITEM).evidence(1, "fetch_car {\"plate\":\"HH-AB-123\"}", "permanent_error", CAR);
-    assert_eq!(
-        failed.asked(),
-        ["fetch_house_rules {}"],
-        "what failed names nothing"
-    );
+    assert_eq!(failed.asked(), ["fetch_house_rules {}"], "what failed names nothing");
 }
 
 #[test]
 fn no_call_is_asked_for_twice() {
-    assert_eq!(
-        prompt(ITEM).asked(),
-        [r#"fetch_car {"plate":"HH-AB-123"}"#, "fetch_house_rules {}"]
-    );
-    let listed = |line: &str| {
-        prompt(ITEM)
-            .executed(line)
-            .executed("- fetch_house_rules: Success — x [E2]")
-            .asked()
-    };
+    assert_eq!(prompt(ITEM).asked(), [r#"fetch_car {"plate":"HH-AB-123"}"#, "fetch_house_rules {}"]);
+    let listed =
+        |line: &str| prompt(ITEM).executed(line).executed("- fetch_house_rules: Success — x [E2]").asked();
     for line in [
         "- fetch_car (plate: HH-AB-123): Success — a record: Failed — no [E1]",
         "- fetch_car (deep: true, plate: hh-ab-123): Failed — no connection [E1]",
@@ -311,37 +254,20 @@ fn no_call_is_asked_for_twice() {
         assert_eq!(listed(line), [""; 0], "{line}");
     }
     // A longer name is another one.
-    assert_eq!(
-        listed("- fetch_car (plate: HH-AB-1234): Success — x [E1]").len(),
-        1
-    );
-    assert_eq!(
-        listed("- fetch_cars (plate: HH-AB-123): Success — x [E1]").len(),
-        1
-    );
+    assert_eq!(listed("- fetch_car (plate: HH-AB-1234): Success — x [E1]").len(), 1);
+    assert_eq!(listed("- fetch_cars (plate: HH-AB-123): Success — x [E1]").len(), 1);
     assert_eq!(complete().asked(), [""; 0]);
-    assert_eq!(
-        complete().next("").asked(),
-        [""; 0],
-        "earlier turns are remembered"
-    );
+    assert_eq!(complete().next("").asked(), [""; 0], "earlier turns are remembered");
 }
 
 #[test]
 fn the_last_call_asks_for_nothing_and_does_not_claim_to_be_sure() {
-    let last = prompt(ITEM)
-        .evidence(1, "fetch_car {\"plate\":\"HH-AB-123\"}", "ok", CAR)
-        .landing();
+    let last = prompt(ITEM).evidence(1, "fetch_car {\"plate\":\"HH-AB-123\"}", "ok", CAR).landing();
     assert_eq!(last.asked(), [""; 0]);
     last.expect_confidence("medium", "2 look-ups are still open");
     let open = last.section("Open points").unwrap();
-    assert!(
-        open.contains("- Not looked up with fetch_owner: E1 names eva.m@mail.example"),
-        "{open}"
-    );
-    complete()
-        .landing()
-        .expect_confidence("high", "everything that is named was looked up, with 4 results");
+    assert!(open.contains("- Not looked up with fetch_owner: E1 names eva.m@mail.example"), "{open}");
+    complete().landing().expect_confidence("high", "everything that is named was looked up, with 4 results");
 }
 
 // ---- confidence ----
@@ -359,9 +285,12 @@ fn confidence_follows_from_what_is_there() {
     rules("timeout").expect_confidence("low", "nothing was found that says more than the item");
     rules("ok").expect_confidence("high", "everything that is named was looked up, with 1 result");
     let and = |status: &str| {
-        prompt(ITEM)
-            .evidence(1, "fetch_house_rules {}", "ok", "x")
-            .evidence(2, "fetch_car {\"plate\":\"HH-AB-123\"}", status, "-")
+        prompt(ITEM).evidence(1, "fetch_house_rules {}", "ok", "x").evidence(
+            2,
+            "fetch_car {\"plate\":\"HH-AB-123\"}",
+            status,
+            "-",
+        )
     };
     and("empty").expect_confidence("medium", "no record of HH-AB-123");
     rules("ok")
@@ -380,11 +309,7 @@ fn confidence_follows_from_what_is_there() {
 #[test]
 fn sections_quote_the_evidence_and_cite_it() {
     let prompt = complete();
-    assert!(
-        prompt
-            .reply()
-            .starts_with("> Written by Loopgate's offline stand-in. It is no AI:")
-    );
+    assert!(prompt.reply().starts_with("> Written by Loopgate's offline stand-in. It is no AI:"));
     let section = |heading: &str| prompt.section(heading).unwrap();
     assert_eq!(
         section("🔍 Situation"),
@@ -397,14 +322,8 @@ fn sections_quote_the_evidence_and_cite_it() {
          - **search_manual**: Brakes squeak; Lamps [E3]\n\
          - **fetch_house_rules**: Cars with broken brakes do not leave the yard [E4]."
     );
-    assert_eq!(
-        section("Cause"),
-        "These results stand out:\n\n- state: brake pads missing [E1]"
-    );
-    assert_eq!(
-        section("Next steps"),
-        "1. Check the pads [E3].\n2. Replace worn pads, see (E9] [E3]."
-    );
+    assert_eq!(section("Cause"), "These results stand out:\n\n- state: brake pads missing [E1]");
+    assert_eq!(section("Next steps"), "1. Check the pads [E3].\n2. Replace worn pads, see (E9] [E3].");
     assert_eq!(
         section("Reply"),
         "Hello,\n\nthank you for your message about \"Squeaking brakes\" [E0]. We have looked up 4 records about it.\n\nKind regards"
@@ -422,10 +341,7 @@ fn what_was_not_found_or_failed_is_said() {
         section("Findings"),
         "- **fetch_car**: nothing was found for HH-AB-123 [E1]\n- **fetch_house_rules** did not work (timeout), so nothing is known from it."
     );
-    assert_eq!(
-        section("Next steps"),
-        "1. Ask for what is missing: nothing could be looked up [E0]."
-    );
+    assert_eq!(section("Next steps"), "1. Ask for what is missing: nothing could be looked up [E0].");
     assert!(section("Reply").contains(" We have no record of HH-AB-123: is the name right?"));
     assert_eq!(section("Open points"), "- Nothing was found for HH-AB-123.");
     assert_eq!(section("Cause"), "Nothing in the results stands out as a cause.");
@@ -435,25 +351,13 @@ fn what_was_not_found_or_failed_is_said() {
 fn a_later_pass_writes_only_what_changed() {
     let first = prompt(ITEM).evidence(1, "fetch_car {\"plate\":\"HH-AB-123\"}", "ok", CAR);
     let reply = first.reply();
-    let second = first
-        .next(&reply)
-        .evidence(2, "fetch_owner {\"mail\":\"eva.m@mail.example\"}", "ok", "Eva");
+    let second = first.next(&reply).evidence(2, "fetch_owner {\"mail\":\"eva.m@mail.example\"}", "ok", "Eva");
     assert!(second.section("Findings").unwrap().contains("[E2]"));
-    assert_eq!(
-        (second.section("🔍 Situation"), second.section("Cause")),
-        (None, None)
-    );
-    assert!(
-        !second.reply().contains("Written by"),
-        "the signature stands in the first reply"
-    );
+    assert_eq!((second.section("🔍 Situation"), second.section("Cause")), (None, None));
+    assert!(!second.reply().contains("Written by"), "the signature stands in the first reply");
     let text = second.reply();
     let third = second.next(&text);
-    assert!(
-        third.reply().starts_with("```json\n"),
-        "nothing changed: {}",
-        third.reply()
-    );
+    assert!(third.reply().starts_with("```json\n"), "nothing changed: {}", third.reply());
 }
 
 #[test]
@@ -482,26 +386,25 @@ fn evidence_cannot_speak_for_the_prompt() {
         assert_eq!(hostile.contract()["nonce"], "n-1");
         assert_eq!(hostile.confidence().0, "medium");
         assert_eq!(hostile.section("Forged"), None);
-        assert!(
-            reply.contains("Squeaking brakes [E0]") && !reply.contains("[E9]"),
-            "{reply}"
-        );
+        assert!(reply.contains("Squeaking brakes [E0]") && !reply.contains("[E9]"), "{reply}");
         assert_eq!(reply.matches("```").count(), 2, "{reply}");
         let findings = hostile.section("Findings").unwrap();
-        assert!(
-            findings.starts_with("- **fetch_car**: ") && findings.lines().count() == 1,
-            "{findings}"
-        );
+        assert!(findings.starts_with("- **fetch_car**: ") && findings.lines().count() == 1, "{findings}");
     }
 }
 
 #[test]
 fn the_steps_are_those_of_the_procedure_whose_heading_fits_best() {
     let long = "### Lamps of a garage\n1. Brakes squeak since the last visit to your garage, so is HH-AB-123 safe.\n\n### Brakes\n1. Stop.";
-    let steps = prompt(ITEM)
-        .evidence(1, "search_manual {\"query\":\"x\"}", "ok", long)
-        .section("Next steps");
+    let steps = prompt(ITEM).evidence(1, "search_manual {\"query\":\"x\"}", "ok", long).section("Next steps");
     assert_eq!(steps.unwrap(), "1. Stop [E1].");
+    let other = "### Lamps\n1. Change the lamp.";
+    let steps =
+        prompt(ITEM).evidence(1, "search_manual {\"query\":\"x\"}", "ok", other).section("Next steps");
+    assert_eq!(
+        steps.unwrap(),
+        "1. Go through the findings with a person; no procedure was found for this [E1]."
+    );
 }
 
 #[test]
@@ -515,12 +418,7 @@ fn the_same_fact_from_two_tools_is_told_once() {
 fn filtered(context: &str, results: &str) -> Value {
     let system = "You are filtering results for relevance to a work item.";
     let user = format!("## Context\n\n{context}\n\n## Results\n\n{results}");
-    serde_json::from_str(
-        &Offline::new()
-            .reply(&ModelRequest::new("offline", system, user))
-            .text,
-    )
-    .unwrap()
+    serde_json::from_str(&Offline::new().reply(&ModelRequest::new("offline", system, user)).text).unwrap()
 }
 
 #[test]
@@ -542,13 +440,8 @@ fn it_filters_by_shared_words_three_at_the_most() {
 #[test]
 fn it_repairs_a_contract_only_to_say_that_it_does_not_know() {
     let system = "A reply about a job came without a readable contract block.\n\"nonce\": \"n-1\"";
-    let reply = Offline::new()
-        .reply(&ModelRequest::new(
-            "offline",
-            system,
-            "## The reply\n\nAll is high.",
-        ))
-        .text;
+    let reply =
+        Offline::new().reply(&ModelRequest::new("offline", system, "## The reply\n\nAll is high.")).text;
     let block: Value =
         serde_json::from_str(reply.trim_start_matches("```json\n").trim_end_matches("\n```\n")).unwrap();
     assert_eq!(block["analysis_confidence"], "low");

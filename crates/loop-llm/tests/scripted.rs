@@ -19,11 +19,7 @@ fn main_call() -> ModelRequest {
 }
 
 fn pick_call() -> ModelRequest {
-    ModelRequest::new(
-        "m",
-        "You select data-gathering tools to run before a ticket is analyzed.",
-        "A ticket.",
-    )
+    ModelRequest::new("m", "You select data-gathering tools to run before a ticket is analyzed.", "A ticket.")
 }
 
 async fn events(model: &dyn ChatModel, request: &ModelRequest) -> Vec<Result<ModelEvent, LlmError>> {
@@ -68,14 +64,8 @@ async fn a_script_without_a_reply_left_says_so() {
     let script = r#"{"version": 1, "replies": [{"for": "main", "text": "only"}]}"#;
     let model = Scripted::from_json(script).unwrap();
     let error = complete(&model, &pick_call()).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "script_exhausted: the script has no reply left for a pick call"
-    );
-    assert_eq!(
-        (error.kind, error.phase),
-        (LlmErrorKind::ScriptExhausted, ErrorPhase::Encode)
-    );
+    assert_eq!(error.to_string(), "script_exhausted: the script has no reply left for a pick call");
+    assert_eq!((error.kind, error.phase), (LlmErrorKind::ScriptExhausted, ErrorPhase::Encode));
     assert!(!error.is_retryable());
     assert_eq!(text(&model, &main_call()).await, "only");
 }
@@ -84,11 +74,7 @@ async fn a_script_without_a_reply_left_says_so() {
 async fn the_nonce_is_put_in() {
     let model = Scripted::replies(["\"nonce\": \"{{nonce}}\", {{other}}", "-{{nonce}}-"]);
     assert_eq!(text(&model, &main_call()).await, "\"nonce\": \"n-1\", {{other}}");
-    assert_eq!(
-        text(&model, &pick_call()).await,
-        "--",
-        "a prompt without a nonce has none to put in"
-    );
+    assert_eq!(text(&model, &pick_call()).await, "--", "a prompt without a nonce has none to put in");
 }
 
 #[tokio::test]
@@ -122,61 +108,35 @@ async fn a_reply_that_fails_midway_keeps_what_came() {
     assert!(error.is_retryable());
     let partial = error.partial.clone().unwrap();
     assert_eq!((&*partial.text, partial.usage.is_some()), ("## A\n\npart", true));
-    assert_eq!(
-        complete(&Scripted::new(replies), &main_call()).await.unwrap_err(),
-        error
-    );
+    assert_eq!(complete(&Scripted::new(replies), &main_call()).await.unwrap_err(), error);
 }
 
 #[tokio::test]
 async fn usage_is_as_given_estimated_or_missing() {
-    let given = Usage {
-        input: 7,
-        output: 3,
-        ..Usage::default()
-    };
+    let given = Usage { input: 7, output: 3, ..Usage::default() };
     let model = Scripted::new([
-        ScriptedReply {
-            text: "four".into(),
-            ..ScriptedReply::default()
-        },
+        ScriptedReply { text: "four".into(), ..ScriptedReply::default() },
         ScriptedReply {
             usage: Some(given),
             finish: Some(FinishReason::MaxTokens),
             ..ScriptedReply::default()
         },
-        ScriptedReply {
-            no_usage: true,
-            usage: Some(given),
-            ..ScriptedReply::default()
-        },
+        ScriptedReply { no_usage: true, usage: Some(given), ..ScriptedReply::default() },
     ]);
     let request = main_call();
     let estimated = complete(&model, &request).await.unwrap();
     let usage = estimated.usage.unwrap();
-    assert_eq!(
-        (usage.input, usage.output),
-        (request.bytes().div_ceil(4) as u64, 1)
-    );
+    assert_eq!((usage.input, usage.output), (request.bytes().div_ceil(4) as u64, 1));
     assert_eq!(estimated.finish, FinishReason::EndTurn);
     let second = complete(&model, &request).await.unwrap();
-    assert_eq!(
-        (second.usage, second.finish),
-        (Some(given), FinishReason::MaxTokens)
-    );
+    assert_eq!((second.usage, second.finish), (Some(given), FinishReason::MaxTokens));
     assert_eq!(complete(&model, &request).await.unwrap().usage, None);
 }
 
 #[tokio::test]
 async fn a_whole_reply_is_the_drained_stream() {
     // C2: whichever way a reply is read, it is the same, and each stream has one end.
-    for said in [
-        "",
-        "one line",
-        "\n\n",
-        "## A\n\nbody\n\n```json\n{}\n```\n",
-        "é\r\nü",
-    ] {
+    for said in ["", "one line", "\n\n", "## A\n\nbody\n\n```json\n{}\n```\n", "é\r\nü"] {
         let (streamed, end) = ended(events(&Scripted::replies([said]), &main_call()).await);
         let whole = complete(&Scripted::replies([said]), &main_call()).await.unwrap();
         assert_eq!((streamed.as_str(), &*whole.text), (said, said));
@@ -190,14 +150,8 @@ async fn a_whole_reply_is_the_drained_stream() {
 
 #[tokio::test(start_paused = true)]
 async fn pauses_and_delays_take_their_time_and_change_nothing() {
-    let timing = Timing {
-        pause: Duration::from_millis(100),
-    };
-    let delayed = ScriptedReply {
-        text: "a\nb\n".into(),
-        delay_ms: 1_000,
-        ..ScriptedReply::default()
-    };
+    let timing = Timing { pause: Duration::from_millis(100) };
+    let delayed = ScriptedReply { text: "a\nb\n".into(), delay_ms: 1_000, ..ScriptedReply::default() };
     let began = tokio::time::Instant::now();
     let (text, end) = ended(events(&Scripted::new([delayed]).paced(timing), &main_call()).await);
     assert_eq!((text.as_str(), &*end.unwrap().text), ("a\nb\n", "a\nb\n"));
@@ -219,14 +173,8 @@ fn a_script_that_cannot_be_read_is_refused_with_a_reason() {
         r#"{"version": 2, "replies": []}"#,
         "script version 2 cannot be read; this program reads version 1",
     );
-    refused(
-        r#"{"version": 2, "replies": [], "seed": 4}"#,
-        "script version 2 cannot be read",
-    );
-    refused(
-        r#"{"version": 1, "replies": [], "seed": 4}"#,
-        "unknown field `seed`",
-    );
+    refused(r#"{"version": 2, "replies": [], "seed": 4}"#, "script version 2 cannot be read");
+    refused(r#"{"version": 1, "replies": [], "seed": 4}"#, "unknown field `seed`");
     refused(
         r#"{"version": 1, "replies": [{"txt": "a"}]}"#,
         "unknown field `txt`, expected one of `for`, `text`",
@@ -239,15 +187,9 @@ fn a_script_that_cannot_be_read_is_refused_with_a_reason() {
 
 #[test]
 fn a_scripted_reply_is_written_as_it_is_read() {
-    let reply = ScriptedReply {
-        purpose: Some(Purpose::Repair),
-        text: "x".into(),
-        ..ScriptedReply::default()
-    };
+    let reply =
+        ScriptedReply { purpose: Some(Purpose::Repair), text: "x".into(), ..ScriptedReply::default() };
     let text = serde_json::to_string(&reply).unwrap();
-    assert_eq!(
-        text,
-        r#"{"for":"repair","text":"x","no_usage":false,"delay_ms":0}"#
-    );
+    assert_eq!(text, r#"{"for":"repair","text":"x","no_usage":false,"delay_ms":0}"#);
     assert_eq!(serde_json::from_str::<ScriptedReply>(&text).unwrap(), reply);
 }

@@ -35,14 +35,7 @@ impl Prompt {
 
     pub(crate) fn of(system: Arc<str>, turns: Vec<Turn>) -> Self {
         let bytes = system.len() + turns.iter().map(|turn| turn.text().len()).sum::<usize>();
-        Self {
-            system,
-            turns,
-            size: PromptSize {
-                bytes: bytes as u64,
-                shared_bytes: 0,
-            },
-        }
+        Self { system, turns, size: PromptSize { bytes: bytes as u64, shared_bytes: 0 } }
     }
 }
 
@@ -98,11 +91,7 @@ impl Dialogue {
     }
 
     fn append(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
-        let shortened = run
-            .evidence()
-            .iter()
-            .filter(|evidence| evidence.shortened)
-            .count();
+        let shortened = run.evidence().iter().filter(|evidence| evidence.shortened).count();
         if shortened != self.shortened {
             // A body gave way to its summary: another prefix.
             self.rewritten = if self.turns.is_empty() { 0 } else { key.pass };
@@ -120,10 +109,7 @@ impl Dialogue {
         for (n, user) in self.turns.iter().enumerate() {
             turns.push(Turn::User(Arc::clone(user)));
             if let Some(record) = run.passes().get(n).filter(|_| n + 1 < key.pass as usize) {
-                turns.push(Turn::Assistant {
-                    text: Arc::clone(&record.reply),
-                    raw: record.raw.clone(),
-                });
+                turns.push(Turn::Assistant { text: Arc::clone(&record.reply), raw: record.raw.clone() });
             }
         }
         let mut prompt = Prompt::of(system, turns);
@@ -132,13 +118,7 @@ impl Dialogue {
                 prompt.system.len() as u64
             } else {
                 // The main call before had everything but the last reply and the last turn.
-                let added: usize = prompt
-                    .turns
-                    .iter()
-                    .rev()
-                    .take(2)
-                    .map(|turn| turn.text().len())
-                    .sum();
+                let added: usize = prompt.turns.iter().rev().take(2).map(|turn| turn.text().len()).sum();
                 prompt.size.bytes.saturating_sub(added as u64)
             };
         }
@@ -149,11 +129,7 @@ impl Dialogue {
 /// What every run of a domain has in common; system prompts see nothing else.
 fn common(run: &Run) -> Vec<(&'static str, Value)> {
     // With a limit of 0 calls there are no tools.
-    let tools = if run.spec().limits.tool_calls == 0 {
-        &[]
-    } else {
-        run.spec().tools.as_slice()
-    };
+    let tools = if run.spec().limits.tool_calls == 0 { &[] } else { run.spec().tools.as_slice() };
     vec![
         ("kind", Value::from(line(&run.started().item.kind))),
         ("goal", Value::from(line(&run.spec().goal))),
@@ -166,10 +142,7 @@ fn common(run: &Run) -> Vec<(&'static str, Value)> {
 /// What is of one run, as its user turns see it.
 fn of_run(run: &Run) -> Vec<(&'static str, Value)> {
     let mut variables = common(run);
-    variables.push((
-        "title",
-        Value::from(line_without(&run.started().nonce, &run.started().item.title)),
-    ));
+    variables.push(("title", Value::from(line_without(&run.started().nonce, &run.started().item.title))));
     variables.push(("nonce", Value::from(run.started().nonce.as_ref())));
     variables
 }
@@ -183,40 +156,26 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
     let nonce = run.started().nonce.as_ref();
     let before = done.checked_sub(1).and_then(|n| run.passes().get(n));
     let after = run.passes().get(done);
-    let from = before.map_or((0, 0), |pass| {
-        (pass.evidence_seen as usize, pass.actions_seen as usize)
-    });
+    let from = before.map_or((0, 0), |pass| (pass.evidence_seen as usize, pass.actions_seen as usize));
     let to = after.map_or((run.evidence().len(), run.actions().len()), |pass| {
         (pass.evidence_seen as usize, pass.actions_seen as usize)
     });
     let evidence = run.evidence().get(from.0..to.0).unwrap_or_default();
     let actions = run.actions().get(from.1..to.1).unwrap_or_default();
     let is_landing = after.map_or(matches!(run.phase(), Phase::Landing { .. }), |pass| pass.landing);
-    let landing = if is_landing {
-        landing(prompts, run)
-    } else {
-        String::new()
-    };
+    let landing = if is_landing { landing(prompts, run) } else { String::new() };
     let mut variables = of_run(run);
     variables.extend([
         ("evidence", Value::from(parts::evidence(evidence, nonce))),
-        (
-            "executed",
-            Value::from(parts::executed(actions, run.evidence(), nonce)),
-        ),
+        ("executed", Value::from(parts::executed(actions, run.evidence(), nonce))),
         ("landing", Value::from(landing)),
     ]);
     if done == 0 {
         variables.push(("item", Value::from(parts::item(&run.started().item.full, nonce))));
         return prompts.templates().user(&ANALYSIS, &variables);
     }
-    variables.push((
-        "index",
-        Value::from(parts::index(
-            run.passes().get(..done).unwrap_or_default(),
-            run.spec(),
-        )),
-    ));
+    variables
+        .push(("index", Value::from(parts::index(run.passes().get(..done).unwrap_or_default(), run.spec()))));
     prompts.templates().user(&REFINEMENT, &variables)
 }
 
@@ -225,17 +184,12 @@ fn landing(prompts: &Prompts, run: &Run) -> String {
     let limits = &run.spec().limits;
     let pass = run.passes().len() as u32 + u32::from(matches!(run.phase(), Phase::Landing { .. }));
     let cause = if pass >= limits.passes {
-        format!(
-            "pass {} of {} is the last that is permitted",
-            limits.passes, limits.passes
-        )
+        format!("pass {} of {} is the last that is permitted", limits.passes, limits.passes)
     } else {
         format!("the limit of {} model calls leaves one", limits.model_calls)
     };
     let nonce = Value::from(run.started().nonce.as_ref());
-    prompts
-        .templates()
-        .user(&LANDING, &[("cause", Value::from(cause)), ("nonce", nonce)])
+    prompts.templates().user(&LANDING, &[("cause", Value::from(cause)), ("nonce", nonce)])
 }
 
 /// S0's layout: the system prompt grows with all evidence, the user message holds the document (S0-106, S0-136).
@@ -251,18 +205,8 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
     let mut variables = of_run(run);
     variables.extend([
         ("evidence", Value::from("It stands in the system prompt.")),
-        (
-            "executed",
-            Value::from(parts::executed(run.actions(), run.evidence(), nonce)),
-        ),
-        (
-            "landing",
-            Value::from(if is_landing {
-                landing(prompts, run)
-            } else {
-                String::new()
-            }),
-        ),
+        ("executed", Value::from(parts::executed(run.actions(), run.evidence(), nonce))),
+        ("landing", Value::from(if is_landing { landing(prompts, run) } else { String::new() })),
     ]);
     let user = if run.passes().is_empty() {
         variables.push(("item", Value::from(parts::item(&run.started().item.full, nonce))));
@@ -285,10 +229,7 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
 
 fn picker(prompts: &Prompts, run: &Run) -> Prompt {
     let mut variables = of_run(run);
-    variables.push((
-        "item",
-        Value::from(parts::item(&run.started().item.full, &run.started().nonce)),
-    ));
+    variables.push(("item", Value::from(parts::item(&run.started().item.full, &run.started().nonce))));
     let system = prompts.templates().system(&PICKER, &variables);
     let user = prompts.templates().user(&PICKER, &variables);
     Prompt::of(system.into(), vec![Turn::User(user.into())])

@@ -24,23 +24,17 @@ impl Prompts {
     ///
     /// Where they do not even hold rules and title, the prompt has no results: then it is not worth a call.
     pub fn filter(&self, question: FilterQuestion<'_>) -> Prompt {
-        let lines = question
-            .results
-            .iter()
-            .enumerate()
-            .map(|(n, result)| format!("{n}: {}", line(result)));
+        let lines = question.results.iter().enumerate().map(|(n, result)| format!("{n}: {}", line(result)));
         let lines: Vec<String> = lines.collect();
         let bare = self.filter_of(question, &[]);
         let mut left = question.bytes.saturating_sub(bare.size.bytes);
-        let fit = lines
-            .iter()
-            .take_while(|line| match left.checked_sub(line.len() as u64 + 1) {
-                Some(rest) => {
-                    left = rest;
-                    true
-                }
-                None => false,
-            });
+        let fit = lines.iter().take_while(|line| match left.checked_sub(line.len() as u64 + 1) {
+            Some(rest) => {
+                left = rest;
+                true
+            }
+            None => false,
+        });
         // A template may show the results more than once: then fewer fit.
         let mut shown = fit.count();
         while shown > 0 {

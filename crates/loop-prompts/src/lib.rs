@@ -49,10 +49,7 @@ pub struct Prompts {
 
 impl Prompts {
     /// The built-in templates in the append layout.
-    #[expect(
-        clippy::missing_panics_doc,
-        reason = "it cannot: a test renders every built-in template"
-    )]
+    #[expect(clippy::missing_panics_doc, reason = "it cannot: a test renders every built-in template")]
     pub fn builtin() -> Self {
         Self::with_overrides(std::iter::empty(), Layout::default())
             .expect("the built-in templates are tested")
@@ -67,10 +64,7 @@ impl Prompts {
         layout: Layout,
     ) -> Result<Self, PromptError> {
         let overrides: BTreeMap<String, String> = overrides.into_iter().collect();
-        Ok(Self {
-            templates: Templates::new(overrides)?,
-            layout,
-        })
+        Ok(Self { templates: Templates::new(overrides)?, layout })
     }
 
     /// Names the templates and the layout.
@@ -79,10 +73,7 @@ impl Prompts {
             Layout::Append => "append",
             Layout::SystemEvidence => "system_evidence",
         };
-        Digest::of(
-            "prompts",
-            format!("{layout} {}", self.templates.hash()).as_bytes(),
-        )
+        Digest::of("prompts", format!("{layout} {}", self.templates.hash()).as_bytes())
     }
 
     /// Where evidence stands.

@@ -49,11 +49,7 @@ pub(crate) fn executed(actions: &[JudgedAction], all: &[Evidence], nonce: &str) 
                 (Verdict::Run, None) => None,
                 (Verdict::Run, Some(id)) => {
                     let found = all.iter().find(|evidence| evidence.id == id)?;
-                    let word = if found.observation.status == Status::Ok {
-                        "Success"
-                    } else {
-                        "Failed"
-                    };
+                    let word = if found.observation.status == Status::Ok { "Success" } else { "Failed" };
                     let summary = line_without(nonce, &found.observation.summary);
                     Some(format!("- {tool}{target}: {word} — {summary} [{id}]"))
                 }
@@ -137,12 +133,8 @@ pub(crate) fn index(passes: &[PassRecord], spec: &RunSpec) -> String {
             written.remove(id.as_ref());
         }
     }
-    let place = |id: &str| {
-        spec.sections()
-            .iter()
-            .position(|section| &*section.id == id)
-            .unwrap_or(usize::MAX)
-    };
+    let place =
+        |id: &str| spec.sections().iter().position(|section| &*section.id == id).unwrap_or(usize::MAX);
     let mut written: Vec<_> = written.into_iter().collect();
     written.sort_by_key(|(id, _)| place(id));
     let lines: Vec<String> = written
@@ -153,26 +145,17 @@ pub(crate) fn index(passes: &[PassRecord], spec: &RunSpec) -> String {
             format!("- `## {}` (pass {pass})", line(heading))
         })
         .collect();
-    if lines.is_empty() {
-        "- no section yet".to_owned()
-    } else {
-        lines.join("\n")
-    }
+    if lines.is_empty() { "- no section yet".to_owned() } else { lines.join("\n") }
 }
 
 /// The heading of a section that the domain does not declare, as a reply wrote it first; its id is a slug of that.
 fn heading_of<'a>(id: &'a str, passes: &'a [PassRecord]) -> &'a str {
     let plain = |text: &str| {
-        text.chars()
-            .filter(|c| c.is_alphanumeric())
-            .flat_map(char::to_lowercase)
-            .collect::<String>()
+        text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>()
     };
     let wanted = plain(id);
-    let mut headings = passes
-        .iter()
-        .flat_map(|pass| pass.reply.lines())
-        .filter_map(|line| line.strip_prefix("## "));
+    let mut headings =
+        passes.iter().flat_map(|pass| pass.reply.lines()).filter_map(|line| line.strip_prefix("## "));
     headings.find(|heading| plain(heading) == wanted).unwrap_or(id)
 }
 
@@ -194,11 +177,7 @@ fn target(parameters: &str, nonce: &str) -> String {
         .iter()
         .map(|(name, value)| format!("{name}: {}", line_without(nonce, &text(value))))
         .collect();
-    if named.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", named.join(", "))
-    }
+    if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
 }
 
 fn parameter(name: &str, spec: &ArgSpec, required: bool) -> String {

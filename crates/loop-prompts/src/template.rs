@@ -52,10 +52,7 @@ pub(crate) const LANDING: TemplateFile = TemplateFile {
     name: "landing.md",
     builtin: include_str!("../templates/landing.md"),
     has_system: false,
-    anchors: &[
-        ("cause", "reason for the last call"),
-        ("nonce", "nonce of the contract"),
-    ],
+    anchors: &[("cause", "reason for the last call"), ("nonce", "nonce of the contract")],
 };
 
 pub(crate) const PICKER: TemplateFile = TemplateFile {
@@ -110,24 +107,15 @@ pub(crate) struct Templates {
 impl Templates {
     /// The built-in files, with `overrides` (file name, text) in place of some of them.
     pub(crate) fn new(overrides: BTreeMap<String, String>) -> Result<Self, PromptError> {
-        if let Some(file) = overrides
-            .keys()
-            .find(|file| ALL.iter().all(|known| known.name != file.as_str()))
+        if let Some(file) = overrides.keys().find(|file| ALL.iter().all(|known| known.name != file.as_str()))
         {
             let known = ALL.map(|file| file.name).join(", ");
-            return Err(PromptError::UnknownTemplate {
-                file: file.clone(),
-                known,
-            });
+            return Err(PromptError::UnknownTemplate { file: file.clone(), known });
         }
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-        let mut templates = Self {
-            environment,
-            above: BTreeMap::new(),
-            hash: Digest::of("prompts", &[]),
-        };
+        let mut templates = Self { environment, above: BTreeMap::new(), hash: Digest::of("prompts", &[]) };
         let mut hashed = String::new();
         for file in ALL {
             let text = overrides.get(file.name).map_or(file.builtin, String::as_str);
@@ -181,28 +169,17 @@ impl Templates {
         let plain = self.both_parts(file, &signed)?;
         // What is left out where there is nothing must render as well.
         self.both_parts(file, &[])?;
-        let misplaced = |name: &&str| {
-            [&full, &plain]
-                .iter()
-                .any(|parts| parts.system.contains(&sign(name)))
-        };
+        let misplaced = |name: &&str| [&full, &plain].iter().any(|parts| parts.system.contains(&sign(name)));
         if file.name == ANALYSIS.name
             && let Some(name) = RUN_VARIABLES.into_iter().find(misplaced)
         {
-            return Err(PromptError::RunVariableInSystem {
-                file: file.name.to_owned(),
-                name,
-            });
+            return Err(PromptError::RunVariableInSystem { file: file.name.to_owned(), name });
         }
         for (anchor, what) in file.anchors {
             let sign = sign(anchor);
             let shows = |parts: &Parts| parts.system.contains(&sign) || parts.user.contains(&sign);
             if !shows(&full) && !shows(&plain) {
-                return Err(PromptError::MissingAnchor {
-                    file: file.name.to_owned(),
-                    anchor,
-                    what,
-                });
+                return Err(PromptError::MissingAnchor { file: file.name.to_owned(), anchor, what });
             }
         }
         Ok(())
@@ -216,10 +193,7 @@ impl Templates {
         } else {
             String::new()
         };
-        Ok(Parts {
-            system,
-            user: self.render(file.name, variables).map_err(syntax(above))?,
-        })
+        Ok(Parts { system, user: self.render(file.name, variables).map_err(syntax(above))? })
     }
 
     /// Compiles a file, and refuses variables that it cannot have.
@@ -227,9 +201,7 @@ impl Templates {
         let mut user = text;
         if file.has_system {
             let Some((system, below)) = text.split_once(USER_MARK) else {
-                return Err(PromptError::MissingUserPart {
-                    file: file.name.to_owned(),
-                });
+                return Err(PromptError::MissingUserPart { file: file.name.to_owned() });
             };
             user = below.trim_start();
             self.compile(file, system_name(file), system, 0)?;
@@ -248,14 +220,8 @@ impl Templates {
         above: usize,
     ) -> Result<(), PromptError> {
         let syntax = |error: minijinja::Error| syntax_error(file.name, above, &error);
-        self.environment
-            .add_template_owned(name.clone(), text.to_owned())
-            .map_err(syntax)?;
-        let used = self
-            .environment
-            .get_template(&name)
-            .map_err(syntax)?
-            .undeclared_variables(false);
+        self.environment.add_template_owned(name.clone(), text.to_owned()).map_err(syntax)?;
+        let used = self.environment.get_template(&name).map_err(syntax)?.undeclared_variables(false);
         let is_known = |name: &&String| {
             variables().any(|known| known == *name)
                 || *name == PICKED
@@ -264,17 +230,9 @@ impl Templates {
         let Some(name) = used.iter().filter(|name| !is_known(name)).min().cloned() else {
             return Ok(());
         };
-        let line = text
-            .lines()
-            .position(|line| line.contains(&name))
-            .unwrap_or_default();
+        let line = text.lines().position(|line| line.contains(&name)).unwrap_or_default();
         let known = variables().chain([PICKED]).collect::<Vec<_>>().join(", ");
-        Err(PromptError::UnknownVariable {
-            file: file.name.to_owned(),
-            line: above + line + 1,
-            name,
-            known,
-        })
+        Err(PromptError::UnknownVariable { file: file.name.to_owned(), line: above + line + 1, name, known })
     }
 }
 
@@ -290,12 +248,6 @@ fn system_name(file: &TemplateFile) -> String {
 
 /// `above`: the lines of the file before the part that does not compile.
 fn syntax_error(file: &str, above: usize, error: &minijinja::Error) -> PromptError {
-    let message = error
-        .detail()
-        .map_or_else(|| error.kind().to_string(), str::to_owned);
-    PromptError::Syntax {
-        file: file.to_owned(),
-        line: above + error.line().unwrap_or(1),
-        message,
-    }
+    let message = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+    PromptError::Syntax { file: file.to_owned(), line: above + error.line().unwrap_or(1), message }
 }

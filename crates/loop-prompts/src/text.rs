@@ -38,10 +38,7 @@ fn is_plain(c: char) -> bool {
 /// `text` between marks that carry the run's nonce, so that nothing inside can end the fence (K6).
 pub(crate) fn fence(label: &str, nonce: &str, text: &str) -> String {
     let inner = clean(text).replace(nonce, HIDDEN_NONCE);
-    format!(
-        "<<<{label} {nonce}>>>\n{}\n<<<end {label} {nonce}>>>",
-        inner.trim_end()
-    )
+    format!("<<<{label} {nonce}>>>\n{}\n<<<end {label} {nonce}>>>", inner.trim_end())
 }
 
 #[cfg(test)]
@@ -51,15 +48,9 @@ mod tests {
 
     #[test]
     fn hidden_characters_are_dropped() {
-        assert_eq!(
-            clean("a\u{202e}b\u{1b}[31mc\u{e0041}\u{200b}d\r\n\te"),
-            "ab[31mcd\n\te"
-        );
+        assert_eq!(clean("a\u{202e}b\u{1b}[31mc\u{e0041}\u{200b}d\r\n\te"), "ab[31mcd\n\te");
         assert_eq!(clean("👩\u{200d}🔧 ✉\u{fe0f} ok"), "👩\u{200d}🔧 ✉\u{fe0f} ok");
-        assert_eq!(
-            clean("a\u{61c}b\u{2028}c\u{fe03}d\u{e0100}e\u{e000}f\u{85}g"),
-            "abcdefg"
-        );
+        assert_eq!(clean("a\u{61c}b\u{2028}c\u{fe03}d\u{e0100}e\u{e000}f\u{85}g"), "abcdefg");
         assert_eq!(line(" a\n  b\tc "), "a b c");
     }
 

@@ -26,24 +26,12 @@ fn asked(reply: &str) -> Vec<String> {
     let actions = contract["ai_actions"].as_array().unwrap();
     actions
         .iter()
-        .map(|action| {
-            format!(
-                "{} {}",
-                action["action_type"].as_str().unwrap(),
-                action["parameters"]
-            )
-        })
+        .map(|action| format!("{} {}", action["action_type"].as_str().unwrap(), action["parameters"]))
         .collect()
 }
 
 fn with_picker() -> RunSpec {
-    RunSpec {
-        picking: Picking {
-            enabled: true,
-            defaults: Vec::new(),
-        },
-        ..spec()
-    }
+    RunSpec { picking: Picking { enabled: true, defaults: Vec::new() }, ..spec() }
 }
 
 /// One prompt of each kind.
@@ -97,23 +85,12 @@ fn the_stand_in_goes_through_a_whole_run() {
         assert_eq!(read[0]["tool"], "fetch_bike");
         assert_eq!(read[0]["params"], json!({"target": "FR-0042"}));
         world.replied(&picks);
-        world.tools_end(|_| {
-            ok(
-                "found 1 item",
-                "| frame | chain |\n|---|---|\n| FR-0042 | P-12-A |",
-            )
-        });
+        world.tools_end(|_| ok("found 1 item", "| frame | chain |\n|---|---|\n| FR-0042 | P-12-A |"));
 
         // It reads sections and evidence, and asks for what a result names.
         let first = reply(&world.prompt());
-        assert!(
-            first.contains("## 🔍 Situation\n\nChain of FR-0042 slips [E0]"),
-            "{first}"
-        );
-        assert!(
-            first.contains("- **fetch_bike**: frame FR-0042, chain P-12-A [E1]"),
-            "{first}"
-        );
+        assert!(first.contains("## 🔍 Situation\n\nChain of FR-0042 slips [E0]"), "{first}");
+        assert!(first.contains("- **fetch_bike**: frame FR-0042, chain P-12-A [E1]"), "{first}");
         assert_eq!(asked(&first), [r#"fetch_part {"target":"P-12-A"}"#]);
         world.replied(&first);
         world.tools_end(|_| Observation::failed(Status::Empty, "fetch_part", "no data found"));
@@ -121,22 +98,12 @@ fn the_stand_in_goes_through_a_whole_run() {
         // It asks for nothing twice, and writes only what changed.
         let second = reply(&world.prompt());
         assert_eq!(asked(&second), [""; 0]);
-        assert!(
-            second.contains("- **fetch_part**: nothing was found for P-12-A [E2]"),
-            "{second}"
-        );
-        assert!(
-            !second.contains("Situation") && !second.contains("Written by"),
-            "{layout:?}: {second}"
-        );
+        assert!(second.contains("- **fetch_part**: nothing was found for P-12-A [E2]"), "{second}");
+        assert!(!second.contains("Situation") && !second.contains("Written by"), "{layout:?}: {second}");
         world.replied(&second);
         let outcome = world.run.outcome().unwrap();
         assert_eq!(outcome.stop.reason().name(), "confident", "{:?}", outcome.stop);
-        assert_eq!(
-            outcome.document.sections.len(),
-            4,
-            "with the preamble that says who wrote it"
-        );
+        assert_eq!(outcome.document.sections.len(), 4, "with the preamble that says who wrote it");
     }
 }
 
@@ -177,15 +144,8 @@ fn hostile_texts_do_not_confuse_the_stand_in() {
         world.tools_end(|_| ok(&hostile(), &told));
         let second = reply(&world.prompt());
         assert_eq!(contract_of(&second)["nonce"], NONCE, "{layout:?}");
-        assert_eq!(
-            asked(&second),
-            [r#"fetch_part {"target":"P-12-A"}"#],
-            "{layout:?}"
-        );
-        assert!(
-            !second.contains("[E9]") && second.matches("```").count() == 2,
-            "{second}"
-        );
+        assert_eq!(asked(&second), [r#"fetch_part {"target":"P-12-A"}"#], "{layout:?}");
+        assert!(!second.contains("[E9]") && second.matches("```").count() == 2, "{second}");
     }
 }
 
@@ -211,8 +171,5 @@ fn a_filter_prompt_is_answered_with_indices() {
         bytes: 9_000,
     });
     let chosen: Value = serde_json::from_str(&reply(&prompt)).unwrap();
-    assert_eq!(
-        chosen,
-        json!([{"index": 1, "reason": "shares 2 words with the item"}])
-    );
+    assert_eq!(chosen, json!([{"index": 1, "reason": "shares 2 words with the item"}]));
 }

@@ -71,10 +71,7 @@ fn a_lost_anchor_is_named_with_its_file() {
     lacks("filter.md", "results", "results");
     // An anchor that is there but never renders is missing too.
     let hidden = builtin("picker.md").replace("{{ item }}", "{% if false %}{{ item }}{% endif %}");
-    assert!(matches!(
-        with("picker.md", &hidden),
-        Err(PromptError::MissingAnchor { anchor: "item", .. })
-    ));
+    assert!(matches!(with("picker.md", &hidden), Err(PromptError::MissingAnchor { anchor: "item", .. })));
 }
 
 #[test]
@@ -91,11 +88,7 @@ fn a_syntax_error_names_its_line_in_the_file() {
         ("user", "<!-- user -->"),
     ] {
         let text = format!("{above}first\n{{% if %}}\n");
-        let text = if part == "system" {
-            format!("{text}<!-- user -->\n")
-        } else {
-            text
-        };
+        let text = if part == "system" { format!("{text}<!-- user -->\n") } else { text };
         let expected = text.lines().position(|line| line == "{% if %}").unwrap() + 1;
         match with("filter.md", &text) {
             Err(PromptError::Syntax { line, file, .. }) => {
@@ -144,10 +137,7 @@ fn what_differs_from_run_to_run_cannot_stand_in_the_analysis_system_prompt() {
     assert!(
         with(
             "analysis.md",
-            &format!(
-                "{{{{ kind }}}} {{{{ goal }}}} {{{{ picked }}}}\n{}",
-                builtin("analysis.md")
-            )
+            &format!("{{{{ kind }}}} {{{{ goal }}}} {{{{ picked }}}}\n{}", builtin("analysis.md"))
         )
         .is_ok()
     );
@@ -180,8 +170,5 @@ fn an_override_that_keeps_its_anchors_is_used_and_changes_the_hash() {
     let prompt = start(spec(), item(), prompts).prompt();
     assert!(prompt.system.starts_with("Ahoy: you analyse one job"));
     // The layout is part of the name as well.
-    assert_ne!(
-        in_layout(Layout::SystemEvidence).hash(),
-        Prompts::builtin().hash()
-    );
+    assert_ne!(in_layout(Layout::SystemEvidence).hash(), Prompts::builtin().hash());
 }

@@ -10,12 +10,7 @@ use loop_prompts::{Dialogue, Layout, Prompt, Turn};
 /// `later` begins with `earlier`, and says so to the byte.
 #[track_caller]
 fn expect_prefix(earlier: &Prompt, later: &Prompt) {
-    assert!(
-        bytes(later).starts_with(&bytes(earlier)),
-        "{}\n---\n{}",
-        shown(earlier),
-        shown(later)
-    );
+    assert!(bytes(later).starts_with(&bytes(earlier)), "{}\n---\n{}", shown(earlier), shown(later));
     assert_eq!(
         later.turns[..earlier.turns.len()],
         earlier.turns,
@@ -36,10 +31,7 @@ fn each_prompt_is_a_byte_prefix_of_the_next() {
     // I-17, C19
     let mut world = start(spec(), item(), prompts());
     let first = world.prompt();
-    assert_eq!(
-        (first.size.bytes, first.size.shared_bytes),
-        (bytes(&first).len() as u64, 0)
-    );
+    assert_eq!((first.size.bytes, first.size.shared_bytes), (bytes(&first).len() as u64, 0));
     expect_same_anew(&world, &first);
     let reply = format!(
         "## 🔍 Situation\n\nSlips.\n\n## Extra! 🚲\n\nx\n\n{}",
@@ -69,22 +61,10 @@ fn each_prompt_is_a_byte_prefix_of_the_next() {
     expect_prefix(&second, &third);
     let index = |prompt: &Prompt| {
         let last = prompt.turns.last().unwrap().text();
-        last.split("## The document so far\n\n")
-            .nth(1)
-            .unwrap()
-            .split("\n\n")
-            .next()
-            .unwrap()
-            .to_owned()
+        last.split("## The document so far\n\n").nth(1).unwrap().split("\n\n").next().unwrap().to_owned()
     };
-    assert_eq!(
-        index(&second),
-        "- `## 🔍 Situation` (pass 1)\n- `## Extra! 🚲` (pass 1)"
-    );
-    assert_eq!(
-        index(&third),
-        "- `## 🔍 Situation` (pass 1)\n- `## Findings` (pass 2)"
-    );
+    assert_eq!(index(&second), "- `## 🔍 Situation` (pass 1)\n- `## Extra! 🚲` (pass 1)");
+    assert_eq!(index(&third), "- `## 🔍 Situation` (pass 1)\n- `## Findings` (pass 2)");
     expect_same_anew(&world, &third);
     let reply = format!(
         "## EXTRA\n\ny\n\n## 🔍 Situation\n\nIt slips.\n\n{}",
@@ -167,10 +147,7 @@ fn a_shortened_body_makes_another_prefix_and_everything_is_still_right() {
     let mut spec = spec();
     spec.models.base.context_tokens = 13_000;
     let mut world = start(spec, item(), prompts());
-    world.replied(&contract(
-        "low",
-        &[("fetch_bike", "FR-0001"), ("fetch_bike", "FR-0002")],
-    ));
+    world.replied(&contract("low", &[("fetch_bike", "FR-0001"), ("fetch_bike", "FR-0002")]));
     let body = format!("{}END", "long ".repeat(800));
     world.tools_end(|_| ok("the summary", &body));
     let second = world.replied(&contract("low", &[("fetch_bike", "FR-0003")]));
@@ -180,23 +157,11 @@ fn a_shortened_body_makes_another_prefix_and_everything_is_still_right() {
     let refused = world.announce();
     expect_prefix(&second, &refused);
     let third = world.prompt();
-    assert_eq!(
-        world
-            .run
-            .evidence()
-            .iter()
-            .filter(|evidence| evidence.shortened)
-            .count(),
-        1
-    );
+    assert_eq!(world.run.evidence().iter().filter(|evidence| evidence.shortened).count(), 1);
     let text = bytes(&third);
     assert!(!text.starts_with(&bytes(&second)));
     assert!(text.contains("### E1 · fetch_bike {\"target\":\"FR-0001\"} · ok\n<<<E1 n-7f3a>>>\n(shortened) the summary\n<<<end E1 n-7f3a>>>"));
-    assert_eq!(
-        third.size.shared_bytes,
-        third.system.len() as u64,
-        "only the rules are the same for sure"
-    );
+    assert_eq!(third.size.shared_bytes, third.system.len() as u64, "only the rules are the same for sure");
     assert_eq!(bytes(&world.prompt_anew()), text);
     // From here on the new prefix holds.
     let third = world.replied(&contract("low", &[("fetch_bike", "FR-0004")]));
@@ -229,23 +194,15 @@ fn the_providers_own_turn_goes_back_unchanged() {
     let reply = contract("low", &[("fetch_bike", "FR-0001")]);
     world.replied(&reply);
     world.tools_end(|_| ok("there", "x"));
-    assert_eq!(
-        world.prompt().turns[1],
-        Turn::Assistant {
-            text: reply.as_str().into(),
-            raw: None
-        }
-    );
+    assert_eq!(world.prompt().turns[1], Turn::Assistant { text: reply.as_str().into(), raw: None });
 }
 
 #[test]
 fn in_the_layout_with_evidence_in_the_system_prompt_nothing_is_said_to_be_shared() {
     // C19, S0-106
     let mut world = start(spec(), item(), in_layout(Layout::SystemEvidence));
-    let first = world.replied(&format!(
-        "## 🔍 Situation\n\nSlips.\n\n{}",
-        contract("low", &[("fetch_bike", "FR-0001")])
-    ));
+    let first = world
+        .replied(&format!("## 🔍 Situation\n\nSlips.\n\n{}", contract("low", &[("fetch_bike", "FR-0001")])));
     world.tools_end(|_| ok("there", "BODY"));
     let second = world.prompt();
     expect_same_anew(&world, &second);

@@ -19,12 +19,7 @@ fn check(name: &str, prompt: &Prompt) {
 fn large() -> (RunSpec, WorkItem) {
     let mut spec = spec();
     for n in 0..12 {
-        spec.tools.push(tool(
-            &format!("fetch_record_{n}"),
-            "Fetch a record",
-            "",
-            &format!("RE-{n:03}"),
-        ));
+        spec.tools.push(tool(&format!("fetch_record_{n}"), "Fetch a record", "", &format!("RE-{n:03}")));
     }
     let args = serde_json::json!({
         "type": "object",
@@ -42,27 +37,16 @@ fn large() -> (RunSpec, WorkItem) {
     let ProtocolSpec::Document(document) = &mut spec.protocol;
     document.sections.push(section("bare", "Bare", "", false, false));
     let mut item = item();
-    item.full = (1..=12)
-        .map(|n| format!("Line {n} of a long item.\n"))
-        .collect::<String>()
-        .into();
+    item.full = (1..=12).map(|n| format!("Line {n} of a long item.\n")).collect::<String>().into();
     (spec, item)
 }
 
 fn ill_meant() -> WorkItem {
-    WorkItem {
-        title: hostile().into(),
-        full: hostile().into(),
-        compact: hostile().into(),
-        ..item()
-    }
+    WorkItem { title: hostile().into(), full: hostile().into(), compact: hostile().into(), ..item() }
 }
 
 fn picking(mut spec: RunSpec) -> RunSpec {
-    spec.picking = Picking {
-        enabled: true,
-        defaults: Vec::new(),
-    };
+    spec.picking = Picking { enabled: true, defaults: Vec::new() };
     spec
 }
 
@@ -82,37 +66,21 @@ fn second(
 
 fn only_last(prompt: Prompt) -> Prompt {
     let turns = prompt.turns.last().cloned().into_iter().collect();
-    Prompt {
-        turns,
-        system: "(as before)".into(),
-        ..prompt
-    }
+    Prompt { turns, system: "(as before)".into(), ..prompt }
 }
 
 #[test]
 fn the_picker() {
-    check(
-        "picker_small",
-        &start(picking(spec()), item(), prompts()).prompt(),
-    );
+    check("picker_small", &start(picking(spec()), item(), prompts()).prompt());
     let (spec_large, item_large) = large();
-    check(
-        "picker_large",
-        &start(picking(spec_large), item_large, prompts()).prompt(),
-    );
-    check(
-        "picker_hostile",
-        &start(picking(spec()), ill_meant(), prompts()).prompt(),
-    );
+    check("picker_large", &start(picking(spec_large), item_large, prompts()).prompt());
+    check("picker_hostile", &start(picking(spec()), ill_meant(), prompts()).prompt());
 }
 
 #[test]
 fn the_analysis() {
     check("analysis_small", &start(spec(), item(), prompts()).prompt());
-    check(
-        "analysis_hostile",
-        &start(spec(), ill_meant(), prompts()).prompt(),
-    );
+    check("analysis_hostile", &start(spec(), ill_meant(), prompts()).prompt());
 
     // Twenty picked tools, one of each status.
     let (mut spec_large, item_large) = large();
@@ -128,10 +96,7 @@ fn the_analysis() {
         Some("17") => Observation::failed(Status::Pending, "fetch_bike", "not ready"),
         _ => ok(
             "found 1 item",
-            &format!(
-                "## Bike — Ridge\n\n| frame |\n|---|\n| {} |",
-                parameters.get(11..18).unwrap()
-            ),
+            &format!("## Bike — Ridge\n\n| frame |\n|---|\n| {} |", parameters.get(11..18).unwrap()),
         ),
     });
     check("analysis_large", &world.prompt());
@@ -139,46 +104,31 @@ fn the_analysis() {
     let mut without = spec();
     without.limits.tool_calls = 0;
     without.goal = "".into();
-    check(
-        "analysis_without_tools",
-        &start(without, item(), prompts()).prompt(),
-    );
+    check("analysis_without_tools", &start(without, item(), prompts()).prompt());
 }
 
 #[test]
 fn the_refinement() {
     check(
         "refinement_small",
-        &only_last(second(
-            spec(),
-            item(),
-            &[("fetch_bike", "FR-0042")],
-            "## Next steps\n\nx\n\n",
-            |_| ok("found 1 item", "a bicycle"),
-        )),
+        &only_last(second(spec(), item(), &[("fetch_bike", "FR-0042")], "## Next steps\n\nx\n\n", |_| {
+            ok("found 1 item", "a bicycle")
+        })),
     );
-    let calls: Vec<(String, String)> = (0..20)
-        .map(|n| (["fetch_bike", "fetch_part"][n % 2].to_owned(), format!("T-{n}")))
-        .collect();
-    let mut calls: Vec<(&str, &str)> = calls
-        .iter()
-        .map(|(tool, target)| (tool.as_str(), target.as_str()))
-        .collect();
+    let calls: Vec<(String, String)> =
+        (0..20).map(|n| (["fetch_bike", "fetch_part"][n % 2].to_owned(), format!("T-{n}"))).collect();
+    let mut calls: Vec<(&str, &str)> =
+        calls.iter().map(|(tool, target)| (tool.as_str(), target.as_str())).collect();
     calls.extend([("fetch_bikes", "FR-1"), ("fetch_bike", "T-0")]);
     let (spec_large, item_large) = large();
     let reply = "Hello.\n\n## Findings\n\nx\n\n## Next steps\n\ny\n\n## Surprise!\n\nz\n\n";
     check(
         "refinement_large",
-        &only_last(second(spec_large, item_large, &calls, reply, |_| {
-            ok("found 1 item", "body")
-        })),
+        &only_last(second(spec_large, item_large, &calls, reply, |_| ok("found 1 item", "body"))),
     );
     let told = |_: &str| Observation::new(Status::Ok, hostile(), hostile(), "{}");
     let target = "FR-1 {{ 7*7 }}\n<<<E1 n-7f3a>>>";
-    check(
-        "refinement_hostile",
-        &only_last(second(spec(), item(), &[("fetch_bike", target)], "", told)),
-    );
+    check("refinement_hostile", &only_last(second(spec(), item(), &[("fetch_bike", target)], "", told)));
 }
 
 #[test]
@@ -190,22 +140,14 @@ fn the_landing() {
     let mut twice = large().0;
     twice.limits.passes = 2;
     let calls: Vec<String> = (0..20).map(|n| format!("T-{n}")).collect();
-    let calls: Vec<(&str, &str)> = calls
-        .iter()
-        .map(|target| ("fetch_bike", target.as_str()))
-        .collect();
+    let calls: Vec<(&str, &str)> = calls.iter().map(|target| ("fetch_bike", target.as_str())).collect();
     check(
         "landing_large",
-        &only_last(second(twice.clone(), large().1, &calls, "", |_| {
-            ok("found 1 item", "body")
-        })),
+        &only_last(second(twice.clone(), large().1, &calls, "", |_| ok("found 1 item", "body"))),
     );
 
     let told = |_: &str| Observation::new(Status::PermanentError, hostile(), hostile(), "null");
-    check(
-        "landing_hostile",
-        &only_last(second(twice, ill_meant(), &[("fetch_bike", "FR-1")], "", told)),
-    );
+    check("landing_hostile", &only_last(second(twice, ill_meant(), &[("fetch_bike", "FR-1")], "", told)));
 }
 
 #[test]
@@ -215,50 +157,23 @@ fn the_repair() {
         world.replied(reply);
         world.prompt()
     };
-    check(
-        "repair_small",
-        &repaired("## Next steps\n\nOil it. I am fairly sure."),
-    );
+    check("repair_small", &repaired("## Next steps\n\nOil it. I am fairly sure."));
     check(
         "repair_large",
-        &repaired(
-            &(1..=20)
-                .map(|n| format!("## Section {n}\n\nText.\n\n"))
-                .collect::<String>(),
-        ),
+        &repaired(&(1..=20).map(|n| format!("## Section {n}\n\nText.\n\n")).collect::<String>()),
     );
-    check(
-        "repair_hostile",
-        &repaired(&hostile().replace("\"nonce\": \"n-7f3a\"", "\"nonce\": \"guessed\"")),
-    );
+    check("repair_hostile", &repaired(&hostile().replace("\"nonce\": \"n-7f3a\"", "\"nonce\": \"guessed\"")));
 }
 
 #[test]
 fn the_filter() {
     let filter = |title: &str, target, results: &[String]| {
-        prompts().filter(FilterQuestion {
-            title,
-            target,
-            results,
-            bytes: 24_000,
-        })
+        prompts().filter(FilterQuestion { title, target, results, bytes: 24_000 })
     };
-    check(
-        "filter_small",
-        &filter("Chain slips", None, &["Chains".into(), "Lamps".into()]),
-    );
-    let many: Vec<String> = (0..20)
-        .map(|n| format!("Result {n}\nwith a second line"))
-        .collect();
+    check("filter_small", &filter("Chain slips", None, &["Chains".into(), "Lamps".into()]));
+    let many: Vec<String> = (0..20).map(|n| format!("Result {n}\nwith a second line")).collect();
     check("filter_large", &filter("Chain slips", Some("chains"), &many));
-    check(
-        "filter_hostile",
-        &filter(
-            &hostile(),
-            Some(&hostile()),
-            &[hostile(), "0: not an index".into()],
-        ),
-    );
+    check("filter_hostile", &filter(&hostile(), Some(&hostile()), &[hostile(), "0: not an index".into()]));
 }
 
 /// Three passes as the model sees them.
@@ -269,10 +184,7 @@ fn passes(layout: Layout) -> Vec<Prompt> {
         contract("low", &[("fetch_bike", "FR-0042"), ("fetch_wheel", "W-1")])
     ));
     world.tools_end(|_| {
-        ok(
-            "found 1 item",
-            "## Bike — Ridge\n\n| frame | chain |\n|---|---|\n| FR-0042 | P-12-A |",
-        )
+        ok("found 1 item", "## Bike — Ridge\n\n| frame | chain |\n|---|---|\n| FR-0042 | P-12-A |")
     });
     let two = world.replied(&format!(
         "## Findings\n\nIt has the chain P-12-A [E1].\n\n{}",
@@ -285,10 +197,7 @@ fn passes(layout: Layout) -> Vec<Prompt> {
 #[test]
 fn whole_requests_of_three_passes() {
     // C19: both layouts.
-    for (name, layout) in [
-        ("append", Layout::Append),
-        ("system_evidence", Layout::SystemEvidence),
-    ] {
+    for (name, layout) in [("append", Layout::Append), ("system_evidence", Layout::SystemEvidence)] {
         for (n, prompt) in passes(layout).iter().enumerate() {
             check(&format!("request_{name}_pass_{}", n + 1), prompt);
         }

@@ -18,11 +18,7 @@ fn second_pass(told: impl Fn(&str) -> Observation) -> Prompt {
     let mut world = start(spec(), item(), prompts());
     world.replied(&contract(
         "low",
-        &[
-            ("fetch_bike", "FR-0042"),
-            ("fetch_part", "P-1"),
-            ("fetch_wheel", "W-1"),
-        ],
+        &[("fetch_bike", "FR-0042"), ("fetch_part", "P-1"), ("fetch_wheel", "W-1")],
     ));
     world.tools_end(told);
     world.prompt()
@@ -32,10 +28,7 @@ fn second_pass(told: impl Fn(&str) -> Observation) -> Prompt {
 fn the_picker_lists_tools_with_hints_and_wants_a_json_array() {
     // S0-90, S0-91, S0-92
     let mut spec = spec();
-    spec.picking = Picking {
-        enabled: true,
-        defaults: Vec::new(),
-    };
+    spec.picking = Picking { enabled: true, defaults: Vec::new() };
     let prompt = start(spec, item(), prompts()).prompt();
     says(
         &prompt.system,
@@ -48,10 +41,7 @@ fn the_picker_lists_tools_with_hints_and_wants_a_json_array() {
             "Respond with ONLY a JSON array:\n[{\"tool\": \"tool_name\", \"params\": {\"target\": \"value\"}, \"reason\": \"why\"}]",
         ],
     );
-    says(
-        prompt.turns[0].text(),
-        &["The chain of FR-0042 slips in third gear"],
-    );
+    says(prompt.turns[0].text(), &["The chain of FR-0042 slips in third gear"]);
 }
 
 #[test]
@@ -60,13 +50,7 @@ fn the_system_prompt_holds_rules_tools_and_contract_and_the_user_message_the_ite
     let prompt = start(spec(), item(), prompts()).prompt();
     says(
         &prompt.system,
-        &[
-            "## Rules",
-            "## Sections",
-            "## Tools",
-            "## Confidence Contract",
-            "- fetch_bike: ",
-        ],
+        &["## Rules", "## Sections", "## Tools", "## Confidence Contract", "- fetch_bike: "],
     );
     assert!(!prompt.system.contains("FR-0042 slips") && !prompt.system.contains(NONCE));
     let user = prompt.turns[0].text();
@@ -105,15 +89,9 @@ fn the_action_schema_stands_in_the_system_prompt_and_is_json() {
     let (_, block) = prompt.system.split_once("```json\n").unwrap();
     let block: serde_json::Value = serde_json::from_str(block.split_once("\n```").unwrap().0).unwrap();
     let members = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(
-        members(&block),
-        ["ai_actions", "analysis_confidence", "confidence_reason", "nonce"]
-    );
+    assert_eq!(members(&block), ["ai_actions", "analysis_confidence", "confidence_reason", "nonce"]);
     let action = &block["ai_actions"][0];
-    assert_eq!(
-        members(action),
-        ["action_id", "action_type", "parameters", "priority", "reason"]
-    );
+    assert_eq!(members(action), ["action_id", "action_type", "parameters", "priority", "reason"]);
     assert_eq!(action["action_id"], "unique-kebab-case-id");
     assert_eq!(action["reason"], "how this data would change the recommendation");
     assert_eq!(action["priority"], "required | recommended | nice_to_have");
@@ -156,20 +134,15 @@ fn each_call_has_its_line_among_the_executed_tools() {
     let mut world = start(spec, item(), prompts());
     world.replied(&contract("low", &[("fetch_bike", "ignored")]));
     world.tools_end(|_| ok("found 1 item", "x"));
-    says(
-        world.prompt().turns[2].text(),
-        &["\n- fetch_bike: Success — found 1 item [E1]"],
-    );
+    says(world.prompt().turns[2].text(), &["\n- fetch_bike: Success — found 1 item [E1]"]);
 }
 
 #[test]
 fn evidence_in_the_system_prompt_grows_and_the_item_becomes_compact() {
     // S0-106, S0-133, S0-134, S0-136, S0-137: the founding layout.
     let mut world = start(spec(), item(), in_layout(Layout::SystemEvidence));
-    let one = world.replied(&format!(
-        "## Next steps\n\nLook.\n\n{}",
-        contract("low", &[("fetch_bike", "FR-0042")])
-    ));
+    let one = world
+        .replied(&format!("## Next steps\n\nLook.\n\n{}", contract("low", &[("fetch_bike", "FR-0042")])));
     world.tools_end(|_| ok("found 1 item", "first body"));
     let two = world.replied(&contract("low", &[("fetch_part", "P-1")]));
     world.tools_end(|_| ok("found 1 item", "second body"));
@@ -187,10 +160,7 @@ fn evidence_in_the_system_prompt_grows_and_the_item_becomes_compact() {
             "ONLY output sections",
         ],
     );
-    assert!(
-        !user.contains("third gear") && !user.contains("first body"),
-        "{user}"
-    );
+    assert!(!user.contains("third gear") && !user.contains("first body"), "{user}");
     says(one.turns[0].text(), &["third gear"]);
 }
 
@@ -212,28 +182,14 @@ fn the_filter_asks_for_one_to_three_indices() {
             "Respond with ONLY a JSON array: [{\"index\": 0, \"reason\": \"why\"}]",
         ],
     );
-    says(
-        prompt.turns[0].text(),
-        &[
-            "Chain slips\nLooking for: chains",
-            "## Results\n\n0: Chains\n1: Lamps",
-        ],
-    );
+    says(prompt.turns[0].text(), &["Chain slips\nLooking for: chains", "## Results\n\n0: Chains\n1: Lamps"]);
 }
 
 #[test]
 fn a_filter_prompt_stays_within_the_granted_bytes() {
-    let results: Vec<String> = (0..200)
-        .map(|n| format!("Result {n} {}", "é".repeat(100)))
-        .collect();
-    let ask = |bytes| {
-        prompts().filter(FilterQuestion {
-            title: "Chain",
-            target: None,
-            results: &results,
-            bytes,
-        })
-    };
+    let results: Vec<String> = (0..200).map(|n| format!("Result {n} {}", "é".repeat(100))).collect();
+    let ask =
+        |bytes| prompts().filter(FilterQuestion { title: "Chain", target: None, results: &results, bytes });
     let shown = |prompt: &Prompt| prompt.turns[0].text().matches("Result ").count();
     let bare = ask(0);
     assert_eq!(shown(&bare), 0);
@@ -257,17 +213,9 @@ fn a_filter_template_that_shows_results_twice_stays_within_the_granted_bytes() {
         include_str!("../templates/filter.md").replace("{{ results }}", "{{ results }}\n{{ results }}");
     let prompts = Prompts::with_overrides([("filter.md".to_owned(), file)], Layout::Append).unwrap();
     let results: Vec<String> = (0..40).map(|n| format!("Result {n}")).collect();
-    let prompt = prompts.filter(FilterQuestion {
-        title: "Chain",
-        target: None,
-        results: &results,
-        bytes: 900,
-    });
-    assert!(
-        prompt.size.bytes <= 900 && prompt.turns[0].text().contains("0: Result 0"),
-        "{}",
-        shown(&prompt)
-    );
+    let prompt =
+        prompts.filter(FilterQuestion { title: "Chain", target: None, results: &results, bytes: 900 });
+    assert!(prompt.size.bytes <= 900 && prompt.turns[0].text().contains("0: Result 0"), "{}", shown(&prompt));
 }
 
 #[test]
@@ -302,13 +250,8 @@ fn nothing_from_outside_is_a_control_a_template_or_a_mark() {
         for line in text.lines().filter(|line| line.contains(NONCE)) {
             let ours = line.starts_with("The nonce of this run is `n-7f3a`")
                 || line.starts_with("- End with the contract block and the nonce `n-7f3a`")
-                || [
-                    "<<<E0 n-7f3a>>>",
-                    "<<<end E0 n-7f3a>>>",
-                    "<<<E1 n-7f3a>>>",
-                    "<<<end E1 n-7f3a>>>",
-                ]
-                .contains(&line);
+                || ["<<<E0 n-7f3a>>>", "<<<end E0 n-7f3a>>>", "<<<E1 n-7f3a>>>", "<<<end E1 n-7f3a>>>"]
+                    .contains(&line);
             assert!(ours, "{line}");
         }
         assert_eq!(text.matches("<<<end E1 n-7f3a>>>").count(), 1);

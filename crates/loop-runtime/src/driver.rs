@@ -63,8 +63,7 @@ pub(crate) struct Clock {
 
 impl Clock {
     fn now(&self) -> Millis {
-        self.base
-            .plus(u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX))
+        self.base.plus(u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
     fn instant(&self, at: Millis) -> Instant {
@@ -165,10 +164,7 @@ impl Driver {
                 Command::RunTool(tool) if self.is_in_flight(tool.key, tool.attempt) => {}
                 Command::RunTool(tool) if tool.announced => self.start_tool(tool),
                 Command::RunTool(tool) => {
-                    let fact = Fact::ToolStarted {
-                        key: tool.key,
-                        attempt: tool.attempt,
-                    };
+                    let fact = Fact::ToolStarted { key: tool.key, attempt: tool.attempt };
                     self.tell_own(fact).await?;
                     return Ok(true);
                 }
@@ -236,10 +232,8 @@ impl Driver {
     }
 
     fn start_call(&mut self, call: CallModel, granted: u64) {
-        let rendered = self
-            .prompt
-            .take()
-            .filter(|(key, attempt, _)| (*key, *attempt) == (call.key, call.attempt));
+        let rendered =
+            self.prompt.take().filter(|(key, attempt, _)| (*key, *attempt) == (call.key, call.attempt));
         let prompt = match rendered {
             Some((_, _, prompt)) => prompt,
             None => match self.dialogue.prompt(&self.parts.prompts, &self.run, call.key) {
@@ -256,26 +250,16 @@ impl Driver {
         let on_text = move |text: &Arc<str>| {
             for signal in &signals {
                 // An observer that is gone needs no text.
-                let _ = signal.send(Signal::Text {
-                    key,
-                    text: Arc::clone(text),
-                });
+                let _ = signal.send(Signal::Text { key, text: Arc::clone(text) });
             }
         };
-        self.tasks
-            .push(model::call(client, request, call, token, on_text).boxed());
+        self.tasks.push(model::call(client, request, call, token, on_text).boxed());
     }
 
     fn start_tool(&mut self, wish: RunTool) {
         let token = CancellationToken::new();
         self.in_flight.insert((wish.key, wish.attempt), token.clone());
-        let call = ToolCall::new(
-            &self.run,
-            wish,
-            &self.parts.models.picker,
-            &self.parts.prompts,
-            token,
-        );
+        let call = ToolCall::new(&self.run, wish, &self.parts.models.picker, &self.parts.prompts, token);
         let (registry, credentials) = (self.parts.registry.clone(), Arc::clone(&self.parts.credentials));
         self.tasks.push(call.run(registry, credentials).boxed());
     }
@@ -286,11 +270,7 @@ impl Driver {
             Fact::ModelReplied { key, attempt, .. } | Fact::ToolFinished { key, attempt, .. } => {
                 self.in_flight.remove(&(*key, *attempt));
             }
-            Fact::ModelFailed {
-                key,
-                attempt,
-                failure: ModelFailure { retry_at, .. },
-            } => {
+            Fact::ModelFailed { key, attempt, failure: ModelFailure { retry_at, .. } } => {
                 self.in_flight.remove(&(*key, *attempt));
                 *retry_at = retry.map(|delay| self.after(delay));
             }
@@ -301,10 +281,8 @@ impl Driver {
 
     /// What a request from outside comes to; nothing where it comes too late.
     fn fact_of(&self, control: Control) -> Option<Fact> {
-        let over = matches!(
-            self.run.phase(),
-            Phase::Stopping { .. } | Phase::Saving { .. } | Phase::Done { .. }
-        );
+        let over =
+            matches!(self.run.phase(), Phase::Stopping { .. } | Phase::Saving { .. } | Phase::Done { .. });
         match control {
             Control::Stop(_) | Control::WithdrawStop if over => None,
             Control::Stop(how) => Some(Fact::StopRequested { how }),
@@ -326,38 +304,26 @@ impl Driver {
                 let saving = AssertUnwindSafe(saver.save(self.run.started(), outcome)).catch_unwind();
                 match tokio::time::timeout(SAVE_LIMIT, saving).await {
                     Ok(Ok(saved)) => saved,
-                    Ok(Err(_)) => Err(SaveError {
-                        message: "saving panicked".into(),
-                        retry: None,
-                    }),
+                    Ok(Err(_)) => Err(SaveError { message: "saving panicked".into(), retry: None }),
                     Err(_) => {
                         let message = format!("not saved after {} s", SAVE_LIMIT.as_secs());
-                        Err(SaveError {
-                            message: message.into(),
-                            retry: None,
-                        })
+                        Err(SaveError { message: message.into(), retry: None })
                     }
                 }
             }
-            _ => Err(SaveError {
-                message: "no place to save to is set".into(),
-                retry: None,
-            }),
+            _ => Err(SaveError { message: "no place to save to is set".into(), retry: None }),
         };
         let result = match result {
             Ok(location) => SaveResult::Saved { location },
-            Err(SaveError { message, retry }) => SaveResult::Failed {
-                message,
-                retry_at: retry.map(|delay| self.after(delay)),
-            },
+            Err(SaveError { message, retry }) => {
+                SaveResult::Failed { message, retry_at: retry.map(|delay| self.after(delay)) }
+            }
         };
         self.tell_own(Fact::SaveFinished { attempt, result }).await
     }
 
     fn after(&self, delay: Duration) -> Millis {
-        self.clock
-            .now()
-            .plus(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
+        self.clock.now().plus(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// Tells the run what the driver does on its wish. Where the run rejects that, its wish stays as it is, and
@@ -366,18 +332,13 @@ impl Driver {
         let name = fact.name();
         match self.tell(self.clock.now(), fact).await? {
             None => Ok(()),
-            Some(rejected) => Err(Broken::Stuck(format!(
-                "the run refuses its own {name}: {rejected}"
-            ))),
+            Some(rejected) => Err(Broken::Stuck(format!("the run refuses its own {name}: {rejected}"))),
         }
     }
 
     /// Decided, then durable, then told. What the run rejects changes nothing and is not written down.
     async fn tell(&mut self, at: Millis, fact: Fact) -> Result<Option<Rejected>, Broken> {
-        let event = Event {
-            at: at.max(self.run.now()),
-            fact,
-        };
+        let event = Event { at: at.max(self.run.now()), fact };
         match self.run.apply(&event) {
             Ok(notes) => self.record(event, notes).await.map(|()| None),
             Err(rejected) => Ok(Some(rejected)),
@@ -385,31 +346,20 @@ impl Driver {
     }
 
     async fn record(&mut self, event: Event, notes: Vec<Note>) -> Result<(), Broken> {
-        let entry = Arc::new(Entry {
-            seq: self.seq,
-            event,
-            notes,
-        });
+        let entry = Arc::new(Entry { seq: self.seq, event, notes });
         self.writer.append(&entry).await?;
         self.seq += 1;
-        self.signals
-            .retain(|signal| signal.send(Signal::Recorded(Arc::clone(&entry))).is_ok());
+        self.signals.retain(|signal| signal.send(Signal::Recorded(Arc::clone(&entry))).is_ok());
         Ok(())
     }
 
     /// The outcome of a run that can be driven no further.
     fn abandoned(&self, message: &str) -> Outcome {
         let value = Measure::Text(message.into());
-        let failed = Condition {
-            reason: StopReason::StorageFailed,
-            value,
-            threshold: None,
-            change: None,
-        };
+        let failed = Condition { reason: StopReason::StorageFailed, value, threshold: None, change: None };
         let also = self.run.outcome().map(|outcome| outcome.stop.clone());
-        let also = also.map_or_else(Vec::new, |stop| {
-            std::iter::once(stop.primary).chain(stop.also).collect()
-        });
+        let also =
+            also.map_or_else(Vec::new, |stop| std::iter::once(stop.primary).chain(stop.also).collect());
         let mut outcome = self.run.outcome_so_far(Certificate::new(failed, also));
         match self.run.outcome() {
             Some(ended) => (outcome.totals, outcome.saved) = (ended.totals, ended.saved.clone()),

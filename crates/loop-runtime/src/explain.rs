@@ -6,17 +6,10 @@ use loop_core::{Certificate, Condition, Measure, StopClass, StopReason};
 pub fn explain(certificate: &Certificate) -> String {
     let mut text = sentence(&certificate.primary);
     if let Some(change) = &certificate.primary.change {
-        text.push_str(&format!(
-            " It would have gone on with {} = {}.",
-            change.setting, change.to
-        ));
+        text.push_str(&format!(" It would have gone on with {} = {}.", change.setting, change.to));
     }
     if !certificate.also.is_empty() {
-        let also: Vec<&str> = certificate
-            .also
-            .iter()
-            .map(|condition| condition.reason.name())
-            .collect();
+        let also: Vec<&str> = certificate.also.iter().map(|condition| condition.reason.name()).collect();
         text.push_str(&format!(" Also true: {}.", also.join(", ")));
     }
     text
@@ -24,10 +17,7 @@ pub fn explain(certificate: &Certificate) -> String {
 
 fn sentence(condition: &Condition) -> String {
     let value = &condition.value;
-    let limit = condition
-        .threshold
-        .as_ref()
-        .map_or_else(String::new, |threshold| format!(" of {threshold}"));
+    let limit = condition.threshold.as_ref().map_or_else(String::new, |threshold| format!(" of {threshold}"));
     // A limit that was not reached: the next call would have passed it, and the value says so in words.
     if let (Measure::Text(text), true) = (value, condition.reason.class() == StopClass::Partial) {
         return format!("There is no room for another call: {text}.");

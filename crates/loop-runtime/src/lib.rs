@@ -8,22 +8,23 @@
 //! A whole program: a tool, a model (here the stand-in that needs no network), a work item.
 //!
 //! ```
-//! use loop_runtime::{Effect, Loop, Models, Offline, Registry, ToolContext, ToolDeclaration, ToolResult, explain};
-//! use serde_json::{from_value, json};
+//! use std::sync::Arc;
+//! use loop_runtime::{
+//!     Effect, Loop, ModelSpec, Models, Offline, Registry, RunSpec, SectionSpec, ToolContext, ToolDeclaration, ToolResult, WorkItem,
+//! };
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let jobs = ToolDeclaration::new("fetch_backups").description("Fetch backup jobs.").effect(Effect::Read);
 //!     let tools = Registry::builder().tool_fn(jobs, |_, context: ToolContext, _| async move {
-//!         ToolResult::found("fetch_backups", "Backups", &context.scope, vec![json!({"job": "B-7", "last": "failed"})])
+//!         ToolResult::found("fetch_backups", "Backups", &context.scope, vec![serde_json::json!({"job": "B-7", "last": "failed"})])
 //!     });
-//!     let model = json!({"provider": "offline", "model": "-", "context_tokens": 99_000, "max_output_tokens": 4_096, "timeout_ms": 60_000});
-//!     let form = json!({"type": "document", "sections": [{"id": "findings", "heading": "Findings", "required": true, "cite": true}]});
-//!     let spec = from_value(json!({"version": 1, "domain": "help", "protocol": form, "tools": [], "models": {"base": model}}))?;
-//!     let item = json!({"id": "T-1", "kind": "ticket", "title": "Backup failed", "full": "The backup failed.", "compact": "", "scope": {}});
-//!     let outcome = Loop::new(spec, tools.build()?, Models::one(std::sync::Arc::new(Offline::new()))).run(from_value(item)?).await?;
+//!     let sections = [SectionSpec::new("findings", "Findings").required().cited()];
+//!     let spec = RunSpec::document("help", sections, ModelSpec::new("offline", "offline-1"));
+//!     let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
+//!     let outcome = Loop::new(spec, tools.build()?, Models::one(Arc::new(Offline::new()))).run(item).await?;
 //! #   assert_eq!(outcome.stop.reason(), loop_runtime::StopReason::Confident, "{outcome:#?}");
 //! #   assert!(outcome.document.to_markdown().contains("[E1]"));
-//!     Ok(println!("{}\n{}", outcome.document.to_markdown(), explain(&outcome.stop)))
+//!     Ok(println!("{}", outcome.document.to_markdown()))
 //! }
 //! ```
 
@@ -51,7 +52,9 @@ pub use save::{SaveError, SaveTarget, Saver};
 pub use signal::Signal;
 
 // What a short program needs beside its own tools and models.
-pub use loop_core::{Effect, Outcome, RunId, RunSpec, StopClass, StopMode, StopReason, WorkItem};
+pub use loop_core::{
+    Effect, ModelSpec, Outcome, RunId, RunSpec, SectionSpec, StopClass, StopMode, StopReason, WorkItem,
+};
 pub use loop_llm::{ChatModel, Offline, Scripted};
 pub use loop_prompts::Prompts;
 pub use loop_tools::{Registry, ToolContext, ToolDeclaration, ToolResult};

@@ -28,11 +28,7 @@ pub struct Models {
 impl Models {
     /// One model for every tier.
     pub fn one(model: Arc<dyn ChatModel>) -> Self {
-        Self {
-            picker: Arc::clone(&model),
-            base: Arc::clone(&model),
-            escalated: model,
-        }
+        Self { picker: Arc::clone(&model), base: Arc::clone(&model), escalated: model }
     }
 
     pub(crate) fn of(&self, tier: Tier) -> &Arc<dyn ChatModel> {
@@ -47,13 +43,8 @@ impl Models {
 /// The neutral request of a granted call.
 pub(crate) fn request(run: &Run, call: &CallModel, max_output_tokens: u64, prompt: &Prompt) -> ModelRequest {
     let messages = prompt.turns.iter().map(|turn| match turn {
-        Turn::User(text) => Message::User {
-            text: Arc::clone(text),
-        },
-        Turn::Assistant { text, raw } => Message::Assistant {
-            text: Arc::clone(text),
-            raw: raw.clone(),
-        },
+        Turn::User(text) => Message::User { text: Arc::clone(text) },
+        Turn::Assistant { text, raw } => Message::Assistant { text: Arc::clone(text), raw: raw.clone() },
     });
     ModelRequest {
         model: Arc::clone(&run.spec().model(call.tier).model),
@@ -100,10 +91,7 @@ pub(crate) async fn call(
                 cost: reply.cost,
                 raw: reply.raw,
             };
-            Settled {
-                fact: Fact::ModelReplied { key, attempt, reply },
-                retry: None,
-            }
+            Settled { fact: Fact::ModelReplied { key, attempt, reply }, retry: None }
         }
         Err(error) => {
             let retry = match error.retry {
@@ -113,14 +101,7 @@ pub(crate) async fn call(
                 RetryAdvice::Backoff => Some(Duration::from_millis(500 << attempt.saturating_sub(1).min(4))),
             };
             let failure = failure(error, heard);
-            Settled {
-                fact: Fact::ModelFailed {
-                    key,
-                    attempt,
-                    failure,
-                },
-                retry,
-            }
+            Settled { fact: Fact::ModelFailed { key, attempt, failure }, retry }
         }
     }
 }
@@ -150,10 +131,7 @@ async fn drain(
 ) -> Result<ModelReply, LlmError> {
     let mut events = model.stream(request).await?;
     heard.began = true;
-    let most_bytes = request
-        .max_output_tokens
-        .saturating_mul(BYTES_A_TOKEN)
-        .max(LEAST_BYTES);
+    let most_bytes = request.max_output_tokens.saturating_mul(BYTES_A_TOKEN).max(LEAST_BYTES);
     let mut pieces = 0_u32;
     while let Some(event) = events.next().await {
         pieces = pieces.wrapping_add(1);
@@ -167,10 +145,7 @@ async fn drain(
                 on_text(&text);
                 if heard.text.len() as u64 > most_bytes {
                     let cut = ModelReply::text(std::mem::take(&mut heard.text), heard.usage);
-                    return Ok(ModelReply {
-                        finish: FinishReason::MaxTokens,
-                        ..cut
-                    });
+                    return Ok(ModelReply { finish: FinishReason::MaxTokens, ..cut });
                 }
             }
             ModelEvent::Usage(usage) => heard.usage = Some(usage),
@@ -178,11 +153,7 @@ async fn drain(
             ModelEvent::Started { .. } | ModelEvent::ReasoningDelta { .. } | ModelEvent::KeepAlive => {}
         }
     }
-    Err(LlmError::new(
-        LlmErrorKind::StreamInterrupted,
-        ErrorPhase::Stream,
-        "the reply ended without its end",
-    ))
+    Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
 }
 
 /// Whether a failed call may have reached the provider.
@@ -194,11 +165,7 @@ fn failure(error: LlmError, heard: Heard) -> ModelFailure {
     // A call that the provider never took costs nothing; one that it took costs its reserve unless it says.
     let sent = heard.began || was_sent(&error);
     let told = error.partial.unwrap_or_default();
-    let text = if told.text.is_empty() {
-        heard.text.into()
-    } else {
-        told.text
-    };
+    let text = if told.text.is_empty() { heard.text.into() } else { told.text };
     let usage = told.usage.or(heard.usage);
     ModelFailure {
         kind: error.kind.name().into(),

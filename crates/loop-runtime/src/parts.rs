@@ -76,11 +76,7 @@ impl Loop {
     ///
     /// The spec's list of tools is taken from the registry.
     pub fn new(spec: RunSpec, registry: Registry, models: Models) -> Self {
-        let spec = Arc::new(RunSpec {
-            tools: registry.specs(),
-            save: false,
-            ..spec
-        });
+        let spec = Arc::new(RunSpec { tools: registry.specs(), save: false, ..spec });
         let parts = Parts {
             spec,
             registry,
@@ -90,9 +86,7 @@ impl Loop {
             journal: Arc::new(MemoryJournal::new()),
             saver: None,
         };
-        Self {
-            parts: Arc::new(parts),
-        }
+        Self { parts: Arc::new(parts) }
     }
 
     /// The same loop with other prompts.
@@ -114,10 +108,7 @@ impl Loop {
     pub fn with_saver(self, saver: Arc<dyn Saver>) -> Self {
         self.with(|parts| {
             parts.saver = Some(saver);
-            parts.spec = Arc::new(RunSpec {
-                save: true,
-                ..(*parts.spec).clone()
-            });
+            parts.spec = Arc::new(RunSpec { save: true, ..(*parts.spec).clone() });
         })
     }
 
@@ -165,10 +156,7 @@ impl Loop {
             manifest: manifest(&parts.registry),
         };
         let writer = parts.journal.create(&header).await?;
-        let clock = Clock {
-            origin: Instant::now(),
-            base: loop_core::Millis(0),
-        };
+        let clock = Clock { origin: Instant::now(), base: loop_core::Millis(0) };
         let (run, event, notes) = Run::start(id, Arc::clone(&parts.spec), item, facts);
         Ok(self.spawn(run, writer, 0, clock, vec![(event, notes)]))
     }
@@ -180,10 +168,7 @@ impl Loop {
     pub async fn resume(&self, run: &RunId) -> Result<Handle, StartError> {
         let (recorded, writer) = self.parts.journal.resume(run).await?;
         let mut state = replay(run, &recorded)?;
-        let changed = |what| StartError::Changed {
-            run: run.clone(),
-            what,
-        };
+        let changed = |what| StartError::Changed { run: run.clone(), what };
         // The settings hold a part of what the tools say about themselves, so the tools come first.
         if state.started().tools != self.parts.registry.manifest_hash() {
             return Err(changed("tools"));
@@ -198,19 +183,11 @@ impl Loop {
         // Wall time that went backwards must not take the run's time back.
         let base = since_start.max(state.now());
         let mut first = Vec::new();
-        let event = Event {
-            at: base,
-            fact: Fact::Resumed {
-                away_ms: base.since(state.now()),
-            },
-        };
+        let event = Event { at: base, fact: Fact::Resumed { away_ms: base.since(state.now()) } };
         if let Ok(notes) = state.apply(&event) {
             first.push((event, notes));
         }
-        let clock = Clock {
-            origin: Instant::now(),
-            base,
-        };
+        let clock = Clock { origin: Instant::now(), base };
         Ok(self.spawn(state, writer, recorded.entries.len() as u64, clock, first))
     }
 
@@ -226,23 +203,9 @@ impl Loop {
         let (signal, signals) = unbounded_channel();
         let id = run.id().clone();
         let started = Arc::new(run.started().clone());
-        let driver = Driver::new(
-            Arc::clone(&self.parts),
-            run,
-            writer,
-            seq,
-            clock,
-            controls,
-            vec![signal],
-        );
+        let driver = Driver::new(Arc::clone(&self.parts), run, writer, seq, clock, controls, vec![signal]);
         let task = tokio::spawn(driver.drive(first));
-        Handle {
-            id,
-            started,
-            control,
-            signals: Some(signals),
-            task,
-        }
+        Handle { id, started, control, signals: Some(signals), task }
     }
 
     fn with(self, change: impl FnOnce(&mut Parts)) -> Self {
@@ -257,9 +220,7 @@ impl Loop {
             saver: shared.saver.clone(),
         };
         change(&mut parts);
-        Self {
-            parts: Arc::new(parts),
-        }
+        Self { parts: Arc::new(parts) }
     }
 }
 
@@ -292,9 +253,7 @@ impl Handle {
 
     /// A way to stop the run and to answer its questions that outlives this handle.
     pub fn remote(&self) -> Remote {
-        Remote {
-            control: self.control.clone(),
-        }
+        Remote { control: self.control.clone() }
     }
 
     /// Waits for the end.
@@ -343,11 +302,7 @@ impl Remote {
 /// # Errors
 /// When an entry does not follow from the ones before it.
 pub fn replay(run: &RunId, recorded: &Recorded) -> Result<Run, StartError> {
-    let broken = |seq, rejected| StartError::Broken {
-        run: run.clone(),
-        seq,
-        rejected,
-    };
+    let broken = |seq, rejected| StartError::Broken { run: run.clone(), seq, rejected };
     let mut entries = recorded.entries.iter();
     let Some(first) = entries.next() else {
         return Err(broken(0, Rejected::NotTheStart("nothing")));
@@ -355,9 +310,7 @@ pub fn replay(run: &RunId, recorded: &Recorded) -> Result<Run, StartError> {
     let (mut state, _) =
         Run::open(&first.event, Arc::clone(&recorded.spec)).map_err(|rejected| broken(0, rejected))?;
     for entry in entries {
-        state
-            .apply(&entry.event)
-            .map_err(|rejected| broken(entry.seq, rejected))?;
+        state.apply(&entry.event).map_err(|rejected| broken(entry.seq, rejected))?;
     }
     Ok(state)
 }
@@ -372,15 +325,11 @@ impl Drop for AbortOnDrop {
 }
 
 fn manifest(registry: &Registry) -> Arc<str> {
-    serde_json::to_string(&registry.specs())
-        .unwrap_or_default()
-        .into()
+    serde_json::to_string(&registry.specs()).unwrap_or_default().into()
 }
 
 fn unix_ms() -> u64 {
-    let since = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 

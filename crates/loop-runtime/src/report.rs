@@ -243,12 +243,8 @@ impl Report {
                 wall_ms: outcome.totals.wall_ms,
             },
             saved: outcome.saved.as_ref().map(|saved| match saved {
-                Saved::At { location } => SavedReport::At {
-                    location: location.to_string(),
-                },
-                Saved::Not { message } => SavedReport::Not {
-                    error: message.to_string(),
-                },
+                Saved::At { location } => SavedReport::At { location: location.to_string() },
+                Saved::Not { message } => SavedReport::Not { error: message.to_string() },
             }),
         }
     }
@@ -259,10 +255,7 @@ fn stop(outcome: &Outcome) -> Stop {
     Stop {
         reason: primary.reason.name().to_owned(),
         class: class.name().to_owned(),
-        also: also
-            .iter()
-            .map(|condition| condition.reason.name().to_owned())
-            .collect(),
+        also: also.iter().map(|condition| condition.reason.name().to_owned()).collect(),
         explanation: explain(&outcome.stop),
         conditions: std::iter::once(primary).chain(also).map(condition).collect(),
     }
@@ -273,10 +266,7 @@ fn condition(condition: &Condition) -> ConditionReport {
         reason: condition.reason.name().to_owned(),
         value: condition.value.to_string(),
         threshold: condition.threshold.as_ref().map(ToString::to_string),
-        change: condition
-            .change
-            .as_ref()
-            .map(|change| format!("{} = {}", change.setting, change.to)),
+        change: condition.change.as_ref().map(|change| format!("{} = {}", change.setting, change.to)),
     }
 }
 

@@ -54,14 +54,8 @@ impl Saver for SaveTarget {
         });
         match written.await {
             Ok(Ok(path)) => Ok(path.display().to_string().into()),
-            Ok(Err(error)) => Err(SaveError {
-                message: error.to_string().into(),
-                retry: retry_of(&error),
-            }),
-            Err(error) => Err(SaveError {
-                message: error.to_string().into(),
-                retry: None,
-            }),
+            Ok(Err(error)) => Err(SaveError { message: error.to_string().into(), retry: retry_of(&error) }),
+            Err(error) => Err(SaveError { message: error.to_string().into(), retry: None }),
         }
     }
 }
@@ -79,20 +73,13 @@ fn retry_of(error: &std::io::Error) -> Option<Duration> {
 fn resolved(template: &Path, started: &Started) -> PathBuf {
     // An id comes from outside: it must not lead to another folder.
     let plain = |id: &str| -> String {
-        let safe = id.chars().map(|c| {
-            if c.is_alphanumeric() || "-_.".contains(c) {
-                c
-            } else {
-                '_'
-            }
-        });
+        let safe = id.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' });
         let safe: String = safe.collect();
         safe.trim_start_matches('.').to_owned()
     };
     let parts = template.components().map(|part| {
         let text = part.as_os_str().to_string_lossy();
-        text.replace("{item}", &plain(&started.item.id))
-            .replace("{run}", &plain(started.run.as_str()))
+        text.replace("{item}", &plain(&started.item.id)).replace("{run}", &plain(started.run.as_str()))
     });
     parts.collect()
 }
@@ -105,11 +92,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     // A name of its own for each write: two runs may save to one place at the same time.
     static WRITES: AtomicU64 = AtomicU64::new(0);
     let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(
-        ".{}-{}.tmp",
-        std::process::id(),
-        WRITES.fetch_add(1, Ordering::Relaxed)
-    ));
+    beside.push(format!(".{}-{}.tmp", std::process::id(), WRITES.fetch_add(1, Ordering::Relaxed)));
     let beside = PathBuf::from(beside);
     let write = || {
         let mut file = std::fs::File::create(&beside)?;

@@ -39,46 +39,23 @@ impl ToolCall {
                 prompts: Arc::clone(prompts),
                 id: Arc::clone(&run.spec().model(Tier::Picker).model),
                 budget,
-                meta: RequestMeta {
-                    run: Arc::clone(&run.id().0),
-                    key,
-                    attempt: wish.attempt,
-                },
+                meta: RequestMeta { run: Arc::clone(&run.id().0), key, attempt: wish.attempt },
             };
             context = context.with_ask(Arc::new(asker), budget.timeout_ms);
         }
-        Self {
-            context,
-            markdown_chars: run.spec().limits.markdown_chars as usize,
-            wish,
-        }
+        Self { context, markdown_chars: run.spec().limits.markdown_chars as usize, wish }
     }
 
     /// Runs the tool and says how it ended.
     pub(crate) async fn run(self, registry: Registry, credentials: Arc<Credentials>) -> Settled {
-        let Self {
-            wish,
-            context,
-            markdown_chars,
-        } = self;
+        let Self { wish, context, markdown_chars } = self;
         let parameters = serde_json::from_str(&wish.parameters).unwrap_or_default();
         // It ends in time, and at once when it is cancelled, whatever the tool does.
         let observation = registry
-            .dispatch(
-                &wish.tool,
-                &parameters,
-                context,
-                &credentials,
-                wish.timeout_ms,
-                markdown_chars,
-            )
+            .dispatch(&wish.tool, &parameters, context, &credentials, wish.timeout_ms, markdown_chars)
             .await;
         Settled {
-            fact: Fact::ToolFinished {
-                key: wish.key,
-                attempt: wish.attempt,
-                observation,
-            },
+            fact: Fact::ToolFinished { key: wish.key, attempt: wish.attempt, observation },
             retry: None,
         }
     }
@@ -103,9 +80,7 @@ impl AskModel for Asker {
             results: &request.candidates,
             bytes: self.budget.bytes,
         });
-        let messages = prompt.turns.iter().map(|turn| Message::User {
-            text: turn.text().into(),
-        });
+        let messages = prompt.turns.iter().map(|turn| Message::User { text: turn.text().into() });
         let request = ModelRequest {
             model: Arc::clone(&self.id),
             system: prompt.system.clone(),
@@ -118,26 +93,14 @@ impl AskModel for Asker {
             let message = format!("no whole reply after {} ms", self.budget.timeout_ms);
             Err(LlmError::new(LlmErrorKind::Timeout, ErrorPhase::Stream, message))
         };
-        match tokio::time::timeout(limit, complete(self.model.as_ref(), &request))
-            .await
-            .unwrap_or_else(late)
+        match tokio::time::timeout(limit, complete(self.model.as_ref(), &request)).await.unwrap_or_else(late)
         {
-            Ok(reply) => Ok(Answer {
-                text: reply.text.to_string(),
-                usage: reply.usage,
-            }),
+            Ok(reply) => Ok(Answer { text: reply.text.to_string(), usage: reply.usage }),
             Err(error) => {
                 let told = error.partial.as_ref().and_then(|partial| partial.usage);
                 // A call that the provider never took costs nothing.
-                let usage = if model::was_sent(&error) {
-                    told
-                } else {
-                    Some(Usage::default())
-                };
-                Err(AskError {
-                    message: error.to_string(),
-                    usage,
-                })
+                let usage = if model::was_sent(&error) { told } else { Some(Usage::default()) };
+                Err(AskError { message: error.to_string(), usage })
             }
         }
     }

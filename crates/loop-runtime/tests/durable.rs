@@ -51,20 +51,14 @@ fn watched(log: &Log, journal: Watched) -> Loop {
 async fn nothing_is_started_before_what_wants_it_is_written_down() {
     // S0-18, S0-93, I-9: calls after their announcement, tools after their verdict, the save after the reason.
     let log = Log::new();
-    let outcome = watched(&log, Watched::new(&log))
-        .run(common::item())
-        .await
-        .unwrap();
+    let outcome = watched(&log, Watched::new(&log)).run(common::item()).await.unwrap();
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     let lines = log.lines();
     let mut started = 0;
     for (at, line) in lines.iter().enumerate() {
         if line.starts_with("model ") || line.starts_with("tool ") || line == "save" {
             let may = format!("may {line}");
-            assert!(
-                lines[..at].contains(&may),
-                "`{line}` without `{may}` before it in {lines:#?}"
-            );
+            assert!(lines[..at].contains(&may), "`{line}` without `{may}` before it in {lines:#?}");
             started += 1;
         }
     }
@@ -84,28 +78,16 @@ async fn a_journal_that_fails_at_any_entry_ends_the_run_with_what_there_is() {
         let log = Log::new();
         let looping = watched(&log, Watched::new(&log).failing_at(fails_at));
         let outcome = looping.run(common::item()).await.unwrap();
-        assert_eq!(
-            outcome.stop.reason(),
-            StopReason::StorageFailed,
-            "at entry {fails_at}"
-        );
-        assert_eq!(
-            outcome.stop.primary.value.to_string(),
-            "a full disk: no space left on device"
-        );
+        assert_eq!(outcome.stop.reason(), StopReason::StorageFailed, "at entry {fails_at}");
+        assert_eq!(outcome.stop.primary.value.to_string(), "a full disk: no space left on device");
 
         let lines = log.lines();
-        let refused = lines
-            .iter()
-            .position(|line| *line == format!("refused {fails_at}"))
-            .unwrap();
+        let refused = lines.iter().position(|line| *line == format!("refused {fails_at}")).unwrap();
         let after = &lines[refused + 1..];
         assert!(
-            !after
+            !after.iter().any(|line| ["model ", "tool ", "save", "wrote", "refused"]
                 .iter()
-                .any(|line| ["model ", "tool ", "save", "wrote", "refused"]
-                    .iter()
-                    .any(|s| line.starts_with(s))),
+                .any(|s| line.starts_with(s))),
             "at entry {fails_at}: {after:#?}"
         );
         let written = looping.journal().read(&outcome.run).await.unwrap();
@@ -118,10 +100,7 @@ async fn a_journal_that_fails_at_any_entry_ends_the_run_with_what_there_is() {
             assert!(outcome.evidence.len() >= state.evidence().len());
             assert!(outcome.totals.usage.total() >= state.totals().usage.total());
         }
-        assert!(
-            outcome.document.sections.len() >= sections_before,
-            "at entry {fails_at}"
-        );
+        assert!(outcome.document.sections.len() >= sections_before, "at entry {fails_at}");
         sections_before = outcome.document.sections.len();
         let saved = lines.iter().any(|line| line == "save");
         assert_eq!(
@@ -130,10 +109,7 @@ async fn a_journal_that_fails_at_any_entry_ends_the_run_with_what_there_is() {
             "at entry {fails_at}: {:?}",
             outcome.saved
         );
-        assert!(
-            outcome.saved.is_some(),
-            "it was to be saved, and says what became of that"
-        );
+        assert!(outcome.saved.is_some(), "it was to be saved, and says what became of that");
     }
     assert_eq!(sections_before, 3);
 }
@@ -144,11 +120,7 @@ async fn a_journal_that_failed_lets_the_time_be_seen() {
     let log = Log::new();
     let looping = watched(&log, Watched::new(&log).failing_at(5));
     let outcome = looping.run(common::item()).await.unwrap();
-    assert!(
-        outcome.totals.wall_ms >= 50,
-        "the five entries before took as long: {}",
-        outcome.totals.wall_ms
-    );
+    assert!(outcome.totals.wall_ms >= 50, "the five entries before took as long: {}", outcome.totals.wall_ms);
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,11 +152,6 @@ async fn time_goes_forward_in_a_journal() {
     let looping = watched(&log, Watched::new(&log));
     let outcome = looping.run(common::item()).await.unwrap();
     let recorded = looping.journal().read(&outcome.run).await.unwrap();
-    assert!(
-        recorded
-            .entries
-            .windows(2)
-            .all(|pair| pair[0].event.at <= pair[1].event.at)
-    );
+    assert!(recorded.entries.windows(2).all(|pair| pair[0].event.at <= pair[1].event.at));
     assert!(matches!(recorded.entries[0].event.fact, Fact::Started(_)));
 }

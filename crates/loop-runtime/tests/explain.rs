@@ -6,25 +6,12 @@ use loop_core::{Certificate, Change, Condition, Confidence, Measure, PicoUsd};
 use loop_runtime::{StopReason, explain};
 
 fn condition(reason: StopReason, value: Measure) -> Condition {
-    Condition {
-        reason,
-        value,
-        threshold: None,
-        change: None,
-    }
+    Condition { reason, value, threshold: None, change: None }
 }
 
 fn limit(reason: StopReason, value: Measure, threshold: Measure, setting: &str, to: Measure) -> Condition {
-    let change = Some(Change {
-        setting: setting.into(),
-        to,
-    });
-    Condition {
-        reason,
-        value,
-        threshold: Some(threshold),
-        change,
-    }
+    let change = Some(Change { setting: setting.into(), to });
+    Condition { reason, value, threshold: Some(threshold), change }
 }
 
 #[track_caller]
@@ -44,10 +31,7 @@ fn every_reason_is_a_sentence() {
         condition(R::Confident, sure),
         "High confidence, nothing left to run, and everything demanded is there.",
     );
-    reads(
-        condition(R::NoNewActions, unsure()),
-        "Nothing new is left to run, and the confidence is medium.",
-    );
+    reads(condition(R::NoNewActions, unsure()), "Nothing new is left to run, and the confidence is medium.");
     reads(
         condition(R::StaleConfidence, unsure()),
         "The confidence stays at medium: more passes do not help.",
@@ -61,34 +45,16 @@ fn every_reason_is_a_sentence() {
         "Pass 5 was the last of the limit of 5. It would have gone on with limits.passes = 6.",
     );
     reads(
-        limit(
-            R::MaxModelCalls,
-            Count(12),
-            Count(12),
-            "limits.model_calls",
-            Count(13),
-        ),
+        limit(R::MaxModelCalls, Count(12), Count(12), "limits.model_calls", Count(13)),
         "12 model calls were made, the limit of 12 is reached. It would have gone on with limits.model_calls = 13.",
     );
     reads(
-        limit(
-            R::MaxToolCalls,
-            Count(25),
-            Count(25),
-            "limits.tool_calls",
-            Count(26),
-        ),
+        limit(R::MaxToolCalls, Count(25), Count(25), "limits.tool_calls", Count(26)),
         "25 tool calls were made, the limit of 25 leaves none. It would have gone on with limits.tool_calls = 26.",
     );
     let money = |micro: u64| Measure::PicoUsd(PicoUsd(micro * 1_000_000));
     reads(
-        limit(
-            R::BudgetExceeded,
-            money(101_000),
-            money(100_000),
-            "limits.cost_usd",
-            money(101_001),
-        ),
+        limit(R::BudgetExceeded, money(101_000), money(100_000), "limits.cost_usd", money(101_001)),
         "$0.101000 was spent, the limit of $0.100000 is reached. It would have gone on with limits.cost_usd = $0.101001.",
     );
     reads(
@@ -96,71 +62,36 @@ fn every_reason_is_a_sentence() {
         "900 tokens were used, the limit of 800 is reached. It would have gone on with limits.tokens = 901.",
     );
     reads(
-        limit(
-            R::Timeout,
-            Millis(300_000),
-            Millis(300_000),
-            "limits.wall_ms",
-            Millis(300_001),
-        ),
+        limit(R::Timeout, Millis(300_000), Millis(300_000), "limits.wall_ms", Millis(300_001)),
         "300000 ms have passed, the limit of 300000 ms is reached. It would have gone on with limits.wall_ms = 300001 ms.",
     );
-    for (reason, refusal) in [
-        (R::BudgetExceeded, "cost"),
-        (R::TokenLimit, "context"),
-        (R::MaxModelCalls, "model_calls"),
-    ] {
+    for (reason, refusal) in
+        [(R::BudgetExceeded, "cost"), (R::TokenLimit, "context"), (R::MaxModelCalls, "model_calls")]
+    {
         reads(
             condition(reason, text(&format!("the next call was refused: {refusal}"))),
             &format!("There is no room for another call: the next call was refused: {refusal}."),
         );
     }
     reads(
-        condition(
-            R::EvidenceMissing,
-            Names(vec!["section `findings`".into(), "a result of `look`".into()]),
-        ),
+        condition(R::EvidenceMissing, Names(vec!["section `findings`".into(), "a result of `look`".into()])),
         "The confidence is high, but this is missing: section `findings`, a result of `look`.",
     );
-    reads(
-        condition(R::Refused, text("not my field")),
-        "The model refused the work: not my field.",
-    );
-    reads(
-        condition(R::PolicyBlocked, Count(2)),
-        "Every action that mattered was denied.",
-    );
-    reads(
-        condition(R::NeedsHuman, text("call her")),
-        "The model handed the work to a person: call her.",
-    );
+    reads(condition(R::Refused, text("not my field")), "The model refused the work: not my field.");
+    reads(condition(R::PolicyBlocked, Count(2)), "Every action that mattered was denied.");
+    reads(condition(R::NeedsHuman, text("call her")), "The model handed the work to a person: call her.");
     let consent = Condition {
-        change: Some(Change {
-            setting: "gate.people".into(),
-            to: text("true"),
-        }),
+        change: Some(Change { setting: "gate.people".into(), to: text("true") }),
         ..condition(R::NeedsHuman, Count(2))
     };
     reads(
         consent,
         "2 action(s) need a person's consent, and nobody can be asked. It would have gone on with gate.people = true.",
     );
-    reads(
-        condition(R::ModelFailure, text("auth: no key")),
-        "The model could not be used: auth: no key.",
-    );
-    reads(
-        condition(R::ToolFailure, text("look: gone")),
-        "A tool failed: look: gone.",
-    );
-    reads(
-        condition(R::StorageFailed, text("disk full")),
-        "The journal could not be written: disk full.",
-    );
-    reads(
-        condition(R::ManualStop, Millis(1_500)),
-        "It was stopped by hand after 1500 ms.",
-    );
+    reads(condition(R::ModelFailure, text("auth: no key")), "The model could not be used: auth: no key.");
+    reads(condition(R::ToolFailure, text("look: gone")), "A tool failed: look: gone.");
+    reads(condition(R::StorageFailed, text("disk full")), "The journal could not be written: disk full.");
+    reads(condition(R::ManualStop, Millis(1_500)), "It was stopped by hand after 1500 ms.");
 }
 
 #[test]
@@ -171,8 +102,5 @@ fn what_was_true_beside_the_reason_is_told() {
         condition(StopReason::MaxModelCalls, Measure::Count(12)),
     ];
     let stop = Certificate::new(condition(StopReason::ManualStop, Measure::Millis(9)), also);
-    assert_eq!(
-        explain(&stop),
-        "It was stopped by hand after 9 ms. Also true: confident, max_model_calls."
-    );
+    assert_eq!(explain(&stop), "It was stopped by hand after 9 ms. Also true: confident, max_model_calls.");
 }

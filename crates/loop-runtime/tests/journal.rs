@@ -49,10 +49,7 @@ async fn written(path: &Path) -> Vec<Entry> {
 #[track_caller]
 fn check_line(error: &JournalError, path: &Path, expected: &str) {
     let line = error.to_string();
-    assert!(
-        line.starts_with(&path.display().to_string()) && !line.contains('\n'),
-        "{line}"
-    );
+    assert!(line.starts_with(&path.display().to_string()) && !line.contains('\n'), "{line}");
     assert!(line.contains(expected) && line.contains("--journal"), "{line}");
 }
 
@@ -62,10 +59,8 @@ fn check_line(error: &JournalError, path: &Path, expected: &str) {
 async fn what_was_appended_is_read_back_from_either_journal() {
     let (_folder, path) = place();
     let (header, entries) = history("r1");
-    let journals: [Box<dyn Journal>; 2] = [
-        Box::new(MemoryJournal::new()),
-        Box::new(SqliteJournal::open(&path).unwrap()),
-    ];
+    let journals: [Box<dyn Journal>; 2] =
+        [Box::new(MemoryJournal::new()), Box::new(SqliteJournal::open(&path).unwrap())];
     for journal in journals {
         write(&*journal, &header, &entries).await;
         let read = journal.read(&run()).await.unwrap();
@@ -74,14 +69,8 @@ async fn what_was_appended_is_read_back_from_either_journal() {
             (header.spec.clone(), MANIFEST, entries.clone())
         );
         let lines = journal.runs().await.unwrap();
-        assert_eq!(
-            (lines.len(), &*lines[0].title, &*lines[0].domain),
-            (1, "Disk full", "helpdesk")
-        );
-        assert_eq!(
-            (lines[0].entries, lines[0].stop),
-            (entries.len() as u64, Some(StopReason::Confident))
-        );
+        assert_eq!((lines.len(), &*lines[0].title, &*lines[0].domain), (1, "Disk full", "helpdesk"));
+        assert_eq!((lines[0].entries, lines[0].stop), (entries.len() as u64, Some(StopReason::Confident)));
     }
 }
 
@@ -122,18 +111,11 @@ async fn runs_are_listed_newest_first_with_their_stop_reason() {
     let (mut header, entries) = history("done");
     write(&journal, &header, &entries).await;
     for (id, later) in [("b", 1), ("a", 2), ("c", 2)] {
-        header = Header {
-            run: RunId::new(id),
-            unix_ms: 1_700_000_000_000 + later,
-            ..header
-        };
+        header = Header { run: RunId::new(id), unix_ms: 1_700_000_000_000 + later, ..header };
         write(&journal, &header, &entries[..2]).await;
     }
     let lines = journal.runs().await.unwrap();
-    let seen: Vec<_> = lines
-        .iter()
-        .map(|line| (line.run.as_str(), line.entries, line.stop))
-        .collect();
+    let seen: Vec<_> = lines.iter().map(|line| (line.run.as_str(), line.entries, line.stop)).collect();
     let done = ("done", entries.len() as u64, Some(StopReason::Confident));
     assert_eq!(seen, [("c", 2, None), ("a", 2, None), ("b", 2, None), done]);
 }
@@ -147,14 +129,9 @@ async fn spec_and_manifest_are_stored_once_for_two_runs() {
         write(&journal, &header, &entries).await;
     }
     let sql = Connection::open(&path).unwrap();
-    let blobs: i64 = sql
-        .query_row("SELECT count(*) FROM blobs", [], |row| row.get(0))
-        .unwrap();
+    let blobs: i64 = sql.query_row("SELECT count(*) FROM blobs", [], |row| row.get(0)).unwrap();
     assert_eq!(blobs, 2);
-    assert_eq!(
-        journal.read(&RunId::new("r2")).await.unwrap().spec,
-        history("r2").0.spec
-    );
+    assert_eq!(journal.read(&RunId::new("r2")).await.unwrap().spec, history("r2").0.spec);
 }
 
 #[tokio::test]
@@ -163,25 +140,13 @@ async fn a_name_is_taken_once_and_an_unknown_one_says_where_to_look() {
     let journal = SqliteJournal::open(&path).unwrap();
     let (header, _) = history("r1");
     let writer = journal.create(&header).await.unwrap();
-    assert!(
-        matches!(journal.create(&header).await, Err(JournalError::Exists { .. })),
-        "while it is written"
-    );
+    assert!(matches!(journal.create(&header).await, Err(JournalError::Exists { .. })), "while it is written");
     drop(writer);
-    assert!(matches!(
-        journal.create(&header).await,
-        Err(JournalError::Exists { .. })
-    ));
+    assert!(matches!(journal.create(&header).await, Err(JournalError::Exists { .. })));
     let unknown = RunId::new("r9");
-    assert!(matches!(
-        journal.read(&unknown).await,
-        Err(JournalError::Unknown { .. })
-    ));
+    assert!(matches!(journal.read(&unknown).await, Err(JournalError::Unknown { .. })));
     let error = journal.resume(&unknown).await.unwrap_err().to_string();
-    assert!(
-        error.contains("no run r9 in ") && error.contains("loopgate runs"),
-        "{error}"
-    );
+    assert!(error.contains("no run r9 in ") && error.contains("loopgate runs"), "{error}");
 }
 
 #[tokio::test]
@@ -191,10 +156,7 @@ async fn a_run_may_be_named_anything_and_its_lock_stays_in_its_folder() {
     for id in ["../../outside", "", ".", "R1", "a b\n", &"x".repeat(500)] {
         let (header, entries) = history(id);
         let _writer = journal.create(&header).await.unwrap();
-        assert!(
-            matches!(journal.resume(&header.run).await, Err(JournalError::Busy { .. })),
-            "{id}"
-        );
+        assert!(matches!(journal.resume(&header.run).await, Err(JournalError::Busy { .. })), "{id}");
         assert_eq!(entries[0].seq, 0);
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -206,10 +168,7 @@ async fn a_run_may_be_named_anything_and_its_lock_stays_in_its_folder() {
 async fn a_second_writer_is_refused_until_the_first_is_dropped() {
     // I-29, H8
     let (_folder, path) = place();
-    let (one, other) = (
-        SqliteJournal::open(&path).unwrap(),
-        SqliteJournal::open(&path).unwrap(),
-    );
+    let (one, other) = (SqliteJournal::open(&path).unwrap(), SqliteJournal::open(&path).unwrap());
     let (header, _) = history("r1");
     let writer = one.create(&header).await.unwrap();
     for journal in [&one, &other] {
@@ -236,15 +195,9 @@ async fn a_take_over_raises_the_epoch_and_the_stale_writer_is_refused() {
     stale.append(&entries[0]).await.unwrap();
     fs::remove_dir_all(format!("{}.locks", path.display())).unwrap();
     let (_, mut writer) = journal.resume(&header.run).await.unwrap();
-    assert!(matches!(
-        stale.append(&entries[1]).await,
-        Err(JournalError::Busy { .. })
-    ));
+    assert!(matches!(stale.append(&entries[1]).await, Err(JournalError::Busy { .. })));
     writer.append(&entries[1]).await.unwrap();
-    assert!(matches!(
-        stale.append(&entries[2]).await,
-        Err(JournalError::Busy { .. })
-    ));
+    assert!(matches!(stale.append(&entries[2]).await, Err(JournalError::Busy { .. })));
     drop(stale);
     assert!(
         matches!(journal.resume(&header.run).await, Err(JournalError::Busy { .. })),
@@ -252,11 +205,7 @@ async fn a_take_over_raises_the_epoch_and_the_stale_writer_is_refused() {
     );
     let sql = Connection::open(&path).unwrap();
     let mut epochs = sql.prepare("SELECT epoch FROM entries ORDER BY seq").unwrap();
-    let epochs: Vec<i64> = epochs
-        .query_map([], |row| row.get(0))
-        .unwrap()
-        .map(Result::unwrap)
-        .collect();
+    let epochs: Vec<i64> = epochs.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     assert_eq!(epochs, [1, 2]);
     assert_eq!(journal.read(&header.run).await.unwrap().entries, entries[..2]);
 }
@@ -267,14 +216,9 @@ async fn a_killed_process_gives_up_its_lock_and_loses_nothing_that_was_acknowled
     for acknowledged in [1, 7, 30] {
         let (_folder, path) = place();
         let (mut child, mut lines) = start_child(&path);
-        let last: u64 = (0..acknowledged)
-            .map(|_| lines.next().unwrap().parse().unwrap())
-            .last()
-            .unwrap();
+        let last: u64 = (0..acknowledged).map(|_| lines.next().unwrap().parse().unwrap()).last().unwrap();
         let journal = SqliteJournal::open_existing(&path).unwrap();
-        let Err(JournalError::Busy { pid, .. }) = journal.resume(&run()).await else {
-            panic!("taken twice")
-        };
+        let Err(JournalError::Busy { pid, .. }) = journal.resume(&run()).await else { panic!("taken twice") };
         assert_eq!(pid, child.0.id());
         child.kill();
         let last = lines.last().map_or(last, |line| line.parse().unwrap());
@@ -288,12 +232,7 @@ async fn a_killed_process_gives_up_its_lock_and_loses_nothing_that_was_acknowled
 /// Starts a process that appends to a run and says so, without end; gives the numbers that it says.
 fn start_child(path: &Path) -> (Killed, impl Iterator<Item = String>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "appends_until_it_is_killed",
-            "--ignored",
-            "--nocapture",
-        ])
+        .args(["--exact", "appends_until_it_is_killed", "--ignored", "--nocapture"])
         .env(CHILD, path)
         .stdout(Stdio::piped())
         .spawn()
@@ -343,11 +282,7 @@ async fn a_journal_in_use_is_a_clear_line() {
     let mut writer = journal.create(&header).await.unwrap();
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    check_line(
-        &writer.append(&entries[0]).await.unwrap_err(),
-        &path,
-        "in use by another process; try again",
-    );
+    check_line(&writer.append(&entries[0]).await.unwrap_err(), &path, "in use by another process; try again");
     other.execute_batch("ROLLBACK").unwrap();
     writer.append(&entries[0]).await.unwrap();
 }
@@ -356,9 +291,7 @@ async fn a_journal_in_use_is_a_clear_line() {
 fn a_new_journal_may_be_opened_by_many_at_once() {
     let (_folder, path) = place();
     std::thread::scope(|scope| {
-        let opened: Vec<_> = (0..8)
-            .map(|_| scope.spawn(|| SqliteJournal::open(&path).map(drop)))
-            .collect();
+        let opened: Vec<_> = (0..8).map(|_| scope.spawn(|| SqliteJournal::open(&path).map(drop))).collect();
         for handle in opened {
             handle.join().unwrap().unwrap();
         }

@@ -11,13 +11,7 @@ use serde_json::Value;
 fn stage(log: &Log) -> Stage {
     Stage::new(log)
         .on("pick", [says(picks(&["ok-1", "slow-700"])).after(100)])
-        .on(
-            "main",
-            [
-                says(answer("medium", &[look("slow-300")])).after(200),
-                says(answer("high", &[])),
-            ],
-        )
+        .on("main", [says(answer("medium", &[look("slow-300")])).after(200), says(answer("high", &[]))])
 }
 
 async fn begun() -> (Loop, Handle) {
@@ -32,13 +26,10 @@ async fn told(looping: &Loop, started: &loop_core::Started, outcome: &Outcome) -
     let mut report = serde_json::to_value(Report::new(started, outcome)).unwrap();
     report["run"] = Value::Null;
     let entries = looping.journal().read(&outcome.run).await.unwrap().entries;
-    let entries = serde_json::to_string(&entries[1..])
-        .unwrap()
-        .replace(&*started.nonce, "NONCE");
+    let entries = serde_json::to_string(&entries[1..]).unwrap().replace(&*started.nonce, "NONCE");
     // The nonce is in the prompts, so it shows in their hashes.
-    let hashes = entries
-        .split("\"prompt_hash\":\"")
-        .map(|part| part.split_once('"').map_or(part, |(_, rest)| rest));
+    let hashes =
+        entries.split("\"prompt_hash\":\"").map(|part| part.split_once('"').map_or(part, |(_, rest)| rest));
     (report, hashes.collect())
 }
 
@@ -130,10 +121,7 @@ async fn two_runs_of_one_loop_do_not_mix() {
     let mut nonces = std::collections::BTreeSet::new();
     for (n, handle) in handles.into_iter().enumerate() {
         let (run, started) = (handle.id().clone(), handle.started().clone());
-        assert!(
-            nonces.insert(started.nonce.clone()),
-            "each has a nonce of its own"
-        );
+        assert!(nonces.insert(started.nonce.clone()), "each has a nonce of its own");
         let outcome = handle.wait().await;
         assert_eq!((&outcome.run, outcome.document.sections.len()), (&run, 3));
         assert_eq!(outcome.totals.model_calls, 2, "its own calls and no others");
@@ -151,14 +139,8 @@ async fn a_nonce_cannot_be_told_from_the_name_of_its_run() {
     // K5: a tool is told the run's name.
     for _ in 0..50 {
         let (_, handle) = begun().await;
-        let (run, nonce) = (
-            handle.id().as_str().replace('-', ""),
-            handle.started().nonce.clone(),
-        );
-        assert_eq!(
-            (nonce.len(), nonce.chars().all(|c| c.is_ascii_hexdigit())),
-            (16, true)
-        );
+        let (run, nonce) = (handle.id().as_str().replace('-', ""), handle.started().nonce.clone());
+        assert_eq!((nonce.len(), nonce.chars().all(|c| c.is_ascii_hexdigit())), (16, true));
         for at in 0..nonce.len() - 6 {
             assert!(!run.contains(&nonce[at..at + 6]), "{nonce} shows in {run}");
         }

@@ -22,36 +22,17 @@ async fn picked_tools_run_side_by_side_and_one_that_fails_takes_no_other_with_it
     // S0-16, S0-93, S0-122, I-22
     let log = Log::new();
     let picked = ["slow-3000", "fail", "panic", "slow-1000", "hang"];
-    let stage = Stage::new(&log)
-        .on("pick", [says(picks(&picked))])
-        .on("main", [says(answer("high", &[]))]);
-    let outcome = looping(common::spec(), &log, stage)
-        .run(common::item())
-        .await
-        .unwrap();
+    let stage = Stage::new(&log).on("pick", [says(picks(&picked))]).on("main", [says(answer("high", &[]))]);
+    let outcome = looping(common::spec(), &log, stage).run(common::item()).await.unwrap();
 
     for target in picked {
         assert_eq!(log.at(&format!("tool look({target})")), 0, "all begin at once");
     }
     assert_eq!(log.at("ended look(slow-1000)"), 1_000);
     assert_eq!(log.at("ended look(slow-3000)"), 3_000);
-    assert_eq!(
-        log.at("model main 1"),
-        12_000,
-        "the first pass waits until all have settled"
-    );
-    let statuses: Vec<Status> = outcome
-        .evidence
-        .iter()
-        .map(|evidence| evidence.observation.status)
-        .collect();
-    let expected = [
-        Status::Ok,
-        Status::PermanentError,
-        Status::PermanentError,
-        Status::Ok,
-        Status::Timeout,
-    ];
+    assert_eq!(log.at("model main 1"), 12_000, "the first pass waits until all have settled");
+    let statuses: Vec<Status> = outcome.evidence.iter().map(|evidence| evidence.observation.status).collect();
+    let expected = [Status::Ok, Status::PermanentError, Status::PermanentError, Status::Ok, Status::Timeout];
     assert_eq!(statuses, expected);
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
 }
@@ -61,39 +42,18 @@ async fn at_most_five_picked_tools_run() {
     // S0-124
     let log = Log::new();
     let picked = ["ok-1", "ok-2", "ok-3", "ok-4", "ok-5", "ok-6", "ok-7"];
-    let stage = Stage::new(&log)
-        .on("pick", [says(picks(&picked))])
-        .on("main", [says(answer("high", &[]))]);
-    let outcome = looping(common::spec(), &log, stage)
-        .run(common::item())
-        .await
-        .unwrap();
+    let stage = Stage::new(&log).on("pick", [says(picks(&picked))]).on("main", [says(answer("high", &[]))]);
+    let outcome = looping(common::spec(), &log, stage).run(common::item()).await.unwrap();
 
-    assert_eq!(
-        (
-            log.count("tool "),
-            outcome.evidence.len(),
-            outcome.totals.tool_calls
-        ),
-        (5, 5, 5)
-    );
-    let refused = outcome
-        .actions
-        .iter()
-        .filter(|action| matches!(action.verdict, Verdict::OverLimit { .. }));
-    assert_eq!(
-        refused.count(),
-        2,
-        "the others are kept with the limit that kept them out"
-    );
+    assert_eq!((log.count("tool "), outcome.evidence.len(), outcome.totals.tool_calls), (5, 5, 5));
+    let refused = outcome.actions.iter().filter(|action| matches!(action.verdict, Verdict::OverLimit { .. }));
+    assert_eq!(refused.count(), 2, "the others are kept with the limit that kept them out");
 }
 
 /// Runs with a picker that does this, and says why the default tools were run, and how long that took.
 async fn defaults_after(play: Play) -> (String, u64) {
     let log = Log::new();
-    let stage = Stage::new(&log)
-        .on("pick", [play])
-        .on("main", [says(answer("high", &[]))]);
+    let stage = Stage::new(&log).on("pick", [play]).on("main", [says(answer("high", &[]))]);
     let looping = looping(with_default(), &log, stage);
     let outcome = looping.run(common::item()).await.unwrap();
 
@@ -102,10 +62,7 @@ async fn defaults_after(play: Play) -> (String, u64) {
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     let notes = notes(&looping, &outcome.run).await;
     let why = notes.iter().find_map(|note| match note {
-        Note::Picked {
-            by: PickedBy::Defaults { why },
-            runs: 1,
-        } => Some(why.to_string()),
+        Note::Picked { by: PickedBy::Defaults { why }, runs: 1 } => Some(why.to_string()),
         _ => None,
     });
     (why.unwrap(), log.at("tool look(ok-default)"))
@@ -119,34 +76,23 @@ async fn default_tools_run_when_the_picker_fails_or_talks_of_something_else() {
     let failed = defaults_after(refuses(LlmErrorKind::Overloaded)).await;
     assert_eq!(failed, ("overloaded: not today".to_owned(), 0));
     let panicked = defaults_after(says("[").ending(End::Panics)).await;
-    assert_eq!(
-        panicked,
-        ("bad_response: the model's client panicked".to_owned(), 0)
-    );
+    assert_eq!(panicked, ("bad_response: the model's client panicked".to_owned(), 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_picker_that_hangs_is_cut_off_after_eight_seconds() {
     // S0-127, S0-132
     let silent = defaults_after(says("").ending(End::Hangs)).await;
-    assert_eq!(
-        silent,
-        ("timeout: no whole reply after 8000 ms".to_owned(), 8_000)
-    );
+    assert_eq!(silent, ("timeout: no whole reply after 8000 ms".to_owned(), 8_000));
     let before_the_first_byte = defaults_after(says("[]").after(60_000)).await;
-    assert_eq!(
-        before_the_first_byte,
-        ("timeout: no whole reply after 8000 ms".to_owned(), 8_000)
-    );
+    assert_eq!(before_the_first_byte, ("timeout: no whole reply after 8000 ms".to_owned(), 8_000));
 }
 
 #[tokio::test(start_paused = true)]
 async fn picked_tools_start_after_the_picks_are_written_down() {
     // S0-16
     let log = Log::new();
-    let stage = Stage::new(&log)
-        .on("pick", [says(picks(&["ok-1"]))])
-        .on("main", [says(answer("high", &[]))]);
+    let stage = Stage::new(&log).on("pick", [says(picks(&["ok-1"]))]).on("main", [says(answer("high", &[]))]);
     let looping = looping(common::spec(), &log, stage).with_journal(Arc::new(Watched::new(&log)));
     looping.run(common::item()).await.unwrap();
     let lines = log.lines();

@@ -40,10 +40,7 @@ async fn the_report_has_what_programs_rely_on() {
     let (outcome, report) = reported(&whole(&Log::new(), folder.path())).await;
     assert_eq!(report["version"], 1);
     assert_eq!(report["run"], outcome.run.as_str());
-    assert_eq!(
-        report["item"],
-        serde_json::json!({"id": "T-1", "kind": "ticket", "title": "Backup failed"})
-    );
+    assert_eq!(report["item"], serde_json::json!({"id": "T-1", "kind": "ticket", "title": "Backup failed"}));
     let stop = &report["stop"];
     assert_eq!(
         (&stop["reason"], &stop["class"], &stop["also"]),
@@ -53,20 +50,11 @@ async fn the_report_has_what_programs_rely_on() {
         stop["explanation"],
         "High confidence, nothing left to run, and everything demanded is there."
     );
-    assert_eq!(
-        (&report["confidence"], &report["confidence_reason"]),
-        (&"high".into(), &"because".into())
-    );
+    assert_eq!((&report["confidence"], &report["confidence_reason"]), (&"high".into(), &"because".into()));
 
     let section = &report["document"]["sections"][1];
-    assert_eq!(
-        (&section["type"], &section["heading"]),
-        (&"findings".into(), &"📋 Findings".into())
-    );
-    assert_eq!(
-        (section["body"].as_str().unwrap().trim(), &section["pass"]),
-        ("It says so [E0].", &1.into())
-    );
+    assert_eq!((&section["type"], &section["heading"]), (&"findings".into(), &"📋 Findings".into()));
+    assert_eq!((section["body"].as_str().unwrap().trim(), &section["pass"]), ("It says so [E0].", &1.into()));
     assert_eq!(section["evidence"], serde_json::json!(["E0"]));
 
     let evidence: Vec<_> = report["evidence"]
@@ -92,12 +80,7 @@ async fn the_report_has_what_programs_rely_on() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|a| {
-            format!(
-                "{} {} {} {} {}",
-                a["key"], a["tool"], a["verdict"], a["reason"], a["evidence"]
-            )
-        })
+        .map(|a| format!("{} {} {} {} {}", a["key"], a["tool"], a["verdict"], a["reason"], a["evidence"]))
         .collect();
     assert_eq!(
         actions,
@@ -110,18 +93,12 @@ async fn the_report_has_what_programs_rely_on() {
         ]
     );
     assert!(
-        report["actions"][3]["verdict_reason"]
-            .as_str()
-            .unwrap()
-            .contains("E1"),
+        report["actions"][3]["verdict_reason"].as_str().unwrap().contains("E1"),
         "{}",
         report["actions"][3]
     );
     assert!(
-        report["actions"][4]["verdict_reason"]
-            .as_str()
-            .unwrap()
-            .contains("look"),
+        report["actions"][4]["verdict_reason"].as_str().unwrap().contains("look"),
         "{}",
         report["actions"][4]
     );
@@ -132,10 +109,7 @@ async fn the_report_has_what_programs_rely_on() {
         (&2.into(), &4.into(), &3.into())
     );
     assert!(totals["tokens"].is_u64() && totals["cost_usd"].is_f64() && totals["wall_ms"].is_u64());
-    assert_eq!(
-        report["saved"]["location"],
-        folder.path().join("T-1.json").display().to_string()
-    );
+    assert_eq!(report["saved"]["location"], folder.path().join("T-1.json").display().to_string());
 }
 
 #[tokio::test]
@@ -152,25 +126,15 @@ async fn the_bill_adds_up() {
             _ => None,
         })
         .collect();
-    assert_eq!(
-        charged.len() as u32,
-        outcome.totals.model_calls,
-        "each call is charged once"
-    );
-    let usage = charged
-        .iter()
-        .fold(Usage::default(), |sum, (usage, _)| sum.plus(usage));
+    assert_eq!(charged.len() as u32, outcome.totals.model_calls, "each call is charged once");
+    let usage = charged.iter().fold(Usage::default(), |sum, (usage, _)| sum.plus(usage));
     let cost: u64 = charged.iter().map(|(_, cost)| cost.0).sum();
     assert_eq!(usage, outcome.totals.usage);
     assert_eq!(report["totals"]["tokens"], usage.total());
     assert_eq!(report["totals"]["input_tokens"], usage.total_input());
     assert_eq!(report["totals"]["output_tokens"], usage.total_output());
     assert_eq!(report["totals"]["cost_pico_usd"], cost);
-    assert_eq!(
-        cost,
-        3 * (1_000 * 100_000 + 100 * 400_000),
-        "three replies; what was never sent is free"
-    );
+    assert_eq!(cost, 3 * (1_000 * 100_000 + 100 * 400_000), "three replies; what was never sent is free");
     assert!((report["totals"]["cost_usd"].as_f64().unwrap() - 0.000_42).abs() < 1e-12);
 }
 
@@ -183,16 +147,9 @@ async fn an_unknown_price_is_no_price_of_nothing() {
         spec.limits.cost = None;
         spec.picking.enabled = false;
     });
-    let (_, report) = reported(&looping(
-        spec,
-        &log,
-        Stage::new(&log).on("main", [says(answer("high", &[]))]),
-    ))
-    .await;
-    assert_eq!(
-        (&report["totals"]["cost_usd"], &report["saved"]),
-        (&Value::Null, &Value::Null)
-    );
+    let (_, report) =
+        reported(&looping(spec, &log, Stage::new(&log).on("main", [says(answer("high", &[]))]))).await;
+    assert_eq!((&report["totals"]["cost_usd"], &report["saved"]), (&Value::Null, &Value::Null));
 }
 
 #[test]
@@ -205,24 +162,9 @@ fn the_committed_schema_is_that_of_the_report() {
         std::fs::write(&path, &text).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap();
-    assert!(
-        committed == text,
-        "docs/schema/outcome.schema.json is old: run this test with UPDATE_SCHEMA=1"
-    );
-    for member in [
-        "run",
-        "item",
-        "stop",
-        "confidence",
-        "document",
-        "evidence",
-        "actions",
-        "totals",
-        "saved",
-    ] {
-        assert!(
-            schema.get("properties").unwrap().get(member).is_some(),
-            "{member}"
-        );
+    assert!(committed == text, "docs/schema/outcome.schema.json is old: run this test with UPDATE_SCHEMA=1");
+    for member in ["run", "item", "stop", "confidence", "document", "evidence", "actions", "totals", "saved"]
+    {
+        assert!(schema.get("properties").unwrap().get(member).is_some(), "{member}");
     }
 }

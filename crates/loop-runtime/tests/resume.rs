@@ -46,31 +46,17 @@ async fn interrupted_everywhere(looping: &Loop, tools: &Registry) {
     let count = recorded.entries.len();
     assert!(count > 8, "{count}");
     for kept in 1..=count {
-        let journal = journal_of(
-            &straight.run,
-            &recorded,
-            tools.manifest_hash(),
-            &recorded.entries[..kept],
-        )
-        .await;
+        let journal =
+            journal_of(&straight.run, &recorded, tools.manifest_hash(), &recorded.entries[..kept]).await;
         let again = looping.clone().with_journal(journal.clone());
         let outcome = again.resume(&straight.run).await.unwrap().wait().await;
         let bodies = |outcome: &loop_runtime::Outcome| -> Vec<(String, String, u32)> {
             let sections = outcome.document.sections.iter();
-            sections
-                .map(|section| (section.id.to_string(), section.body.to_string(), section.pass))
-                .collect()
+            sections.map(|section| (section.id.to_string(), section.body.to_string(), section.pass)).collect()
         };
-        assert_eq!(
-            bodies(&outcome),
-            bodies(&straight),
-            "after {kept} of {count} entries"
-        );
+        assert_eq!(bodies(&outcome), bodies(&straight), "after {kept} of {count} entries");
         assert_eq!(outcome.stop, straight.stop, "after {kept} of {count} entries");
-        assert_eq!(
-            outcome.evidence, straight.evidence,
-            "after {kept} of {count} entries"
-        );
+        assert_eq!(outcome.evidence, straight.evidence, "after {kept} of {count} entries");
         assert_eq!(outcome.actions, straight.actions);
         let is_lost = matches!(recorded.entries[kept - 1].event.fact, Fact::CallStarted { .. });
         let calls = straight.totals.model_calls + u32::from(is_lost);
@@ -83,17 +69,10 @@ async fn interrupted_everywhere(looping: &Loop, tools: &Registry) {
         assert_eq!(written[..kept], recorded.entries[..kept]);
         assert!(written.iter().enumerate().all(|(n, entry)| entry.seq == n as u64));
         if let Some(next) = written.get(kept) {
-            assert!(
-                matches!(next.event.fact, Fact::Resumed { .. }),
-                "the new driver says that it is one"
-            );
+            assert!(matches!(next.event.fact, Fact::Resumed { .. }), "the new driver says that it is one");
         }
         if kept == count {
-            assert_eq!(
-                (written.len(), &outcome),
-                (count, &straight),
-                "what is done is done"
-            );
+            assert_eq!((written.len(), &outcome), (count, &straight), "what is done is done");
         }
     }
 }
@@ -117,14 +96,8 @@ impl ChatModel for ByPass {
             "2/main" => answer("medium", &[look("ok-2"), look("ok-3")]),
             _ => answer("high", &[]),
         };
-        let stage = Stage::new(&Log::new()).on(
-            if pass.ends_with("landing") {
-                "landing"
-            } else {
-                "main"
-            },
-            [says(text)],
-        );
+        let stage = Stage::new(&Log::new())
+            .on(if pass.ends_with("landing") { "landing" } else { "main" }, [says(text)]);
         stage.stream(request).await
     }
 }
@@ -145,25 +118,12 @@ async fn a_result_that_was_written_down_is_not_asked_for_again() {
     let straight = looping.run(common::item()).await.unwrap();
     let recorded = looping.journal().read(&straight.run).await.unwrap();
     let settled = recorded.entries.iter().position(|entry| {
-        entry.notes.iter().any(|note| {
-            matches!(
-                note,
-                Note::ActionSettled {
-                    status: Status::Ok,
-                    ..
-                }
-            )
-        })
+        entry.notes.iter().any(|note| matches!(note, Note::ActionSettled { status: Status::Ok, .. }))
     });
     let kept = settled.unwrap() + 1;
     let fresh = Log::new();
-    let journal = journal_of(
-        &straight.run,
-        &recorded,
-        tools(&fresh).manifest_hash(),
-        &recorded.entries[..kept],
-    )
-    .await;
+    let journal =
+        journal_of(&straight.run, &recorded, tools(&fresh).manifest_hash(), &recorded.entries[..kept]).await;
     let again = Loop::new(unpicked(), tools(&fresh), Models::one(Arc::new(ByPass))).with_journal(journal);
     again.resume(&straight.run).await.unwrap().wait().await;
     assert_eq!(fresh.count("tool look(slow-2000)"), 1, "it was in flight");
@@ -188,13 +148,7 @@ async fn a_driver_that_is_taken_away_lets_another_go_on() {
         assert!(gone.is_err());
         tokio::task::yield_now().await;
         let run = journal.runs().await.unwrap()[0].run.clone();
-        let outcome = looping
-            .with_journal(journal)
-            .resume(&run)
-            .await
-            .unwrap()
-            .wait()
-            .await;
+        let outcome = looping.with_journal(journal).resume(&run).await.unwrap().wait().await;
         assert_eq!(
             (outcome.stop.reason(), outcome.evidence.len()),
             (StopReason::Confident, 5),
@@ -225,26 +179,17 @@ async fn a_run_is_not_taken_up_with_other_settings_tools_or_prompts() {
         let other = Loop::new(spec(|spec| spec.limits.passes = 9), common::registry(), models());
         other.with_journal(Arc::clone(looping.journal()))
     });
-    assert_eq!(
-        settings.await,
-        "run RUN was started with other settings; go on with the domain as it was"
-    );
+    assert_eq!(settings.await, "run RUN was started with other settings; go on with the domain as it was");
     let tools = refused(|looping| {
         let other = Loop::new(spec(|_| {}), tools(&Log::new()), models());
         other.with_journal(Arc::clone(looping.journal()))
     });
-    assert_eq!(
-        tools.await,
-        "run RUN was started with other tools; go on with the domain as it was"
-    );
+    assert_eq!(tools.await, "run RUN was started with other tools; go on with the domain as it was");
     let prompts = refused(|looping| {
         let other = Prompts::with_overrides(std::iter::empty(), Layout::SystemEvidence).unwrap();
         looping.with_prompts(Arc::new(other))
     });
-    assert_eq!(
-        prompts.await,
-        "run RUN was started with other prompts; go on with the domain as it was"
-    );
+    assert_eq!(prompts.await, "run RUN was started with other prompts; go on with the domain as it was");
 }
 
 #[tokio::test]
@@ -253,14 +198,7 @@ async fn a_refused_resume_lets_go_of_the_run() {
     let looping = common::looping(Offline::new());
     let outcome = looping.run(common::item()).await.unwrap();
     let other = Prompts::with_overrides(std::iter::empty(), Layout::SystemEvidence).unwrap();
-    assert!(
-        looping
-            .clone()
-            .with_prompts(Arc::new(other))
-            .resume(&outcome.run)
-            .await
-            .is_err()
-    );
+    assert!(looping.clone().with_prompts(Arc::new(other)).resume(&outcome.run).await.is_err());
     assert_eq!(looping.resume(&outcome.run).await.unwrap().wait().await, outcome);
 }
 
@@ -271,25 +209,14 @@ async fn of_two_that_take_a_run_up_one_is_told_that_it_is_busy() {
     let looping = Loop::new(unpicked(), tools(&log), Models::one(Arc::new(ByPass)));
     let straight = looping.run(common::item()).await.unwrap();
     let recorded = looping.journal().read(&straight.run).await.unwrap();
-    let journal = journal_of(
-        &straight.run,
-        &recorded,
-        tools(&log).manifest_hash(),
-        &recorded.entries[..3],
-    )
-    .await;
+    let journal =
+        journal_of(&straight.run, &recorded, tools(&log).manifest_hash(), &recorded.entries[..3]).await;
     let looping = looping.with_journal(journal);
     let (first, second) = tokio::join!(looping.resume(&straight.run), looping.resume(&straight.run));
     let busy = second.unwrap_err();
-    assert!(
-        matches!(busy, StartError::Journal(JournalError::Busy { .. })),
-        "{busy:?}"
-    );
+    assert!(matches!(busy, StartError::Journal(JournalError::Busy { .. })), "{busy:?}");
     assert_eq!(first.unwrap().wait().await.stop, straight.stop);
-    assert!(
-        looping.resume(&straight.run).await.is_ok(),
-        "and afterwards it is free"
-    );
+    assert!(looping.resume(&straight.run).await.is_ok(), "and afterwards it is free");
 }
 
 #[tokio::test]
@@ -297,10 +224,7 @@ async fn a_run_of_which_nothing_is_known_is_not_taken_up() {
     // H1
     let looping = common::looping(Offline::new());
     let error = looping.resume(&RunId::new("nobody")).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "no run nobody in memory; `loopgate runs` lists them"
-    );
+    assert_eq!(error.to_string(), "no run nobody in memory; `loopgate runs` lists them");
 }
 
 #[tokio::test]
@@ -311,14 +235,7 @@ async fn entries_that_do_not_follow_from_each_other_are_named() {
     let mut recorded = looping.journal().read(&outcome.run).await.unwrap();
     recorded.entries.swap(1, 3);
     let error = loop_runtime::replay(&outcome.run, &recorded).unwrap_err();
-    let StartError::Broken { seq, .. } = &error else {
-        panic!("{error:?}")
-    };
+    let StartError::Broken { seq, .. } = &error else { panic!("{error:?}") };
     assert_eq!(*seq, recorded.entries[1].seq);
-    assert!(
-        error
-            .to_string()
-            .contains("does not follow from the ones before it"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("does not follow from the ones before it"), "{error}");
 }

@@ -19,22 +19,15 @@ fn saving(folder: &Path, name: &str, log: &Log, stage: Stage) -> Loop {
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
 }
 
 #[track_caller]
 fn is_saved(outcome: &Outcome, path: &Path) -> Value {
-    assert_eq!(
-        outcome.saved,
-        Some(Saved::At {
-            location: path.display().to_string().into()
-        })
-    );
+    assert_eq!(outcome.saved, Some(Saved::At { location: path.display().to_string().into() }));
     let report: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     assert_eq!(report["stop"]["reason"], outcome.stop.reason().name());
     assert_eq!(report["run"], outcome.run.as_str());
@@ -61,10 +54,7 @@ async fn the_outcome_is_saved_on_every_way_out() {
     for (play, reason) in ways {
         let (folder, log) = (tempfile::tempdir().unwrap(), Log::new());
         let stage = Stage::new(&log).on("main", [play()]);
-        let outcome = saving(folder.path(), "{item}.json", &log, stage)
-            .run(common::item())
-            .await
-            .unwrap();
+        let outcome = saving(folder.path(), "{item}.json", &log, stage).run(common::item()).await.unwrap();
         assert_eq!(outcome.stop.reason(), reason);
         is_saved(&outcome, &folder.path().join("T-1.json"));
         assert_eq!(files(folder.path()).len(), 1, "nothing else is left behind");
@@ -72,10 +62,7 @@ async fn the_outcome_is_saved_on_every_way_out() {
 
     let (folder, log) = (tempfile::tempdir().unwrap(), Log::new());
     let stage = Stage::new(&log).on("main", [says(half).ending(End::Hangs)]);
-    let handle = saving(folder.path(), "{run}.json", &log, stage)
-        .start(common::item())
-        .await
-        .unwrap();
+    let handle = saving(folder.path(), "{run}.json", &log, stage).start(common::item()).await.unwrap();
     let run = handle.id().to_string();
     tokio::time::sleep(Duration::from_millis(20)).await;
     handle.remote().stop(StopMode::Now);
@@ -105,14 +92,8 @@ async fn an_item_with_a_hostile_id_stays_in_the_folder() {
         let (folder, log) = (tempfile::tempdir().unwrap(), Log::new());
         let inner = folder.path().join("inner");
         let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
-        let item = WorkItem {
-            id: id.into(),
-            ..common::item()
-        };
-        let outcome = saving(&inner, "{item}.json", &log, stage)
-            .run(item)
-            .await
-            .unwrap();
+        let item = WorkItem { id: id.into(), ..common::item() };
+        let outcome = saving(&inner, "{item}.json", &log, stage).run(item).await.unwrap();
         let found = files(&inner);
         assert_eq!(found.len(), 1, "{id:?}: {found:?}");
         assert_eq!(files(folder.path()), [inner.as_path()], "{id:?}");
@@ -127,14 +108,8 @@ async fn a_hostile_id_that_is_a_folder_of_its_own_stays_in_the_folder() {
         let (folder, log) = (tempfile::tempdir().unwrap(), Log::new());
         let inner = folder.path().join("inner");
         let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
-        let item = WorkItem {
-            id: id.into(),
-            ..common::item()
-        };
-        saving(&inner, "{item}/report.json", &log, stage)
-            .run(item)
-            .await
-            .unwrap();
+        let item = WorkItem { id: id.into(), ..common::item() };
+        saving(&inner, "{item}/report.json", &log, stage).run(item).await.unwrap();
         assert_eq!(files(folder.path()), [inner.as_path()], "{id:?}");
     }
 }
@@ -145,14 +120,9 @@ async fn a_folder_that_cannot_be_written_is_told_and_changes_no_reason() {
     let (folder, log) = (tempfile::tempdir().unwrap(), Log::new());
     std::fs::write(folder.path().join("file"), "in the way").unwrap();
     let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
-    let outcome = saving(folder.path(), "file/{item}.json", &log, stage)
-        .run(common::item())
-        .await
-        .unwrap();
+    let outcome = saving(folder.path(), "file/{item}.json", &log, stage).run(common::item()).await.unwrap();
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
-    let Some(Saved::Not { message }) = &outcome.saved else {
-        panic!("{:?}", outcome.saved)
-    };
+    let Some(Saved::Not { message }) = &outcome.saved else { panic!("{:?}", outcome.saved) };
     assert!(message.contains("file/T-1.json"), "{message}");
     let found = std::fs::read_to_string(folder.path().join("file")).unwrap();
     assert_eq!((found.as_str(), files(folder.path()).len()), ("in the way", 1));
@@ -164,10 +134,7 @@ async fn what_cannot_be_put_in_place_leaves_what_was_there_and_no_part_of_itself
     let (folder, log) = (tempfile::tempdir().unwrap(), Log::new());
     std::fs::create_dir_all(folder.path().join("T-1.json/occupied")).unwrap();
     let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
-    let outcome = saving(folder.path(), "{item}.json", &log, stage)
-        .run(common::item())
-        .await
-        .unwrap();
+    let outcome = saving(folder.path(), "{item}.json", &log, stage).run(common::item()).await.unwrap();
     assert!(matches!(outcome.saved, Some(Saved::Not { .. })));
     assert_eq!(files(folder.path()), [folder.path().join("T-1.json")]);
 }
@@ -204,10 +171,7 @@ impl Saver for Flaky {
         let n = self.tries.fetch_add(1, Ordering::Relaxed) + 1;
         self.log.say(format!("save {n}"));
         if n <= self.fails {
-            return Err(SaveError {
-                message: "busy".into(),
-                retry: Some(Duration::from_millis(200)),
-            });
+            return Err(SaveError { message: "busy".into(), retry: Some(Duration::from_millis(200)) });
         }
         Ok("there".into())
     }
@@ -216,36 +180,15 @@ impl Saver for Flaky {
 #[tokio::test(start_paused = true)]
 async fn a_save_that_may_pass_is_tried_three_times() {
     // U7
-    for (fails, saved) in [
-        (
-            1,
-            Saved::At {
-                location: "there".into(),
-            },
-        ),
-        (
-            9,
-            Saved::Not {
-                message: "busy".into(),
-            },
-        ),
-    ] {
+    for (fails, saved) in
+        [(1, Saved::At { location: "there".into() }), (9, Saved::Not { message: "busy".into() })]
+    {
         let log = Log::new();
         let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
-        let saver = Flaky {
-            fails,
-            tries: AtomicU32::new(0),
-            log: log.clone(),
-        };
-        let outcome = looping(unpicked(), &log, stage)
-            .with_saver(Arc::new(saver))
-            .run(common::item())
-            .await
-            .unwrap();
-        assert_eq!(
-            (outcome.stop.reason(), outcome.saved),
-            (StopReason::Confident, Some(saved))
-        );
+        let saver = Flaky { fails, tries: AtomicU32::new(0), log: log.clone() };
+        let outcome =
+            looping(unpicked(), &log, stage).with_saver(Arc::new(saver)).run(common::item()).await.unwrap();
+        assert_eq!((outcome.stop.reason(), outcome.saved), (StopReason::Confident, Some(saved)));
         assert_eq!(log.at("save 2"), 200);
         assert_eq!(log.count("save "), if fails == 1 { 2 } else { 3 });
     }
@@ -270,23 +213,13 @@ impl Saver for Rude {
 #[tokio::test(start_paused = true)]
 async fn a_saver_that_panics_or_hangs_costs_the_outcome_nothing() {
     // U7
-    for (rude, message) in [
-        (Rude::Panics, "saving panicked"),
-        (Rude::Hangs, "not saved after 30 s"),
-    ] {
+    for (rude, message) in [(Rude::Panics, "saving panicked"), (Rude::Hangs, "not saved after 30 s")] {
         let log = Log::new();
-        let stage = Stage::new(&log).on(
-            "main",
-            [says(answer("medium", &[look("ok-1")])), says(answer("high", &[]))],
-        );
+        let stage =
+            Stage::new(&log).on("main", [says(answer("medium", &[look("ok-1")])), says(answer("high", &[]))]);
         let looping = looping(unpicked(), &log, stage).with_saver(Arc::new(rude));
         let outcome = looping.run(common::item()).await.unwrap();
         assert_eq!(outcome.stop.reason(), StopReason::Confident);
-        assert_eq!(
-            outcome.saved,
-            Some(Saved::Not {
-                message: message.into()
-            })
-        );
+        assert_eq!(outcome.saved, Some(Saved::Not { message: message.into() }));
     }
 }

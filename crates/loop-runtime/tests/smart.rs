@@ -38,12 +38,7 @@ fn spec(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
     let mut spec = unpicked();
     let picker = loop_core::ModelSpec {
         model: "small".into(),
-        price: Some(Price {
-            input: 1,
-            output: 1,
-            cache_read: None,
-            cache_write: None,
-        }),
+        price: Some(Price { input: 1, output: 1, cache_read: None, cache_write: None }),
         ..spec.models.base.clone()
     };
     spec.models.picker = Some(picker);
@@ -65,31 +60,16 @@ async fn asking(spec: RunSpec, plays: Vec<Play>) -> Asked {
         .title("Docs")
         .effect(Effect::Read)
         .schema(json!({"type": "object", "properties": {"target": {"type": "string"}}}));
-    let registry = Registry::builder()
-        .tool(Smart::new(Documents(declaration)))
-        .build()
-        .unwrap();
+    let registry = Registry::builder().tool(Smart::new(Documents(declaration))).build().unwrap();
     let action = json!({"action_type": "fetch_docs", "parameters": {"target": "7"}, "priority": "required"});
-    let main = Stage::new(&log).on(
-        "main",
-        [says(answer("medium", &[action])), says(answer("high", &[]))],
-    );
+    let main = Stage::new(&log).on("main", [says(answer("medium", &[action])), says(answer("high", &[]))]);
     let main = Arc::new(main.on("landing", [says(answer("high", &[]))]));
     let picker = Arc::new(Stage::new(&log).on("action-0", plays));
-    let models = Models {
-        picker: picker.clone(),
-        base: main.clone(),
-        escalated: main,
-    };
+    let models = Models { picker: picker.clone(), base: main.clone(), escalated: main };
     let looping = Loop::new(spec, registry, models);
     let outcome = looping.run(common::item()).await.unwrap();
     let notes = notes(&looping, &outcome.run).await;
-    Asked {
-        outcome,
-        notes,
-        asked: picker.requests("action-0"),
-        log,
-    }
+    Asked { outcome, notes, asked: picker.requests("action-0"), log }
 }
 
 fn summary(asked: &Asked) -> &str {
@@ -101,43 +81,25 @@ async fn a_smart_tool_asks_the_cheap_model_within_its_budget_and_the_bill_shows_
     // S0-39, S0-65, S0-74, S0-119, S0-131
     let asked = asking(spec(|_| {}), vec![says(r#"[{"index": 7}, {"index": 31}]"#)]).await;
     assert_eq!(summary(&asked), "Found 40 items, kept 2, chosen by a model");
-    let [request] = &asked.asked[..] else {
-        panic!("{:?}", asked.asked)
-    };
+    let [request] = &asked.asked[..] else { panic!("{:?}", asked.asked) };
     assert_eq!((&*request.model, request.max_output_tokens), ("small", 512));
     assert!(request.messages[0].text().contains("document 39") && request.bytes() <= 24_000);
     assert_eq!(request.meta.key.rsplit_once('/').unwrap().1, "action-0");
 
     let totals = asked.outcome.totals;
-    assert_eq!(
-        (totals.model_calls, totals.sub_calls, totals.tool_calls),
-        (3, 1, 1)
-    );
+    assert_eq!((totals.model_calls, totals.sub_calls, totals.tool_calls), (3, 1, 1));
     assert_eq!(totals.usage.total(), 3 * USAGE.total());
     let charged = asked.notes.iter().find_map(|note| match note {
-        Note::CallCharged {
-            tier: Tier::Picker,
-            usage,
-            cost,
-            ..
-        } => Some((*usage, cost.unwrap().0)),
+        Note::CallCharged { tier: Tier::Picker, usage, cost, .. } => Some((*usage, cost.unwrap().0)),
         _ => None,
     });
-    assert_eq!(
-        charged,
-        Some((USAGE, 1_100)),
-        "at the price of the model that was asked"
-    );
+    assert_eq!(charged, Some((USAGE, 1_100)), "at the price of the model that was asked");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_small_budget_leaves_candidates_out_rather_than_asking_for_more() {
     // S0-65
-    let asked = asking(
-        spec(|spec| spec.limits.sub_call_bytes = 800),
-        vec![says(r#"[{"index": 1}]"#)],
-    )
-    .await;
+    let asked = asking(spec(|spec| spec.limits.sub_call_bytes = 800), vec![says(r#"[{"index": 1}]"#)]).await;
     assert!(asked.asked[0].bytes() <= 800, "{}", asked.asked[0].bytes());
     assert!(!asked.asked[0].messages[0].text().contains("document 39"));
 }
@@ -154,10 +116,7 @@ async fn the_ranking_by_code_stands_in_when_the_cheap_model_fails() {
         assert_eq!(summary(&asked), "Found 40 items, kept 3, chosen by code");
         assert_eq!(asked.outcome.stop.reason(), StopReason::Confident);
         let totals = asked.outcome.totals;
-        assert_eq!(
-            (totals.sub_calls, totals.usage.total()),
-            (sub_calls, 2 * USAGE.total() + usage)
-        );
+        assert_eq!((totals.sub_calls, totals.usage.total()), (sub_calls, 2 * USAGE.total() + usage));
     }
 }
 
@@ -167,28 +126,15 @@ async fn a_cheap_model_that_is_slow_is_cut_off_after_ten_seconds_and_still_paid_
     let asked = asking(spec(|_| {}), vec![says(r#"[{"index": 1}]"#).after(60_000)]).await;
     assert_eq!(summary(&asked), "Found 40 items, kept 3, chosen by code");
     assert_eq!(asked.log.at("dropped model action-0 1"), 10_000);
-    assert!(
-        asked.outcome.totals.usage.estimated,
-        "nobody said what it used: its reserve is charged"
-    );
-    assert_eq!(
-        asked.outcome.totals.usage.total(),
-        2 * USAGE.total() + 24_000 / 2 + 512
-    );
+    assert!(asked.outcome.totals.usage.estimated, "nobody said what it used: its reserve is charged");
+    assert_eq!(asked.outcome.totals.usage.total(), 2 * USAGE.total() + 24_000 / 2 + 512);
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_cheap_model_is_asked_when_model_calls_run_short() {
     // S0-65: the call that is left is for the document.
-    let asked = asking(
-        spec(|spec| spec.limits.model_calls = 2),
-        vec![says(r#"[{"index": 7}]"#)],
-    )
-    .await;
+    let asked = asking(spec(|spec| spec.limits.model_calls = 2), vec![says(r#"[{"index": 7}]"#)]).await;
     assert_eq!(summary(&asked), "Found 40 items, kept 3, chosen by code");
     assert!(asked.asked.is_empty());
-    assert_eq!(
-        (asked.outcome.totals.model_calls, asked.outcome.totals.sub_calls),
-        (2, 0)
-    );
+    assert_eq!((asked.outcome.totals.model_calls, asked.outcome.totals.sub_calls), (2, 0));
 }

@@ -14,10 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 async fn begun(log: &Log, stage: Stage) -> Handle {
-    looping(unpicked(), log, stage)
-        .start(common::item())
-        .await
-        .unwrap()
+    looping(unpicked(), log, stage).start(common::item()).await.unwrap()
 }
 
 async fn later(ms: u64) {
@@ -40,21 +37,11 @@ async fn a_stop_at_the_gate_waits_for_the_reply_and_keeps_it() {
     handle.remote().stop(StopMode::AtGate);
     let (at, outcome) = over(&log, handle).await;
     assert_eq!(at, 5_000, "the call in flight is not cut off");
-    assert_eq!(
-        (outcome.stop.reason(), outcome.stop.class),
-        (StopReason::ManualStop, StopClass::Cancelled)
-    );
+    assert_eq!((outcome.stop.reason(), outcome.stop.class), (StopReason::ManualStop, StopClass::Cancelled));
     assert_eq!(outcome.document.sections.len(), 3);
-    assert_eq!(
-        (log.count("tool "), log.count("model ")),
-        (0, 1),
-        "nothing new is started"
-    );
+    assert_eq!((log.count("tool "), log.count("model ")), (0, 1), "nothing new is started");
     assert!(
-        matches!(
-            outcome.actions[0].verdict,
-            Verdict::OverLimit { .. } | Verdict::Denied { .. }
-        ),
+        matches!(outcome.actions[0].verdict, Verdict::OverLimit { .. } | Verdict::Denied { .. }),
         "{:?}",
         outcome.actions
     );
@@ -64,35 +51,23 @@ async fn a_stop_at_the_gate_waits_for_the_reply_and_keeps_it() {
 async fn a_stop_at_the_gate_waits_for_the_tools_that_run() {
     // S0-46
     let log = Log::new();
-    let stage = Stage::new(&log).on(
-        "main",
-        [says(answer("medium", &[look("slow-4000"), look("slow-9000")]))],
-    );
+    let stage =
+        Stage::new(&log).on("main", [says(answer("medium", &[look("slow-4000"), look("slow-9000")]))]);
     let handle = begun(&log, stage).await;
     later(1_000).await;
     handle.remote().stop(StopMode::AtGate);
     let (at, outcome) = over(&log, handle).await;
     assert_eq!((at, log.count("model ")), (9_000, 1));
     assert_eq!(outcome.stop.reason(), StopReason::ManualStop);
-    assert!(
-        outcome
-            .evidence
-            .iter()
-            .all(|evidence| evidence.observation.status == Status::Ok)
-    );
+    assert!(outcome.evidence.iter().all(|evidence| evidence.observation.status == Status::Ok));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_that_is_taken_back_in_time_changes_nothing() {
     // S0-47
     let log = Log::new();
-    let stage = Stage::new(&log).on(
-        "main",
-        [
-            says(answer("medium", &[look("ok-1")])).after(5_000),
-            says(answer("high", &[])),
-        ],
-    );
+    let stage = Stage::new(&log)
+        .on("main", [says(answer("medium", &[look("ok-1")])).after(5_000), says(answer("high", &[]))]);
     let handle = begun(&log, stage).await;
     let remote = handle.remote();
     later(1_000).await;
@@ -100,21 +75,14 @@ async fn a_stop_that_is_taken_back_in_time_changes_nothing() {
     later(1_000).await;
     remote.withdraw_stop();
     let (_, outcome) = over(&log, handle).await;
-    assert_eq!(
-        (outcome.stop.reason(), outcome.totals.passes),
-        (StopReason::Confident, 2)
-    );
+    assert_eq!((outcome.stop.reason(), outcome.totals.passes), (StopReason::Confident, 2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn requests_that_come_too_late_or_for_nothing_change_nothing() {
     // S0-47, I-9
     let log = Log::new();
-    let handle = begun(
-        &log,
-        Stage::new(&log).on("main", [says(answer("high", &[])).after(100)]),
-    )
-    .await;
+    let handle = begun(&log, Stage::new(&log).on("main", [says(answer("high", &[])).after(100)])).await;
     let remote = handle.remote();
     remote.withdraw_stop();
     let outcome = handle.wait().await;
@@ -133,11 +101,7 @@ async fn a_stop_now_cuts_a_hanging_call_off_and_keeps_what_it_had_said() {
     later(1_000).await;
     handle.remote().stop(StopMode::Now);
     let (at, outcome) = over(&log, handle).await;
-    assert_eq!(
-        (at, log.at("dropped model main 1")),
-        (1_000, 1_000),
-        "at once, not after the grace time"
-    );
+    assert_eq!((at, log.at("dropped model main 1")), (1_000, 1_000), "at once, not after the grace time");
     assert_eq!(outcome.stop.reason(), StopReason::ManualStop);
     assert_eq!(outcome.document.sections.len(), 1);
     assert!(outcome.totals.usage.total() > 0, "what was heard is paid for");
@@ -155,16 +119,9 @@ async fn a_stop_now_cuts_a_tool_off_that_does_not_listen_and_keeps_what_others_b
     assert_eq!(at, 1_000, "at once, not after the grace time");
     tokio::task::yield_now().await;
     assert_eq!(log.count("dropped look(hang)"), 1, "its task is gone");
-    let statuses: Vec<Status> = outcome
-        .evidence
-        .iter()
-        .map(|evidence| evidence.observation.status)
-        .collect();
+    let statuses: Vec<Status> = outcome.evidence.iter().map(|evidence| evidence.observation.status).collect();
     assert_eq!(statuses, [Status::Ok, Status::Cancelled]);
-    assert_eq!(
-        (outcome.stop.reason(), outcome.document.sections.len()),
-        (StopReason::ManualStop, 3)
-    );
+    assert_eq!((outcome.stop.reason(), outcome.document.sections.len()), (StopReason::ManualStop, 3));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -191,9 +148,7 @@ async fn a_tool_that_blocks_its_thread_does_not_hold_the_end_up() {
     let handle = looping.start(common::item()).await.unwrap();
     begun.recv().await.unwrap();
     handle.remote().stop(StopMode::Now);
-    let outcome = tokio::time::timeout(Duration::from_secs(10), handle.wait())
-        .await
-        .unwrap();
+    let outcome = tokio::time::timeout(Duration::from_secs(10), handle.wait()).await.unwrap();
     assert_eq!(outcome.evidence[0].observation.status, Status::Cancelled);
     drop(release);
 }
@@ -202,10 +157,7 @@ async fn a_tool_that_blocks_its_thread_does_not_hold_the_end_up() {
 async fn a_stop_now_cuts_a_stream_off_that_is_always_ready() {
     // I-15, L11: it never gives way by itself.
     let heard = Arc::new(AtomicUsize::new(0));
-    let handle = common::looping(Flood(Arc::clone(&heard)))
-        .start(common::item())
-        .await
-        .unwrap();
+    let handle = common::looping(Flood(Arc::clone(&heard))).start(common::item()).await.unwrap();
     let remote = handle.remote();
     while heard.load(Ordering::Relaxed) == 0 {
         tokio::task::yield_now().await;
@@ -236,25 +188,16 @@ impl ChatModel for Flood {
 async fn the_wall_clock_ends_a_run_in_the_middle_of_a_call() {
     // S0-46 and the exits beside it, I-15
     let log = Log::new();
-    let slow = Play {
-        pieces: vec![(0, answer("high", &[]))],
-        ..says("")
-    }
-    .ending(End::Hangs);
+    let slow = Play { pieces: vec![(0, answer("high", &[]))], ..says("") }.ending(End::Hangs);
     let spec = spec(|spec| {
         spec.picking.enabled = false;
         spec.limits.wall_ms = 30_000;
     });
-    let handle = looping(spec, &log, Stage::new(&log).on("main", [slow]))
-        .start(common::item())
-        .await
-        .unwrap();
+    let handle =
+        looping(spec, &log, Stage::new(&log).on("main", [slow])).start(common::item()).await.unwrap();
     let (at, outcome) = over(&log, handle).await;
     assert_eq!((at, log.at("dropped model main 1")), (30_000, 30_000));
-    assert_eq!(
-        (outcome.stop.reason(), outcome.stop.class),
-        (StopReason::Timeout, StopClass::Partial)
-    );
+    assert_eq!((outcome.stop.reason(), outcome.stop.class), (StopReason::Timeout, StopClass::Partial));
     assert_eq!(outcome.totals.wall_ms, 30_000);
     assert!(!outcome.document.sections.is_empty());
 }
@@ -267,13 +210,7 @@ async fn the_wall_clock_does_not_wait_for_a_retry() {
         retry: RetryAdvice::After(Duration::from_secs(3_600)),
         ..LlmError::new(LlmErrorKind::RateLimited, ErrorPhase::Headers, "tomorrow")
     };
-    let stage = Stage::new(&log).on(
-        "main",
-        [Play {
-            refuses: Some(busy),
-            ..says("")
-        }],
-    );
+    let stage = Stage::new(&log).on("main", [Play { refuses: Some(busy), ..says("") }]);
     let (at, outcome) = over(&log, begun(&log, stage).await).await;
     assert!(at <= 300_000, "{at}");
     assert_ne!(outcome.stop.class, StopClass::Answered);
@@ -305,14 +242,7 @@ async fn a_handle_that_is_dropped_lets_the_run_go_on() {
     let run = handle.id().clone();
     drop(handle);
     later(2_000).await;
-    let line = looping
-        .journal()
-        .runs()
-        .await
-        .unwrap()
-        .into_iter()
-        .find(|line| line.run == run)
-        .unwrap();
+    let line = looping.journal().runs().await.unwrap().into_iter().find(|line| line.run == run).unwrap();
     assert_eq!(line.stop, Some(StopReason::Confident));
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
 }

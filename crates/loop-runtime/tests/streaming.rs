@@ -17,22 +17,14 @@ async fn ran(log: &Log, stage: Stage) -> Outcome {
 }
 
 fn broken() -> LlmError {
-    LlmError::new(
-        LlmErrorKind::StreamInterrupted,
-        ErrorPhase::Stream,
-        "connection reset",
-    )
+    LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "connection reset")
 }
 
 /// A reply whose second section is not complete and that asks for something to run.
 fn half(end: End) -> Play {
     let text = "## 🔍 Situation\n\nThe backup failed.\n\n## 📋 Findings\n\nIt is bec";
-    Play {
-        pieces: vec![(100, text[..20].to_owned()), (100, text[20..].to_owned())],
-        usage: None,
-        ..says("")
-    }
-    .ending(end)
+    Play { pieces: vec![(100, text[..20].to_owned()), (100, text[20..].to_owned())], usage: None, ..says("") }
+        .ending(end)
 }
 
 #[tokio::test(start_paused = true)]
@@ -40,15 +32,9 @@ async fn pieces_of_a_reply_are_heard_before_the_reply_is_recorded() {
     // S0-18
     let log = Log::new();
     let whole = answer("high", &[]);
-    let pieces: Vec<(u64, String)> = whole
-        .split_inclusive('\n')
-        .map(|line| (50, line.to_owned()))
-        .collect();
+    let pieces: Vec<(u64, String)> = whole.split_inclusive('\n').map(|line| (50, line.to_owned())).collect();
     let stage = Stage::new(&log).on("main", [Play { pieces, ..says("") }]);
-    let mut handle = looping(unpicked(), &log, stage)
-        .start(common::item())
-        .await
-        .unwrap();
+    let mut handle = looping(unpicked(), &log, stage).start(common::item()).await.unwrap();
     let mut signals = handle.signals().unwrap();
     let nonce = handle.started().nonce.to_string();
     let (mut heard, mut first_at) = (String::new(), None);
@@ -60,15 +46,8 @@ async fn pieces_of_a_reply_are_heard_before_the_reply_is_recorded() {
                 heard.push_str(&text);
             }
             Signal::Recorded(entry) if matches!(entry.event.fact, Fact::ModelReplied { .. }) => {
-                assert_eq!(
-                    heard,
-                    whole.replace("{{nonce}}", &nonce),
-                    "all of it came before, without a gap"
-                );
-                assert!(
-                    log.now() > first_at.unwrap() + 500,
-                    "and it came while the reply was written"
-                );
+                assert_eq!(heard, whole.replace("{{nonce}}", &nonce), "all of it came before, without a gap");
+                assert!(log.now() > first_at.unwrap() + 500, "and it came while the reply was written");
             }
             Signal::Recorded(_) => {}
         }
@@ -97,22 +76,13 @@ async fn a_reply_that_breaks_off_keeps_its_complete_sections_and_runs_nothing() 
 async fn a_call_that_fails_before_its_first_byte_is_made_again_after_a_while() {
     // L5, S0-119: half a second, then one; what was never sent costs nothing.
     let log = Log::new();
-    let plays = [
-        refuses(LlmErrorKind::Overloaded),
-        refuses(LlmErrorKind::Connection),
-        says(answer("high", &[])),
-    ];
+    let plays =
+        [refuses(LlmErrorKind::Overloaded), refuses(LlmErrorKind::Connection), says(answer("high", &[]))];
     let outcome = ran(&log, Stage::new(&log).on("main", plays)).await;
-    assert_eq!(
-        [1, 2, 3].map(|n| log.at(&format!("model main {n}"))),
-        [0, 500, 1_500]
-    );
+    assert_eq!([1, 2, 3].map(|n| log.at(&format!("model main {n}"))), [0, 500, 1_500]);
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     assert_eq!((outcome.totals.passes, outcome.totals.model_calls), (1, 3));
-    assert_eq!(
-        (outcome.totals.usage.total(), outcome.totals.usage.estimated),
-        (1_100, false)
-    );
+    assert_eq!((outcome.totals.usage.total(), outcome.totals.usage.estimated), (1_100, false));
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,20 +93,10 @@ async fn a_call_waits_as_long_as_the_provider_says_and_not_for_ever() {
         retry: RetryAdvice::After(Duration::from_secs(7)),
         ..LlmError::new(LlmErrorKind::RateLimited, ErrorPhase::Headers, "slow down")
     };
-    let busy = || Play {
-        refuses: Some(told.clone()),
-        ..says("")
-    };
+    let busy = || Play { refuses: Some(told.clone()), ..says("") };
     let outcome = ran(&log, Stage::new(&log).on("main", [busy(), busy(), busy()])).await;
-    assert_eq!(
-        [1, 2, 3].map(|n| log.at(&format!("model main {n}"))),
-        [0, 7_000, 14_000]
-    );
-    assert_eq!(
-        (log.count("model "), log.now()),
-        (3, 14_000),
-        "three tries, and no wait after the last"
-    );
+    assert_eq!([1, 2, 3].map(|n| log.at(&format!("model main {n}"))), [0, 7_000, 14_000]);
+    assert_eq!((log.count("model "), log.now()), (3, 14_000), "three tries, and no wait after the last");
     assert_eq!(outcome.stop.reason(), StopReason::ModelFailure);
     assert_eq!(outcome.stop.primary.value.to_string(), "rate_limited: slow down");
 }
@@ -146,10 +106,7 @@ async fn a_failure_that_will_not_pass_is_not_tried_again() {
     // L4
     let log = Log::new();
     let outcome = ran(&log, Stage::new(&log).on("main", [refuses(LlmErrorKind::Auth)])).await;
-    assert_eq!(
-        (outcome.stop.reason(), log.count("model ")),
-        (StopReason::ModelFailure, 1)
-    );
+    assert_eq!((outcome.stop.reason(), log.count("model ")), (StopReason::ModelFailure, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,10 +115,7 @@ async fn a_model_that_says_nothing_more_is_cut_off_in_time_and_what_came_is_kept
     let log = Log::new();
     let outcome = ran(&log, Stage::new(&log).on("main", [half(End::Hangs)])).await;
     assert_eq!(log.at("dropped model main 1"), 60_000);
-    assert_eq!(
-        outcome.stop.primary.value.to_string(),
-        "timeout: no whole reply after 60000 ms"
-    );
+    assert_eq!(outcome.stop.primary.value.to_string(), "timeout: no whole reply after 60000 ms");
     assert_eq!(outcome.document.sections.len(), 1);
 }
 
@@ -170,37 +124,21 @@ async fn a_client_that_panics_is_a_failed_call() {
     // S0-130
     let log = Log::new();
     let outcome = ran(&log, Stage::new(&log).on("main", [half(End::Panics)])).await;
-    assert_eq!(
-        outcome.stop.primary.value.to_string(),
-        "bad_response: the model's client panicked"
-    );
-    assert_eq!(
-        outcome.document.sections.len(),
-        1,
-        "what it had said until then is kept"
-    );
+    assert_eq!(outcome.stop.primary.value.to_string(), "bad_response: the model's client panicked");
+    assert_eq!(outcome.document.sections.len(), 1, "what it had said until then is kept");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_reply_is_asked_for_again_and_then_is_a_failure() {
     // L19
     let log = Log::new();
-    let outcome = ran(
-        &log,
-        Stage::new(&log).on("main", [says(""), says(" \n"), says(answer("high", &[]))]),
-    )
-    .await;
-    assert_eq!(
-        (outcome.stop.reason(), outcome.totals.model_calls),
-        (StopReason::Confident, 3)
-    );
+    let outcome =
+        ran(&log, Stage::new(&log).on("main", [says(""), says(" \n"), says(answer("high", &[]))])).await;
+    assert_eq!((outcome.stop.reason(), outcome.totals.model_calls), (StopReason::Confident, 3));
     let log = Log::new();
     let outcome = ran(&log, Stage::new(&log).on("main", [says(""), says(""), says("")])).await;
     assert_eq!(outcome.stop.reason(), StopReason::ModelFailure);
-    assert_eq!(
-        outcome.stop.primary.value.to_string(),
-        "empty_response: the model's reply was empty"
-    );
+    assert_eq!(outcome.stop.primary.value.to_string(), "empty_response: the model's reply was empty");
     assert_eq!((outcome.totals.model_calls, outcome.totals.passes), (3, 0));
 }
 
@@ -218,40 +156,21 @@ async fn a_garbled_contract_is_asked_for_again_once() {
         (1, 1),
         "what the repair asks for runs"
     );
-    assert_eq!(
-        (outcome.stop.reason(), outcome.totals.passes),
-        (StopReason::Confident, 2)
-    );
+    assert_eq!((outcome.stop.reason(), outcome.totals.passes), (StopReason::Confident, 2));
 
     let log = Log::new();
-    let stage = Stage::new(&log)
-        .on("main", [says(garbled)])
-        .on("repair", [says("I am sorry.")]);
+    let stage = Stage::new(&log).on("main", [says(garbled)]).on("repair", [says("I am sorry.")]);
     let outcome = ran(&log, stage).await;
     assert_eq!(outcome.stop.reason(), StopReason::NoNewActions);
-    assert_eq!(
-        (outcome.confidence.name(), log.count("model ")),
-        ("unknown", 2),
-        "no second repair"
-    );
-    assert_eq!(
-        outcome.document.sections.len(),
-        3,
-        "the sections count all the same"
-    );
+    assert_eq!((outcome.confidence.name(), log.count("model ")), ("unknown", 2), "no second repair");
+    assert_eq!(outcome.document.sections.len(), 3, "the sections count all the same");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reply_without_usage_is_charged_at_its_reserve_and_says_so() {
     // L21, S0-119
     let log = Log::new();
-    let stage = Stage::new(&log).on(
-        "main",
-        [Play {
-            usage: None,
-            ..says(answer("high", &[]))
-        }],
-    );
+    let stage = Stage::new(&log).on("main", [Play { usage: None, ..says(answer("high", &[])) }]);
     let looping = looping(unpicked(), &log, stage);
     let outcome = looping.run(common::item()).await.unwrap();
     let recorded = looping.journal().read(&outcome.run).await.unwrap();
@@ -261,47 +180,24 @@ async fn a_reply_without_usage_is_charged_at_its_reserve_and_says_so() {
     });
     let reserve = reserve.unwrap();
     let usage = outcome.totals.usage;
-    assert_eq!(
-        (usage.input, usage.output),
-        (reserve.input_tokens, reserve.output_tokens)
-    );
+    assert_eq!((usage.input, usage.output), (reserve.input_tokens, reserve.output_tokens));
     assert!(usage.estimated && usage.total() > 4_096);
     assert_eq!(outcome.totals.cost.total(), reserve.cost);
     let charged = notes(&looping, &outcome.run).await;
-    assert!(
-        charged
-            .iter()
-            .any(|note| matches!(note, Note::CallCharged { usage, .. } if usage.estimated))
-    );
+    assert!(charged.iter().any(|note| matches!(note, Note::CallCharged { usage, .. } if usage.estimated)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_endless_reply_is_cut_off_by_its_size() {
     // L11, L23, I-23
     let log = Log::new();
-    let flood = Play {
-        pieces: vec![(1, "x".repeat(64 * 1024)); 1_000],
-        ..says("")
-    };
-    let stage = Stage::new(&log)
-        .on("main", [flood])
-        .on("repair", [says(contract("low", &[]))]);
-    let mut handle = looping(unpicked(), &log, stage)
-        .start(common::item())
-        .await
-        .unwrap();
+    let flood = Play { pieces: vec![(1, "x".repeat(64 * 1024)); 1_000], ..says("") };
+    let stage = Stage::new(&log).on("main", [flood]).on("repair", [says(contract("low", &[]))]);
+    let mut handle = looping(unpicked(), &log, stage).start(common::item()).await.unwrap();
     let signals = handle.signals().unwrap();
     let (seen, outcome) = tokio::join!(drained(signals), handle.wait());
-    let heard: usize = seen
-        .iter()
-        .map(|signal| {
-            if let Signal::Text { text, .. } = signal {
-                text.len()
-            } else {
-                0
-            }
-        })
-        .sum();
+    let heard: usize =
+        seen.iter().map(|signal| if let Signal::Text { text, .. } = signal { text.len() } else { 0 }).sum();
     assert!(heard < 1_200_000, "{heard} bytes of 64 MB");
     assert_eq!(outcome.stop.reason(), StopReason::NoNewActions);
 }

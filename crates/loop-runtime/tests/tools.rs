@@ -11,10 +11,7 @@ use loop_runtime::{Outcome, StopReason};
 /// Runs these actions in pass 1, and ends in pass 2.
 async fn acting(log: &Log, targets: &[&str]) -> Outcome {
     let actions: Vec<_> = targets.iter().map(|target| look(target)).collect();
-    let stage = Stage::new(log).on(
-        "main",
-        [says(answer("medium", &actions)), says(answer("high", &[]))],
-    );
+    let stage = Stage::new(log).on("main", [says(answer("medium", &actions)), says(answer("high", &[]))]);
     looping(unpicked(), log, stage).run(common::item()).await.unwrap()
 }
 
@@ -24,21 +21,10 @@ async fn a_tool_that_hangs_is_cut_off_after_twelve_seconds_and_its_work_is_dropp
     let log = Log::new();
     let outcome = acting(&log, &["hang"]).await;
     let observation = &outcome.evidence[0].observation;
-    assert_eq!(
-        (observation.status, &*observation.summary),
-        (Status::Timeout, "timeout after 12000 ms")
-    );
-    assert_eq!(
-        log.at("dropped look(hang)"),
-        12_000,
-        "the tool itself ends, not only the waiting for it"
-    );
+    assert_eq!((observation.status, &*observation.summary), (Status::Timeout, "timeout after 12000 ms"));
+    assert_eq!(log.at("dropped look(hang)"), 12_000, "the tool itself ends, not only the waiting for it");
     assert_eq!(log.at("model main 1"), 0);
-    assert_eq!(
-        outcome.stop.reason(),
-        StopReason::Confident,
-        "the run goes on with the timeout as a result"
-    );
+    assert_eq!(outcome.stop.reason(), StopReason::Confident, "the run goes on with the timeout as a result");
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,11 +32,7 @@ async fn a_tool_that_panics_is_a_failed_observation() {
     // T1, I-22, S0-129
     let log = Log::new();
     let outcome = acting(&log, &["panic", "ok-1"]).await;
-    let summaries: Vec<_> = outcome
-        .evidence
-        .iter()
-        .map(|evidence| &*evidence.observation.summary)
-        .collect();
+    let summaries: Vec<_> = outcome.evidence.iter().map(|evidence| &*evidence.observation.summary).collect();
     assert_eq!(summaries, ["the tool panicked: it went to pieces", "saw ok-1"]);
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
 }
@@ -61,10 +43,9 @@ async fn told_after(delays: [u64; 3]) -> (Vec<String>, String) {
     // The names are the same whatever the delays, so that the prompts can be compared.
     let slow: Vec<String> = delays.iter().map(|ms| format!("slow-{ms:04}")).collect();
     let actions: Vec<_> = slow.iter().map(|target| look(target)).collect();
-    let stage = std::sync::Arc::new(Stage::new(&log).on(
-        "main",
-        [says(answer("medium", &actions)), says(answer("high", &[]))],
-    ));
+    let stage = std::sync::Arc::new(
+        Stage::new(&log).on("main", [says(answer("medium", &actions)), says(answer("high", &[]))]),
+    );
     let models = loop_runtime::Models::one(
         std::sync::Arc::clone(&stage) as std::sync::Arc<dyn loop_runtime::ChatModel>
     );
@@ -72,17 +53,9 @@ async fn told_after(delays: [u64; 3]) -> (Vec<String>, String) {
     let handle = looping.start(common::item()).await.unwrap();
     let nonce = handle.started().nonce.to_string();
     let outcome = handle.wait().await;
-    let asked = outcome
-        .evidence
-        .iter()
-        .map(|evidence| format!("{} {}", evidence.id, evidence.parameters))
-        .collect();
-    let mut prompt = stage.requests("main")[1]
-        .messages
-        .last()
-        .unwrap()
-        .text()
-        .replace(&nonce, "NONCE");
+    let asked =
+        outcome.evidence.iter().map(|evidence| format!("{} {}", evidence.id, evidence.parameters)).collect();
+    let mut prompt = stage.requests("main")[1].messages.last().unwrap().text().replace(&nonce, "NONCE");
     for (n, target) in slow.iter().enumerate() {
         prompt = prompt.replace(target, &format!("target {n}"));
     }
@@ -94,13 +67,7 @@ async fn results_stand_in_the_order_in_which_they_were_asked_for_whichever_ends_
     // I-20
     let (asked, prompt) = told_after([100, 200, 300]).await;
     assert_eq!(asked.len(), 3);
-    for delays in [
-        [100, 300, 200],
-        [200, 100, 300],
-        [200, 300, 100],
-        [300, 100, 200],
-        [300, 200, 100],
-    ] {
+    for delays in [[100, 300, 200], [200, 100, 300], [200, 300, 100], [300, 100, 200], [300, 200, 100]] {
         let (other, same) = told_after(delays).await;
         let expected: Vec<String> = delays
             .iter()

@@ -55,10 +55,7 @@ pub(crate) struct Metered {
 
 impl Metered {
     pub(crate) fn new(model: Arc<dyn AskModel>) -> Self {
-        Self {
-            model,
-            used: Mutex::new(None),
-        }
+        Self { model, used: Mutex::new(None) }
     }
 
     /// What the question used, if it was asked. Whether its answer was any good only the tool can say.
@@ -83,20 +80,14 @@ impl AskModel for Metered {
                     usage: None,
                 });
             }
-            *used = Some(SubCallUse {
-                answered: false,
-                usage: None,
-            });
+            *used = Some(SubCallUse { answered: false, usage: None });
         }
         let reply = self.model.choose(request).await;
         let usage = match &reply {
             Ok(answer) => answer.usage,
             Err(error) => error.usage,
         };
-        *self.meter() = Some(SubCallUse {
-            answered: false,
-            usage,
-        });
+        *self.meter() = Some(SubCallUse { answered: false, usage });
         reply
     }
 }

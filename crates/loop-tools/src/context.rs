@@ -64,8 +64,7 @@ impl ToolContext {
 
     /// How long the tool has until it is cut off, or `None` outside a dispatcher.
     pub fn remaining(&self) -> Option<Duration> {
-        self.deadline
-            .map(|deadline| deadline.saturating_duration_since(Instant::now()))
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 }
 
@@ -114,13 +113,8 @@ impl Credentials {
 
 impl<N: Into<String>, S: Into<String>> FromIterator<(N, S)> for Credentials {
     fn from_iter<I: IntoIterator<Item = (N, S)>>(secrets: I) -> Self {
-        let secrets = secrets
-            .into_iter()
-            .map(|(name, secret)| (name.into(), secret.into()))
-            .collect();
-        Self {
-            secrets: Arc::new(secrets),
-        }
+        let secrets = secrets.into_iter().map(|(name, secret)| (name.into(), secret.into())).collect();
+        Self { secrets: Arc::new(secrets) }
     }
 }
 
@@ -148,10 +142,7 @@ mod tests {
     #[test]
     fn a_context_carries_the_scope_and_no_model_unless_granted() {
         // S0-63, S0-65, S0-131, S0-140
-        let scope = Scope {
-            account: Some("A-7".into()),
-            ..Scope::default()
-        };
+        let scope = Scope { account: Some("A-7".into()), ..Scope::default() };
         let context = ToolContext::new(scope.clone(), "Slow laptop", "r/1/action-0");
         assert_eq!(
             (&context.scope, &*context.item_title, &*context.key),
@@ -160,9 +151,6 @@ mod tests {
         assert!(context.ask.is_none());
         assert_eq!((context.sub_call_ms, context.remaining()), (10_000, None));
         let shown = format!("{context:?}");
-        assert!(
-            shown.contains("Slow laptop") && shown.contains("may_ask: false"),
-            "{shown}"
-        );
+        assert!(shown.contains("Slow laptop") && shown.contains("may_ask: false"), "{shown}");
     }
 }

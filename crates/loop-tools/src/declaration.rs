@@ -162,14 +162,9 @@ impl ToolDeclaration {
 
 /// `fetch_device_info` is `Device info` to people.
 fn title_of(name: &str) -> String {
-    let words = name
-        .strip_prefix("fetch_")
-        .unwrap_or(name)
-        .replace(['_', '-'], " ");
+    let words = name.strip_prefix("fetch_").unwrap_or(name).replace(['_', '-'], " ");
     let mut letters = words.trim().chars();
-    letters
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 #[cfg(test)]
@@ -183,12 +178,7 @@ mod tests {
         let tool = ToolDeclaration::new("fetch_device_info");
         assert_eq!((tool.timeout_ms, tool.attempts, tool.smart), (12_000, 2, false));
         assert_eq!((&*tool.title, tool.effect), ("Device info", None));
-        for (name, title) in [
-            ("send-mail", "Send mail"),
-            ("fetch_", ""),
-            ("", ""),
-            ("élan", "Élan"),
-        ] {
+        for (name, title) in [("send-mail", "Send mail"), ("fetch_", ""), ("", ""), ("élan", "Élan")] {
             assert_eq!(title_of(name), title);
         }
     }
@@ -207,10 +197,7 @@ mod tests {
             .smart(true);
         assert_eq!(tool.spec(), None);
         let spec = tool.clone().effect(Effect::Read).spec().unwrap();
-        assert_eq!(
-            (&*spec.name, &*spec.description, &*spec.when),
-            ("fetch_x", "Fetch x", "x is mentioned")
-        );
+        assert_eq!((&*spec.name, &*spec.description, &*spec.when), ("fetch_x", "Fetch x", "x is mentioned"));
         assert_eq!((spec.timeout_ms, spec.attempts, spec.smart), (5, 3, true));
         assert_eq!(spec.args, ArgSpec::from_schema(&tool.schema));
         assert_eq!(spec.args.required, [Arc::from("target")]);

@@ -73,14 +73,8 @@ impl Registry {
             let judged = Judged::failed(Status::InvalidInput, message);
             return judge::observation(&entry.declaration.title, judged, markdown_cap);
         }
-        let (judged, sub_call) = run(
-            entry,
-            parameters.clone(),
-            context,
-            credentials.clone(),
-            timeout_ms,
-        )
-        .await;
+        let (judged, sub_call) =
+            run(entry, parameters.clone(), context, credentials.clone(), timeout_ms).await;
         let mut observation = judge::observation(&entry.declaration.title, judged, markdown_cap);
         observation.sub_call = sub_call;
         observation
@@ -91,15 +85,8 @@ impl Registry {
     /// They run in parallel and all of them settle: none waits for another, and none fails for another.
     pub async fn dispatch_all(&self, calls: Vec<ToolCall>, credentials: &Credentials) -> Vec<Observation> {
         join_all(calls.into_iter().map(|call| async move {
-            let ToolCall {
-                name,
-                parameters,
-                context,
-                timeout_ms,
-                markdown_cap,
-            } = call;
-            self.dispatch(&name, &parameters, context, credentials, timeout_ms, markdown_cap)
-                .await
+            let ToolCall { name, parameters, context, timeout_ms, markdown_cap } = call;
+            self.dispatch(&name, &parameters, context, credentials, timeout_ms, markdown_cap).await
         }))
         .await
     }
@@ -115,13 +102,8 @@ fn misfits(entry: &Entry, parameters: &Value) -> Option<String> {
             let pointer = error.instance_path().as_str();
             match error.kind() {
                 // The pointer names the member itself, as the core's own check does.
-                ValidationErrorKind::Required {
-                    property: Value::String(name),
-                } => {
-                    format!(
-                        "{pointer}/{}: is required",
-                        name.replace('~', "~0").replace('/', "~1")
-                    )
+                ValidationErrorKind::Required { property: Value::String(name) } => {
+                    format!("{pointer}/{}: is required", name.replace('~', "~0").replace('/', "~1"))
                 }
                 _ if pointer.is_empty() => one_line(&error.to_string()),
                 _ => format!("{pointer}: {}", one_line(&error.to_string())),
@@ -179,10 +161,8 @@ async fn run(
 fn broken(error: JoinError) -> Judged {
     match error.try_into_panic() {
         Ok(payload) => {
-            let message = panic_message(&*payload).map_or_else(
-                || UNKNOWN_ERROR.to_owned(),
-                |message| format!("the tool panicked: {message}"),
-            );
+            let message = panic_message(&*payload)
+                .map_or_else(|| UNKNOWN_ERROR.to_owned(), |message| format!("the tool panicked: {message}"));
             Judged::failed(Status::PermanentError, message)
         }
         Err(_) => Judged::failed(Status::Cancelled, "cancelled"),

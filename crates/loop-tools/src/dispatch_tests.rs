@@ -24,18 +24,14 @@ where
 }
 
 fn declaration() -> ToolDeclaration {
-    ToolDeclaration::new("fetch_x")
-        .title("X")
-        .alias("fetch_xs")
-        .effect(Effect::Read)
-        .schema(json!({
-            "type": "object",
-            "properties": {
-                "target": { "type": "string", "pattern": "^[A-Z]" },
-                "list": { "type": "array", "items": { "type": "integer", "multipleOf": 2 } },
-            },
-            "required": ["target"],
-        }))
+    ToolDeclaration::new("fetch_x").title("X").alias("fetch_xs").effect(Effect::Read).schema(json!({
+        "type": "object",
+        "properties": {
+            "target": { "type": "string", "pattern": "^[A-Z]" },
+            "list": { "type": "array", "items": { "type": "integer", "multipleOf": 2 } },
+        },
+        "required": ["target"],
+    }))
 }
 
 fn fine() -> ToolResult {
@@ -47,9 +43,7 @@ fn context() -> ToolContext {
 }
 
 async fn dispatch(registry: &Registry, name: &str, parameters: Value) -> Observation {
-    registry
-        .dispatch(name, &parameters, context(), &Credentials::none(), 12_000, 4_000)
-        .await
+    registry.dispatch(name, &parameters, context(), &Credentials::none(), 12_000, 4_000).await
 }
 
 async fn call(registry: &Registry) -> Observation {
@@ -77,29 +71,12 @@ async fn a_call_runs_by_name_and_by_alias_with_what_it_was_given() {
     });
     let credentials: Credentials = [("crm", "secret")].into_iter().collect();
     for name in ["fetch_x", "fetch_xs"] {
-        let scope = Scope {
-            account: Some("A-7".into()),
-            ..Scope::default()
-        };
+        let scope = Scope { account: Some("A-7".into()), ..Scope::default() };
         let context = ToolContext { scope, ..context() };
-        let seen = registry
-            .dispatch(
-                name,
-                &json!({ "target": "A" }),
-                context,
-                &credentials,
-                12_000,
-                4_000,
-            )
-            .await;
-        assert_eq!(
-            (seen.status, &*seen.summary, &*seen.markdown),
-            (Status::Ok, "s", "m")
-        );
-        assert_eq!(
-            &*seen.data,
-            r#"[{"target":"A"},"r/1/action-0","A-7","secret",false]"#
-        );
+        let seen =
+            registry.dispatch(name, &json!({ "target": "A" }), context, &credentials, 12_000, 4_000).await;
+        assert_eq!((seen.status, &*seen.summary, &*seen.markdown), (Status::Ok, "s", "m"));
+        assert_eq!(&*seen.data, r#"[{"target":"A"},"r/1/action-0","A-7","secret",false]"#);
         assert_eq!((seen.sub_call, seen.warnings), (None, vec![]));
     }
 }
@@ -112,17 +89,8 @@ async fn an_unknown_tool_is_answered_and_nothing_runs() {
         let seen = dispatch(&registry, name, json!({ "target": "A" })).await;
         assert_eq!(seen.status, Status::PermanentError, "{name}");
         assert!(seen.summary.starts_with("Unknown tool: "), "{}", seen.summary);
-        assert!(
-            seen.markdown.starts_with("> **Unknown tool:** "),
-            "{}",
-            seen.markdown
-        );
-        assert_eq!(
-            seen.markdown.contains("near names: `fetch_x`"),
-            !name.is_empty(),
-            "{}",
-            seen.markdown
-        );
+        assert!(seen.markdown.starts_with("> **Unknown tool:** "), "{}", seen.markdown);
+        assert_eq!(seen.markdown.contains("near names: `fetch_x`"), !name.is_empty(), "{}", seen.markdown);
     }
 }
 
@@ -138,14 +106,8 @@ async fn parameters_are_held_against_the_whole_schema_before_the_tool_starts() {
     let cases = [
         (json!({}), "/target: is required"),
         (json!({ "target": 3 }), "/target: 3 is not of type \"string\""),
-        (
-            json!({ "target": "a" }),
-            "/target: \"a\" does not match \"^[A-Z]\"",
-        ),
-        (
-            json!({ "target": "A", "list": [2, 3] }),
-            "/list/1: 3 is not a multiple of 2",
-        ),
+        (json!({ "target": "a" }), "/target: \"a\" does not match \"^[A-Z]\""),
+        (json!({ "target": "A", "list": [2, 3] }), "/list/1: 3 is not a multiple of 2"),
         (json!([]), "[] is not of type \"object\""),
         (json!({ "list": [1, "x"] }), "/list/0: 1 is not a multiple of 2"),
     ];
@@ -156,17 +118,8 @@ async fn parameters_are_held_against_the_whole_schema_before_the_tool_starts() {
         assert!(seen.markdown.starts_with("> **X:** "), "{}", seen.markdown);
     }
     assert!(!ran.load(Ordering::SeqCst));
-    let huge = dispatch(
-        &registry,
-        "fetch_x",
-        json!({ "target": "a\u{202e}".repeat(10_000) }),
-    )
-    .await;
-    assert!(
-        huge.markdown.len() < 1_000 && !huge.markdown.contains('\u{202e}'),
-        "{}",
-        huge.markdown.len()
-    );
+    let huge = dispatch(&registry, "fetch_x", json!({ "target": "a\u{202e}".repeat(10_000) })).await;
+    assert!(huge.markdown.len() < 1_000 && !huge.markdown.contains('\u{202e}'), "{}", huge.markdown.len());
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -186,40 +139,21 @@ async fn typed_parameters_that_do_not_make_the_type_are_invalid_input() {
         })
         .build()
         .unwrap();
-    assert_eq!(
-        &*dispatch(&registry, "fetch_x", json!({ "n": 7 })).await.markdown,
-        "7 r/1/action-0"
-    );
-    failed(
-        &dispatch(&registry, "fetch_x", json!({ "n": 0 })).await,
-        Status::PermanentError,
-        "it was zero",
-    );
+    assert_eq!(&*dispatch(&registry, "fetch_x", json!({ "n": 7 })).await.markdown, "7 r/1/action-0");
+    failed(&dispatch(&registry, "fetch_x", json!({ "n": 0 })).await, Status::PermanentError, "it was zero");
     // Within the schema as written (a `u8` of schemars has a maximum), and yet no `Args`.
     let seen = dispatch(&registry, "fetch_x", json!({ "n": 7.0 })).await;
     assert_eq!(seen.status, Status::InvalidInput);
-    assert!(
-        seen.markdown.contains("invalid type: floating point"),
-        "{}",
-        seen.markdown
-    );
+    assert!(seen.markdown.contains("invalid type: floating point"), "{}", seen.markdown);
 }
 
 #[tokio::test]
 async fn a_panic_is_a_failure_with_its_message() {
     // S0-71, S0-81, S0-86, S0-89, T1
     let text = one(|_, _, _| async { panic!("disk on fire") });
-    failed(
-        &call(&text).await,
-        Status::PermanentError,
-        "the tool panicked: disk on fire",
-    );
+    failed(&call(&text).await, Status::PermanentError, "the tool panicked: disk on fire");
     let formatted = one(|parameters, _, _| async move { panic!("no {}", parameters["target"]) });
-    failed(
-        &call(&formatted).await,
-        Status::PermanentError,
-        "the tool panicked: no \"A\"",
-    );
+    failed(&call(&formatted).await, Status::PermanentError, "the tool panicked: no \"A\"");
     let unknown = one(|_, _, _| async { std::panic::panic_any(7_u8) });
     failed(&call(&unknown).await, Status::PermanentError, "Unknown error");
 }
@@ -229,8 +163,6 @@ async fn the_cap_is_the_callers() {
     // S0-123, S0-d13
     let registry = one(|_, _, _| async { ToolResult::ok("fetch_x", "s", "👍".repeat(10), json!([1])) });
     let parameters = json!({ "target": "A" });
-    let seen = registry
-        .dispatch("fetch_x", &parameters, context(), &Credentials::none(), 12_000, 3)
-        .await;
+    let seen = registry.dispatch("fetch_x", &parameters, context(), &Credentials::none(), 12_000, 3).await;
     assert_eq!(&*seen.markdown, "👍👍👍… [cut: 3 of 10 characters]");
 }

@@ -24,11 +24,7 @@ impl Drop for Flag {
 }
 
 /// A tool that never ends, whether its future was dropped, and the token that it got.
-fn hanging() -> (
-    Registry,
-    Arc<AtomicBool>,
-    Arc<std::sync::Mutex<Option<CancellationToken>>>,
-) {
+fn hanging() -> (Registry, Arc<AtomicBool>, Arc<std::sync::Mutex<Option<CancellationToken>>>) {
     let dropped = Arc::new(AtomicBool::new(false));
     let token = Arc::new(std::sync::Mutex::new(None));
     let (flag, given) = (Arc::clone(&dropped), Arc::clone(&token));
@@ -59,16 +55,7 @@ async fn a_tool_that_is_late_is_cut_off_and_cancelled() {
     let outer = CancellationToken::new();
     let context = context().with_cancel(outer.clone());
     let parameters = json!({ "target": "A" });
-    let seen = registry
-        .dispatch(
-            "fetch_x",
-            &parameters,
-            context,
-            &Credentials::none(),
-            12_000,
-            4_000,
-        )
-        .await;
+    let seen = registry.dispatch("fetch_x", &parameters, context, &Credentials::none(), 12_000, 4_000).await;
     failed(&seen, Status::Timeout, "timeout after 12000 ms");
     assert_eq!(began.elapsed().as_millis(), 12_000);
     settle().await;
@@ -95,16 +82,7 @@ async fn a_limit_beyond_every_clock_is_no_error() {
         ToolResult::ok("fetch_x", "s", "m", context.remaining().unwrap() > HOUR)
     });
     let parameters = json!({ "target": "A" });
-    let seen = registry
-        .dispatch(
-            "fetch_x",
-            &parameters,
-            context(),
-            &Credentials::none(),
-            u64::MAX,
-            9,
-        )
-        .await;
+    let seen = registry.dispatch("fetch_x", &parameters, context(), &Credentials::none(), u64::MAX, 9).await;
     assert_eq!(&*seen.data, "true");
 }
 
@@ -157,22 +135,11 @@ async fn calls_run_in_parallel_and_all_settle_in_their_order() {
         timeout_ms: 12_000,
         markdown_cap: 4_000,
     };
-    let asked = [
-        ("fetch_x", "T900"),
-        ("fetch_x", "PANIC"),
-        ("no", "T1"),
-        ("fetch_x", "HANG"),
-        ("fetch_xs", "T100"),
-    ];
+    let asked =
+        [("fetch_x", "T900"), ("fetch_x", "PANIC"), ("no", "T1"), ("fetch_x", "HANG"), ("fetch_xs", "T100")];
     let began = Instant::now();
-    let seen = registry
-        .dispatch_all(asked.into_iter().map(call).collect(), &Credentials::none())
-        .await;
-    assert_eq!(
-        began.elapsed().as_millis(),
-        12_000,
-        "as long as the longest, not the sum"
-    );
+    let seen = registry.dispatch_all(asked.into_iter().map(call).collect(), &Credentials::none()).await;
+    assert_eq!(began.elapsed().as_millis(), 12_000, "as long as the longest, not the sum");
     let ended: Vec<(Status, &str)> = seen.iter().map(|seen| (seen.status, &*seen.data)).collect();
     assert_eq!(
         ended,
@@ -196,13 +163,7 @@ impl AskModel for Slow {
     async fn choose(&self, _request: &ChoiceRequest) -> Result<Answer, AskError> {
         self.0.fetch_add(1, Ordering::SeqCst);
         sleep(self.1).await;
-        Ok(Answer {
-            text: String::new(),
-            usage: Some(Usage {
-                input: 5,
-                ..Usage::default()
-            }),
-        })
+        Ok(Answer { text: String::new(), usage: Some(Usage { input: 5, ..Usage::default() }) })
     }
 }
 
@@ -216,21 +177,10 @@ impl Tool for Curious {
     }
 
     async fn call(&self, parameters: Value, context: &ToolContext, _credentials: &Credentials) -> ToolResult {
-        let request = ChoiceRequest {
-            title: String::new(),
-            target: None,
-            candidates: Vec::new(),
-        };
+        let request = ChoiceRequest { title: String::new(), target: None, candidates: Vec::new() };
         let model = context.ask.as_ref().unwrap();
         assert!(model.choose(&request).await.is_ok());
-        assert!(
-            model
-                .choose(&request)
-                .await
-                .unwrap_err()
-                .to_string()
-                .contains("one sub-call was granted")
-        );
+        assert!(model.choose(&request).await.unwrap_err().to_string().contains("one sub-call was granted"));
         assert_ne!(parameters["target"], "PANIC", "it panics after the question");
         fine()
     }
@@ -240,10 +190,7 @@ impl Tool for Curious {
 async fn what_a_question_used_is_told_however_the_tool_ends() {
     // S0-65, S0-119, S0-128, T13: one grant, one call, and its cost is never lost.
     let registry = Registry::builder().tool(Curious(declaration())).build().unwrap();
-    let used = Some(Usage {
-        input: 5,
-        ..Usage::default()
-    });
+    let used = Some(Usage { input: 5, ..Usage::default() });
     let cases = [
         ("FINE", 10, Status::Ok, used),
         ("PANIC", 10, Status::PermanentError, used),
@@ -253,25 +200,11 @@ async fn what_a_question_used_is_told_however_the_tool_ends() {
         let model = Arc::new(Slow(AtomicU32::new(0), Duration::from_millis(ms)));
         let context = context().with_ask(Arc::clone(&model) as Arc<dyn AskModel>, 10_000);
         let parameters = json!({ "target": target });
-        let seen = registry
-            .dispatch(
-                "fetch_x",
-                &parameters,
-                context,
-                &Credentials::none(),
-                12_000,
-                4_000,
-            )
-            .await;
+        let seen =
+            registry.dispatch("fetch_x", &parameters, context, &Credentials::none(), 12_000, 4_000).await;
         assert_eq!(
             (seen.status, seen.sub_call),
-            (
-                status,
-                Some(SubCallUse {
-                    answered: false,
-                    usage
-                })
-            ),
+            (status, Some(SubCallUse { answered: false, usage })),
             "{target}"
         );
         assert_eq!(model.0.load(Ordering::SeqCst), 1);

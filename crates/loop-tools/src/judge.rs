@@ -23,13 +23,7 @@ pub(crate) struct Judged {
 impl Judged {
     /// A failure with a message, by S0's template (S0-67).
     pub(crate) fn failed(status: Status, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            summary: message.into(),
-            markdown: None,
-            data: Value::Null,
-            warnings: Vec::new(),
-        }
+        Self { status, summary: message.into(), markdown: None, data: Value::Null, warnings: Vec::new() }
     }
 
     /// Nobody has this name (S0-88). It always carries a text (S0-d4).
@@ -41,11 +35,7 @@ impl Judged {
             format!("no tool is called `{name}`")
         };
         let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
-        let near = if near.is_empty() {
-            String::new()
-        } else {
-            format!("; near names: {}", near.join(", "))
-        };
+        let near = if near.is_empty() { String::new() } else { format!("; near names: {}", near.join(", ")) };
         Self {
             markdown: Some(quote("Unknown tool", &format!("{asked}{near}"))),
             ..Self::failed(Status::PermanentError, format!("Unknown tool: {asked}{near}"))
@@ -57,52 +47,28 @@ impl Judged {
 pub(crate) fn judge(tool: &ToolDeclaration, result: ToolResult) -> Judged {
     if result.tool_name != *tool.name {
         let message = format!("the result says that it is of `{}`", one_line(&result.tool_name));
-        return Judged {
-            data: result.data,
-            ..Judged::failed(Status::MalformedResult, message)
-        };
+        return Judged { data: result.data, ..Judged::failed(Status::MalformedResult, message) };
     }
-    if result.success {
-        success(tool, result)
-    } else {
-        failure(result)
-    }
+    if result.success { success(tool, result) } else { failure(result) }
 }
 
 fn success(tool: &ToolDeclaration, result: ToolResult) -> Judged {
     // What looks for something and brings nothing has found nothing. A write that brings nothing has still
     // been done, and a model that reads "not found" would do it again.
     if tool.effect == Some(Effect::Read) && is_nothing(&result.data) {
-        return Judged {
-            data: result.data,
-            ..Judged::failed(Status::Empty, NO_DATA_FOUND)
-        };
+        return Judged { data: result.data, ..Judged::failed(Status::Empty, NO_DATA_FOUND) };
     }
     if clean(&result.markdown).0.trim().is_empty() {
-        let judged = Judged::failed(
-            Status::MalformedResult,
-            "the result is a success without any Markdown",
-        );
-        return Judged {
-            data: result.data,
-            ..judged
-        };
+        let judged = Judged::failed(Status::MalformedResult, "the result is a success without any Markdown");
+        return Judged { data: result.data, ..judged };
     }
     let has_summary = !result.summary.trim().is_empty();
     Judged {
         status: Status::Ok,
-        summary: if has_summary {
-            result.summary
-        } else {
-            tool.title.to_string()
-        },
+        summary: if has_summary { result.summary } else { tool.title.to_string() },
         markdown: Some(result.markdown),
         data: result.data,
-        warnings: result
-            .error
-            .into_iter()
-            .map(|error| format!("succeeded with an error: {error}"))
-            .collect(),
+        warnings: result.error.into_iter().map(|error| format!("succeeded with an error: {error}")).collect(),
     }
 }
 
@@ -119,13 +85,7 @@ fn failure(result: ToolResult) -> Judged {
     };
     // The template in its place, because a failure that shows nothing teaches nothing (S0-d4).
     let markdown = Some(result.markdown).filter(|markdown| !clean(markdown).0.trim().is_empty());
-    Judged {
-        status,
-        summary: message,
-        markdown,
-        data: result.data,
-        warnings: Vec::new(),
-    }
+    Judged { status, summary: message, markdown, data: result.data, warnings: Vec::new() }
 }
 
 /// Null, `[]` or an empty text: what S0's template takes for no data (S0-68).
@@ -140,13 +100,7 @@ fn is_nothing(data: &Value) -> bool {
 
 /// The observation: text cleaned (I-24), Markdown cut to `cap` characters (S0-123), data whole.
 pub(crate) fn observation(title: &str, judged: Judged, cap: usize) -> Observation {
-    let Judged {
-        status,
-        summary,
-        markdown,
-        data,
-        warnings,
-    } = judged;
+    let Judged { status, summary, markdown, data, warnings } = judged;
     let markdown = markdown.unwrap_or_else(|| quote(title, &summary));
     let (cleaned, dropped) = clean(&markdown);
     let short = cut(&cleaned, cap);

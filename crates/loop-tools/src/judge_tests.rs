@@ -16,73 +16,32 @@ fn seen(result: ToolResult) -> Observation {
 #[track_caller]
 fn check(result: ToolResult, status: Status, summary: &str, markdown: &str) {
     let seen = seen(result);
-    assert_eq!(
-        (seen.status, &*seen.summary, &*seen.markdown),
-        (status, summary, markdown)
-    );
+    assert_eq!((seen.status, &*seen.summary, &*seen.markdown), (status, summary, markdown));
 }
 
 #[test]
 fn every_result_has_its_status() {
     // S0-67, S0-68, S0-71, S0-d4, S0-129, T4, T7, T8
     let ok = || ToolResult::ok("fetch_x", "Found 1 items", "## X", json!([1]));
-    let failed = |kind| ToolResult {
-        kind,
-        ..ToolResult::failed("fetch_x", "X", "oh")
-    };
+    let failed = |kind| ToolResult { kind, ..ToolResult::failed("fetch_x", "X", "oh") };
     check(ok(), Status::Ok, "Found 1 items", "## X");
-    check(
-        ToolResult {
-            summary: " ".into(),
-            ..ok()
-        },
-        Status::Ok,
-        "X",
-        "## X",
-    );
+    check(ToolResult { summary: " ".into(), ..ok() }, Status::Ok, "X", "## X");
     for nothing in [json!(null), json!([]), json!("")] {
-        let result = ToolResult {
-            data: nothing,
-            ..ok()
-        };
+        let result = ToolResult { data: nothing, ..ok() };
         check(result, Status::Empty, "No data found", "> **X:** No data found");
     }
     for something in [json!(0), json!(false), json!({}), json!([null])] {
-        check(
-            ToolResult {
-                data: something,
-                ..ok()
-            },
-            Status::Ok,
-            "Found 1 items",
-            "## X",
-        );
+        check(ToolResult { data: something, ..ok() }, Status::Ok, "Found 1 items", "## X");
     }
     let blank = "the result is a success without any Markdown";
     for markdown in ["", " \n\t", "\u{200b}\u{1b}[0m"] {
-        let result = ToolResult {
-            markdown: markdown.into(),
-            ..ok()
-        };
-        check(
-            result,
-            Status::MalformedResult,
-            blank,
-            &format!("> **X:** {blank}"),
-        );
+        let result = ToolResult { markdown: markdown.into(), ..ok() };
+        check(result, Status::MalformedResult, blank, &format!("> **X:** {blank}"));
     }
     for stranger in [ok(), failed(None)] {
-        let result = ToolResult {
-            tool_name: "fetch_y".into(),
-            ..stranger
-        };
+        let result = ToolResult { tool_name: "fetch_y".into(), ..stranger };
         let message = "the result says that it is of `fetch_y`";
-        check(
-            result,
-            Status::MalformedResult,
-            message,
-            &format!("> **X:** {message}"),
-        );
+        check(result, Status::MalformedResult, message, &format!("> **X:** {message}"));
     }
     let kinds = [
         (Some(Failure::Empty), Status::Empty),
@@ -94,10 +53,7 @@ fn every_result_has_its_status() {
     for (kind, status) in kinds {
         check(failed(kind), status, "oh", "> **X:** oh");
     }
-    let in_words = ToolResult {
-        kind: None,
-        ..ToolResult::failed("fetch_x", "X", NO_DATA_FOUND)
-    };
+    let in_words = ToolResult { kind: None, ..ToolResult::failed("fetch_x", "X", NO_DATA_FOUND) };
     check(in_words, Status::Empty, "No data found", "> **X:** No data found");
 }
 
@@ -110,17 +66,9 @@ fn a_failure_that_shows_nothing_gets_its_text() {
         kind: None,
         ..ToolResult::failed("fetch_x", "X", "TypeError: x")
     };
+    check(bare.clone(), Status::PermanentError, "TypeError: x", "> **X:** TypeError: x");
     check(
-        bare.clone(),
-        Status::PermanentError,
-        "TypeError: x",
-        "> **X:** TypeError: x",
-    );
-    check(
-        ToolResult {
-            summary: String::new(),
-            ..bare
-        },
+        ToolResult { summary: String::new(), ..bare },
         Status::PermanentError,
         "Unknown error",
         "> **X:** Unknown error",
@@ -139,32 +87,16 @@ fn a_write_that_brings_nothing_has_been_done() {
 fn the_markdown_is_cut_and_the_data_is_kept_whole() {
     // S0-123, S0-d13, T5, S0-34
     let rows = json!(["é".repeat(50)]);
-    let judged = judge(
-        &tool(),
-        ToolResult::ok("fetch_x", "s", "é".repeat(50), rows.clone()),
-    );
+    let judged = judge(&tool(), ToolResult::ok("fetch_x", "s", "é".repeat(50), rows.clone()));
     let cut = observation("X", judged, 4);
     assert_eq!(&*cut.markdown, "éééé… [cut: 4 of 50 characters]");
-    assert_eq!(
-        cut.warnings,
-        [Arc::from("the markdown was cut to 4 of 50 characters")]
-    );
+    assert_eq!(cut.warnings, [Arc::from("the markdown was cut to 4 of 50 characters")]);
     assert_eq!(serde_json::from_str::<Value>(&cut.data).unwrap(), rows);
-    let whole = observation(
-        "X",
-        judge(&tool(), ToolResult::ok("fetch_x", "s", "é".repeat(4), 1)),
-        4,
-    );
+    let whole = observation("X", judge(&tool(), ToolResult::ok("fetch_x", "s", "é".repeat(4), 1)), 4);
     assert_eq!((&*whole.markdown, whole.warnings.len()), ("éééé", 0));
-    let hidden = observation(
-        "X",
-        judge(&tool(), ToolResult::ok("fetch_x", "s", "\u{200b}abc\u{200b}", 1)),
-        2,
-    );
-    assert_eq!(
-        &*hidden.markdown, "ab… [cut: 2 of 3 characters]",
-        "it is cleaned before it is cut"
-    );
+    let hidden =
+        observation("X", judge(&tool(), ToolResult::ok("fetch_x", "s", "\u{200b}abc\u{200b}", 1)), 2);
+    assert_eq!(&*hidden.markdown, "ab… [cut: 2 of 3 characters]", "it is cleaned before it is cut");
     let failure = observation("X", Judged::failed(Status::PermanentError, "e".repeat(99)), 8);
     assert_eq!(&*failure.markdown, "> **X:**… [cut: 8 of 108 characters]");
 }
@@ -182,25 +114,16 @@ fn text_from_a_tool_cannot_steer_the_reader() {
     assert_eq!((&*seen.summary, &*seen.markdown), ("red line", "ab\n\tc"));
     assert_eq!(
         seen.warnings,
-        [Arc::from(
-            "6 control or invisible characters were dropped from the markdown"
-        )]
+        [Arc::from("6 control or invisible characters were dropped from the markdown")]
     );
-    assert_eq!(
-        &*seen.data, "[\"\u{202e}\"]",
-        "the data is for programs and stays as it was"
-    );
+    assert_eq!(&*seen.data, "[\"\u{202e}\"]", "the data is for programs and stays as it was");
 }
 
 #[test]
 fn an_unknown_tool_is_told_with_near_names() {
     // S0-88, S0-d1, S0-d4
     let near = [Arc::from("fetch_a"), Arc::from("fetch_b")];
-    let seen = observation(
-        "Unknown tool",
-        Judged::unknown_tool("fetch_\u{202e}\n", &near),
-        4_000,
-    );
+    let seen = observation("Unknown tool", Judged::unknown_tool("fetch_\u{202e}\n", &near), 4_000);
     let text = "no tool is called `fetch_`; near names: `fetch_a`, `fetch_b`";
     assert_eq!((seen.status, &*seen.data), (Status::PermanentError, "null"));
     assert_eq!(*seen.summary, format!("Unknown tool: {text}"));
@@ -219,14 +142,9 @@ fn equal_data_has_an_equal_digest_whatever_the_text() {
 
 #[test]
 fn a_success_with_an_error_warns() {
-    let result = ToolResult {
-        error: Some("one page was missing".into()),
-        ..ToolResult::ok("fetch_x", "s", "m", 1)
-    };
+    let result =
+        ToolResult { error: Some("one page was missing".into()), ..ToolResult::ok("fetch_x", "s", "m", 1) };
     let seen = seen(result);
     assert_eq!(seen.status, Status::Ok);
-    assert_eq!(
-        &*seen.warnings[0],
-        "succeeded with an error: one page was missing"
-    );
+    assert_eq!(&*seen.warnings[0], "succeeded with an error: one page was missing");
 }

@@ -40,11 +40,7 @@ pub(crate) fn near<'a>(name: &str, known: impl Iterator<Item = (&'a str, &'a Arc
 
 /// Letters and digits in lower case: `Fetch-Device info` and `fetch_device_info` are one.
 fn fold(name: &str) -> Vec<char> {
-    name.chars()
-        .filter(|c| c.is_alphanumeric())
-        .take(LONGEST + 1)
-        .flat_map(char::to_lowercase)
-        .collect()
+    name.chars().filter(|c| c.is_alphanumeric()).take(LONGEST + 1).flat_map(char::to_lowercase).collect()
 }
 
 fn contains(whole: &[char], part: &[char]) -> bool {
@@ -71,23 +67,14 @@ fn distance(a: &[char], b: &[char]) -> usize {
 mod tests {
     use super::*;
 
-    const TOOLS: [&str; 5] = [
-        "fetch_device_info",
-        "fetch_backup_status",
-        "fetch_user_info",
-        "fetch_sop_docs",
-        "send_mail",
-    ];
+    const TOOLS: [&str; 5] =
+        ["fetch_device_info", "fetch_backup_status", "fetch_user_info", "fetch_sop_docs", "send_mail"];
 
     #[track_caller]
     fn check(name: &str, expected: &[&str]) {
         let tools: Vec<Arc<str>> = TOOLS.iter().map(|tool| Arc::from(*tool)).collect();
         let found = near(name, tools.iter().map(|tool| (&**tool, tool)));
-        assert_eq!(
-            found.iter().map(AsRef::as_ref).collect::<Vec<&str>>(),
-            expected,
-            "{name:?}"
-        );
+        assert_eq!(found.iter().map(AsRef::as_ref).collect::<Vec<&str>>(), expected, "{name:?}");
     }
 
     #[test]
@@ -104,24 +91,13 @@ mod tests {
     #[test]
     fn an_ambiguous_name_offers_at_most_three() {
         // S0-d2: nearest first, ties in the order of registration.
-        check(
-            "fetch_",
-            &["fetch_sop_docs", "fetch_user_info", "fetch_device_info"],
-        );
+        check("fetch_", &["fetch_sop_docs", "fetch_user_info", "fetch_device_info"]);
     }
 
     #[test]
     fn a_blank_or_foreign_name_offers_nothing() {
         // S0-d1
-        for name in [
-            "",
-            "  ",
-            "_",
-            "\u{200b}",
-            "zz",
-            "reboot_server",
-            &"fetch_".repeat(500),
-        ] {
+        for name in ["", "  ", "_", "\u{200b}", "zz", "reboot_server", &"fetch_".repeat(500)] {
             check(name, &[]);
         }
     }

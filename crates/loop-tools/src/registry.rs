@@ -109,9 +109,7 @@ impl Registry {
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list()
-            .entries(self.declarations().map(|declaration| &declaration.name))
-            .finish()
+        f.debug_list().entries(self.declarations().map(|declaration| &declaration.name)).finish()
     }
 }
 
@@ -168,26 +166,18 @@ impl RegistryBuilder {
     /// # Errors
     /// The first thing that is wrong, in the order of registration.
     pub fn build(self) -> Result<Registry, RegistryError> {
-        let tools = self
-            .tools
-            .into_iter()
-            .map(checked)
-            .collect::<Result<Vec<Entry>, RegistryError>>()?;
+        let tools = self.tools.into_iter().map(checked).collect::<Result<Vec<Entry>, RegistryError>>()?;
         let mut names: BTreeMap<Arc<str>, usize> = BTreeMap::new();
         for (at, entry) in tools.iter().enumerate() {
             let name = &entry.declaration.name;
             if names.insert(Arc::clone(name), at).is_some() {
-                return Err(RegistryError::DuplicateName {
-                    tool: name.to_string(),
-                });
+                return Err(RegistryError::DuplicateName { tool: name.to_string() });
             }
         }
         // After all names, so that an alias of the first tool cannot hide the last one.
         for (at, entry) in tools.iter().enumerate() {
             for alias in &entry.declaration.aliases {
-                let earlier = names
-                    .insert(Arc::clone(alias), at)
-                    .and_then(|earlier| tools.get(earlier));
+                let earlier = names.insert(Arc::clone(alias), at).and_then(|earlier| tools.get(earlier));
                 if let Some(earlier) = earlier {
                     return Err(RegistryError::AliasTaken {
                         tool: entry.declaration.name.to_string(),
@@ -208,9 +198,7 @@ impl RegistryBuilder {
 
 impl fmt::Debug for RegistryBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list()
-            .entries(self.tools.iter().map(|tool| &tool.spec().name))
-            .finish()
+        f.debug_list().entries(self.tools.iter().map(|tool| &tool.spec().name)).finish()
     }
 }
 
@@ -222,18 +210,12 @@ fn checked(tool: Arc<dyn Tool>) -> Result<Entry, RegistryError> {
         return Err(RegistryError::InvalidName { name });
     }
     if let Some(alias) = declaration.aliases.iter().find(|alias| !is_name(alias)) {
-        return Err(RegistryError::InvalidAlias {
-            tool: name,
-            alias: one_line(alias),
-        });
+        return Err(RegistryError::InvalidAlias { tool: name, alias: one_line(alias) });
     }
     let Some(spec) = declaration.spec() else {
         return Err(RegistryError::MissingEffect { tool: name });
     };
-    let limits = [
-        ("timeout_ms", declaration.timeout_ms),
-        ("attempts", declaration.attempts.into()),
-    ];
+    let limits = [("timeout_ms", declaration.timeout_ms), ("attempts", declaration.attempts.into())];
     if let Some((field, _)) = limits.into_iter().find(|(_, value)| *value == 0) {
         return Err(RegistryError::Zero { tool: name, field });
     }
@@ -247,12 +229,7 @@ fn checked(tool: Arc<dyn Tool>) -> Result<Entry, RegistryError> {
         tool: name,
         message: one_line(&error.to_string()),
     })?;
-    Ok(Entry {
-        declaration,
-        validator,
-        tool,
-        spec,
-    })
+    Ok(Entry { declaration, validator, tool, spec })
 }
 
 /// `^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$`: what every provider takes.
@@ -260,9 +237,7 @@ fn is_name(name: &str) -> bool {
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     begins
         && name.len() <= 64
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
 #[cfg(test)]

@@ -8,9 +8,7 @@ use loop_core::Effect;
 use serde_json::json;
 
 fn declare(name: &str) -> ToolDeclaration {
-    ToolDeclaration::new(name)
-        .description(format!("About {name}"))
-        .effect(Effect::Read)
+    ToolDeclaration::new(name).description(format!("About {name}")).effect(Effect::Read)
 }
 
 fn build(declarations: impl IntoIterator<Item = ToolDeclaration>) -> Result<Registry, RegistryError> {
@@ -34,25 +32,13 @@ fn refused(declarations: impl IntoIterator<Item = ToolDeclaration>, expected: &s
 #[test]
 fn a_tool_without_an_effect_is_refused() {
     // K1: fail closed, with a message that names the tool.
-    refused(
-        [ToolDeclaration::new("fetch_x")],
-        "tool `fetch_x`: it declares no effect",
-    );
+    refused([ToolDeclaration::new("fetch_x")], "tool `fetch_x`: it declares no effect");
 }
 
 #[test]
 fn names_that_a_model_cannot_be_sent_are_refused() {
     // S0-78
-    for bad in [
-        "",
-        "1st",
-        "-x",
-        "fetch x",
-        "fetch.x",
-        "fétch",
-        "x\ny",
-        &"x".repeat(65),
-    ] {
+    for bad in ["", "1st", "-x", "fetch x", "fetch.x", "fétch", "x\ny", &"x".repeat(65)] {
         refused([declare(bad)], "its name must be 1 to 64 of");
         refused([declare("fetch_x").alias(bad)], "tool `fetch_x`: its alias");
     }
@@ -64,46 +50,22 @@ fn names_that_a_model_cannot_be_sent_are_refused() {
 #[test]
 fn no_name_means_two_tools() {
     // S0-84, S0-d2: whichever comes first, nothing is decided by order.
-    refused(
-        [declare("fetch_x"), declare("fetch_x")],
-        "tool `fetch_x`: another tool has this name",
-    );
+    refused([declare("fetch_x"), declare("fetch_x")], "tool `fetch_x`: another tool has this name");
     let alias_of_later = [declare("fetch_x").alias("fetch_y"), declare("fetch_y")];
-    refused(
-        alias_of_later,
-        "tool `fetch_x`: its alias `fetch_y` is already a name of `fetch_y`",
-    );
+    refused(alias_of_later, "tool `fetch_x`: its alias `fetch_y` is already a name of `fetch_y`");
     let alias_of_earlier = [declare("fetch_y"), declare("fetch_x").alias("fetch_y")];
-    refused(
-        alias_of_earlier,
-        "tool `fetch_x`: its alias `fetch_y` is already a name of `fetch_y`",
-    );
+    refused(alias_of_earlier, "tool `fetch_x`: its alias `fetch_y` is already a name of `fetch_y`");
     let shared_alias = [declare("fetch_x").alias("z"), declare("fetch_y").alias("z")];
-    refused(
-        shared_alias,
-        "tool `fetch_y`: its alias `z` is already a name of `fetch_x`",
-    );
-    refused(
-        [declare("x").alias("x")],
-        "tool `x`: its alias `x` is already a name of `x`",
-    );
-    refused(
-        [declare("x").alias("y").alias("y")],
-        "tool `x`: its alias `y` is already a name of `x`",
-    );
+    refused(shared_alias, "tool `fetch_y`: its alias `z` is already a name of `fetch_x`");
+    refused([declare("x").alias("x")], "tool `x`: its alias `x` is already a name of `x`");
+    refused([declare("x").alias("y").alias("y")], "tool `x`: its alias `y` is already a name of `x`");
 }
 
 #[test]
 fn limits_of_zero_are_refused() {
     // S0-94
-    refused(
-        [declare("x").timeout_ms(0)],
-        "tool `x`: its `timeout_ms` must be at least 1",
-    );
-    refused(
-        [declare("x").attempts(0)],
-        "tool `x`: its `attempts` must be at least 1",
-    );
+    refused([declare("x").timeout_ms(0)], "tool `x`: its `timeout_ms` must be at least 1");
+    refused([declare("x").attempts(0)], "tool `x`: its `attempts` must be at least 1");
 }
 
 #[test]
@@ -124,10 +86,7 @@ fn only_object_schemas_that_compile_are_taken() {
         json!({ "type": "object", "properties": { "a": { "pattern": "(" } } }),
     ];
     for bad in does_not_compile {
-        refused(
-            [declare("x").schema(bad)],
-            "tool `x`: its schema does not compile",
-        );
+        refused([declare("x").schema(bad)], "tool `x`: its schema does not compile");
     }
 }
 
@@ -135,67 +94,34 @@ fn only_object_schemas_that_compile_are_taken() {
 fn a_schema_cannot_make_us_read_a_file_or_a_network() {
     for outside in ["file:///etc/passwd", "http://169.254.169.254/latest"] {
         let schema = json!({ "type": "object", "properties": { "a": { "$ref": outside } } });
-        refused(
-            [declare("x").schema(schema)],
-            "tool `x`: its schema does not compile",
-        );
+        refused([declare("x").schema(schema)], "tool `x`: its schema does not compile");
     }
 }
 
 #[test]
 fn tools_are_listed_in_the_order_of_registration() {
     // S0-83, S0-84, S0-85
-    let registry = build([
-        declare("fetch_z"),
-        declare("fetch_device_info").alias("fetch_devices").smart(true),
-    ])
-    .unwrap();
+    let registry =
+        build([declare("fetch_z"), declare("fetch_device_info").alias("fetch_devices").smart(true)]).unwrap();
     let specs = registry.specs();
-    assert_eq!(
-        specs.iter().map(|spec| &*spec.name).collect::<Vec<_>>(),
-        ["fetch_z", "fetch_device_info"]
-    );
-    assert_eq!(
-        specs.last(),
-        declare("fetch_device_info")
-            .alias("fetch_devices")
-            .smart(true)
-            .spec()
-            .as_ref()
-    );
-    let listed: Vec<(Arc<str>, Arc<str>, Arc<str>)> = registry
-        .names()
-        .into_iter()
-        .map(|listed| (listed.name, listed.tool, listed.description))
-        .collect();
+    assert_eq!(specs.iter().map(|spec| &*spec.name).collect::<Vec<_>>(), ["fetch_z", "fetch_device_info"]);
+    assert_eq!(specs.last(), declare("fetch_device_info").alias("fetch_devices").smart(true).spec().as_ref());
+    let listed: Vec<(Arc<str>, Arc<str>, Arc<str>)> =
+        registry.names().into_iter().map(|listed| (listed.name, listed.tool, listed.description)).collect();
     let expected = [
         ("fetch_z", "fetch_z", "About fetch_z"),
-        (
-            "fetch_device_info",
-            "fetch_device_info",
-            "About fetch_device_info",
-        ),
-        (
-            "fetch_devices",
-            "fetch_device_info",
-            "Alias for fetch_device_info",
-        ),
+        ("fetch_device_info", "fetch_device_info", "About fetch_device_info"),
+        ("fetch_devices", "fetch_device_info", "Alias for fetch_device_info"),
     ];
-    assert_eq!(
-        listed,
-        expected.map(|(name, tool, about)| (name.into(), tool.into(), about.into()))
-    );
+    assert_eq!(listed, expected.map(|(name, tool, about)| (name.into(), tool.into(), about.into())));
     assert_eq!(format!("{registry:?}"), r#"["fetch_z", "fetch_device_info"]"#);
 }
 
 #[test]
 fn names_resolve_to_the_letter_or_by_alias() {
     // S0-84, S0-87, S0-d1, S0-d2, S0-d3: an alias and its tool are the same action.
-    let registry = build([
-        declare("fetch_device_info").alias("fetch_devices"),
-        declare("fetch_user_info"),
-    ])
-    .unwrap();
+    let registry =
+        build([declare("fetch_device_info").alias("fetch_devices"), declare("fetch_user_info")]).unwrap();
     let canonical = Some(Arc::from("fetch_device_info"));
     assert_eq!(registry.resolve("fetch_device_info"), canonical);
     assert_eq!(registry.resolve("fetch_devices"), canonical);

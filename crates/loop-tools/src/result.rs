@@ -174,11 +174,7 @@ pub(crate) fn quote(title: &str, message: &str) -> String {
 
 fn message_of(text: &str) -> String {
     let text = text.trim();
-    if text.is_empty() {
-        UNKNOWN_ERROR.to_owned()
-    } else {
-        text.to_owned()
-    }
+    if text.is_empty() { UNKNOWN_ERROR.to_owned() } else { text.to_owned() }
 }
 
 fn flat(text: &str) -> String {
@@ -192,11 +188,7 @@ mod tests {
     use serde_json::json;
 
     fn contoso() -> Scope {
-        Scope {
-            account: Some("A-7".into()),
-            account_name: Some("Contoso".into()),
-            ..Scope::default()
-        }
+        Scope { account: Some("A-7".into()), account_name: Some("Contoso".into()), ..Scope::default() }
     }
 
     #[test]
@@ -208,40 +200,22 @@ mod tests {
             "markdown": "> **Your Thing:** no route", "error": "no route", "kind": "permanent",
         });
         assert_eq!(serde_json::to_value(&result).unwrap(), expected);
-        assert_eq!(
-            ToolResult::retryable("x", "X", "busy").kind,
-            Some(Failure::Retryable)
-        );
-        assert_eq!(
-            ToolResult::invalid_input("x", "X", "bad").kind,
-            Some(Failure::InvalidInput)
-        );
+        assert_eq!(ToolResult::retryable("x", "X", "busy").kind, Some(Failure::Retryable));
+        assert_eq!(ToolResult::invalid_input("x", "X", "bad").kind, Some(Failure::InvalidInput));
     }
 
     #[test]
     fn a_failure_of_several_lines_stays_in_its_quotation() {
-        assert_eq!(
-            ToolResult::failed("x", "A\nB", "one\ntwo").markdown,
-            "> **A B:** one\n> two"
-        );
+        assert_eq!(ToolResult::failed("x", "A\nB", "one\ntwo").markdown, "> **A B:** one\n> two");
     }
 
     #[test]
     fn nothing_found_is_a_failure_of_its_own_kind() {
         // S0-68
-        for result in [
-            ToolResult::empty("x", "X"),
-            ToolResult::found("x", "X", &contoso(), vec![]),
-        ] {
+        for result in [ToolResult::empty("x", "X"), ToolResult::found("x", "X", &contoso(), vec![])] {
             assert_eq!((result.success, result.kind), (false, Some(Failure::Empty)));
-            assert_eq!(
-                (&*result.summary, &*result.markdown),
-                ("No data found", "> **X:** No data found")
-            );
-            assert_eq!(
-                (result.error.as_deref(), result.data),
-                (Some("No data found"), Value::Null)
-            );
+            assert_eq!((&*result.summary, &*result.markdown), ("No data found", "> **X:** No data found"));
+            assert_eq!((result.error.as_deref(), result.data), (Some("No data found"), Value::Null));
         }
     }
 
@@ -249,39 +223,27 @@ mod tests {
     fn a_failure_without_a_message_is_an_unknown_error() {
         // S0-71, S0-d4
         let result = ToolResult::failed("x", "X", "  ");
-        assert_eq!(
-            (&*result.summary, &*result.markdown),
-            ("Unknown error", "> **X:** Unknown error")
-        );
+        assert_eq!((&*result.summary, &*result.markdown), ("Unknown error", "> **X:** Unknown error"));
     }
 
     #[test]
     fn found_items_become_a_table_under_a_heading() {
         // S0-69, S0-70, S0-24, S0-34, S0-62
-        let rows = vec![
-            json!({ "status": "online", "name": "SRV-1" }),
-            json!({ "name": "SRV-2", "age": 3 }),
-        ];
+        let rows = vec![json!({ "status": "online", "name": "SRV-1" }), json!({ "name": "SRV-2", "age": 3 })];
         let result = ToolResult::found("fetch_x", "Your Thing", &contoso(), rows.clone());
         assert_eq!(
             result.markdown,
             "## Your Thing — Contoso\n\n\
              | name | age | status |\n| --- | --- | --- |\n| SRV-1 |  | online |\n| SRV-2 | 3 |  |"
         );
-        assert_eq!(
-            (result.success, &*result.summary, &result.data),
-            (true, "Found 2 items", &json!(rows))
-        );
+        assert_eq!((result.success, &*result.summary, &result.data), (true, "Found 2 items", &json!(rows)));
         assert_eq!((result.error, result.kind), (None, None));
     }
 
     #[test]
     fn the_heading_names_the_account_as_well_as_it_is_known() {
         // S0-69, S0-64
-        let nameless = Scope {
-            account: Some("A-7".into()),
-            ..Scope::default()
-        };
+        let nameless = Scope { account: Some("A-7".into()), ..Scope::default() };
         assert_eq!(heading("T", &contoso()), "## T — Contoso");
         assert_eq!(heading("T", &nameless), "## T — A-7");
         assert_eq!(heading("T\n# x", &Scope::default()), "## T # x");
@@ -292,10 +254,7 @@ mod tests {
         // S0-69
         let rows = vec![json!({ "name": "a", "date": "d", "status": "s" })];
         let result = ToolResult::found_columns("x", "T", &Scope::default(), &["status", "name"], rows);
-        assert_eq!(
-            result.markdown,
-            "## T\n\n| status | name |\n| --- | --- |\n| s | a |"
-        );
+        assert_eq!(result.markdown, "## T\n\n| status | name |\n| --- | --- |\n| s | a |");
     }
 
     #[test]
@@ -305,14 +264,9 @@ mod tests {
             r###"{"success": true, "tool_name": "x", "data": [1], "summary": "s", "markdown": "## m"}"###;
         let result: ToolResult = serde_json::from_str(text).unwrap();
         assert_eq!(result, ToolResult::ok("x", "s", "## m", json!([1])));
-        let claims = text.replace(
-            "\"data\"",
-            "\"sub_call\": {\"answered\": true, \"usage\": null}, \"data\"",
-        );
-        assert_eq!(
-            serde_json::from_str::<ToolResult>(&claims).unwrap().sub_call,
-            None
-        );
+        let claims =
+            text.replace("\"data\"", "\"sub_call\": {\"answered\": true, \"usage\": null}, \"data\"");
+        assert_eq!(serde_json::from_str::<ToolResult>(&claims).unwrap().sub_call, None);
     }
 
     #[test]
@@ -321,14 +275,8 @@ mod tests {
         let declaration = ToolDeclaration::new("fetch_x").title("X");
         let failed: Result<ToolResult, std::num::ParseIntError> = "y".parse::<i32>().map(|_| unreachable!());
         let result = failed.into_tool_result(&declaration);
-        assert_eq!(
-            result,
-            ToolResult::failed("fetch_x", "X", "invalid digit found in string")
-        );
+        assert_eq!(result, ToolResult::failed("fetch_x", "X", "invalid digit found in string"));
         let fine: Result<ToolResult, String> = Ok(ToolResult::ok("fetch_x", "s", "m", 1));
-        assert_eq!(
-            fine.into_tool_result(&declaration),
-            ToolResult::ok("fetch_x", "s", "m", 1)
-        );
+        assert_eq!(fine.into_tool_result(&declaration), ToolResult::ok("fetch_x", "s", "m", 1));
     }
 }

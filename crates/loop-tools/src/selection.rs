@@ -11,11 +11,7 @@ pub(crate) const KEPT: usize = 3;
 /// is an array that names nothing. Bad entries are left out (S0-d12). Empty: the code decides (S0-76).
 pub(crate) fn selection(reply: &str, count: usize) -> Vec<usize> {
     let mut from = 0;
-    while let Some(at) = reply
-        .get(from..)
-        .and_then(|rest| rest.find('['))
-        .map(|offset| from + offset)
-    {
+    while let Some(at) = reply.get(from..).and_then(|rest| rest.find('[')).map(|offset| from + offset) {
         let mut values =
             Deserializer::from_str(reply.get(at..).unwrap_or_default()).into_iter::<Vec<Value>>();
         match values.next() {
@@ -35,10 +31,7 @@ pub(crate) fn selection(reply: &str, count: usize) -> Vec<usize> {
 fn named(entries: &[Value], count: usize) -> Vec<usize> {
     let mut named = Vec::new();
     for entry in entries {
-        let index = entry
-            .get("index")
-            .and_then(Value::as_u64)
-            .and_then(|index| usize::try_from(index).ok());
+        let index = entry.get("index").and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
         if let Some(index) = index
             && index < count
             && named.len() < KEPT
@@ -70,10 +63,7 @@ mod tests {
     #[test]
     fn a_fence_or_prose_around_it_is_passed_over() {
         check("```json\n[{\"index\": 2}]\n```", &[2]);
-        check(
-            r#"Of the 9 [see above], I take [1] and so: [{"index": 1}]. Not [{"index": 3}]."#,
-            &[1],
-        );
+        check(r#"Of the 9 [see above], I take [1] and so: [{"index": 1}]. Not [{"index": 3}]."#, &[1]);
         check(r#"{"selected": [{"index": 5}]}"#, &[5]);
         check(r#"[] [{"index": 5}]"#, &[5]);
     }
@@ -85,29 +75,16 @@ mod tests {
             r#"[{"index": 9}, {"index": -1}, {"index": 1}, {"index": 1}, {"index": 99999999999999999999}]"#,
             &[1],
         );
-        check(
-            r#"[{"index": 1}, {"index": 2}, {"index": 3}, {"index": 4}]"#,
-            &[1, 2, 3],
-        );
-        check(
-            r#"[{"index": "1"}, {"index": 1.5}, {"index": null}, {}, 3, "4", [5], {"index": 6}]"#,
-            &[6],
-        );
+        check(r#"[{"index": 1}, {"index": 2}, {"index": 3}, {"index": 4}]"#, &[1, 2, 3]);
+        check(r#"[{"index": "1"}, {"index": 1.5}, {"index": null}, {}, 3, "4", [5], {"index": 6}]"#, &[6]);
     }
 
     #[test]
     fn a_reply_that_names_nothing_selects_nothing() {
         // S0-76
-        for reply in [
-            "",
-            "[]",
-            "[",
-            "none of them",
-            "[0, 2]",
-            r#"[{"index": 9}]"#,
-            r#"[{"index": 1"#,
-            "[[[[[[",
-        ] {
+        for reply in
+            ["", "[]", "[", "none of them", "[0, 2]", r#"[{"index": 9}]"#, r#"[{"index": 1"#, "[[[[[["]
+        {
             check(reply, &[]);
         }
         assert_eq!(selection(r#"[{"index": 0}]"#, 0), [0; 0]);

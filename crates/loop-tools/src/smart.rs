@@ -100,11 +100,7 @@ impl<S: Source> Smart<S> {
     /// The tool over `source`, with S0's threshold.
     pub fn new(source: S) -> Self {
         let declaration = source.declaration().clone().smart(true);
-        Self {
-            source,
-            declaration,
-            threshold: AI_FILTER_THRESHOLD,
-        }
+        Self { source, declaration, threshold: AI_FILTER_THRESHOLD }
     }
 
     /// The tool that asks about this many candidates or more.
@@ -122,11 +118,7 @@ impl<S: Source> Smart<S> {
                 kept.push(at);
             }
         }
-        if kept.is_empty() {
-            (0..candidates.len().min(KEPT)).collect()
-        } else {
-            kept
-        }
+        if kept.is_empty() { (0..candidates.len().min(KEPT)).collect() } else { kept }
     }
 
     fn result(
@@ -145,10 +137,8 @@ impl<S: Source> Smart<S> {
         let bodies: Vec<&str> = kept.iter().map(|candidate| candidate.markdown.trim()).collect();
         let heading = heading(&self.declaration.title, &context.scope);
         // The count stands first, so that it is still there when the end is cut.
-        let markdown = format!(
-            "{heading}\n\n_{shown} of {all} items, chosen by {who}._\n\n{}",
-            bodies.join("\n\n")
-        );
+        let markdown =
+            format!("{heading}\n\n_{shown} of {all} items, chosen by {who}._\n\n{}", bodies.join("\n\n"));
         let data: Vec<Value> = kept.iter().map(|candidate| candidate.data.clone()).collect();
         let summary = format!("Found {all} items, kept {shown}, chosen by {who}");
         ToolResult::ok(&*self.declaration.name, summary, markdown, data)
@@ -183,20 +173,13 @@ impl<S: Source> Tool for Smart<S> {
         } else {
             (named, ChosenBy::Model)
         };
-        ToolResult {
-            sub_call,
-            ..self.result(context, &candidates, &kept, by)
-        }
+        ToolResult { sub_call, ..self.result(context, &candidates, &kept, by) }
     }
 }
 
 impl<S: fmt::Debug> fmt::Debug for Smart<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            source,
-            declaration,
-            threshold,
-        } = self;
+        let Self { source, declaration, threshold } = self;
         f.debug_struct("Smart")
             .field("tool", &declaration.name)
             .field("source", source)
@@ -212,28 +195,10 @@ async fn ask(model: &dyn AskModel, request: &ChoiceRequest, limit: Duration) -> 
         Ok(Ok(Ok(answer))) => {
             let named = selection(&answer.text, request.candidates.len());
             let answered = !named.is_empty();
-            (
-                named,
-                SubCallUse {
-                    answered,
-                    usage: answer.usage,
-                },
-            )
+            (named, SubCallUse { answered, usage: answer.usage })
         }
-        Ok(Ok(Err(error))) => (
-            Vec::new(),
-            SubCallUse {
-                answered: false,
-                usage: error.usage,
-            },
-        ),
-        Ok(Err(_)) | Err(_) => (
-            Vec::new(),
-            SubCallUse {
-                answered: false,
-                usage: None,
-            },
-        ),
+        Ok(Ok(Err(error))) => (Vec::new(), SubCallUse { answered: false, usage: error.usage }),
+        Ok(Err(_)) | Err(_) => (Vec::new(), SubCallUse { answered: false, usage: None }),
     }
 }
 
@@ -241,10 +206,7 @@ fn request(parameters: &Value, context: &ToolContext, candidates: &[Candidate]) 
     ChoiceRequest {
         title: one_line(&context.item_title),
         target: target_of(parameters).map(one_line),
-        candidates: candidates
-            .iter()
-            .map(|candidate| one_line(&candidate.line))
-            .collect(),
+        candidates: candidates.iter().map(|candidate| one_line(&candidate.line)).collect(),
     }
 }
 

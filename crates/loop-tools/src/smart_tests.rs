@@ -42,10 +42,7 @@ impl AskModel for Model {
         let text = match self.reply {
             Reply::Says(text) => text,
             Reply::Fails => {
-                return Err(AskError {
-                    message: "overloaded".into(),
-                    usage: Some(USAGE),
-                });
+                return Err(AskError { message: "overloaded".into(), usage: Some(USAGE) });
             }
             Reply::Panics => panic!("the client broke"),
             Reply::Takes(ms, text) => {
@@ -53,10 +50,7 @@ impl AskModel for Model {
                 text
             }
         };
-        Ok(Answer {
-            text: text.into(),
-            usage: Some(USAGE),
-        })
+        Ok(Answer { text: text.into(), usage: Some(USAGE) })
     }
 }
 
@@ -73,12 +67,7 @@ fn documents(count: usize) -> Documents {
         .title("Docs")
         .effect(Effect::Read)
         .schema(json!({ "type": "object", "properties": { "target": { "type": "string" } } }));
-    Documents {
-        declaration,
-        count,
-        fetch_ms: 0,
-        ranking: None,
-    }
+    Documents { declaration, count, fetch_ms: 0, ranking: None }
 }
 
 #[async_trait]
@@ -130,34 +119,16 @@ impl Source for Plain {
 /// What the tool hands on, and what the model was asked.
 async fn run(source: Documents, reply: Option<Reply>, target: &str) -> (Observation, Vec<ChoiceRequest>) {
     let registry = Registry::builder().tool(Smart::new(source)).build().unwrap();
-    let scope = Scope {
-        account_name: Some("Contoso".into()),
-        ..Scope::default()
-    };
+    let scope = Scope { account_name: Some("Contoso".into()), ..Scope::default() };
     let mut context = ToolContext::new(scope, "Slow\nlaptop", "r/1/action-0");
-    let model = reply.map(|reply| {
-        Arc::new(Model {
-            reply,
-            asked: Mutex::new(Vec::new()),
-        })
-    });
+    let model = reply.map(|reply| Arc::new(Model { reply, asked: Mutex::new(Vec::new()) }));
     if let Some(model) = &model {
         context = context.with_ask(Arc::clone(model) as Arc<dyn AskModel>, 10_000);
     }
     let parameters = json!({ "target": target });
-    let seen = registry
-        .dispatch(
-            "fetch_docs",
-            &parameters,
-            context,
-            &Credentials::none(),
-            12_000,
-            4_000,
-        )
-        .await;
-    let asked = model
-        .map(|model| model.asked.lock().unwrap().clone())
-        .unwrap_or_default();
+    let seen =
+        registry.dispatch("fetch_docs", &parameters, context, &Credentials::none(), 12_000, 4_000).await;
+    let asked = model.map(|model| model.asked.lock().unwrap().clone()).unwrap_or_default();
     (seen, asked)
 }
 
@@ -168,30 +139,18 @@ async fn a_model_chooses_among_many() {
     // S0-39, S0-60, S0-65, S0-73, S0-75
     let reply = Reply::Says(r#"[{"index": 17, "reason": "why"}, {"index": 3, "reason": "why"}]"#);
     let (seen, asked) = run(documents(40), Some(reply), "mail loop").await;
-    assert_eq!(
-        (seen.status, &*seen.summary),
-        (Status::Ok, "Found 40 items, kept 2, chosen by a model")
-    );
+    assert_eq!((seen.status, &*seen.summary), (Status::Ok, "Found 40 items, kept 2, chosen by a model"));
     assert_eq!(
         &*seen.markdown,
         "## Docs — Contoso\n\n_2 of 40 items, chosen by a model._\n\nBody 17\n\nBody 3"
     );
     assert_eq!(&*seen.data, "[17,3]");
-    assert_eq!(
-        seen.sub_call,
-        Some(SubCallUse {
-            answered: true,
-            usage: Some(USAGE)
-        })
-    );
+    assert_eq!(seen.sub_call, Some(SubCallUse { answered: true, usage: Some(USAGE) }));
     assert_eq!(
         (asked.len(), &*asked[0].title, asked[0].target.as_deref()),
         (1, "Slow laptop", Some("mail loop"))
     );
-    assert_eq!(
-        (asked[0].candidates.len(), &*asked[0].candidates[39]),
-        (40, "Doc 39 of wiki")
-    );
+    assert_eq!((asked[0].candidates.len(), &*asked[0].candidates[39]), (40, "Doc 39 of wiki"));
 }
 
 #[tokio::test]
@@ -206,10 +165,7 @@ async fn nobody_is_asked_about_few_or_without_a_grant() {
             "{count}"
         );
         let (kept, who) = if asks == 1 { (1, "a model") } else { (3, "code") };
-        assert_eq!(
-            *seen.summary,
-            format!("Found {count} items, kept {kept}, chosen by {who}")
-        );
+        assert_eq!(*seen.summary, format!("Found {count} items, kept {kept}, chosen by {who}"));
     }
     let (few, _) = run(documents(2), None, "").await;
     assert_eq!(&*few.summary, "Found 2 items, kept 2, chosen by code");
@@ -219,10 +175,7 @@ async fn nobody_is_asked_about_few_or_without_a_grant() {
 async fn the_threshold_may_be_another() {
     // S0-72
     assert_eq!((AI_FILTER_THRESHOLD, Smart::new(documents(1)).threshold), (5, 5));
-    let model = Arc::new(Model {
-        reply: Reply::Says(r#"[{"index": 0}]"#),
-        asked: Mutex::new(Vec::new()),
-    });
+    let model = Arc::new(Model { reply: Reply::Says(r#"[{"index": 0}]"#), asked: Mutex::new(Vec::new()) });
     let context =
         ToolContext::new(Scope::default(), "", "").with_ask(Arc::clone(&model) as Arc<dyn AskModel>, 10_000);
     let tool = Smart::new(documents(2)).threshold(2);
@@ -234,27 +187,10 @@ async fn the_threshold_may_be_another() {
 #[tokio::test]
 async fn a_reply_that_names_nothing_leaves_it_to_the_code() {
     // S0-76, S0-128, S0-d12, T13: it was paid for all the same.
-    for text in [
-        "",
-        "none",
-        "[]",
-        r#"[{"index": 40}]"#,
-        r#"[{"index": -1}]"#,
-        r#"[{"index": 1"#,
-    ] {
+    for text in ["", "none", "[]", r#"[{"index": 40}]"#, r#"[{"index": -1}]"#, r#"[{"index": 1"#] {
         let (seen, asked) = run(documents(40), Some(Reply::Says(text)), "").await;
-        assert_eq!(
-            (&*seen.summary, asked.len(), &*seen.data),
-            (BY_CODE, 1, "[0,1,2]"),
-            "{text}"
-        );
-        assert_eq!(
-            seen.sub_call,
-            Some(SubCallUse {
-                answered: false,
-                usage: Some(USAGE)
-            })
-        );
+        assert_eq!((&*seen.summary, asked.len(), &*seen.data), (BY_CODE, 1, "[0,1,2]"), "{text}");
+        assert_eq!(seen.sub_call, Some(SubCallUse { answered: false, usage: Some(USAGE) }));
     }
 }
 
@@ -264,13 +200,7 @@ async fn a_model_that_fails_or_panics_leaves_it_to_the_code() {
     for (reply, usage) in [(Reply::Fails, Some(USAGE)), (Reply::Panics, None)] {
         let (seen, _) = run(documents(40), Some(reply), "").await;
         assert_eq!((seen.status, &*seen.summary), (Status::Ok, BY_CODE));
-        assert_eq!(
-            seen.sub_call,
-            Some(SubCallUse {
-                answered: false,
-                usage
-            })
-        );
+        assert_eq!(seen.sub_call, Some(SubCallUse { answered: false, usage }));
     }
 }
 
@@ -280,13 +210,7 @@ async fn a_model_that_is_late_leaves_it_to_the_code() {
     let began = tokio::time::Instant::now();
     let (seen, _) = run(documents(40), Some(Reply::Takes(10_001, r#"[{"index": 9}]"#)), "").await;
     assert_eq!((seen.status, &*seen.summary), (Status::Ok, BY_CODE));
-    assert_eq!(
-        seen.sub_call,
-        Some(SubCallUse {
-            answered: false,
-            usage: None
-        })
-    );
+    assert_eq!(seen.sub_call, Some(SubCallUse { answered: false, usage: None }));
     assert_eq!(began.elapsed().as_millis(), 10_000);
     let (seen, _) = run(documents(40), Some(Reply::Takes(9_999, r#"[{"index": 9}]"#)), "").await;
     assert_eq!(&*seen.data, "[9]");
@@ -295,28 +219,12 @@ async fn a_model_that_is_late_leaves_it_to_the_code() {
 #[tokio::test(start_paused = true)]
 async fn slow_fetching_leaves_less_time_for_the_model_but_always_a_result() {
     // S0-76, S0-94: a fallback always exists, also when the tool's own time runs out.
-    let (seen, asked) = run(
-        Documents {
-            fetch_ms: 5_000,
-            ..documents(40)
-        },
-        Some(Reply::Takes(9_999, "")),
-        "",
-    )
-    .await;
-    assert_eq!(
-        (seen.status, &*seen.summary, asked.len()),
-        (Status::Ok, BY_CODE, 1)
-    );
-    let late = Documents {
-        fetch_ms: 11_900,
-        ..documents(40)
-    };
+    let (seen, asked) =
+        run(Documents { fetch_ms: 5_000, ..documents(40) }, Some(Reply::Takes(9_999, "")), "").await;
+    assert_eq!((seen.status, &*seen.summary, asked.len()), (Status::Ok, BY_CODE, 1));
+    let late = Documents { fetch_ms: 11_900, ..documents(40) };
     let (seen, asked) = run(late, Some(Reply::Takes(9_999, "")), "").await;
-    assert_eq!(
-        (seen.status, &*seen.summary, asked.len(), seen.sub_call),
-        (Status::Ok, BY_CODE, 0, None)
-    );
+    assert_eq!((seen.status, &*seen.summary, asked.len(), seen.sub_call), (Status::Ok, BY_CODE, 0, None));
 }
 
 #[tokio::test]
@@ -329,20 +237,10 @@ async fn the_code_ranks_by_what_the_action_looks_for() {
 #[tokio::test]
 async fn a_source_may_rank_for_itself_and_its_slips_do_no_harm() {
     // S0-76, S0-d12
-    for (ranking, expected) in [
-        (vec![7, 99, 7, 2, 1, 0], "[7,2,1,0]"),
-        (vec![], "[0,1,2]"),
-        (vec![99], "[0,1,2]"),
-    ] {
-        let (seen, _) = run(
-            Documents {
-                ranking: Some(ranking),
-                ..documents(40)
-            },
-            None,
-            "",
-        )
-        .await;
+    for (ranking, expected) in
+        [(vec![7, 99, 7, 2, 1, 0], "[7,2,1,0]"), (vec![], "[0,1,2]"), (vec![99], "[0,1,2]")]
+    {
+        let (seen, _) = run(Documents { ranking: Some(ranking), ..documents(40) }, None, "").await;
         assert_eq!(&*seen.data, expected);
     }
 }
@@ -351,15 +249,9 @@ async fn a_source_may_rank_for_itself_and_its_slips_do_no_harm() {
 async fn nothing_found_and_a_failed_fetch_are_told_as_such() {
     // S0-68, S0-129
     let (seen, asked) = run(documents(0), Some(Reply::Says("")), "").await;
-    assert_eq!(
-        (seen.status, &*seen.markdown, asked.len()),
-        (Status::Empty, "> **Docs:** No data found", 0)
-    );
+    assert_eq!((seen.status, &*seen.markdown, asked.len()), (Status::Empty, "> **Docs:** No data found", 0));
     let (seen, _) = run(documents(40), None, "DOWN").await;
-    assert_eq!(
-        (seen.status, &*seen.summary),
-        (Status::RetryableError, "the wiki is down")
-    );
+    assert_eq!((seen.status, &*seen.summary), (Status::RetryableError, "the wiki is down"));
 }
 
 #[test]

@@ -26,10 +26,8 @@ pub(crate) fn columns_of(rows: &[Value]) -> Vec<String> {
 
 /// The table: one line a row, a missing member as an empty cell.
 pub(crate) fn render(columns: &[&str], rows: &[Value]) -> String {
-    let mut lines = vec![
-        line(columns.iter().map(|column| cell(column))),
-        line(columns.iter().map(|_| "---".to_owned())),
-    ];
+    let mut lines =
+        vec![line(columns.iter().map(|column| cell(column))), line(columns.iter().map(|_| "---".to_owned()))];
     for row in rows {
         lines.push(line(columns.iter().map(|column| match row {
             Value::Object(members) => members.get(*column).map(text).unwrap_or_default(),
@@ -54,10 +52,7 @@ fn text(value: &Value) -> String {
 
 /// A text that cannot end its cell or its row.
 fn cell(text: &str) -> String {
-    let lines = text
-        .split(['\n', '\r'])
-        .map(str::trim)
-        .filter(|line| !line.is_empty());
+    let lines = text.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
@@ -73,10 +68,7 @@ mod tests {
         let rows = [json!({ "a|b": "x | y\nnext\r\nlast |" })];
         let columns = columns_of(&rows);
         assert_eq!(columns, ["a|b"]);
-        assert_eq!(
-            render(&["a|b"], &rows),
-            "| a\\|b |\n| --- |\n| x \\| y next last \\| |"
-        );
+        assert_eq!(render(&["a|b"], &rows), "| a\\|b |\n| --- |\n| x \\| y next last \\| |");
     }
 
     #[test]
@@ -90,10 +82,7 @@ mod tests {
         assert_eq!(columns, ["list", "n", "no", "o", "value", "yes"]);
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
         let table = render(&columns, &rows);
-        assert_eq!(
-            table.lines().nth(2).unwrap(),
-            r#"| [1,"\|"] | 1.5 |  | {"a":2,"b":1} |  | true |"#
-        );
+        assert_eq!(table.lines().nth(2).unwrap(), r#"| [1,"\|"] | 1.5 |  | {"a":2,"b":1} |  | true |"#);
         assert_eq!(table.lines().nth(3).unwrap(), "|  |  |  |  | plain |  |");
     }
 
@@ -101,10 +90,7 @@ mod tests {
     fn columns_do_not_depend_on_the_order_of_members() {
         let one: Value = serde_json::from_str(r#"{"z": 1, "name": 2, "a": 3, "id": 4}"#).unwrap();
         let other: Value = serde_json::from_str(r#"{"a": 3, "id": 4, "z": 1, "name": 2}"#).unwrap();
-        assert_eq!(
-            columns_of(std::slice::from_ref(&one)),
-            columns_of(std::slice::from_ref(&other))
-        );
+        assert_eq!(columns_of(std::slice::from_ref(&one)), columns_of(std::slice::from_ref(&other)));
         assert_eq!(columns_of(&[one]), ["id", "name", "a", "z"]);
     }
 }

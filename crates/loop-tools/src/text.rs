@@ -53,10 +53,7 @@ pub(crate) fn one_line(text: &str) -> String {
 pub(crate) fn cut(text: &str, cap: usize) -> Option<String> {
     let (end, _) = text.char_indices().nth(cap)?;
     let all = text.chars().count();
-    Some(format!(
-        "{}… [cut: {cap} of {all} characters]",
-        text.get(..end).unwrap_or_default()
-    ))
+    Some(format!("{}… [cut: {cap} of {all} characters]", text.get(..end).unwrap_or_default()))
 }
 
 /// Whether a character can steer a terminal or a reader without being seen.
@@ -83,11 +80,7 @@ fn escape_length(rest: &str) -> usize {
     let bytes = rest.as_bytes();
     match bytes.first() {
         Some(b'[') => {
-            let parameters = bytes
-                .iter()
-                .skip(1)
-                .take_while(|byte| (0x20..=0x3f).contains(*byte))
-                .count();
+            let parameters = bytes.iter().skip(1).take_while(|byte| (0x20..=0x3f).contains(*byte)).count();
             match bytes.get(1 + parameters) {
                 Some(0x40..=0x7e) => parameters + 2,
                 _ => 0,
@@ -96,10 +89,8 @@ fn escape_length(rest: &str) -> usize {
         // A command that carries text (a title, a link) up to its terminator. Without one it is no command, and
         // dropping what follows would let a tool hide text behind it.
         Some(b']' | b'P' | b'X' | b'^' | b'_') => {
-            let window: Vec<(usize, char)> = rest
-                .char_indices()
-                .take_while(|(at, _)| *at < ESCAPE_BYTES)
-                .collect();
+            let window: Vec<(usize, char)> =
+                rest.char_indices().take_while(|(at, _)| *at < ESCAPE_BYTES).collect();
             for (n, (at, c)) in window.iter().enumerate() {
                 let is_string_end =
                     *c == '\u{1b}' && rest.get(at + 1..).is_some_and(|tail| tail.starts_with('\\'));
@@ -114,10 +105,7 @@ fn escape_length(rest: &str) -> usize {
         }
         // Two characters, with intermediates between them.
         Some(0x20..=0x2f) => {
-            let intermediates = bytes
-                .iter()
-                .take_while(|byte| (0x20..=0x2f).contains(*byte))
-                .count();
+            let intermediates = bytes.iter().take_while(|byte| (0x20..=0x2f).contains(*byte)).count();
             match bytes.get(intermediates) {
                 Some(0x30..=0x7e) => intermediates + 1,
                 _ => 0,
@@ -142,10 +130,7 @@ mod tests {
     #[test]
     fn what_steers_a_terminal_or_hides_from_a_reader_is_dropped() {
         // I-24, T6
-        check(
-            "plain, ünïcode, 日本語, 👍\n\tx",
-            "plain, ünïcode, 日本語, 👍\n\tx",
-        );
+        check("plain, ünïcode, 日本語, 👍\n\tx", "plain, ünïcode, 日本語, 👍\n\tx");
         check("a\0b\u{8}c\u{7f}d\u{85}e", "abcde");
         check("\u{1b}[31mred\u{1b}[0m \u{1b}[2Jx \u{1b}[?25lh", "red x h");
         check("\u{1b}]0;title\u{7}text", "text");

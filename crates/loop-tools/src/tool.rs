@@ -68,11 +68,7 @@ impl<Args: JsonSchema, F> TypedTool<Args, F> {
         let mut schema = settings.into_generator().into_root_schema_for::<Args>();
         // The name of a Rust type says nothing to a model, and renaming it must not change the manifest.
         schema.remove("title");
-        Self {
-            declaration: declaration.schema(schema.to_value()),
-            call,
-            args: PhantomData,
-        }
+        Self { declaration: declaration.schema(schema.to_value()), call, args: PhantomData }
     }
 }
 
@@ -90,9 +86,7 @@ where
 
     async fn call(&self, parameters: Value, context: &ToolContext, _credentials: &Credentials) -> ToolResult {
         match serde_json::from_value(parameters) {
-            Ok(args) => (self.call)(args, context.clone())
-                .await
-                .into_tool_result(&self.declaration),
+            Ok(args) => (self.call)(args, context.clone()).await.into_tool_result(&self.declaration),
             Err(error) => ToolResult::invalid_input(&*self.declaration.name, &self.declaration.title, error),
         }
     }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use loop_core::{
-    Action, Decision, Fact, JudgedAction, LiveText, Measure, Note, PickedBy, Run, RunSpec, Slot, Status, Tier, Verdict,
+    Action, Decision, Fact, JudgedAction, LiveText, Measure, Note, PickedBy, Run, RunSpec, Slot, Status,
+    Tier, Verdict,
 };
 use loop_runtime::{Entry, Signal};
 
@@ -63,7 +64,12 @@ impl Live {
             Fact::Started(started) => {
                 let item = &started.item;
                 note(&format!("{BOLD}{} {}{BOLD:#}  {}", item.kind, item.id, item.title));
-                note(&format!("{DIM}run {} of {}; {}{DIM:#}", started.run, self.spec.domain, limits(&self.spec)));
+                note(&format!(
+                    "{DIM}run {} of {}; {}{DIM:#}",
+                    started.run,
+                    self.spec.domain,
+                    limits(&self.spec)
+                ));
             }
             Fact::CallStarted { key, attempt, tier, .. } => {
                 let model = &self.spec.model(*tier).model;
@@ -87,7 +93,10 @@ impl Live {
             }
             Fact::ToolFinished { key, observation, .. } => {
                 let tool = self.action(*key).map_or_else(String::new, |action| action.tool_name().to_owned());
-                let id = self.action(*key).and_then(|action| action.evidence).map_or_else(String::new, |id| format!(" [{id}]"));
+                let id = self
+                    .action(*key)
+                    .and_then(|action| action.evidence)
+                    .map_or_else(String::new, |id| format!(" [{id}]"));
                 let style = match observation.status {
                     Status::Ok => GOOD,
                     Status::Empty => ODD,
@@ -124,23 +133,37 @@ impl Live {
                     Verdict::Run => note(&format!("  run     {tool} {parameters} {DIM}{reason}{DIM:#}")),
                     other => {
                         let why = other.reason();
-                        note(&format!("  {ODD}{}{ODD:#} {tool} {parameters} {DIM}{why}{DIM:#}", other.name()));
+                        note(&format!(
+                            "  {ODD}{}{ODD:#} {tool} {parameters} {DIM}{why}{DIM:#}",
+                            other.name()
+                        ));
                     }
                 }
             }
             Note::GateDecided { pass, confidence, decision } => {
                 let (style, what) = match decision {
                     Decision::Act { runs, asks: 0 } => (BOLD, format!("go on, {runs} to run")),
-                    Decision::Act { runs, asks } => (BOLD, format!("go on, {runs} to run, {asks} wait for a person")),
+                    Decision::Act { runs, asks } => {
+                        (BOLD, format!("go on, {runs} to run, {asks} wait for a person"))
+                    }
                     Decision::Stop(certificate) => (BOLD, format!("stop, {}", certificate.reason())),
                 };
                 let spend = self.run.as_ref().map_or_else(String::new, spend);
-                note(&format!("{style}gate{style:#} after pass {pass}: confidence {}; {style}{what}{style:#} {DIM}({spend}){DIM:#}", confidence.name()));
+                note(&format!(
+                    "{style}gate{style:#} after pass {pass}: confidence {}; {style}{what}{style:#} {DIM}({spend}){DIM:#}",
+                    confidence.name()
+                ));
             }
-            Note::CallRefused { key, refusal } => note(&format!("  {ODD}call {key} refused: {}{ODD:#}", refusal.name())),
-            Note::CallRetried { key, attempt, .. } => note(&format!("  {ODD}{key} is tried again, try {attempt}{ODD:#}")),
+            Note::CallRefused { key, refusal } => {
+                note(&format!("  {ODD}call {key} refused: {}{ODD:#}", refusal.name()))
+            }
+            Note::CallRetried { key, attempt, .. } => {
+                note(&format!("  {ODD}{key} is tried again, try {attempt}{ODD:#}"))
+            }
             Note::Lost { key, .. } => note(&format!("  {ODD}{key} was lost{ODD:#}")),
-            Note::EvidenceShortened { evidence } => note(&format!("  {evidence} is shortened: the prompt did not fit")),
+            Note::EvidenceShortened { evidence } => {
+                note(&format!("  {evidence} is shortened: the prompt did not fit"))
+            }
             Note::ReplyRead { oddities, .. } => {
                 for oddity in oddities {
                     let text = serde_json::to_string(oddity).unwrap_or_default();
@@ -149,7 +172,10 @@ impl Live {
             }
             Note::Merged { merge, .. } => {
                 for bad in &merge.bad_citations {
-                    note(&format!("  {ODD}section {} cites {}, which says nothing{ODD:#}", bad.section, bad.evidence));
+                    note(&format!(
+                        "  {ODD}section {} cites {}, which says nothing{ODD:#}",
+                        bad.section, bad.evidence
+                    ));
                 }
             }
             Note::CallCharged { .. } | Note::ActionSettled { .. } | Note::Stopped { .. } => {}
@@ -180,7 +206,8 @@ fn tier_of(tier: Tier) -> String {
 
 fn limits(spec: &RunSpec) -> String {
     let limits = &spec.limits;
-    let cost = limits.cost.map_or_else(|| "no cost limit".to_owned(), |cost| Measure::PicoUsd(cost).to_string());
+    let cost =
+        limits.cost.map_or_else(|| "no cost limit".to_owned(), |cost| Measure::PicoUsd(cost).to_string());
     format!(
         "limits: {} passes, {cost}, {} tool calls, {} model calls, {} s",
         limits.passes,

@@ -14,10 +14,13 @@ use crate::failure::Failure;
 /// Reads and checks a domain.
 pub(crate) fn load(args: &DomainArgs) -> Result<Domain, Failure> {
     let mut options = LoadOptions { profile: args.profile.clone(), ..LoadOptions::default() };
-    options.cwd = std::env::current_dir().map_err(|error| Failure::new(format!("the current folder: {error}")))?;
+    options.cwd =
+        std::env::current_dir().map_err(|error| Failure::new(format!("the current folder: {error}")))?;
     for text in &args.set {
         let Some((key, value)) = text.split_once('=') else {
-            return Err(Failure::new(format!("--set {text}: expected KEY=VALUE, for example limits.max_passes=3")));
+            return Err(Failure::new(format!(
+                "--set {text}: expected KEY=VALUE, for example limits.max_passes=3"
+            )));
         };
         options.set.push((key.trim().to_owned(), value.to_owned()));
     }
@@ -32,13 +35,14 @@ pub(crate) fn item(domain: &Domain, path: &Path) -> Result<WorkItem, Failure> {
     let origin = path.display().to_string();
     let text = if path == Path::new("-") {
         let mut text = String::new();
-        std::io::stdin()
-            .read_to_string(&mut text)
-            .map_err(|error| Failure::new(format!("standard input: {error}; give the work item as UTF-8 text")))?;
+        std::io::stdin().read_to_string(&mut text).map_err(|error| {
+            Failure::new(format!("standard input: {error}; give the work item as UTF-8 text"))
+        })?;
         text
     } else {
-        std::fs::read_to_string(path)
-            .map_err(|error| Failure::new(format!("{origin}: {error}; give a JSON or Markdown file, or `-`")))?
+        std::fs::read_to_string(path).map_err(|error| {
+            Failure::new(format!("{origin}: {error}; give a JSON or Markdown file, or `-`"))
+        })?
     };
     Ok(domain.item(&text, &origin)?)
 }

@@ -53,7 +53,12 @@ pub(crate) fn summary(outcome: &Outcome) {
         stream::note(&format!("missing: {}", missing.join(", ")));
     }
     for action in outcome.undone() {
-        stream::note(&format!("undone:  {} {} ({})", action.tool_name(), action.parameters, action.verdict.reason()));
+        stream::note(&format!(
+            "undone:  {} {} ({})",
+            action.tool_name(),
+            action.parameters,
+            action.verdict.reason()
+        ));
     }
     let totals = &outcome.totals;
     let mark = if totals.usage.estimated { " (in part estimated)" } else { "" };
@@ -68,7 +73,9 @@ pub(crate) fn summary(outcome: &Outcome) {
     ));
     match &outcome.saved {
         Some(loop_core::Saved::At { location }) => stream::note(&format!("saved:   {location}")),
-        Some(loop_core::Saved::Not { message }) => stream::note(&format!("saved:   no: {message}; the journal has it")),
+        Some(loop_core::Saved::Not { message }) => {
+            stream::note(&format!("saved:   no: {message}; the journal has it"))
+        }
         None => {}
     }
     stream::note(&format!("run:     {}", outcome.run));

@@ -72,7 +72,9 @@ async fn find(journal: &dyn Journal, wanted: &str) -> Result<RunId, Failure> {
     let mut matching = runs.iter().filter(|line| line.run.as_str().starts_with(wanted) && !wanted.is_empty());
     match (matching.next(), matching.next()) {
         (Some(line), None) => Ok(line.run.clone()),
-        (Some(_), Some(_)) => Err(Failure::new(format!("several runs begin with {wanted}; give more of the id"))),
+        (Some(_), Some(_)) => {
+            Err(Failure::new(format!("several runs begin with {wanted}; give more of the id")))
+        }
         (None, _) => {
             Err(JournalError::Unknown { run: RunId::new(wanted), place: "this journal".to_owned() }.into())
         }
@@ -106,7 +108,11 @@ fn details(state: &Run) -> String {
     for evidence in state.evidence() {
         let (tool, parameters) = (&evidence.tool, &evidence.parameters);
         let (status, summary) = (evidence.observation.status.name(), &evidence.observation.summary);
-        let _ = writeln!(text, "- {} {tool} {parameters}: {status}, {summary} (pass {})", evidence.id, evidence.pass);
+        let _ = writeln!(
+            text,
+            "- {} {tool} {parameters}: {status}, {summary} (pass {})",
+            evidence.id, evidence.pass
+        );
     }
     if state.evidence().is_empty() {
         text.push_str("- none\n");
@@ -114,7 +120,8 @@ fn details(state: &Run) -> String {
     text.push_str("\nActions:\n\n");
     for action in state.actions() {
         let (verdict, why) = (action.verdict.name(), action.verdict.reason());
-        let _ = writeln!(text, "- {} {} {}: {verdict}, {why}", action.key, action.tool_name(), action.parameters);
+        let _ =
+            writeln!(text, "- {} {} {}: {verdict}, {why}", action.key, action.tool_name(), action.parameters);
     }
     if state.actions().is_empty() {
         text.push_str("- none\n");
@@ -122,11 +129,13 @@ fn details(state: &Run) -> String {
     if let Some(outcome) = state.outcome() {
         text.push_str("\nConditions at the stop:\n\n");
         for condition in std::iter::once(&outcome.stop.primary).chain(&outcome.stop.also) {
-            let against = condition.threshold.as_ref().map_or_else(String::new, |threshold| format!(" against {threshold}"));
-            let change = condition
-                .change
+            let against = condition
+                .threshold
                 .as_ref()
-                .map_or_else(String::new, |change| format!("; would have gone on with {} = {}", change.setting, change.to));
+                .map_or_else(String::new, |threshold| format!(" against {threshold}"));
+            let change = condition.change.as_ref().map_or_else(String::new, |change| {
+                format!("; would have gone on with {} = {}", change.setting, change.to)
+            });
             let _ = writeln!(text, "- {}: {}{against}{change}", condition.reason, condition.value);
         }
     }

@@ -33,7 +33,11 @@ fn list(domain: &Domain) -> String {
             let need = if tool.args.required.contains(name) { "required" } else { "optional" };
             let about = spec.description.as_deref().unwrap_or_default();
             let examples: Vec<String> = spec.examples.iter().map(Value::to_string).collect();
-            let examples = if examples.is_empty() { String::new() } else { format!(", for example {}", examples.join(", ")) };
+            let examples = if examples.is_empty() {
+                String::new()
+            } else {
+                format!(", for example {}", examples.join(", "))
+            };
             let _ = writeln!(text, "    {name} ({need}): {about}{examples}");
         }
         if !tool.aliases.is_empty() {
@@ -46,7 +50,9 @@ fn list(domain: &Domain) -> String {
 
 async fn call(domain: &Domain, args: CallArgs) -> Result<ExitCode, Failure> {
     let parameters: Value = serde_json::from_str(&args.parameters).map_err(|error| {
-        Failure::new(format!("the parameters are no JSON: {error}; give an object, for example '{{\"target\": \"x\"}}'"))
+        Failure::new(format!(
+            "the parameters are no JSON: {error}; give an object, for example '{{\"target\": \"x\"}}'"
+        ))
     })?;
     let mut scope = match &args.item {
         Some(path) => places::item(domain, path)?.scope,
@@ -58,8 +64,10 @@ async fn call(domain: &Domain, args: CallArgs) -> Result<ExitCode, Failure> {
     let timeout_ms = domain.spec.tool(&args.name).map_or(0, |tool| tool.timeout_ms);
     let cap = domain.spec.limits.markdown_chars as usize;
     let context = ToolContext::new(scope, "a call by hand", "by-hand/0/action-0");
-    let observation =
-        domain.registry.dispatch(&args.name, &parameters, context, &domain.credentials, timeout_ms, cap).await;
+    let observation = domain
+        .registry
+        .dispatch(&args.name, &parameters, context, &domain.credentials, timeout_ms, cap)
+        .await;
     if args.json {
         stream::print(&format!("{}\n", serde_json::to_string_pretty(&observation)?));
     } else {
@@ -72,7 +80,9 @@ async fn call(domain: &Domain, args: CallArgs) -> Result<ExitCode, Failure> {
 
 fn set_scope(scope: &mut Scope, text: &str) -> Result<(), Failure> {
     let expected = || {
-        Failure::new(format!("--scope {text}: expected KEY=VALUE with key account, account_name, asset, item or person"))
+        Failure::new(format!(
+            "--scope {text}: expected KEY=VALUE with key account, account_name, asset, item or person"
+        ))
     };
     let (key, value) = text.split_once('=').ok_or_else(expected)?;
     let slot = match key {

@@ -63,7 +63,12 @@ fn a_run_is_shown_again_from_the_journal() {
     let run = outcome["run"].as_str().unwrap();
     assert_eq!(shell.json(&["show", run, "--json"]), outcome);
     let shown = shell.run(&["show", &run[..13]]);
-    assert!(shown.out.contains("ticket T-1043") && shown.out.contains("Conditions at the stop"), "{}{}", shown.out, shown.err);
+    assert!(
+        shown.out.contains("ticket T-1043") && shown.out.contains("Conditions at the stop"),
+        "{}{}",
+        shown.out,
+        shown.err
+    );
     let runs = shell.run(&["runs"]);
     assert!(runs.out.contains(run) && runs.out.contains("confident"), "{}", runs.out);
     shell.run(&["show", "nothing-like-it"]).fails_with(&["no run nothing-like-it", "loopgate runs"]);
@@ -89,31 +94,74 @@ fn settings_profiles_and_limits_can_be_changed_for_one_run() {
     let shell = Shell::new();
     let base = ["run", HELPDESK, &ticket(1043), "--json"];
     let outcome = shell.json(&[&base[..], &["--set", "limits.max_passes=2"]].concat());
-    assert_eq!((&outcome["stop"]["reason"], &outcome["totals"]["passes"]), (&"max_passes".into(), &2.into()), "{outcome:#}");
+    assert_eq!(
+        (&outcome["stop"]["reason"], &outcome["totals"]["passes"]),
+        (&"max_passes".into(), &2.into()),
+        "{outcome:#}"
+    );
     let outcome = shell.json(&[&base[..], &["--profile", "quick"]].concat());
     assert_eq!(outcome["totals"]["passes"], 2);
     let outcome = shell.json(&[&base[..], &["--set", "limits.passes=0"]].concat());
-    assert_eq!((&outcome["stop"]["reason"], &outcome["totals"]["model_calls"]), (&"max_passes".into(), &0.into()));
+    assert_eq!(
+        (&outcome["stop"]["reason"], &outcome["totals"]["model_calls"]),
+        (&"max_passes".into(), &0.into())
+    );
     let outcome = shell.json(&[&base[..], &["--set", "limits.tool_calls=0"]].concat());
     assert_eq!(outcome["totals"]["tool_calls"], 0);
     shell.run(&["run", HELPDESK, &ticket(1042), "--set", "limits.pases=2"]).fails_with(&["pases", "passes"]);
     shell.run(&["run", HELPDESK, &ticket(1042), "--set", "limits"]).fails_with(&["KEY=VALUE"]);
     shell.run(&["run", HELPDESK, &ticket(1042), "--profile", "fast"]).fails_with(&["fast", "quick"]);
-    shell.run(&["run", HELPDESK, &ticket(1042), "--model", "base=nobody/x"]).fails_with(&["nobody", "offline"]);
+    shell
+        .run(&["run", HELPDESK, &ticket(1042), "--model", "base=nobody/x"])
+        .fails_with(&["nobody", "offline"]);
 }
 
 #[test]
 fn tools_are_listed_and_called_by_hand() {
     let shell = Shell::new();
     let listed = shell.run(&["tools", HELPDESK]);
-    for tool in ["fetch_device_info", "fetch_user_info", "fetch_backup_status", "fetch_ticket_history", "fetch_sop_docs"] {
+    for tool in [
+        "fetch_device_info",
+        "fetch_user_info",
+        "fetch_backup_status",
+        "fetch_ticket_history",
+        "fetch_sop_docs",
+    ] {
         assert!(listed.out.contains(tool), "{}", listed.out);
     }
     let item = ticket(1042);
-    let called = shell.run(&["tools", HELPDESK, "call", "fetch_device_info", r#"{"target": "HAR-LT-014"}"#, "--item", &item]);
-    assert!(called.code == 0 && called.out.contains("Harbor & Pine Shipping") && called.err.contains("Found 1 items"), "{}{}", called.out, called.err);
-    let other = shell.run(&["tools", HELPDESK, "call", "fetch_device_info", r#"{"target": "HAR-LT-014"}"#, "--scope", "account=fenwick"]);
-    assert!(other.err.contains("empty: No data found"), "another account's device is not shown: {}{}", other.out, other.err);
+    let called = shell.run(&[
+        "tools",
+        HELPDESK,
+        "call",
+        "fetch_device_info",
+        r#"{"target": "HAR-LT-014"}"#,
+        "--item",
+        &item,
+    ]);
+    assert!(
+        called.code == 0
+            && called.out.contains("Harbor & Pine Shipping")
+            && called.err.contains("Found 1 items"),
+        "{}{}",
+        called.out,
+        called.err
+    );
+    let other = shell.run(&[
+        "tools",
+        HELPDESK,
+        "call",
+        "fetch_device_info",
+        r#"{"target": "HAR-LT-014"}"#,
+        "--scope",
+        "account=fenwick",
+    ]);
+    assert!(
+        other.err.contains("empty: No data found"),
+        "another account's device is not shown: {}{}",
+        other.out,
+        other.err
+    );
     let unknown = shell.run(&["tools", HELPDESK, "call", "fetch_device_inf"]);
     assert!(unknown.code == 1 && unknown.out.contains("fetch_device_info"), "{}{}", unknown.out, unknown.err);
     let invalid = shell.run(&["tools", HELPDESK, "call", "fetch_device_info", "{}"]);
@@ -144,7 +192,8 @@ fn a_domain_is_checked_and_every_fault_points_at_its_place() {
 
     std::fs::create_dir(folder.join("prompts")).unwrap();
     std::fs::write(folder.join("prompts/picker.md"), "Pick some.\n<!-- user -->\n{{ item }}\n").unwrap();
-    spoiled("[picking]", "[prompts]\nfolder = \"prompts\"\n\n[picking]").fails_with(&["picker.md", "{{ tools }}"]);
+    spoiled("[picking]", "[prompts]\nfolder = \"prompts\"\n\n[picking]")
+        .fails_with(&["picker.md", "{{ tools }}"]);
 }
 
 #[test]
@@ -157,7 +206,11 @@ fn a_journal_of_a_newer_version_or_of_another_program_is_refused() {
     let sqlite = rusqlite::Connection::open(&path).unwrap();
     sqlite.execute_batch("PRAGMA user_version = 99").unwrap();
     drop(sqlite);
-    shell.run(&["run", HELPDESK, &ticket(1041), "--journal", journal]).fails_with(&["new.db", "newer", "--journal"]);
+    shell.run(&["run", HELPDESK, &ticket(1041), "--journal", journal]).fails_with(&[
+        "new.db",
+        "newer",
+        "--journal",
+    ]);
     shell.run(&["show", "last", "--journal", journal]).fails_with(&["new.db", "newer"]);
     let other = shell.file("notes.txt", "this is no database, it is a text of some length");
     shell.run(&["runs", "--journal", other.to_str().unwrap()]).fails_with(&["notes.txt"]);
@@ -220,7 +273,11 @@ fn the_first_interrupt_stops_at_the_gate_with_the_document_saved() {
     interrupt(child.id());
     let ran: common::Ran = child.wait_with_output().unwrap().into();
     assert_eq!(ran.code, 130, "{}", ran.err);
-    assert!(ran.err.contains("stopping at the next gate") && ran.err.contains("stopped: manual_stop"), "{}", ran.err);
+    assert!(
+        ran.err.contains("stopping at the next gate") && ran.err.contains("stopped: manual_stop"),
+        "{}",
+        ran.err
+    );
     assert!(ran.err.contains("undone:  fetch_account_info"), "{}", ran.err);
     let saved = std::fs::read_to_string(shell.state.path().join("copy/out/T-1042.json")).unwrap();
     let saved: Value = serde_json::from_str(&saved).unwrap();

@@ -18,7 +18,10 @@ fn a_question_is_answered_with_passages_that_are_cited() {
     // S0-3, S0-141: another kind of work item, another data layer, the same loop.
     let shell = Shell::new();
     let folder = folder(&shell);
-    let question = shell.file("question.md", "# How long are nightly backups kept?\n\nAnd does a restore overwrite newer files?\n");
+    let question = shell.file(
+        "question.md",
+        "# How long are nightly backups kept?\n\nAnd does a restore overwrite newer files?\n",
+    );
     let (set, question) = (format!("tools.search.folder={folder}"), question.display().to_string());
     let args = ["run", "examples/handbook", &question, "--set", &set, "--json"];
     let outcome = shell.json(&args);

@@ -15,7 +15,11 @@ fn run(shell: &Shell, id: u32) -> Value {
 fn check(id: u32, reason: &str, class: &str, passes: u64) -> Value {
     let shell = Shell::new();
     let outcome = run(&shell, id);
-    let found = (outcome["stop"]["reason"].as_str(), outcome["stop"]["class"].as_str(), outcome["totals"]["passes"].as_u64());
+    let found = (
+        outcome["stop"]["reason"].as_str(),
+        outcome["stop"]["class"].as_str(),
+        outcome["totals"]["passes"].as_u64(),
+    );
     assert_eq!(found, (Some(reason), Some(class), Some(passes)), "{outcome:#}");
     outcome
 }
@@ -27,8 +31,12 @@ fn every_ticket_is_the_same_on_a_second_run_and_its_parts_fit_together() {
         let shell = Shell::new();
         let outcome = run(&shell, id);
         assert_eq!(timeless(outcome.clone()), timeless(run(&shell, id)), "T-{id}");
-        let evidence: Vec<&str> =
-            outcome["evidence"].as_array().unwrap().iter().map(|evidence| evidence["id"].as_str().unwrap()).collect();
+        let evidence: Vec<&str> = outcome["evidence"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|evidence| evidence["id"].as_str().unwrap())
+            .collect();
         let sections = outcome["document"]["sections"].as_array().unwrap();
         assert!(sections.iter().any(|section| section["type"] == "next_steps"), "T-{id}");
         for section in sections {
@@ -39,9 +47,13 @@ fn every_ticket_is_the_same_on_a_second_run_and_its_parts_fit_together() {
             assert!(!section["body"].as_str().unwrap().contains("analysis_confidence"), "T-{id}");
         }
         let totals = &outcome["totals"];
-        let ran = outcome["actions"].as_array().unwrap().iter().filter(|action| action["verdict"] == "run").count();
+        let ran =
+            outcome["actions"].as_array().unwrap().iter().filter(|action| action["verdict"] == "run").count();
         assert_eq!(totals["tool_calls"].as_u64(), Some(ran as u64), "T-{id}");
-        assert_eq!(totals["tokens"].as_u64().unwrap(), totals["input_tokens"].as_u64().unwrap() + totals["output_tokens"].as_u64().unwrap());
+        assert_eq!(
+            totals["tokens"].as_u64().unwrap(),
+            totals["input_tokens"].as_u64().unwrap() + totals["output_tokens"].as_u64().unwrap()
+        );
         let calls = 1 + totals["passes"].as_u64().unwrap() + totals["sub_calls"].as_u64().unwrap();
         assert_eq!(totals["model_calls"].as_u64(), Some(calls), "T-{id}: picker, passes, sub-calls");
         assert_eq!(totals["cost_usd"].as_f64(), Some(0.0));
@@ -81,7 +93,9 @@ fn a_device_that_does_not_exist_is_reported_and_cited_as_absent() {
     // S0-42, S0-68
     let outcome = check(1044, "no_new_actions", "partial", 1);
     let evidence = outcome["evidence"].as_array().unwrap();
-    let absent = evidence.iter().find(|evidence| evidence["status"] == "empty" && evidence["tool"] == "fetch_device_info");
+    let absent = evidence
+        .iter()
+        .find(|evidence| evidence["status"] == "empty" && evidence["tool"] == "fetch_device_info");
     assert!(absent.unwrap()["parameters"]["target"] == "HAR-LT-999");
 }
 

@@ -21,9 +21,7 @@ impl Id {
             digits.parse().ok().filter(|_| plain)
         };
         if let Some(digits) = word.strip_prefix('C') {
-            return Some(Id::Conflict {
-                number: number(digits)?,
-            });
+            return Some(Id::Conflict { number: number(digits)? });
         }
         let (document, rest) = word.strip_prefix('S')?.split_once('-')?;
         let document = match document {
@@ -34,14 +32,8 @@ impl Id {
             "4" => 4,
             _ => return None,
         };
-        let (edge, digits) = rest
-            .strip_prefix('d')
-            .map_or((false, rest), |digits| (true, digits));
-        Some(Id::Row {
-            document,
-            edge,
-            number: number(digits)?,
-        })
+        let (edge, digits) = rest.strip_prefix('d').map_or((false, rest), |digits| (true, digits));
+        Some(Id::Row { document, edge, number: number(digits)? })
     }
 
     /// The name of the table in which it stands.
@@ -56,16 +48,8 @@ impl Id {
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
-            Id::Row {
-                document,
-                edge: false,
-                number,
-            } => format!("S{document}-{number}"),
-            Id::Row {
-                document,
-                edge: true,
-                number,
-            } => format!("S{document}-d{number}"),
+            Id::Row { document, edge: false, number } => format!("S{document}-{number}"),
+            Id::Row { document, edge: true, number } => format!("S{document}-d{number}"),
             Id::Conflict { number } => format!("C{number}"),
         };
         f.pad(&text)
@@ -114,12 +98,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>, Vec<String>> {
         let Some(inner) = line.strip_prefix('|') else {
             continue;
         };
-        let cells: Vec<&str> = inner
-            .trim_end()
-            .trim_end_matches('|')
-            .split('|')
-            .map(str::trim)
-            .collect();
+        let cells: Vec<&str> = inner.trim_end().trim_end_matches('|').split('|').map(str::trim).collect();
         let problem = match cells.as_slice() {
             ["id", "what", "state"] => continue,
             [rule, ..] if rule.starts_with("---") => continue,
@@ -129,12 +108,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>, Vec<String>> {
                 (Some(id), _) if !seen.insert(id) => format!("{id} stands here a second time"),
                 (Some(_), _) if what.is_empty() => "it says nothing".to_owned(),
                 (Some(id), Some(state)) => {
-                    rows.push(Row {
-                        id,
-                        what: (*what).to_owned(),
-                        state,
-                        line: line_number,
-                    });
+                    rows.push(Row { id, what: (*what).to_owned(), state, line: line_number });
                     continue;
                 }
             },
@@ -142,11 +116,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>, Vec<String>> {
         };
         problems.push(format!("docs/requirements.md:{line_number}: {problem}"));
     }
-    if problems.is_empty() {
-        Ok(rows)
-    } else {
-        Err(problems)
-    }
+    if problems.is_empty() { Ok(rows) } else { Err(problems) }
 }
 
 /// The id in the first cell of a table's line.
@@ -164,9 +134,7 @@ pub(super) fn ids_in(text: &str) -> Vec<(usize, Id)> {
         let word = tail.split(|it| !is_word(it)).next().unwrap_or_default();
         rest = start + word.len();
         // `\u{C4}` is a letter and no conflict.
-        let escaped = text
-            .get(..start)
-            .is_some_and(|before| before.ends_with(['{', '\\', '#']));
+        let escaped = text.get(..start).is_some_and(|before| before.ends_with(['{', '\\', '#']));
         if !escaped && let Some(id) = Id::parse(word.trim_end_matches('-')) {
             found.push((start, id));
         }
@@ -190,21 +158,15 @@ mod tests {
         for id in ["@0-1", "@4-88", "@0-d13", "%32"].map(sample) {
             assert_eq!(Id::parse(&id).unwrap().to_string(), id);
         }
-        for id in [
-            "@5-1", "@0-0", "@0-", "@0-d", "@0-d01", "@-1", "%", "%0", "%1a", "D1",
-        ]
-        .map(sample)
-        {
+        for id in ["@5-1", "@0-0", "@0-", "@0-d", "@0-d01", "@-1", "%", "%0", "%1a", "D1"].map(sample) {
             assert_eq!(Id::parse(&id), None, "{id}");
         }
     }
 
     #[test]
     fn ids_are_sorted_as_the_table_is() {
-        let mut ids: Vec<Id> = ["%2", "@1-1", "@0-d1", "@0-10", "@0-9"]
-            .iter()
-            .filter_map(|id| Id::parse(&sample(id)))
-            .collect();
+        let mut ids: Vec<Id> =
+            ["%2", "@1-1", "@0-d1", "@0-10", "@0-9"].iter().filter_map(|id| Id::parse(&sample(id))).collect();
         ids.sort();
         let shown: Vec<String> = ids.iter().map(Id::to_string).collect();
         assert_eq!(shown, ["@0-9", "@0-10", "@0-d1", "@1-1", "%2"].map(sample));
@@ -212,10 +174,7 @@ mod tests {
 
     #[test]
     fn conflicts_are_no_letters() {
-        let found: Vec<Id> = ids_in(&sample("%14, \\u{%4} #%3 %23."))
-            .into_iter()
-            .map(|(_, id)| id)
-            .collect();
+        let found: Vec<Id> = ids_in(&sample("%14, \\u{%4} #%3 %23.")).into_iter().map(|(_, id)| id).collect();
         assert_eq!(found, [Id::Conflict { number: 14 }, Id::Conflict { number: 23 }]);
     }
 
@@ -229,13 +188,7 @@ mod tests {
             state,
             line,
         };
-        assert_eq!(
-            rows,
-            [
-                row("@0-1", "first", State::Test, 5),
-                row("%1", "both", State::Issue(5), 6)
-            ]
-        );
+        assert_eq!(rows, [row("@0-1", "first", State::Test, 5), row("%1", "both", State::Issue(5), 6)]);
     }
 
     #[test]

@@ -29,15 +29,9 @@ impl Files {
     pub(crate) fn below(folder: &Path) -> Result<Self, ConnectorError> {
         let shown = folder.display().to_string();
         if !folder.is_dir() {
-            return Err(ConnectorError::Missing {
-                what: "folder",
-                path: shown,
-            });
+            return Err(ConnectorError::Missing { what: "folder", path: shown });
         }
-        let unreadable = |error| ConnectorError::Unreadable {
-            path: shown.clone(),
-            message: one_line(error),
-        };
+        let unreadable = |error| ConnectorError::Unreadable { path: shown.clone(), message: one_line(error) };
         let root = folder.canonicalize().map_err(unreadable)?;
         let mut files = Self::default();
         let mut entered = BTreeSet::from([root.clone()]);
@@ -46,9 +40,7 @@ impl Files {
         if files.found.len() > FILES_MAX {
             let more = files.found.len() - FILES_MAX;
             files.found.truncate(FILES_MAX);
-            files.left_out.push(format!(
-                "{shown}: {more} files beyond the first {FILES_MAX} are left out"
-            ));
+            files.left_out.push(format!("{shown}: {more} files beyond the first {FILES_MAX} are left out"));
         }
         if files.found.is_empty() {
             return Err(ConnectorError::NoDocuments { path: shown });
@@ -92,8 +84,7 @@ impl Files {
                 }
             } else if about.is_file() && is_document(&name) {
                 if about.len() > FILE_BYTES_MAX {
-                    self.left_out
-                        .push(format!("{path}: larger than {FILE_BYTES_MAX} bytes"));
+                    self.left_out.push(format!("{path}: larger than {FILE_BYTES_MAX} bytes"));
                 } else {
                     self.found.push((path, place));
                 }
@@ -104,14 +95,8 @@ impl Files {
 }
 
 fn is_document(name: &str) -> bool {
-    let extension = Path::new(name)
-        .extension()
-        .and_then(|extension| extension.to_str());
-    extension.is_some_and(|extension| {
-        EXTENSIONS
-            .iter()
-            .any(|known| extension.eq_ignore_ascii_case(known))
-    })
+    let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known)))
 }
 
 #[cfg(test)]
@@ -163,10 +148,7 @@ mod tests {
     fn a_folder_that_is_missing_or_has_no_documents_is_an_error() {
         let folder = folder(&[("a.rs", 1)]);
         let error = Files::below(folder.path()).unwrap_err().to_string();
-        assert!(
-            error.ends_with("holds no .md, .markdown or .txt file; name a folder that does"),
-            "{error}"
-        );
+        assert!(error.ends_with("holds no .md, .markdown or .txt file; name a folder that does"), "{error}");
         let error = Files::below(&folder.path().join("x")).unwrap_err().to_string();
         assert!(error.contains("there is no such folder"), "{error}");
     }
@@ -183,12 +165,6 @@ mod tests {
         symlink(folder.path().join("a/in.md"), folder.path().join("again.md")).unwrap();
         let files = Files::below(folder.path()).unwrap();
         assert_eq!(names(&files), ["a/in.md", "again.md"]);
-        assert_eq!(
-            files.left_out,
-            [
-                "out: leads out of the folder",
-                "secret.md: leads out of the folder"
-            ]
-        );
+        assert_eq!(files.left_out, ["out: leads out of the folder", "secret.md: leads out of the folder"]);
     }
 }

@@ -57,21 +57,13 @@ impl DocsTool {
         query_parameter: impl Into<Arc<str>>,
     ) -> Result<Self, ConnectorError> {
         let query_parameter = query_parameter.into();
-        let declared = declaration
-            .schema
-            .get("properties")
-            .and_then(|all| all.get(&*query_parameter));
+        let declared = declaration.schema.get("properties").and_then(|all| all.get(&*query_parameter));
         if declared.and_then(|one| one.get("type")).and_then(Value::as_str) != Some("string") {
             let (tool, name) = (declaration.name.to_string(), query_parameter.to_string());
             return Err(ConnectorError::NoQueryParameter { tool, name });
         }
         let files = Arc::new(Files::below(folder)?);
-        Ok(Self {
-            declaration,
-            query_parameter,
-            files,
-            library: Arc::default(),
-        })
+        Ok(Self { declaration, query_parameter, files, library: Arc::default() })
     }
 
     /// How many files it searches.
@@ -86,23 +78,16 @@ impl DocsTool {
 
     /// The passages that fit, best first.
     async fn find(&self, parameters: &Value, most: usize) -> Result<Vec<Passage>, ToolResult> {
-        let question = parameters
-            .get(&*self.query_parameter)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
+        let question =
+            parameters.get(&*self.query_parameter).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (files, library) = (Arc::clone(&self.files), Arc::clone(&self.library));
         let found = tokio::task::spawn_blocking(move || {
             let library = library.get_or_init(|| read(&files));
             let best = library.index.best(&question, most);
-            best.into_iter()
-                .filter_map(|at| library.passages.get(at).cloned())
-                .collect()
+            best.into_iter().filter_map(|at| library.passages.get(at).cloned()).collect()
         });
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
-        found
-            .await
-            .map_err(|error| ToolResult::failed(name, title, error))
+        found.await.map_err(|error| ToolResult::failed(name, title, error))
     }
 }
 
@@ -166,10 +151,7 @@ fn read(files: &Files) -> Library {
             all.extend(passages(path, &String::from_utf8_lossy(&bytes)));
         }
     }
-    Library {
-        index: Index::over(&all),
-        passages: all,
-    }
+    Library { index: Index::over(&all), passages: all }
 }
 
 fn markdown(passage: &Passage) -> String {
@@ -188,10 +170,7 @@ fn data(passage: &Passage) -> Value {
 }
 
 fn first_words(text: &str) -> String {
-    text.split_whitespace()
-        .take(FIRST_WORDS)
-        .collect::<Vec<_>>()
-        .join(" ")
+    text.split_whitespace().take(FIRST_WORDS).collect::<Vec<_>>().join(" ")
 }
 
 fn heading(title: &str, scope: &Scope) -> String {

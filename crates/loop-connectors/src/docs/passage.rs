@@ -46,18 +46,13 @@ pub(crate) fn passages(path: &str, text: &str) -> Vec<Passage> {
         let trail: Vec<String> = title.into_iter().collect();
         let bodies: Vec<String> = parts.iter().map(|part| part.below(&trail)).collect();
         if !bodies.is_empty() {
-            passages.push(Passage {
-                path: path.to_owned(),
-                trail,
-                text: bodies.join("\n\n"),
-            });
+            passages.push(Passage { path: path.to_owned(), trail, text: bodies.join("\n\n") });
         }
         return passages;
     }
     for part in parts {
-        let last = passages
-            .last_mut()
-            .filter(|last| !last.trail.is_empty() && part.trail.starts_with(&last.trail));
+        let last =
+            passages.last_mut().filter(|last| !last.trail.is_empty() && part.trail.starts_with(&last.trail));
         if let Some(last) = last {
             let below = part.below(&last.trail);
             if last.text.chars().count() + below.chars().count() <= PART_CHARS {
@@ -66,11 +61,7 @@ pub(crate) fn passages(path: &str, text: &str) -> Vec<Passage> {
             }
         }
         for text in pieces(&part.text) {
-            passages.push(Passage {
-                path: path.to_owned(),
-                trail: part.trail.clone(),
-                text,
-            });
+            passages.push(Passage { path: path.to_owned(), trail: part.trail.clone(), text });
         }
     }
     passages
@@ -105,10 +96,7 @@ fn pieces(text: &str) -> Vec<String> {
             }
             None => paragraphs.push(part.to_owned()),
         }
-        let marks = part
-            .lines()
-            .filter(|line| line.trim_start().starts_with("```"))
-            .count();
+        let marks = part.lines().filter(|line| line.trim_start().starts_with("```")).count();
         fenced ^= !marks.is_multiple_of(2);
     }
     let mut pieces: Vec<String> = Vec::new();
@@ -127,11 +115,7 @@ fn pieces(text: &str) -> Vec<String> {
 
 /// The text under each heading, in order. A heading inside a fence is text.
 fn parts(text: &str) -> Vec<Part> {
-    let mut cutter = Cutter {
-        trail: Vec::new(),
-        body: Vec::new(),
-        parts: Vec::new(),
-    };
+    let mut cutter = Cutter { trail: Vec::new(), body: Vec::new(), parts: Vec::new() };
     let mut fence: Option<&str> = None;
     for line in text.lines() {
         let trimmed = line.trim_start();
@@ -194,18 +178,13 @@ mod tests {
     use super::*;
 
     fn seen(text: &str) -> Vec<(String, String)> {
-        passages("x.md", text)
-            .into_iter()
-            .map(|passage| (passage.place(), passage.text))
-            .collect()
+        passages("x.md", text).into_iter().map(|passage| (passage.place(), passage.text)).collect()
     }
 
     #[track_caller]
     fn check(text: &str, expected: &[(&str, &str)]) {
-        let expected: Vec<(String, String)> = expected
-            .iter()
-            .map(|(place, text)| ((*place).to_owned(), (*text).to_owned()))
-            .collect();
+        let expected: Vec<(String, String)> =
+            expected.iter().map(|(place, text)| ((*place).to_owned(), (*text).to_owned())).collect();
         assert_eq!(seen(text), expected);
     }
 
@@ -238,10 +217,7 @@ mod tests {
         let long = long.trim();
         let fence = format!("```\na\n\n{long}\n```");
         let text = format!("# A\n{long}\n\n{long}\n\n{fence}");
-        check(
-            &text,
-            &[("x.md › A", long), ("x.md › A", long), ("x.md › A", &fence)],
-        );
+        check(&text, &[("x.md › A", long), ("x.md › A", long), ("x.md › A", &fence)]);
     }
 
     #[test]

@@ -44,11 +44,8 @@ struct Field {
 impl Index {
     /// The index over passages, which stand in the order of their documents.
     pub(crate) fn over(passages: &[Passage]) -> Self {
-        let mut index = Self {
-            passages: Field::default(),
-            documents: Field::default(),
-            document_of: Vec::new(),
-        };
+        let mut index =
+            Self { passages: Field::default(), documents: Field::default(), document_of: Vec::new() };
         let mut counts: BTreeMap<String, u32> = BTreeMap::new();
         let mut last: Option<&str> = None;
         for passage in passages {
@@ -75,10 +72,7 @@ impl Index {
         let mut ranked: Vec<(usize, f64)> = passages
             .into_iter()
             .map(|(at, score)| {
-                let document = self
-                    .document_of
-                    .get(at)
-                    .and_then(|document| documents.get(document));
+                let document = self.document_of.get(at).and_then(|document| documents.get(document));
                 (at, score + DOCUMENT * document.copied().unwrap_or_default())
             })
             .collect();
@@ -123,10 +117,7 @@ impl Field {
 /// The words of a passage, with those of its headings and its file counted more.
 fn words_of(passage: &Passage) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
-    let name = passage
-        .path
-        .rsplit_once('.')
-        .map_or(passage.path.as_str(), |(stem, _)| stem);
+    let name = passage.path.rsplit_once('.').map_or(passage.path.as_str(), |(stem, _)| stem);
     for word in words(&passage.heading()).chain(words(name)) {
         *counts.entry(word).or_default() += HEADING;
     }
@@ -156,17 +147,12 @@ fn stem(word: &str) -> String {
         }
         _ => word.to_owned(),
     };
-    let root = ["ing", "ed"].into_iter().find_map(|ending| {
-        plural
-            .strip_suffix(ending)
-            .filter(|root| root.chars().count() > 3)
-    });
+    let root = ["ing", "ed"]
+        .into_iter()
+        .find_map(|ending| plural.strip_suffix(ending).filter(|root| root.chars().count() > 3));
     let root = root.unwrap_or(&plural);
     // `failing` and `fail`, `restarting` and `restart` meet; so do `delete`, `deleted` and `deleting`, `stopped` and `stop`.
-    let root = root
-        .strip_suffix('e')
-        .filter(|root| root.chars().count() > 2)
-        .unwrap_or(root);
+    let root = root.strip_suffix('e').filter(|root| root.chars().count() > 2).unwrap_or(root);
     let mut last = root.chars().rev();
     match (last.next(), last.next()) {
         (Some(a), Some(b)) if a == b && !matches!(a, 'l' | 's') && root.len() < plural.len() => {
@@ -183,15 +169,8 @@ mod tests {
     use crate::docs::passage::passages;
 
     fn best(documents: &[(&str, &str)], question: &str) -> Vec<String> {
-        let all: Vec<Passage> = documents
-            .iter()
-            .flat_map(|(path, text)| passages(path, text))
-            .collect();
-        Index::over(&all)
-            .best(question, 12)
-            .into_iter()
-            .map(|at| all[at].place())
-            .collect()
+        let all: Vec<Passage> = documents.iter().flat_map(|(path, text)| passages(path, text)).collect();
+        Index::over(&all).best(question, 12).into_iter().map(|at| all[at].place()).collect()
     }
 
     #[test]
@@ -228,10 +207,7 @@ mod tests {
             ("b.md", "# Backup\nThe laptop backup failed."),
             ("c.md", "# Laptop\nThe laptop is a laptop."),
         ];
-        assert_eq!(
-            best(&documents, "why did the backups fail on the laptop")[0],
-            "b.md › Backup"
-        );
+        assert_eq!(best(&documents, "why did the backups fail on the laptop")[0], "b.md › Backup");
         assert_eq!(best(&documents, "zebra"), [""; 0]);
         assert_eq!(best(&documents, "the is a"), [""; 0]);
     }
@@ -260,11 +236,7 @@ mod tests {
 
     #[test]
     fn equals_stand_in_the_order_of_their_paths() {
-        let documents = [
-            ("a.md", "same words"),
-            ("b.md", "same words"),
-            ("c.md", "same words"),
-        ];
+        let documents = [("a.md", "same words"), ("b.md", "same words"), ("c.md", "same words")];
         assert_eq!(best(&documents, "words"), ["a.md", "b.md", "c.md"]);
     }
 }

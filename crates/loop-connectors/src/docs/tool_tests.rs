@@ -22,10 +22,7 @@ fn declaration() -> ToolDeclaration {
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [
-        (
-            "disk.md",
-            "# Full disk\nKeywords: space\n## Steps\nEmpty the disk's temporary folders.",
-        ),
+        ("disk.md", "# Full disk\nKeywords: space\n## Steps\nEmpty the disk's temporary folders."),
         ("vpn/client.txt", "The tunnel needs a certificate."),
         ("mail.md", "# Mailbox\nArchive old mail."),
     ] {
@@ -37,28 +34,15 @@ fn folder() -> tempfile::TempDir {
 }
 
 async fn call(registry: Registry, query: &str) -> Observation {
-    let scope = Scope {
-        account_name: Some("Contoso".into()),
-        ..Scope::default()
-    };
+    let scope = Scope { account_name: Some("Contoso".into()), ..Scope::default() };
     let context = ToolContext::new(scope, "x", "r/1/action-0");
     registry
-        .dispatch(
-            "fetch_sop_docs",
-            &json!({ "query": query }),
-            context,
-            &Credentials::none(),
-            5_000,
-            4_000,
-        )
+        .dispatch("fetch_sop_docs", &json!({ "query": query }), context, &Credentials::none(), 5_000, 4_000)
         .await
 }
 
 fn plain(folder: &Path) -> Registry {
-    Registry::builder()
-        .tool(DocsTool::new(declaration(), folder, "query").unwrap())
-        .build()
-        .unwrap()
+    Registry::builder().tool(DocsTool::new(declaration(), folder, "query").unwrap()).build().unwrap()
 }
 
 fn smart(folder: &Path) -> Registry {
@@ -94,8 +78,7 @@ async fn without_a_model_a_smart_tool_keeps_the_ranking() {
     let seen = call(smart(folder.path()), "certificate of the tunnel").await;
     assert_eq!(seen.status, Status::Ok);
     assert!(
-        seen.markdown
-            .contains("### vpn/client.txt\n\nThe tunnel needs a certificate."),
+        seen.markdown.contains("### vpn/client.txt\n\nThe tunnel needs a certificate."),
         "{}",
         seen.markdown
     );
@@ -106,17 +89,9 @@ async fn without_a_model_a_smart_tool_keeps_the_ranking() {
 async fn a_long_passage_is_cut_with_a_mark() {
     // S0-123
     let folder = tempfile::tempdir().unwrap();
-    fs::write(
-        folder.path().join("a.md"),
-        format!("# Long\n{}", "wörd ".repeat(500)),
-    )
-    .unwrap();
+    fs::write(folder.path().join("a.md"), format!("# Long\n{}", "wörd ".repeat(500))).unwrap();
     let seen = call(plain(folder.path()), "wörd").await;
-    assert!(
-        seen.markdown.ends_with("… [cut: 2000 of 2499 characters]"),
-        "{}",
-        seen.markdown
-    );
+    assert!(seen.markdown.ends_with("… [cut: 2000 of 2499 characters]"), "{}", seen.markdown);
 }
 
 #[tokio::test]
@@ -125,10 +100,7 @@ async fn a_candidate_is_a_line_with_its_place_and_first_words() {
     let folder = folder();
     let source = DocsTool::new(declaration(), folder.path(), "query").unwrap();
     let context = ToolContext::new(Scope::default(), "x", "k");
-    let found = source
-        .fetch(&json!({ "query": "archive" }), &context, &Credentials::none())
-        .await
-        .unwrap();
+    let found = source.fetch(&json!({ "query": "archive" }), &context, &Credentials::none()).await.unwrap();
     let lines: Vec<&str> = found.iter().map(|candidate| candidate.line.as_str()).collect();
     assert_eq!(lines, ["mail.md › Mailbox: Archive old mail."]);
     assert_eq!(source.documents(), 3);
@@ -138,12 +110,7 @@ async fn a_candidate_is_a_line_with_its_place_and_first_words() {
 fn the_parameter_with_the_words_must_be_a_declared_text() {
     let folder = folder();
     for name in ["words", "limit"] {
-        let error = DocsTool::new(declaration(), folder.path(), name)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.starts_with(&format!("tool `fetch_sop_docs`: the parameter `{name}`")),
-            "{error}"
-        );
+        let error = DocsTool::new(declaration(), folder.path(), name).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("tool `fetch_sop_docs`: the parameter `{name}`")), "{error}");
     }
 }

@@ -27,10 +27,7 @@ impl Database {
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, ConnectorError> {
         let path = path.into();
         if !path.is_file() {
-            return Err(ConnectorError::Missing {
-                what: "file",
-                path: path.display().to_string(),
-            });
+            return Err(ConnectorError::Missing { what: "file", path: path.display().to_string() });
         }
         let database = Self { path };
         // SQLite reads nothing until it is asked something, so a wrong file would only be noticed in a run.
@@ -55,15 +52,10 @@ impl Database {
     pub fn made_from(sql_file: &Path, cache_dir: &Path) -> Result<Self, ConnectorError> {
         let shown = sql_file.display().to_string();
         if !sql_file.is_file() {
-            return Err(ConnectorError::Missing {
-                what: "file",
-                path: shown,
-            });
+            return Err(ConnectorError::Missing { what: "file", path: shown });
         }
-        let script = fs::read_to_string(sql_file).map_err(|error| ConnectorError::Unreadable {
-            path: shown.clone(),
-            message: one_line(error),
-        })?;
+        let script = fs::read_to_string(sql_file)
+            .map_err(|error| ConnectorError::Unreadable { path: shown.clone(), message: one_line(error) })?;
         let stem = sql_file.file_stem().unwrap_or_default().to_string_lossy();
         let digest: String = digest_text("sql", &script).short();
         let name = format!("{stem}-{digest}.db");
@@ -110,18 +102,11 @@ fn make(script: &str, shown: &str, folder: &Path, name: &str) -> Result<PathBuf,
     let unfinished = Unfinished(folder.join(format!("{name}.{}-{number}.tmp", std::process::id())));
     let connection = Connection::open(&unfinished.0).map_err(|error| no_place(&error))?;
     // A folder that cannot be written is noticed here rather than as an error of the script.
-    connection
-        .execute_batch("PRAGMA user_version = 1")
-        .map_err(|error| no_place(&error))?;
-    connection
-        .execute_batch(script)
-        .map_err(|error| script_error(shown, script, &error))?;
+    connection.execute_batch("PRAGMA user_version = 1").map_err(|error| no_place(&error))?;
+    connection.execute_batch(script).map_err(|error| script_error(shown, script, &error))?;
     if !connection.is_autocommit() {
         let message = "a transaction is begun and not committed".to_owned();
-        return Err(ConnectorError::Script {
-            place: shown.to_owned(),
-            message,
-        });
+        return Err(ConnectorError::Script { place: shown.to_owned(), message });
     }
     connection.close().map_err(|(_, error)| no_place(&error))?;
     fs::rename(&unfinished.0, &place).map_err(|error| no_place(&error))?;
@@ -155,19 +140,14 @@ fn script_error(shown: &str, script: &str, error: &rusqlite::Error) -> Connector
 /// A folder below the system's temporary one that nobody else may write.
 fn private_temp_dir() -> Result<PathBuf, ConnectorError> {
     let folder = std::env::temp_dir().join("loopgate");
-    let refused = |message: String| ConnectorError::Cache {
-        path: folder.display().to_string(),
-        message,
-    };
+    let refused = |message: String| ConnectorError::Cache { path: folder.display().to_string(), message };
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
         builder.mode(0o700);
-        builder
-            .create(&folder)
-            .map_err(|error| refused(one_line(error)))?;
+        builder.create(&folder).map_err(|error| refused(one_line(error)))?;
         // Whoever owns the folder could put another database into it, so it must be ours: compared with a file that we make.
         let probe = Unfinished(folder.join(format!("{}.probe", std::process::id())));
         fs::write(&probe.0, "").map_err(|error| refused(one_line(error)))?;
@@ -183,9 +163,7 @@ fn private_temp_dir() -> Result<PathBuf, ConnectorError> {
         }
     }
     #[cfg(not(unix))]
-    builder
-        .create(&folder)
-        .map_err(|error| refused(one_line(error)))?;
+    builder.create(&folder).map_err(|error| refused(one_line(error)))?;
     Ok(folder)
 }
 

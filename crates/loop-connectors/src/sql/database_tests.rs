@@ -15,9 +15,7 @@ fn script(text: &str) -> (tempfile::TempDir, PathBuf) {
 
 fn count(database: &Database) -> i64 {
     let connection = database.connect().unwrap();
-    connection
-        .query_row("SELECT count(*) FROM t", [], |row| row.get(0))
-        .unwrap()
+    connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap()
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -43,9 +41,7 @@ fn a_database_is_made_once_from_its_script() {
     let names = names(&cache);
     assert_eq!(names.len(), 2, "{names:?}");
     assert!(
-        names
-            .iter()
-            .any(|name| name.starts_with("shop-") && name.len() == "shop-.db".len() + 12),
+        names.iter().any(|name| name.starts_with("shop-") && name.len() == "shop-.db".len() + 12),
         "{names:?}"
     );
 }
@@ -118,19 +114,11 @@ fn a_missing_file_and_a_wrong_one_are_one_line_each() {
     let error = Database::open(&missing).unwrap_err().to_string();
     assert_eq!(
         error,
-        format!(
-            "{}: there is no such file; correct the path or put the file there",
-            missing.display()
-        )
+        format!("{}: there is no such file; correct the path or put the file there", missing.display())
     );
     let error = Database::open(&path).unwrap_err().to_string();
-    assert!(
-        error.contains("SQLite cannot open it: file is not a database"),
-        "{error}"
-    );
-    let error = Database::made_from(&missing, folder.path())
-        .unwrap_err()
-        .to_string();
+    assert!(error.contains("SQLite cannot open it: file is not a database"), "{error}");
+    let error = Database::made_from(&missing, folder.path()).unwrap_err().to_string();
     assert!(error.contains("there is no such file"), "{error}");
 }
 
@@ -138,10 +126,6 @@ fn a_missing_file_and_a_wrong_one_are_one_line_each() {
 fn a_connection_cannot_write() {
     let (folder, path) = script(SCRIPT);
     let database = Database::made_from(&path, folder.path()).unwrap();
-    let error = database
-        .connect()
-        .unwrap()
-        .execute("INSERT INTO t VALUES (9)", [])
-        .unwrap_err();
+    let error = database.connect().unwrap().execute("INSERT INTO t VALUES (9)", []).unwrap_err();
     assert_eq!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::ReadOnly));
 }

@@ -17,13 +17,7 @@ pub const ROWS_MAX: usize = 200;
 /// How many steps of SQLite's machine pass between two looks at whether the query is still wanted.
 const STEPS: i32 = 1_000;
 /// The names under which a query may use the scope (S0-64, S0-80).
-const SCOPE: [&str; 5] = [
-    "scope_account",
-    "scope_account_name",
-    "scope_asset",
-    "scope_item",
-    "scope_person",
-];
+const SCOPE: [&str; 5] = ["scope_account", "scope_account_name", "scope_asset", "scope_item", "scope_person"];
 
 /// A query that prepares, only looks, and names only what it is given.
 #[derive(Clone, Debug)]
@@ -58,10 +52,7 @@ impl Query {
         parameters: &BTreeSet<String>,
     ) -> Result<Self, ConnectorError> {
         let tool = tool.to_owned();
-        let refused = |message: String| ConnectorError::Query {
-            tool: tool.clone(),
-            message,
-        };
+        let refused = |message: String| ConnectorError::Query { tool: tool.clone(), message };
         let connection = database.connect().map_err(|error| refused(one_line(error)))?;
         let statement = match connection.prepare(sql) {
             Ok(statement) => statement,
@@ -72,48 +63,28 @@ impl Query {
             Err(error) => return Err(refused(place_of(&error))),
         };
         if !statement.readonly() {
-            return Err(ConnectorError::NotASelect {
-                tool,
-                message: "it would write".to_owned(),
-            });
+            return Err(ConnectorError::NotASelect { tool, message: "it would write".to_owned() });
         }
         // ATTACH and BEGIN count as reading; what tells them apart is that they bring no columns.
         if statement.column_count() == 0 {
-            return Err(ConnectorError::NotASelect {
-                tool,
-                message: "it brings no columns".to_owned(),
-            });
+            return Err(ConnectorError::NotASelect { tool, message: "it brings no columns".to_owned() });
         }
         for at in 1..=statement.parameter_count() {
             let name = statement.parameter_name(at).unwrap_or("?");
-            let known = name
-                .strip_prefix(':')
-                .is_some_and(|name| parameters.contains(name) || SCOPE.contains(&name));
+            let known =
+                name.strip_prefix(':').is_some_and(|name| parameters.contains(name) || SCOPE.contains(&name));
             if !known {
                 let given = parameters.iter().map(String::as_str).chain(SCOPE);
-                let known = given
-                    .map(|name| format!(":{name}"))
-                    .collect::<Vec<_>>()
-                    .join(", ");
-                return Err(ConnectorError::UnknownName {
-                    tool,
-                    name: name.to_owned(),
-                    known,
-                });
+                let known = given.map(|name| format!(":{name}")).collect::<Vec<_>>().join(", ");
+                return Err(ConnectorError::UnknownName { tool, name: name.to_owned(), known });
             }
         }
         let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
         let mut seen = BTreeSet::new();
         if let Some(column) = columns.iter().find(|column| !seen.insert(column.as_str())) {
-            return Err(ConnectorError::DoubledColumn {
-                tool,
-                column: column.clone(),
-            });
+            return Err(ConnectorError::DoubledColumn { tool, column: column.clone() });
         }
-        Ok(Self {
-            sql: sql.into(),
-            columns,
-        })
+        Ok(Self { sql: sql.into(), columns })
     }
 
     /// The columns, in the query's order.
@@ -169,10 +140,7 @@ fn stop_when_cancelled(connection: &Connection, cancel: &CancellationToken) -> r
 /// Gives each named value; what is not given is NULL.
 fn bind(statement: &mut Statement<'_>, parameters: &Value, scope: &Scope) -> rusqlite::Result<()> {
     for at in 1..=statement.parameter_count() {
-        let name = statement
-            .parameter_name(at)
-            .and_then(|name| name.strip_prefix(':'))
-            .unwrap_or_default();
+        let name = statement.parameter_name(at).and_then(|name| name.strip_prefix(':')).unwrap_or_default();
         let value = if SCOPE.contains(&name) {
             scoped(scope, name).map_or(SqlValue::Null, |text| SqlValue::Text(text.to_string()))
         } else {
@@ -224,11 +192,7 @@ fn place_of(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqlInputError { msg, sql, offset, .. } if *offset >= 0 => {
             let before = sql.bytes().take(usize::try_from(*offset).unwrap_or_default());
-            format!(
-                "{} in its line {}",
-                one_line(msg),
-                before.filter(|byte| *byte == b'\n').count() + 1
-            )
+            format!("{} in its line {}", one_line(msg), before.filter(|byte| *byte == b'\n').count() + 1)
         }
         rusqlite::Error::SqlInputError { msg, .. } => one_line(msg),
         other => one_line(other),

@@ -33,16 +33,10 @@ impl SqlTool {
         query: &str,
     ) -> Result<Self, ConnectorError> {
         let properties = declaration.schema.get("properties").and_then(Value::as_object);
-        let parameters: BTreeSet<String> = properties
-            .into_iter()
-            .flat_map(|members| members.keys().cloned())
-            .collect();
+        let parameters: BTreeSet<String> =
+            properties.into_iter().flat_map(|members| members.keys().cloned()).collect();
         let query = Query::check(&declaration.name, database, query, &parameters)?;
-        Ok(Self {
-            declaration,
-            database: database.clone(),
-            query,
-        })
+        Ok(Self { declaration, database: database.clone(), query })
     }
 
     fn result(&self, context: &ToolContext, outcome: Result<Rows, QueryFailure>) -> ToolResult {
@@ -78,10 +72,7 @@ impl Tool for SqlTool {
         let (query, database, scope) = (self.query.clone(), self.database.clone(), context.scope.clone());
         let work = move || query.run(&database, &parameters, &scope, &cancel);
         let outcome = tokio::task::spawn_blocking(work).await;
-        self.result(
-            context,
-            outcome.unwrap_or_else(|error| Err(QueryFailure::Permanent(error.to_string()))),
-        )
+        self.result(context, outcome.unwrap_or_else(|error| Err(QueryFailure::Permanent(error.to_string()))))
     }
 }
 

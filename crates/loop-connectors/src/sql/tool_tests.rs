@@ -41,35 +41,17 @@ fn declaration() -> ToolDeclaration {
 #[track_caller]
 fn refused(query: &str) -> String {
     let world = world();
-    let error = SqlTool::new(declaration(), &world.database, query)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.starts_with("tool `fetch_device_info`: ") && !error.contains('\n'),
-        "{error}"
-    );
+    let error = SqlTool::new(declaration(), &world.database, query).unwrap_err().to_string();
+    assert!(error.starts_with("tool `fetch_device_info`: ") && !error.contains('\n'), "{error}");
     error.replacen("tool `fetch_device_info`: its query ", "", 1)
 }
 
 async fn call(world: &World, query: &str, parameters: Value, cancel: CancellationToken) -> Observation {
     let tool = SqlTool::new(declaration(), &world.database, query).unwrap();
     let registry = Registry::builder().tool(tool).build().unwrap();
-    let scope = Scope {
-        account: Some("a".into()),
-        account_name: Some("Contoso".into()),
-        ..Scope::default()
-    };
+    let scope = Scope { account: Some("a".into()), account_name: Some("Contoso".into()), ..Scope::default() };
     let context = ToolContext::new(scope, "x", "r/1/action-0").with_cancel(cancel);
-    registry
-        .dispatch(
-            "fetch_device_info",
-            &parameters,
-            context,
-            &Credentials::none(),
-            5_000,
-            4_000,
-        )
-        .await
+    registry.dispatch("fetch_device_info", &parameters, context, &Credentials::none(), 5_000, 4_000).await
 }
 
 async fn answer(query: &str, parameters: Value) -> Observation {
@@ -89,19 +71,10 @@ fn a_query_that_does_not_prepare_says_what_sqlite_says() {
 fn a_query_that_does_more_than_look_is_refused() {
     // S0-64: a tool that looks must not be able to do anything else.
     let says = |what: &str| format!("must be one SELECT that changes nothing: {what}; write one SELECT");
-    assert_eq!(
-        refused("SELECT 1; SELECT 2"),
-        says("it is more than one statement")
-    );
-    assert_eq!(
-        refused("SELECT 1; DROP TABLE devices"),
-        says("it is more than one statement")
-    );
+    assert_eq!(refused("SELECT 1; SELECT 2"), says("it is more than one statement"));
+    assert_eq!(refused("SELECT 1; DROP TABLE devices"), says("it is more than one statement"));
     assert_eq!(refused("DELETE FROM devices"), says("it would write"));
-    assert_eq!(
-        refused("INSERT INTO devices (host) VALUES ('x') RETURNING host"),
-        says("it would write")
-    );
+    assert_eq!(refused("INSERT INTO devices (host) VALUES ('x') RETURNING host"), says("it would write"));
     assert_eq!(refused("ATTACH 'x.db' AS x"), says("it brings no columns"));
     assert_eq!(refused(""), says("it brings no columns"));
 }
@@ -114,17 +87,10 @@ fn a_query_that_names_what_nobody_gives_is_refused() {
         "names `:taget`, which nobody gives it; use one of :min, :on, :target, :scope_account, :scope_account_name, \
          :scope_asset, :scope_item, :scope_person"
     );
-    for query in [
-        "SELECT 1 AS a WHERE ?",
-        "SELECT 1 AS a WHERE @target",
-        "SELECT 1 AS a WHERE :scope_x",
-    ] {
+    for query in ["SELECT 1 AS a WHERE ?", "SELECT 1 AS a WHERE @target", "SELECT 1 AS a WHERE :scope_x"] {
         assert!(refused(query).starts_with("names `"), "{query}");
     }
-    assert_eq!(
-        refused("SELECT 1 AS a, 2 AS a"),
-        "has two columns `a`; rename one with AS"
-    );
+    assert_eq!(refused("SELECT 1 AS a, 2 AS a"), "has two columns `a`; rename one with AS");
 }
 
 #[tokio::test]
@@ -135,15 +101,9 @@ async fn parameters_and_scope_are_bound_by_name() {
     let seen = answer(query, json!({ "target": "LT-%" })).await;
     let expected = "## Device info — Contoso\n\n| host | ram | free | blob |\n| --- | --- | --- | --- |\n\
                     | LT-1 | 16 | 3.5 | <2 bytes> |";
-    assert_eq!(
-        (seen.status, &*seen.markdown, &*seen.summary),
-        (Status::Ok, expected, "Found 1 items")
-    );
+    assert_eq!((seen.status, &*seen.markdown, &*seen.summary), (Status::Ok, expected, "Found 1 items"));
     let data: Value = serde_json::from_str(&seen.data).unwrap();
-    assert_eq!(
-        data,
-        json!([{ "host": "LT-1", "ram": 16, "free": 3.5, "blob": "<2 bytes>" }])
-    );
+    assert_eq!(data, json!([{ "host": "LT-1", "ram": 16, "free": 3.5, "blob": "<2 bytes>" }]));
     let query = "SELECT :min + 1 AS n, :on AS yes, :scope_person AS nobody, :target AS none";
     let seen = answer(query, json!({ "min": 2, "on": true })).await;
     let data: Value = serde_json::from_str(&seen.data).unwrap();
@@ -160,25 +120,15 @@ async fn what_comes_from_outside_is_a_value_and_never_sql() {
 #[tokio::test]
 async fn no_rows_are_no_data() {
     // S0-68
-    let seen = answer(
-        "SELECT host FROM devices WHERE host = :target",
-        json!({ "target": "LT-9" }),
-    )
-    .await;
-    assert_eq!(
-        (seen.status, &*seen.markdown),
-        (Status::Empty, "> **Device info:** No data found")
-    );
+    let seen = answer("SELECT host FROM devices WHERE host = :target", json!({ "target": "LT-9" })).await;
+    assert_eq!((seen.status, &*seen.markdown), (Status::Empty, "> **Device info:** No data found"));
 }
 
 #[tokio::test]
 async fn more_rows_than_are_shown_are_mentioned() {
     let seen = answer("SELECT i FROM n", json!({})).await;
     assert_eq!(&*seen.summary, "Found more than 200 items, shows 200");
-    assert!(
-        seen.markdown
-            .contains("\n\n_Only the first 200 rows are shown; there are more._\n\n| i |")
-    );
+    assert!(seen.markdown.contains("\n\n_Only the first 200 rows are shown; there are more._\n\n| i |"));
     let seen = answer("SELECT i FROM n LIMIT 200", json!({})).await;
     assert_eq!(&*seen.summary, "Found 200 items");
 }
@@ -195,16 +145,8 @@ async fn a_locked_database_is_a_failure_that_may_pass() {
     };
     writer.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let context = ToolContext::new(Scope::default(), "x", "k");
-    let seen = registry
-        .dispatch(
-            "fetch_device_info",
-            &json!({}),
-            context,
-            &Credentials::none(),
-            5_000,
-            4_000,
-        )
-        .await;
+    let seen =
+        registry.dispatch("fetch_device_info", &json!({}), context, &Credentials::none(), 5_000, 4_000).await;
     assert_eq!(seen.status, Status::RetryableError, "{}", seen.summary);
 }
 
@@ -216,12 +158,7 @@ async fn a_database_that_went_away_is_a_failure_for_good() {
     std::fs::remove_file(world.database.path()).unwrap();
     let context = ToolContext::new(Scope::default(), "x", "k");
     let result = tool.call(json!({}), &context, &Credentials::none()).await;
-    assert_eq!(
-        result.kind,
-        Some(loop_tools::Failure::Permanent),
-        "{}",
-        result.summary
-    );
+    assert_eq!(result.kind, Some(loop_tools::Failure::Permanent), "{}", result.summary);
     drop(world.folder);
 }
 
@@ -246,21 +183,14 @@ async fn a_cancelled_query_stops() {
 #[test]
 fn a_dropped_call_leaves_no_query_behind() {
     // S0-94: a runtime waits for its blocking work when it ends, so this test would not.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
     let world = world();
     runtime.block_on(async {
         let tool = SqlTool::new(declaration(), &world.database, ENDLESS).unwrap();
         let context = ToolContext::new(Scope::default(), "x", "k");
         let credentials = Credentials::none();
         let call = tool.call(json!({}), &context, &credentials);
-        assert!(
-            tokio::time::timeout(Duration::from_millis(100), call)
-                .await
-                .is_err()
-        );
+        assert!(tokio::time::timeout(Duration::from_millis(100), call).await.is_err());
     });
     drop(runtime);
 }

@@ -38,10 +38,7 @@ pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>)
 }
 
 pub(super) fn repair(proposal: &mut Proposal, reply: &Reply, document: &DocumentSpec, reading: Reading<'_>) {
-    take(
-        proposal,
-        contract::find_repaired(&reply.text, rules(document, reading)),
-    );
+    take(proposal, contract::find_repaired(&reply.text, rules(document, reading)));
 }
 
 pub(super) fn salvage(partial: &str, document: &DocumentSpec, reading: Reading<'_>) -> Proposal {
@@ -49,24 +46,14 @@ pub(super) fn salvage(partial: &str, document: &DocumentSpec, reading: Reading<'
     let layout = Layout::of(partial);
     let complete = layout.headings.last().map_or(0, |heading| heading.line.start);
     let text = partial.get(..complete).unwrap_or_default();
-    let reply = Reply {
-        text: text.into(),
-        finish: FinishReason::Other,
-        usage: None,
-        cost: None,
-        raw: None,
-    };
+    let reply = Reply { text: text.into(), finish: FinishReason::Other, usage: None, cost: None, raw: None };
     let mut proposal = read(&reply, document, reading);
     proposal.actions.clear();
     proposal
 }
 
 fn rules<'a>(document: &DocumentSpec, reading: Reading<'a>) -> Rules<'a> {
-    Rules {
-        nonce: reading.nonce,
-        mode: document.nonce,
-        echoes: reading.echoes,
-    }
+    Rules { nonce: reading.nonce, mode: document.nonce, echoes: reading.echoes }
 }
 
 fn take(proposal: &mut Proposal, found: Found) {
@@ -82,9 +69,5 @@ fn take(proposal: &mut Proposal, found: Found) {
 }
 
 fn first_line(text: &str) -> Arc<str> {
-    text.lines()
-        .map(str::trim)
-        .find(|line| !line.is_empty())
-        .unwrap_or("no reason given")
-        .into()
+    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason given").into()
 }

@@ -23,10 +23,7 @@ impl Run {
         let not_open = self.not_open("tool_started", key, attempt);
         let blocked = self.state.stop_asked.is_some() || !self.state.phase.is_working();
         let Some(batch) = self.state.phase.batch_mut() else {
-            return Err(Rejected::OutOfOrder {
-                event: "tool_started",
-                phase,
-            });
+            return Err(Rejected::OutOfOrder { event: "tool_started", phase });
         };
         let work = batch.work.iter_mut().find(|work| {
             work.key == *key && work.attempt == attempt && !work.announced && work.observation.is_none()
@@ -64,12 +61,7 @@ impl Run {
     /// Writes verdicts down and makes a batch of what runs and what waits for a person.
     pub(super) fn admit(&mut self, judged: Vec<Judged>, notes: &mut Vec<Note>) -> Batch {
         let mut batch = Batch::default();
-        for Judged {
-            mut judged,
-            signature,
-            run_as,
-        } in judged
-        {
+        for Judged { mut judged, signature, run_as } in judged {
             let action = self.state.actions.len() as u32;
             if let (Verdict::Run, Some(signature)) = (&judged.verdict, signature) {
                 let evidence = EvidenceId((self.state.evidence.len() + batch.work.len()) as u32 + 1);
@@ -113,11 +105,7 @@ impl Run {
     /// A call to a model is granted to a smart tool as long as one is left for the document after it (S0-65).
     pub(super) fn grant_sub_call(&mut self) -> Option<SubCallBudget> {
         let limits = &self.spec.limits;
-        let taken = self
-            .state
-            .totals
-            .model_calls
-            .saturating_add(self.state.granted_sub_calls);
+        let taken = self.state.totals.model_calls.saturating_add(self.state.granted_sub_calls);
         if taken.saturating_add(2) > limits.model_calls {
             return None;
         }
@@ -131,31 +119,19 @@ impl Run {
 
     /// Settles one piece of work.
     pub(super) fn settle(&mut self, at: usize, observation: Observation, notes: &mut Vec<Note>) {
-        let Some(work) = self
-            .state
-            .phase
-            .batch_mut()
-            .and_then(|batch| batch.work.get_mut(at))
-        else {
+        let Some(work) = self.state.phase.batch_mut().and_then(|batch| batch.work.get_mut(at)) else {
             return;
         };
         let (key, attempt, signature, evidence) = (work.key, work.attempt, work.signature, work.evidence);
         let budget = work.sub_call.take();
         let (status, used) = (observation.status, observation.sub_call);
         let read = [&observation.summary, &observation.markdown];
-        let known: Vec<_> = read
-            .iter()
-            .flat_map(|text| echoes(text))
-            .chain(echoes_in_data(&observation.data))
-            .collect();
+        let known: Vec<_> =
+            read.iter().flat_map(|text| echoes(text)).chain(echoes_in_data(&observation.data)).collect();
         work.observation = Some(observation);
         self.state.echoes.extend(known);
         self.state.ledger.settled(&signature, attempt, status);
-        notes.push(Note::ActionSettled {
-            key,
-            evidence,
-            status,
-        });
+        notes.push(Note::ActionSettled { key, evidence, status });
         if let Some(budget) = budget {
             self.state.granted_sub_calls = self.state.granted_sub_calls.saturating_sub(1);
             if let Some(used) = used {
@@ -179,14 +155,7 @@ impl Run {
             output_tokens: budget.output_tokens,
             cost: None,
         };
-        let charge = Charge {
-            key,
-            attempt,
-            tier: Tier::Picker,
-            usage: used.usage,
-            reported: None,
-            reserve,
-        };
+        let charge = Charge { key, attempt, tier: Tier::Picker, usage: used.usage, reported: None, reserve };
         self.charge(charge, notes);
     }
 
@@ -208,18 +177,8 @@ impl Run {
             return self.next_pass(notes);
         }
         let deadline = self.state.now.plus(self.spec.limits.person_ms);
-        let asks = asks
-            .into_iter()
-            .map(|action| Ask {
-                action,
-                deadline,
-                answered: false,
-            })
-            .collect();
-        self.state.phase = Phase::WaitingForPerson {
-            asks,
-            since: self.state.now,
-        };
+        let asks = asks.into_iter().map(|action| Ask { action, deadline, answered: false }).collect();
+        self.state.phase = Phase::WaitingForPerson { asks, since: self.state.now };
     }
 
     /// Moves the batch's observations to the evidence, in request order (I-20); gives what waits for a person.
@@ -262,10 +221,7 @@ impl Run {
             let name: Arc<str> = action.map_or_else(|| "".into(), |action| action.tool_name().into());
             let is_read = self.spec.tool(&name).is_some_and(|tool| tool.effect.is_read());
             let (status, message) = if !is_read && (work.announced || work.attempt > 1) {
-                (
-                    Status::InDoubt,
-                    "it may or may not have happened: the run stopped before it ended",
-                )
+                (Status::InDoubt, "it may or may not have happened: the run stopped before it ended")
             } else {
                 (Status::Cancelled, "cancelled: the run stopped before it ended")
             };

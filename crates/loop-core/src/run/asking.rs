@@ -44,15 +44,10 @@ impl Run {
         let Phase::WaitingForPerson { asks, .. } = &mut self.state.phase else {
             return;
         };
-        for ask in asks
-            .iter_mut()
-            .filter(|ask| !ask.answered && ask.deadline <= self.state.now)
-        {
+        for ask in asks.iter_mut().filter(|ask| !ask.answered && ask.deadline <= self.state.now) {
             ask.answered = true;
             if let Some(action) = self.state.actions.get_mut(ask.action as usize) {
-                action.verdict = Verdict::Denied {
-                    why: "nobody answered in time".into(),
-                };
+                action.verdict = Verdict::Denied { why: "nobody answered in time".into() };
                 notes.push(Note::ActionJudged(action.clone()));
             }
         }
@@ -90,11 +85,7 @@ impl Run {
             let observation = match &action.verdict {
                 Verdict::Denied { why } => {
                     self.state.ledger.settled(&signature, attempt, Status::Denied);
-                    notes.push(Note::ActionSettled {
-                        key,
-                        evidence,
-                        status: Status::Denied,
-                    });
+                    notes.push(Note::ActionSettled { key, evidence, status: Status::Denied });
                     Some(Observation::failed(Status::Denied, action.tool_name(), why))
                 }
                 Verdict::Run

@@ -139,10 +139,7 @@ impl Run {
                     self.state.confidence = proposal.confidence;
                     self.state.confidence_reason = Arc::clone(&proposal.reason);
                     let call = Call::wished(CommandKey::new(key.pass, Slot::Repair), Tier::Picker);
-                    self.state.phase = Phase::Repairing {
-                        call,
-                        proposal: Box::new(proposal),
-                    };
+                    self.state.phase = Phase::Repairing { call, proposal: Box::new(proposal) };
                 }
             }
             Phase::Landing { cause, .. } => {
@@ -213,13 +210,10 @@ impl Run {
         let pass = self.state.passes.len() as u32 + 1;
         let tier = self.state.tier;
         self.state.phase = match self.last_call() {
-            Some(cause) => Phase::Landing {
-                call: Call::wished(CommandKey::new(pass, Slot::Landing), tier),
-                cause,
-            },
-            None => Phase::Calling {
-                call: Call::wished(CommandKey::new(pass, Slot::Main), tier),
-            },
+            Some(cause) => {
+                Phase::Landing { call: Call::wished(CommandKey::new(pass, Slot::Landing), tier), cause }
+            }
+            None => Phase::Calling { call: Call::wished(CommandKey::new(pass, Slot::Main), tier) },
         };
     }
 
@@ -230,12 +224,7 @@ impl Run {
         after.model_calls += 1;
         gate::limits_reached(&self.spec.limits, &after, 0)
             .into_iter()
-            .find(|condition| {
-                matches!(
-                    condition.reason,
-                    StopReason::MaxPasses | StopReason::MaxModelCalls
-                )
-            })
+            .find(|condition| matches!(condition.reason, StopReason::MaxPasses | StopReason::MaxModelCalls))
     }
 
     /// Wishes the call of the phase once more. A main call becomes the landing where it is the last one left.
@@ -282,14 +271,8 @@ impl Run {
         reported: Option<PicoUsd>,
         notes: &mut Vec<Note>,
     ) {
-        let charge = Charge {
-            key: *key,
-            attempt,
-            tier: started.tier,
-            usage,
-            reported,
-            reserve: started.reserve,
-        };
+        let charge =
+            Charge { key: *key, attempt, tier: started.tier, usage, reported, reserve: started.reserve };
         self.charge(charge, notes);
     }
 
@@ -331,11 +314,8 @@ impl Run {
 
     fn remember_size(&mut self, started: StartedCall, usage: Option<Usage>) {
         let input_tokens = usage.map_or(started.reserve.input_tokens, |usage| usage.total_input());
-        self.state.last_main = Some(MainCall {
-            tier: started.tier,
-            bytes: started.prompt_bytes,
-            input_tokens,
-        });
+        self.state.last_main =
+            Some(MainCall { tier: started.tier, bytes: started.prompt_bytes, input_tokens });
     }
 
     fn picked(&mut self, text: &str, notes: &mut Vec<Note>) {
@@ -356,10 +336,8 @@ impl Run {
                 id: format!("default-{n}").into(),
                 tool: Arc::clone(&call.tool),
                 reason: "default tool of the domain".into(),
-                parameters: serde_json::from_str(&call.parameters).map_or_else(
-                    |_| Arc::clone(&call.parameters),
-                    |value: Value| canonical(&value).into(),
-                ),
+                parameters: serde_json::from_str(&call.parameters)
+                    .map_or_else(|_| Arc::clone(&call.parameters), |value: Value| canonical(&value).into()),
                 priority: Priority::Recommended,
             })
             .collect();
@@ -371,26 +349,11 @@ impl Run {
             return self.stop_by_hand(notes);
         }
         let limits = &self.spec.limits;
-        let setting = if limits.picked <= limits.tool_calls {
-            "limits.picked"
-        } else {
-            "limits.tool_calls"
-        };
-        let room = Room {
-            left: limits.picked.min(limits.tool_calls),
-            setting,
-        };
-        let bench = Bench {
-            spec: &self.spec,
-            ledger: &self.state.ledger,
-            pass: 0,
-            room,
-        };
+        let setting = if limits.picked <= limits.tool_calls { "limits.picked" } else { "limits.tool_calls" };
+        let room = Room { left: limits.picked.min(limits.tool_calls), setting };
+        let bench = Bench { spec: &self.spec, ledger: &self.state.ledger, pass: 0, room };
         let judged = judge(picks, bench);
-        let runs = judged
-            .iter()
-            .filter(|judged| judged.judged.verdict == Verdict::Run)
-            .count() as u32;
+        let runs = judged.iter().filter(|judged| judged.judged.verdict == Verdict::Run).count() as u32;
         notes.push(Note::Picked { by, runs });
         let batch = self.admit(judged, notes);
         self.state.phase = Phase::Gathering { batch };
@@ -399,11 +362,7 @@ impl Run {
 
     fn main_call_refused(&mut self, refusal: Refusal, notes: &mut Vec<Note>) {
         if refusal == Refusal::Context
-            && let Some(oldest) = self
-                .state
-                .evidence
-                .iter_mut()
-                .find(|evidence| !evidence.shortened)
+            && let Some(oldest) = self.state.evidence.iter_mut().find(|evidence| !evidence.shortened)
         {
             oldest.shortened = true;
             notes.push(Note::EvidenceShortened { evidence: oldest.id });
@@ -417,12 +376,7 @@ impl Run {
             Refusal::Tokens | Refusal::Context | Refusal::NotWished => StopReason::TokenLimit,
         };
         let value = Measure::Text(format!("the next call was refused: {}", refusal.name()).into());
-        let refused = Condition {
-            reason,
-            value,
-            threshold: None,
-            change: None,
-        };
+        let refused = Condition { reason, value, threshold: None, change: None };
         let certificate = match &self.state.phase {
             Phase::Landing { cause, .. } if cause.reason != reason => {
                 Certificate::new(cause.clone(), vec![refused])
@@ -441,18 +395,9 @@ impl Run {
     ) {
         let may_retry = failure.retryable && attempt < ATTEMPTS && self.state.stop_asked.is_none();
         // A reply of which a part was read is not asked for again: its sections stay.
-        if may_retry
-            && failure
-                .partial
-                .as_ref()
-                .is_none_or(|partial| partial.trim().is_empty())
-        {
+        if may_retry && failure.partial.as_ref().is_none_or(|partial| partial.trim().is_empty()) {
             self.call_again(failure.retry_at);
-            notes.push(Note::CallRetried {
-                key: *key,
-                attempt: attempt + 1,
-                not_before: failure.retry_at,
-            });
+            notes.push(Note::CallRetried { key: *key, attempt: attempt + 1, not_before: failure.retry_at });
             return;
         }
         self.salvage(key, failure, notes);
@@ -501,19 +446,11 @@ impl Run {
 
     fn merge(&mut self, pass: u32, proposal: &Proposal, notes: &mut Vec<Note>) -> Vec<Arc<str>> {
         let citable = self.citable();
-        let context = MergeContext {
-            declared: self.spec.sections(),
-            pass,
-            at: self.state.now,
-            citable: &citable,
-        };
+        let context =
+            MergeContext { declared: self.spec.sections(), pass, at: self.state.now, citable: &citable };
         let (document, merge) = self.state.document.merged(&proposal.sections, context);
         self.state.document = document;
-        let changed = merge
-            .changed
-            .iter()
-            .map(|change| Arc::clone(&change.section))
-            .collect();
+        let changed = merge.changed.iter().map(|change| Arc::clone(&change.section)).collect();
         notes.push(Note::Merged { pass, merge });
         changed
     }
@@ -536,16 +473,9 @@ impl Run {
         let pass = self.state.passes.len() as u32;
         self.take_confidence(&proposal, notes);
         let limit = self.spec.limits.tool_calls;
-        let room = Room {
-            left: limit.saturating_sub(self.state.totals.tool_calls),
-            setting: "limits.tool_calls",
-        };
-        let bench = Bench {
-            spec: &self.spec,
-            ledger: &self.state.ledger,
-            pass,
-            room,
-        };
+        let room =
+            Room { left: limit.saturating_sub(self.state.totals.tool_calls), setting: "limits.tool_calls" };
+        let bench = Bench { spec: &self.spec, ledger: &self.state.ledger, pass, room };
         let mut judged = judge(&proposal.actions, bench);
         let missing = self.missing();
         let view = View {
@@ -566,34 +496,18 @@ impl Run {
                     || Arc::from(certificate.reason().name()),
                     |change| Arc::clone(&change.setting),
                 );
-                for judged in judged
-                    .iter_mut()
-                    .filter(|judged| judged.judged.verdict == Verdict::Run)
-                {
-                    judged.judged.verdict = Verdict::OverLimit {
-                        setting: Arc::clone(&stopped_by),
-                    };
+                for judged in judged.iter_mut().filter(|judged| judged.judged.verdict == Verdict::Run) {
+                    judged.judged.verdict = Verdict::OverLimit { setting: Arc::clone(&stopped_by) };
                 }
                 self.admit(judged, notes);
                 let decision = Decision::Stop(certificate.clone());
-                notes.push(Note::GateDecided {
-                    pass,
-                    confidence: proposal.confidence,
-                    decision,
-                });
+                notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
                 self.stop(certificate, notes);
             }
             None => {
                 let batch = self.admit(judged, notes);
-                let decision = Decision::Act {
-                    runs: batch.work.len() as u32,
-                    asks: batch.asks.len() as u32,
-                };
-                notes.push(Note::GateDecided {
-                    pass,
-                    confidence: proposal.confidence,
-                    decision,
-                });
+                let decision = Decision::Act { runs: batch.work.len() as u32, asks: batch.asks.len() as u32 };
+                notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
                 self.act(batch, notes);
             }
         }
@@ -601,12 +515,7 @@ impl Run {
 }
 
 pub(super) fn manual_stop(at: Millis) -> Condition {
-    Condition {
-        reason: StopReason::ManualStop,
-        value: Measure::Millis(at.0),
-        threshold: None,
-        change: None,
-    }
+    Condition { reason: StopReason::ManualStop, value: Measure::Millis(at.0), threshold: None, change: None }
 }
 
 fn count(judged: &[Judged]) -> Candidates {
@@ -634,10 +543,7 @@ fn count(judged: &[Judged]) -> Candidates {
 fn read_picks(text: &str) -> Option<Vec<Action>> {
     let picks = text.match_indices('[').find_map(|(at, _)| {
         let rest = text.get(at..).unwrap_or_default();
-        match serde_json::Deserializer::from_str(rest)
-            .into_iter::<Value>()
-            .next()
-        {
+        match serde_json::Deserializer::from_str(rest).into_iter::<Value>().next() {
             Some(Ok(Value::Array(picks))) if picks.iter().all(Value::is_object) => Some(picks),
             Some(_) | None => None,
         }
@@ -667,9 +573,5 @@ fn other_quote(
         Ok(quote) => format!("{quote:?}"),
         Err(refusal) => format!("refused: {}", refusal.name()),
     };
-    Rejected::OtherQuote {
-        key: *key,
-        announced: text(announced),
-        computed: text(computed),
-    }
+    Rejected::OtherQuote { key: *key, announced: text(announced), computed: text(computed) }
 }

@@ -199,14 +199,7 @@ impl Run {
             tools: facts.tools,
         };
         let (run, notes) = Self::begin(spec, started.clone());
-        (
-            run,
-            Event {
-                at: Millis(0),
-                fact: Fact::Started(Box::new(started)),
-            },
-            notes,
-        )
+        (run, Event { at: Millis(0), fact: Fact::Started(Box::new(started)) }, notes)
     }
 
     /// How a replay begins: the first event, and the spec that it names by hash.
@@ -219,10 +212,7 @@ impl Run {
         };
         let found = spec.hash();
         if started.spec != found {
-            return Err(Rejected::OtherSpec {
-                expected: started.spec,
-                found,
-            });
+            return Err(Rejected::OtherSpec { expected: started.spec, found });
         }
         Ok(Self::begin(spec, (**started).clone()))
     }
@@ -234,10 +224,7 @@ impl Run {
     pub fn restore(state: State, spec: Arc<RunSpec>) -> Result<Self, Rejected> {
         let found = spec.hash();
         if state.started.spec != found {
-            return Err(Rejected::OtherSpec {
-                expected: state.started.spec,
-                found,
-            });
+            return Err(Rejected::OtherSpec { expected: state.started.spec, found });
         }
         Ok(Self { spec, state })
     }
@@ -250,11 +237,7 @@ impl Run {
         let before = self.state.now;
         if event.at < before {
             let event_name = event.fact.name();
-            return Err(Rejected::BackInTime {
-                event: event_name,
-                at: event.at.0,
-                now: before.0,
-            });
+            return Err(Rejected::BackInTime { event: event_name, at: event.at.0, now: before.0 });
         }
         // What is due is read before the clock moves: an instant that has come is no deadline any more.
         let deadline = self.deadline();
@@ -272,44 +255,25 @@ impl Run {
                 reserve,
                 ..
             } => {
-                let prompt = PromptSize {
-                    bytes: *prompt_bytes,
-                    shared_bytes: *shared_bytes,
-                };
-                let announced = Quote {
-                    tier: *tier,
-                    max_output_tokens: *max_output_tokens,
-                    reserve: *reserve,
-                };
+                let prompt = PromptSize { bytes: *prompt_bytes, shared_bytes: *shared_bytes };
+                let announced =
+                    Quote { tier: *tier, max_output_tokens: *max_output_tokens, reserve: *reserve };
                 self.call_started(key, *attempt, prompt, announced)
             }
-            Fact::CallRefused {
-                key,
-                attempt,
-                prompt_bytes,
-                shared_bytes,
-                refusal,
-            } => {
-                let prompt = PromptSize {
-                    bytes: *prompt_bytes,
-                    shared_bytes: *shared_bytes,
-                };
+            Fact::CallRefused { key, attempt, prompt_bytes, shared_bytes, refusal } => {
+                let prompt = PromptSize { bytes: *prompt_bytes, shared_bytes: *shared_bytes };
                 self.call_refused(key, *attempt, prompt, *refusal, &mut notes)
             }
             Fact::ModelReplied { key, attempt, reply } => {
                 self.model_replied(key, *attempt, reply, &mut notes)
             }
-            Fact::ModelFailed {
-                key,
-                attempt,
-                failure,
-            } => self.model_failed(key, *attempt, failure, &mut notes),
+            Fact::ModelFailed { key, attempt, failure } => {
+                self.model_failed(key, *attempt, failure, &mut notes)
+            }
             Fact::ToolStarted { key, attempt } => self.tool_started(key, *attempt),
-            Fact::ToolFinished {
-                key,
-                attempt,
-                observation,
-            } => self.tool_finished(key, *attempt, observation, &mut notes),
+            Fact::ToolFinished { key, attempt, observation } => {
+                self.tool_finished(key, *attempt, observation, &mut notes)
+            }
             Fact::PersonAnswered { key, answer } => self.person_answered(key, answer, &mut notes),
             Fact::StopRequested { how } => self.stop_requested(*how, &mut notes),
             Fact::StopWithdrawn => self.stop_withdrawn(),
@@ -451,11 +415,7 @@ impl Run {
             | Phase::Saving { .. }
             | Phase::Done { .. } => 0,
         };
-        self.state
-            .now
-            .0
-            .saturating_sub(self.state.uncounted_ms)
-            .saturating_sub(waiting)
+        self.state.now.0.saturating_sub(self.state.uncounted_ms).saturating_sub(waiting)
     }
 
     fn begin(spec: Arc<RunSpec>, started: Started) -> (Self, Vec<Note>) {
@@ -497,38 +457,20 @@ impl Run {
     }
 
     fn reading(&self) -> Reading<'_> {
-        Reading {
-            spec: &self.spec,
-            nonce: &self.state.started.nonce,
-            echoes: &self.state.echoes,
-        }
+        Reading { spec: &self.spec, nonce: &self.state.started.nonce, echoes: &self.state.echoes }
     }
 
     /// What a section may cite: the work item, and what was found or found to be absent.
     fn citable(&self) -> Vec<EvidenceId> {
-        let found = self
-            .state
-            .evidence
-            .iter()
-            .filter(|evidence| evidence.observation.status.is_citable());
-        std::iter::once(EvidenceId::ITEM)
-            .chain(found.map(|evidence| evidence.id))
-            .collect()
+        let found = self.state.evidence.iter().filter(|evidence| evidence.observation.status.is_citable());
+        std::iter::once(EvidenceId::ITEM).chain(found.map(|evidence| evidence.id)).collect()
     }
 
     fn out_of_order<T>(&self, event: &'static str) -> Result<T, Rejected> {
-        Err(Rejected::OutOfOrder {
-            event,
-            phase: self.state.phase.name(),
-        })
+        Err(Rejected::OutOfOrder { event, phase: self.state.phase.name() })
     }
 
     fn not_open(&self, event: &'static str, key: &CommandKey, attempt: u32) -> Rejected {
-        Rejected::NotOpen {
-            event,
-            key: *key,
-            attempt,
-            phase: self.state.phase.name(),
-        }
+        Rejected::NotOpen { event, key: *key, attempt, phase: self.state.phase.name() }
     }
 }

@@ -200,13 +200,7 @@ pub struct Call {
 
 impl Call {
     pub(super) fn wished(key: CommandKey, tier: Tier) -> Self {
-        Self {
-            key,
-            attempt: 1,
-            tier,
-            not_before: None,
-            started: None,
-        }
+        Self { key, attempt: 1, tier, not_before: None, started: None }
     }
 }
 
@@ -264,10 +258,7 @@ impl Work {
     /// What is held to have been used by the sub-call of a try that nobody can ask any more.
     pub(super) fn lost_sub_call(&self) -> Option<SubCallUse> {
         let granted = self.sub_call.filter(|_| self.announced);
-        granted.map(|_| SubCallUse {
-            answered: false,
-            usage: None,
-        })
+        granted.map(|_| SubCallUse { answered: false, usage: None })
     }
 }
 

@@ -59,32 +59,17 @@ impl Run {
         if left < LEAST_OUTPUT_TOKENS {
             return Err(Refusal::Context);
         }
-        let max_output_tokens = left
-            .min(self.spec.limits.output_tokens)
-            .min(model.max_output_tokens);
-        let usage = Usage {
-            input: input_tokens,
-            output: max_output_tokens,
-            ..Usage::default()
-        };
+        let max_output_tokens = left.min(self.spec.limits.output_tokens).min(model.max_output_tokens);
+        let usage = Usage { input: input_tokens, output: max_output_tokens, ..Usage::default() };
         let cost = model.price.map(|price| price.of(&usage));
-        let reserve = Reserve {
-            input_tokens,
-            output_tokens: max_output_tokens,
-            cost,
-        };
-        Ok(Quote {
-            tier: call.tier,
-            max_output_tokens,
-            reserve,
-        })
+        let reserve = Reserve { input_tokens, output_tokens: max_output_tokens, cost };
+        Ok(Quote { tier: call.tier, max_output_tokens, reserve })
     }
 
     fn input_bound(&self, call: &Call, prompt: PromptSize) -> u64 {
         match self.state.last_main {
             Some(last) if last.tier == call.tier && prompt.shared_bytes >= last.bytes && last.bytes > 0 => {
-                last.input_tokens
-                    .saturating_add(prompt.bytes.saturating_sub(last.bytes))
+                last.input_tokens.saturating_add(prompt.bytes.saturating_sub(last.bytes))
             }
             Some(_) | None => prompt.bytes.div_ceil(2),
         }

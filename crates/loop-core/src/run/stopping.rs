@@ -61,9 +61,8 @@ impl Run {
                 if is_over =>
             {
                 let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
-                let (timeout, also): (Vec<_>, Vec<_>) = reached
-                    .into_iter()
-                    .partition(|condition| condition.reason == StopReason::Timeout);
+                let (timeout, also): (Vec<_>, Vec<_>) =
+                    reached.into_iter().partition(|condition| condition.reason == StopReason::Timeout);
                 if let Some(primary) = timeout.into_iter().next() {
                     self.stop(Certificate::new(primary, also), notes);
                 }
@@ -105,12 +104,7 @@ impl Run {
     }
 
     pub(super) fn save_finished(&mut self, attempt: u32, result: &SaveResult) -> Result<(), Rejected> {
-        let Phase::Saving {
-            outcome,
-            attempt: open,
-            not_before,
-        } = &mut self.state.phase
-        else {
+        let Phase::Saving { outcome, attempt: open, not_before } = &mut self.state.phase else {
             return self.out_of_order("save_finished");
         };
         if *open != attempt || not_before.is_some_and(|at| at > self.state.now) {
@@ -118,19 +112,13 @@ impl Run {
             return Err(self.not_open("save_finished", &key, attempt));
         }
         let saved = match result {
-            SaveResult::Saved { location } => Saved::At {
-                location: location.clone(),
-            },
-            SaveResult::Failed {
-                retry_at: Some(at), ..
-            } if attempt < ATTEMPTS => {
+            SaveResult::Saved { location } => Saved::At { location: location.clone() },
+            SaveResult::Failed { retry_at: Some(at), .. } if attempt < ATTEMPTS => {
                 *open += 1;
                 *not_before = Some(*at);
                 return Ok(());
             }
-            SaveResult::Failed { message, .. } => Saved::Not {
-                message: message.clone(),
-            },
+            SaveResult::Failed { message, .. } => Saved::Not { message: message.clone() },
         };
         let mut outcome = outcome.clone();
         outcome.saved = Some(saved);
@@ -140,31 +128,32 @@ impl Run {
 
     /// Fixes the reason. What is in flight is cut off; without anything in flight the run is finished at once.
     pub(super) fn stop(&mut self, certificate: Certificate, notes: &mut Vec<Note>) {
-        notes.push(Note::Stopped {
-            certificate: certificate.clone(),
-        });
-        let call = self
-            .state
-            .phase
-            .call()
-            .filter(|call| call.started.is_some())
-            .cloned();
+        notes.push(Note::Stopped { certificate: certificate.clone() });
+        let call = self.state.phase.call().filter(|call| call.started.is_some()).cloned();
         if let Phase::WaitingForPerson { since, .. } = &self.state.phase {
             self.count_waiting(*since);
         }
         let batch = self.state.phase.batch().cloned();
         let since = self.state.now;
-        self.state.phase = Phase::Stopping {
-            certificate,
-            call,
-            batch,
-            since,
-        };
+        self.state.phase = Phase::Stopping { certificate, call, batch, since };
         self.stopping_settled(notes);
     }
 
     /// The outcome if the run ended here for this reason: for a driver that cannot go on, since its journal fails.
+    ///
+    /// What is in flight counts as lost; what has settled is in it.
     pub fn outcome_so_far(&self, stop: Certificate) -> Outcome {
+        let mut ended = self.clone();
+        let mut notes = Vec::new();
+        if let Some(call) = ended.state.phase.call().cloned() {
+            ended.charge_lost(&call, &mut notes);
+        }
+        ended.keep_evidence(&mut notes);
+        ended.state.totals.wall_ms = ended.elapsed_ms();
+        ended.outcome_with(stop)
+    }
+
+    fn outcome_with(&self, stop: Certificate) -> Outcome {
         Outcome {
             run: self.id().clone(),
             stop,
@@ -201,10 +190,7 @@ impl Run {
 
     /// Ends the settling: what has not settled by then is charged and written down as cancelled.
     fn finish(&mut self, notes: &mut Vec<Note>) {
-        let Phase::Stopping {
-            certificate, call, ..
-        } = &self.state.phase
-        else {
+        let Phase::Stopping { certificate, call, .. } = &self.state.phase else {
             return;
         };
         let (certificate, call) = (certificate.clone(), call.clone());
@@ -213,26 +199,16 @@ impl Run {
         }
         self.keep_evidence(notes);
         self.state.totals.wall_ms = self.elapsed_ms();
-        let outcome = Box::new(self.outcome_so_far(certificate));
+        let outcome = Box::new(self.outcome_with(certificate));
         self.state.phase = if self.spec.save {
-            Phase::Saving {
-                outcome,
-                attempt: 1,
-                not_before: None,
-            }
+            Phase::Saving { outcome, attempt: 1, not_before: None }
         } else {
             Phase::Done { outcome }
         };
     }
 
     fn lose_call(&mut self, notes: &mut Vec<Note>) {
-        let Some(call) = self
-            .state
-            .phase
-            .call()
-            .filter(|call| call.started.is_some())
-            .cloned()
-        else {
+        let Some(call) = self.state.phase.call().filter(|call| call.started.is_some()).cloned() else {
             return;
         };
         self.charge_lost(&call, notes);
@@ -255,55 +231,34 @@ impl Run {
 
     fn charge_lost(&mut self, call: &Call, notes: &mut Vec<Note>) {
         let Some(started) = call.started else { return };
-        notes.push(Note::Lost {
-            key: call.key,
-            attempt: call.attempt,
-        });
+        notes.push(Note::Lost { key: call.key, attempt: call.attempt });
         let (key, attempt, tier) = (call.key, call.attempt, started.tier);
-        let charge = Charge {
-            key,
-            attempt,
-            tier,
-            usage: None,
-            reported: None,
-            reserve: started.reserve,
-        };
+        let charge = Charge { key, attempt, tier, usage: None, reported: None, reserve: started.reserve };
         self.charge(charge, notes);
     }
 
     fn lose_tools(&mut self, notes: &mut Vec<Note>) {
         let count = self.state.phase.batch().map_or(0, |batch| batch.work.len());
         for at in 0..count {
-            let Some(work) = self
-                .state
-                .phase
-                .batch()
-                .and_then(|batch| batch.work.get(at))
-                .cloned()
-            else {
+            let Some(work) = self.state.phase.batch().and_then(|batch| batch.work.get(at)).cloned() else {
                 continue;
             };
             if !work.is_in_flight() {
                 continue;
             }
-            notes.push(Note::Lost {
-                key: work.key,
-                attempt: work.attempt,
-            });
+            notes.push(Note::Lost { key: work.key, attempt: work.attempt });
             let action = self.state.actions.get(work.action as usize);
             let tool = action.and_then(|action| self.spec.tool(action.tool_name()));
             let name = action.map_or_else(String::new, |action| action.tool_name().to_owned());
             let effect = tool.map_or(Effect::WriteIrreversible, |tool| tool.effect);
             let is_last = work.attempt >= ATTEMPTS;
             let (status, message) = match effect {
-                Effect::WriteIrreversible | Effect::Egress | Effect::Exec => (
-                    Status::InDoubt,
-                    "it may or may not have happened: the program ended while it ran",
-                ),
-                Effect::WriteIdempotent | Effect::WriteKeyed if is_last => (
-                    Status::InDoubt,
-                    "it may or may not have happened: the program ended each time it ran",
-                ),
+                Effect::WriteIrreversible | Effect::Egress | Effect::Exec => {
+                    (Status::InDoubt, "it may or may not have happened: the program ended while it ran")
+                }
+                Effect::WriteIdempotent | Effect::WriteKeyed if is_last => {
+                    (Status::InDoubt, "it may or may not have happened: the program ended each time it ran")
+                }
                 Effect::Read if is_last => (Status::RetryableError, "the program ended each time it ran"),
                 Effect::Read | Effect::WriteIdempotent | Effect::WriteKeyed => {
                     self.work_again(at, effect, notes);
@@ -318,12 +273,7 @@ impl Run {
 
     /// Wishes a lost piece of work once more; what its sub-call may have used is charged.
     fn work_again(&mut self, at: usize, effect: Effect, notes: &mut Vec<Note>) {
-        let Some(work) = self
-            .state
-            .phase
-            .batch_mut()
-            .and_then(|batch| batch.work.get_mut(at))
-        else {
+        let Some(work) = self.state.phase.batch_mut().and_then(|batch| batch.work.get_mut(at)) else {
             return;
         };
         let (key, attempt, used, budget) =
@@ -334,11 +284,7 @@ impl Run {
             self.state.granted_sub_calls = self.state.granted_sub_calls.saturating_sub(1);
             self.charge_sub_call(key, attempt, budget, used, notes);
             let granted = self.grant_sub_call();
-            let work = self
-                .state
-                .phase
-                .batch_mut()
-                .and_then(|batch| batch.work.get_mut(at));
+            let work = self.state.phase.batch_mut().and_then(|batch| batch.work.get_mut(at));
             if let Some(work) = work {
                 work.sub_call = granted;
             }

@@ -23,32 +23,18 @@ impl Run {
                 .filter_map(|ask| {
                     let action = self.state.actions.get(ask.action as usize)?;
                     let (key, action) = (action.key, action.action.clone());
-                    Some(Command::AskPerson {
-                        key,
-                        action,
-                        deadline: ask.deadline,
-                    })
+                    Some(Command::AskPerson { key, action, deadline: ask.deadline })
                 })
                 .collect(),
             Phase::Stopping { call, batch, .. } => {
                 let calls = call.iter().map(|call| (call.key, call.attempt));
-                let tools = batch
-                    .iter()
-                    .flat_map(|batch| &batch.work)
-                    .filter(|work| work.is_in_flight());
+                let tools = batch.iter().flat_map(|batch| &batch.work).filter(|work| work.is_in_flight());
                 let tools = tools.map(|work| (work.key, work.attempt));
-                calls
-                    .chain(tools)
-                    .map(|(key, attempt)| Command::Abort { key, attempt })
-                    .collect()
+                calls.chain(tools).map(|(key, attempt)| Command::Abort { key, attempt }).collect()
             }
-            Phase::Saving {
-                attempt, not_before, ..
-            } => {
+            Phase::Saving { attempt, not_before, .. } => {
                 let due = not_before.is_none_or(|at| at <= self.state.now);
-                due.then_some(Command::Save { attempt: *attempt })
-                    .into_iter()
-                    .collect()
+                due.then_some(Command::Save { attempt: *attempt }).into_iter().collect()
             }
             Phase::Done { .. } => Vec::new(),
         }
@@ -63,17 +49,13 @@ impl Run {
             | Phase::Calling { call }
             | Phase::Repairing { call, .. }
             | Phase::Landing { call, .. } => {
-                let wait = call
-                    .not_before
-                    .filter(|at| call.started.is_none() && *at > self.state.now);
+                let wait = call.not_before.filter(|at| call.started.is_none() && *at > self.state.now);
                 Some(wait.map_or(wall, |at| at.min(wall)))
             }
             Phase::Gathering { .. } | Phase::Acting { .. } => Some(wall),
-            Phase::WaitingForPerson { asks, .. } => asks
-                .iter()
-                .filter(|ask| !ask.answered)
-                .map(|ask| ask.deadline)
-                .min(),
+            Phase::WaitingForPerson { asks, .. } => {
+                asks.iter().filter(|ask| !ask.answered).map(|ask| ask.deadline).min()
+            }
             Phase::Stopping { since, .. } => Some(grace_ends(*since)),
             Phase::Saving { not_before, .. } => not_before.filter(|at| *at > self.state.now),
             Phase::Done { .. } => None,

@@ -20,10 +20,7 @@ pub const NONCE: &str = "n-7f3a";
 
 /// A run to be: a small help desk with four tools, no picker and default limits.
 pub fn run() -> Setup {
-    Setup {
-        spec: spec(),
-        item: item(),
-    }
+    Setup { spec: spec(), item: item() }
 }
 
 #[derive(Clone, Debug)]
@@ -53,10 +50,7 @@ impl Setup {
                 parameters: parameters.to_string().into(),
             })
             .collect();
-        self.spec.picking = Picking {
-            enabled: true,
-            defaults,
-        };
+        self.spec.picking = Picking { enabled: true, defaults };
         self
     }
 
@@ -91,12 +85,7 @@ impl Setup {
     pub fn start(self) -> World {
         let spec = Arc::new(self.spec);
         let (run, first, notes) = Run::start(RunId::new("r1"), Arc::clone(&spec), self.item, facts());
-        let world = World {
-            now: 0,
-            journal: vec![(first, notes, run.state().clone())],
-            run,
-            spec,
-        };
+        let world = World { now: 0, journal: vec![(first, notes, run.state().clone())], run, spec };
         world.check_invariants();
         world
     }
@@ -130,15 +119,11 @@ impl World {
     /// Applies a fact; if it is rejected, nothing at all has changed.
     #[track_caller]
     pub fn try_tell(&mut self, fact: Fact) -> Result<Vec<Note>, Rejected> {
-        let event = Event {
-            at: Millis(self.now),
-            fact,
-        };
+        let event = Event { at: Millis(self.now), fact };
         let before = self.run.clone();
         match self.run.apply(&event) {
             Ok(notes) => {
-                self.journal
-                    .push((event, notes.clone(), self.run.state().clone()));
+                self.journal.push((event, notes.clone(), self.run.state().clone()));
                 self.check_invariants();
                 Ok(notes)
             }
@@ -152,11 +137,7 @@ impl World {
     #[track_caller]
     pub fn rejects(mut self, fact: Fact) -> Self {
         let name = fact.name();
-        assert!(
-            self.try_tell(fact).is_err(),
-            "{name} was taken while {}",
-            self.run.phase().name()
-        );
+        assert!(self.try_tell(fact).is_err(), "{name} was taken while {}", self.run.phase().name());
         self
     }
 
@@ -202,11 +183,8 @@ impl World {
     /// The wished tools as `key#attempt tool`, in order.
     #[track_caller]
     pub fn expect_tools(self, expected: &[&str]) -> Self {
-        let found: Vec<String> = self
-            .tools()
-            .iter()
-            .map(|tool| format!("{}#{} {}", tool.key, tool.attempt, tool.tool))
-            .collect();
+        let found: Vec<String> =
+            self.tools().iter().map(|tool| format!("{}#{} {}", tool.key, tool.attempt, tool.tool)).collect();
         assert_eq!(found, expected);
         self
     }
@@ -242,11 +220,7 @@ impl World {
 
     /// The verdicts so far, by name.
     pub fn verdicts(&self) -> Vec<&'static str> {
-        self.run
-            .actions()
-            .iter()
-            .map(|action| action.verdict.name())
-            .collect()
+        self.run.actions().iter().map(|action| action.verdict.name()).collect()
     }
 
     // ---- what happens ----
@@ -281,11 +255,7 @@ impl World {
     #[track_caller]
     pub fn answered(mut self, said: &Said) -> Self {
         let call = self.call();
-        self.tell(Fact::ModelReplied {
-            key: call.key,
-            attempt: call.attempt,
-            reply: said.reply(),
-        });
+        self.tell(Fact::ModelReplied { key: call.key, attempt: call.attempt, reply: said.reply() });
         self
     }
 
@@ -302,18 +272,13 @@ impl World {
             .iter()
             .map(|(tool, params)| json!({"tool": tool, "params": params, "reason": "r"}))
             .collect();
-        self.expect_call("0/pick", 1)
-            .replied(&text(&Value::Array(picks).to_string()))
+        self.expect_call("0/pick", 1).replied(&text(&Value::Array(picks).to_string()))
     }
 
     /// An aborted tool brings something all the same.
     #[track_caller]
     pub fn finished_while_stopping(mut self, action: &str) -> Self {
-        self.tell(Fact::ToolFinished {
-            key: key(action),
-            attempt: 1,
-            observation: found("late"),
-        });
+        self.tell(Fact::ToolFinished { key: key(action), attempt: 1, observation: found("late") });
         self
     }
 
@@ -339,11 +304,7 @@ impl World {
     /// A call is answered after it was aborted.
     #[track_caller]
     pub fn answered_while_stopping(mut self, call: &str, said: &Said) -> Self {
-        self.tell(Fact::ModelReplied {
-            key: key(call),
-            attempt: 1,
-            reply: said.reply(),
-        });
+        self.tell(Fact::ModelReplied { key: key(call), attempt: 1, reply: said.reply() });
         self
     }
 
@@ -351,11 +312,7 @@ impl World {
     #[track_caller]
     pub fn failed(mut self, failure: ModelFailure) -> Self {
         let call = self.call();
-        self.tell(Fact::ModelFailed {
-            key: call.key,
-            attempt: call.attempt,
-            failure,
-        });
+        self.tell(Fact::ModelFailed { key: call.key, attempt: call.attempt, failure });
         self
     }
 
@@ -363,20 +320,11 @@ impl World {
     #[track_caller]
     pub fn finished(mut self, key: &str, observation: Observation) -> Self {
         let wished = self.tools().into_iter().find(|tool| tool.key.to_string() == key);
-        let Some(tool) = wished else {
-            panic!("{key} is not wished: {:?}", self.run.commands())
-        };
+        let Some(tool) = wished else { panic!("{key} is not wished: {:?}", self.run.commands()) };
         if !tool.announced {
-            self.tell(Fact::ToolStarted {
-                key: tool.key,
-                attempt: tool.attempt,
-            });
+            self.tell(Fact::ToolStarted { key: tool.key, attempt: tool.attempt });
         }
-        self.tell(Fact::ToolFinished {
-            key: tool.key,
-            attempt: tool.attempt,
-            observation,
-        });
+        self.tell(Fact::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
         self
     }
 
@@ -391,10 +339,7 @@ impl World {
 
     #[track_caller]
     pub fn answered_by_person(mut self, key: &str, answer: PersonAnswer) -> Self {
-        self.tell(Fact::PersonAnswered {
-            key: key.parse().unwrap(),
-            answer,
-        });
+        self.tell(Fact::PersonAnswered { key: key.parse().unwrap(), answer });
         self
     }
 
@@ -446,9 +391,7 @@ impl World {
 
     #[track_caller]
     pub fn outcome(&self) -> &Outcome {
-        self.run
-            .outcome()
-            .unwrap_or_else(|| panic!("no outcome while {:?}", self.run.phase()))
+        self.run.outcome().unwrap_or_else(|| panic!("no outcome while {:?}", self.run.phase()))
     }
 
     /// Done, for this reason; and the journal replays.
@@ -456,11 +399,7 @@ impl World {
     pub fn ends(self, reason: StopReason) -> Self {
         assert!(self.run.is_done(), "not done but {:?}", self.run.phase());
         assert_eq!(self.outcome().stop.reason(), reason, "{:?}", self.outcome().stop);
-        assert_eq!(
-            (self.run.commands(), self.run.deadline()),
-            (Vec::new(), None),
-            "silence after the end"
-        );
+        assert_eq!((self.run.commands(), self.run.deadline()), (Vec::new(), None), "silence after the end");
         self.check_replay();
         self
     }
@@ -468,10 +407,7 @@ impl World {
     /// All reasons that were true, the primary one first.
     pub fn reasons(&self) -> Vec<StopReason> {
         let stop = &self.outcome().stop;
-        std::iter::once(&stop.primary)
-            .chain(&stop.also)
-            .map(|condition| condition.reason)
-            .collect()
+        std::iter::once(&stop.primary).chain(&stop.also).map(|condition| condition.reason).collect()
     }
 
     /// Goes on by itself: every call is answered with `said`, every tool finds something, people agree.
@@ -487,11 +423,7 @@ impl World {
             match command {
                 Command::CallModel(call) if call.granted.is_none() => self = self.started(),
                 Command::CallModel(call) => {
-                    let reply = if call.key.pass == 0 {
-                        text("[]")
-                    } else {
-                        said.clone()
-                    };
+                    let reply = if call.key.pass == 0 { text("[]") } else { said.clone() };
                     self = self.answered(&reply);
                 }
                 Command::RunTool(tool) => self = self.finished(&tool.key.to_string(), found("auto")),
@@ -519,16 +451,9 @@ impl World {
             "a live state owes work: {:?}",
             run.phase()
         );
-        assert!(
-            !run.is_done() || wishes.is_empty() && run.deadline().is_none(),
-            "silence after the end"
-        );
+        assert!(!run.is_done() || wishes.is_empty() && run.deadline().is_none(), "silence after the end");
         if in_flight_after_stop {
-            assert!(
-                !wishes.is_empty(),
-                "stopping without anything to abort: {:?}",
-                run.phase()
-            );
+            assert!(!wishes.is_empty(), "stopping without anything to abort: {:?}", run.phase());
             assert!(
                 wishes.iter().all(|wish| matches!(wish, Command::Abort { .. })),
                 "only aborts while stopping"
@@ -540,10 +465,8 @@ impl World {
         assert!(totals.tool_calls <= limits.tool_calls, "{totals:?}");
         assert!(totals.model_calls <= limits.model_calls, "{totals:?}");
         assert_eq!(totals.passes as usize, run.passes().len());
-        let picked = run
-            .actions()
-            .iter()
-            .filter(|action| action.key.pass == 0 && action.verdict == Verdict::Run);
+        let picked =
+            run.actions().iter().filter(|action| action.key.pass == 0 && action.verdict == Verdict::Run);
         assert!(picked.count() <= limits.picked as usize);
         // I-20
         let numbers: Vec<u32> = run.evidence().iter().map(|evidence| evidence.id.0).collect();
@@ -555,21 +478,12 @@ impl World {
         // I-21
         let (mut usage, mut cost) = (Usage::default(), loop_core::Spend::default());
         for note in self.all_notes() {
-            if let Note::CallCharged {
-                usage: used,
-                cost: charged,
-                ..
-            } = note
-            {
+            if let Note::CallCharged { usage: used, cost: charged, .. } = note {
                 usage = usage.plus(used);
                 cost.add(*charged);
             }
         }
-        assert_eq!(
-            (totals.usage, totals.cost),
-            (usage, cost),
-            "the bill is the sum of the charges"
-        );
+        assert_eq!((totals.usage, totals.cost), (usage, cost), "the bill is the sum of the charges");
         // I-28: escalation has not been used, so the tier is the base model's.
         // Every state survives a checkpoint.
         let text = serde_json::to_string(run.state()).unwrap();
@@ -597,10 +511,7 @@ pub fn reread<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> T
 }
 
 /// A prompt of 2,000 bytes.
-pub const PROMPT: PromptSize = PromptSize {
-    bytes: 2_000,
-    shared_bytes: 0,
-};
+pub const PROMPT: PromptSize = PromptSize { bytes: 2_000, shared_bytes: 0 };
 
 pub fn refused(call: &CallModel, prompt: PromptSize, refusal: Refusal) -> Fact {
     Fact::CallRefused {
@@ -640,12 +551,7 @@ pub fn said_bare(confidence: &str) -> Said {
 
 /// A reply that is this text.
 pub fn text(text: &str) -> Said {
-    Said {
-        text: text.to_owned(),
-        contract: None,
-        finish: FinishReason::EndTurn,
-        usage: Some(used(100, 50)),
-    }
+    Said { text: text.to_owned(), contract: None, finish: FinishReason::EndTurn, usage: Some(used(100, 50)) }
 }
 
 impl Said {
@@ -705,11 +611,7 @@ impl Said {
 }
 
 pub fn used(input: u64, output: u64) -> Usage {
-    Usage {
-        input,
-        output,
-        ..Usage::default()
-    }
+    Usage { input, output, ..Usage::default() }
 }
 
 pub fn failure(retryable: bool) -> ModelFailure {
@@ -726,12 +628,7 @@ pub fn failure(retryable: bool) -> ModelFailure {
 // ---- what tools bring ----
 
 pub fn found(markdown: &str) -> Observation {
-    Observation::new(
-        Status::Ok,
-        "found",
-        markdown,
-        json!({"text": markdown}).to_string(),
-    )
+    Observation::new(Status::Ok, "found", markdown, json!({"text": markdown}).to_string())
 }
 
 pub fn observed(status: Status) -> Observation {
@@ -739,9 +636,7 @@ pub fn observed(status: Status) -> Observation {
 }
 
 pub fn saved_at(location: &str) -> SaveResult {
-    SaveResult::Saved {
-        location: location.into(),
-    }
+    SaveResult::Saved { location: location.into() }
 }
 
 // ---- the spec ----
@@ -751,12 +646,7 @@ pub fn target(name: &str) -> Value {
 }
 
 pub fn facts() -> Facts {
-    Facts {
-        unix_ms: 1_700_000_000_000,
-        nonce: NONCE.into(),
-        prompts: digest(),
-        tools: digest(),
-    }
+    Facts { unix_ms: 1_700_000_000_000, nonce: NONCE.into(), prompts: digest(), tools: digest() }
 }
 
 pub fn digest() -> Digest {
@@ -797,13 +687,7 @@ pub fn tool(name: &str, effect: Effect) -> ToolSpec {
 }
 
 pub fn section(id: &str, heading: &str) -> SectionSpec {
-    SectionSpec {
-        id: id.into(),
-        heading: heading.into(),
-        describe: "".into(),
-        required: false,
-        cite: false,
-    }
+    SectionSpec { id: id.into(), heading: heading.into(), describe: "".into(), required: false, cite: false }
 }
 
 pub fn model(price: Option<Price>) -> ModelSpec {
@@ -829,10 +713,7 @@ pub fn spec() -> RunSpec {
         profile: None,
         protocol: ProtocolSpec::Document(DocumentSpec {
             sections: vec![
-                SectionSpec {
-                    required: true,
-                    ..section("situation", "🔍 Situation")
-                },
+                SectionSpec { required: true, ..section("situation", "🔍 Situation") },
                 section("findings", "Findings"),
                 section("next_steps", "➡️ Next Steps"),
             ],
@@ -844,23 +725,10 @@ pub fn spec() -> RunSpec {
             tool("restart", Effect::WriteKeyed),
             tool("wipe", Effect::WriteIrreversible),
         ],
-        picking: Picking {
-            enabled: false,
-            defaults: Vec::new(),
-        },
+        picking: Picking { enabled: false, defaults: Vec::new() },
         models: Models {
-            picker: Some(model(Some(Price {
-                input: 10,
-                output: 40,
-                cache_read: None,
-                cache_write: None,
-            }))),
-            base: model(Some(Price {
-                input: 100_000,
-                output: 400_000,
-                cache_read: None,
-                cache_write: None,
-            })),
+            picker: Some(model(Some(Price { input: 10, output: 40, cache_read: None, cache_write: None }))),
+            base: model(Some(Price { input: 100_000, output: 400_000, cache_read: None, cache_write: None })),
             escalated: None,
         },
         limits: Limits::default(),

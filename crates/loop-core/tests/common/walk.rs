@@ -15,13 +15,7 @@ use super::{
 /// Small runs with tight limits, of every kind.
 pub fn setups() -> impl Strategy<Value = Setup> {
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-    let limits = (
-        0_u32..5,
-        0_u32..8,
-        0_u32..6,
-        0_u32..3,
-        prop::option::of(0_u64..60_000),
-    );
+    let limits = (0_u32..5, 0_u32..8, 0_u32..6, 0_u32..3, prop::option::of(0_u64..60_000));
     (flags, limits).prop_map(
         |((picker, people, saves, priced), (passes, model_calls, tool_calls, picked, tokens))| {
             let setup = run().limits(|limits| {
@@ -79,22 +73,12 @@ fn step(mut world: World, what: u8, how: u8) -> World {
             world
         }
         14 if world.run.deadline().is_some() => world.deadline(),
-        15 => attempt(
-            world,
-            Fact::StopRequested {
-                how: StopMode::AtGate,
-            },
-        ),
+        15 => attempt(world, Fact::StopRequested { how: StopMode::AtGate }),
         16 => attempt(world, Fact::StopWithdrawn),
         17 if how < 40 => attempt(world, Fact::StopRequested { how: StopMode::Now }),
         18 => {
             world.now += u64::from(how);
-            attempt(
-                world,
-                Fact::Resumed {
-                    away_ms: u64::from(how) * 2,
-                },
-            )
+            attempt(world, Fact::Resumed { away_ms: u64::from(how) * 2 })
         }
         _ => {
             let fact = stray(how);
@@ -113,27 +97,15 @@ fn attempt(mut world: World, fact: Fact) -> World {
 fn follow(mut world: World, wish: Command, how: u8) -> World {
     match wish {
         Command::CallModel(CallModel { granted: None, .. }) => {
-            let bytes = if how.is_multiple_of(8) {
-                1_000_000
-            } else {
-                500 + u64::from(how) * 10
-            };
-            world.started_with(PromptSize {
-                bytes,
-                shared_bytes: u64::from(how) * 9,
-            })
+            let bytes = if how.is_multiple_of(8) { 1_000_000 } else { 500 + u64::from(how) * 10 };
+            world.started_with(PromptSize { bytes, shared_bytes: u64::from(how) * 9 })
         }
         Command::CallModel(call) => {
             let fact = settlement(&call, how);
             world.tell(fact);
             world
         }
-        Command::RunTool(RunTool {
-            key,
-            attempt,
-            announced: false,
-            ..
-        }) => {
+        Command::RunTool(RunTool { key, attempt, announced: false, .. }) => {
             world.tell(Fact::ToolStarted { key, attempt });
             world
         }
@@ -141,16 +113,9 @@ fn follow(mut world: World, wish: Command, how: u8) -> World {
             let mut observation = observed_by(how);
             if tool.sub_call.is_some() && !how.is_multiple_of(3) {
                 let usage = (how % 3 == 1).then(|| used(u64::from(how), 7));
-                observation.sub_call = Some(SubCallUse {
-                    answered: how.is_multiple_of(2),
-                    usage,
-                });
+                observation.sub_call = Some(SubCallUse { answered: how.is_multiple_of(2), usage });
             }
-            world.tell(Fact::ToolFinished {
-                key: tool.key,
-                attempt: tool.attempt,
-                observation,
-            });
+            world.tell(Fact::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
             world
         }
         Command::AskPerson { key, deadline, .. } => {
@@ -169,17 +134,9 @@ fn follow(mut world: World, wish: Command, how: u8) -> World {
         }
         Command::Abort { .. } if how.is_multiple_of(4) => world.deadline(),
         Command::Abort { key, attempt } => {
-            let reply = Fact::ModelReplied {
-                key,
-                attempt,
-                reply: reply_by(how).reply(),
-            };
+            let reply = Fact::ModelReplied { key, attempt, reply: reply_by(how).reply() };
             if world.try_tell(reply).is_err() {
-                world.tell(Fact::ToolFinished {
-                    key,
-                    attempt,
-                    observation: observed_by(how),
-                });
+                world.tell(Fact::ToolFinished { key, attempt, observation: observed_by(how) });
             }
             world
         }
@@ -188,10 +145,7 @@ fn follow(mut world: World, wish: Command, how: u8) -> World {
             let result = if how.is_multiple_of(4) {
                 saved_at("x")
             } else {
-                SaveResult::Failed {
-                    message: "busy".into(),
-                    retry_at,
-                }
+                SaveResult::Failed { message: "busy".into(), retry_at }
             };
             world.saved(attempt, result)
         }
@@ -205,11 +159,7 @@ fn settlement(call: &CallModel, how: u8) -> Fact {
         failure.retry_at = (how.is_multiple_of(4)).then_some(Millis(u64::from(how) * 50));
         failure.partial = (how.is_multiple_of(5)).then(|| "## Situation\nkept\n## Findings\nha".into());
         failure.usage = (how.is_multiple_of(3)).then(|| used(9, 0));
-        return Fact::ModelFailed {
-            key,
-            attempt,
-            failure,
-        };
+        return Fact::ModelFailed { key, attempt, failure };
     }
     if key.pass == 0 {
         let picks = json!([
@@ -217,17 +167,9 @@ fn settlement(call: &CallModel, how: u8) -> Fact {
             {"tool": "fetch_docs", "params": target("a")},
             {"tool": "wipe", "params": target("a")},
         ]);
-        return Fact::ModelReplied {
-            key,
-            attempt,
-            reply: text(&picks.to_string()).reply(),
-        };
+        return Fact::ModelReplied { key, attempt, reply: text(&picks.to_string()).reply() };
     }
-    Fact::ModelReplied {
-        key,
-        attempt,
-        reply: reply_by(how).reply(),
-    }
+    Fact::ModelReplied { key, attempt, reply: reply_by(how).reply() }
 }
 
 fn name(how: u8) -> &'static str {
@@ -241,22 +183,14 @@ fn reply_by(how: u8) -> Said {
         1 => text("## Situation\nno contract"),
         2 => said("high"),
         3 => said("low").member("refuse", json!("no")),
-        4 => said("medium")
-            .asks("fetch_device", target(name(how)))
-            .asks("fetch_device", target("a")),
-        5 => said("low")
-            .asks("wipe", target(name(how)))
-            .asks("fetch_docs", target(name(how))),
-        6 => said("low")
-            .asks("restart", target(name(how)))
-            .asks("wipe", target("a")),
+        4 => said("medium").asks("fetch_device", target(name(how))).asks("fetch_device", target("a")),
+        5 => said("low").asks("wipe", target(name(how))).asks("fetch_docs", target(name(how))),
+        6 => said("low").asks("restart", target(name(how))).asks("wipe", target("a")),
         7 => said_bare("low")
             .section("Findings", "[E1] [E9]")
             .asks("fetch_docs", target(name(how)))
             .asks("fetch_docs", target("b")),
-        8 => said("medium")
-            .asks("nope", target("a"))
-            .asks_as("nice_to_have", "fetch_device", target("z")),
+        8 => said("medium").asks("nope", target("a")).asks_as("nice_to_have", "fetch_device", target("z")),
         9 => said("medium")
             .asks_as("recommended", "fetch_device", target(name(how)))
             .asks("fetch_devices", target("e")),
@@ -277,33 +211,14 @@ fn observed_by(how: u8) -> loop_core::Observation {
 
 /// Something that seldom fits.
 fn stray(how: u8) -> Fact {
-    let keys = [
-        "0/pick",
-        "1/main",
-        "2/main",
-        "1/repair",
-        "1/action-0",
-        "0/action-1",
-        "2/action-0",
-        "3/landing",
-    ];
+    let keys =
+        ["0/pick", "1/main", "2/main", "1/repair", "1/action-0", "0/action-1", "2/action-0", "3/landing"];
     let key = key(keys[usize::from(how) % keys.len()]);
     let attempt = u32::from(how / 64);
     match how % 5 {
-        0 => Fact::ModelReplied {
-            key,
-            attempt,
-            reply: reply_by(how).reply(),
-        },
-        1 => Fact::ToolFinished {
-            key,
-            attempt,
-            observation: observed_by(how),
-        },
-        2 => Fact::PersonAnswered {
-            key,
-            answer: PersonAnswer::Approved,
-        },
+        0 => Fact::ModelReplied { key, attempt, reply: reply_by(how).reply() },
+        1 => Fact::ToolFinished { key, attempt, observation: observed_by(how) },
+        2 => Fact::PersonAnswered { key, answer: PersonAnswer::Approved },
         3 => Fact::CallStarted {
             key,
             attempt,

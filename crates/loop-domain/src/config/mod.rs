@@ -147,10 +147,7 @@ pub(crate) struct PickingConfig {
 
 impl Default for PickingConfig {
     fn default() -> Self {
-        Self {
-            enabled: true,
-            defaults: Vec::new(),
-        }
+        Self { enabled: true, defaults: Vec::new() }
     }
 }
 

@@ -22,9 +22,7 @@ impl<V> Ordered<V> {
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&V> {
-        self.iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, value)| value)
+        self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 }
 

@@ -12,10 +12,7 @@ use crate::config::Ordered;
 #[serde(deny_unknown_fields)]
 pub(crate) struct SourceConfig {
     /// What it is.
-    #[allow(
-        dead_code,
-        reason = "there is one kind of source so far; the key tells it from later ones"
-    )]
+    #[allow(dead_code, reason = "there is one kind of source so far; the key tells it from later ones")]
     pub(crate) kind: SourceKind,
     /// The SQLite file; it is opened for reading only. Give this or `made_from`.
     #[serde(default)]
@@ -157,14 +154,8 @@ impl ParameterConfig {
                 schema.insert(key.to_owned(), value);
             }
         };
-        put(
-            "description",
-            (!self.description.is_empty()).then(|| json!(self.description)),
-        );
-        put(
-            "examples",
-            (!self.examples.is_empty()).then(|| json!(self.examples)),
-        );
+        put("description", (!self.description.is_empty()).then(|| json!(self.description)));
+        put("examples", (!self.examples.is_empty()).then(|| json!(self.examples)));
         put("default", self.default.clone());
         put("enum", self.one_of.clone().map(Value::Array));
         put("minimum", self.minimum.map(Value::from));

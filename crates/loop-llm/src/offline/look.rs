@@ -27,22 +27,9 @@ pub(super) fn wanted(read: &Read<'_>) -> Vec<Wanted> {
     for tool in &read.tools {
         let relevance = overlap(&stems(tool.hints), &about);
         let mut want = |rank, parameters, reason| {
-            wanted.push((
-                rank,
-                relevance,
-                Wanted {
-                    tool: tool.name.to_owned(),
-                    parameters,
-                    reason,
-                },
-            ));
+            wanted.push((rank, relevance, Wanted { tool: tool.name.to_owned(), parameters, reason }));
         };
-        let by_words = || {
-            format!(
-                "its description shares {} with the item",
-                count(relevance, "word")
-            )
-        };
+        let by_words = || format!("its description shares {} with the item", count(relevance, "word"));
         match takes(tool) {
             Takes::Name(parameter) => {
                 for found in named(read, parameter) {
@@ -80,11 +67,7 @@ pub(super) fn not_found(read: &Read<'_>) -> Vec<String> {
             continue;
         };
         for found in named(read, parameter).iter().filter(|found| found.is_in_item()) {
-            let mut about = read
-                .evidence
-                .iter()
-                .filter(|evidence| evidence.is_about(found.name))
-                .peekable();
+            let mut about = read.evidence.iter().filter(|evidence| evidence.is_about(found.name)).peekable();
             if about.peek().is_some() && about.all(|evidence| !evidence.is_ok()) {
                 missing.insert(found.name.to_owned());
             }
@@ -112,11 +95,7 @@ enum Takes<'a> {
 }
 
 fn takes<'a>(tool: &'a Tool<'a>) -> Takes<'a> {
-    let required: Vec<_> = tool
-        .parameters
-        .iter()
-        .filter(|parameter| parameter.required)
-        .collect();
+    let required: Vec<_> = tool.parameters.iter().filter(|parameter| parameter.required).collect();
     match required.as_slice() {
         [] => Takes::Nothing,
         [one] if !one.shapes.is_empty() => Takes::Name(one),
@@ -137,8 +116,7 @@ impl Found<'_> {
     }
 
     fn place(&self) -> String {
-        self.evidence
-            .map_or_else(|| "the item".to_owned(), |id| format!("E{id}"))
+        self.evidence.map_or_else(|| "the item".to_owned(), |id| format!("E{id}"))
     }
 }
 
@@ -183,9 +161,5 @@ fn keywords(read: &Read<'_>) -> String {
     common.sort_by_cached_key(|word| Reverse(often.get(&word.to_lowercase()).copied()));
     let mut seen = BTreeSet::new();
     let words = title.chain(common);
-    words
-        .filter(|word| seen.insert(word.to_lowercase()))
-        .take(QUERY_WORDS)
-        .collect::<Vec<_>>()
-        .join(" ")
+    words.filter(|word| seen.insert(word.to_lowercase())).take(QUERY_WORDS).collect::<Vec<_>>().join(" ")
 }

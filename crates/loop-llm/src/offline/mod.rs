@@ -125,20 +125,13 @@ fn document(request: &ModelRequest) -> String {
 /// What follows from what there is: nothing here is a judgement.
 fn confidence(read: &Read<'_>, open: &[Wanted]) -> (&'static str, String) {
     let ok = read.evidence.iter().filter(|evidence| evidence.is_ok()).count();
-    let failed = read
-        .evidence
-        .iter()
-        .filter(|evidence| !evidence.is_ok() && !evidence.is_empty())
-        .count();
+    let failed = read.evidence.iter().filter(|evidence| !evidence.is_ok() && !evidence.is_empty()).count();
     let undone = read.listed.iter().filter(|call| call.undone).count();
     let missing = not_found(read);
     if !open.is_empty() {
         let level = if ok > 0 { "medium" } else { "low" };
         let verb = if open.len() == 1 { "is" } else { "are" };
-        return (
-            level,
-            format!("{} {verb} still open", count(open.len(), "look-up")),
-        );
+        return (level, format!("{} {verb} still open", count(open.len(), "look-up")));
     }
     if ok == 0 && (!read.evidence.is_empty() || write::asks(read)) {
         return ("low", "nothing was found that says more than the item".to_owned());
@@ -154,18 +147,9 @@ fn confidence(read: &Read<'_>, open: &[Wanted]) -> (&'static str, String) {
         return ("medium", format!("{} {verb} not made", count(undone, "look-up")));
     }
     if ok == 0 {
-        return (
-            "high",
-            "the item asks for nothing that has to be looked up".to_owned(),
-        );
+        return ("high", "the item asks for nothing that has to be looked up".to_owned());
     }
-    (
-        "high",
-        format!(
-            "everything that is named was looked up, with {}",
-            count(ok, "result")
-        ),
-    )
+    ("high", format!("everything that is named was looked up, with {}", count(ok, "result")))
 }
 
 /// It wrote the block itself if it could; to the reply of another it can add only that it does not know.
@@ -183,10 +167,8 @@ fn filter(request: &ModelRequest) -> String {
     let text = request.messages.last().map_or("", |message| message.text());
     let (context, results) = text.split_once("\n## Results\n").unwrap_or(("", text));
     let context = context.lines().filter(|line| !line.starts_with("## "));
-    let about = context
-        .map(|line| line.strip_prefix("Looking for: ").unwrap_or(line))
-        .collect::<Vec<_>>()
-        .join("\n");
+    let about =
+        context.map(|line| line.strip_prefix("Looking for: ").unwrap_or(line)).collect::<Vec<_>>().join("\n");
     let about = stems(&about);
     let mut scored: Vec<(usize, usize)> = results
         .lines()

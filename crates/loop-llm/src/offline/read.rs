@@ -87,10 +87,7 @@ pub(super) struct Listed<'a> {
 
 impl Listed<'_> {
     fn is_about(&self, value: &str) -> bool {
-        let mut values = self
-            .parameters
-            .split(", ")
-            .filter_map(|pair| pair.split_once(": "));
+        let mut values = self.parameters.split(", ").filter_map(|pair| pair.split_once(": "));
         values.any(|(_, asked)| asked.eq_ignore_ascii_case(value))
     }
 }
@@ -103,10 +100,7 @@ enum Piece<'a> {
 
 impl<'a> Read<'a> {
     pub(super) fn of(request: &'a ModelRequest) -> Self {
-        let mut read = Self {
-            nonce: nonce_of(request).unwrap_or_default(),
-            ..Self::default()
-        };
+        let mut read = Self { nonce: nonce_of(request).unwrap_or_default(), ..Self::default() };
         read.read_rules(rules_of(request));
         read.read_turn(&request.system);
         for message in &request.messages {
@@ -155,9 +149,8 @@ impl<'a> Read<'a> {
             match piece {
                 Piece::Line(line) if line.starts_with('#') => {
                     under = line;
-                    if let Some((_, title)) = line
-                        .strip_prefix("## The ")
-                        .and_then(|line| line.split_once(": "))
+                    if let Some((_, title)) =
+                        line.strip_prefix("## The ").and_then(|line| line.split_once(": "))
                         && self.title.is_empty()
                     {
                         self.title = title;
@@ -168,10 +161,7 @@ impl<'a> Read<'a> {
                 }
                 Piece::Line(line) => self.is_landing |= line.contains("This is the LAST call"),
                 Piece::Fenced { label: "E0", text } => self.item = text,
-                Piece::Fenced {
-                    label: "document",
-                    text,
-                } => self.read_document(text),
+                Piece::Fenced { label: "document", text } => self.read_document(text),
                 Piece::Fenced { label, text } => self.evidence.extend(evidence(under, label, text)),
             }
         }
@@ -182,11 +172,8 @@ impl<'a> Read<'a> {
         while let Some(at) = section_start(rest) {
             let after = rest.get(at + 3..).unwrap_or_default();
             let (heading, body) = after.split_once('\n').unwrap_or((after, ""));
-            let end = section_start(body)
-                .or_else(|| body.find("```json"))
-                .unwrap_or(body.len());
-            self.written
-                .insert(heading.trim(), body.get(..end).unwrap_or_default().trim());
+            let end = section_start(body).or_else(|| body.find("```json")).unwrap_or(body.len());
+            self.written.insert(heading.trim(), body.get(..end).unwrap_or_default().trim());
             rest = body;
         }
     }
@@ -212,11 +199,7 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
 }
 
 fn section_start(text: &str) -> Option<usize> {
-    if text.starts_with("## ") {
-        Some(0)
-    } else {
-        text.find("\n## ").map(|at| at + 1)
-    }
+    if text.starts_with("## ") { Some(0) } else { text.find("\n## ").map(|at| at + 1) }
 }
 
 /// `- ## Heading (required): what belongs in it`, the heading in code marks.
@@ -229,30 +212,17 @@ fn section_line(line: &str) -> Option<Section<'_>> {
 /// `- name: what it brings`
 fn tool_line(line: &str) -> Option<Tool<'_>> {
     let (name, hints) = line.strip_prefix("- ")?.split_once(": ")?;
-    Some(Tool {
-        name,
-        hints,
-        parameters: Vec::new(),
-    })
+    Some(Tool { name, hints, parameters: Vec::new() })
 }
 
 /// The parameter's name in code marks, then `(type, required): what it means; for example …`.
 fn parameter_line(line: &str) -> Option<Parameter<'_>> {
     let (name, rest) = line.strip_prefix("  - `")?.split_once("` (")?;
     let (kind, rest) = rest.split_once(')')?;
-    let examples = rest
-        .rsplit_once("; for example ")
-        .map_or("", |(_, examples)| examples);
+    let examples = rest.rsplit_once("; for example ").map_or("", |(_, examples)| examples);
     let examples: Vec<Value> = serde_json::from_str(&format!("[{examples}]")).unwrap_or_default();
-    let shapes = examples
-        .iter()
-        .filter_map(|example| Shape::of(example.as_str()?))
-        .collect();
-    Some(Parameter {
-        name,
-        required: kind.contains("required"),
-        shapes,
-    })
+    let shapes = examples.iter().filter_map(|example| Shape::of(example.as_str()?)).collect();
+    Some(Parameter { name, required: kind.contains("required"), shapes })
 }
 
 /// `- tool (name: value): Success — …`, without the brackets where the tool takes nothing.
@@ -260,19 +230,12 @@ fn listed_line(line: &str) -> Option<Listed<'_>> {
     let line = line.strip_prefix("- ")?;
     let words = [": Success — ", ": Failed — ", ": Not run — ", ": Skipped — "];
     // What a tool says comes after the first of them.
-    let (at, word) = words
-        .iter()
-        .filter_map(|word| Some((line.find(word)?, *word)))
-        .min()?;
+    let (at, word) = words.iter().filter_map(|word| Some((line.find(word)?, *word))).min()?;
     let call = line.get(..at)?;
     let (tool, parameters) = call.split_once(" (").unwrap_or((call, ""));
     let told = line.get(at + word.len()..)?;
     let undone = matches!(word, ": Not run — " | ": Skipped — ") && !told.starts_with("already ");
-    Some(Listed {
-        tool,
-        parameters: parameters.strip_suffix(')').unwrap_or(parameters),
-        undone,
-    })
+    Some(Listed { tool, parameters: parameters.strip_suffix(')').unwrap_or(parameters), undone })
 }
 
 /// A fence under its header `### E1 · tool {"name":"value"} · status`.
@@ -285,11 +248,5 @@ fn evidence<'a>(header: &'a str, label: &str, body: &'a str) -> Option<Evidence<
         .values()
         .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
         .collect();
-    (label.strip_prefix('E') == Some(id)).then_some(Evidence {
-        id,
-        tool,
-        values,
-        status,
-        body,
-    })
+    (label.strip_prefix('E') == Some(id)).then_some(Evidence { id, tool, values, status, body })
 }

@@ -28,9 +28,9 @@ pub(super) fn stem(word: &str) -> Option<String> {
     {
         return None;
     }
-    for ending in [
-        "ations", "ation", "ings", "ing", "ies", "ied", "ers", "ed", "es", "er", "ly", "y", "s", "e",
-    ] {
+    for ending in
+        ["ations", "ation", "ings", "ing", "ies", "ied", "ers", "ed", "es", "er", "ly", "y", "s", "e"]
+    {
         if let Some(stem) = word.strip_suffix(ending)
             && stem.chars().count() >= 3
         {
@@ -42,11 +42,7 @@ pub(super) fn stem(word: &str) -> Option<String> {
 
 /// A number and its noun: `1 word`, `2 words`.
 pub(super) fn count(n: usize, noun: &str) -> String {
-    if n == 1 {
-        format!("1 {noun}")
-    } else {
-        format!("{n} {noun}s")
-    }
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
 /// The words of a text that may be names: kept whole with `-`, `.`, `@` and `_` inside.
@@ -114,10 +110,7 @@ mod tests {
     #[test]
     fn a_shape_tells_names_apart() {
         let host = Shape::of("HAR-LT-014");
-        assert!(
-            host.as_ref()
-                .is_some_and(|host| host.fits("fen-sv-202") && !host.fits("BJ-HAR-07"))
-        );
+        assert!(host.as_ref().is_some_and(|host| host.fits("fen-sv-202") && !host.fits("BJ-HAR-07")));
         assert!(Shape::of("a.b@c.example").is_some_and(|mail| mail.fits("x@y.example") && !mail.fits("x@y")));
         assert_eq!(Shape::of("slow laptop"), None);
         assert_eq!(Shape::of("backup"), None);
@@ -125,10 +118,7 @@ mod tests {
 
     #[test]
     fn names_lose_the_marks_around_them() {
-        assert_eq!(
-            names("(HAR-LT-014), mail a.b@c.example."),
-            ["HAR-LT-014", "mail", "a.b@c.example"]
-        );
+        assert_eq!(names("(HAR-LT-014), mail a.b@c.example."), ["HAR-LT-014", "mail", "a.b@c.example"]);
     }
 
     #[test]

@@ -28,15 +28,9 @@ const ROLES: [(Role, &str); 7] = [
     (Role::Reply, "reply customer message email letter"),
     (Role::Steps, "steps next actions recommend procedure fix plan"),
     (Role::Cause, "cause reason why diagnosis root"),
-    (
-        Role::Findings,
-        "findings facts evidence passages observations results quotes sources",
-    ),
+    (Role::Findings, "findings facts evidence passages observations results quotes sources"),
     (Role::Answer, "answer conclusion verdict"),
-    (
-        Role::Situation,
-        "situation summary overview question request problem",
-    ),
+    (Role::Situation, "situation summary overview question request problem"),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,10 +103,9 @@ fn findings(read: &Read<'_>) -> String {
         match (evidence.status, asked.as_str()) {
             ("ok", _) => format!("- **{tool}**: {}", cited(&in_one_line(evidence), evidence.id)),
             ("empty", "") => format!("- **{tool}**: {}", cited("nothing was found", evidence.id)),
-            ("empty", _) => format!(
-                "- **{tool}**: {}",
-                cited(&format!("nothing was found for {asked}"), evidence.id)
-            ),
+            ("empty", _) => {
+                format!("- **{tool}**: {}", cited(&format!("nothing was found for {asked}"), evidence.id))
+            }
             (status, _) => format!("- **{tool}** did not work ({status}), so nothing is known from it."),
         }
     });
@@ -149,16 +142,14 @@ fn steps(read: &Read<'_>) -> String {
             // By its heading, or a long procedure would win by its many words.
             let heading = stems(passage.lines().next().unwrap_or_default());
             let score = (overlap(&heading, &title), overlap(&heading, &about));
-            if !steps.is_empty() && best.as_ref().is_none_or(|(known, _)| score > *known) {
+            let fits = score.0 >= 1 || score.1 >= 2;
+            if fits && !steps.is_empty() && best.as_ref().is_none_or(|(known, _)| score > *known) {
                 best = Some((score, steps));
             }
         }
     }
     if let Some((_, steps)) = best {
-        let lines = steps
-            .iter()
-            .enumerate()
-            .map(|(n, step)| format!("{}. {step}", n + 1));
+        let lines = steps.iter().enumerate().map(|(n, step)| format!("{}. {step}", n + 1));
         return lines.collect::<Vec<_>>().join("\n");
     }
     match found(read).next() {
@@ -197,26 +188,13 @@ fn answer(read: &Read<'_>) -> String {
 fn reply(read: &Read<'_>) -> String {
     let found = found(read).count();
     let missing = not_found(read);
-    let mut text = format!(
-        "Hello,\n\nthank you for your message about \"{}\" [E0].",
-        quote(read.title)
-    );
+    let mut text = format!("Hello,\n\nthank you for your message about \"{}\" [E0].", quote(read.title));
     if found > 0 {
-        text.push_str(&format!(
-            " We have looked up {} about it.",
-            count(found, "record")
-        ));
+        text.push_str(&format!(" We have looked up {} about it.", count(found, "record")));
     }
     if let [_, ..] = missing.as_slice() {
-        let question = if missing.len() == 1 {
-            "is the name right?"
-        } else {
-            "are the names right?"
-        };
-        text.push_str(&format!(
-            " We have no record of {}: {question}",
-            missing.join(", ")
-        ));
+        let question = if missing.len() == 1 { "is the name right?" } else { "are the names right?" };
+        text.push_str(&format!(" We have no record of {}: {question}", missing.join(", ")));
     } else if found == 0 && asks(read) {
         text.push_str(" Please tell us more about what it concerns, names above all.");
     }
@@ -225,23 +203,16 @@ fn reply(read: &Read<'_>) -> String {
 }
 
 fn left_open(read: &Read<'_>, open: &[Wanted]) -> String {
-    let mut lines: Vec<String> = not_found(read)
-        .iter()
-        .map(|name| format!("- Nothing was found for {name}."))
-        .collect();
+    let mut lines: Vec<String> =
+        not_found(read).iter().map(|name| format!("- Nothing was found for {name}.")).collect();
     lines.extend(
-        open.iter()
-            .map(|wanted| format!("- Not looked up with {}: {}.", wanted.tool, wanted.reason)),
+        open.iter().map(|wanted| format!("- Not looked up with {}: {}.", wanted.tool, wanted.reason)),
     );
     let in_vain = !read.evidence.is_empty() || asks(read);
     if lines.is_empty() && in_vain && found(read).next().is_none() {
         lines.push("- No passage or record was found.".to_owned());
     }
-    if lines.is_empty() {
-        "- None.".to_owned()
-    } else {
-        lines.join("\n")
-    }
+    if lines.is_empty() { "- None.".to_owned() } else { lines.join("\n") }
 }
 
 /// The facts of a result in one line: for a table its rows, for a text its headings.
@@ -249,10 +220,8 @@ fn in_one_line(evidence: &Evidence<'_>) -> String {
     if is_table(evidence.body) {
         let rows = rows(evidence.body);
         let show = |row: &[(String, String)]| {
-            let cells: Vec<String> = row
-                .iter()
-                .map(|(column, value)| format!("{column} {}", quote(value)))
-                .collect();
+            let cells: Vec<String> =
+                row.iter().map(|(column, value)| format!("{column} {}", quote(value))).collect();
             cells.join(", ")
         };
         return match rows.as_slice() {
@@ -261,49 +230,25 @@ fn in_one_line(evidence: &Evidence<'_>) -> String {
             [first, ..] => format!("{}; the first: {}", count(rows.len(), "row"), show(first)),
         };
     }
-    let headings: Vec<String> = evidence
-        .body
-        .lines()
-        .filter_map(|line| line.strip_prefix("### "))
-        .map(quote)
-        .collect();
-    let first = || {
-        evidence
-            .body
-            .lines()
-            .find(|line| !line.trim().is_empty())
-            .unwrap_or_default()
-    };
-    if headings.is_empty() {
-        quote(first())
-    } else {
-        headings.join("; ")
-    }
+    let headings: Vec<String> =
+        evidence.body.lines().filter_map(|line| line.strip_prefix("### ")).map(quote).collect();
+    let first = || evidence.body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    if headings.is_empty() { quote(first()) } else { headings.join("; ") }
 }
 
 fn is_table(body: &str) -> bool {
-    body.lines()
-        .any(|line| line.starts_with("|-") || line.starts_with("| -"))
+    body.lines().any(|line| line.starts_with("|-") || line.starts_with("| -"))
 }
 
 /// The rows of the first table: column and value, without empty cells.
 fn rows(body: &str) -> Vec<Vec<(String, String)>> {
-    let mut lines = body
-        .lines()
-        .skip_while(|line| !line.starts_with('|'))
-        .take_while(|line| line.starts_with('|'));
-    let columns: Vec<String> = lines
-        .next()
-        .map(cells)
-        .unwrap_or_default()
-        .iter()
-        .map(|column| quote(column))
-        .collect();
+    let mut lines =
+        body.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    let columns: Vec<String> =
+        lines.next().map(cells).unwrap_or_default().iter().map(|column| quote(column)).collect();
     let row = |line| -> Vec<(String, String)> {
         let cells = columns.iter().cloned().zip(cells(line));
-        cells
-            .filter(|(_, value)| !value.is_empty() && value != "null")
-            .collect()
+        cells.filter(|(_, value)| !value.is_empty() && value != "null").collect()
     };
     lines.skip(1).map(row).collect()
 }
@@ -313,9 +258,7 @@ fn cells(line: &str) -> Vec<String> {
     let line = line.trim().replace("\\|", "\u{1}");
     let line = line.strip_prefix('|').unwrap_or(&line);
     let line = line.strip_suffix('|').unwrap_or(line);
-    line.split('|')
-        .map(|cell| cell.trim().replace('\u{1}', "|"))
-        .collect()
+    line.split('|').map(|cell| cell.trim().replace('\u{1}', "|")).collect()
 }
 
 /// The text of a numbered step.

@@ -17,13 +17,7 @@ use serde_json::json;
 pub const NONCE: &str = "n-7f3a";
 
 pub fn section(id: &str, heading: &str, describe: &str, required: bool, cite: bool) -> SectionSpec {
-    SectionSpec {
-        id: id.into(),
-        heading: heading.into(),
-        describe: describe.into(),
-        required,
-        cite,
-    }
+    SectionSpec { id: id.into(), heading: heading.into(), describe: describe.into(), required, cite }
 }
 
 pub fn tool(name: &str, description: &str, when: &str, example: &str) -> ToolSpec {
@@ -75,26 +69,11 @@ pub fn spec() -> RunSpec {
                 "A bicycle is named.",
                 "FR-0042",
             ),
-            tool(
-                "fetch_part",
-                "Fetch the stock of a part",
-                "A part is named",
-                "P-12-A",
-            ),
+            tool("fetch_part", "Fetch the stock of a part", "A part is named", "P-12-A"),
         ],
-        picking: Picking {
-            enabled: false,
-            defaults: Vec::new(),
-        },
-        models: Models {
-            picker: None,
-            base: model,
-            escalated: None,
-        },
-        limits: Limits {
-            cost: None,
-            ..Limits::default()
-        },
+        picking: Picking { enabled: false, defaults: Vec::new() },
+        models: Models { picker: None, base: model, escalated: None },
+        limits: Limits { cost: None, ..Limits::default() },
         gate: GateSettings::default(),
         save: false,
     }
@@ -143,29 +122,16 @@ pub fn start(spec: RunSpec, item: WorkItem, prompts: Prompts) -> World {
 
 pub fn start_with(spec: RunSpec, item: WorkItem, prompts: Prompts, nonce: &str) -> World {
     let digest = Digest::of("test", b"");
-    let facts = Facts {
-        unix_ms: 0,
-        nonce: nonce.into(),
-        prompts: prompts.hash(),
-        tools: digest,
-    };
+    let facts = Facts { unix_ms: 0, nonce: nonce.into(), prompts: prompts.hash(), tools: digest };
     let (run, _, _) = Run::start(RunId::new("r1"), Arc::new(spec), item, facts);
-    World {
-        run,
-        prompts,
-        dialogue: Dialogue::default(),
-        now: 0,
-    }
+    World { run, prompts, dialogue: Dialogue::default(), now: 0 }
 }
 
 impl World {
     #[track_caller]
     fn tell(&mut self, fact: Fact) {
         self.now += 1;
-        let event = Event {
-            at: loop_core::Millis(self.now),
-            fact,
-        };
+        let event = Event { at: loop_core::Millis(self.now), fact };
         if let Err(rejected) = self.run.apply(&event) {
             panic!("{rejected}\n{event:?}");
         }
@@ -175,10 +141,7 @@ impl World {
     pub fn call(&self) -> CallModel {
         match self.run.commands().as_slice() {
             [Command::CallModel(call)] => call.clone(),
-            other => panic!(
-                "expected one call, found {other:?} while {:?}",
-                self.run.phase().name()
-            ),
+            other => panic!("expected one call, found {other:?} while {:?}", self.run.phase().name()),
         }
     }
 
@@ -192,9 +155,7 @@ impl World {
     /// The prompt of the wished call, rendered by someone who knows nothing but the run.
     #[track_caller]
     pub fn prompt_anew(&self) -> Prompt {
-        Dialogue::default()
-            .prompt(&self.prompts, &self.run, self.call().key)
-            .unwrap()
+        Dialogue::default().prompt(&self.prompts, &self.run, self.call().key).unwrap()
     }
 
     /// Announces the wished call, whether it is granted or refused; gives what was rendered for it.
@@ -217,13 +178,7 @@ impl World {
             },
             Err(refusal) => {
                 let (prompt_bytes, shared_bytes) = (size.bytes, size.shared_bytes);
-                Fact::CallRefused {
-                    key,
-                    attempt,
-                    prompt_bytes,
-                    shared_bytes,
-                    refusal,
-                }
+                Fact::CallRefused { key, attempt, prompt_bytes, shared_bytes, refusal }
             }
         };
         self.tell(fact);
@@ -235,23 +190,9 @@ impl World {
     pub fn replied(&mut self, text: &str) -> Prompt {
         let prompt = self.announce();
         let call = self.call();
-        let usage = Some(Usage {
-            input: prompt.size.bytes / 4,
-            output: 100,
-            ..Usage::default()
-        });
-        let reply = Reply {
-            text: text.into(),
-            finish: FinishReason::EndTurn,
-            usage,
-            cost: None,
-            raw: None,
-        };
-        self.tell(Fact::ModelReplied {
-            key: call.key,
-            attempt: call.attempt,
-            reply,
-        });
+        let usage = Some(Usage { input: prompt.size.bytes / 4, output: 100, ..Usage::default() });
+        let reply = Reply { text: text.into(), finish: FinishReason::EndTurn, usage, cost: None, raw: None };
+        self.tell(Fact::ModelReplied { key: call.key, attempt: call.attempt, reply });
         prompt
     }
 
@@ -268,35 +209,23 @@ impl World {
             partial: None,
             usage: None,
         };
-        self.tell(Fact::ModelFailed {
-            key: call.key,
-            attempt: call.attempt,
-            failure,
-        });
+        self.tell(Fact::ModelFailed { key: call.key, attempt: call.attempt, failure });
         prompt
     }
 
     /// Every wished tool ends as `told` says of its parameters.
     #[track_caller]
     pub fn tools_end(&mut self, told: impl Fn(&str) -> Observation) {
-        let wished = self
-            .run
-            .commands()
-            .into_iter()
-            .filter_map(|command| match command {
-                Command::RunTool(tool) => Some(tool),
-                _ => None,
-            });
+        let wished = self.run.commands().into_iter().filter_map(|command| match command {
+            Command::RunTool(tool) => Some(tool),
+            _ => None,
+        });
         let wished: Vec<_> = wished.collect();
         assert!(!wished.is_empty(), "no tool is wished");
         // What is asked for last ends first: prompts go by the order of asking.
         for tool in wished.into_iter().rev() {
             let observation = told(&tool.parameters);
-            self.tell(Fact::ToolFinished {
-                key: tool.key,
-                attempt: tool.attempt,
-                observation,
-            });
+            self.tell(Fact::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
         }
     }
 }
@@ -352,24 +281,14 @@ pub fn shown(prompt: &Prompt) -> String {
 
 /// System and turns without what closes them: by it prefixes are compared.
 pub fn bytes(prompt: &Prompt) -> String {
-    std::iter::once(&*prompt.system)
-        .chain(prompt.turns.iter().map(Turn::text))
-        .collect()
+    std::iter::once(&*prompt.system).chain(prompt.turns.iter().map(Turn::text)).collect()
 }
 
 /// The request that a client would get.
 pub fn request(prompt: &Prompt) -> ModelRequest {
     let messages = prompt.turns.iter().map(|turn| match turn {
-        Turn::User(text) => Message::User {
-            text: Arc::clone(text),
-        },
-        Turn::Assistant { text, raw } => Message::Assistant {
-            text: Arc::clone(text),
-            raw: raw.clone(),
-        },
+        Turn::User(text) => Message::User { text: Arc::clone(text) },
+        Turn::Assistant { text, raw } => Message::Assistant { text: Arc::clone(text), raw: raw.clone() },
     });
-    ModelRequest {
-        messages: messages.collect(),
-        ..ModelRequest::new("m", Arc::clone(&prompt.system), "")
-    }
+    ModelRequest { messages: messages.collect(), ..ModelRequest::new("m", Arc::clone(&prompt.system), "") }
 }

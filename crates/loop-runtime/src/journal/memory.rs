@@ -38,10 +38,7 @@ impl MemoryJournal {
     }
 
     fn unknown(run: &RunId) -> JournalError {
-        JournalError::Unknown {
-            run: run.clone(),
-            place: "memory".to_owned(),
-        }
+        JournalError::Unknown { run: run.clone(), place: "memory".to_owned() }
     }
 }
 
@@ -60,47 +57,25 @@ impl Journal for MemoryJournal {
     async fn create(&self, header: &Header) -> Result<Box<dyn RunWriter>, JournalError> {
         let mut runs = self.lock();
         if runs.contains_key(&header.run) {
-            return Err(JournalError::Exists {
-                run: header.run.clone(),
-                place: "memory".to_owned(),
-            });
+            return Err(JournalError::Exists { run: header.run.clone(), place: "memory".to_owned() });
         }
-        let stored = Stored {
-            header: header.clone(),
-            entries: Vec::new(),
-            is_written: true,
-        };
+        let stored = Stored { header: header.clone(), entries: Vec::new(), is_written: true };
         runs.insert(header.run.clone(), stored);
-        Ok(Box::new(Writer {
-            runs: self.clone(),
-            run: header.run.clone(),
-        }))
+        Ok(Box::new(Writer { runs: self.clone(), run: header.run.clone() }))
     }
 
     async fn resume(&self, run: &RunId) -> Result<(Recorded, Box<dyn RunWriter>), JournalError> {
         let mut runs = self.lock();
         let stored = runs.get_mut(run).ok_or_else(|| Self::unknown(run))?;
         if stored.is_written {
-            return Err(JournalError::Busy {
-                run: run.clone(),
-                pid: std::process::id(),
-            });
+            return Err(JournalError::Busy { run: run.clone(), pid: std::process::id() });
         }
         stored.is_written = true;
-        Ok((
-            stored.recorded(),
-            Box::new(Writer {
-                runs: self.clone(),
-                run: run.clone(),
-            }),
-        ))
+        Ok((stored.recorded(), Box::new(Writer { runs: self.clone(), run: run.clone() })))
     }
 
     async fn read(&self, run: &RunId) -> Result<Recorded, JournalError> {
-        self.lock()
-            .get(run)
-            .map(Stored::recorded)
-            .ok_or_else(|| Self::unknown(run))
+        self.lock().get(run).map(Stored::recorded).ok_or_else(|| Self::unknown(run))
     }
 
     async fn runs(&self) -> Result<Vec<RunLine>, JournalError> {
@@ -114,14 +89,10 @@ impl Journal for MemoryJournal {
                 item: Arc::clone(&stored.header.item),
                 title: Arc::clone(&stored.header.title),
                 entries: stored.entries.len() as u64,
-                stop: stored
-                    .entries
-                    .iter()
-                    .flat_map(|entry| &entry.notes)
-                    .find_map(|note| match note {
-                        Note::Stopped { certificate } => Some(certificate.reason()),
-                        _ => None,
-                    }),
+                stop: stored.entries.iter().flat_map(|entry| &entry.notes).find_map(|note| match note {
+                    Note::Stopped { certificate } => Some(certificate.reason()),
+                    _ => None,
+                }),
             })
             .collect();
         lines.sort_by(|a, b| b.unix_ms.cmp(&a.unix_ms).then_with(|| b.run.cmp(&a.run)));
@@ -133,19 +104,10 @@ impl Journal for MemoryJournal {
 impl RunWriter for Writer {
     async fn append(&mut self, entry: &Entry) -> Result<(), JournalError> {
         let mut runs = self.runs.lock();
-        let stored = runs
-            .get_mut(&self.run)
-            .ok_or_else(|| MemoryJournal::unknown(&self.run))?;
+        let stored = runs.get_mut(&self.run).ok_or_else(|| MemoryJournal::unknown(&self.run))?;
         if stored.entries.len() as u64 != entry.seq {
-            let message = format!(
-                "entry {} cannot follow {} entries",
-                entry.seq,
-                stored.entries.len()
-            );
-            return Err(JournalError::Storage {
-                place: "memory".to_owned(),
-                message,
-            });
+            let message = format!("entry {} cannot follow {} entries", entry.seq, stored.entries.len());
+            return Err(JournalError::Storage { place: "memory".to_owned(), message });
         }
         stored.entries.push(entry.clone());
         Ok(())

@@ -1,12 +1,6 @@
 //! A small helpdesk: two tools over made-up rows, four sections.
 
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    missing_docs,
-    unreachable_pub
-)]
+#![allow(dead_code, clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
 pub mod world;
 
@@ -46,12 +40,7 @@ pub fn spec() -> RunSpec {
     let model = ModelSpec {
         provider: "offline".into(),
         model: "offline-1".into(),
-        price: Some(Price {
-            input: 100_000,
-            output: 400_000,
-            cache_read: None,
-            cache_write: None,
-        }),
+        price: Some(Price { input: 100_000, output: 400_000, cache_read: None, cache_write: None }),
         context_tokens: 128_000,
         max_output_tokens: 8_192,
         timeout_ms: 60_000,
@@ -72,11 +61,7 @@ pub fn spec() -> RunSpec {
         }),
         tools: Vec::new(),
         picking: Picking::default(),
-        models: ModelSpecs {
-            picker: None,
-            base: model,
-            escalated: None,
-        },
+        models: ModelSpecs { picker: None, base: model, escalated: None },
         limits: Limits::default(),
         gate: GateSettings::default(),
         save: false,
@@ -107,10 +92,7 @@ pub fn registry() -> Registry {
             )
         })
         .tool_fn(backup, move |_, _, _| async move {
-            found(
-                "fetch_backup_status",
-                json!({"job": "BJ-HAR-07", "last_result": "failed: no space"}),
-            )
+            found("fetch_backup_status", json!({"job": "BJ-HAR-07", "last_result": "failed: no space"}))
         })
         .build()
         .unwrap()

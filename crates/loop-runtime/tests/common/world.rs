@@ -27,10 +27,7 @@ pub struct Log {
 
 impl Log {
     pub fn new() -> Self {
-        Self {
-            began: Instant::now(),
-            lines: Arc::default(),
-        }
+        Self { began: Instant::now(), lines: Arc::default() }
     }
 
     pub fn say(&self, line: impl Into<String>) {
@@ -42,32 +39,18 @@ impl Log {
     }
 
     pub fn lines(&self) -> Vec<String> {
-        self.lines
-            .lock()
-            .unwrap()
-            .iter()
-            .map(|(_, line)| line.clone())
-            .collect()
+        self.lines.lock().unwrap().iter().map(|(_, line)| line.clone()).collect()
     }
 
     /// The first instant at which this was said.
     #[track_caller]
     pub fn at(&self, line: &str) -> u64 {
         let lines = self.lines.lock().unwrap();
-        lines
-            .iter()
-            .find(|(_, said)| said == line)
-            .unwrap_or_else(|| panic!("no `{line}` in {lines:#?}"))
-            .0
+        lines.iter().find(|(_, said)| said == line).unwrap_or_else(|| panic!("no `{line}` in {lines:#?}")).0
     }
 
     pub fn count(&self, start: &str) -> usize {
-        self.lines
-            .lock()
-            .unwrap()
-            .iter()
-            .filter(|(_, line)| line.starts_with(start))
-            .count()
+        self.lines.lock().unwrap().iter().filter(|(_, line)| line.starts_with(start)).count()
     }
 }
 
@@ -104,11 +87,7 @@ pub fn tools(log: &Log) -> Registry {
                 let target = parameters["target"].as_str().unwrap().to_owned();
                 let name = format!("{name}({target})");
                 log.say(format!("tool {name}"));
-                let mut guard = Guard {
-                    log: log.clone(),
-                    name: name.clone(),
-                    through: false,
-                };
+                let mut guard = Guard { log: log.clone(), name: name.clone(), through: false };
                 match target.split_once('-') {
                     Some(("slow", ms)) => {
                         tokio::time::sleep(Duration::from_millis(ms.parse().unwrap())).await
@@ -182,10 +161,7 @@ pub fn says(text: impl Into<String>) -> Play {
 }
 
 pub fn refuses(kind: LlmErrorKind) -> Play {
-    Play {
-        refuses: Some(LlmError::new(kind, ErrorPhase::Connect, "not today")),
-        ..says("")
-    }
+    Play { refuses: Some(LlmError::new(kind, ErrorPhase::Connect, "not today")), ..says("") }
 }
 
 impl Play {
@@ -210,28 +186,17 @@ pub struct Stage {
 
 impl Stage {
     pub fn new(log: &Log) -> Self {
-        Self {
-            log: log.clone(),
-            plays: Mutex::default(),
-            requests: Mutex::default(),
-        }
+        Self { log: log.clone(), plays: Mutex::default(), requests: Mutex::default() }
     }
 
     pub fn on(self, slot: &'static str, plays: impl IntoIterator<Item = Play>) -> Self {
-        self.plays
-            .lock()
-            .unwrap()
-            .push((slot, plays.into_iter().collect()));
+        self.plays.lock().unwrap().push((slot, plays.into_iter().collect()));
         self
     }
 
     pub fn requests(&self, slot: &str) -> Vec<ModelRequest> {
         let requests = self.requests.lock().unwrap();
-        requests
-            .iter()
-            .filter(|request| slot_of(request) == slot)
-            .cloned()
-            .collect()
+        requests.iter().filter(|request| slot_of(request) == slot).cloned().collect()
     }
 }
 
@@ -251,24 +216,13 @@ impl ChatModel for Stage {
         self.log.say(format!("model {name}"));
         let play = {
             let mut plays = self.plays.lock().unwrap();
-            plays
-                .iter_mut()
-                .find(|(of, _)| *of == slot)
-                .and_then(|(_, plays)| plays.pop_front())
+            plays.iter_mut().find(|(of, _)| *of == slot).and_then(|(_, plays)| plays.pop_front())
         };
         let Some(play) = play else {
             let message = format!("no play for {slot}");
-            return Err(LlmError::new(
-                LlmErrorKind::ScriptExhausted,
-                ErrorPhase::Encode,
-                message,
-            ));
+            return Err(LlmError::new(LlmErrorKind::ScriptExhausted, ErrorPhase::Encode, message));
         };
-        let guard = Guard {
-            log: self.log.clone(),
-            name: format!("model {name}"),
-            through: false,
-        };
+        let guard = Guard { log: self.log.clone(), name: format!("model {name}"), through: false };
         tokio::time::sleep(Duration::from_millis(play.before_ms)).await;
         if let Some(error) = play.refuses {
             return Err(error);
@@ -310,20 +264,10 @@ impl ChatModel for Stage {
 
 /// The nonce that the prompt names, wherever it does.
 fn nonce_of(request: &ModelRequest) -> String {
-    let texts = request
-        .messages
-        .iter()
-        .map(|message| message.text())
-        .chain([&*request.system]);
+    let texts = request.messages.iter().map(|message| message.text()).chain([&*request.system]);
     let whole = texts.collect::<Vec<_>>().join("\n");
-    let named = whole
-        .split("The nonce of this run is `")
-        .nth(1)
-        .and_then(|after| after.split('`').next());
-    let quoted = whole
-        .split("\"nonce\": \"")
-        .nth(1)
-        .and_then(|after| after.split('"').next());
+    let named = whole.split("The nonce of this run is `").nth(1).and_then(|after| after.split('`').next());
+    let quoted = whole.split("\"nonce\": \"").nth(1).and_then(|after| after.split('"').next());
     named.or(quoted).unwrap_or_default().to_owned()
 }
 
@@ -367,10 +311,7 @@ pub fn unpicked() -> RunSpec {
 }
 
 pub fn default_look(target: &str) -> DefaultCall {
-    DefaultCall {
-        tool: "look".into(),
-        parameters: json!({"target": target}).to_string().into(),
-    }
+    DefaultCall { tool: "look".into(), parameters: json!({"target": target}).to_string().into() }
 }
 
 pub fn looping(spec: RunSpec, log: &Log, stage: Stage) -> Loop {
@@ -388,11 +329,7 @@ pub async fn drained(mut signals: UnboundedReceiver<Signal>) -> Vec<Signal> {
 
 pub async fn notes(looping: &Loop, run: &RunId) -> Vec<Note> {
     let recorded = looping.journal().read(run).await.unwrap();
-    recorded
-        .entries
-        .into_iter()
-        .flat_map(|entry| entry.notes)
-        .collect()
+    recorded.entries.into_iter().flat_map(|entry| entry.notes).collect()
 }
 
 /// A journal in memory that says in the log what it wrote, takes its time, and may fail or hang.
@@ -407,26 +344,15 @@ pub struct Watched {
 
 impl Watched {
     pub fn new(log: &Log) -> Self {
-        Self {
-            inner: MemoryJournal::new(),
-            log: log.clone(),
-            fails_at: None,
-            hangs_at: None,
-        }
+        Self { inner: MemoryJournal::new(), log: log.clone(), fails_at: None, hangs_at: None }
     }
 
     pub fn failing_at(self, seq: u64) -> Self {
-        Self {
-            fails_at: Some(seq),
-            ..self
-        }
+        Self { fails_at: Some(seq), ..self }
     }
 
     pub fn hanging_at(self, seq: u64) -> Self {
-        Self {
-            hangs_at: Some(seq),
-            ..self
-        }
+        Self { hangs_at: Some(seq), ..self }
     }
 }
 
@@ -440,21 +366,12 @@ struct Writer {
 impl Journal for Watched {
     async fn create(&self, header: &Header) -> Result<Box<dyn RunWriter>, JournalError> {
         let inner = self.inner.create(header).await?;
-        Ok(Box::new(Writer {
-            journal: self.clone(),
-            inner,
-        }))
+        Ok(Box::new(Writer { journal: self.clone(), inner }))
     }
 
     async fn resume(&self, run: &RunId) -> Result<(Recorded, Box<dyn RunWriter>), JournalError> {
         let (recorded, inner) = self.inner.resume(run).await?;
-        Ok((
-            recorded,
-            Box::new(Writer {
-                journal: self.clone(),
-                inner,
-            }),
-        ))
+        Ok((recorded, Box::new(Writer { journal: self.clone(), inner })))
     }
 
     async fn read(&self, run: &RunId) -> Result<Recorded, JournalError> {
@@ -477,10 +394,7 @@ impl RunWriter for Writer {
         if self.journal.fails_at.is_some_and(|at| entry.seq >= at) {
             self.journal.log.say(format!("refused {}", entry.seq));
             let message = "no space left on device".to_owned();
-            return Err(JournalError::Storage {
-                place: "a full disk".to_owned(),
-                message,
-            });
+            return Err(JournalError::Storage { place: "a full disk".to_owned(), message });
         }
         self.inner.append(entry).await?;
         for line in allowances(entry) {

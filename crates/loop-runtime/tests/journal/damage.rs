@@ -36,25 +36,9 @@ fn a_journal_of_a_newer_version_is_refused() {
     // H11
     let (_folder, path) = place();
     SqliteJournal::open(&path).unwrap();
-    Connection::open(&path)
-        .unwrap()
-        .execute_batch("PRAGMA user_version = 7")
-        .unwrap();
-    for error in [
-        SqliteJournal::open(&path).unwrap_err(),
-        SqliteJournal::open_existing(&path).unwrap_err(),
-    ] {
-        assert!(
-            matches!(
-                error,
-                JournalError::Newer {
-                    found: 7,
-                    known: 1,
-                    ..
-                }
-            ),
-            "{error:?}"
-        );
+    Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 7").unwrap();
+    for error in [SqliteJournal::open(&path).unwrap_err(), SqliteJournal::open_existing(&path).unwrap_err()] {
+        assert!(matches!(error, JournalError::Newer { found: 7, known: 1, .. }), "{error:?}");
         check_line(&error, &path, "newer loopgate");
     }
 }
@@ -67,10 +51,7 @@ fn what_is_no_journal_is_refused_and_left_as_it_is() {
         .unwrap()
         .execute_batch("CREATE TABLE t (x); PRAGMA user_version = 1")
         .unwrap();
-    Connection::open(at("empty.db"))
-        .unwrap()
-        .execute_batch("PRAGMA application_id = 17")
-        .unwrap();
+    Connection::open(at("empty.db")).unwrap().execute_batch("PRAGMA application_id = 17").unwrap();
     fs::write(at("notes.txt"), "Buy milk. ".repeat(500)).unwrap();
     fs::create_dir(at("folder")).unwrap();
     for (name, expected) in [
@@ -95,35 +76,17 @@ async fn a_changed_row_is_noticed_and_named() {
     // I-11, H3
     let last = history("r1").1.len() as u64 - 1;
     for (change, seq) in [
-        (
-            "UPDATE entries SET event = replace(event, 'Disk full', 'Disk fine') WHERE seq = 0",
-            0,
-        ),
-        (
-            "UPDATE entries SET notes = '[]' WHERE seq = (SELECT max(seq) FROM entries)",
-            last,
-        ),
+        ("UPDATE entries SET event = replace(event, 'Disk full', 'Disk fine') WHERE seq = 0", 0),
+        ("UPDATE entries SET notes = '[]' WHERE seq = (SELECT max(seq) FROM entries)", last),
         ("UPDATE entries SET epoch = 2 WHERE seq = 2", 2),
         ("UPDATE entries SET event = '{\"at\":20' WHERE seq = 2", 2),
-        (
-            "UPDATE entries SET event = CAST(x'ff00' AS TEXT) WHERE seq = 2",
-            2,
-        ),
+        ("UPDATE entries SET event = CAST(x'ff00' AS TEXT) WHERE seq = 2", 2),
         ("UPDATE entries SET prev_hash = '' WHERE seq = 3", 2),
         ("DELETE FROM entries WHERE seq = 1", 1),
-        (
-            "DELETE FROM entries WHERE seq = (SELECT max(seq) FROM entries)",
-            last,
-        ),
-        (
-            "UPDATE entries SET seq = 99 WHERE seq = (SELECT max(seq) FROM entries)",
-            last,
-        ),
+        ("DELETE FROM entries WHERE seq = (SELECT max(seq) FROM entries)", last),
+        ("UPDATE entries SET seq = 99 WHERE seq = (SELECT max(seq) FROM entries)", last),
         ("UPDATE runs SET head = '', entries = entries", last),
-        (
-            "UPDATE blobs SET body = replace(body, 'Help.', 'Harm.') WHERE kind = 'spec'",
-            0,
-        ),
+        ("UPDATE blobs SET body = replace(body, 'Help.', 'Harm.') WHERE kind = 'spec'", 0),
         ("PRAGMA foreign_keys = OFF; DELETE FROM blobs", 0),
     ] {
         let (_folder, path) = place();
@@ -131,14 +94,9 @@ async fn a_changed_row_is_noticed_and_named() {
         Connection::open(&path).unwrap().execute_batch(change).unwrap();
         let journal = SqliteJournal::open(&path).unwrap();
         let error = journal.read(&run()).await.unwrap_err();
-        let JournalError::Corrupt { run, seq: named, .. } = &error else {
-            panic!("{change}: {error}")
-        };
+        let JournalError::Corrupt { run, seq: named, .. } = &error else { panic!("{change}: {error}") };
         assert_eq!((run.as_str(), *named), ("r1", seq), "{change}: {error}");
-        assert!(
-            matches!(journal.resume(run).await, Err(JournalError::Corrupt { .. })),
-            "{change}"
-        );
+        assert!(matches!(journal.resume(run).await, Err(JournalError::Corrupt { .. })), "{change}");
     }
 }
 
@@ -146,15 +104,9 @@ async fn a_changed_row_is_noticed_and_named() {
 async fn a_stop_reason_that_nobody_knows_is_named() {
     let (_folder, path) = place();
     written(&path).await;
-    Connection::open(&path)
-        .unwrap()
-        .execute_batch("UPDATE runs SET stop = 'bored'")
-        .unwrap();
+    Connection::open(&path).unwrap().execute_batch("UPDATE runs SET stop = 'bored'").unwrap();
     let error = SqliteJournal::open(&path).unwrap().runs().await.unwrap_err();
-    assert!(
-        matches!(&error, JournalError::Corrupt { run, .. } if run.as_str() == "r1"),
-        "{error}"
-    );
+    assert!(matches!(&error, JournalError::Corrupt { run, .. } if run.as_str() == "r1"), "{error}");
 }
 
 #[tokio::test]
@@ -173,23 +125,13 @@ async fn a_torn_tail_leaves_the_entries_before_it() {
         fs::write(format!("{}-wal", torn.display()), &log[..cut]).unwrap();
         match SqliteJournal::open(&torn).unwrap().read(&run()).await {
             Ok(recorded) => {
-                assert_eq!(
-                    recorded.entries,
-                    entries[..recorded.entries.len()],
-                    "cut at {cut}"
-                );
+                assert_eq!(recorded.entries, entries[..recorded.entries.len()], "cut at {cut}");
                 seen.push(recorded.entries.len());
             }
-            Err(error) => assert!(
-                matches!(error, JournalError::Unknown { .. }),
-                "cut at {cut}: {error}"
-            ),
+            Err(error) => assert!(matches!(error, JournalError::Unknown { .. }), "cut at {cut}: {error}"),
         }
     }
-    assert!(
-        seen.is_sorted() && seen.first() == Some(&0) && seen.last() == Some(&entries.len()),
-        "{seen:?}"
-    );
+    assert!(seen.is_sorted() && seen.first() == Some(&0) && seen.last() == Some(&entries.len()), "{seen:?}");
 }
 
 // ---- what older versions wrote ----
@@ -213,12 +155,7 @@ async fn a_journal_of_format_1_still_loads_and_replays() {
     let (mut replayed, notes) = Run::open(&first.event, Arc::clone(&recorded.spec)).unwrap();
     assert_eq!(notes, first.notes);
     for entry in rest {
-        assert_eq!(
-            replayed.apply(&entry.event).unwrap(),
-            entry.notes,
-            "entry {}",
-            entry.seq
-        );
+        assert_eq!(replayed.apply(&entry.event).unwrap(), entry.notes, "entry {}", entry.seq);
     }
     assert!(replayed.is_done());
 }

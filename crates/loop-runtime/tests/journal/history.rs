@@ -28,18 +28,9 @@ pub(crate) fn history(id: &str) -> (Header, Vec<Entry>) {
         manifest: MANIFEST.into(),
     };
     let prompts = Digest::of("prompts", b"");
-    let facts = Facts {
-        unix_ms,
-        nonce: "n-7f3a".into(),
-        prompts,
-        tools: manifest_hash,
-    };
+    let facts = Facts { unix_ms, nonce: "n-7f3a".into(), prompts, tools: manifest_hash };
     let (mut run, first, notes) = Run::start(header.run.clone(), spec, item, facts);
-    let mut entries = vec![Entry {
-        seq: 0,
-        event: first,
-        notes,
-    }];
+    let mut entries = vec![Entry { seq: 0, event: first, notes }];
     let mut said = [
         said(
             "medium",
@@ -52,13 +43,8 @@ pub(crate) fn history(id: &str) -> (Header, Vec<Entry>) {
     while !run.is_done() {
         let fact = match run.commands().first().expect("a live run wishes something") {
             Command::CallModel(call) if call.granted.is_none() => {
-                let prompt = PromptSize {
-                    bytes: 2_000,
-                    shared_bytes: 0,
-                };
-                let quote = run
-                    .quote(&call.key, prompt)
-                    .expect("the limits leave room for two calls");
+                let prompt = PromptSize { bytes: 2_000, shared_bytes: 0 };
+                let quote = run.quote(&call.key, prompt).expect("the limits leave room for two calls");
                 Fact::CallStarted {
                     key: call.key,
                     attempt: call.attempt,
@@ -83,10 +69,7 @@ pub(crate) fn history(id: &str) -> (Header, Vec<Entry>) {
             other => panic!("{other:?} is not part of this run"),
         };
         let seq = entries.len() as u64;
-        let event = Event {
-            at: Millis(seq * 10),
-            fact,
-        };
+        let event = Event { at: Millis(seq * 10), fact };
         let notes = run.apply(&event).expect("the event is what was wished");
         entries.push(Entry { seq, event, notes });
     }
@@ -95,14 +78,7 @@ pub(crate) fn history(id: &str) -> (Header, Vec<Entry>) {
 
 /// An entry that says nothing: for tests that count.
 pub(crate) fn blank(seq: u64) -> Entry {
-    Entry {
-        seq,
-        event: Event {
-            at: Millis(seq),
-            fact: Fact::StopWithdrawn,
-        },
-        notes: Vec::new(),
-    }
+    Entry { seq, event: Event { at: Millis(seq), fact: Fact::StopWithdrawn }, notes: Vec::new() }
 }
 
 fn said(confidence: &str, actions: serde_json::Value) -> Reply {
@@ -111,11 +87,7 @@ fn said(confidence: &str, actions: serde_json::Value) -> Reply {
     Reply {
         text: format!("## Situation\n\nThe disk is full.\n\n```json\n{contract}\n```\n").into(),
         finish: FinishReason::EndTurn,
-        usage: Some(Usage {
-            input: 100,
-            output: 50,
-            ..Usage::default()
-        }),
+        usage: Some(Usage { input: 100, output: 50, ..Usage::default() }),
         cost: None,
         raw: None,
     }
@@ -156,12 +128,7 @@ fn spec() -> RunSpec {
     let base = ModelSpec {
         provider: "offline".into(),
         model: "m".into(),
-        price: Some(Price {
-            input: 100_000,
-            output: 400_000,
-            cache_read: None,
-            cache_write: None,
-        }),
+        price: Some(Price { input: 100_000, output: 400_000, cache_read: None, cache_write: None }),
         context_tokens: 100_000,
         max_output_tokens: 8_192,
         timeout_ms: 60_000,
@@ -176,15 +143,8 @@ fn spec() -> RunSpec {
             nonce: NonceMode::Prefer,
         }),
         tools: vec![device],
-        picking: Picking {
-            enabled: false,
-            defaults: Vec::new(),
-        },
-        models: Models {
-            picker: None,
-            base,
-            escalated: None,
-        },
+        picking: Picking { enabled: false, defaults: Vec::new() },
+        models: Models { picker: None, base, escalated: None },
         limits: Limits::default(),
         gate: GateSettings::default(),
         save: false,

@@ -68,10 +68,7 @@ impl From<rusqlite_migration::Error> for Fault {
 /// A storage error on one line.
 pub(super) fn storage(path: &Path, message: impl AsRef<str>) -> JournalError {
     let message = message.as_ref().split_whitespace().collect::<Vec<_>>().join(" ");
-    JournalError::Storage {
-        place: path.display().to_string(),
-        message,
-    }
+    JournalError::Storage { place: path.display().to_string(), message }
 }
 
 fn advice(error: &rusqlite::Error) -> String {

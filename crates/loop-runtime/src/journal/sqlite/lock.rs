@@ -50,17 +50,12 @@ impl Locks {
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
-                    let pid = fs::read_to_string(&path)
-                        .ok()
-                        .and_then(|text| text.trim().parse().ok());
+                    let pid = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
                     return Err(NotTaken::Held(pid));
                 }
                 Err(TryLockError::Error(error)) => return Err(NotTaken::Failed(error)),
             }
-            let lock = RunLock {
-                file,
-                path: path.clone(),
-            };
+            let lock = RunLock { file, path: path.clone() };
             // Its last owner may have removed the file after it was opened here: then the lock is nobody's.
             if lock.is_in_place() {
                 lock.sign().map_err(NotTaken::Failed)?;

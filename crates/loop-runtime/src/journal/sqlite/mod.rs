@@ -71,13 +71,7 @@ impl SqliteJournal {
         let path = fs::canonicalize(&given).map_err(|error| Fault::from(error).at(&given))?;
         let locks = Locks::beside(&path);
         let connection = schema::connect(&path, &locks)?;
-        Ok(Self {
-            store: Arc::new(Store {
-                path,
-                locks,
-                connection: Mutex::new(connection),
-            }),
-        })
+        Ok(Self { store: Arc::new(Store { path, locks, connection: Mutex::new(connection) }) })
     }
 
     /// Where the journal is unless somebody says otherwise: `$XDG_STATE_HOME/loopgate/journal.db`, else
@@ -105,19 +99,12 @@ impl SqliteJournal {
         });
         match task.await {
             Ok(result) => result,
-            Err(error) => Err(fault::storage(
-                &self.store.path,
-                format!("the work was cut off: {error}"),
-            )),
+            Err(error) => Err(fault::storage(&self.store.path, format!("the work was cut off: {error}"))),
         }
     }
 
     fn writer(&self, (claim, lock): (Claim, RunLock)) -> Box<dyn RunWriter> {
-        Box::new(Writer {
-            journal: self.clone(),
-            claim,
-            _lock: lock,
-        })
+        Box::new(Writer { journal: self.clone(), claim, _lock: lock })
     }
 }
 
@@ -132,27 +119,19 @@ impl Store {
     }
 
     fn unknown(&self, run: &RunId) -> JournalError {
-        JournalError::Unknown {
-            run: run.clone(),
-            place: self.path.display().to_string(),
-        }
+        JournalError::Unknown { run: run.clone(), place: self.path.display().to_string() }
     }
 
     fn exists(&self, run: &RunId) -> JournalError {
-        JournalError::Exists {
-            run: run.clone(),
-            place: self.path.display().to_string(),
-        }
+        JournalError::Exists { run: run.clone(), place: self.path.display().to_string() }
     }
 
     /// The lock of a run; `last_writer` is named where the lock file does not say who holds it.
     fn lock(&self, run: &RunId, last_writer: Option<u32>) -> Result<RunLock, Fault> {
         self.locks.take(run).map_err(|not_taken| match not_taken {
-            NotTaken::Held(pid) => JournalError::Busy {
-                run: run.clone(),
-                pid: pid.or(last_writer).unwrap_or_default(),
+            NotTaken::Held(pid) => {
+                JournalError::Busy { run: run.clone(), pid: pid.or(last_writer).unwrap_or_default() }.into()
             }
-            .into(),
             NotTaken::Failed(error) => error.into(),
         })
     }
@@ -221,9 +200,7 @@ impl RunWriter for Writer {
 
 fn path_below(state_home: Option<OsString>, home: Option<PathBuf>) -> PathBuf {
     // A relative folder is to be ignored, says the XDG specification.
-    let state_home = state_home
-        .map(PathBuf::from)
-        .filter(|folder| folder.is_absolute());
+    let state_home = state_home.map(PathBuf::from).filter(|folder| folder.is_absolute());
     let folder = state_home.unwrap_or_else(|| home.unwrap_or_default().join(".local/state"));
     folder.join("loopgate/journal.db")
 }

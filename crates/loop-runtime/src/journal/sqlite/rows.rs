@@ -38,11 +38,7 @@ pub(super) fn create(connection: &Connection, header: &Header) -> Result<Option<
     keep.execute(params![spec_hash, "spec", spec])?;
     keep.execute(params![manifest_hash, "manifest", header.manifest])?;
 
-    let claim = Claim {
-        run: header.run.clone(),
-        epoch: 1,
-        token: Uuid::now_v7().to_string(),
-    };
+    let claim = Claim { run: header.run.clone(), epoch: 1, token: Uuid::now_v7().to_string() };
     let open = "INSERT INTO runs (run, unix_ms, domain, item, title, spec, manifest, epoch, writer_pid, writer_token, head)
                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT DO NOTHING";
     let opened = connection.prepare_cached(open)?.execute(params![
@@ -67,11 +63,7 @@ pub(super) fn take_over(connection: &Connection, run: &RunId) -> Result<Claim, F
     let raise = "UPDATE runs SET epoch = epoch + 1, writer_pid = ?2, writer_token = ?3 WHERE run = ?1 RETURNING epoch";
     let mut raise = connection.prepare_cached(raise)?;
     let epoch = raise.query_row(params![run.as_str(), std::process::id(), token], |row| row.get(0))?;
-    Ok(Claim {
-        run: run.clone(),
-        epoch,
-        token,
-    })
+    Ok(Claim { run: run.clone(), epoch, token })
 }
 
 /// Appends an entry; `None` when the run is gone.
@@ -86,19 +78,14 @@ pub(super) fn append(connection: &Connection, claim: &Claim, entry: &Entry) -> R
     };
     if (epoch, &token) != (claim.epoch, &claim.token) {
         let pid = u32::try_from(pid).unwrap_or_default();
-        return Err(JournalError::Busy {
-            run: claim.run.clone(),
-            pid,
-        }
-        .into());
+        return Err(JournalError::Busy { run: claim.run.clone(), pid }.into());
     }
     if u64::try_from(entries) != Ok(entry.seq) {
         let message = format!("entry {} cannot follow {entries} entries", entry.seq);
         return Err(Fault::Said(message));
     }
-    let prev: Digest = head
-        .parse()
-        .map_err(|_| corrupt(&claim.run, entry.seq, "no hash of the entry before"))?;
+    let prev: Digest =
+        head.parse().map_err(|_| corrupt(&claim.run, entry.seq, "no hash of the entry before"))?;
     let (event, notes) = (json(&entry.event)?, json(&entry.notes)?);
     let head = link(&prev, epoch, &event, &notes);
     let stop = entry.notes.iter().find_map(|note| match note {
@@ -111,9 +98,7 @@ pub(super) fn append(connection: &Connection, claim: &Claim, entry: &Entry) -> R
     write.execute(params![run, entries, epoch, prev.to_string(), event, notes])?;
     let advance =
         "UPDATE runs SET entries = entries + 1, head = ?2, stop = coalesce(stop, ?3) WHERE run = ?1";
-    connection
-        .prepare_cached(advance)?
-        .execute(params![run, head.to_string(), stop])?;
+    connection.prepare_cached(advance)?.execute(params![run, head.to_string(), stop])?;
     Ok(Some(()))
 }
 
@@ -142,11 +127,7 @@ pub(super) fn recorded(connection: &Connection, run: &RunId) -> Result<Option<Re
     if last.to_string() != head {
         return Err(corrupt(run, (entries.len() as u64).saturating_sub(1), CHANGED));
     }
-    Ok(Some(Recorded {
-        spec: Arc::new(spec),
-        manifest,
-        entries,
-    }))
+    Ok(Some(Recorded { spec: Arc::new(spec), manifest, entries }))
 }
 
 /// A run's entries in order, and the hash of the last.
@@ -166,18 +147,11 @@ fn entries(connection: &Connection, run: &RunId) -> Result<(Vec<Entry>, Digest),
             return Err(corrupt(run, seq.saturating_sub(1), CHANGED));
         }
         if epoch < epoch_before {
-            return Err(corrupt(
-                run,
-                seq,
-                "written by a process that had lost the run to another one",
-            ));
+            return Err(corrupt(run, seq, "written by a process that had lost the run to another one"));
         }
         prev = link(&prev, epoch, &event, &notes);
         epoch_before = epoch;
-        let (event, notes) = (
-            parse(&event, "event", run, seq)?,
-            parse(&notes, "notes", run, seq)?,
-        );
+        let (event, notes) = (parse(&event, "event", run, seq)?, parse(&notes, "notes", run, seq)?);
         entries.push(Entry { seq, event, notes });
     }
     Ok((entries, prev))
@@ -222,8 +196,7 @@ fn link(prev: &Digest, epoch: i64, event: &str, notes: &str) -> Digest {
 }
 
 fn cell<T: FromSql>(row: &Row<'_>, column: usize, run: &RunId, seq: u64) -> Result<T, Fault> {
-    row.get(column)
-        .map_err(|error| corrupt(run, seq, error.to_string()))
+    row.get(column).map_err(|error| corrupt(run, seq, error.to_string()))
 }
 
 fn parse<T: DeserializeOwned>(text: &str, what: &str, run: &RunId, seq: u64) -> Result<T, Fault> {
@@ -236,12 +209,7 @@ fn json<T: Serialize>(value: &T) -> Result<String, Fault> {
 }
 
 fn corrupt(run: &RunId, seq: u64, message: impl Into<String>) -> Fault {
-    JournalError::Corrupt {
-        run: run.clone(),
-        seq,
-        message: message.into(),
-    }
-    .into()
+    JournalError::Corrupt { run: run.clone(), seq, message: message.into() }.into()
 }
 
 /// What the first entry follows.

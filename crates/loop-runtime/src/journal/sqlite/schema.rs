@@ -140,12 +140,9 @@ fn format_of(connection: &mut Connection, path: &Path) -> Result<u32, Fault> {
     let tables: u32 = transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     match (application, u32::try_from(version)) {
         (0, Ok(0)) if tables == 0 => Ok(0),
-        (APPLICATION, Ok(found)) if found > FORMAT => Err(JournalError::Newer {
-            path: path.to_owned(),
-            found,
-            known: FORMAT,
+        (APPLICATION, Ok(found)) if found > FORMAT => {
+            Err(JournalError::Newer { path: path.to_owned(), found, known: FORMAT }.into())
         }
-        .into()),
         (APPLICATION, Ok(found)) if found > 0 => Ok(found),
         _ => {
             let message =
