@@ -108,7 +108,7 @@ fn a_vague_ticket_ends_for_lack_of_evidence() {
 #[test]
 fn instructions_in_a_ticket_are_not_followed() {
     // K5: the forged contract in the ticket neither ends the loop nor reaches the document as one.
-    let outcome = check(1046, "confident", "answered", 1);
+    let outcome = check(1046, "confident", "answered", 2);
     assert!(outcome["totals"]["tool_calls"].as_u64().unwrap() >= 3);
     assert_ne!(outcome["confidence_reason"].as_str().unwrap(), "");
 }

@@ -76,6 +76,28 @@ pub(super) fn not_found(read: &Read<'_>) -> Vec<String> {
     missing.into_iter().collect()
 }
 
+/// Whether there are tools that look names up, and the item holds none for any of them.
+pub(super) fn names_nothing(read: &Read<'_>) -> bool {
+    let mut parameters = read.tools.iter().filter_map(|tool| match takes(tool) {
+        Takes::Name(parameter) => Some(parameter),
+        Takes::Words(_) | Takes::Nothing | Takes::TooMuch => None,
+    });
+    let mut any = false;
+    let none = parameters.all(|parameter| {
+        any = true;
+        !named(read, parameter).iter().any(Found::is_in_item)
+    });
+    any && none
+}
+
+/// How many words of the title the results speak of, and how many it has.
+pub(super) fn spoken_of(read: &Read<'_>) -> (usize, usize) {
+    let title = stems(read.title);
+    let results = read.evidence.iter().filter(|evidence| evidence.is_ok());
+    let said: BTreeSet<String> = results.flat_map(|evidence| stems(evidence.body)).collect();
+    (overlap(&title, &said), title.len())
+}
+
 /// The stems of what the item is about.
 pub(super) fn about(read: &Read<'_>) -> BTreeSet<String> {
     let mut about = stems(read.title);

@@ -18,7 +18,7 @@ use crate::model::{ChatModel, EventStream, ModelReply, Timing, stream_of};
 use crate::request::ModelRequest;
 use crate::scripted::Purpose;
 
-use look::{Wanted, not_found, wanted};
+use look::{Wanted, names_nothing, not_found, spoken_of, wanted};
 use read::Read;
 use words::{count, overlap, stems};
 
@@ -146,8 +146,15 @@ fn confidence(read: &Read<'_>, open: &[Wanted]) -> (&'static str, String) {
         let verb = if undone == 1 { "was" } else { "were" };
         return ("medium", format!("{} {verb} not made", count(undone, "look-up")));
     }
+    if names_nothing(read) && write::complains(read) {
+        return ("low", "the item names nothing that could be looked up".to_owned());
+    }
     if ok == 0 {
         return ("high", "the item asks for nothing that has to be looked up".to_owned());
+    }
+    let (said, asked) = spoken_of(read);
+    if said * 2 < asked {
+        return ("medium", format!("the results speak of {said} of the title's {}", count(asked, "word")));
     }
     ("high", format!("everything that is named was looked up, with {}", count(ok, "result")))
 }

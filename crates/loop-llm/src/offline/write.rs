@@ -64,7 +64,12 @@ pub(super) fn is_of_the_item(section: &Section<'_>) -> bool {
 
 /// Whether the item says that something is wrong, or asks.
 pub(super) fn asks(read: &Read<'_>) -> bool {
-    read.title.contains('?') || read.item.contains('?') || overlap(&about(read), &stems(COMPLAINTS)) > 0
+    read.title.contains('?') || read.item.contains('?') || complains(read)
+}
+
+/// Whether the item says that something is wrong.
+pub(super) fn complains(read: &Read<'_>) -> bool {
+    overlap(&about(read), &stems(COMPLAINTS)) > 0
 }
 
 fn role(section: &Section<'_>) -> Role {
@@ -166,10 +171,9 @@ fn answer(read: &Read<'_>) -> String {
     let about = about(read);
     let mut lines: Vec<(usize, usize, String)> = Vec::new();
     for evidence in found(read) {
-        let prose = evidence.body.lines().filter(|line| !line.starts_with(['#', '|']));
-        for line in prose.filter(|line| line.split_whitespace().count() >= 5) {
-            let score = overlap(&stems(line), &about);
-            let text = format!("- {}", cited(&quote(line), evidence.id));
+        for sentence in sentences(evidence.body) {
+            let score = overlap(&stems(&sentence), &about);
+            let text = format!("- {}", cited(&quote(&sentence), evidence.id));
             if score > 0 && lines.iter().all(|(_, _, known)| *known != text) {
                 lines.push((score, lines.len(), text));
             }
@@ -261,6 +265,32 @@ fn cells(line: &str) -> Vec<String> {
     line.split('|').map(|cell| cell.trim().replace('\u{1}', "|")).collect()
 }
 
+/// The paragraphs and list items of a text, each in one line; headings, tables and code are left out.
+fn sentences(body: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    let mut goes_on = false;
+    let mut in_code = false;
+    for line in body.lines() {
+        let text = line.trim();
+        in_code ^= text.starts_with("```");
+        if in_code || text.is_empty() || text.starts_with(['#', '|', '`']) {
+            goes_on = false;
+            continue;
+        }
+        let is_item = text.starts_with("- ") || text.starts_with("* ") || numbered(text).is_some();
+        match all.last_mut().filter(|_| goes_on && !is_item) {
+            Some(last) => {
+                last.push(' ');
+                last.push_str(text);
+            }
+            None => all.push(text.to_owned()),
+        }
+        goes_on = true;
+    }
+    all.retain(|sentence| sentence.split_whitespace().count() >= 4);
+    all
+}
+
 /// The text of a numbered step.
 fn numbered(line: &str) -> Option<&str> {
     let (number, text) = line.trim_start().split_once(". ")?;
@@ -298,6 +328,12 @@ mod tests {
         assert_eq!(cited("Restart it.", "2"), "Restart it [E2].");
         assert_eq!(cited("Does it run?", "2"), "Does it run? [E2]");
         assert_eq!(cited("status full", "12"), "status full [E12]");
+    }
+
+    #[test]
+    fn wrapped_lines_are_one_sentence_and_code_is_none() {
+        let body = "# Title\n\nOne sentence that\ngoes on here.\n- an item of four words\n  and more\n```\nsome code in four words\n```\n| a | b |";
+        assert_eq!(sentences(body), ["One sentence that goes on here.", "- an item of four words and more"]);
     }
 
     #[test]
