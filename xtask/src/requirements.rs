@@ -113,7 +113,10 @@ fn named_by_tests(root: &Path) -> Result<Places, Failure> {
         }
         let test_modules: Vec<PathBuf> = sources.iter().flat_map(Source::test_modules).collect();
         for source in &sources {
-            let whole = test_modules.iter().any(|module| is_of(module, &source.path));
+            // A `#[path]` module is known by its name: `dispatch_tests.rs` holds the tests of `dispatch.rs`.
+            let by_name =
+                source.path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("_tests"));
+            let whole = by_name || test_modules.iter().any(|module| is_of(module, &source.path));
             source.collect(root, whole, &mut places);
         }
         for path in workspace::files_below(&folder.join("tests"), "rs")? {

@@ -139,7 +139,7 @@ fn each_call_has_its_line_among_the_executed_tools() {
 
 #[test]
 fn evidence_in_the_system_prompt_grows_and_the_item_becomes_compact() {
-    // S0-106, S0-133, S0-134, S0-136, S0-137: the founding layout.
+    // S0-26, S0-27, S0-106, S0-133, S0-134, S0-136, S0-137: the founding layout.
     let mut world = start(spec(), item(), in_layout(Layout::SystemEvidence));
     let one = world
         .replied(&format!("## Next steps\n\nLook.\n\n{}", contract("low", &[("fetch_bike", "FR-0042")])));
@@ -162,6 +162,19 @@ fn evidence_in_the_system_prompt_grows_and_the_item_becomes_compact() {
     );
     assert!(!user.contains("third gear") && !user.contains("first body"), "{user}");
     says(one.turns[0].text(), &["third gear"]);
+}
+
+#[test]
+fn what_was_picked_stands_in_the_first_system_prompt_of_the_founding_layout() {
+    // S0-17
+    let mut spec = spec();
+    spec.picking = Picking::default();
+    let mut world = start(spec, item(), in_layout(Layout::SystemEvidence));
+    world.replied(r#"[{"tool": "fetch_bike", "params": {"target": "FR-0042"}, "reason": "named"}]"#);
+    world.tools_end(|_| ok("found 1 item", "picked body"));
+    let first = world.prompt();
+    says(&first.system, &["picked body"]);
+    assert!(!first.turns[0].text().contains("picked body"));
 }
 
 #[test]

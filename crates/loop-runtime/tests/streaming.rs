@@ -29,7 +29,7 @@ fn half(end: End) -> Play {
 
 #[tokio::test(start_paused = true)]
 async fn pieces_of_a_reply_are_heard_before_the_reply_is_recorded() {
-    // S0-18
+    // S0-18, S0-36
     let log = Log::new();
     let whole = answer("high", &[]);
     let pieces: Vec<(u64, String)> = whole.split_inclusive('\n').map(|line| (50, line.to_owned())).collect();
