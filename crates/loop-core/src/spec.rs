@@ -16,6 +16,9 @@ use crate::money::{PicoUsd, Price};
 pub const SPEC_VERSION: u32 = 1;
 
 /// What a run is to do, with which tools and models, within which limits.
+///
+/// Its hash names it in the journal. A field that is added later must be left out of the text while it has its
+/// default (`skip_serializing_if`), or the specs that are stored already would no longer have their hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {

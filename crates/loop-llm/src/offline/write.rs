@@ -173,7 +173,8 @@ fn answer(read: &Read<'_>) -> String {
     for evidence in found(read) {
         for sentence in sentences(evidence.body) {
             let score = overlap(&stems(&sentence), &about);
-            let text = format!("- {}", cited(&quote(&sentence), evidence.id));
+            let said = numbered(&sentence).unwrap_or(&sentence);
+            let text = format!("- {}", cited(&quote(said), evidence.id));
             if score > 0 && lines.iter().all(|(_, _, known)| *known != text) {
                 lines.push((score, lines.len(), text));
             }
@@ -219,8 +220,13 @@ fn left_open(read: &Read<'_>, open: &[Wanted]) -> String {
     if lines.is_empty() { "- None.".to_owned() } else { lines.join("\n") }
 }
 
-/// The facts of a result in one line: for a table its rows, for a text its headings.
+/// The facts of a result in one line: for passages their headings, for a table its rows.
 fn in_one_line(evidence: &Evidence<'_>) -> String {
+    let headings: Vec<String> =
+        evidence.body.lines().filter_map(|line| line.strip_prefix("### ")).map(quote).collect();
+    if !headings.is_empty() {
+        return headings.join("; ");
+    }
     if is_table(evidence.body) {
         let rows = rows(evidence.body);
         let show = |row: &[(String, String)]| {
@@ -234,10 +240,7 @@ fn in_one_line(evidence: &Evidence<'_>) -> String {
             [first, ..] => format!("{}; the first: {}", count(rows.len(), "row"), show(first)),
         };
     }
-    let headings: Vec<String> =
-        evidence.body.lines().filter_map(|line| line.strip_prefix("### ")).map(quote).collect();
-    let first = || evidence.body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    if headings.is_empty() { quote(first()) } else { headings.join("; ") }
+    quote(evidence.body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default())
 }
 
 fn is_table(body: &str) -> bool {
