@@ -28,7 +28,10 @@ fn list(domain: &Domain) -> String {
     for tool in &domain.spec.tools {
         let smart = if tool.smart { ", smart" } else { "" };
         let _ = writeln!(text, "{} ({}{smart}, {} ms)", tool.name, tool.effect.name(), tool.timeout_ms);
-        let _ = writeln!(text, "    {} {}", tool.description, tool.when);
+        let _ = writeln!(text, "    {}", tool.description);
+        if !tool.when.is_empty() {
+            let _ = writeln!(text, "    when: {}", tool.when);
+        }
         for (name, spec) in &tool.args.properties {
             let need = if tool.args.required.contains(name) { "required" } else { "optional" };
             let about = spec.description.as_deref().unwrap_or_default();
