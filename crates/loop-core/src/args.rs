@@ -110,7 +110,7 @@ impl ArgSpec {
                 .and_then(Value::as_array)
                 .map(|names| names.iter().filter_map(Value::as_str).map(Arc::from).collect())
                 .unwrap_or_default(),
-            additional_properties: map.get("additionalProperties").and_then(Value::as_bool),
+            additional_properties: keeps_others(map),
             items: map.get("items").map(|items| Box::new(nested(items))),
             one_of: map.get("enum").and_then(Value::as_array).cloned(),
             only: known("const"),
@@ -224,6 +224,21 @@ impl ArgSpec {
     }
 }
 
+/// Whether members that are not declared are kept: where the schema says so, gives them a schema of their own, or
+/// declares none at all. What they hold is for the tool's own schema to judge.
+fn keeps_others(schema: &Map<String, Value>) -> Option<bool> {
+    match schema.get("additionalProperties") {
+        Some(Value::Bool(keeps)) => Some(*keeps),
+        Some(_) => Some(true),
+        None if schema.contains_key("patternProperties") => Some(true),
+        None => {
+            let elsewhere =
+                ["oneOf", "anyOf", "allOf", "$ref"].iter().any(|keyword| schema.contains_key(*keyword));
+            elsewhere.then_some(true)
+        }
+    }
+}
+
 impl ArgType {
     fn holds(self, value: &Value) -> bool {
         match self {
@@ -320,6 +335,16 @@ mod tests {
             Err(("/limit", "expected a whole number, found a number")),
         );
         check(json!({"target": "x", "kinds": ["a", "c"]}), Err(("/kinds/1", "expected one of \"a\", \"b\"")));
+    }
+
+    #[test]
+    fn a_map_keeps_its_members() {
+        let spec =
+            ArgSpec::from_schema(&json!({"type": "object", "additionalProperties": {"type": "string"}}));
+        let value = json!({"any": "x", "name": "y"});
+        assert_eq!(spec.rebuild(&value), Ok(value.clone()));
+        let nothing = ArgSpec::from_schema(&json!({"type": "object", "properties": {}}));
+        assert_eq!(nothing.rebuild(&value), Ok(json!({})), "a tool without parameters takes none");
     }
 
     #[test]

@@ -57,7 +57,15 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
         if !content.contains(MARK) || !is_meant {
             continue;
         }
-        match parse_object(content, &mut found.oddities) {
+        let mended = found.oddities.len();
+        let parsed = match parse_object(content, &mut found.oddities) {
+            // What had to be mended cannot be held against what was read, so only the nonce vouches for it.
+            Ok(object) if found.oddities.len() > mended && !object.contains_key("nonce") => {
+                Err("trailing commas, and no nonce".to_owned())
+            }
+            parsed => parsed,
+        };
+        match parsed {
             Err(why) => {
                 found.hidden.push(block.whole.clone());
                 found.oddities.push(Oddity::GarbledContract { why: why.into() });
@@ -114,24 +122,77 @@ pub(crate) fn find_repaired(text: &str, rules: Rules<'_>) -> Found {
 }
 
 /// The contracts that stand in a text, as digests: a reply that repeats one of them without a nonce says nothing.
+///
+/// One scan forward: an object that parses is passed over whole, its members looked at once. The text is looked at
+/// as it is and as a prompt shows it, without characters that nobody sees.
 pub(crate) fn echoes(text: &str) -> Vec<Digest> {
-    /// How many opening braces before a mark are tried.
-    const DEPTH: usize = 8;
     let mut found = Vec::new();
-    for (at, _) in text.match_indices(MARK) {
-        let before = text.get(..at).unwrap_or_default();
-        for (open, _) in before.rmatch_indices('{').take(DEPTH) {
-            let mut values =
-                serde_json::Deserializer::from_str(text.get(open..).unwrap_or_default()).into_iter::<Value>();
-            if let Some(Ok(Value::Object(object))) = values.next()
-                && object.contains_key(MARK)
-            {
-                found.push(contract_digest(&object));
-                break;
-            }
+    if text.contains(MARK) {
+        scan(text, &mut found);
+    }
+    if text.contains(is_unseen) {
+        let seen: String = text.chars().filter(|c| !is_unseen(*c)).collect();
+        if seen.contains(MARK) {
+            scan(&seen, &mut found);
         }
     }
     found
+}
+
+fn scan(text: &str, found: &mut Vec<Digest>) {
+    /// How often the text may be parsed over in all: braces that lead nowhere must not cost its square.
+    const TIMES: usize = 8;
+    let mut spare = text.len().saturating_mul(TIMES);
+    let mut at = 0;
+    while let Some(open) = text.get(at..).and_then(|rest| rest.find('{')).map(|open| at + open) {
+        let rest = text.get(open..).unwrap_or_default();
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        match values.next() {
+            Some(Ok(value)) => {
+                contracts_in(&value, found);
+                at = open + values.byte_offset().max(1);
+            }
+            Some(Err(error)) => {
+                let lines = rest.split_inclusive('\n').take(error.line().saturating_sub(1));
+                let came: usize = lines.map(str::len).sum::<usize>() + error.column();
+                spare = spare.saturating_sub(came);
+                if spare == 0 {
+                    return;
+                }
+                at = open + 1;
+            }
+            None => return,
+        }
+    }
+}
+
+/// Contracts in a value, and in the texts that it holds.
+pub(crate) fn contracts_in(value: &Value, found: &mut Vec<Digest>) {
+    match value {
+        Value::Object(object) => {
+            if object.contains_key(MARK) {
+                found.push(contract_digest(object));
+            }
+            object.values().for_each(|member| contracts_in(member, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| contracts_in(item, found)),
+        Value::String(text) => found.extend(echoes(text)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Characters that prompts leave out.
+fn is_unseen(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        '\u{200b}'..='\u{200f}'
+        | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{feff}'
+        | '\u{ad}' => true,
+        '\u{e0000}'..='\u{e007f}' => true,
+        c => c.is_control(),
+    }
 }
 
 fn is_echo(object: &Map<String, Value>, echoes: &BTreeSet<Digest>) -> bool {

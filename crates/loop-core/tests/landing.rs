@@ -94,8 +94,18 @@ fn a_landing_that_fails_keeps_its_cause_and_the_document() {
 fn a_landing_that_fails_for_want_of_model_calls_says_so_once() {
     let world = run().limits(|limits| limits.model_calls = 1).start().expect_call("1/landing", 1);
     let world = world.started().failed(failure(true)).expect_call("1/landing", 2).started();
-    let world = world.ends(StopReason::MaxModelCalls);
-    assert_eq!(world.reasons(), [StopReason::MaxModelCalls]);
+    // No reply ever came, so that the limit is not what ended it.
+    let world = world.ends(StopReason::ModelFailure);
+    assert_eq!(world.reasons(), [StopReason::ModelFailure, StopReason::MaxModelCalls]);
+}
+
+#[test]
+fn a_model_that_never_answers_is_a_failure_even_where_its_call_was_the_last() {
+    // I-10
+    let world = run().limits(|limits| limits.passes = 1).start().started().failed(failure(false));
+    let world = world.ends(StopReason::ModelFailure);
+    assert_eq!(world.reasons(), [StopReason::ModelFailure, StopReason::MaxPasses]);
+    assert_eq!(world.outcome().stop.class, loop_core::StopClass::Failed);
 }
 
 #[test]

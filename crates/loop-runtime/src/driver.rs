@@ -22,7 +22,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::{
     CallModel, Certificate, Command, CommandKey, Condition, Event, Fact, Measure, Millis, ModelFailure, Note,
-    Outcome, Phase, Rejected, Run, RunTool, SaveResult, Saved, StopReason,
+    Outcome, Phase, Rejected, Run, RunTool, SaveResult, Saved, Started, StopReason,
 };
 use loop_prompts::{Dialogue, Prompt};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use crate::journal::{Entry, JournalError, RunWriter};
 use crate::model::{self, Settled};
 use crate::parts::Parts;
-use crate::save::SaveError;
+use crate::save::{SaveError, Saver};
 use crate::signal::{Control, Signal};
 use crate::tool::ToolCall;
 
@@ -106,7 +106,16 @@ impl Driver {
             },
             Err(error) => {
                 self.in_flight.values().for_each(CancellationToken::cancel);
-                self.abandoned(&error.to_string())
+                let mut outcome = self.abandoned(&error.to_string());
+                if self.run.spec().save && outcome.saved.is_none() {
+                    outcome.saved = Some(
+                        match try_to_save(self.parts.saver.as_deref(), self.run.started(), &outcome).await {
+                            Ok(location) => Saved::At { location },
+                            Err(SaveError { message, .. }) => Saved::Not { message },
+                        },
+                    );
+                }
+                outcome
             }
         }
     }
@@ -292,28 +301,15 @@ impl Driver {
                     .run
                     .commands()
                     .iter()
-                    .any(|wish| matches!(wish, Command::AskPerson { key: asked, .. } if *asked == key));
+                    .any(|wish| matches!(wish, Command::AskPerson { key: asked, deadline, .. } if *asked == key && self.clock.now() < *deadline));
                 open.then_some(Fact::PersonAnswered { key, answer })
             }
         }
     }
 
     async fn save(&mut self, attempt: u32) -> Result<(), Broken> {
-        let result = match (&self.parts.saver, self.run.outcome()) {
-            (Some(saver), Some(outcome)) => {
-                let saving = AssertUnwindSafe(saver.save(self.run.started(), outcome)).catch_unwind();
-                match tokio::time::timeout(SAVE_LIMIT, saving).await {
-                    Ok(Ok(saved)) => saved,
-                    Ok(Err(_)) => Err(SaveError { message: "saving panicked".into(), retry: None }),
-                    Err(_) => {
-                        let message = format!("not saved after {} s", SAVE_LIMIT.as_secs());
-                        Err(SaveError { message: message.into(), retry: None })
-                    }
-                }
-            }
-            _ => Err(SaveError { message: "no place to save to is set".into(), retry: None }),
-        };
-        let result = match result {
+        let Some(outcome) = self.run.outcome() else { return Ok(()) };
+        let result = match try_to_save(self.parts.saver.as_deref(), self.run.started(), outcome).await {
             Ok(location) => SaveResult::Saved { location },
             Err(SaveError { message, retry }) => {
                 SaveResult::Failed { message, retry_at: retry.map(|delay| self.after(delay)) }
@@ -365,11 +361,25 @@ impl Driver {
             Some(ended) => (outcome.totals, outcome.saved) = (ended.totals, ended.saved.clone()),
             None => outcome.totals.wall_ms = self.run.elapsed_ms(),
         }
-        if self.run.spec().save && outcome.saved.is_none() {
-            let message = "nothing is saved of a run whose journal failed".into();
-            outcome.saved = Some(Saved::Not { message });
-        }
         outcome
+    }
+}
+
+/// One try to save, bounded in time; a saver that panics has failed.
+async fn try_to_save(
+    saver: Option<&dyn Saver>,
+    started: &Started,
+    outcome: &Outcome,
+) -> Result<Arc<str>, SaveError> {
+    let failed = |message: String| SaveError { message: message.into(), retry: None };
+    let Some(saver) = saver else {
+        return Err(failed("no place to save to is set".to_owned()));
+    };
+    let saving = AssertUnwindSafe(saver.save(started, outcome)).catch_unwind();
+    match tokio::time::timeout(SAVE_LIMIT, saving).await {
+        Ok(Ok(saved)) => saved,
+        Ok(Err(_)) => Err(failed("saving panicked".to_owned())),
+        Err(_) => Err(failed(format!("not saved after {} s", SAVE_LIMIT.as_secs()))),
     }
 }
 

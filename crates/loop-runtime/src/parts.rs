@@ -153,7 +153,7 @@ impl Loop {
             title: Arc::clone(&item.title),
             spec: Arc::clone(&parts.spec),
             manifest_hash: facts.tools,
-            manifest: manifest(&parts.registry),
+            manifest: Arc::clone(parts.registry.manifest()),
         };
         let writer = parts.journal.create(&header).await?;
         let clock = Clock { origin: Instant::now(), base: loop_core::Millis(0) };
@@ -322,10 +322,6 @@ impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
-}
-
-fn manifest(registry: &Registry) -> Arc<str> {
-    serde_json::to_string(&registry.specs()).unwrap_or_default().into()
 }
 
 fn unix_ms() -> u64 {

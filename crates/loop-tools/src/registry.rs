@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use jsonschema::Validator;
-use loop_core::{Digest, ToolSpec, digest};
+use loop_core::{Digest, ToolSpec, canonical, digest};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -24,7 +24,8 @@ use crate::tool::{FnTool, Tool, TypedTool};
 pub struct Registry {
     tools: Arc<[Entry]>,
     names: Arc<BTreeMap<Arc<str>, usize>>,
-    manifest: Digest,
+    /// Canonical JSON of what the tools declare, and its digest.
+    manifest: (Arc<str>, Digest),
 }
 
 /// A name that means a tool, for a person who asks what there is (S0-84).
@@ -64,7 +65,12 @@ impl Registry {
 
     /// The digest of everything that the tools declare: it changes when a run could see another tool.
     pub fn manifest_hash(&self) -> Digest {
-        self.manifest
+        self.manifest.1
+    }
+
+    /// Everything that the tools declare, as canonical JSON: what [`manifest_hash`](Self::manifest_hash) names.
+    pub fn manifest(&self) -> &Arc<str> {
+        &self.manifest.0
     }
 
     /// The canonical name of a tool by its name or alias, to the letter (S0-84). Parts of names mean nothing
@@ -187,11 +193,11 @@ impl RegistryBuilder {
                 }
             }
         }
-        let manifest: Vec<Value> = tools.iter().map(|entry| entry.declaration.manifest()).collect();
+        let manifest = Value::Array(tools.iter().map(|entry| entry.declaration.manifest()).collect());
         Ok(Registry {
             tools: tools.into(),
             names: Arc::new(names),
-            manifest: digest("manifest", &Value::Array(manifest)),
+            manifest: (canonical(&manifest).into(), digest("manifest", &manifest)),
         })
     }
 }

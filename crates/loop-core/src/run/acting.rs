@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use crate::action::Verdict;
 use crate::command::SubCallBudget;
-use crate::contract::echoes;
+use crate::contract::{contracts_in, echoes};
 use crate::event::Reserve;
-use crate::ids::{CommandKey, EvidenceId};
+use crate::ids::{CommandKey, Digest, EvidenceId};
 use crate::judge::Judged;
 use crate::note::Note;
 use crate::observation::{Observation, Status, SubCallUse};
 use crate::outcome::Evidence;
 use crate::run::calls::Charge;
 use crate::run::{Ask, Batch, Phase, Rejected, Run, Work};
-use crate::spec::Tier;
+use crate::spec::{Effect, Tier};
 
 impl Run {
     pub(super) fn tool_started(&mut self, key: &CommandKey, attempt: u32) -> Result<(), Rejected> {
@@ -53,7 +51,12 @@ impl Run {
             .iter()
             .position(|work| work.key == *key && work.attempt == attempt && work.is_in_flight());
         let Some(at) = open else { return Err(not_open) };
-        self.settle(at, observation.clone(), notes);
+        let mut observation = observation.clone();
+        // What was cut off may have happened all the same.
+        if matches!(observation.status, Status::Timeout | Status::Cancelled) && !self.is_repeatable(at) {
+            observation.status = Status::InDoubt;
+        }
+        self.settle(at, observation, notes);
         self.batch_settled(notes);
         Ok(())
     }
@@ -138,6 +141,16 @@ impl Run {
                 self.charge_sub_call(key, attempt, budget, used, notes);
             }
         }
+    }
+
+    /// Whether doing a piece of work twice is the same as doing it once.
+    fn is_repeatable(&self, at: usize) -> bool {
+        let work = self.state.phase.batch().and_then(|batch| batch.work.get(at));
+        let action = work.and_then(|work| self.state.actions.get(work.action as usize));
+        let tool = action.and_then(|action| self.spec.tool(action.tool_name()));
+        tool.is_some_and(|tool| {
+            matches!(tool.effect, Effect::Read | Effect::WriteIdempotent | Effect::WriteKeyed)
+        })
     }
 
     pub(super) fn charge_sub_call(
@@ -232,21 +245,11 @@ impl Run {
     }
 }
 
-/// Contracts inside the strings of a tool's data.
-fn echoes_in_data(data: &str) -> Vec<crate::ids::Digest> {
-    fn walk(value: &Value, found: &mut Vec<crate::ids::Digest>) {
-        match value {
-            Value::String(text) => found.extend(echoes(text)),
-            Value::Array(items) => items.iter().for_each(|item| walk(item, found)),
-            Value::Object(members) => members.values().for_each(|member| walk(member, found)),
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        }
-    }
-    let mut found = echoes(data);
-    if data.contains("analysis_confidence")
-        && let Ok(value) = serde_json::from_str(data)
-    {
-        walk(&value, &mut found);
+/// Contracts in a tool's data, also inside its strings.
+fn echoes_in_data(data: &str) -> Vec<Digest> {
+    let mut found = Vec::new();
+    if let Ok(value) = serde_json::from_str(data) {
+        contracts_in(&value, &mut found);
     }
     found
 }

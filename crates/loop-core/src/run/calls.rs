@@ -377,13 +377,24 @@ impl Run {
         };
         let value = Measure::Text(format!("the next call was refused: {}", refusal.name()).into());
         let refused = Condition { reason, value, threshold: None, change: None };
-        let certificate = match &self.state.phase {
-            Phase::Landing { cause, .. } if cause.reason != reason => {
-                Certificate::new(cause.clone(), vec![refused])
-            }
-            _ => Certificate::new(refused, Vec::new()),
+        let failed = self.state.phase.call().and_then(|call| call.failed.clone()).map(model_failure);
+        // Without any reply no limit ended anything: the model did.
+        let (failed_first, failed_last) =
+            if self.state.passes.is_empty() { (failed, None) } else { (None, failed) };
+        let cause = match &self.state.phase {
+            Phase::Landing { cause, .. } if cause.reason != reason => Some(cause.clone()),
+            _ => None,
         };
-        self.stop(certificate, notes);
+        let mut conditions = failed_first
+            .into_iter()
+            .chain(cause)
+            .chain([refused])
+            .chain(failed_last)
+            .collect::<Vec<_>>()
+            .into_iter();
+        if let Some(primary) = conditions.next() {
+            self.stop(Certificate::new(primary, conditions.collect()), notes);
+        }
     }
 
     fn main_call_failed(
@@ -394,21 +405,27 @@ impl Run {
         notes: &mut Vec<Note>,
     ) {
         let may_retry = failure.retryable && attempt < ATTEMPTS && self.state.stop_asked.is_none();
-        // A reply of which a part was read is not asked for again: its sections stay.
-        if may_retry && failure.partial.as_ref().is_none_or(|partial| partial.trim().is_empty()) {
+        // A reply of which a section was read is not asked for again: it stays.
+        let brought_nothing = failure
+            .partial
+            .as_ref()
+            .is_none_or(|partial| protocol::salvage(partial, self.reading()).sections.is_empty());
+        if may_retry && brought_nothing {
             self.call_again(failure.retry_at);
+            if let Some(call) = self.state.phase.call_mut() {
+                call.failed = Some(format!("{}: {}", failure.kind, failure.message).into());
+            }
             notes.push(Note::CallRetried { key: *key, attempt: attempt + 1, not_before: failure.retry_at });
             return;
         }
         self.salvage(key, failure, notes);
-        let failed = Condition {
-            reason: StopReason::ModelFailure,
-            value: Measure::Text(format!("{}: {}", failure.kind, failure.message).into()),
-            threshold: None,
-            change: None,
-        };
+        let failed = model_failure(format!("{}: {}", failure.kind, failure.message).into());
         let certificate = match (&self.state.phase, self.state.stop_asked) {
             (_, Some(at)) => Certificate::new(manual_stop(at), vec![failed]),
+            // Without any reply the limit did not end anything: the model did.
+            (Phase::Landing { cause, .. }, None) if self.state.passes.is_empty() => {
+                Certificate::new(failed, vec![cause.clone()])
+            }
             (Phase::Landing { cause, .. }, None) => Certificate::new(cause.clone(), vec![failed]),
             (_, None) => Certificate::new(failed, Vec::new()),
         };
@@ -512,6 +529,10 @@ impl Run {
             }
         }
     }
+}
+
+fn model_failure(what: Arc<str>) -> Condition {
+    Condition { reason: StopReason::ModelFailure, value: Measure::Text(what), threshold: None, change: None }
 }
 
 pub(super) fn manual_stop(at: Millis) -> Condition {

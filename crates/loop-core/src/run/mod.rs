@@ -423,6 +423,7 @@ impl Run {
         let may_pick = limits.tool_calls > 0 && limits.picked > 0;
         let picks = spec.picking.enabled && !spec.tools.is_empty() && may_pick;
         let mut known = BTreeSet::new();
+        known.extend(echoes(&started.item.title));
         known.extend(echoes(&started.item.full));
         known.extend(echoes(&started.item.compact));
         let call = Call::wished(CommandKey::new(0, Slot::Pick), Tier::Picker);

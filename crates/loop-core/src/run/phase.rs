@@ -1,5 +1,7 @@
 //! Phases: what a run is doing, with the data that only then exists.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::command::SubCallBudget;
@@ -193,6 +195,9 @@ pub struct Call {
     /// Not before this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Millis>,
+    /// How the try before this one failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<Arc<str>>,
     /// What was granted, once it is in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<StartedCall>,
@@ -200,7 +205,7 @@ pub struct Call {
 
 impl Call {
     pub(super) fn wished(key: CommandKey, tier: Tier) -> Self {
-        Self { key, attempt: 1, tier, not_before: None, started: None }
+        Self { key, attempt: 1, tier, not_before: None, failed: None, started: None }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The ways out: stops asked for, deadlines, crashes, the settling of what is in flight, the saving.
 
+use crate::action::Verdict;
 use crate::event::{ModelFailure, SaveResult, StopMode};
 use crate::gate;
 use crate::ids::Millis;
@@ -9,7 +10,7 @@ use crate::outcome::{Outcome, Saved};
 use crate::run::calls::{ATTEMPTS, Charge, manual_stop};
 use crate::run::{Call, Phase, Rejected, Run};
 use crate::spec::Effect;
-use crate::stop::{Certificate, StopReason};
+use crate::stop::Certificate;
 
 /// How long what is in flight may take to settle, once the reason is fixed.
 pub(super) const GRACE_MS: u64 = 2_000;
@@ -60,11 +61,12 @@ impl Run {
             | Phase::Landing { .. }
                 if is_over =>
             {
+                // In the gate's order: whoever asked for a stop before gets that as the reason.
                 let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
-                let (timeout, also): (Vec<_>, Vec<_>) =
-                    reached.into_iter().partition(|condition| condition.reason == StopReason::Timeout);
-                if let Some(primary) = timeout.into_iter().next() {
-                    self.stop(Certificate::new(primary, also), notes);
+                let mut conditions = self.state.stop_asked.map(manual_stop).into_iter().chain(reached);
+                if let Some(primary) = conditions.next() {
+                    let certificate = Certificate::new(primary, conditions.collect());
+                    self.stop(certificate, notes);
                 }
             }
             // A call or a save that had to wait may start: the wishes show it.
@@ -130,8 +132,18 @@ impl Run {
     pub(super) fn stop(&mut self, certificate: Certificate, notes: &mut Vec<Note>) {
         notes.push(Note::Stopped { certificate: certificate.clone() });
         let call = self.state.phase.call().filter(|call| call.started.is_some()).cloned();
-        if let Phase::WaitingForPerson { since, .. } = &self.state.phase {
+        if let Phase::WaitingForPerson { since, asks } = &self.state.phase {
+            let approved: Vec<usize> = asks.iter().map(|ask| ask.action as usize).collect();
             self.count_waiting(*since);
+            for at in approved {
+                // Approved and never started: left undone.
+                if let Some(action) = self.state.actions.get_mut(at)
+                    && action.verdict == Verdict::Run
+                {
+                    action.verdict = Verdict::OverLimit { setting: certificate.reason().name().into() };
+                    notes.push(Note::ActionJudged(action.clone()));
+                }
+            }
         }
         let batch = self.state.phase.batch().cloned();
         let since = self.state.now;
@@ -251,7 +263,8 @@ impl Run {
             let tool = action.and_then(|action| self.spec.tool(action.tool_name()));
             let name = action.map_or_else(String::new, |action| action.tool_name().to_owned());
             let effect = tool.map_or(Effect::WriteIrreversible, |tool| tool.effect);
-            let is_last = work.attempt >= ATTEMPTS;
+            // Once the reason is fixed nothing is started again.
+            let is_last = work.attempt >= ATTEMPTS || !self.state.phase.is_working();
             let (status, message) = match effect {
                 Effect::WriteIrreversible | Effect::Egress | Effect::Exec => {
                     (Status::InDoubt, "it may or may not have happened: the program ended while it ran")

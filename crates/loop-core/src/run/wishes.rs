@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::action::Action;
 use crate::command::{CallModel, Command, RunTool};
 use crate::ids::{Millis, Slot};
 use crate::run::stopping::grace_ends;
@@ -22,7 +23,10 @@ impl Run {
                 .filter(|ask| !ask.answered)
                 .filter_map(|ask| {
                     let action = self.state.actions.get(ask.action as usize)?;
-                    let (key, action) = (action.key, action.action.clone());
+                    let (key, tool) = (action.key, action.tool_name().into());
+                    // What would run is shown, not what was written.
+                    let action =
+                        Action { tool, parameters: Arc::clone(&action.parameters), ..action.action.clone() };
                     Some(Command::AskPerson { key, action, deadline: ask.deadline })
                 })
                 .collect(),

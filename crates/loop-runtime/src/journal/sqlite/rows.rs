@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{Digest, Note, RunId, RunSpec, StopReason, canonical};
+use loop_core::{Digest, Note, RunId, RunSpec, SPEC_VERSION, StopReason, canonical};
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::Serialize;
@@ -102,6 +102,12 @@ pub(super) fn append(connection: &Connection, claim: &Claim, entry: &Entry) -> R
     Ok(Some(()))
 }
 
+/// The part of a spec that every version has: what it says decides whether the rest can be read.
+#[derive(serde::Deserialize)]
+struct SpecVersion {
+    version: u32,
+}
+
 /// Everything about a run, checked; `None` when there is none of this name.
 pub(super) fn recorded(connection: &Connection, run: &RunId) -> Result<Option<Recorded>, Fault> {
     let find = "SELECT runs.spec, spec.body, manifest.body, runs.entries, runs.head FROM runs
@@ -117,6 +123,14 @@ pub(super) fn recorded(connection: &Connection, run: &RunId) -> Result<Option<Re
     let (count, head): (i64, String) = (cell(row, 3, run, 0)?, cell(row, 4, run, 0)?);
     if Digest::of("spec", spec.as_bytes()).to_string() != spec_hash {
         return Err(corrupt(run, 0, "the spec is not the one that its hash names"));
+    }
+    let version: SpecVersion = parse(&spec, "spec", run, 0)?;
+    if version.version > SPEC_VERSION {
+        let message = format!(
+            "its spec was written by a newer loopgate (version {}, this one knows {SPEC_VERSION}); use that version",
+            version.version
+        );
+        return Err(corrupt(run, 0, message));
     }
     let spec: RunSpec = parse(&spec, "spec", run, 0)?;
     let (entries, last) = entries(connection, run)?;
