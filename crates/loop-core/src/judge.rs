@@ -125,10 +125,6 @@ fn sound(
     judged.judged.parameters = canonical(&parameters).into();
     let signature = Ledger::signature(&tool.name, &parameters);
     judged.signature = Some(signature);
-    if let Some(earlier) = seen.get(&signature) {
-        return Verdict::Duplicate { of: *earlier, evidence: None };
-    }
-    seen.insert(signature, judged.judged.key);
     match bench.ledger.standing(&signature, tool.attempts) {
         Standing::Done { key, evidence, settled } => {
             return Verdict::Duplicate { of: key, evidence: settled.then_some(evidence) };
@@ -136,5 +132,9 @@ fn sound(
         Standing::Again { key, attempt } => judged.run_as = (key, attempt),
         Standing::New => {}
     }
+    if let Some(earlier) = seen.get(&signature) {
+        return Verdict::Duplicate { of: *earlier, evidence: None };
+    }
+    seen.insert(signature, judged.judged.key);
     if tool.effect.is_read() { Verdict::Run } else { Verdict::NeedsPerson { effect: tool.effect } }
 }

@@ -179,15 +179,6 @@ pub enum Confidence {
 }
 
 impl Confidence {
-    /// The level for comparisons: `unknown` counts as low.
-    pub fn level(self) -> u8 {
-        match self {
-            Self::Unknown | Self::Low => 0,
-            Self::Medium => 1,
-            Self::High => 2,
-        }
-    }
-
     /// The confidence as it is written.
     pub fn name(self) -> &'static str {
         match self {
