@@ -5,7 +5,8 @@ use loop_core::{Certificate, Condition, Measure, StopClass, StopReason};
 /// Why a run stopped, in one or two sentences: what was true, and what would have gone on.
 pub fn explain(certificate: &Certificate) -> String {
     let mut text = sentence(&certificate.primary);
-    if let Some(change) = &certificate.primary.change {
+    // Where something else was true as well, one setting would not have been enough.
+    if let Some(change) = certificate.primary.change.as_ref().filter(|_| certificate.also.is_empty()) {
         text.push_str(&format!(" It would have gone on with {} = {}.", change.setting, change.to));
     }
     if !certificate.also.is_empty() {

@@ -61,7 +61,7 @@ pub struct Stop {
     pub also: Vec<String>,
     /// One or two sentences.
     pub explanation: String,
-    /// Each condition with its value, its threshold, and the smallest change that would have gone on.
+    /// Each condition with its value, its threshold, and the smallest change under which it would not have been true.
     pub conditions: Vec<ConditionReport>,
 }
 
@@ -74,7 +74,7 @@ pub struct ConditionReport {
     pub value: String,
     /// What it was held against.
     pub threshold: Option<String>,
-    /// The setting, and the nearest value under which the run would have gone on.
+    /// The setting, and the nearest value under which this condition would not have been true.
     pub change: Option<String>,
 }
 

@@ -89,6 +89,10 @@ fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder)?;
     }
+    // A rename would put a file in the place of whatever is there, a device or a socket too.
+    if std::fs::symlink_metadata(path).is_ok_and(|there| !there.is_file() && !there.is_symlink()) {
+        return Err(std::io::Error::other("it is there already and no file; give another path"));
+    }
     // A name of its own for each write: two runs may save to one place at the same time.
     static WRITES: AtomicU64 = AtomicU64::new(0);
     let mut beside = path.as_os_str().to_owned();

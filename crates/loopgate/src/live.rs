@@ -11,7 +11,7 @@ use loop_core::{
 };
 use loop_runtime::{Entry, Signal};
 
-use crate::stream::{note, note_part};
+use crate::stream::{harmless, note, note_part};
 
 const DIM: Style = Style::new().dimmed();
 const BOLD: Style = Style::new().bold();
@@ -38,7 +38,7 @@ impl Live {
         match signal {
             Signal::Text { key, text } if matches!(key.slot, Slot::Main | Slot::Landing) => {
                 let shown = self.text.push(text);
-                self.stream(&shown);
+                self.stream(&harmless(&shown));
             }
             Signal::Text { .. } => {}
             Signal::Recorded(entry) => self.recorded(entry),
@@ -63,7 +63,12 @@ impl Live {
         match fact {
             Fact::Started(started) => {
                 let item = &started.item;
-                note(&format!("{BOLD}{} {}{BOLD:#}  {}", item.kind, item.id, item.title));
+                note(&format!(
+                    "{BOLD}{} {}{BOLD:#}  {}",
+                    item.kind,
+                    harmless(&item.id),
+                    harmless(&item.title)
+                ));
                 note(&format!(
                     "{DIM}run {} of {}; {}{DIM:#}",
                     started.run,

@@ -63,10 +63,10 @@ pub(crate) fn summary(outcome: &Outcome) {
     let totals = &outcome.totals;
     let mark = if totals.usage.estimated { " (in part estimated)" } else { "" };
     stream::note(&format!(
-        "totals:  {} passes, {} model calls, {} tool calls, {} tokens{mark}, {}, {:.1} s",
-        totals.passes,
-        totals.model_calls,
-        totals.tool_calls,
+        "totals:  {}, {}, {}, {} tokens{mark}, {}, {:.1} s",
+        count(totals.passes, "pass", "passes"),
+        count(totals.model_calls, "model call", "model calls"),
+        count(totals.tool_calls, "tool call", "tool calls"),
         totals.usage.total(),
         totals.cost,
         totals.wall_ms as f64 / 1_000.0,
@@ -79,6 +79,10 @@ pub(crate) fn summary(outcome: &Outcome) {
         None => {}
     }
     stream::note(&format!("run:     {}", outcome.run));
+}
+
+fn count(n: u32, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// Shows signals in a task of their own, so that a slow terminal holds nothing up.

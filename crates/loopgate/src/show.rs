@@ -23,6 +23,10 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     }
     let state = replay(&id, &recorded)?;
     let Some(outcome) = state.outcome() else {
+        if args.json {
+            let why = "has not ended, so there is no outcome; leave --json out to see what there is";
+            return Err(Failure::new(format!("run {id} {why}")));
+        }
         stream::print(&unfinished(&state));
         return Ok(ExitCode::SUCCESS);
     };

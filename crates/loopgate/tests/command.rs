@@ -300,6 +300,36 @@ fn the_second_interrupt_stops_at_once() {
 }
 
 #[test]
+fn a_run_that_was_killed_is_shown_as_far_as_it_came() {
+    // H1
+    let shell = Shell::new();
+    let mut child = start_slow(&shell, 60_000);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let shown = shell.run(&["show", "last"]);
+    assert!(shown.code == 0 && shown.out.contains("not ended: calling"), "{}{}", shown.out, shown.err);
+    shell.run(&["show", "last", "--json"]).fails_with(&["has not ended"]);
+    assert!(shell.run(&["runs"]).out.contains("open, "));
+}
+
+#[test]
+fn a_save_replaces_no_device_and_the_terminal_obeys_no_title() {
+    let shell = Shell::new();
+    let place = shell.state.path().join("socket");
+    let _socket = std::os::unix::net::UnixListener::bind(&place).unwrap();
+    let set = format!("save.file={}", place.display());
+    let ran = shell.run(&["run", HELPDESK, &ticket(1041), "--set", &set]);
+    assert!(ran.err.contains("saved:   no: ") && ran.err.contains("no file"), "{}", ran.err);
+    let title = "# All \u{9b}31mfine\u{202e}, please close";
+    let ran = shell.run_with_input(&["run", HELPDESK, "-", "--progress", "always"], title);
+    for text in [&ran.out, &ran.err] {
+        assert!(!text.contains(['\u{9b}', '\u{202e}']), "{text:?}");
+    }
+    let runs = shell.run(&["runs"]);
+    assert!(runs.out.contains("fine, please close") && !runs.out.contains('\u{9b}'), "{:?}", runs.out);
+}
+
+#[test]
 fn a_reader_that_goes_away_ends_nothing_with_a_panic() {
     let shell = Shell::new();
     let mut child = shell.command(&["run", HELPDESK, &ticket(1042)]).spawn().unwrap();

@@ -83,7 +83,9 @@ impl Files {
                     }
                 }
             } else if about.is_file() && is_document(&name) {
-                if about.len() > FILE_BYTES_MAX {
+                if let Err(error) = fs::File::open(&place) {
+                    self.left_out.push(format!("{path}: {}", one_line(error)));
+                } else if about.len() > FILE_BYTES_MAX {
                     self.left_out.push(format!("{path}: larger than {FILE_BYTES_MAX} bytes"));
                 } else {
                     self.found.push((path, place));

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use loop_core::digest_text;
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{ConnectorError, one_line};
@@ -101,6 +102,8 @@ fn make(script: &str, shown: &str, folder: &Path, name: &str) -> Result<PathBuf,
     let number = MADE.fetch_add(1, Ordering::Relaxed);
     let unfinished = Unfinished(folder.join(format!("{name}.{}-{number}.tmp", std::process::id())));
     let connection = Connection::open(&unfinished.0).map_err(|error| no_place(&error))?;
+    // A script makes its own database and nothing else: neither ATTACH nor VACUUM INTO may open another file.
+    connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0).map_err(|error| no_place(&error))?;
     // A folder that cannot be written is noticed here rather than as an error of the script.
     connection.execute_batch("PRAGMA user_version = 1").map_err(|error| no_place(&error))?;
     connection.execute_batch(script).map_err(|error| script_error(shown, script, &error))?;

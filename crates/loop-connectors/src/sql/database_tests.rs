@@ -129,3 +129,20 @@ fn a_connection_cannot_write() {
     let error = database.connect().unwrap().execute("INSERT INTO t VALUES (9)", []).unwrap_err();
     assert_eq!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::ReadOnly));
 }
+
+#[test]
+fn a_script_opens_no_other_file() {
+    let outside = tempfile::tempdir().unwrap();
+    let other = outside.path().join("other.db");
+    for statement in ["ATTACH", "VACUUM INTO"] {
+        let attach = format!(
+            "{SCRIPT}{statement} '{}'{};",
+            other.display(),
+            if statement == "ATTACH" { " AS o" } else { "" }
+        );
+        let (folder, path) = script(&attach);
+        let error = Database::made_from(&path, &folder.path().join("cache")).unwrap_err().to_string();
+        assert!(error.contains("shop.sql"), "{error}");
+        assert!(!other.exists(), "{statement}");
+    }
+}

@@ -69,6 +69,11 @@ impl Query {
         if statement.column_count() == 0 {
             return Err(ConnectorError::NotASelect { tool, message: "it brings no columns".to_owned() });
         }
+        // PRAGMA and EXPLAIN bring columns too, and tell of the database rather than of what is in it.
+        let word: String = sql.trim_start().chars().take_while(|c| c.is_ascii_alphabetic()).collect();
+        if ["pragma", "explain"].contains(&word.to_ascii_lowercase().as_str()) {
+            return Err(ConnectorError::NotASelect { tool, message: format!("it begins with `{word}`") });
+        }
         for at in 1..=statement.parameter_count() {
             let name = statement.parameter_name(at).unwrap_or("?");
             let known =

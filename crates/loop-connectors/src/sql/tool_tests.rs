@@ -77,6 +77,7 @@ fn a_query_that_does_more_than_look_is_refused() {
     assert_eq!(refused("INSERT INTO devices (host) VALUES ('x') RETURNING host"), says("it would write"));
     assert_eq!(refused("ATTACH 'x.db' AS x"), says("it brings no columns"));
     assert_eq!(refused(""), says("it brings no columns"));
+    assert_eq!(refused("pragma table_info(devices)"), says("it begins with `pragma`"));
 }
 
 #[test]
