@@ -139,15 +139,16 @@ fn cause(read: &Read<'_>) -> String {
 
 fn steps(read: &Read<'_>) -> String {
     let (title, about) = (stems(read.title), about(read));
-    let mut best: Option<((usize, usize), Vec<String>)> = None;
+    let mut best: Option<(usize, Vec<String>)> = None;
     for evidence in found(read).filter(|evidence| !is_table(evidence.body)) {
         for passage in evidence.body.split("\n### ") {
             let numbered = passage.lines().filter_map(numbered).take(7);
             let steps: Vec<String> = numbered.map(|step| cited(&quote(step), evidence.id)).collect();
             // By its heading, or a long procedure would win by its many words.
             let heading = stems(passage.lines().next().unwrap_or_default());
-            let score = (overlap(&heading, &title), overlap(&heading, &about));
-            let fits = score.0 >= 1 || score.1 >= 2;
+            let (in_title, in_item) = (overlap(&heading, &title), overlap(&heading, &about));
+            let fits = in_title >= 1 || in_item >= 2;
+            let score = 2 * in_title + in_item;
             if fits && !steps.is_empty() && best.as_ref().is_none_or(|(known, _)| score > *known) {
                 best = Some((score, steps));
             }
