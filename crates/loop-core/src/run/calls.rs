@@ -1,18 +1,13 @@
-//! Calls to models: announced, refused, answered, failed; and the gate after a main call.
+//! Calls to models: announced, refused, answered, failed; what a reply brings is merged and written down.
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
-use crate::action::{Action, Priority, Verdict};
-use crate::canonical::canonical;
 use crate::document::MergeContext;
 use crate::event::{FinishReason, ModelFailure, Refusal, Reply, Reserve};
-use crate::gate::{self, Candidates, View};
+use crate::gate;
 use crate::ids::{CommandKey, Millis, Slot};
-use crate::judge::{Bench, Judged, Room, judge};
 use crate::money::{PicoUsd, Usage};
-use crate::note::{Decision, Note, PickedBy};
+use crate::note::Note;
 use crate::proposal::Proposal;
 use crate::protocol;
 use crate::run::{Call, MainCall, PassRecord, Phase, PromptSize, Quote, Rejected, Run, StartedCall};
@@ -318,48 +313,6 @@ impl Run {
             Some(MainCall { tier: started.tier, bytes: started.prompt_bytes, input_tokens });
     }
 
-    fn picked(&mut self, text: &str, notes: &mut Vec<Note>) {
-        match read_picks(text) {
-            Some(picks) => self.gather(&picks, PickedBy::Picker, notes),
-            None => self.pick_defaults("its reply holds no JSON array of tools".to_owned(), notes),
-        }
-    }
-
-    fn pick_defaults(&mut self, why: String, notes: &mut Vec<Note>) {
-        let calls: Vec<Action> = self
-            .spec
-            .picking
-            .defaults
-            .iter()
-            .enumerate()
-            .map(|(n, call)| Action {
-                id: format!("default-{n}").into(),
-                tool: Arc::clone(&call.tool),
-                reason: "default tool of the domain".into(),
-                parameters: serde_json::from_str(&call.parameters)
-                    .map_or_else(|_| Arc::clone(&call.parameters), |value: Value| canonical(&value).into()),
-                priority: Priority::Recommended,
-            })
-            .collect();
-        self.gather(&calls, PickedBy::Defaults { why: why.into() }, notes);
-    }
-
-    fn gather(&mut self, picks: &[Action], by: PickedBy, notes: &mut Vec<Note>) {
-        if self.state.stop_asked.is_some() {
-            return self.stop_by_hand(notes);
-        }
-        let limits = &self.spec.limits;
-        let setting = if limits.picked <= limits.tool_calls { "limits.picked" } else { "limits.tool_calls" };
-        let room = Room { left: limits.picked.min(limits.tool_calls), setting };
-        let bench = Bench { spec: &self.spec, ledger: &self.state.ledger, pass: 0, room };
-        let judged = judge(picks, bench);
-        let runs = judged.iter().filter(|judged| judged.judged.verdict == Verdict::Run).count() as u32;
-        notes.push(Note::Picked { by, runs });
-        let batch = self.admit(judged, notes);
-        self.state.phase = Phase::Gathering { batch };
-        self.batch_settled(notes);
-    }
-
     fn main_call_refused(&mut self, refusal: Refusal, notes: &mut Vec<Note>) {
         if refusal == Refusal::Context
             && let Some(oldest) = self.state.evidence.iter_mut().find(|evidence| !evidence.shortened)
@@ -473,7 +426,7 @@ impl Run {
     }
 
     /// Keeps what a reply that is read to its end says of its confidence.
-    fn take_confidence(&mut self, proposal: &Proposal, notes: &mut Vec<Note>) {
+    pub(super) fn take_confidence(&mut self, proposal: &Proposal, notes: &mut Vec<Note>) {
         self.state.confidence = proposal.confidence;
         self.state.confidence_reason = Arc::clone(&proposal.reason);
         notes.push(Note::ReplyRead {
@@ -484,51 +437,6 @@ impl Run {
             oddities: proposal.oddities.clone(),
         });
     }
-
-    /// The gate after a pass: verdicts, then stop or act.
-    fn judge_and_decide(&mut self, proposal: Proposal, cause: Option<Condition>, notes: &mut Vec<Note>) {
-        let pass = self.state.passes.len() as u32;
-        self.take_confidence(&proposal, notes);
-        let limit = self.spec.limits.tool_calls;
-        let room =
-            Room { left: limit.saturating_sub(self.state.totals.tool_calls), setting: "limits.tool_calls" };
-        let bench = Bench { spec: &self.spec, ledger: &self.state.ledger, pass, room };
-        let mut judged = judge(&proposal.actions, bench);
-        let missing = self.missing();
-        let view = View {
-            limits: &self.spec.limits,
-            totals: &self.state.totals,
-            elapsed_ms: self.elapsed_ms(),
-            stop_asked: self.state.stop_asked,
-            confidence: proposal.confidence,
-            refused: proposal.refused.as_ref(),
-            escalated: proposal.escalated.as_ref(),
-            candidates: count(&judged),
-            people: self.spec.gate.people,
-            missing: &missing,
-        };
-        match gate::decide(&view, cause) {
-            Some(certificate) => {
-                let stopped_by = certificate.primary.change.as_ref().map_or_else(
-                    || Arc::from(certificate.reason().name()),
-                    |change| Arc::clone(&change.setting),
-                );
-                for judged in judged.iter_mut().filter(|judged| judged.judged.verdict == Verdict::Run) {
-                    judged.judged.verdict = Verdict::OverLimit { setting: Arc::clone(&stopped_by) };
-                }
-                self.admit(judged, notes);
-                let decision = Decision::Stop(certificate.clone());
-                notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
-                self.stop(certificate, notes);
-            }
-            None => {
-                let batch = self.admit(judged, notes);
-                let decision = Decision::Act { runs: batch.work.len() as u32, asks: batch.asks.len() as u32 };
-                notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
-                self.act(batch, notes);
-            }
-        }
-    }
 }
 
 fn model_failure(what: Arc<str>) -> Condition {
@@ -537,52 +445,6 @@ fn model_failure(what: Arc<str>) -> Condition {
 
 pub(super) fn manual_stop(at: Millis) -> Condition {
     Condition { reason: StopReason::ManualStop, value: Measure::Millis(at.0), threshold: None, change: None }
-}
-
-fn count(judged: &[Judged]) -> Candidates {
-    let mut candidates = Candidates::default();
-    for judged in judged {
-        if judged.judged.action.priority == Priority::NiceToHave {
-            continue;
-        }
-        candidates.all += 1;
-        match judged.judged.verdict {
-            Verdict::Run => candidates.run += 1,
-            Verdict::NeedsPerson { .. } => candidates.needs_person += 1,
-            Verdict::Denied { .. } => candidates.denied += 1,
-            Verdict::OverLimit { .. } => candidates.over_limit += 1,
-            Verdict::UnknownTool { .. }
-            | Verdict::InvalidArguments { .. }
-            | Verdict::Duplicate { .. }
-            | Verdict::Skipped => {}
-        }
-    }
-    candidates
-}
-
-/// The picker's reply: a JSON array of `{tool, params, reason}`, with or without a fence or prose around it (S0-92).
-fn read_picks(text: &str) -> Option<Vec<Action>> {
-    let picks = text.match_indices('[').find_map(|(at, _)| {
-        let rest = text.get(at..).unwrap_or_default();
-        match serde_json::Deserializer::from_str(rest).into_iter::<Value>().next() {
-            Some(Ok(Value::Array(picks))) if picks.iter().all(Value::is_object) => Some(picks),
-            Some(_) | None => None,
-        }
-    })?;
-    let text_of = |value: &Value, key: &str| -> Arc<str> {
-        value.get(key).and_then(Value::as_str).unwrap_or_default().into()
-    };
-    let read = |(n, pick): (usize, &Value)| Action {
-        id: format!("pick-{n}").into(),
-        tool: text_of(pick, "tool"),
-        reason: text_of(pick, "reason"),
-        parameters: match pick.get("params") {
-            Some(parameters) => canonical(parameters).into(),
-            None => "{}".into(),
-        },
-        priority: Priority::Recommended,
-    };
-    Some(picks.iter().enumerate().map(read).collect())
 }
 
 fn other_quote(

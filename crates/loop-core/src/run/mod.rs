@@ -13,7 +13,9 @@
 mod acting;
 mod asking;
 mod calls;
+mod gating;
 mod phase;
+mod picking;
 mod quote;
 mod stopping;
 mod wishes;

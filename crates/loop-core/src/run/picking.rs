@@ -1,0 +1,80 @@
+//! Picking: which tools run before the first pass, by a cheap model or by the domain's defaults.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::action::{Action, Priority, Verdict};
+use crate::canonical::canonical;
+use crate::judge::{Bench, Room, judge};
+use crate::note::{Note, PickedBy};
+use crate::run::{Phase, Run};
+
+impl Run {
+    pub(super) fn picked(&mut self, text: &str, notes: &mut Vec<Note>) {
+        match read_picks(text) {
+            Some(picks) => self.gather(&picks, PickedBy::Picker, notes),
+            None => self.pick_defaults("its reply holds no JSON array of tools".to_owned(), notes),
+        }
+    }
+
+    pub(super) fn pick_defaults(&mut self, why: String, notes: &mut Vec<Note>) {
+        let calls: Vec<Action> = self
+            .spec
+            .picking
+            .defaults
+            .iter()
+            .enumerate()
+            .map(|(n, call)| Action {
+                id: format!("default-{n}").into(),
+                tool: Arc::clone(&call.tool),
+                reason: "default tool of the domain".into(),
+                parameters: serde_json::from_str(&call.parameters)
+                    .map_or_else(|_| Arc::clone(&call.parameters), |value: Value| canonical(&value).into()),
+                priority: Priority::Recommended,
+            })
+            .collect();
+        self.gather(&calls, PickedBy::Defaults { why: why.into() }, notes);
+    }
+
+    pub(super) fn gather(&mut self, picks: &[Action], by: PickedBy, notes: &mut Vec<Note>) {
+        if self.state.stop_asked.is_some() {
+            return self.stop_by_hand(notes);
+        }
+        let limits = &self.spec.limits;
+        let setting = if limits.picked <= limits.tool_calls { "limits.picked" } else { "limits.tool_calls" };
+        let room = Room { left: limits.picked.min(limits.tool_calls), setting };
+        let bench = Bench { spec: &self.spec, ledger: &self.state.ledger, pass: 0, room };
+        let judged = judge(picks, bench);
+        let runs = judged.iter().filter(|judged| judged.judged.verdict == Verdict::Run).count() as u32;
+        notes.push(Note::Picked { by, runs });
+        let batch = self.admit(judged, notes);
+        self.state.phase = Phase::Gathering { batch };
+        self.batch_settled(notes);
+    }
+}
+
+/// The picker's reply: a JSON array of `{tool, params, reason}`, with or without a fence or prose around it (S0-92).
+fn read_picks(text: &str) -> Option<Vec<Action>> {
+    let picks = text.match_indices('[').find_map(|(at, _)| {
+        let rest = text.get(at..).unwrap_or_default();
+        match serde_json::Deserializer::from_str(rest).into_iter::<Value>().next() {
+            Some(Ok(Value::Array(picks))) if picks.iter().all(Value::is_object) => Some(picks),
+            Some(_) | None => None,
+        }
+    })?;
+    let text_of = |value: &Value, key: &str| -> Arc<str> {
+        value.get(key).and_then(Value::as_str).unwrap_or_default().into()
+    };
+    let read = |(n, pick): (usize, &Value)| Action {
+        id: format!("pick-{n}").into(),
+        tool: text_of(pick, "tool"),
+        reason: text_of(pick, "reason"),
+        parameters: match pick.get("params") {
+            Some(parameters) => canonical(parameters).into(),
+            None => "{}".into(),
+        },
+        priority: Priority::Recommended,
+    };
+    Some(picks.iter().enumerate().map(read).collect())
+}
