@@ -148,12 +148,7 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
 /// Stop, and why; or `None`: act. `cause` is what a landing was entered for: it comes first.
 pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Option<Certificate> {
     let mut conditions: Vec<Condition> = cause.into_iter().collect();
-    let manual = view.stop_asked.map(|at| Condition {
-        reason: StopReason::ManualStop,
-        value: Measure::Millis(at.0),
-        threshold: None,
-        change: None,
-    });
+    let manual = view.stop_asked.map(manual_stop);
     let found = manual
         .into_iter()
         .chain(limits_reached(view.limits, view.totals, view.elapsed_ms))
@@ -166,4 +161,9 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Option<Certif
     let mut conditions = conditions.into_iter();
     let primary = conditions.next()?;
     Some(Certificate::new(primary, conditions.collect()))
+}
+
+/// The condition of a stop that was asked for at `at`.
+pub(crate) fn manual_stop(at: Millis) -> Condition {
+    Condition { reason: StopReason::ManualStop, value: Measure::Millis(at.0), threshold: None, change: None }
 }

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use crate::spec::ToolSpec;
 
+/// A name longer than this, in bytes, is near to nothing.
+const LONGEST: usize = 128;
+
 /// At most three names or aliases that come near `name`, nearest first; none for an empty name.
 pub(crate) fn near_names(name: &str, tools: &[ToolSpec]) -> Vec<Arc<str>> {
     let wanted = name.trim().to_lowercase();
-    if wanted.is_empty() {
+    if wanted.is_empty() || wanted.len() > LONGEST {
         return Vec::new();
     }
     let mut near: Vec<(usize, &Arc<str>)> = tools
@@ -30,27 +33,31 @@ fn distance(wanted: &str, known: &str) -> Option<usize> {
     (edits * 3 <= longest || contains).then_some(edits)
 }
 
-/// Levenshtein's distance, over characters.
-fn edits(a: &str, b: &str) -> usize {
+/// How many letters must be put in, taken out, replaced or swapped with a neighbour to make `b` of `a`.
+///
+/// It costs the product of both lengths, so bound what comes from outside.
+pub fn edits(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let above = row.get(j + 1).copied().unwrap_or(usize::MAX);
-            let cost = (diagonal + usize::from(from != *to)).min(above + 1).min(left + 1);
-            diagonal = above;
-            if let Some(slot) = row.get_mut(j) {
-                *slot = left;
+    let at = |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX - 1);
+    let mut before: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    let mut last = None;
+    for (row, x) in a.chars().enumerate() {
+        let mut line = vec![row + 1];
+        for (column, y) in b.iter().enumerate() {
+            let mut cost = (at(&above, column) + usize::from(x != *y))
+                .min(at(&above, column + 1) + 1)
+                .min(at(&line, column) + 1);
+            let neighbour = column.checked_sub(1).and_then(|left| b.get(left));
+            if last == Some(*y) && neighbour == Some(&x) {
+                cost = cost.min(at(&before, column - 1) + 1);
             }
-            left = cost;
+            line.push(cost);
         }
-        if let Some(slot) = row.last_mut() {
-            *slot = left;
-        }
+        before = std::mem::replace(&mut above, line);
+        last = Some(x);
     }
-    row.last().copied().unwrap_or_default()
+    above.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -63,5 +70,7 @@ mod tests {
         assert_eq!(edits("", "abc"), 3);
         assert_eq!(edits("abc", ""), 3);
         assert_eq!(edits("same", "same"), 0);
+        assert_eq!(edits("ab", "ba"), 1);
+        assert_eq!(edits("é", "e"), 1);
     }
 }

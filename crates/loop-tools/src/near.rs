@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use loop_core::edits;
+
 /// The most names that are offered.
 const OFFERED: usize = 3;
 /// A longer name is noise rather than a slip.
@@ -20,11 +22,11 @@ pub(crate) fn near<'a>(name: &str, known: impl Iterator<Item = (&'a str, &'a Arc
     let mut found: Vec<(usize, &Arc<str>)> = known
         .filter_map(|(candidate, tool)| {
             let candidate = fold(candidate);
-            let distance = distance(&wanted, &candidate);
-            let shorter = wanted.len().min(candidate.len());
-            let is_slip = distance <= (wanted.len() / 3).max(2) && distance < shorter;
+            let distance = edits(&wanted, &candidate);
+            let shorter = wanted.chars().count().min(candidate.chars().count());
+            let is_slip = distance <= (wanted.chars().count() / 3).max(2) && distance < shorter;
             let is_part =
-                shorter >= SHORTEST_PART && (contains(&candidate, &wanted) || contains(&wanted, &candidate));
+                shorter >= SHORTEST_PART && (candidate.contains(&wanted) || wanted.contains(&candidate));
             (is_slip || is_part).then_some((distance, tool))
         })
         .collect();
@@ -39,28 +41,8 @@ pub(crate) fn near<'a>(name: &str, known: impl Iterator<Item = (&'a str, &'a Arc
 }
 
 /// Letters and digits in lower case: `Fetch-Device info` and `fetch_device_info` are one.
-fn fold(name: &str) -> Vec<char> {
+fn fold(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).take(LONGEST + 1).flat_map(char::to_lowercase).collect()
-}
-
-fn contains(whole: &[char], part: &[char]) -> bool {
-    whole.windows(part.len().max(1)).any(|window| window == part)
-}
-
-/// How many single letters must be put in, left out or exchanged.
-fn distance(a: &[char], b: &[char]) -> usize {
-    let mut above: Vec<usize> = (0..=b.len()).collect();
-    for (row, x) in a.iter().enumerate() {
-        let mut line = Vec::with_capacity(above.len());
-        let mut left = row + 1;
-        line.push(left);
-        for ((y, up), diagonal) in b.iter().zip(above.iter().skip(1)).zip(&above) {
-            left = (diagonal + usize::from(x != y)).min(up + 1).min(left + 1);
-            line.push(left);
-        }
-        above = line;
-    }
-    above.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]

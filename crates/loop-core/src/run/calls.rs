@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::document::MergeContext;
 use crate::event::{FinishReason, ModelFailure, Refusal, Reply, Reserve};
-use crate::gate;
+use crate::gate::{self, manual_stop};
 use crate::ids::{CommandKey, Millis, Slot};
 use crate::money::{PicoUsd, Usage};
 use crate::note::Note;
@@ -441,10 +441,6 @@ impl Run {
 
 fn model_failure(what: Arc<str>) -> Condition {
     Condition { reason: StopReason::ModelFailure, value: Measure::Text(what), threshold: None, change: None }
-}
-
-pub(super) fn manual_stop(at: Millis) -> Condition {
-    Condition { reason: StopReason::ManualStop, value: Measure::Millis(at.0), threshold: None, change: None }
 }
 
 fn other_quote(

@@ -2,12 +2,12 @@
 
 use crate::action::Verdict;
 use crate::event::{ModelFailure, SaveResult, StopMode};
-use crate::gate;
+use crate::gate::{self, manual_stop};
 use crate::ids::Millis;
 use crate::note::Note;
 use crate::observation::{Observation, Status};
 use crate::outcome::{Outcome, Saved};
-use crate::run::calls::{ATTEMPTS, Charge, manual_stop};
+use crate::run::calls::{ATTEMPTS, Charge};
 use crate::run::{Call, Phase, Rejected, Run};
 use crate::spec::Effect;
 use crate::stop::Certificate;
