@@ -179,11 +179,8 @@ impl Driver {
                 }
                 // Whoever can answer sees the question in the signals and answers through the handle.
                 Command::AskPerson { .. } => {}
-                Command::Abort { key, attempt } => {
-                    if let Some(token) = self.in_flight.get(&(key, attempt)) {
-                        token.cancel();
-                    }
-                }
+                // What is to be cut off is wished no longer, so it was cancelled above.
+                Command::Abort { .. } => {}
                 Command::Save { attempt } => {
                     self.save(attempt).await?;
                     return Ok(true);
