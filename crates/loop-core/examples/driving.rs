@@ -237,6 +237,7 @@ fn summary(note: &Note) -> String {
             format!("gate after pass {pass}: {}", confidence.name())
         }
         Note::Stopped { certificate } => format!("stopped: {}", certificate.reason()),
+        Note::TierChanged { from, to } => format!("from {} to {}", from.name(), to.name()),
         Note::Lost { key, attempt } => format!("{key} attempt {attempt} was lost"),
         Note::Merged { merge, .. } => format!("merged: {} changed", merge.changed.len()),
         Note::ReplyRead { confidence, .. } => format!("read: {}", confidence.name()),

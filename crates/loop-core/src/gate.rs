@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::ids::Millis;
+use crate::limits::{LANDING_MS, Limits, least_limit};
 use crate::money::PicoUsd;
 use crate::outcome::Totals;
-use crate::spec::Limits;
+use crate::spec::{GateSettings, Stale};
 use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason};
 
 /// Everything that the gate looks at.
@@ -21,10 +22,44 @@ pub(crate) struct View<'a> {
     pub(crate) refused: Option<&'a Arc<str>>,
     pub(crate) escalated: Option<&'a Arc<str>>,
     pub(crate) candidates: Candidates,
-    /// Whether somebody answers when an action needs a person.
-    pub(crate) people: bool,
+    pub(crate) settings: &'a GateSettings,
     /// What the domain demands and is not there.
     pub(crate) missing: &'a [Arc<str>],
+    /// What the passes before tell; nothing under the rules of version 1.
+    pub(crate) history: Option<History>,
+}
+
+/// What the gate knows of the passes so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct History {
+    /// The pass that it decides after.
+    pub(crate) pass: u32,
+    /// The confidence of the pass before, where this one may be held against it.
+    pub(crate) before: Option<Confidence>,
+    /// Whether this pass saw new evidence.
+    pub(crate) fresh: bool,
+    /// Whether as many passes as it takes brought neither new evidence nor a changed section.
+    pub(crate) is_idle: bool,
+    /// Whether the confidence was low for as long as it takes, and there is a model to escalate to.
+    pub(crate) may_escalate: bool,
+    /// Whether a pass to mend the answer can be granted.
+    pub(crate) may_mend: bool,
+    /// Whether only the time for a landing is left.
+    pub(crate) is_out_of_time: bool,
+}
+
+/// What follows a pass.
+#[derive(Clone, Debug)]
+pub(crate) enum Ruling {
+    /// The end, and why.
+    Stop(Certificate),
+    /// Another pass, to mend what is missing; nothing runs before it.
+    Mend,
+    /// What may run runs.
+    Act {
+        /// Whether the next pass is the escalated model's.
+        escalate: bool,
+    },
 }
 
 /// How many required and recommended actions got which verdict.
@@ -91,11 +126,25 @@ pub(crate) fn limits_reached(limits: &Limits, totals: &Totals, elapsed_ms: u64) 
     reached
 }
 
+/// The condition that only the time for a landing is left.
+pub(crate) fn over_time(limits: &Limits, elapsed_ms: u64) -> Condition {
+    let to = Measure::Millis(least_limit(elapsed_ms.saturating_add(1), LANDING_MS));
+    Condition {
+        reason: StopReason::Timeout,
+        value: Measure::NextTime { elapsed_ms, held_ms: limits.landing_ms() },
+        threshold: Some(Measure::Millis(limits.wall_ms)),
+        change: Some(Change { setting: "limits.wall_ms".into(), to }),
+    }
+}
+
 /// The conditions of step 4: why nothing is left to run. Empty while something is.
 fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     let candidates = view.candidates;
-    let asks = if view.people { candidates.needs_person } else { 0 };
-    if candidates.run + asks > 0 {
+    let asks = if view.settings.people { candidates.needs_person } else { 0 };
+    let is_open = candidates.run + asks > 0;
+    let is_answered = view.confidence == Confidence::High && view.missing.is_empty();
+    let is_final = view.settings.high_is_final && is_answered;
+    if is_open && !is_final {
         return Vec::new();
     }
     let plain = |reason, value| Condition { reason, value, threshold: None, change: None };
@@ -105,21 +154,24 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     }
     if let Some(why) = view.escalated {
         found.push(plain(StopReason::NeedsHuman, Measure::Text(Arc::clone(why))));
-    } else if candidates.needs_person > 0 {
+    } else if candidates.needs_person > 0 && !view.settings.people {
         let change = Some(Change { setting: "gate.people".into(), to: Measure::Text("true".into()) });
         let value = Measure::Count(candidates.needs_person.into());
         found.push(Condition { reason: StopReason::NeedsHuman, value, threshold: None, change });
     }
     let confidence = Measure::Confidence(view.confidence);
     let high = Some(Measure::Confidence(Confidence::High));
-    if view.confidence == Confidence::High {
-        let (reason, value) = if view.missing.is_empty() {
-            (StopReason::Confident, confidence.clone())
-        } else {
-            (StopReason::EvidenceMissing, Measure::Names(view.missing.to_vec()))
-        };
-        let threshold = if view.missing.is_empty() { high.clone() } else { None };
-        found.push(Condition { reason, value, threshold, change: None });
+    if is_answered {
+        let final_by_setting =
+            Change { setting: "gate.high_is_final".into(), to: Measure::Text("false".into()) };
+        found.push(Condition {
+            reason: StopReason::Confident,
+            value: confidence.clone(),
+            threshold: high.clone(),
+            change: is_open.then_some(final_by_setting),
+        });
+    } else if view.confidence == Confidence::High {
+        found.push(plain(StopReason::EvidenceMissing, Measure::Names(view.missing.to_vec())));
     }
     if candidates.all > 0 && candidates.denied == candidates.all {
         found.push(plain(StopReason::PolicyBlocked, Measure::Count(candidates.denied.into())));
@@ -145,23 +197,81 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     found
 }
 
-/// Stop, and why; or `None`: act. `cause` is what a landing was entered for: it comes first.
-pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Option<Certificate> {
-    let mut conditions: Vec<Condition> = cause.into_iter().collect();
-    let manual = view.stop_asked.map(manual_stop);
-    let found = manual
-        .into_iter()
-        .chain(limits_reached(view.limits, view.totals, view.elapsed_ms))
-        .chain(nothing_left(view));
-    for condition in found {
-        if conditions.iter().all(|known| known.reason != condition.reason) {
-            conditions.push(condition);
+/// The conditions of step 6: something would run, and it would not help.
+fn stuck(view: &View<'_>, history: History) -> Vec<Condition> {
+    let settings = view.settings;
+    let mut found = Vec::new();
+    if let Some(before) = history.before.filter(|_| history.pass >= STALE_FROM) {
+        let (now, then) = (view.confidence.level(), before.level());
+        let is_stale = match settings.stale {
+            Stale::NotImproved => now <= then,
+            Stale::Equal => now == then,
+            Stale::Off => false,
+        };
+        if is_stale && !(settings.stale_unless_new_evidence && history.fresh) {
+            // A fall is stale by one of the settings only.
+            let to = if now < then { Stale::Equal } else { Stale::Off };
+            let change = Change { setting: "gate.stale".into(), to: Measure::Text(to.name().into()) };
+            found.push(Condition {
+                reason: StopReason::StaleConfidence,
+                value: Measure::Confidence(view.confidence),
+                threshold: Some(Measure::Confidence(before)),
+                change: Some(change),
+            });
         }
     }
-    let mut conditions = conditions.into_iter();
-    let primary = conditions.next()?;
-    Some(Certificate::new(primary, conditions.collect()))
+    if history.is_idle {
+        let passes = u64::from(settings.no_progress);
+        let change = Change { setting: "gate.no_progress".into(), to: Measure::Count(passes + 1) };
+        found.push(Condition {
+            reason: StopReason::NoProgress,
+            value: Measure::Count(passes),
+            threshold: Some(Measure::Count(passes)),
+            change: Some(change),
+        });
+    }
+    found
 }
+
+/// Stop, and why; or what follows. `cause` is what a landing was entered for: it comes first.
+pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
+    let is_landing = cause.is_some();
+    let mut conditions: Vec<Condition> = cause.into_iter().collect();
+    let mut take = |found: Vec<Condition>| {
+        for condition in found {
+            if conditions.iter().all(|known| known.reason != condition.reason) {
+                conditions.push(condition);
+            }
+        }
+        conditions.is_empty()
+    };
+    take(view.stop_asked.map(manual_stop).into_iter().collect());
+    let mut may_go_on = take(limits_reached(view.limits, view.totals, view.elapsed_ms));
+    if view.history.is_some_and(|history| history.is_out_of_time && !is_landing) {
+        may_go_on = take(vec![over_time(view.limits, view.elapsed_ms)]);
+    }
+    let nothing_left = nothing_left(view);
+    let mut escalate = false;
+    if let Some(history) = view.history {
+        let mends = nothing_left.first().is_some_and(|first| first.reason == StopReason::EvidenceMissing);
+        if may_go_on && mends && history.may_mend {
+            return Ruling::Mend;
+        }
+        escalate = nothing_left.is_empty() && history.may_escalate;
+        if nothing_left.is_empty() && !escalate {
+            take(stuck(view, history));
+        }
+    }
+    take(nothing_left);
+    let mut conditions = conditions.into_iter();
+    match conditions.next() {
+        Some(primary) => Ruling::Stop(Certificate::new(primary, conditions.collect())),
+        None => Ruling::Act { escalate },
+    }
+}
+
+/// From which pass on a confidence can be stale (S0-55).
+const STALE_FROM: u32 = 3;
 
 /// The condition of a stop that was asked for at `at`.
 pub(crate) fn manual_stop(at: Millis) -> Condition {

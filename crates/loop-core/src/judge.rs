@@ -112,6 +112,9 @@ fn sound(
     bench: Bench<'_>,
     seen: &mut BTreeMap<Digest, CommandKey>,
 ) -> Verdict {
+    if bench.spec.gate.forbid.contains(&tool.name) {
+        return Verdict::Denied { why: "forbidden by gate.forbid".into() };
+    }
     let asked: Value = serde_json::from_str(&judged.judged.action.parameters).unwrap_or_default();
     let parameters = match tool.args.rebuild(&asked) {
         Ok(parameters) => parameters,

@@ -85,6 +85,7 @@ mod item;
 mod judge;
 mod layout;
 mod ledger;
+mod limits;
 mod money;
 mod near;
 mod note;
@@ -109,6 +110,7 @@ pub use event::{
 };
 pub use ids::{CommandKey, Digest, EvidenceId, InvalidDigest, InvalidKey, Millis, RunId, Slot};
 pub use item::{Scope, WorkItem};
+pub use limits::{CostMode, Limits};
 pub use money::{PicoUsd, Price, Spend, Usage};
 pub use near::edits;
 pub use note::{Decision, Note, PickedBy};
@@ -120,7 +122,7 @@ pub use run::{
     Ask, Batch, Call, Facts, PassRecord, Phase, PromptSize, Quote, Rejected, Run, StartedCall, State, Work,
 };
 pub use spec::{
-    DefaultCall, DocumentSpec, Effect, GateSettings, Limits, ModelSpec, Models, NonceMode, Picking,
-    ProtocolSpec, RunSpec, SPEC_VERSION, SectionSpec, Tier, ToolSpec,
+    DefaultCall, DocumentSpec, Effect, GateSettings, ModelSpec, Models, NonceMode, Picking, ProtocolSpec,
+    RunSpec, SPEC_VERSION, SectionSpec, Stale, Tier, ToolSpec,
 };
 pub use stop::{Certificate, Change, Condition, Confidence, Measure, StopClass, StopReason};

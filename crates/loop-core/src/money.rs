@@ -101,6 +101,17 @@ pub struct Price {
 }
 
 impl Price {
+    /// What fresh input and output cost.
+    pub fn fresh(&self, input: u64, output: u64) -> PicoUsd {
+        self.of(&Usage { input, output, ..Usage::default() })
+    }
+
+    /// The most that this much input and output can cost, whatever the provider reads from or writes to its cache.
+    pub fn ceiling(&self, input: u64, output: u64) -> PicoUsd {
+        let dearest = [Some(self.input), self.cache_read, self.cache_write].into_iter().flatten().max();
+        Self { input: dearest.unwrap_or(self.input), ..*self }.fresh(input, output)
+    }
+
     /// What `usage` costs at this price.
     pub fn of(&self, usage: &Usage) -> PicoUsd {
         let written = usage.cache_write_short.saturating_add(usage.cache_write_long);

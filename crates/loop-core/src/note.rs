@@ -108,6 +108,13 @@ pub enum Note {
         /// What follows.
         decision: Decision,
     },
+    /// The next main call is another tier's.
+    TierChanged {
+        /// Whose it was.
+        from: Tier,
+        /// Whose it is: the escalated one's, or the base one's again, since the run ends.
+        to: Tier,
+    },
     /// The reason is fixed.
     Stopped {
         /// Why.
@@ -138,6 +145,11 @@ pub enum Decision {
         runs: u32,
         /// How many wait for a person after them.
         asks: u32,
+    },
+    /// Another pass at once, to mend an answer at high confidence.
+    Mend {
+        /// What is missing.
+        missing: Vec<Arc<str>>,
     },
     /// Stop.
     Stop(Certificate),

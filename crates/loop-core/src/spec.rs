@@ -10,10 +10,14 @@ use serde::{Deserialize, Serialize};
 use crate::args::ArgSpec;
 use crate::canonical::digest;
 use crate::ids::Digest;
-use crate::money::{PicoUsd, Price};
+use crate::limits::Limits;
+use crate::money::Price;
 
-/// The version of [`RunSpec`]'s format that this crate writes.
-pub const SPEC_VERSION: u32 = 1;
+/// The version of [`RunSpec`] that this crate writes: which rules a run follows.
+///
+/// A stored run keeps the rules that it was started with. 1 checks money and tokens at the gate alone, and knows no
+/// stale confidence, no lack of progress, no escalation and no mending; 2 is everything that is documented.
+pub const SPEC_VERSION: u32 = 2;
 
 /// What a run is to do, with which tools and models, within which limits.
 ///
@@ -54,12 +58,16 @@ pub struct RunSpec {
 
 impl RunSpec {
     /// The spec of a loop that writes these sections with this model, with S0's limits and no tools yet.
+    ///
+    /// Where the model's price is unknown there is no cost limit: nobody could keep it.
     pub fn document(
         domain: impl Into<Arc<str>>,
         sections: impl IntoIterator<Item = SectionSpec>,
         model: ModelSpec,
     ) -> Self {
         let sections = sections.into_iter().collect();
+        let mut limits = Limits::default();
+        limits.cost = limits.cost.filter(|_| model.price.is_some());
         Self {
             version: SPEC_VERSION,
             domain: domain.into(),
@@ -69,10 +77,15 @@ impl RunSpec {
             tools: Vec::new(),
             picking: Picking::default(),
             models: Models { picker: None, base: model, escalated: None },
-            limits: Limits::default(),
+            limits,
             gate: GateSettings::default(),
             save: false,
         }
+    }
+
+    /// Whether the rules of version 2 hold: see [`SPEC_VERSION`].
+    pub(crate) fn has_whole_gate(&self) -> bool {
+        self.version >= 2
     }
 
     /// The digest that names this spec.
@@ -340,82 +353,90 @@ impl ModelSpec {
     }
 }
 
-/// What is never passed. Each is independent; the first that binds, in the gate's order, is the reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Limits {
-    /// Main model calls with a gate after each: 5 (S0-43).
-    pub passes: u32,
-    /// Money for all calls: USD 0.10 (S0-45); `None` is no limit.
-    pub cost: Option<PicoUsd>,
-    /// Tokens of all calls together; no limit unless set.
-    pub tokens: Option<u64>,
-    /// Tool calls, picked ones included: 25. With 0 there are no tools.
-    pub tool_calls: u32,
-    /// Model calls of every kind: 12.
-    pub model_calls: u32,
-    /// Milliseconds of wall clock, waiting for people apart: 300,000.
-    pub wall_ms: u64,
-    /// Tools picked before the first pass: 5 (S0-124).
-    pub picked: u32,
-    /// Milliseconds for the picker's call: 8,000 (S0-132).
-    pub picker_ms: u64,
-    /// Output tokens of one call: 4,096.
-    pub output_tokens: u64,
-    /// Characters of one tool's Markdown: 4,000 (S0-123).
-    pub markdown_chars: u32,
-    /// Milliseconds for a smart tool's sub-call: 10,000 (S0-131).
-    pub sub_call_ms: u64,
-    /// Output tokens of a smart tool's sub-call: 512 (S0-74).
-    pub sub_call_tokens: u64,
-    /// Bytes of input of a smart tool's sub-call: 24,000.
-    pub sub_call_bytes: u64,
-    /// Milliseconds that a person has to answer: 600,000.
-    pub person_ms: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            passes: 5,
-            cost: Some(PicoUsd(PicoUsd::PER_USD / 10)),
-            tokens: None,
-            tool_calls: 25,
-            model_calls: 12,
-            wall_ms: 300_000,
-            picked: 5,
-            picker_ms: 8_000,
-            output_tokens: 4_096,
-            markdown_chars: 4_000,
-            sub_call_ms: 10_000,
-            sub_call_tokens: 512,
-            sub_call_bytes: 24_000,
-            person_ms: 600_000,
-        }
-    }
-}
-
 /// How the gate judges.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// What a setting's default is stands in the text of no spec, so that a spec that was stored before the setting was
+/// there keeps its hash; whether the newer settings count at all is told by [`RunSpec::version`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GateSettings {
     /// Tools that must have been observed, with or without a finding, before `confident` counts.
     pub required_tools: Vec<Arc<str>>,
     /// Whether somebody answers when an action needs a person's consent.
     pub people: bool,
+    /// Tools that are never run, whatever the model asks; by their own names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub forbid: Vec<Arc<str>>,
+    /// Whether high confidence ends the run although actions that matter are open (C15).
+    #[serde(skip_serializing_if = "is_default")]
+    pub high_is_final: bool,
+    /// Which confidence counts as stale, from pass 3 on (S0-55, C16).
+    #[serde(skip_serializing_if = "is_default")]
+    pub stale: Stale,
+    /// Whether a pass that saw new evidence is never stale.
+    #[serde(skip_serializing_if = "is_default")]
+    pub stale_unless_new_evidence: bool,
+    /// After how many passes in a row without new evidence and without a changed section the run ends: 2; with 0
+    /// it never does.
+    #[serde(skip_serializing_if = "is_two")]
+    pub no_progress: u32,
+    /// After how many passes in a row at low confidence the escalated model takes over: 2 (S0-121); with 0 it never
+    /// does.
+    #[serde(skip_serializing_if = "is_two")]
+    pub escalate_after: u32,
+    /// How many passes are granted to mend an answer at high confidence that lacks what is demanded: 1.
+    #[serde(skip_serializing_if = "is_one")]
+    pub mending_passes: u32,
 }
 
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_defaults_are_the_founding_numbers() {
-        // S0-43, S0-45, S0-123, S0-124, S0-125, S0-131, S0-132
-        let limits = Limits::default();
-        assert_eq!((limits.passes, limits.picked, limits.markdown_chars), (5, 5, 4_000));
-        assert_eq!(limits.cost.unwrap().to_string(), "$0.100000");
-        assert_eq!((limits.picker_ms, limits.sub_call_ms, limits.sub_call_tokens), (8_000, 10_000, 512));
+impl Default for GateSettings {
+    fn default() -> Self {
+        Self {
+            required_tools: Vec::new(),
+            people: false,
+            forbid: Vec::new(),
+            high_is_final: false,
+            stale: Stale::default(),
+            stale_unless_new_evidence: false,
+            no_progress: 2,
+            escalate_after: 2,
+            mending_passes: 1,
+        }
     }
+}
+
+/// Which confidence counts as stale, held against that of the pass before (C16).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stale {
+    /// One that is not higher (S0-120); unknown counts as low.
+    #[default]
+    NotImproved,
+    /// One that is the same (S0-44): a fall goes on.
+    Equal,
+    /// None.
+    Off,
+}
+
+impl Stale {
+    /// The setting as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotImproved => "not_improved",
+            Self::Equal => "equal",
+            Self::Off => "off",
+        }
+    }
+}
+
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn is_one(n: &u32) -> bool {
+    *n == 1
+}
+
+fn is_two(n: &u32) -> bool {
+    *n == 2
 }

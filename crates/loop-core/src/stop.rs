@@ -179,6 +179,15 @@ pub enum Confidence {
 }
 
 impl Confidence {
+    /// Its place in the order low, medium, high; unknown counts as low.
+    pub(crate) fn level(self) -> u8 {
+        match self {
+            Self::Unknown | Self::Low => 0,
+            Self::Medium => 1,
+            Self::High => 2,
+        }
+    }
+
     /// The confidence as it is written.
     pub fn name(self) -> &'static str {
         match self {
@@ -206,6 +215,31 @@ pub enum Measure {
     Names(Vec<Arc<str>>),
     /// A text, for example a failure's message.
     Text(Arc<str>),
+    /// Money that was not enough for the next call.
+    NextCost {
+        /// What was spent, and reserved by what was in flight.
+        spent: PicoUsd,
+        /// What the call would have taken at the least.
+        needs: PicoUsd,
+        /// What is held back for the landing.
+        held: PicoUsd,
+    },
+    /// Time that is not enough for anything but the landing.
+    NextTime {
+        /// What has passed.
+        elapsed_ms: u64,
+        /// What is held back for the landing.
+        held_ms: u64,
+    },
+    /// Tokens that were not enough for the next call.
+    NextTokens {
+        /// What was used, and reserved by what was in flight.
+        used: u64,
+        /// What the call would have taken at the least.
+        needs: u64,
+        /// What is held back for the landing.
+        held: u64,
+    },
 }
 
 impl fmt::Display for Measure {
@@ -220,6 +254,15 @@ impl fmt::Display for Measure {
                 f.write_str(&names.join(", "))
             }
             Self::Text(text) => f.write_str(text),
+            Self::NextCost { spent, needs, held } => {
+                write!(f, "{spent} spent, {needs} for the next call, {held} held back for the landing")
+            }
+            Self::NextTime { elapsed_ms, held_ms } => {
+                write!(f, "{elapsed_ms} ms passed, {held_ms} ms held back for the landing")
+            }
+            Self::NextTokens { used, needs, held } => {
+                write!(f, "{used} used, {needs} for the next call, {held} held back for the landing")
+            }
         }
     }
 }

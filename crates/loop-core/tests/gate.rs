@@ -110,14 +110,14 @@ fn an_unknown_confidence_is_never_high() {
 fn high_confidence_without_what_the_domain_demands_is_not_confident() {
     // C30
     let bare = said_bare("high").section("Findings", "Nothing.");
-    let world = run().start().replied(&bare).ends(StopReason::EvidenceMissing);
+    let world = run().unmended().start().replied(&bare).ends(StopReason::EvidenceMissing);
     let missing = Measure::Names(vec!["section `situation`".into()]);
     assert_eq!((&world.outcome().stop.primary.value, world.outcome().missing.len()), (&missing, 1));
 
     let cites = || {
         let mut sections = vec![section("situation", "Situation")];
         sections[0].cite = true;
-        run().sections(sections)
+        run().unmended().sections(sections)
     };
     cites().start().replied(&said("high")).ends(StopReason::EvidenceMissing);
     cites()
@@ -130,7 +130,8 @@ fn high_confidence_without_what_the_domain_demands_is_not_confident() {
     let absent = cites().start().replied(&device("a")).finished("1/action-0", observed(Status::Empty));
     absent.replied(&said_bare("high").section("Situation", "none [E1]")).ends(StopReason::Confident);
 
-    let demands = || run().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]).start();
+    let demands =
+        || run().unmended().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]).start();
     demands().replied(&said("high")).ends(StopReason::EvidenceMissing);
     let observed = demands().replied(&said("low").asks("fetch_docs", target("a"))).all_finished();
     observed.replied(&said("high")).ends(StopReason::Confident);
@@ -174,7 +175,7 @@ fn what_only_a_person_may_allow_ends_the_run_where_nobody_can_be_asked() {
 #[test]
 fn the_conditions_stand_in_the_gates_order_and_all_of_them_are_told() {
     // C14, S0-21, S0-50, S0-51, I-10: passes, then cost, tokens, model calls, then confidence.
-    let tight = run().limits(|limits| {
+    let tight = run().checked_after().limits(|limits| {
         limits.passes = 1;
         limits.model_calls = 1;
         limits.tokens = Some(150);
@@ -203,6 +204,7 @@ fn the_conditions_stand_in_the_gates_order_and_all_of_them_are_told() {
 #[test]
 fn a_certificate_names_value_threshold_and_the_smallest_change() {
     let world = run()
+        .checked_after()
         .limits(|limits| limits.cost = usd(10))
         .start()
         .replied(&device("a"))
@@ -217,14 +219,16 @@ fn a_certificate_names_value_threshold_and_the_smallest_change() {
         ("limits.cost_usd", Measure::PicoUsd(loop_core::PicoUsd(spent.0 + 1)))
     );
     // The change is the smallest one: with it the run goes on, with one less it does not.
-    let with = |limit: u64| run().limits(|limits| limits.cost = usd(limit)).start().replied(&device("a"));
+    let with = |limit: u64| {
+        run().checked_after().limits(|limits| limits.cost = usd(limit)).start().replied(&device("a"))
+    };
     with(spent.0 + 1).expect_phase("acting");
     with(spent.0).ends(StopReason::BudgetExceeded);
 }
 
 #[test]
 fn what_a_stopped_pass_asked_for_is_told_as_left_undone() {
-    let world = run().limits(|limits| limits.cost = usd(10)).start().replied(&device("a"));
+    let world = run().checked_after().limits(|limits| limits.cost = usd(10)).start().replied(&device("a"));
     let undone: Vec<String> = world.outcome().undone().map(|action| action.verdict.reason()).collect();
     assert_eq!(undone, ["left undone: limits.cost_usd"]);
     assert_eq!(world.outcome().totals.tool_calls, 0);

@@ -41,7 +41,7 @@ fn without_tool_calls_there_are_no_tools() {
 #[test]
 fn the_loop_makes_no_more_than_five_passes() {
     // S0-12, S0-43, S0-50, S0-125
-    let mut world = run().start();
+    let mut world = run().patient().start();
     for pass in 1..5 {
         world =
             world.expect_call(&format!("{pass}/main"), 1).replied(&device(&format!("{pass}"))).all_finished();
@@ -56,7 +56,8 @@ fn spending_as_much_as_the_limit_ends_the_run() {
     // S0-45, S0-51, S0-119: `>=`, with the picker's call in the sum.
     let both = 100 * 10 + 50 * 40 + 100 * 100_000 + 50 * 400_000;
     let with = |limit: u64| {
-        run().picker(&[]).limits(|limits| limits.cost = usd(limit)).start().picked(&[]).replied(&device("a"))
+        let setup = run().checked_after().picker(&[]).limits(|limits| limits.cost = usd(limit));
+        setup.start().picked(&[]).replied(&device("a"))
     };
     with(both + 1).expect_phase("acting");
     let world = with(both).ends(StopReason::BudgetExceeded);
@@ -65,7 +66,9 @@ fn spending_as_much_as_the_limit_ends_the_run() {
 
 #[test]
 fn using_as_many_tokens_as_the_limit_ends_the_run() {
-    let with = |limit: u64| run().limits(|limits| limits.tokens = Some(limit)).start().replied(&device("a"));
+    let with = |limit: u64| {
+        run().checked_after().limits(|limits| limits.tokens = Some(limit)).start().replied(&device("a"))
+    };
     with(151).expect_phase("acting");
     with(150).ends(StopReason::TokenLimit);
 }
@@ -87,18 +90,12 @@ fn the_wall_clock_ends_the_run_in_every_phase_in_which_it_works() {
     let acting = || calling().replied(&device("a"));
     let repairing = || calling().replied(&text("## Situation\nno contract"));
     let landing = || setup().limits(|limits| limits.passes = 1).start().picked(&[]);
-    let retrying = || {
-        let mut later = failure(true);
-        later.retry_at = Some(Millis(99_000));
-        calling().started().failed(later)
-    };
     for (name, world) in [
         ("picking", picking()),
         ("picking", picking().started()),
         ("gathering", gathering()),
         ("calling", calling()),
         ("calling", calling().started()),
-        ("calling", retrying()),
         ("acting", acting()),
         ("repairing", repairing()),
         ("repairing", repairing().started()),
@@ -122,6 +119,17 @@ fn the_wall_clock_ends_the_run_in_every_phase_in_which_it_works() {
         let world = world.ends(StopReason::Timeout);
         assert!(world.outcome().totals.wall_ms <= 12_000);
     }
+}
+
+#[test]
+fn a_call_that_may_succeed_only_after_the_end_fails_now() {
+    let retried = |at: u64| {
+        let mut later = failure(true);
+        later.retry_at = Some(Millis(at));
+        run().limits(|limits| limits.wall_ms = 10_000).start().started().failed(later)
+    };
+    retried(9_999).expect_phase("calling");
+    retried(10_000).ends(StopReason::ModelFailure);
 }
 
 #[test]

@@ -235,8 +235,13 @@ fn of_a_reply_that_failed_midway_the_complete_sections_are_kept_and_no_action_is
 #[test]
 fn the_certificate_of_a_manual_stop_tells_the_limits_that_were_reached_too() {
     // C14
-    let world =
-        run().limits(|limits| limits.cost = usd(1)).picker(&[]).start().picked(&[]).stop(StopMode::AtGate);
+    let world = run()
+        .checked_after()
+        .limits(|limits| limits.cost = usd(1))
+        .picker(&[])
+        .start()
+        .picked(&[])
+        .stop(StopMode::AtGate);
     let world = world.ends(StopReason::ManualStop);
     assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::BudgetExceeded]);
 }

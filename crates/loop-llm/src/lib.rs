@@ -23,6 +23,8 @@ mod model;
 mod offline;
 mod request;
 mod scripted;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use error::{ErrorPhase, LlmError, LlmErrorKind, Partial, RetryAdvice};
 pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete};

@@ -19,18 +19,33 @@ pub fn explain(certificate: &Certificate) -> String {
 fn sentence(condition: &Condition) -> String {
     let value = &condition.value;
     let limit = condition.threshold.as_ref().map_or_else(String::new, |threshold| format!(" of {threshold}"));
+    if let (Measure::NextCost { .. } | Measure::NextTokens { .. } | Measure::NextTime { .. }, Some(threshold)) =
+        (value, &condition.threshold)
+    {
+        return format!("{value}: the limit of {threshold} leaves no room for more.");
+    }
     // A limit that was not reached: the next call would have passed it, and the value says so in words.
     if let (Measure::Text(text), true) = (value, condition.reason.class() == StopClass::Partial) {
         return format!("There is no room for another call: {text}.");
     }
     match condition.reason {
+        StopReason::Confident if condition.change.is_some() => {
+            "High confidence, which is final here although something would run.".to_owned()
+        }
         StopReason::Confident => {
             "High confidence, nothing left to run, and everything demanded is there.".to_owned()
         }
         StopReason::Completed => "The model gave its final answer.".to_owned(),
         StopReason::NoNewActions => format!("Nothing new is left to run, and the confidence is {value}."),
-        StopReason::StaleConfidence => format!("The confidence stays at {value}: more passes do not help."),
-        StopReason::NoProgress => "Two passes brought neither new evidence nor a changed section.".to_owned(),
+        StopReason::StaleConfidence => match &condition.threshold {
+            Some(before) if before != value => {
+                format!("The confidence went from {before} to {value}: more passes do not help.")
+            }
+            Some(_) | None => format!("The confidence stays at {value}: more passes do not help."),
+        },
+        StopReason::NoProgress => {
+            format!("{value} passes in a row brought neither new evidence nor a changed section.")
+        }
         StopReason::MaxPasses => format!("Pass {value} was the last of the limit{limit}."),
         StopReason::MaxModelCalls => format!("{value} model calls were made, the limit{limit} is reached."),
         StopReason::MaxToolCalls => format!("{value} tool calls were made, the limit{limit} leaves none."),

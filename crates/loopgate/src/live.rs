@@ -151,6 +151,9 @@ impl Live {
                     Decision::Act { runs, asks } => {
                         (BOLD, format!("go on, {runs} to run, {asks} wait for a person"))
                     }
+                    Decision::Mend { missing } => {
+                        (BOLD, format!("one more pass, to mend what is missing: {}", missing.join(", ")))
+                    }
                     Decision::Stop(certificate) => (BOLD, format!("stop, {}", certificate.reason())),
                 };
                 let spend = self.run.as_ref().map_or_else(String::new, spend);
@@ -166,6 +169,13 @@ impl Live {
                 note(&format!("  {ODD}{key} is tried again, try {attempt}{ODD:#}"))
             }
             Note::Lost { key, .. } => note(&format!("  {ODD}{key} was lost{ODD:#}")),
+            Note::TierChanged { from, to: Tier::Escalated } => note(&format!(
+                "  the confidence stays low: from the {} model to the {BOLD}escalated{BOLD:#} one",
+                from.name()
+            )),
+            Note::TierChanged { from, to } => {
+                note(&format!("  {DIM}back from the {} model to the {} one{DIM:#}", from.name(), to.name()))
+            }
             Note::EvidenceShortened { evidence } => {
                 note(&format!("  {evidence} is shortened: the prompt did not fit"))
             }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::action::Verdict;
 use crate::command::SubCallBudget;
 use crate::contract::{contracts_in, echoes};
-use crate::event::Reserve;
 use crate::ids::{CommandKey, Digest, EvidenceId};
 use crate::judge::Judged;
 use crate::note::Note;
@@ -109,7 +108,7 @@ impl Run {
     pub(super) fn grant_sub_call(&mut self) -> Option<SubCallBudget> {
         let limits = &self.spec.limits;
         let taken = self.state.totals.model_calls.saturating_add(self.state.granted_sub_calls);
-        if taken.saturating_add(2) > limits.model_calls {
+        if taken.saturating_add(2) > limits.model_calls || !self.pays_for_sub_call() {
             return None;
         }
         self.state.granted_sub_calls += 1;
@@ -126,7 +125,7 @@ impl Run {
             return;
         };
         let (key, attempt, signature, evidence) = (work.key, work.attempt, work.signature, work.evidence);
-        let budget = work.sub_call.take();
+        let granted = work.sub_call.take();
         let (status, used) = (observation.status, observation.sub_call);
         let read = [&observation.summary, &observation.markdown];
         let known: Vec<_> =
@@ -135,10 +134,10 @@ impl Run {
         self.state.echoes.extend(known);
         self.state.ledger.settled(&signature, attempt, status);
         notes.push(Note::ActionSettled { key, evidence, status });
-        if let Some(budget) = budget {
+        if granted.is_some() {
             self.state.granted_sub_calls = self.state.granted_sub_calls.saturating_sub(1);
             if let Some(used) = used {
-                self.charge_sub_call(key, attempt, budget, used, notes);
+                self.charge_sub_call(key, attempt, used, notes);
             }
         }
     }
@@ -157,17 +156,12 @@ impl Run {
         &mut self,
         key: CommandKey,
         attempt: u32,
-        budget: SubCallBudget,
         used: SubCallUse,
         notes: &mut Vec<Note>,
     ) {
         self.state.totals.model_calls += 1;
         self.state.totals.sub_calls += 1;
-        let reserve = Reserve {
-            input_tokens: budget.bytes.div_ceil(2),
-            output_tokens: budget.output_tokens,
-            cost: None,
-        };
+        let reserve = self.sub_call_reserve();
         let charge = Charge { key, attempt, tier: Tier::Picker, usage: used.usage, reported: None, reserve };
         self.charge(charge, notes);
     }
@@ -205,6 +199,9 @@ impl Run {
             let (Some(action), Some(observation)) = (action, work.observation) else {
                 continue;
             };
+            if observation.status.is_citable() && self.state.known.insert(observation.digest) {
+                self.state.fresh = true;
+            }
             self.state.evidence.push(Evidence {
                 id: work.evidence,
                 key: work.key,

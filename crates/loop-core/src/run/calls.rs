@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::document::MergeContext;
 use crate::event::{FinishReason, ModelFailure, Refusal, Reply, Reserve};
-use crate::gate::{self, manual_stop};
+use crate::gate::manual_stop;
 use crate::ids::{CommandKey, Millis, Slot};
 use crate::money::{PicoUsd, Usage};
 use crate::note::Note;
@@ -76,7 +76,7 @@ impl Run {
                 let proposal = (**proposal).clone();
                 self.judge_and_decide(proposal, None, notes);
             }
-            Phase::Calling { .. } | Phase::Landing { .. } => self.main_call_refused(refusal, notes),
+            Phase::Calling { .. } | Phase::Landing { .. } => self.main_call_refused(refusal, prompt, notes),
             Phase::Gathering { .. }
             | Phase::Acting { .. }
             | Phase::WaitingForPerson { .. }
@@ -101,7 +101,7 @@ impl Run {
             Phase::Stopping { .. } => {
                 if key.slot != Slot::Pick && key.slot != Slot::Repair && !blank {
                     let proposal = protocol::read(reply, self.reading());
-                    self.record_pass(key, reply, &proposal, notes);
+                    self.record_pass(key, started, reply, &proposal, notes);
                     self.take_confidence(&proposal, notes);
                 }
                 self.call_gone(notes);
@@ -126,7 +126,7 @@ impl Run {
             Phase::Calling { .. } => {
                 self.remember_size(started, reply.usage);
                 let proposal = protocol::read(reply, self.reading());
-                self.record_pass(key, reply, &proposal, notes);
+                self.record_pass(key, started, reply, &proposal, notes);
                 if proposal.has_contract || self.is_stop_asked() {
                     self.judge_and_decide(proposal, None, notes);
                 } else {
@@ -141,7 +141,7 @@ impl Run {
                 let cause = cause.clone();
                 self.remember_size(started, reply.usage);
                 let proposal = protocol::read(reply, self.reading());
-                self.record_pass(key, reply, &proposal, notes);
+                self.record_pass(key, started, reply, &proposal, notes);
                 self.judge_and_decide(proposal, Some(cause), notes);
             }
             Phase::Gathering { .. }
@@ -194,45 +194,6 @@ impl Run {
             | Phase::WaitingForPerson { .. }
             | Phase::Saving { .. }
             | Phase::Done { .. } => {}
-        }
-    }
-
-    /// The next main call, or the landing where it is the last one that is permitted.
-    pub(super) fn next_pass(&mut self, notes: &mut Vec<Note>) {
-        if self.state.stop_asked.is_some() {
-            return self.stop_by_hand(notes);
-        }
-        let pass = self.state.passes.len() as u32 + 1;
-        let tier = self.state.tier;
-        self.state.phase = match self.last_call() {
-            Some(cause) => {
-                Phase::Landing { call: Call::wished(CommandKey::new(pass, Slot::Landing), tier), cause }
-            }
-            None => Phase::Calling { call: Call::wished(CommandKey::new(pass, Slot::Main), tier) },
-        };
-    }
-
-    /// Why the next main call would be the last one that is permitted, if it would.
-    fn last_call(&self) -> Option<Condition> {
-        let mut after = self.state.totals;
-        after.passes += 1;
-        after.model_calls += 1;
-        gate::limits_reached(&self.spec.limits, &after, 0)
-            .into_iter()
-            .find(|condition| matches!(condition.reason, StopReason::MaxPasses | StopReason::MaxModelCalls))
-    }
-
-    /// Wishes the call of the phase once more. A main call becomes the landing where it is the last one left.
-    pub(super) fn call_again(&mut self, not_before: Option<Millis>) {
-        if let Some(call) = self.state.phase.call_mut() {
-            call.attempt += 1;
-            call.started = None;
-            call.not_before = not_before;
-        }
-        if let (Phase::Calling { call }, Some(cause)) = (&self.state.phase, self.last_call()) {
-            let mut call = call.clone();
-            call.key.slot = Slot::Landing;
-            self.state.phase = Phase::Landing { call, cause };
         }
     }
 
@@ -313,43 +274,6 @@ impl Run {
             Some(MainCall { tier: started.tier, bytes: started.prompt_bytes, input_tokens });
     }
 
-    fn main_call_refused(&mut self, refusal: Refusal, notes: &mut Vec<Note>) {
-        if refusal == Refusal::Context
-            && let Some(oldest) = self.state.evidence.iter_mut().find(|evidence| !evidence.shortened)
-        {
-            oldest.shortened = true;
-            notes.push(Note::EvidenceShortened { evidence: oldest.id });
-            // Another prefix: what was reported for the last one says nothing about it.
-            self.state.last_main = None;
-            return;
-        }
-        let reason = match refusal {
-            Refusal::ModelCalls => StopReason::MaxModelCalls,
-            Refusal::Cost | Refusal::UnknownPrice => StopReason::BudgetExceeded,
-            Refusal::Tokens | Refusal::Context | Refusal::NotWished => StopReason::TokenLimit,
-        };
-        let value = Measure::Text(format!("the next call was refused: {}", refusal.name()).into());
-        let refused = Condition { reason, value, threshold: None, change: None };
-        let failed = self.state.phase.call().and_then(|call| call.failed.clone()).map(model_failure);
-        // Without any reply no limit ended anything: the model did.
-        let (failed_first, failed_last) =
-            if self.state.passes.is_empty() { (failed, None) } else { (None, failed) };
-        let cause = match &self.state.phase {
-            Phase::Landing { cause, .. } if cause.reason != reason => Some(cause.clone()),
-            _ => None,
-        };
-        let mut conditions = failed_first
-            .into_iter()
-            .chain(cause)
-            .chain([refused])
-            .chain(failed_last)
-            .collect::<Vec<_>>()
-            .into_iter();
-        if let Some(primary) = conditions.next() {
-            self.stop(Certificate::new(primary, conditions.collect()), notes);
-        }
-    }
-
     fn main_call_failed(
         &mut self,
         key: &CommandKey,
@@ -357,7 +281,13 @@ impl Run {
         failure: &ModelFailure,
         notes: &mut Vec<Note>,
     ) {
-        let may_retry = failure.retryable && attempt < ATTEMPTS && self.state.stop_asked.is_none();
+        let is_whole = self.spec.has_whole_gate();
+        // What may succeed only after the end fails now.
+        let in_time = |at: Millis| !is_whole || at < self.ends_at();
+        let may_retry = failure.retryable
+            && attempt < ATTEMPTS
+            && self.state.stop_asked.is_none()
+            && failure.retry_at.is_none_or(in_time);
         // A reply of which a section was read is not asked for again: it stays.
         let brought_nothing = failure
             .partial
@@ -372,6 +302,12 @@ impl Run {
             return;
         }
         self.salvage(key, failure, notes);
+        let is_pass = matches!(self.state.phase, Phase::Calling { .. });
+        if let Some(cause) = self.out_of_time().filter(|_| may_retry && is_pass) {
+            // It was cut off for the landing's sake.
+            let call = Call::wished(*key, self.state.tier);
+            return self.land_or_stop(call, cause, notes);
+        }
         let failed = model_failure(format!("{}: {}", failure.kind, failure.message).into());
         let certificate = match (&self.state.phase, self.state.stop_asked) {
             (_, Some(at)) => Certificate::new(manual_stop(at), vec![failed]),
@@ -395,7 +331,14 @@ impl Run {
     }
 
     /// Merges a reply's sections and writes the pass down.
-    fn record_pass(&mut self, key: &CommandKey, reply: &Reply, proposal: &Proposal, notes: &mut Vec<Note>) {
+    fn record_pass(
+        &mut self,
+        key: &CommandKey,
+        started: StartedCall,
+        reply: &Reply,
+        proposal: &Proposal,
+        notes: &mut Vec<Note>,
+    ) {
         let evidence_seen = self.state.evidence.len() as u32;
         let actions_seen = self.state.actions.len() as u32;
         let changed = self.merge(key.pass, proposal, notes);
@@ -410,6 +353,9 @@ impl Run {
             actions_seen,
             changed,
             removed,
+            tier: started.tier,
+            fresh: std::mem::take(&mut self.state.fresh),
+            confidence: proposal.confidence,
         });
         self.state.totals.passes += 1;
     }
@@ -429,6 +375,9 @@ impl Run {
     pub(super) fn take_confidence(&mut self, proposal: &Proposal, notes: &mut Vec<Note>) {
         self.state.confidence = proposal.confidence;
         self.state.confidence_reason = Arc::clone(&proposal.reason);
+        if let Some(pass) = self.state.passes.last_mut() {
+            pass.confidence = proposal.confidence;
+        }
         notes.push(Note::ReplyRead {
             pass: self.state.passes.len() as u32,
             confidence: proposal.confidence,
@@ -439,7 +388,7 @@ impl Run {
     }
 }
 
-fn model_failure(what: Arc<str>) -> Condition {
+pub(super) fn model_failure(what: Arc<str>) -> Condition {
     Condition { reason: StopReason::ModelFailure, value: Measure::Text(what), threshold: None, change: None }
 }
 

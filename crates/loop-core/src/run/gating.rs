@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use crate::action::{Priority, Verdict};
-use crate::gate::{self, Candidates, View};
+use crate::gate::{self, Candidates, History, Ruling, View};
 use crate::judge::{Bench, Judged, Room, judge};
 use crate::note::{Decision, Note};
 use crate::proposal::Proposal;
-use crate::run::Run;
-use crate::stop::Condition;
+use crate::run::{PassRecord, Run};
+use crate::spec::Tier;
+use crate::stop::{Certificate, Condition, StopReason};
 
 impl Run {
     /// The gate after a pass: verdicts, then stop or act.
@@ -19,6 +20,7 @@ impl Run {
         notes: &mut Vec<Note>,
     ) {
         let pass = self.state.passes.len() as u32;
+        let is_landing = cause.is_some();
         self.take_confidence(&proposal, notes);
         let limit = self.spec.limits.tool_calls;
         let room =
@@ -35,11 +37,12 @@ impl Run {
             refused: proposal.refused.as_ref(),
             escalated: proposal.escalated.as_ref(),
             candidates: count(&judged),
-            people: self.spec.gate.people,
+            settings: &self.spec.gate,
             missing: &missing,
+            history: self.history(),
         };
         match gate::decide(&view, cause) {
-            Some(certificate) => {
+            Ruling::Stop(certificate) => {
                 let stopped_by = certificate.primary.change.as_ref().map_or_else(
                     || Arc::from(certificate.reason().name()),
                     |change| Arc::clone(&change.setting),
@@ -50,14 +53,74 @@ impl Run {
                 self.admit(judged, notes);
                 let decision = Decision::Stop(certificate.clone());
                 notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
-                self.stop(certificate, notes);
+                self.end_by(certificate, is_landing, notes);
             }
-            None => {
+            Ruling::Mend => {
+                self.admit(judged, notes);
+                let decision = Decision::Mend { missing };
+                notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                self.state.mending.push(pass + 1);
+                self.next_pass(notes);
+            }
+            Ruling::Act { escalate } => {
                 let batch = self.admit(judged, notes);
                 let decision = Decision::Act { runs: batch.work.len() as u32, asks: batch.asks.len() as u32 };
                 notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                if escalate {
+                    self.state.escalated = Some(pass + 1);
+                    self.change_tier(Tier::Escalated, notes);
+                }
                 self.act(batch, notes);
             }
+        }
+    }
+
+    /// The stop that the gate decided; where only the time for a landing is left and one would help, that first.
+    fn end_by(&mut self, certificate: Certificate, is_landing: bool, notes: &mut Vec<Note>) {
+        let in_time = self.elapsed_ms() < self.spec.limits.wall_ms;
+        let lands = !is_landing && in_time && certificate.reason() == StopReason::Timeout;
+        if lands && self.landing_helps() {
+            return self.next_pass(notes);
+        }
+        self.stop(certificate, notes);
+    }
+
+    /// What the gate knows of the passes so far.
+    fn history(&self) -> Option<History> {
+        if !self.spec.has_whole_gate() {
+            return None;
+        }
+        let settings = &self.spec.gate;
+        let passes = &self.state.passes;
+        let pass = passes.len() as u32;
+        let last = |count: u32| {
+            let from = passes.len().checked_sub(count as usize).filter(|_| count > 0)?;
+            passes.get(from..)
+        };
+        // Another model, or another task, is held against what it says itself.
+        let is_first_of_its_kind = self.state.escalated == Some(pass) || self.state.mending.contains(&pass);
+        let before = last(2).and_then(|two| two.first()).filter(|_| !is_first_of_its_kind);
+        let is_low = |passes: &[PassRecord]| passes.iter().all(|pass| pass.confidence.level() == 0);
+        let is_idle =
+            |passes: &[PassRecord]| passes.iter().all(|pass| !pass.fresh && pass.changed.is_empty());
+        Some(History {
+            pass,
+            before: before.map(|pass| pass.confidence),
+            fresh: passes.last().is_some_and(|pass| pass.fresh),
+            is_idle: last(settings.no_progress).is_some_and(is_idle),
+            may_escalate: self.spec.models.escalated.is_some()
+                && self.state.escalated.is_none()
+                && last(settings.escalate_after).is_some_and(is_low),
+            may_mend: (self.state.mending.len() as u32) < settings.mending_passes,
+            is_out_of_time: self.out_of_time().is_some(),
+        })
+    }
+
+    /// From now on main calls are another tier's.
+    pub(super) fn change_tier(&mut self, to: Tier, notes: &mut Vec<Note>) {
+        let from = std::mem::replace(&mut self.state.tier, to);
+        if from != to {
+            notes.push(Note::TierChanged { from, to });
         }
     }
 }

@@ -14,6 +14,7 @@ mod acting;
 mod asking;
 mod calls;
 mod gating;
+mod landing;
 mod phase;
 mod picking;
 mod quote;
@@ -40,7 +41,7 @@ use crate::note::Note;
 use crate::outcome::{Evidence, Outcome, Totals};
 use crate::protocol::Reading;
 use crate::spec::{RunSpec, Tier};
-use crate::stop::{Certificate, Confidence};
+use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason};
 
 /// A run of the loop: its spec and its state.
 ///
@@ -78,6 +79,14 @@ pub struct State {
     echoes: BTreeSet<Digest>,
     /// Bytes and input tokens of the last main call, by which the next one is estimated.
     last_main: Option<MainCall>,
+    /// Contents of the evidence so far.
+    known: BTreeSet<Digest>,
+    /// Whether evidence with new content has come since the last pass.
+    fresh: bool,
+    /// The pass that the escalated model took over with.
+    escalated: Option<u32>,
+    /// The passes that were granted to mend an answer.
+    mending: Vec<u32>,
 }
 
 /// The last main call's size.
@@ -109,6 +118,12 @@ pub struct PassRecord {
     /// Of those, the ones that it took away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<Arc<str>>,
+    /// The tier that replied.
+    pub tier: Tier,
+    /// Whether its prompt showed evidence whose content no pass before had seen.
+    pub fresh: bool,
+    /// What it said of its confidence, or what the repaired contract did.
+    pub confidence: Confidence,
 }
 
 /// Facts of the start that the core cannot know by itself.
@@ -381,6 +396,16 @@ impl Run {
         self.state.stop_asked.is_some()
     }
 
+    /// The tier of the next main call.
+    pub fn tier(&self) -> Tier {
+        self.state.tier
+    }
+
+    /// Whether the pass at hand was granted to mend an answer that lacks what is demanded.
+    pub fn is_mending(&self) -> bool {
+        self.state.mending.contains(&self.pass())
+    }
+
     /// What the domain demands and the document does not have yet: required sections, citations, required tools.
     pub fn missing(&self) -> Vec<Arc<str>> {
         let mut missing = Vec::new();
@@ -447,16 +472,35 @@ impl Run {
             granted_sub_calls: 0,
             echoes: known,
             last_main: None,
+            known: BTreeSet::new(),
+            fresh: false,
+            escalated: None,
+            mending: Vec::new(),
         };
         let mut run = Self { spec, state };
         let mut notes = Vec::new();
-        let mut reached = gate::limits_reached(&run.spec.limits, &run.state.totals, 0).into_iter();
+        let unpriced = run.unpriced_limit();
+        let reached = gate::limits_reached(&run.spec.limits, &run.state.totals, 0);
+        let mut reached = reached.into_iter().chain(unpriced);
         if let Some(primary) = reached.next() {
             run.stop(Certificate::new(primary, reached.collect()), &mut notes);
         } else if !picks {
             run.next_pass(&mut notes);
         }
         (run, notes)
+    }
+
+    /// A limit of money that nobody could keep, since the price is not known.
+    fn unpriced_limit(&self) -> Option<Condition> {
+        let model = &self.spec.models.base;
+        let limit = self.spec.limits.cost.filter(|_| self.spec.has_whole_gate() && model.price.is_none())?;
+        let value = format!("the price of {}/{} is not known", model.provider, model.model);
+        Some(Condition {
+            reason: StopReason::BudgetExceeded,
+            value: Measure::Text(value.into()),
+            threshold: Some(Measure::PicoUsd(limit)),
+            change: Some(Change { setting: "limits.cost_usd".into(), to: Measure::Text("none".into()) }),
+        })
     }
 
     fn reading(&self) -> Reading<'_> {

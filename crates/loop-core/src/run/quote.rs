@@ -1,13 +1,17 @@
-//! Quotes: may a call be made, with how many output tokens, against which reserve?
+//! Quotes: may a call be made, on which tier, with how many output tokens, against which reserve?
 
 use crate::event::{Refusal, Reserve};
 use crate::ids::{CommandKey, Slot};
-use crate::money::Usage;
+use crate::limits::{CostMode, LANDING_OUTPUT_TOKENS, held_back, least_limit};
+use crate::money::{PicoUsd, Price};
 use crate::run::{Call, Run};
 use crate::spec::Tier;
+use crate::stop::{Change, Condition, Measure, StopReason};
 
 /// A call for fewer output tokens than this is not worth making.
 const LEAST_OUTPUT_TOKENS: u64 = 256;
+/// Tokens by which providers frame the turns of a call, at the most: no bytes of ours.
+const FRAME_TOKENS: u64 = 256;
 
 /// How large a rendered prompt is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -21,7 +25,7 @@ pub struct PromptSize {
 /// What a call is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quote {
-    /// The tier.
+    /// The tier: a cheaper one than the wished where the money asks for it.
     pub tier: Tier,
     /// The most output tokens that it may write.
     pub max_output_tokens: u64,
@@ -29,12 +33,58 @@ pub struct Quote {
     pub reserve: Reserve,
 }
 
+/// A limit of money or tokens, and what a call takes from it.
+#[derive(Clone, Copy, Debug)]
+struct Purse {
+    limit: u64,
+    /// Settled, and reserved by what is in flight.
+    taken: u64,
+    /// What the call's input takes.
+    input: u64,
+    /// What one output token takes.
+    output_token: u64,
+    /// What the landing would take; nothing where the call is the landing.
+    landing: u64,
+}
+
+impl Purse {
+    /// The output tokens that it pays for, if it pays for `least` of them.
+    fn output_tokens(&self, mode: CostMode, least: u64) -> Option<u64> {
+        let all = self.limit.saturating_sub(self.taken);
+        let for_output = match mode {
+            CostMode::Estimated | CostMode::Strict => {
+                all.saturating_sub(held_back(self.limit, self.landing)).checked_sub(self.input)?
+            }
+            CostMode::After if all == 0 => return None,
+            CostMode::After => all.max(least.saturating_mul(self.output_token)),
+        };
+        let tokens = for_output.checked_div(self.output_token).unwrap_or(u64::MAX);
+        (tokens >= least).then_some(tokens)
+    }
+
+    /// What a call of `least` output tokens takes.
+    fn needs(&self, least: u64) -> u64 {
+        self.input.saturating_add(least.saturating_mul(self.output_token))
+    }
+
+    /// The smallest limit that would pay for `least` output tokens.
+    fn least_limit(&self, mode: CostMode, least: u64) -> u64 {
+        match mode {
+            CostMode::After => self.taken.saturating_add(1),
+            CostMode::Estimated | CostMode::Strict => {
+                least_limit(self.taken.saturating_add(self.needs(least)), self.landing)
+            }
+        }
+    }
+}
+
 impl Run {
     /// May the wished call `key` be made with a prompt of this size? Pure.
     ///
-    /// The input is bounded by the tokens that were reported for the shared prefix plus one token a byte of what
-    /// was appended; by half the bytes for a first call. Output tokens are cut to what the model, the limit and
-    /// the context leave.
+    /// How its input is estimated is told by [`CostMode`]. Output tokens are cut to what the model, the context and
+    /// the limits leave, while a part of money and tokens is held back for the landing: a quarter of the limit at the
+    /// most, otherwise what the same input would take again with 1,500 output tokens. Where the money does not pay for
+    /// 256 output tokens, cheaper tiers are tried.
     ///
     /// # Errors
     /// Why it may not. Picker and repair calls leave one model call for the document.
@@ -53,25 +103,211 @@ impl Run {
         if self.state.totals.model_calls.saturating_add(wanted) > self.spec.limits.model_calls {
             return Err(Refusal::ModelCalls);
         }
-        let model = self.spec.model(call.tier);
-        let input_tokens = self.input_bound(call, prompt);
-        let left = model.context_tokens.saturating_sub(input_tokens);
-        if left < LEAST_OUTPUT_TOKENS {
-            return Err(Refusal::Context);
+        let quote = self.quote_on(call.tier, call.key.slot, prompt);
+        match quote {
+            Err(Refusal::Cost | Refusal::UnknownPrice) => {
+                let mut cheaper = cheaper_than(call.tier).iter();
+                cheaper.find_map(|tier| self.quote_on(*tier, call.key.slot, prompt).ok()).ok_or(()).or(quote)
+            }
+            Ok(_) | Err(_) => quote,
         }
-        let max_output_tokens = left.min(self.spec.limits.output_tokens).min(model.max_output_tokens);
-        let usage = Usage { input: input_tokens, output: max_output_tokens, ..Usage::default() };
-        let cost = model.price.map(|price| price.of(&usage));
-        let reserve = Reserve { input_tokens, output_tokens: max_output_tokens, cost };
-        Ok(Quote { tier: call.tier, max_output_tokens, reserve })
     }
 
-    fn input_bound(&self, call: &Call, prompt: PromptSize) -> u64 {
+    fn quote_on(&self, tier: Tier, slot: Slot, prompt: PromptSize) -> Result<Quote, Refusal> {
+        let model = self.spec.model(tier);
+        let input_tokens = self.input_bound(tier, prompt);
+        let wanted = self.spec.limits.output_tokens.min(model.max_output_tokens);
+        let room = model.context_tokens.saturating_sub(input_tokens);
+        if room < LEAST_OUTPUT_TOKENS {
+            return Err(Refusal::Context);
+        }
+        let mut max_output_tokens = room.min(wanted);
+        if self.spec.has_whole_gate() {
+            let least = self.least_output(tier);
+            if max_output_tokens < least {
+                return Err(Refusal::Tokens);
+            }
+            let mode = self.spec.limits.cost_mode;
+            if let Some(purse) = self.tokens(slot, input_tokens) {
+                let paid = purse.output_tokens(mode, least).ok_or(Refusal::Tokens)?;
+                max_output_tokens = max_output_tokens.min(paid);
+            }
+            if let Some(purse) = self.money(tier, slot, input_tokens)? {
+                let paid = purse.output_tokens(mode, least).ok_or(Refusal::Cost)?;
+                max_output_tokens = max_output_tokens.min(paid);
+            }
+        }
+        let cost = model.price.map(|price| self.price(price, input_tokens, max_output_tokens));
+        let reserve = Reserve { input_tokens, output_tokens: max_output_tokens, cost };
+        Ok(Quote { tier, max_output_tokens, reserve })
+    }
+
+    /// What is in flight is held to cost at the most, or to be in the estimate.
+    pub fn reserved(&self) -> Reserve {
+        let started = self.state.phase.call().and_then(|call| call.started);
+        let call = started.map_or(NOTHING, |started| started.reserve);
+        if self.state.granted_sub_calls == 0 {
+            return call;
+        }
+        let one = self.sub_call_reserve();
+        let count = u64::from(self.state.granted_sub_calls);
+        Reserve {
+            input_tokens: call.input_tokens.saturating_add(one.input_tokens.saturating_mul(count)),
+            output_tokens: call.output_tokens.saturating_add(one.output_tokens.saturating_mul(count)),
+            cost: call.cost.zip(one.cost).map(|(call, one)| call.plus(PicoUsd(one.0.saturating_mul(count)))),
+        }
+    }
+
+    /// What a smart tool's sub-call is held to cost.
+    pub(super) fn sub_call_reserve(&self) -> Reserve {
+        let limits = &self.spec.limits;
+        let input_tokens = match limits.cost_mode {
+            CostMode::Strict => limits.sub_call_bytes.saturating_add(FRAME_TOKENS),
+            CostMode::Estimated | CostMode::After => limits.sub_call_bytes.div_ceil(2),
+        };
+        let output_tokens = limits.sub_call_tokens;
+        let price = self.spec.model(Tier::Picker).price;
+        let cost = price.map(|price| self.price(price, input_tokens, output_tokens));
+        Reserve { input_tokens, output_tokens, cost }
+    }
+
+    /// Whether money and tokens are left for one more sub-call.
+    pub(super) fn pays_for_sub_call(&self) -> bool {
+        if !self.spec.has_whole_gate() {
+            return true;
+        }
+        let reserve = self.sub_call_reserve();
+        let pays = |purse: Option<Purse>| {
+            purse.is_none_or(|purse| {
+                purse.output_tokens(self.spec.limits.cost_mode, reserve.output_tokens).is_some()
+            })
+        };
+        // A sub-call belongs to an action, which is never the landing.
+        let slot = Slot::Action(0);
+        pays(self.tokens(slot, reserve.input_tokens))
+            && self.money(Tier::Picker, slot, reserve.input_tokens).is_ok_and(pays)
+    }
+
+    /// The limit that refused a call, with what the cheapest way to make it would have needed.
+    pub(super) fn refused_by(&self, refusal: Refusal, call: &Call, prompt: PromptSize) -> Option<Condition> {
+        let slot = call.key.slot;
+        let mode = self.spec.limits.cost_mode;
+        let reason = match refusal {
+            Refusal::Cost => StopReason::BudgetExceeded,
+            Refusal::Tokens => StopReason::TokenLimit,
+            Refusal::ModelCalls | Refusal::Context | Refusal::UnknownPrice | Refusal::NotWished => {
+                return None;
+            }
+        };
+        let tiers = std::iter::once(&call.tier).chain(cheaper_than(call.tier));
+        let purses = tiers.filter_map(|tier| {
+            let input = self.input_bound(*tier, prompt);
+            let purse = match refusal {
+                Refusal::Cost => self.money(*tier, slot, input).ok().flatten(),
+                _ => self.tokens(slot, input),
+            };
+            purse.map(|purse| (purse, self.least_output(*tier)))
+        });
+        let (purse, least) = purses.min_by_key(|(purse, least)| purse.least_limit(mode, *least))?;
+        let held = if mode == CostMode::After { 0 } else { held_back(purse.limit, purse.landing) };
+        let (spent, needs, to) = (purse.taken, purse.needs(least), purse.least_limit(mode, least));
+        let (value, threshold, setting, to) = match refusal {
+            Refusal::Cost => (
+                Measure::NextCost { spent: PicoUsd(spent), needs: PicoUsd(needs), held: PicoUsd(held) },
+                Measure::PicoUsd(PicoUsd(purse.limit)),
+                "limits.cost_usd",
+                Measure::PicoUsd(PicoUsd(to)),
+            ),
+            _ => (
+                Measure::NextTokens { used: spent, needs, held },
+                Measure::Count(purse.limit),
+                "limits.tokens",
+                Measure::Count(to),
+            ),
+        };
+        Some(Condition {
+            reason,
+            value,
+            threshold: Some(threshold),
+            change: Some(Change { setting: setting.into(), to }),
+        })
+    }
+
+    /// 256, or all that the limit or the model would ever grant where that is less.
+    fn least_output(&self, tier: Tier) -> u64 {
+        let wanted = self.spec.limits.output_tokens.min(self.spec.model(tier).max_output_tokens);
+        LEAST_OUTPUT_TOKENS.min(wanted.max(1))
+    }
+
+    fn tokens(&self, slot: Slot, input: u64) -> Option<Purse> {
+        let limit = self.spec.limits.tokens?;
+        let reserved = self.reserved();
+        let taken = self
+            .state
+            .totals
+            .usage
+            .total()
+            .saturating_add(reserved.input_tokens)
+            .saturating_add(reserved.output_tokens);
+        let landing = match slot {
+            Slot::Landing => 0,
+            _ => self.landing_input(input).saturating_add(LANDING_OUTPUT_TOKENS),
+        };
+        Some(Purse { limit, taken, input, output_token: 1, landing })
+    }
+
+    fn money(&self, tier: Tier, slot: Slot, input: u64) -> Result<Option<Purse>, Refusal> {
+        let Some(limit) = self.spec.limits.cost else { return Ok(None) };
+        let price = self.spec.model(tier).price.ok_or(Refusal::UnknownPrice)?;
+        let reserved = self.reserved().cost.unwrap_or_default();
+        let landing = match slot {
+            Slot::Landing => 0,
+            _ => {
+                let lands_on = self.spec.model(self.state.tier).price.unwrap_or(price);
+                self.price(lands_on, self.landing_input(input), LANDING_OUTPUT_TOKENS).0
+            }
+        };
+        Ok(Some(Purse {
+            limit: limit.0,
+            taken: self.state.totals.cost.known.plus(reserved).0,
+            input: self.price(price, input, 0).0,
+            output_token: price.output,
+            landing,
+        }))
+    }
+
+    /// The input that a landing would have: that of the call at hand, or of the last main call if it was larger.
+    fn landing_input(&self, input: u64) -> u64 {
+        self.state.last_main.map_or(input, |last| last.input_tokens.max(input))
+    }
+
+    fn price(&self, price: Price, input: u64, output: u64) -> PicoUsd {
+        match self.spec.limits.cost_mode {
+            CostMode::Strict => price.ceiling(input, output),
+            CostMode::Estimated | CostMode::After => price.fresh(input, output),
+        }
+    }
+
+    fn input_bound(&self, tier: Tier, prompt: PromptSize) -> u64 {
+        if self.spec.limits.cost_mode == CostMode::Strict {
+            return prompt.bytes.saturating_add(FRAME_TOKENS);
+        }
         match self.state.last_main {
-            Some(last) if last.tier == call.tier && prompt.shared_bytes >= last.bytes && last.bytes > 0 => {
+            Some(last) if last.tier == tier && prompt.shared_bytes >= last.bytes && last.bytes > 0 => {
                 last.input_tokens.saturating_add(prompt.bytes.saturating_sub(last.bytes))
             }
             Some(_) | None => prompt.bytes.div_ceil(2),
         }
     }
 }
+
+/// The tiers that are tried when the money does not pay for one.
+fn cheaper_than(tier: Tier) -> &'static [Tier] {
+    match tier {
+        Tier::Escalated => &[Tier::Base, Tier::Picker],
+        Tier::Base => &[Tier::Picker],
+        Tier::Picker => &[],
+    }
+}
+
+const NOTHING: Reserve = Reserve { input_tokens: 0, output_tokens: 0, cost: Some(PicoUsd(0)) };

@@ -9,7 +9,7 @@ use crate::observation::{Observation, Status};
 use crate::outcome::{Outcome, Saved};
 use crate::run::calls::{ATTEMPTS, Charge};
 use crate::run::{Call, Phase, Rejected, Run};
-use crate::spec::Effect;
+use crate::spec::{Effect, Tier};
 use crate::stop::Certificate;
 
 /// How long what is in flight may take to settle, once the reason is fixed.
@@ -131,6 +131,7 @@ impl Run {
     /// Fixes the reason. What is in flight is cut off; without anything in flight the run is finished at once.
     pub(super) fn stop(&mut self, certificate: Certificate, notes: &mut Vec<Note>) {
         notes.push(Note::Stopped { certificate: certificate.clone() });
+        self.change_tier(Tier::Base, notes);
         let call = self.state.phase.call().filter(|call| call.started.is_some()).cloned();
         if let Phase::WaitingForPerson { since, asks } = &self.state.phase {
             let approved: Vec<usize> = asks.iter().map(|ask| ask.action as usize).collect();
@@ -293,9 +294,9 @@ impl Run {
             (work.key, work.attempt, work.lost_sub_call(), work.sub_call.take());
         work.attempt += 1;
         work.announced = effect.is_read();
-        if let (Some(used), Some(budget)) = (used, budget) {
+        if let (Some(used), Some(_)) = (used, budget) {
             self.state.granted_sub_calls = self.state.granted_sub_calls.saturating_sub(1);
-            self.charge_sub_call(key, attempt, budget, used, notes);
+            self.charge_sub_call(key, attempt, used, notes);
             let granted = self.grant_sub_call();
             let work = self.state.phase.batch_mut().and_then(|batch| batch.work.get_mut(at));
             if let Some(work) = work {

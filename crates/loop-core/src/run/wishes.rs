@@ -47,7 +47,7 @@ impl Run {
     /// The next instant at which the run wants [`DeadlineReached`](crate::Fact::DeadlineReached), if any. Earlier
     /// ones are rejected.
     pub fn deadline(&self) -> Option<Millis> {
-        let wall = Millis(self.spec.limits.wall_ms.saturating_add(self.state.uncounted_ms));
+        let wall = self.ends_at();
         match &self.state.phase {
             Phase::Picking { call }
             | Phase::Calling { call }
@@ -66,24 +66,39 @@ impl Run {
         }
     }
 
+    /// The instant at which the wall clock runs out.
+    pub(super) fn ends_at(&self) -> Millis {
+        Millis(self.spec.limits.wall_ms.saturating_add(self.state.uncounted_ms))
+    }
+
     fn wish_call(&self, call: &Call) -> Option<Command> {
         let waits = call.not_before.is_some_and(|at| at > self.state.now) || self.state.stop_asked.is_some();
         if call.started.is_none() && waits {
             return None;
         }
+        let tier = call.started.map_or(call.tier, |started| started.tier);
         let timeout_ms = match call.key.slot {
-            Slot::Pick => self.spec.limits.picker_ms,
-            Slot::Main | Slot::Repair | Slot::Landing | Slot::Action(_) | Slot::Save => {
-                self.spec.model(call.tier).timeout_ms
+            Slot::Pick => self.in_time(self.spec.limits.picker_ms),
+            Slot::Landing => self.spec.model(tier).timeout_ms,
+            Slot::Main | Slot::Repair | Slot::Action(_) | Slot::Save => {
+                self.in_time(self.spec.model(tier).timeout_ms)
             }
         };
         Some(Command::CallModel(CallModel {
             key: call.key,
             attempt: call.attempt,
-            tier: call.tier,
+            tier,
             granted: call.started.map(|started| started.max_output_tokens),
             timeout_ms,
         }))
+    }
+
+    /// A time that leaves the landing its own.
+    fn in_time(&self, timeout_ms: u64) -> u64 {
+        if !self.spec.has_whole_gate() {
+            return timeout_ms;
+        }
+        timeout_ms.min(self.working_ms().saturating_sub(self.elapsed_ms())).max(1)
     }
 
     fn wish_tools(&self, batch: &Batch) -> Vec<Command> {
@@ -101,7 +116,7 @@ impl Run {
                     parameters: Arc::clone(&action.parameters),
                     effect: tool.effect,
                     announced: work.announced,
-                    timeout_ms: tool.timeout_ms,
+                    timeout_ms: self.in_time(tool.timeout_ms),
                     sub_call: work.sub_call,
                 }))
             })

@@ -7,11 +7,11 @@ pub mod walk;
 use std::sync::Arc;
 
 use loop_core::{
-    ArgSpec, CallModel, Command, CommandKey, Confidence, DefaultCall, Digest, DocumentSpec, Effect, Event,
-    Fact, Facts, FinishReason, GateSettings, Limits, Millis, ModelFailure, ModelSpec, Models, NonceMode,
-    Note, Observation, Outcome, PersonAnswer, Phase, Picking, PicoUsd, Price, PromptSize, ProtocolSpec,
-    Refusal, Rejected, Reply, Run, RunId, RunSpec, RunTool, SPEC_VERSION, SaveResult, Scope, SectionSpec,
-    State, Status, StopMode, StopReason, Tier, ToolSpec, Usage, Verdict, WorkItem,
+    ArgSpec, CallModel, Command, CommandKey, Confidence, CostMode, DefaultCall, Digest, DocumentSpec, Effect,
+    Event, Fact, Facts, FinishReason, GateSettings, Limits, Millis, ModelFailure, ModelSpec, Models,
+    NonceMode, Note, Observation, Outcome, PersonAnswer, Phase, Picking, PicoUsd, Price, PromptSize,
+    ProtocolSpec, Refusal, Rejected, Reply, Run, RunId, RunSpec, RunTool, SPEC_VERSION, SaveResult, Scope,
+    SectionSpec, Stale, State, Status, StopMode, StopReason, Tier, ToolSpec, Usage, Verdict, WorkItem,
 };
 use serde_json::{Value, json};
 
@@ -51,6 +51,32 @@ impl Setup {
             })
             .collect();
         self.spec.picking = Picking { enabled: true, defaults };
+        self
+    }
+
+    /// Nothing but the limits ends it while something is left to run.
+    pub fn patient(mut self) -> Self {
+        self.spec.gate.stale = Stale::Off;
+        self.spec.gate.no_progress = 0;
+        self
+    }
+
+    /// Money and tokens are checked after the spend, as S0 does.
+    pub fn checked_after(mut self) -> Self {
+        self.spec.limits.cost_mode = CostMode::After;
+        self
+    }
+
+    /// Nobody mends an answer that lacks what is demanded.
+    pub fn unmended(mut self) -> Self {
+        self.spec.gate.mending_passes = 0;
+        self
+    }
+
+    /// A dearer model for runs whose confidence stays low.
+    pub fn escalating(mut self) -> Self {
+        let price = Price { input: 1_000_000, output: 4_000_000, cache_read: None, cache_write: None };
+        self.spec.models.escalated = Some(model(Some(price)));
         self
     }
 

@@ -1,0 +1,131 @@
+//! The next main call: a pass, or the landing, the last call that turns a stop by limit into a finished document.
+
+use crate::event::Refusal;
+use crate::gate::{self, over_time};
+use crate::ids::{CommandKey, Millis, Slot};
+use crate::note::Note;
+use crate::run::{Call, Phase, PromptSize, Run};
+use crate::stop::{Certificate, Condition, Measure, StopReason};
+
+impl Run {
+    /// The next main call, or the landing where it is the last one that is permitted.
+    pub(super) fn next_pass(&mut self, notes: &mut Vec<Note>) {
+        if self.state.stop_asked.is_some() {
+            return self.stop_by_hand(notes);
+        }
+        let pass = self.state.passes.len() as u32 + 1;
+        let tier = self.state.tier;
+        if let Some(cause) = self.last_call() {
+            return self.land(Call::wished(CommandKey::new(pass, Slot::Landing), tier), cause);
+        }
+        if let Some(cause) = self.out_of_time() {
+            return self.land_or_stop(Call::wished(CommandKey::new(pass, Slot::Landing), tier), cause, notes);
+        }
+        self.state.phase = Phase::Calling { call: Call::wished(CommandKey::new(pass, Slot::Main), tier) };
+    }
+
+    /// Wishes the call of the phase once more. A main call becomes the landing where it is the last one left.
+    pub(super) fn call_again(&mut self, not_before: Option<Millis>) {
+        if let Some(call) = self.state.phase.call_mut() {
+            call.attempt += 1;
+            call.started = None;
+            call.not_before = not_before;
+        }
+        let Phase::Calling { call } = &self.state.phase else { return };
+        if let Some(cause) = self.last_call().or_else(|| self.out_of_time()) {
+            self.land(call.clone(), cause);
+        }
+    }
+
+    /// A call that may not be made: the picker's default tools, no repair, older evidence in short, the landing, or
+    /// the end.
+    pub(super) fn main_call_refused(&mut self, refusal: Refusal, prompt: PromptSize, notes: &mut Vec<Note>) {
+        if refusal == Refusal::Context
+            && let Some(oldest) = self.state.evidence.iter_mut().find(|evidence| !evidence.shortened)
+        {
+            oldest.shortened = true;
+            notes.push(Note::EvidenceShortened { evidence: oldest.id });
+            // Another prefix: what was reported for the last one says nothing about it.
+            self.state.last_main = None;
+            return;
+        }
+        let Some(call) = self.state.phase.call().cloned() else { return };
+        let refused = self.refused_by(refusal, &call, prompt).unwrap_or_else(|| no_room(refusal));
+        if let (Phase::Calling { .. }, Refusal::Cost | Refusal::Tokens) = (&self.state.phase, refusal)
+            && self.landing_helps()
+        {
+            return self.land(call, refused);
+        }
+        let failed = call.failed.map(super::calls::model_failure);
+        // Without any reply no limit ended anything: the model did.
+        let (failed_first, failed_last) =
+            if self.state.passes.is_empty() { (failed, None) } else { (None, failed) };
+        let mut limits = vec![refused];
+        if let Phase::Landing { cause, .. } = &self.state.phase {
+            limits.retain(|refused| refused.reason != cause.reason);
+            limits.insert(0, cause.clone());
+        }
+        let mut conditions = failed_first.into_iter().chain(limits).chain(failed_last);
+        if let Some(primary) = conditions.next() {
+            let also = conditions.collect();
+            self.stop(Certificate::new(primary, also), notes);
+        }
+    }
+
+    /// The landing, where it would bring something; otherwise the end, for the same cause.
+    pub(super) fn land_or_stop(&mut self, call: Call, cause: Condition, notes: &mut Vec<Note>) {
+        if self.landing_helps() {
+            self.land(call, cause);
+        } else {
+            self.stop(Certificate::new(cause, Vec::new()), notes);
+        }
+    }
+
+    fn land(&mut self, mut call: Call, cause: Condition) {
+        call.key.slot = Slot::Landing;
+        self.state.phase = Phase::Landing { call, cause };
+    }
+
+    /// Whether a landing would bring something: a required section is not there, or evidence waits unseen.
+    pub(super) fn landing_helps(&self) -> bool {
+        let seen = self.state.passes.last().map(|pass| pass.evidence_seen);
+        let missing = |id| self.state.document.get(id).is_none();
+        seen.is_none_or(|seen| (self.state.evidence.len() as u32) > seen)
+            || self.spec.sections().iter().any(|section| section.required && missing(&section.id))
+    }
+
+    /// Why the next main call would be the last one that is permitted, if it would.
+    fn last_call(&self) -> Option<Condition> {
+        let mut after = self.state.totals;
+        after.passes += 1;
+        after.model_calls += 1;
+        gate::limits_reached(&self.spec.limits, &after, 0)
+            .into_iter()
+            .find(|condition| matches!(condition.reason, StopReason::MaxPasses | StopReason::MaxModelCalls))
+    }
+
+    /// Why only the time for a landing is left, if it is.
+    pub(super) fn out_of_time(&self) -> Option<Condition> {
+        let elapsed = self.elapsed_ms();
+        let is_over = self.spec.has_whole_gate() && elapsed >= self.working_ms();
+        is_over.then(|| over_time(&self.spec.limits, elapsed))
+    }
+
+    /// Milliseconds of the wall clock that everything but the landing may take.
+    pub(super) fn working_ms(&self) -> u64 {
+        let limits = &self.spec.limits;
+        let held = if self.spec.has_whole_gate() { limits.landing_ms() } else { 0 };
+        limits.wall_ms.saturating_sub(held)
+    }
+}
+
+/// The condition of a refusal that no smaller call would have escaped.
+fn no_room(refusal: Refusal) -> Condition {
+    let reason = match refusal {
+        Refusal::ModelCalls => StopReason::MaxModelCalls,
+        Refusal::Cost | Refusal::UnknownPrice => StopReason::BudgetExceeded,
+        Refusal::Tokens | Refusal::Context | Refusal::NotWished => StopReason::TokenLimit,
+    };
+    let value = Measure::Text(format!("the next call was refused: {}", refusal.name()).into());
+    Condition { reason, value, threshold: None, change: None }
+}

@@ -1,0 +1,268 @@
+//! How a request is answered: by the model or by fixed bytes, in which pieces, and where it goes wrong.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+/// How one request is answered. Without more said: by the model, as a good server would.
+#[derive(Clone, Debug, Default)]
+pub struct Behaviour {
+    pub(super) reply: Reply,
+    pub(super) delivery: Delivery,
+}
+
+impl Behaviour {
+    /// The model answers.
+    pub fn model() -> Self {
+        Self::default()
+    }
+
+    /// A status, and a body of type `application/json`.
+    pub fn status(code: u16, body: impl Into<Bytes>) -> Self {
+        Self::of(Reply::Status { code, body: body.into() })
+    }
+
+    /// Status 200 and these bytes as the whole event stream.
+    pub fn body(bytes: impl Into<Bytes>) -> Self {
+        Self::of(Reply::Body(bytes.into()))
+    }
+
+    /// Status 200 of type `application/json` with an object that ends in the middle; the length in the head is right.
+    pub fn half_json() -> Self {
+        Self::body(r#"{"id":"chatcmpl-1","object":"chat.completion","choices":[{"index":0,"mess"#)
+            .with_content_type("application/json")
+    }
+
+    /// The connection is accepted and closed at once, before anything is read. On a connection that was open already
+    /// the request is read, and the connection is closed without an answer.
+    pub fn refuse() -> Self {
+        Self::of(Reply::Refuse)
+    }
+
+    /// What comes in place of the head is no HTTP; then the connection is closed.
+    pub fn garbage_head() -> Self {
+        Self::of(Reply::Garbage)
+    }
+
+    /// A well-formed stream whose visible text has this many bytes. They are made while they are written.
+    pub fn flood(bytes: u64) -> Self {
+        Self::of(Reply::Flood { bytes })
+    }
+
+    /// An event stream whose first line has this many bytes and no end before them.
+    pub fn endless_line(bytes: u64) -> Self {
+        Self::of(Reply::Line { bytes })
+    }
+
+    /// In which pieces the body is written.
+    #[must_use]
+    pub fn in_chunks(mut self, chunks: Chunks) -> Self {
+        self.delivery.chunks = chunks;
+        self
+    }
+
+    /// The time between two pieces of the body.
+    #[must_use]
+    pub fn with_pause(mut self, pause: Duration) -> Self {
+        self.delivery.pause = pause;
+        self
+    }
+
+    /// One byte of the body at a time, with this time between two of them.
+    #[must_use]
+    pub fn slow(self, pause: Duration) -> Self {
+        self.in_chunks(Chunks::Bytes(1)).with_pause(pause)
+    }
+
+    /// Comments before the first event of a stream, each a piece of its own. They count as bytes of the body.
+    #[must_use]
+    pub fn with_keep_alives(mut self, comments: u32) -> Self {
+        self.delivery.keep_alives = comments;
+        self
+    }
+
+    /// After this many bytes of the body it never goes on, until the client hangs up.
+    #[must_use]
+    pub fn stalls_after(self, bytes: u64) -> Self {
+        self.breaks(bytes, Break::Stall)
+    }
+
+    /// After this many bytes of the body the socket is closed, although the body has not ended.
+    #[must_use]
+    pub fn cuts_after(self, bytes: u64) -> Self {
+        self.breaks(bytes, Break::Cut)
+    }
+
+    /// After this many bytes of the body it ends as if it were whole: cleanly, by the rules of HTTP. Where the head
+    /// names a length, nothing but closing is left, as in [`cuts_after`](Self::cuts_after).
+    #[must_use]
+    pub fn ends_after(self, bytes: u64) -> Self {
+        self.breaks(bytes, Break::End)
+    }
+
+    /// A header beside the usual ones.
+    #[must_use]
+    pub fn with_header(mut self, name: &str, value: &str) -> Self {
+        self.delivery.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Another content type than the body has.
+    #[must_use]
+    pub fn with_content_type(mut self, content_type: &str) -> Self {
+        self.delivery.content_type = Some(content_type.to_owned());
+        self
+    }
+
+    /// A `Content-Length` of this many bytes, whatever the body has. The connection is closed after the body.
+    #[must_use]
+    pub fn with_content_length(mut self, bytes: u64) -> Self {
+        self.delivery.content_length = Some(bytes);
+        self
+    }
+
+    fn of(reply: Reply) -> Self {
+        Self { reply, delivery: Delivery::default() }
+    }
+
+    fn breaks(mut self, after_bytes: u64, how: Break) -> Self {
+        self.delivery.breaks = Some((after_bytes, how));
+        self
+    }
+}
+
+/// In which pieces a body is written. A piece is one write, and in a chunked body one chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Chunks {
+    /// As it is made: an event of a model's stream is a piece, and a fixed body is one.
+    #[default]
+    Whole,
+    /// Pieces of this many bytes, at least one, across the ends of events. A piece waits until it is full or the body
+    /// ends.
+    Bytes(usize),
+    /// The same with pieces of 1 to 64 bytes, by a sequence that follows from the seed.
+    Random {
+        /// Equal seeds give equal pieces.
+        seed: u64,
+    },
+}
+
+/// What the answer is.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Reply {
+    #[default]
+    Model,
+    Status {
+        code: u16,
+        body: Bytes,
+    },
+    Body(Bytes),
+    Refuse,
+    Garbage,
+    Flood {
+        bytes: u64,
+    },
+    Line {
+        bytes: u64,
+    },
+}
+
+/// How the answer is put on the wire.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Delivery {
+    pub(super) chunks: Chunks,
+    pub(super) pause: Duration,
+    pub(super) keep_alives: u32,
+    /// After how many bytes of the body it breaks, and how.
+    pub(super) breaks: Option<(u64, Break)>,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) content_type: Option<String>,
+    pub(super) content_length: Option<u64>,
+}
+
+/// How an answer breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Break {
+    Stall,
+    Cut,
+    End,
+}
+
+/// Cuts bytes into pieces.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    size: Size,
+}
+
+#[derive(Debug)]
+enum Size {
+    Any,
+    Fixed(usize),
+    Drawn { next: usize, state: u64 },
+}
+
+impl Pieces {
+    pub(super) fn new(chunks: Chunks) -> Self {
+        let size = match chunks {
+            Chunks::Whole => Size::Any,
+            Chunks::Bytes(bytes) => Size::Fixed(bytes.max(1)),
+            Chunks::Random { seed } => {
+                let mut state = seed;
+                Size::Drawn { next: draw(&mut state), state }
+            }
+        };
+        Self { size }
+    }
+
+    /// The size of the next piece where `held` bytes are enough for one.
+    pub(super) fn next(&mut self, held: usize) -> Option<usize> {
+        match &mut self.size {
+            Size::Any => (held > 0).then_some(held),
+            Size::Fixed(size) => (held >= *size).then_some(*size),
+            Size::Drawn { next, state } if held >= *next => Some(std::mem::replace(next, draw(state))),
+            Size::Drawn { .. } => None,
+        }
+    }
+}
+
+/// 1 to 64, by SplitMix64.
+fn draw(state: &mut u64) -> usize {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed ^ (mixed >> 31)) as usize % 64 + 1
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn sizes(chunks: Chunks, mut held: usize) -> Vec<usize> {
+        let mut pieces = Pieces::new(chunks);
+        let mut sizes = Vec::new();
+        while let Some(size) = pieces.next(held) {
+            held -= size;
+            sizes.push(size);
+        }
+        sizes
+    }
+
+    #[test]
+    fn pieces_are_as_large_as_was_said() {
+        assert_eq!(sizes(Chunks::Whole, 10), [10]);
+        assert_eq!(sizes(Chunks::Bytes(3), 10), [3, 3, 3]);
+        assert_eq!(sizes(Chunks::Bytes(0), 2), [1, 1]);
+    }
+
+    #[test]
+    fn random_pieces_follow_from_the_seed_alone() {
+        let first = sizes(Chunks::Random { seed: 7 }, 10_000);
+        assert_eq!(first, sizes(Chunks::Random { seed: 7 }, 10_000));
+        assert_ne!(first, sizes(Chunks::Random { seed: 8 }, 10_000));
+        assert!(first.iter().all(|size| (1..=64).contains(size)));
+        assert!(first.contains(&1) && first.contains(&64));
+    }
+}

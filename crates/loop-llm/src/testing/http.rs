@@ -1,0 +1,464 @@
+//! HTTP/1.1 by hand: requests are read within bounds, answers are written piece by piece.
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+
+use super::behaviour::{Break, Delivery, Pieces};
+use super::server::Ending;
+
+/// A request as it was received.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) method: String,
+    /// Without the query.
+    pub(super) path: String,
+    /// Names in lower case, in the order of the head.
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
+    /// Whether the connection may serve another one.
+    pub(super) keeps: bool,
+}
+
+/// Why there is no request.
+#[derive(Debug)]
+pub(super) enum Unreadable {
+    /// The client went away.
+    Closed,
+    /// It is none, or too large a one.
+    Refused { code: u16, message: &'static str },
+}
+
+/// The receiving half of a connection.
+#[derive(Debug)]
+pub(super) struct Reader {
+    half: OwnedReadHalf,
+    buffer: BytesMut,
+}
+
+impl Reader {
+    pub(super) fn new(half: OwnedReadHalf) -> Self {
+        Self { half, buffer: BytesMut::new() }
+    }
+
+    /// The next request, with its whole body.
+    pub(super) async fn request(&mut self, writer: &mut OwnedWriteHalf) -> Result<Request, Unreadable> {
+        let (used, head) = loop {
+            if let Some(parsed) = Head::parse(&self.buffer)? {
+                break parsed;
+            }
+            if self.buffer.len() > MOST_HEAD {
+                return Err(Unreadable::Refused { code: 431, message: "the head is too large" });
+            }
+            self.more().await?;
+        };
+        self.buffer.advance(used);
+        let length = head.length()?;
+        if head.has("expect", "100-continue") {
+            let go_on = writer.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
+            go_on.map_err(|_| Unreadable::Closed)?;
+        }
+        let body = match length {
+            Length::Known(bytes) => {
+                self.fill(bytes).await?;
+                self.buffer.split_to(bytes).to_vec()
+            }
+            Length::Chunked => self.chunks().await?,
+        };
+        let keeps = !head.has("connection", "close");
+        Ok(Request { method: head.method, path: head.path, headers: head.headers, body, keeps })
+    }
+
+    /// Comes back when the client has closed its side. What it sends before is kept for the next request, within
+    /// bounds; a client that only stops sending counts as one that is gone.
+    pub(super) async fn hung_up(&mut self) {
+        loop {
+            if self.buffer.len() > MOST_HEAD {
+                return std::future::pending().await;
+            }
+            if self.more().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Reads what a refused request still sends, for a short while: closing before would take the answer with it.
+    pub(super) async fn drain(&mut self) {
+        let rest = async {
+            while self.more().await.is_ok() {
+                self.buffer.clear();
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(2), rest).await;
+    }
+
+    async fn more(&mut self) -> Result<(), Unreadable> {
+        self.buffer.reserve(8 * 1_024);
+        match self.half.read_buf(&mut self.buffer).await {
+            Ok(0) | Err(_) => Err(Unreadable::Closed),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    async fn fill(&mut self, bytes: usize) -> Result<(), Unreadable> {
+        while self.buffer.len() < bytes {
+            self.more().await?;
+        }
+        Ok(())
+    }
+
+    async fn chunks(&mut self) -> Result<Vec<u8>, Unreadable> {
+        let mut body = Vec::new();
+        loop {
+            let size = self.chunk_size().await?;
+            if size == 0 {
+                // Trailers, up to an empty line.
+                while self.line().await? > 0 {}
+                return Ok(body);
+            }
+            if size > MOST_BODY - body.len() {
+                return Err(TOO_LARGE);
+            }
+            self.fill(size + 2).await?;
+            body.extend_from_slice(&self.buffer.split_to(size));
+            if !self.buffer.starts_with(b"\r\n") {
+                return Err(Unreadable::Refused { code: 400, message: "a chunk is longer than it says" });
+            }
+            self.buffer.advance(2);
+        }
+    }
+
+    async fn chunk_size(&mut self) -> Result<usize, Unreadable> {
+        loop {
+            match httparse::parse_chunk_size(&self.buffer) {
+                Ok(httparse::Status::Complete((used, size))) => {
+                    self.buffer.advance(used);
+                    return usize::try_from(size).map_err(|_| TOO_LARGE);
+                }
+                Ok(httparse::Status::Partial) if self.buffer.len() <= MOST_LINE => self.more().await?,
+                Ok(httparse::Status::Partial) | Err(_) => {
+                    return Err(Unreadable::Refused {
+                        code: 400,
+                        message: "the size of a chunk is no number",
+                    });
+                }
+            }
+        }
+    }
+
+    /// Takes a line, and gives its length without its end.
+    async fn line(&mut self) -> Result<usize, Unreadable> {
+        loop {
+            if let Some(at) = self.buffer.windows(2).position(|two| two == b"\r\n") {
+                self.buffer.advance(at + 2);
+                return Ok(at);
+            }
+            if self.buffer.len() > MOST_LINE {
+                return Err(Unreadable::Refused { code: 431, message: "a trailer is too large" });
+            }
+            self.more().await?;
+        }
+    }
+}
+
+/// Bytes of a request's head.
+const MOST_HEAD: usize = 64 * 1_024;
+/// Bytes of a request's body.
+const MOST_BODY: usize = 32 * 1_024 * 1_024;
+/// Bytes of a line that a chunked body has between its chunks.
+const MOST_LINE: usize = 4 * 1_024;
+const MOST_HEADERS: usize = 100;
+
+const TOO_LARGE: Unreadable = Unreadable::Refused { code: 413, message: "the body is too large" };
+
+enum Length {
+    Known(usize),
+    Chunked,
+}
+
+struct Head {
+    method: String,
+    path: String,
+    headers: Vec<(String, String)>,
+}
+
+impl Head {
+    /// The head at the beginning of `bytes` and its length, where it is complete.
+    fn parse(bytes: &[u8]) -> Result<Option<(usize, Self)>, Unreadable> {
+        let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+        let mut request = httparse::Request::new(&mut headers);
+        let used = match request.parse(bytes) {
+            Ok(httparse::Status::Complete(used)) => used,
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(httparse::Error::TooManyHeaders) => {
+                return Err(Unreadable::Refused { code: 431, message: "there are too many headers" });
+            }
+            Err(_) => return Err(Unreadable::Refused { code: 400, message: "this is no HTTP request" }),
+        };
+        if request.version != Some(1) {
+            return Err(Unreadable::Refused { code: 505, message: "only HTTP/1.1 is spoken here" });
+        }
+        let target = request.path.unwrap_or_default();
+        let head = Self {
+            method: request.method.unwrap_or_default().to_owned(),
+            path: target.split('?').next().unwrap_or_default().to_owned(),
+            headers: request
+                .headers
+                .iter()
+                .map(|header| {
+                    let value = String::from_utf8_lossy(header.value).into_owned();
+                    (header.name.to_ascii_lowercase(), value)
+                })
+                .collect(),
+        };
+        Ok(Some((used, head)))
+    }
+
+    fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.headers.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    fn has(&self, name: &str, token: &str) -> bool {
+        self.all(name).flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(token))
+    }
+
+    fn length(&self) -> Result<Length, Unreadable> {
+        let mut lengths = self.all("content-length");
+        let length = lengths.next();
+        let doubled = lengths.next().is_some();
+        match (length, self.all("transfer-encoding").next()) {
+            (None, None) => Ok(Length::Known(0)),
+            (None, Some(coding)) if coding.trim().eq_ignore_ascii_case("chunked") => Ok(Length::Chunked),
+            (None, Some(_)) => {
+                Err(Unreadable::Refused { code: 501, message: "of transfer encodings only chunked is known" })
+            }
+            (Some(length), None) if !doubled && length.bytes().all(|byte| byte.is_ascii_digit()) => {
+                match length.parse() {
+                    Ok(bytes) if bytes <= MOST_BODY => Ok(Length::Known(bytes)),
+                    Ok(_) => Err(TOO_LARGE),
+                    Err(_) if length.is_empty() => Err(UNCLEAR_LENGTH),
+                    Err(_) => Err(TOO_LARGE),
+                }
+            }
+            (Some(_), _) => Err(UNCLEAR_LENGTH),
+        }
+    }
+}
+
+const UNCLEAR_LENGTH: Unreadable =
+    Unreadable::Refused { code: 400, message: "the length of the body is not clear" };
+
+/// One answer while it is written.
+#[derive(Debug)]
+pub(super) struct Answer<'a> {
+    reader: &'a mut Reader,
+    writer: &'a mut OwnedWriteHalf,
+    delivery: &'a Delivery,
+    pieces: Pieces,
+    /// Whether the connection can serve another request after this answer.
+    pub(super) keeps: bool,
+    /// The status, once it is written.
+    pub(super) status: Option<u16>,
+    /// Bytes of the body that were written, without the frames of chunks.
+    pub(super) sent: u64,
+    /// Bytes of the body that the answer was asked to write.
+    taken: u64,
+    chunked: bool,
+    held: Vec<u8>,
+}
+
+impl<'a> Answer<'a> {
+    pub(super) fn new(
+        reader: &'a mut Reader,
+        writer: &'a mut OwnedWriteHalf,
+        delivery: &'a Delivery,
+        keeps: bool,
+    ) -> Self {
+        let keeps = keeps && delivery.breaks.is_none() && delivery.content_length.is_none();
+        let pieces = Pieces::new(delivery.chunks);
+        Self {
+            reader,
+            writer,
+            delivery,
+            pieces,
+            keeps,
+            status: None,
+            sent: 0,
+            taken: 0,
+            chunked: false,
+            held: Vec::new(),
+        }
+    }
+
+    /// What comes of `future`, unless the client hangs up before.
+    pub(super) async fn wait<T>(&mut self, future: impl Future<Output = T>) -> Result<T, Ending> {
+        tokio::select! {
+            biased;
+            value = future => Ok(value),
+            () = self.reader.hung_up() => Err(Ending::HungUp),
+        }
+    }
+
+    /// A whole answer of type `application/json`.
+    pub(super) async fn json(
+        &mut self,
+        code: u16,
+        headers: &[(&str, String)],
+        body: &[u8],
+    ) -> Result<(), Ending> {
+        self.fixed(code, "application/json", headers, body).await
+    }
+
+    /// A whole answer whose length is known.
+    pub(super) async fn fixed(
+        &mut self,
+        code: u16,
+        content_type: &str,
+        headers: &[(&str, String)],
+        body: &[u8],
+    ) -> Result<(), Ending> {
+        self.head(code, content_type, headers, Some(body.len() as u64)).await?;
+        self.write(body).await?;
+        self.finish().await
+    }
+
+    /// The head of an event stream of unknown length, and the comments that come first.
+    pub(super) async fn events(&mut self) -> Result<(), Ending> {
+        self.head(200, EVENT_STREAM, &[], None).await?;
+        self.keep_alives().await
+    }
+
+    /// The comments that come before the first event.
+    pub(super) async fn keep_alives(&mut self) -> Result<(), Ending> {
+        for _ in 0..self.delivery.keep_alives {
+            self.write(KEEP_ALIVE).await?;
+        }
+        Ok(())
+    }
+
+    /// The head; the body is chunked where its length is not known.
+    pub(super) async fn head(
+        &mut self,
+        code: u16,
+        content_type: &str,
+        headers: &[(&str, String)],
+        length: Option<u64>,
+    ) -> Result<(), Ending> {
+        let delivery = self.delivery;
+        let length = delivery.content_length.or(length);
+        let content_type = delivery.content_type.as_deref().unwrap_or(content_type);
+        let mut text = format!("HTTP/1.1 {code} {}\r\ncontent-type: {content_type}\r\n", phrase(code));
+        let more = headers.iter().map(|(name, value)| (*name, value.as_str()));
+        let extra = delivery.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in more.chain(extra) {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        match length {
+            Some(bytes) => text.push_str(&format!("content-length: {bytes}\r\n")),
+            None => text.push_str("transfer-encoding: chunked\r\n"),
+        }
+        if !self.keeps {
+            text.push_str("connection: close\r\n");
+        }
+        text.push_str("\r\n");
+        self.chunked = length.is_none();
+        self.status = Some(code);
+        self.raw(text.as_bytes()).await
+    }
+
+    /// Bytes of the body.
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), Ending> {
+        let room = self.delivery.breaks.map_or(u64::MAX, |(after, _)| after.saturating_sub(self.taken));
+        let room = usize::try_from(room).unwrap_or(usize::MAX);
+        let taken = bytes.get(..room).unwrap_or(bytes);
+        self.taken += taken.len() as u64;
+        self.held.extend_from_slice(taken);
+        while let Some(size) = self.pieces.next(self.held.len()) {
+            self.piece(size).await?;
+        }
+        self.break_where_due().await
+    }
+
+    /// The end of the body.
+    pub(super) async fn finish(&mut self) -> Result<(), Ending> {
+        self.break_where_due().await?;
+        self.flush().await?;
+        self.end_of_chunks().await
+    }
+
+    /// Bytes as they are, outside of any body.
+    pub(super) async fn raw(&mut self, bytes: &[u8]) -> Result<(), Ending> {
+        self.writer.write_all(bytes).await.map_err(|_| Ending::HungUp)
+    }
+
+    /// Writes what is held back, as one piece.
+    pub(super) async fn flush(&mut self) -> Result<(), Ending> {
+        self.piece(self.held.len()).await
+    }
+
+    async fn break_where_due(&mut self) -> Result<(), Ending> {
+        let Some((after, how)) = self.delivery.breaks else { return Ok(()) };
+        if self.taken < after {
+            return Ok(());
+        }
+        self.flush().await?;
+        match how {
+            Break::Stall => {
+                self.reader.hung_up().await;
+                Err(Ending::HungUp)
+            }
+            Break::Cut => Err(Ending::Cut),
+            Break::End => {
+                self.end_of_chunks().await?;
+                Err(Ending::Cut)
+            }
+        }
+    }
+
+    /// Writes the first `size` bytes of what is held, after the pause where it is not the first piece.
+    async fn piece(&mut self, size: usize) -> Result<(), Ending> {
+        if size == 0 {
+            return Ok(());
+        }
+        if self.sent > 0 && !self.delivery.pause.is_zero() {
+            self.wait(tokio::time::sleep(self.delivery.pause)).await?;
+        }
+        let piece: Vec<u8> = self.held.drain(..size).collect();
+        let framed =
+            if self.chunked { [format!("{size:x}\r\n").as_bytes(), &piece, b"\r\n"].concat() } else { piece };
+        self.raw(&framed).await?;
+        self.sent += size as u64;
+        Ok(())
+    }
+
+    async fn end_of_chunks(&mut self) -> Result<(), Ending> {
+        if self.chunked { self.raw(b"0\r\n\r\n").await } else { Ok(()) }
+    }
+}
+
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
+/// A comment of an event stream.
+pub(super) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+
+/// The words behind a status; clients read only the number.
+fn phrase(code: u16) -> &'static str {
+    match code {
+        200 => "OK",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        413 => "Content Too Large",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        503 => "Service Unavailable",
+        505 => "HTTP Version Not Supported",
+        _ => "Status",
+    }
+}

@@ -1,0 +1,429 @@
+//! The server: its socket, what it serves, and what it has received.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{oneshot, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::behaviour::{Behaviour, Delivery, Reply};
+use super::chat::{self, Asked};
+use super::http::{Answer, EVENT_STREAM, Reader, Request, Unreadable};
+use crate::model::ChatModel;
+use crate::request::ModelRequest;
+
+/// A server on loopback. It ends when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    state: Arc<State>,
+    stop: Option<oneshot::Sender<()>>,
+    accepting: JoinHandle<()>,
+}
+
+impl Server {
+    /// A server on a free port of 127.0.0.1. Call it within a tokio runtime; it answers in tasks of that runtime.
+    ///
+    /// # Errors
+    /// No port can be had.
+    pub fn start(service: Service) -> io::Result<Self> {
+        Self::start_at(service, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+    }
+
+    /// The same on a given address; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// The address cannot be had.
+    pub fn start_at(service: Service, address: SocketAddr) -> io::Result<Self> {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let listener = TcpListener::from_std(listener)?;
+        let (ended, _) = watch::channel(0);
+        let state = Arc::new(State { service, log: Mutex::new(Log::default()), ended });
+        let (stop, stopped) = oneshot::channel();
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&state), stopped));
+        Ok(Self { address, state, stop: Some(stop), accepting })
+    }
+
+    /// The address that it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What a client takes as its base: `http://127.0.0.1:PORT/v1`.
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// The requests that were received so far, oldest first; those that are being answered are among them.
+    pub fn requests(&self) -> Vec<Received> {
+        self.state.log().kept.iter().map(|(_, received)| received.clone()).collect()
+    }
+
+    /// The same, once so many requests in all have ended: however a client went away, the server has seen it.
+    pub async fn ended(&self, requests: u64) -> Vec<Received> {
+        // The sender lives as long as this server.
+        let _ = self.state.ended.subscribe().wait_for(|ended| *ended >= requests).await;
+        self.requests()
+    }
+
+    /// Closes every connection, whatever it is doing, and the socket; both are closed when this comes back.
+    pub async fn shutdown(mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        let _ = (&mut self.accepting).await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The task holds the listener and all connections.
+        self.accepting.abort();
+    }
+}
+
+/// What a server serves: a model, behaviours, or behaviours and then a model.
+///
+/// A behaviour is used up by one `POST …/chat/completions`, in order; [`Behaviour::refuse`] by one connection.
+pub struct Service {
+    model: Option<Arc<dyn ChatModel>>,
+    names: Vec<Arc<str>>,
+    first: VecDeque<Behaviour>,
+    usual: Behaviour,
+    keeps: usize,
+    observer: Option<Observer>,
+}
+
+type Observer = Box<dyn Fn(&Received) + Send + Sync>;
+
+impl Service {
+    /// The model answers every request.
+    pub fn of(model: Arc<dyn ChatModel>) -> Self {
+        Self { model: Some(model), ..Self::empty() }
+    }
+
+    /// Requests are answered by these, one after the other; the last one repeats. Where a model is to answer there is
+    /// none: use [`of`](Self::of) and [`first`](Self::first).
+    pub fn replies(behaviours: impl IntoIterator<Item = Behaviour>) -> Self {
+        let first: VecDeque<Behaviour> = behaviours.into_iter().collect();
+        let usual = first.back().cloned().unwrap_or_default();
+        Self { first, usual, ..Self::empty() }
+    }
+
+    /// These come first, one a request, in place of those that were given before.
+    #[must_use]
+    pub fn first(mut self, behaviours: impl IntoIterator<Item = Behaviour>) -> Self {
+        self.first = behaviours.into_iter().collect();
+        self
+    }
+
+    /// How every request is answered for which there is no other behaviour (left).
+    #[must_use]
+    pub fn usually(mut self, behaviour: Behaviour) -> Self {
+        self.usual = behaviour;
+        self
+    }
+
+    /// The models that `GET …/models` lists; `offline-1` where none are given. Requests may name any.
+    #[must_use]
+    pub fn with_names<N: Into<Arc<str>>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.names = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// How many requests are kept for [`Server::requests`], the latest ones; 1,000 where it is not said.
+    #[must_use]
+    pub fn keeping(mut self, requests: usize) -> Self {
+        self.keeps = requests;
+        self
+    }
+
+    /// Told of every request when it has ended, in the task that served it.
+    #[must_use]
+    pub fn observed(mut self, observer: impl Fn(&Received) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Box::new(observer));
+        self
+    }
+
+    fn empty() -> Self {
+        Self {
+            model: None,
+            names: vec!["offline-1".into()],
+            first: VecDeque::new(),
+            usual: Behaviour::model(),
+            keeps: 1_000,
+            observer: None,
+        }
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service")
+            .field("model", &self.model)
+            .field("first", &self.first)
+            .field("usual", &self.usual)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A request that a server has received, and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Received {
+    /// For example `POST`.
+    pub method: String,
+    /// Without the query.
+    pub path: String,
+    /// Names in lower case, in the order in which they came.
+    pub headers: Vec<(String, String)>,
+    /// The body; a text where it is no JSON, and `null` where there is none.
+    pub body: Value,
+    /// Bytes of the body.
+    pub bytes_in: u64,
+    /// The status of the answer; `None` until it is written, and where none was.
+    pub status: Option<u16>,
+    /// Bytes of the answer's body, without the frames of chunks; 0 until it has ended.
+    pub bytes_out: u64,
+    /// How the answer ended; `None` until it has.
+    pub ending: Option<Ending>,
+}
+
+impl Received {
+    /// The first header of this name, which is in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The neutral request that a model is given, where the body holds one.
+    pub fn request(&self) -> Option<ModelRequest> {
+        Asked::read(&self.body).ok().map(|asked| asked.request)
+    }
+
+    fn new(request: &Request) -> Self {
+        let body = match serde_json::from_slice(&request.body) {
+            Ok(body) => body,
+            Err(_) if request.body.is_empty() => Value::Null,
+            Err(_) => Value::String(String::from_utf8_lossy(&request.body).into_owned()),
+        };
+        Self {
+            method: request.method.clone(),
+            path: request.path.clone(),
+            headers: request.headers.clone(),
+            body,
+            bytes_in: request.body.len() as u64,
+            status: None,
+            bytes_out: 0,
+            ending: None,
+        }
+    }
+}
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It was written to its end.
+    Whole,
+    /// The server broke it off, as its behaviour or its model's error says.
+    Cut,
+    /// The client closed the connection before.
+    HungUp,
+}
+
+#[derive(Debug)]
+struct State {
+    service: Service,
+    log: Mutex<Log>,
+    /// How many requests have ended.
+    ended: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    /// How many behaviours were used up.
+    used: usize,
+    /// How many requests have begun.
+    begun: u64,
+    /// The latest requests, by their numbers.
+    kept: VecDeque<(u64, Received)>,
+}
+
+impl State {
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the next behaviour refuses; it is used up then.
+    fn refuses(&self) -> bool {
+        let mut log = self.log();
+        let refuses = matches!(self.next_of(&log).reply, Reply::Refuse);
+        log.used += usize::from(refuses);
+        refuses
+    }
+
+    fn behaviour(&self) -> &Behaviour {
+        let mut log = self.log();
+        let behaviour = self.next_of(&log);
+        log.used += 1;
+        behaviour
+    }
+
+    fn next_of(&self, log: &Log) -> &Behaviour {
+        self.service.first.get(log.used).unwrap_or(&self.service.usual)
+    }
+
+    /// Gives the request its number, from 1.
+    fn begin(&self, received: &Received) -> u64 {
+        let mut log = self.log();
+        log.begun += 1;
+        let number = log.begun;
+        log.kept.push_back((number, received.clone()));
+        while log.kept.len() > self.service.keeps {
+            log.kept.pop_front();
+        }
+        number
+    }
+
+    fn end(&self, number: u64, received: Received) {
+        if let Some(observer) = &self.service.observer {
+            observer(&received);
+        }
+        let mut log = self.log();
+        if let Some((_, kept)) = log.kept.iter_mut().find(|(known, _)| *known == number) {
+            *kept = received;
+        }
+        drop(log);
+        self.ended.send_modify(|ended| *ended += 1);
+    }
+}
+
+async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: oneshot::Receiver<()>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                // A connection that is gone before it is accepted is nobody's.
+                if let Ok((stream, _)) = accepted {
+                    connections.spawn(connection(stream, Arc::clone(&state)));
+                }
+            }
+            Some(_) = connections.join_next() => {}
+            _ = &mut stopped => break,
+        }
+    }
+    drop(listener);
+    connections.shutdown().await;
+}
+
+async fn connection(stream: TcpStream, state: Arc<State>) {
+    if state.refuses() || stream.set_nodelay(true).is_err() {
+        return;
+    }
+    let (half, mut writer) = stream.into_split();
+    let mut reader = Reader::new(half);
+    loop {
+        match reader.request(&mut writer).await {
+            Ok(request) => {
+                let received = Received::new(&request);
+                let number = state.begin(&received);
+                let behaviour = behaviour(&state, &received);
+                let mut answer = Answer::new(&mut reader, &mut writer, &behaviour.delivery, request.keeps);
+                let result = route(&state, &received, &behaviour.reply, number, &mut answer).await;
+                let (status, bytes_out, keeps) = (answer.status, answer.sent, answer.keeps);
+                let ending = result.map_or_else(|ending| ending, |()| Ending::Whole);
+                state.end(number, Received { status, bytes_out, ending: Some(ending), ..received });
+                if ending != Ending::Whole || !keeps {
+                    return;
+                }
+            }
+            Err(Unreadable::Refused { code, message }) => {
+                let delivery = Delivery::default();
+                let mut answer = Answer::new(&mut reader, &mut writer, &delivery, /*keeps*/ false);
+                let body = chat::error_body(message, INVALID, None, None);
+                if answer.json(code, &[], &body).await.is_ok() {
+                    reader.drain().await;
+                }
+                return;
+            }
+            Err(Unreadable::Closed) => return,
+        }
+    }
+}
+
+/// Only questions to a model use behaviours up.
+fn behaviour(state: &State, received: &Received) -> Behaviour {
+    if received.method == "POST" && received.path == COMPLETIONS {
+        state.behaviour().clone()
+    } else {
+        Behaviour::model()
+    }
+}
+
+async fn route(
+    state: &State,
+    received: &Received,
+    reply: &Reply,
+    number: u64,
+    answer: &mut Answer<'_>,
+) -> Result<(), Ending> {
+    match (received.method.as_str(), received.path.as_str()) {
+        ("POST", COMPLETIONS) => complete(state, received, reply, number, answer).await,
+        ("GET", MODELS) => answer.json(200, &[], &chat::models(&state.service.names)).await,
+        (method, COMPLETIONS | MODELS) => {
+            let allowed = if received.path == MODELS { "GET" } else { "POST" };
+            let message = format!("{method} is not for {}; use {allowed}", received.path);
+            let body = chat::error_body(message, INVALID, None, Some("method_not_allowed"));
+            answer.json(405, &[("allow", allowed.to_owned())], &body).await
+        }
+        (_, path) => {
+            let message = format!("there is nothing at {path}; there are {COMPLETIONS} and {MODELS}");
+            answer.json(404, &[], &chat::error_body(message, INVALID, None, Some("unknown_url"))).await
+        }
+    }
+}
+
+async fn complete(
+    state: &State,
+    received: &Received,
+    reply: &Reply,
+    number: u64,
+    answer: &mut Answer<'_>,
+) -> Result<(), Ending> {
+    match reply {
+        Reply::Model => match (Asked::read(&received.body), &state.service.model) {
+            (Err(unfit), _) => answer.json(400, &[], &unfit.body()).await,
+            (Ok(asked), Some(model)) => chat::answer(model.as_ref(), &asked, number, answer).await,
+            (Ok(_), None) => {
+                let body = chat::error_body("there is no model to answer", "server_error", None, None);
+                answer.json(500, &[], &body).await
+            }
+        },
+        Reply::Status { code, body } => answer.json(*code, &[], body).await,
+        Reply::Body(body) => {
+            // Comments and body have one length, which only a body without comments knows.
+            answer.head(200, EVENT_STREAM, &[], None).await?;
+            answer.keep_alives().await?;
+            answer.write(body).await?;
+            answer.finish().await
+        }
+        Reply::Refuse => Err(Ending::Cut),
+        Reply::Garbage => {
+            answer.raw(GARBAGE).await?;
+            Err(Ending::Cut)
+        }
+        Reply::Flood { bytes } => chat::flood(*bytes, number, answer).await,
+        Reply::Line { bytes } => chat::endless_line(*bytes, answer).await,
+    }
+}
+
+const COMPLETIONS: &str = "/v1/chat/completions";
+const MODELS: &str = "/v1/models";
+const INVALID: &str = "invalid_request_error";
+
+const GARBAGE: &[u8] = b"HTTP/1.1 200 OK\r\nthis is no header\x00\r\n: neither is this\r\n\r\ndata: {}\n\n";

@@ -1,0 +1,227 @@
+//! What is heard of a run while it goes on, and the bounded queue in which it waits for whoever listens.
+//!
+//! A queue never holds a run up. When half of it is taken, pieces of replies are left out; when all of it is taken,
+//! recorded entries too. How many were left out is told at the place where they would have stood, and every entry
+//! can be read in the journal.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use futures::Stream;
+use loop_core::{CommandKey, PersonAnswer, RunId, StopMode};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::journal::Entry;
+
+/// Something that happened in a run. Exhaustive: whoever shows runs decides about each kind.
+#[derive(Clone, Debug)]
+pub enum RunEvent {
+    /// An event was applied and is durable.
+    Recorded(Arc<Entry>),
+    /// A piece of a reply that is still coming.
+    Text {
+        /// The call.
+        key: CommandKey,
+        /// It follows what came before without a gap, unless [`Lost`](Self::Lost) stands between them.
+        text: Arc<str>,
+    },
+    /// Here some were left out, since too many were waiting to be heard.
+    Lost {
+        /// How many pieces of replies.
+        texts: u64,
+        /// How many recorded entries; the journal has them, and their numbers show which they are.
+        entries: u64,
+    },
+}
+
+/// What is asked of a run from outside.
+#[derive(Clone, Debug)]
+pub(crate) enum Control {
+    Stop(StopMode),
+    WithdrawStop,
+    Answer(CommandKey, PersonAnswer),
+}
+
+/// What happens in one run, in order, from the first event on. As a stream or by [`recv`](Self::recv).
+#[derive(Debug)]
+pub struct Events {
+    receiver: Receiver<Queued>,
+    load: Arc<Load>,
+    lost: Arc<Lost>,
+    /// What comes after the count that was given out.
+    held: Option<RunEvent>,
+}
+
+/// Puts the events of one run into a queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Feed {
+    run: RunId,
+    sender: Sender<Queued>,
+    load: Arc<Load>,
+    lost: Arc<Lost>,
+}
+
+/// An event on its way.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    pub(crate) run: RunId,
+    /// What was left out before it.
+    pub(crate) lost: Option<RunEvent>,
+    pub(crate) event: RunEvent,
+}
+
+/// What a queue holds and held.
+#[derive(Debug)]
+pub(crate) struct Load {
+    text_bytes: AtomicU64,
+    most_text_bytes: u64,
+    pub(crate) told: AtomicU64,
+    pub(crate) lost: AtomicU64,
+}
+
+/// What was left out of one run's events and not told yet.
+#[derive(Debug, Default)]
+struct Lost {
+    texts: AtomicU64,
+    entries: AtomicU64,
+}
+
+impl Events {
+    /// A queue for one listener to one run, that never waits for the listener.
+    pub(crate) fn queue(run: &RunId) -> (Feed, Self) {
+        Self::with_load(run, Load::new(MOST_TEXT_BYTES))
+    }
+
+    /// A queue whose listener drives the run: it is emptied before more can come.
+    pub(crate) fn in_step(run: &RunId) -> (Feed, Self) {
+        Self::with_load(run, Load::new(u64::MAX))
+    }
+
+    fn with_load(run: &RunId, load: Load) -> (Feed, Self) {
+        let (sender, receiver) = channel(MOST_EVENTS);
+        let feed = Feed::new(run, sender, Arc::new(load));
+        let (load, lost) = (Arc::clone(&feed.load), Arc::clone(&feed.lost));
+        (feed, Self { receiver, load, lost, held: None })
+    }
+
+    /// The next event; `None` when the run is over and everything was heard.
+    pub async fn recv(&mut self) -> Option<RunEvent> {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+
+    /// The next event if it is there.
+    pub(crate) fn waiting(&mut self) -> Option<RunEvent> {
+        self.held.take().or_else(|| self.receiver.try_recv().ok().map(|queued| self.unpacked(queued)))
+    }
+
+    fn unpacked(&mut self, queued: Queued) -> RunEvent {
+        self.load.taken(&queued.event);
+        match queued.lost {
+            Some(lost) => {
+                self.held = Some(queued.event);
+                lost
+            }
+            None => queued.event,
+        }
+    }
+}
+
+impl Stream for Events {
+    type Item = RunEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<RunEvent>> {
+        if let Some(event) = self.held.take() {
+            return Poll::Ready(Some(event));
+        }
+        match ready!(self.receiver.poll_recv(context)) {
+            Some(queued) => Poll::Ready(Some(self.unpacked(queued))),
+            // What was left out at the very end has nothing behind it that could tell of it.
+            None => Poll::Ready(self.lost.take()),
+        }
+    }
+}
+
+impl Feed {
+    pub(crate) fn new(run: &RunId, sender: Sender<Queued>, load: Arc<Load>) -> Self {
+        Self { run: run.clone(), sender, load, lost: Arc::default() }
+    }
+
+    /// Queues an event, or leaves it out and counts it. Never waits.
+    pub(crate) fn tell(&self, event: RunEvent) {
+        if !self.has_room(&event) {
+            return self.leave_out(&event);
+        }
+        match self.sender.try_reserve() {
+            Ok(permit) => {
+                self.load.added(&event);
+                permit.send(Queued { run: self.run.clone(), lost: self.lost.take(), event });
+            }
+            Err(TrySendError::Full(())) => self.leave_out(&event),
+            Err(TrySendError::Closed(())) => {}
+        }
+    }
+
+    /// Whether nobody listens any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    fn has_room(&self, event: &RunEvent) -> bool {
+        match event {
+            RunEvent::Text { text, .. } => {
+                let bytes = self.load.text_bytes.load(Ordering::Relaxed).saturating_add(text.len() as u64);
+                self.sender.capacity() > self.sender.max_capacity() / 2 && bytes <= self.load.most_text_bytes
+            }
+            RunEvent::Recorded(_) | RunEvent::Lost { .. } => true,
+        }
+    }
+
+    fn leave_out(&self, event: &RunEvent) {
+        let of = match event {
+            RunEvent::Text { .. } => &self.lost.texts,
+            RunEvent::Recorded(_) | RunEvent::Lost { .. } => &self.lost.entries,
+        };
+        of.fetch_add(1, Ordering::Relaxed);
+        self.load.lost.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Load {
+    pub(crate) fn new(most_text_bytes: u64) -> Self {
+        let (text_bytes, told, lost) = Default::default();
+        Self { text_bytes, most_text_bytes, told, lost }
+    }
+
+    fn added(&self, event: &RunEvent) {
+        self.told.fetch_add(1, Ordering::Relaxed);
+        self.text_bytes.fetch_add(text_bytes(event), Ordering::Relaxed);
+    }
+
+    /// Makes the room of an event free again.
+    pub(crate) fn taken(&self, event: &RunEvent) {
+        self.text_bytes.fetch_sub(text_bytes(event), Ordering::Relaxed);
+    }
+}
+
+impl Lost {
+    fn take(&self) -> Option<RunEvent> {
+        let texts = self.texts.swap(0, Ordering::Relaxed);
+        let entries = self.entries.swap(0, Ordering::Relaxed);
+        (texts + entries > 0).then_some(RunEvent::Lost { texts, entries })
+    }
+}
+
+fn text_bytes(event: &RunEvent) -> u64 {
+    match event {
+        RunEvent::Text { text, .. } => text.len() as u64,
+        RunEvent::Recorded(_) | RunEvent::Lost { .. } => 0,
+    }
+}
+
+/// How many events may wait in one queue; pieces of replies only up to the half of it.
+pub(crate) const MOST_EVENTS: usize = 4_096;
+/// How many bytes of replies may wait in one queue.
+pub(crate) const MOST_TEXT_BYTES: u64 = 1 << 20;

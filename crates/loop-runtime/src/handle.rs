@@ -1,0 +1,113 @@
+//! A run that goes on by itself: watched, stopped, waited for.
+
+use std::sync::Arc;
+
+use loop_core::{CommandKey, Outcome, PersonAnswer, RunId, Started, StopMode};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::{AbortHandle, JoinHandle};
+
+use crate::events::{Control, Events};
+use crate::parts::Begun;
+
+/// A run on its way: it can be watched, stopped and waited for. Dropping it lets the run go on by itself.
+#[derive(Debug)]
+pub struct Handle {
+    id: RunId,
+    started: Arc<Started>,
+    remote: Remote,
+    events: Option<Events>,
+    task: JoinHandle<Outcome>,
+}
+
+impl Handle {
+    pub(crate) fn spawn(begun: Begun) -> Self {
+        let Begun { id, started, remote, events, driving } = begun;
+        Self { id, started, remote, events: Some(events), task: tokio::spawn(driving) }
+    }
+
+    /// The run's name.
+    pub fn id(&self) -> &RunId {
+        &self.id
+    }
+
+    /// The first event's data: work item, nonce, hashes.
+    pub fn started(&self) -> &Arc<Started> {
+        &self.started
+    }
+
+    /// What happens, in order, from the first event on. It can be taken once. Whoever falls far behind misses
+    /// pieces of replies first and is told how many; the run waits for nobody. Until it is taken it keeps as much;
+    /// it ends with the run, and without having been taken when [`wait`](Self::wait) begins.
+    pub fn events(&mut self) -> Option<Events> {
+        self.events.take()
+    }
+
+    /// A way to stop the run and to answer its questions that outlives this handle.
+    pub fn remote(&self) -> Remote {
+        self.remote.clone()
+    }
+
+    /// Asks for the end: at the next gate, or now. [`wait`](Self::wait) gives the outcome.
+    pub fn stop(&self, how: StopMode) {
+        self.remote.stop(how);
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Panics
+    /// When the driver itself panicked, or its runtime was shut down before the end.
+    pub async fn wait(mut self) -> Outcome {
+        // Nobody reads them any more.
+        self.events = None;
+        match self.task.await {
+            Ok(outcome) => outcome,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(error) => panic!("the run's task was taken away before its end: {error}"),
+            },
+        }
+    }
+
+    /// Waits for the end; the run ends with this future if it is dropped before.
+    pub(crate) async fn wait_with(self) -> Outcome {
+        let _ended_with_this_future = AbortOnDrop(self.task.abort_handle());
+        self.wait().await
+    }
+}
+
+/// Asks things of a run from elsewhere. What comes too late changes nothing.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    control: UnboundedSender<Control>,
+}
+
+impl Remote {
+    pub(crate) fn new(control: UnboundedSender<Control>) -> Self {
+        Self { control }
+    }
+
+    /// Asks for the end: at the next gate, or now.
+    pub fn stop(&self, how: StopMode) {
+        // A run that is over hears nothing.
+        let _ = self.control.send(Control::Stop(how));
+    }
+
+    /// Takes a stop at the next gate back, if it has not taken effect (S0-47).
+    pub fn withdraw_stop(&self) {
+        let _ = self.control.send(Control::WithdrawStop);
+    }
+
+    /// Answers whether an action may run.
+    pub fn answer(&self, key: CommandKey, answer: PersonAnswer) {
+        let _ = self.control.send(Control::Answer(key, answer));
+    }
+}
+
+/// Takes a task away when its owner goes; one that has ended is left as it is.
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,115 @@
+//! Observers: callbacks that hear what happens in a loop's runs, on threads of their own.
+//!
+//! Nothing of what an observer does reaches a run. One that is slow misses events and is told how many, one that
+//! panics is called again with the next event, one that never returns keeps its own thread and nothing else.
+
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use loop_core::RunId;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::events::{Feed, Load, MOST_EVENTS, MOST_TEXT_BYTES, Queued, RunEvent};
+
+/// Hears what happens in a loop's runs. A closure over the run's name and the event is one.
+pub trait Observer: Send + Sync {
+    /// Hears one event. The events of one run come in order; those of runs side by side may mix. It is never called
+    /// twice at the same time, and it may block.
+    fn observe(&self, run: &RunId, event: &RunEvent);
+}
+
+impl<F: Fn(&RunId, &RunEvent) + Send + Sync> Observer for F {
+    fn observe(&self, run: &RunId, event: &RunEvent) {
+        self(run, event);
+    }
+}
+
+/// What one observer of a loop heard so far, over all runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// How many events it was called for; a call that panicked counts.
+    pub heard: u64,
+    /// How many events were left out, since it was too far behind.
+    pub lost: u64,
+    /// How many of its calls panicked.
+    pub panics: u64,
+}
+
+/// An observer with its thread and its queue. The thread ends when the loop and its runs are gone.
+pub(crate) struct Watcher {
+    sender: Sender<Queued>,
+    load: Arc<Load>,
+    progress: Arc<Progress>,
+}
+
+#[derive(Default)]
+struct Progress {
+    heard: AtomicU64,
+    panics: AtomicU64,
+    went_on: Notify,
+}
+
+impl Watcher {
+    pub(crate) fn new(observer: Arc<dyn Observer>) -> Self {
+        let (sender, receiver) = channel(MOST_EVENTS);
+        let (load, progress) = (Arc::new(Load::new(MOST_TEXT_BYTES)), Arc::<Progress>::default());
+        let (own_load, own_progress) = (Arc::clone(&load), Arc::clone(&progress));
+        // A thread rather than a task: the end of a runtime waits for its blocking tasks, but not for this.
+        let thread = std::thread::Builder::new().name("loop-observer".to_owned());
+        let spawned = thread.spawn(move || listen(observer.as_ref(), receiver, &own_load, &own_progress));
+        if let Err(error) = spawned {
+            panic!("no thread for an observer: {error}");
+        }
+        Self { sender, load, progress }
+    }
+
+    pub(crate) fn feed(&self, run: &RunId) -> Feed {
+        Feed::new(run, self.sender.clone(), Arc::clone(&self.load))
+    }
+
+    pub(crate) fn observed(&self) -> Observed {
+        Observed {
+            heard: self.progress.heard.load(Ordering::Acquire),
+            lost: self.load.lost.load(Ordering::Relaxed),
+            panics: self.progress.panics.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Waits until everything that was queued before is heard.
+    pub(crate) async fn caught_up(&self) {
+        let told = self.load.told.load(Ordering::Relaxed);
+        loop {
+            let went_on = self.progress.went_on.notified();
+            if self.progress.heard.load(Ordering::Acquire) >= told {
+                return;
+            }
+            went_on.await;
+        }
+    }
+}
+
+impl fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.observed().fmt(f)
+    }
+}
+
+fn listen(observer: &dyn Observer, mut receiver: Receiver<Queued>, load: &Load, progress: &Progress) {
+    let hear = |run: &RunId, event: &RunEvent| {
+        if std::panic::catch_unwind(AssertUnwindSafe(|| observer.observe(run, event))).is_err() {
+            progress.panics.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    while let Some(Queued { run, lost, event }) = receiver.blocking_recv() {
+        load.taken(&event);
+        if let Some(lost) = lost {
+            hear(&run, &lost);
+        }
+        hear(&run, &event);
+        progress.heard.fetch_add(1, Ordering::Release);
+        progress.went_on.notify_waiters();
+    }
+}

@@ -1,0 +1,99 @@
+//! A run as a stream: whoever polls it drives it.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::Stream;
+use futures::future::BoxFuture;
+use loop_core::{Outcome, RunId, Started};
+
+use crate::events::{Events, RunEvent};
+use crate::handle::Remote;
+use crate::parts::Begun;
+
+/// A run that goes on only while it is polled, and yields what happens.
+///
+/// After each recorded entry the run rests until the next poll: whoever stops polling holds it there, and nothing
+/// further is written down. Such a rest does not count towards the run's time. A pause between two pieces of a reply
+/// does, and towards the call's own time, since a provider does not wait for ever either. What tools had begun goes
+/// on beside a pause and is heard of after it.
+///
+/// It ends after the last entry; then the outcome is there. Dropping it before ends everything in flight; what is
+/// written down stays, and the run can be taken up again.
+#[must_use = "a stream does nothing unless it is polled"]
+pub struct RunStream {
+    id: RunId,
+    started: Arc<Started>,
+    remote: Remote,
+    events: Events,
+    driving: Option<BoxFuture<'static, Outcome>>,
+    outcome: Option<Outcome>,
+}
+
+impl RunStream {
+    pub(crate) fn new(begun: Begun) -> Self {
+        let Begun { id, started, remote, events, driving } = begun;
+        Self { id, started, remote, events, driving: Some(driving), outcome: None }
+    }
+
+    /// The run's name.
+    pub fn id(&self) -> &RunId {
+        &self.id
+    }
+
+    /// The first event's data: work item, nonce, hashes.
+    pub fn started(&self) -> &Arc<Started> {
+        &self.started
+    }
+
+    /// A way to stop the run and to answer its questions; heard at the next poll.
+    pub fn remote(&self) -> Remote {
+        self.remote.clone()
+    }
+
+    /// The outcome, once the run is over.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        self.outcome.as_ref()
+    }
+
+    /// Drives the run to its end, whatever is still to be heard, and gives the outcome.
+    pub async fn into_outcome(self) -> Outcome {
+        let Self { events, driving, outcome, .. } = self;
+        // Nobody reads them any more.
+        drop(events);
+        match (outcome, driving) {
+            (Some(outcome), _) => outcome,
+            (None, Some(driving)) => driving.await,
+            // The outcome is set where the driver is taken away.
+            (None, None) => std::future::pending().await,
+        }
+    }
+}
+
+impl Stream for RunStream {
+    type Item = RunEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<RunEvent>> {
+        loop {
+            if let Some(event) = self.events.waiting() {
+                return Poll::Ready(Some(event));
+            }
+            let Some(driving) = &mut self.driving else { return Poll::Ready(None) };
+            match driving.as_mut().poll(context) {
+                Poll::Ready(outcome) => {
+                    self.outcome = Some(outcome);
+                    self.driving = None;
+                }
+                Poll::Pending => return self.events.waiting().map_or(Poll::Pending, |event| Poll::Ready(Some(event))),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for RunStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunStream").field("id", &self.id).field("outcome", &self.outcome).finish_non_exhaustive()
+    }
+}
