@@ -137,11 +137,31 @@ fn picking(file: &File, registry: &Registry, tools: &[ToolSpec]) -> Result<Picki
 }
 
 fn gate(file: &File, registry: &Registry) -> Result<GateSettings, DomainError> {
-    let named = file.config.gate.required_tools.iter().enumerate();
-    let required_tools = named
-        .map(|(at, name)| tool_named(file, registry, &["gate", "required_tools", &at.to_string()], name))
-        .collect::<Result<_, _>>()?;
-    Ok(GateSettings { required_tools, ..GateSettings::default() })
+    let config = &file.config.gate;
+    let tools = |key: &str, names: &[String]| {
+        let named = names.iter().enumerate();
+        named.map(|(at, name)| tool_named(file, registry, &["gate", key, &at.to_string()], name)).collect()
+    };
+    let required_tools: Vec<Arc<str>> = tools("required_tools", &config.required_tools)?;
+    let forbid: Vec<Arc<str>> = tools("forbid", &config.forbid)?;
+    if let Some(at) = forbid.iter().position(|name| required_tools.contains(name)) {
+        let message = "the tool is required as well, so that no answer could ever do; take it out of one list";
+        return Err(file.error(&["gate", "forbid", &at.to_string()], message));
+    }
+    let defaults = GateSettings::default();
+    Ok(GateSettings {
+        required_tools,
+        people: defaults.people,
+        forbid,
+        high_is_final: config.high_is_final.unwrap_or(defaults.high_is_final),
+        stale: config.stale.unwrap_or(defaults.stale),
+        stale_unless_new_evidence: config
+            .stale_unless_new_evidence
+            .unwrap_or(defaults.stale_unless_new_evidence),
+        no_progress: config.no_progress.unwrap_or(defaults.no_progress),
+        escalate_after: config.escalate_after.unwrap_or(defaults.escalate_after),
+        mending_passes: config.mending_passes.unwrap_or(defaults.mending_passes),
+    })
 }
 
 fn tool_named(file: &File, registry: &Registry, path: &[&str], name: &str) -> Result<Arc<str>, DomainError> {
@@ -224,6 +244,7 @@ fn limits(config: &LimitsConfig, models: &Models) -> Limits {
             None if all_priced => defaults.cost,
             None => None,
         },
+        cost_mode: config.cost_mode.unwrap_or(defaults.cost_mode),
         tokens: config.tokens.or(defaults.tokens),
         tool_calls: config.tool_calls.unwrap_or(defaults.tool_calls),
         model_calls: config.model_calls.unwrap_or(defaults.model_calls),

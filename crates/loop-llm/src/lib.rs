@@ -19,6 +19,7 @@
 //! ```
 
 mod error;
+mod http;
 mod model;
 mod offline;
 mod request;
@@ -28,6 +29,7 @@ pub mod testing;
 
 pub use error::{ErrorPhase, LlmError, LlmErrorKind, Partial, RetryAdvice};
 pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete};
+pub use http::http_client;
 pub use offline::Offline;
 pub use request::{Message, ModelRequest, RequestMeta};
 pub use scripted::{Purpose, ScriptError, Scripted, ScriptedReply};

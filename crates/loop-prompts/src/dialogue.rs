@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{CommandKey, Digest, Phase, PromptSize, Run, Slot};
+use loop_core::{CommandKey, Digest, Phase, PromptSize, Run, Slot, StopReason};
 use minijinja::Value;
 
 use crate::parts;
@@ -128,8 +128,10 @@ impl Dialogue {
 
 /// What every run of a domain has in common; system prompts see nothing else.
 fn common(run: &Run) -> Vec<(&'static str, Value)> {
-    // With a limit of 0 calls there are no tools.
-    let tools = if run.spec().limits.tool_calls == 0 { &[] } else { run.spec().tools.as_slice() };
+    // With a limit of 0 calls there are no tools, and what never runs is not offered.
+    let spec = run.spec();
+    let all = if spec.limits.tool_calls == 0 { &[] } else { spec.tools.as_slice() };
+    let tools = all.iter().filter(|tool| !spec.gate.forbid.contains(&tool.name));
     vec![
         ("kind", Value::from(line(&run.started().item.kind))),
         ("goal", Value::from(line(&run.spec().goal))),
@@ -169,6 +171,7 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
         ("evidence", Value::from(parts::evidence(evidence, nonce))),
         ("executed", Value::from(parts::executed(actions, run.evidence(), nonce))),
         ("landing", Value::from(landing)),
+        ("missing", Value::from(missing(run, done as u32 + 1))),
     ]);
     if done == 0 {
         variables.push(("item", Value::from(parts::item(&run.started().item.full, nonce))));
@@ -179,14 +182,27 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
     prompts.templates().user(&REFINEMENT, &variables)
 }
 
+/// What a pass was granted to mend; nothing for other passes.
+fn missing(run: &Run, pass: u32) -> String {
+    run.mending(pass).map_or_else(String::new, |missing| missing.join(", "))
+}
+
 /// Why this is the last call: only the setting's name, so that rendering it again gives the same bytes.
 fn landing(prompts: &Prompts, run: &Run) -> String {
     let limits = &run.spec().limits;
-    let pass = run.passes().len() as u32 + u32::from(matches!(run.phase(), Phase::Landing { .. }));
-    let cause = if pass >= limits.passes {
-        format!("pass {} of {} is the last that is permitted", limits.passes, limits.passes)
-    } else {
-        format!("the limit of {} model calls leaves one", limits.model_calls)
+    let reason = match run.phase() {
+        Phase::Landing { cause, .. } => cause.reason,
+        _ if run.passes().len() as u32 >= limits.passes => StopReason::MaxPasses,
+        _ => StopReason::MaxModelCalls,
+    };
+    let cause = match reason {
+        StopReason::MaxPasses => {
+            format!("pass {} of {} is the last that is permitted", limits.passes, limits.passes)
+        }
+        StopReason::BudgetExceeded => "the limit of money leaves one".to_owned(),
+        StopReason::TokenLimit => "the limit of tokens leaves one".to_owned(),
+        StopReason::Timeout => "the limit of time leaves one".to_owned(),
+        _ => format!("the limit of {} model calls leaves one", limits.model_calls),
     };
     let nonce = Value::from(run.started().nonce.as_ref());
     prompts.templates().user(&LANDING, &[("cause", Value::from(cause)), ("nonce", nonce)])
@@ -207,6 +223,7 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
         ("evidence", Value::from("It stands in the system prompt.")),
         ("executed", Value::from(parts::executed(run.actions(), run.evidence(), nonce))),
         ("landing", Value::from(if is_landing { landing(prompts, run) } else { String::new() })),
+        ("missing", Value::from(missing(run, key.pass))),
     ]);
     let user = if run.passes().is_empty() {
         variables.push(("item", Value::from(parts::item(&run.started().item.full, nonce))));

@@ -73,9 +73,8 @@ pub(crate) fn executed(actions: &[JudgedAction], all: &[Evidence], nonce: &str) 
 }
 
 /// One entry a tool: name, what it brings, when it helps, what it takes.
-pub(crate) fn tools(tools: &[ToolSpec]) -> String {
+pub(crate) fn tools<'a>(tools: impl Iterator<Item = &'a ToolSpec>) -> String {
     let entries: Vec<String> = tools
-        .iter()
         .map(|tool| {
             let mut entry = format!("- {}: {}", tool.name, line(&tool.description));
             if !tool.when.is_empty() {

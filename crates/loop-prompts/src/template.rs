@@ -82,9 +82,9 @@ const ALL: [&TemplateFile; 6] = [&ANALYSIS, &REFINEMENT, &LANDING, &PICKER, &REP
 const DOMAIN_VARIABLES: [&str; 4] = ["kind", "goal", "sections", "tools"];
 
 /// Variables that differ from run to run, or from call to call.
-const RUN_VARIABLES: [&str; 11] = [
-    "nonce", "title", "item", "evidence", "executed", "landing", "index", "cause", "reply", "results",
-    "target",
+const RUN_VARIABLES: [&str; 12] = [
+    "nonce", "title", "item", "evidence", "executed", "landing", "missing", "index", "cause", "reply",
+    "results", "target",
 ];
 
 /// The only variable that is a number.

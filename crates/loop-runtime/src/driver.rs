@@ -25,15 +25,15 @@ use loop_core::{
     Outcome, Phase, Rejected, Run, RunTool, SaveResult, Saved, Started, StopReason,
 };
 use loop_prompts::{Dialogue, Prompt};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::events::{Control, Feed, RunEvent};
 use crate::journal::{Entry, JournalError, RunWriter};
 use crate::model::{self, Settled};
 use crate::parts::Parts;
 use crate::save::{SaveError, Saver};
-use crate::signal::{Control, Signal};
 use crate::tool::ToolCall;
 
 /// A run on its way.
@@ -49,9 +49,19 @@ pub(crate) struct Driver {
     in_flight: BTreeMap<(CommandKey, u32), CancellationToken>,
     tasks: FuturesUnordered<BoxFuture<'static, Settled>>,
     controls: UnboundedReceiver<Control>,
-    signals: Vec<UnboundedSender<Signal>>,
+    feeds: Vec<Feed>,
+    pace: Pace,
     /// Everyone who could ask for something is gone.
     deaf: bool,
+}
+
+/// Who decides how fast a run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// The run itself.
+    Own,
+    /// Whoever polls it: it gives way after each recorded entry.
+    InStep,
 }
 
 /// Milliseconds since the run's start, going on where an earlier driver left off.
@@ -79,7 +89,8 @@ impl Driver {
         seq: u64,
         clock: Clock,
         controls: UnboundedReceiver<Control>,
-        signals: Vec<UnboundedSender<Signal>>,
+        feeds: Vec<Feed>,
+        pace: Pace,
     ) -> Self {
         Self {
             parts,
@@ -92,7 +103,8 @@ impl Driver {
             in_flight: BTreeMap::new(),
             tasks: FuturesUnordered::new(),
             controls,
-            signals,
+            feeds,
+            pace,
             deaf: false,
         }
     }
@@ -177,7 +189,7 @@ impl Driver {
                     self.tell_own(fact).await?;
                     return Ok(true);
                 }
-                // Whoever can answer sees the question in the signals and answers through the handle.
+                // Whoever can answer sees the question in the events and answers through the handle.
                 Command::AskPerson { .. } => {}
                 // What is to be cut off is wished no longer, so it was cancelled above.
                 Command::Abort { .. } => {}
@@ -250,13 +262,12 @@ impl Driver {
         let token = CancellationToken::new();
         let request = model::request(&self.run, &call, granted, &prompt);
         let client = Arc::clone(self.parts.models.of(call.tier));
-        let signals = self.signals.clone();
+        let feeds = self.feeds.clone();
         let key = call.key;
         self.in_flight.insert((call.key, call.attempt), token.clone());
         let on_text = move |text: &Arc<str>| {
-            for signal in &signals {
-                // An observer that is gone needs no text.
-                let _ = signal.send(Signal::Text { key, text: Arc::clone(text) });
+            for feed in &feeds {
+                feed.tell(RunEvent::Text { key, text: Arc::clone(text) });
             }
         };
         self.tasks.push(model::call(client, request, call, token, on_text).boxed());
@@ -342,7 +353,16 @@ impl Driver {
         let entry = Arc::new(Entry { seq: self.seq, event, notes });
         self.writer.append(&entry).await?;
         self.seq += 1;
-        self.signals.retain(|signal| signal.send(Signal::Recorded(Arc::clone(&entry))).is_ok());
+        self.feeds.retain(|feed| !feed.is_gone());
+        for feed in &self.feeds {
+            feed.tell(RunEvent::Recorded(Arc::clone(&entry)));
+        }
+        if self.pace == Pace::InStep {
+            let since = Instant::now();
+            tokio::task::yield_now().await;
+            // The rest is the listener's time, not the run's.
+            self.clock.origin += since.elapsed();
+        }
         Ok(())
     }
 

@@ -19,8 +19,10 @@ pub fn explain(certificate: &Certificate) -> String {
 fn sentence(condition: &Condition) -> String {
     let value = &condition.value;
     let limit = condition.threshold.as_ref().map_or_else(String::new, |threshold| format!(" of {threshold}"));
-    if let (Measure::NextCost { .. } | Measure::NextTokens { .. } | Measure::NextTime { .. }, Some(threshold)) =
-        (value, &condition.threshold)
+    if let (
+        Measure::NextCost { .. } | Measure::NextTokens { .. } | Measure::NextTime { .. },
+        Some(threshold),
+    ) = (value, &condition.threshold)
     {
         return format!("{value}: the limit of {threshold} leaves no room for more.");
     }

@@ -29,27 +29,34 @@
 //! ```
 
 mod driver;
+mod events;
 mod explain;
+mod handle;
 mod journal;
 mod model;
+mod observer;
 mod parts;
+mod queue;
 mod report;
 mod save;
-mod signal;
+mod stream;
 mod tool;
 
+pub use events::{Events, RunEvent};
 pub use explain::explain;
+pub use handle::{Handle, Remote};
 pub use journal::{
     Entry, Header, Journal, JournalError, MemoryJournal, Recorded, RunLine, RunWriter, SqliteJournal,
 };
 pub use model::Models;
-pub use parts::{Handle, Loop, Remote, StartError, replay};
+pub use observer::{Observed, Observer};
+pub use parts::{Loop, StartError, replay};
 pub use report::{
     Action, ConditionReport, Evidence, Item, REPORT_VERSION, Report, SavedReport, Section, Sections, Stop,
     Totals,
 };
 pub use save::{SaveError, SaveTarget, Saver};
-pub use signal::Signal;
+pub use stream::RunStream;
 
 // What a short program needs beside its own tools and models.
 pub use loop_core::{

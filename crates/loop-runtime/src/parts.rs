@@ -3,20 +3,24 @@
 use std::fmt;
 use std::sync::Arc;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use loop_core::{
-    Event, Fact, Facts, Note, Outcome, PersonAnswer, Rejected, Run, RunId, RunSpec, StopMode, WorkItem,
+    Event, Fact, Facts, Millis, Note, Outcome, Rejected, Run, RunId, RunSpec, Started, WorkItem,
 };
 use loop_prompts::Prompts;
 use loop_tools::{Credentials, Registry};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::Instant;
 
-use crate::driver::{Clock, Driver};
+use crate::driver::{Clock, Driver, Pace};
+use crate::events::Events;
+use crate::handle::{Handle, Remote};
 use crate::journal::{Header, Journal, JournalError, MemoryJournal, Recorded, RunWriter};
 use crate::model::Models;
+use crate::observer::{Observed, Observer, Watcher};
 use crate::save::Saver;
-use crate::signal::{Control, Signal};
+use crate::stream::RunStream;
 
 /// Everything that a driver needs beside the run.
 pub(crate) struct Parts {
@@ -27,6 +31,25 @@ pub(crate) struct Parts {
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) saver: Option<Arc<dyn Saver>>,
+    watchers: Vec<Arc<Watcher>>,
+}
+
+/// A run that is ready to be driven.
+pub(crate) struct Begun {
+    pub(crate) id: RunId,
+    pub(crate) started: Arc<Started>,
+    pub(crate) remote: Remote,
+    pub(crate) events: Events,
+    pub(crate) driving: BoxFuture<'static, Outcome>,
+}
+
+/// Where a driver begins: a state, and what is to be written down before anything else.
+struct Opening {
+    run: Run,
+    writer: Box<dyn RunWriter>,
+    seq: u64,
+    clock: Clock,
+    first: Vec<(Event, Vec<Note>)>,
 }
 
 /// A loop: runs work items, one after another or side by side. Clones share everything.
@@ -85,6 +108,7 @@ impl Loop {
             credentials: Arc::new(Credentials::none()),
             journal: Arc::new(MemoryJournal::new()),
             saver: None,
+            watchers: Vec::new(),
         };
         Self { parts: Arc::new(parts) }
     }
@@ -112,6 +136,50 @@ impl Loop {
         })
     }
 
+    /// The same loop with an observer, who hears what happens in all its runs on a thread of its own and can neither
+    /// slow nor break one.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunEvent, RunId, RunSpec, SectionSpec, WorkItem};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
+    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
+    /// let looping = looping.with_observer(Arc::new(|run: &RunId, event: &RunEvent| {
+    ///     if let RunEvent::Recorded(entry) = event {
+    ///         println!("{run}: {}", entry.event.fact.name());
+    ///     }
+    /// }));
+    /// let outcome = looping.run(item).await?;
+    /// // The run does not wait for its observers; a program that wants all of them heard does.
+    /// looping.observers_caught_up().await;
+    /// assert_eq!(looping.observed()[0].panics, 0);
+    /// # assert_eq!((outcome.totals.passes, looping.observed()[0].lost), (1, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// When the system gives no thread.
+    pub fn with_observer(self, observer: Arc<dyn Observer>) -> Self {
+        self.with(|parts| parts.watchers.push(Arc::new(Watcher::new(observer))))
+    }
+
+    /// What each observer heard so far, in the order in which they were added.
+    pub fn observed(&self) -> Vec<Observed> {
+        self.parts.watchers.iter().map(|watcher| watcher.observed()).collect()
+    }
+
+    /// Waits until all observers have heard what has happened so far. With one that never returns this never ends:
+    /// bound it.
+    pub async fn observers_caught_up(&self) {
+        for watcher in &self.parts.watchers {
+            watcher.caught_up().await;
+        }
+    }
+
     /// What it runs by.
     pub fn spec(&self) -> &Arc<RunSpec> {
         &self.parts.spec
@@ -125,19 +193,94 @@ impl Loop {
     /// Runs a work item to its end. Dropping the future ends everything that the run has in flight; what is written
     /// down stays, and the run can be taken up again.
     ///
+    /// A run may begin others: inside a tool, after an outcome, one for each of its findings.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunSpec, SectionSpec, WorkItem};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
+    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
+    /// let outcome = looping.run(item).await?;
+    /// let text = outcome.document.to_markdown();
+    /// let second = looping.run(WorkItem::new("T-1b", "review", "Is this right?", &*text)).await?;
+    /// # assert_ne!(outcome.run, second.run);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// Only when the run could not begin: a run that has begun always has an outcome.
     pub async fn run(&self, item: WorkItem) -> Result<Outcome, StartError> {
-        let handle = self.start(item).await?;
-        let _ended_with_this_future = AbortOnDrop(handle.task.abort_handle());
-        Ok(handle.wait().await)
+        Ok(self.start(item).await?.wait_with().await)
     }
 
-    /// Begins a run and gives a handle to it.
+    /// Begins a run that goes on by itself, and gives a handle to it.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunEvent, RunSpec, SectionSpec, StopMode, WorkItem};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
+    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
+    /// let mut handle = looping.start(item).await?;
+    /// let mut events = handle.events().ok_or("they can be taken once")?;
+    /// while let Some(event) = events.recv().await {
+    ///     if let RunEvent::Text { text, .. } = event {
+    ///         print!("{text}");
+    ///         handle.stop(StopMode::AtGate); // enough is enough
+    ///     }
+    /// }
+    /// let outcome = handle.wait().await;
+    /// # assert_eq!(outcome.totals.passes, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// When the journal refuses it.
     pub async fn start(&self, item: WorkItem) -> Result<Handle, StartError> {
+        let opening = self.open(item).await?;
+        Ok(Handle::spawn(self.begin(opening, Pace::Own)))
+    }
+
+    /// Begins a run that goes on only while it is polled: whoever reads it decides its pace.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunEvent, RunSpec, SectionSpec, WorkItem};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
+    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
+    /// use futures::StreamExt;
+    ///
+    /// let mut run = looping.stream(item).await?;
+    /// while let Some(event) = run.next().await {
+    ///     if let RunEvent::Recorded(entry) = event {
+    ///         // The run rests here, however long this takes.
+    ///         println!("{} {}", entry.seq, entry.event.fact.name());
+    ///     }
+    /// }
+    /// let outcome = run.into_outcome().await;
+    /// # assert_eq!(outcome.totals.passes, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When the journal refuses it.
+    pub async fn stream(&self, item: WorkItem) -> Result<RunStream, StartError> {
+        let opening = self.open(item).await?;
+        Ok(RunStream::new(self.begin(opening, Pace::InStep)))
+    }
+
+    async fn open(&self, item: WorkItem) -> Result<Opening, StartError> {
         let id = RunId::new(uuid::Uuid::now_v7().to_string());
         let parts = &self.parts;
         let facts = Facts {
@@ -156,9 +299,9 @@ impl Loop {
             manifest: Arc::clone(parts.registry.manifest()),
         };
         let writer = parts.journal.create(&header).await?;
-        let clock = Clock { origin: Instant::now(), base: loop_core::Millis(0) };
+        let clock = Clock { origin: Instant::now(), base: Millis(0) };
         let (run, event, notes) = Run::start(id, Arc::clone(&parts.spec), item, facts);
-        Ok(self.spawn(run, writer, 0, clock, vec![(event, notes)]))
+        Ok(Opening { run, writer, seq: 0, clock, first: vec![(event, notes)] })
     }
 
     /// Takes up a run whose driver is gone: what it had in flight is settled as lost, and it goes on.
@@ -179,7 +322,7 @@ impl Loop {
         if state.started().prompts != self.parts.prompts.hash() {
             return Err(changed("prompts"));
         }
-        let since_start = loop_core::Millis(unix_ms().saturating_sub(state.started().unix_ms));
+        let since_start = Millis(unix_ms().saturating_sub(state.started().unix_ms));
         // Wall time that went backwards must not take the run's time back.
         let base = since_start.max(state.now());
         let mut first = Vec::new();
@@ -188,24 +331,23 @@ impl Loop {
             first.push((event, notes));
         }
         let clock = Clock { origin: Instant::now(), base };
-        Ok(self.spawn(state, writer, recorded.entries.len() as u64, clock, first))
+        let seq = recorded.entries.len() as u64;
+        let opening = Opening { run: state, writer, seq, clock, first };
+        Ok(Handle::spawn(self.begin(opening, Pace::Own)))
     }
 
-    fn spawn(
-        &self,
-        run: Run,
-        writer: Box<dyn RunWriter>,
-        seq: u64,
-        clock: Clock,
-        first: Vec<(Event, Vec<Note>)>,
-    ) -> Handle {
+    fn begin(&self, opening: Opening, pace: Pace) -> Begun {
+        let Opening { run, writer, seq, clock, first } = opening;
+        let (id, started) = (run.id().clone(), Arc::new(run.started().clone()));
         let (control, controls) = unbounded_channel();
-        let (signal, signals) = unbounded_channel();
-        let id = run.id().clone();
-        let started = Arc::new(run.started().clone());
-        let driver = Driver::new(Arc::clone(&self.parts), run, writer, seq, clock, controls, vec![signal]);
-        let task = tokio::spawn(driver.drive(first));
-        Handle { id, started, control, signals: Some(signals), task }
+        let (feed, events) = match pace {
+            Pace::Own => Events::queue(&id),
+            Pace::InStep => Events::in_step(&id),
+        };
+        let watching = self.parts.watchers.iter().map(|watcher| watcher.feed(&id));
+        let feeds = std::iter::once(feed).chain(watching).collect();
+        let driver = Driver::new(Arc::clone(&self.parts), run, writer, seq, clock, controls, feeds, pace);
+        Begun { id, started, remote: Remote::new(control), events, driving: driver.drive(first).boxed() }
     }
 
     fn with(self, change: impl FnOnce(&mut Parts)) -> Self {
@@ -218,82 +360,10 @@ impl Loop {
             credentials: Arc::clone(&shared.credentials),
             journal: Arc::clone(&shared.journal),
             saver: shared.saver.clone(),
+            watchers: shared.watchers.clone(),
         };
         change(&mut parts);
         Self { parts: Arc::new(parts) }
-    }
-}
-
-/// A run on its way: it can be watched, stopped and waited for. Dropping it lets the run go on by itself.
-#[derive(Debug)]
-pub struct Handle {
-    id: RunId,
-    started: Arc<loop_core::Started>,
-    control: UnboundedSender<Control>,
-    signals: Option<UnboundedReceiver<Signal>>,
-    task: JoinHandle<Outcome>,
-}
-
-impl Handle {
-    /// The run's name.
-    pub fn id(&self) -> &RunId {
-        &self.id
-    }
-
-    /// The first event's data: work item, nonce, hashes.
-    pub fn started(&self) -> &Arc<loop_core::Started> {
-        &self.started
-    }
-
-    /// Everything that happens, in order, from the first event on. The queue can be taken once. Until then it keeps
-    /// what happens; it ends with the handle, or when [`wait`](Self::wait) begins.
-    pub fn signals(&mut self) -> Option<UnboundedReceiver<Signal>> {
-        self.signals.take()
-    }
-
-    /// A way to stop the run and to answer its questions that outlives this handle.
-    pub fn remote(&self) -> Remote {
-        Remote { control: self.control.clone() }
-    }
-
-    /// Waits for the end.
-    ///
-    /// # Panics
-    /// When the driver itself panicked, or its runtime was shut down before the end.
-    pub async fn wait(mut self) -> Outcome {
-        // Nobody reads them any more.
-        self.signals = None;
-        match self.task.await {
-            Ok(outcome) => outcome,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(error) => panic!("the run's task was taken away before its end: {error}"),
-            },
-        }
-    }
-}
-
-/// Asks things of a run from elsewhere. What comes too late changes nothing.
-#[derive(Clone, Debug)]
-pub struct Remote {
-    control: UnboundedSender<Control>,
-}
-
-impl Remote {
-    /// Asks for the end: at the next gate, or now.
-    pub fn stop(&self, how: StopMode) {
-        // A run that is over hears nothing.
-        let _ = self.control.send(Control::Stop(how));
-    }
-
-    /// Takes a stop at the next gate back, if it has not taken effect (S0-47).
-    pub fn withdraw_stop(&self) {
-        let _ = self.control.send(Control::WithdrawStop);
-    }
-
-    /// Answers whether an action may run.
-    pub fn answer(&self, key: loop_core::CommandKey, answer: PersonAnswer) {
-        let _ = self.control.send(Control::Answer(key, answer));
     }
 }
 
@@ -313,15 +383,6 @@ pub fn replay(run: &RunId, recorded: &Recorded) -> Result<Run, StartError> {
         state.apply(&entry.event).map_err(|rejected| broken(entry.seq, rejected))?;
     }
     Ok(state)
-}
-
-/// Takes a task away when its owner goes; one that has ended is left as it is.
-struct AbortOnDrop(AbortHandle);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 fn unix_ms() -> u64 {

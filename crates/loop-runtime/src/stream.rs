@@ -28,14 +28,18 @@ pub struct RunStream {
     started: Arc<Started>,
     remote: Remote,
     events: Events,
-    driving: Option<BoxFuture<'static, Outcome>>,
-    outcome: Option<Outcome>,
+    state: State,
+}
+
+enum State {
+    Driving(BoxFuture<'static, Outcome>),
+    Over(Outcome),
 }
 
 impl RunStream {
     pub(crate) fn new(begun: Begun) -> Self {
         let Begun { id, started, remote, events, driving } = begun;
-        Self { id, started, remote, events, driving: Some(driving), outcome: None }
+        Self { id, started, remote, events, state: State::Driving(driving) }
     }
 
     /// The run's name.
@@ -55,19 +59,20 @@ impl RunStream {
 
     /// The outcome, once the run is over.
     pub fn outcome(&self) -> Option<&Outcome> {
-        self.outcome.as_ref()
+        match &self.state {
+            State::Driving(_) => None,
+            State::Over(outcome) => Some(outcome),
+        }
     }
 
     /// Drives the run to its end, whatever is still to be heard, and gives the outcome.
     pub async fn into_outcome(self) -> Outcome {
-        let Self { events, driving, outcome, .. } = self;
+        let Self { events, state, .. } = self;
         // Nobody reads them any more.
         drop(events);
-        match (outcome, driving) {
-            (Some(outcome), _) => outcome,
-            (None, Some(driving)) => driving.await,
-            // The outcome is set where the driver is taken away.
-            (None, None) => std::future::pending().await,
+        match state {
+            State::Driving(driving) => driving.await,
+            State::Over(outcome) => outcome,
         }
     }
 }
@@ -80,13 +85,12 @@ impl Stream for RunStream {
             if let Some(event) = self.events.waiting() {
                 return Poll::Ready(Some(event));
             }
-            let Some(driving) = &mut self.driving else { return Poll::Ready(None) };
+            let State::Driving(driving) = &mut self.state else { return Poll::Ready(None) };
             match driving.as_mut().poll(context) {
-                Poll::Ready(outcome) => {
-                    self.outcome = Some(outcome);
-                    self.driving = None;
+                Poll::Ready(outcome) => self.state = State::Over(outcome),
+                Poll::Pending => {
+                    return self.events.waiting().map_or(Poll::Pending, |event| Poll::Ready(Some(event)));
                 }
-                Poll::Pending => return self.events.waiting().map_or(Poll::Pending, |event| Poll::Ready(Some(event))),
             }
         }
     }
@@ -94,6 +98,9 @@ impl Stream for RunStream {
 
 impl fmt::Debug for RunStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunStream").field("id", &self.id).field("outcome", &self.outcome).finish_non_exhaustive()
+        f.debug_struct("RunStream")
+            .field("id", &self.id)
+            .field("outcome", &self.outcome())
+            .finish_non_exhaustive()
     }
 }

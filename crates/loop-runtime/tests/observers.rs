@@ -4,9 +4,9 @@
 
 mod common;
 
-use common::world::{Log, Stage, answer, drained, look, looping, picks, says};
-use loop_runtime::{Handle, Loop, Outcome, Report, RunId, Signal};
-use serde_json::Value;
+use common::world::{Log, Play, Stage, answer, drained, look, looping, picks, says, told};
+use loop_runtime::{Handle, Loop, Observed, RunEvent, RunId};
+use std::sync::Arc;
 
 fn stage(log: &Log) -> Stage {
     Stage::new(log)
@@ -14,23 +14,14 @@ fn stage(log: &Log) -> Stage {
         .on("main", [says(answer("medium", &[look("slow-300")])).after(200), says(answer("high", &[]))])
 }
 
-async fn begun() -> (Loop, Handle) {
-    let log = Log::new();
-    let looping = looping(common::spec(), &log, stage(&log));
-    let handle = looping.start(common::item()).await.unwrap();
-    (looping, handle)
+fn looping_of(log: &Log) -> Loop {
+    looping(common::spec(), log, stage(log))
 }
 
-/// All of an outcome but the run's name, and everything that was written down but the names and the wall time.
-async fn told(looping: &Loop, started: &loop_core::Started, outcome: &Outcome) -> (Value, String) {
-    let mut report = serde_json::to_value(Report::new(started, outcome)).unwrap();
-    report["run"] = Value::Null;
-    let entries = looping.journal().read(&outcome.run).await.unwrap().entries;
-    let entries = serde_json::to_string(&entries[1..]).unwrap().replace(&*started.nonce, "NONCE");
-    // The nonce is in the prompts, so it shows in their hashes.
-    let hashes =
-        entries.split("\"prompt_hash\":\"").map(|part| part.split_once('"').map_or(part, |(_, rest)| rest));
-    (report, hashes.collect())
+async fn begun() -> (Loop, Handle) {
+    let looping = looping_of(&Log::new());
+    let handle = looping.start(common::item()).await.unwrap();
+    (looping, handle)
 }
 
 #[tokio::test(start_paused = true)]
@@ -38,8 +29,8 @@ async fn a_run_is_the_same_whoever_watches_it() {
     // I-30, U8
     let (looping, mut handle) = begun().await;
     let started = handle.started().clone();
-    let signals = handle.signals().unwrap();
-    let (_, outcome) = tokio::join!(drained(signals), handle.wait());
+    let events = handle.events().unwrap();
+    let (_, outcome) = tokio::join!(drained(events), handle.wait());
     let watched = told(&looping, &started, &outcome).await;
 
     // Nobody takes the queue.
@@ -51,28 +42,28 @@ async fn a_run_is_the_same_whoever_watches_it() {
     // It is taken and dropped at once.
     let (looping, mut handle) = begun().await;
     let started = handle.started().clone();
-    drop(handle.signals());
+    drop(handle.events());
     let outcome = handle.wait().await;
     assert_eq!(told(&looping, &started, &outcome).await, watched);
 
     // It is dropped in the middle of things.
     let (looping, mut handle) = begun().await;
     let started = handle.started().clone();
-    let mut signals = handle.signals().unwrap();
+    let mut events = handle.events().unwrap();
     for _ in 0..4 {
-        signals.recv().await.unwrap();
+        events.recv().await.unwrap();
     }
-    drop(signals);
+    drop(events);
     let outcome = handle.wait().await;
     assert_eq!(told(&looping, &started, &outcome).await, watched);
 
     // It is kept and never read.
     let (looping, mut handle) = begun().await;
     let started = handle.started().clone();
-    let signals = handle.signals().unwrap();
+    let events = handle.events().unwrap();
     let outcome = handle.wait().await;
     assert_eq!(told(&looping, &started, &outcome).await, watched);
-    assert!(!signals.is_empty(), "everything is there for whoever reads late");
+    assert!(!drained(events).await.is_empty(), "everything is there for whoever reads late");
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,18 +72,158 @@ async fn an_observer_sees_every_entry_from_the_first_on_and_the_end_of_the_queue
     let (looping, mut handle) = begun().await;
     // Late, but before anyone waits: nothing is missing.
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    let signals = handle.signals().unwrap();
-    assert!(handle.signals().is_none(), "it can be taken once");
-    let (seen, outcome) = tokio::join!(drained(signals), handle.wait());
+    let events = handle.events().unwrap();
+    assert!(handle.events().is_none(), "it can be taken once");
+    let (seen, outcome) = tokio::join!(drained(events), handle.wait());
     let recorded = looping.journal().read(&outcome.run).await.unwrap();
     let entries: Vec<_> = seen
         .into_iter()
-        .filter_map(|signal| match signal {
-            Signal::Recorded(entry) => Some((*entry).clone()),
-            Signal::Text { .. } => None,
+        .filter_map(|event| match event {
+            RunEvent::Recorded(entry) => Some((*entry).clone()),
+            RunEvent::Text { .. } => None,
+            RunEvent::Lost { .. } => panic!("it was read in time"),
         })
         .collect();
     assert_eq!(entries, recorded.entries);
+}
+
+/// One that plays a whole reply in so many pieces.
+fn wordy(log: &Log, pieces: usize) -> Stage {
+    let text = answer("medium", &[look("slow-300")]);
+    let mut parts: Vec<(u64, String)> = (0..pieces).map(|_| (0, "-".to_owned())).collect();
+    parts.push((0, format!("\n{text}")));
+    Stage::new(log)
+        .on("pick", [says(picks(&["ok-1"]))])
+        .on("main", [Play { pieces: parts, ..says("") }, says(answer("high", &[]))])
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_falls_behind_misses_text_first_and_is_told_how_much() {
+    // U8
+    let log = Log::new();
+    let pieces = 10_000;
+    let looping = looping(common::spec(), &log, wordy(&log, pieces));
+    let mut handle = looping.start(common::item()).await.unwrap();
+    let events = handle.events().unwrap();
+    let outcome = handle.wait().await;
+    let seen = drained(events).await;
+    assert!(seen.len() < 4_100, "{}", seen.len());
+    let (mut heard, mut lost, mut entries) = (0, 0, Vec::new());
+    for event in &seen {
+        match event {
+            RunEvent::Text { .. } => heard += 1,
+            RunEvent::Lost { texts, entries: 0 } => {
+                lost += texts;
+                assert!(heard > 0 && entries.len() > 3, "it stands where the gap is");
+            }
+            RunEvent::Lost { .. } => panic!("entries were left out"),
+            RunEvent::Recorded(entry) => entries.push((**entry).clone()),
+        }
+    }
+    // The picker's reply and both main ones.
+    assert_eq!((heard + lost, lost > 7_000), (pieces as u64 + 3, true));
+    assert_eq!(entries, looping.journal().read(&outcome.run).await.unwrap().entries, "no entry is missing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn text_that_nobody_reads_takes_a_bounded_room() {
+    // U8
+    let log = Log::new();
+    let long = Play { pieces: vec![(0, "x".repeat(100_000)); 30], ..says("") };
+    let stage = Stage::new(&log).on("pick", [says("[]")]).on("main", [long]);
+    let looping = looping(common::spec(), &log, stage);
+    let mut handle = looping.start(common::item()).await.unwrap();
+    let events = handle.events().unwrap();
+    handle.wait().await;
+    let bytes = |event: &RunEvent| if let RunEvent::Text { text, .. } = event { text.len() } else { 0 };
+    let kept: usize = drained(events).await.iter().map(bytes).sum();
+    assert!((900_000..=1 << 20).contains(&kept), "{kept}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_changes_nothing_and_is_counted() {
+    // S2-48, U8
+    let (looping, handle) = begun().await;
+    let started = handle.started().clone();
+    let outcome = handle.wait().await;
+    let unwatched = told(&looping, &started, &outcome).await;
+
+    let (sender, heard) = std::sync::mpsc::channel();
+    let log = Log::new();
+    let looping = looping_of(&log).with_observer(Arc::new(move |run: &RunId, event: &RunEvent| {
+        sender.send((run.clone(), event.clone())).unwrap();
+        panic!("it went to pieces");
+    }));
+    let handle = looping.start(common::item()).await.unwrap();
+    let started = handle.started().clone();
+    let outcome = handle.wait().await;
+    assert_eq!(told(&looping, &started, &outcome).await, unwatched);
+    looping.observers_caught_up().await;
+    let heard: Vec<_> = heard.try_iter().collect();
+    let counts = Observed { heard: heard.len() as u64, lost: 0, panics: heard.len() as u64 };
+    assert_eq!(looping.observed(), [counts]);
+    let entries = heard.into_iter().filter_map(|(run, event)| match event {
+        RunEvent::Recorded(entry) if run == outcome.run => Some((*entry).clone()),
+        _ => None,
+    });
+    let recorded = looping.journal().read(&outcome.run).await.unwrap().entries;
+    assert_eq!(entries.collect::<Vec<_>>(), recorded, "it is called again with every event");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_never_returns_holds_nothing_up() {
+    // S2-48, U8
+    let (looping, handle) = begun().await;
+    let started = handle.started().clone();
+    let outcome = handle.wait().await;
+    let unwatched = told(&looping, &started, &outcome).await;
+
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = std::sync::Mutex::new(blocked);
+    let (sender, others) = std::sync::mpsc::channel();
+    let log = Log::new();
+    let looping = looping_of(&log)
+        .with_observer(Arc::new(move |_: &RunId, _: &RunEvent| {
+            blocked.lock().unwrap().recv().ok();
+        }))
+        .with_observer(Arc::new(move |_: &RunId, event: &RunEvent| sender.send(event.clone()).unwrap()));
+    let handle = looping.start(common::item()).await.unwrap();
+    let started = handle.started().clone();
+    let outcome = handle.wait().await;
+    assert_eq!(told(&looping, &started, &outcome).await, unwatched);
+    assert_eq!(looping.observed()[0], Observed::default(), "it is still in its first call");
+    let all = others.iter().take_while(|event| !is_last(event)).count();
+    assert!(all > 10, "another one hears everything meanwhile: {all}");
+    drop(release);
+    looping.observers_caught_up().await;
+    let [slow, quick] = looping.observed()[..] else { panic!("{:?}", looping.observed()) };
+    assert_eq!((slow, slow.heard), (quick, all as u64 + 1), "nothing was lost that had room");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_is_too_slow_is_told_what_it_missed() {
+    // U8
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = std::sync::Mutex::new(blocked);
+    let (sender, heard) = std::sync::mpsc::channel();
+    let log = Log::new();
+    let looping = looping(common::spec(), &log, wordy(&log, 10_000)).with_observer(Arc::new(
+        move |_: &RunId, event: &RunEvent| {
+            blocked.lock().unwrap().recv().ok();
+            sender.send(event.clone()).unwrap();
+        },
+    ));
+    looping.run(common::item()).await.unwrap();
+    drop(release);
+    looping.observers_caught_up().await;
+    let told: u64 =
+        heard.try_iter().map(|event| if let RunEvent::Lost { texts, .. } = event { texts } else { 0 }).sum();
+    let [observed] = looping.observed()[..] else { panic!("{:?}", looping.observed()) };
+    assert_eq!((told, told > 7_000, observed.panics), (observed.lost, true, 0));
+}
+
+fn is_last(event: &RunEvent) -> bool {
+    matches!(event, RunEvent::Recorded(entry) if entry.notes.iter().any(|note| matches!(note, loop_core::Note::Stopped { .. })))
 }
 
 /// A log of everything, run by run.

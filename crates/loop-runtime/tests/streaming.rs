@@ -9,7 +9,7 @@ use common::world::{
 };
 use loop_core::{Fact, Note, Slot};
 use loop_llm::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
-use loop_runtime::{Outcome, Signal, StopReason};
+use loop_runtime::{Outcome, RunEvent, StopReason};
 use std::time::Duration;
 
 async fn ran(log: &Log, stage: Stage) -> Outcome {
@@ -35,21 +35,22 @@ async fn pieces_of_a_reply_are_heard_before_the_reply_is_recorded() {
     let pieces: Vec<(u64, String)> = whole.split_inclusive('\n').map(|line| (50, line.to_owned())).collect();
     let stage = Stage::new(&log).on("main", [Play { pieces, ..says("") }]);
     let mut handle = looping(unpicked(), &log, stage).start(common::item()).await.unwrap();
-    let mut signals = handle.signals().unwrap();
+    let mut events = handle.events().unwrap();
     let nonce = handle.started().nonce.to_string();
     let (mut heard, mut first_at) = (String::new(), None);
-    while let Some(signal) = signals.recv().await {
-        match signal {
-            Signal::Text { key, text } => {
+    while let Some(event) = events.recv().await {
+        match event {
+            RunEvent::Text { key, text } => {
                 assert_eq!(key.slot, Slot::Main);
                 first_at.get_or_insert(log.now());
                 heard.push_str(&text);
             }
-            Signal::Recorded(entry) if matches!(entry.event.fact, Fact::ModelReplied { .. }) => {
+            RunEvent::Recorded(entry) if matches!(entry.event.fact, Fact::ModelReplied { .. }) => {
                 assert_eq!(heard, whole.replace("{{nonce}}", &nonce), "all of it came before, without a gap");
                 assert!(log.now() > first_at.unwrap() + 500, "and it came while the reply was written");
             }
-            Signal::Recorded(_) => {}
+            RunEvent::Recorded(_) => {}
+            RunEvent::Lost { .. } => panic!("it was read in time"),
         }
     }
     assert_eq!(handle.wait().await.stop.reason(), StopReason::Confident);
@@ -194,10 +195,10 @@ async fn an_endless_reply_is_cut_off_by_its_size() {
     let flood = Play { pieces: vec![(1, "x".repeat(64 * 1024)); 1_000], ..says("") };
     let stage = Stage::new(&log).on("main", [flood]).on("repair", [says(contract("low", &[]))]);
     let mut handle = looping(unpicked(), &log, stage).start(common::item()).await.unwrap();
-    let signals = handle.signals().unwrap();
-    let (seen, outcome) = tokio::join!(drained(signals), handle.wait());
+    let events = handle.events().unwrap();
+    let (seen, outcome) = tokio::join!(drained(events), handle.wait());
     let heard: usize =
-        seen.iter().map(|signal| if let Signal::Text { text, .. } = signal { text.len() } else { 0 }).sum();
+        seen.iter().map(|event| if let RunEvent::Text { text, .. } = event { text.len() } else { 0 }).sum();
     assert!(heard < 1_200_000, "{heard} bytes of 64 MB");
     assert_eq!(outcome.stop.reason(), StopReason::NoNewActions);
 }

@@ -7,7 +7,7 @@ use crate::gate::{self, Candidates, History, Ruling, View};
 use crate::judge::{Bench, Judged, Room, judge};
 use crate::note::{Decision, Note};
 use crate::proposal::Proposal;
-use crate::run::{PassRecord, Run};
+use crate::run::{Mending, PassRecord, Run};
 use crate::spec::Tier;
 use crate::stop::{Certificate, Condition, StopReason};
 
@@ -57,9 +57,9 @@ impl Run {
             }
             Ruling::Mend => {
                 self.admit(judged, notes);
-                let decision = Decision::Mend { missing };
+                let decision = Decision::Mend { missing: missing.clone() };
                 notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
-                self.state.mending.push(pass + 1);
+                self.state.mending.push(Mending { pass: pass + 1, missing });
                 self.next_pass(notes);
             }
             Ruling::Act { escalate } => {
@@ -98,7 +98,7 @@ impl Run {
             passes.get(from..)
         };
         // Another model, or another task, is held against what it says itself.
-        let is_first_of_its_kind = self.state.escalated == Some(pass) || self.state.mending.contains(&pass);
+        let is_first_of_its_kind = self.state.escalated == Some(pass) || self.mending(pass).is_some();
         let before = last(2).and_then(|two| two.first()).filter(|_| !is_first_of_its_kind);
         let is_low = |passes: &[PassRecord]| passes.iter().all(|pass| pass.confidence.level() == 0);
         let is_idle =

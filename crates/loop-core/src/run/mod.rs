@@ -85,8 +85,8 @@ pub struct State {
     fresh: bool,
     /// The pass that the escalated model took over with.
     escalated: Option<u32>,
-    /// The passes that were granted to mend an answer.
-    mending: Vec<u32>,
+    /// The passes that were granted to mend an answer, and what was missing then.
+    mending: Vec<Mending>,
 }
 
 /// The last main call's size.
@@ -124,6 +124,14 @@ pub struct PassRecord {
     pub fresh: bool,
     /// What it said of its confidence, or what the repaired contract did.
     pub confidence: Confidence,
+}
+
+/// A pass that was granted to mend an answer at high confidence.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Mending {
+    pass: u32,
+    /// What was demanded and not there.
+    missing: Vec<Arc<str>>,
 }
 
 /// Facts of the start that the core cannot know by itself.
@@ -401,9 +409,10 @@ impl Run {
         self.state.tier
     }
 
-    /// Whether the pass at hand was granted to mend an answer that lacks what is demanded.
-    pub fn is_mending(&self) -> bool {
-        self.state.mending.contains(&self.pass())
+    /// What was missing when this pass was granted to mend the answer before it; `None` for any other pass.
+    pub fn mending(&self, pass: u32) -> Option<&[Arc<str>]> {
+        let granted = self.state.mending.iter().find(|mending| mending.pass == pass);
+        granted.map(|mending| mending.missing.as_slice())
     }
 
     /// What the domain demands and the document does not have yet: required sections, citations, required tools.

@@ -510,7 +510,11 @@ impl World {
             }
         }
         assert_eq!((totals.usage, totals.cost), (usage, cost), "the bill is the sum of the charges");
-        // I-28: escalation has not been used, so the tier is the base model's.
+        // I-28: once at the most, and given back when the run ends.
+        let changes = self.all_notes().filter(|note| matches!(note, Note::TierChanged { .. })).count();
+        let works = !matches!(run.phase().name(), "stopping" | "saving" | "done");
+        assert!(changes <= if works { 1 } else { 2 });
+        assert!(works || run.tier() == Tier::Base, "{:?}", run.tier());
         // Every state survives a checkpoint.
         let text = serde_json::to_string(run.state()).unwrap();
         let back: State = serde_json::from_str(&text).unwrap();

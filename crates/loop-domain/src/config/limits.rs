@@ -1,5 +1,6 @@
 //! `[limits]`: what a run never passes.
 
+use loop_core::CostMode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -13,6 +14,9 @@ pub(crate) struct LimitsConfig {
     pub(crate) passes: Option<u32>,
     /// Dollars for all model calls, or `"none"`. Default: 0.10, and none where a model's price is unknown.
     pub(crate) cost_usd: Option<CostLimit>,
+    /// How the limits of money and tokens are kept: `estimated`, `strict` or `after`. Default: `estimated`.
+    #[schemars(extend("enum" = ["estimated", "strict", "after"]), with = "Option<String>")]
+    pub(crate) cost_mode: Option<CostMode>,
     /// Tokens of all model calls. Default: no limit.
     pub(crate) tokens: Option<u64>,
     /// Tool calls, those before the first pass included. With 0 there are no tools. Default: 25.

@@ -1,5 +1,6 @@
 //! What may stand in `loopgate.toml`. The comments here are what an editor shows for each key.
 
+mod gate;
 mod limits;
 mod models;
 mod ordered;
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
+pub(crate) use gate::GateConfig;
 pub(crate) use limits::LimitsConfig;
 pub(crate) use models::{ModelConfig, ModelsConfig, PROVIDERS, PriceConfig};
 pub(crate) use ordered::Ordered;
@@ -55,7 +57,7 @@ pub(crate) struct Config {
     /// What a run never passes.
     #[serde(default)]
     pub(crate) limits: LimitsConfig,
-    /// What a confident answer must rest on.
+    /// How it is decided after each pass whether to go on.
     #[serde(default)]
     pub(crate) gate: GateConfig,
     /// How strictly a reply must prove that it answers this run.
@@ -162,13 +164,6 @@ pub(crate) struct DefaultCallConfig {
     pub(crate) parameters: Map<String, Value>,
 }
 
-/// What a confident answer must rest on.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct GateConfig {
-    /// Tools that must have run, with or without a finding, before confidence counts. Default: none.
-    pub(crate) required_tools: Vec<String>,
-}
 
 /// How strictly a reply must prove that it answers this run.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

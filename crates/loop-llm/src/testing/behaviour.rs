@@ -29,8 +29,8 @@ impl Behaviour {
 
     /// Status 200 of type `application/json` with an object that ends in the middle; the length in the head is right.
     pub fn half_json() -> Self {
-        Self::body(r#"{"id":"chatcmpl-1","object":"chat.completion","choices":[{"index":0,"mess"#)
-            .with_content_type("application/json")
+        const HALF: &str = r#"{"id":"chatcmpl-1","object":"chat.completion","choices":[{"index":0,"mess"#;
+        Self::body(HALF).with_content_type("application/json").with_content_length(HALF.len() as u64)
     }
 
     /// The connection is accepted and closed at once, before anything is read. On a connection that was open already

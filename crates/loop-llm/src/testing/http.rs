@@ -309,18 +309,7 @@ impl<'a> Answer<'a> {
         headers: &[(&str, String)],
         body: &[u8],
     ) -> Result<(), Ending> {
-        self.fixed(code, "application/json", headers, body).await
-    }
-
-    /// A whole answer whose length is known.
-    pub(super) async fn fixed(
-        &mut self,
-        code: u16,
-        content_type: &str,
-        headers: &[(&str, String)],
-        body: &[u8],
-    ) -> Result<(), Ending> {
-        self.head(code, content_type, headers, Some(body.len() as u64)).await?;
+        self.head(code, "application/json", headers, Some(body.len() as u64)).await?;
         self.write(body).await?;
         self.finish().await
     }
@@ -328,11 +317,6 @@ impl<'a> Answer<'a> {
     /// The head of an event stream of unknown length, and the comments that come first.
     pub(super) async fn events(&mut self) -> Result<(), Ending> {
         self.head(200, EVENT_STREAM, &[], None).await?;
-        self.keep_alives().await
-    }
-
-    /// The comments that come before the first event.
-    pub(super) async fn keep_alives(&mut self) -> Result<(), Ending> {
         for _ in 0..self.delivery.keep_alives {
             self.write(KEEP_ALIVE).await?;
         }

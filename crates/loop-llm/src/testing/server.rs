@@ -13,7 +13,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::behaviour::{Behaviour, Delivery, Reply};
 use super::chat::{self, Asked};
-use super::http::{Answer, EVENT_STREAM, Reader, Request, Unreadable};
+use super::http::{Answer, Reader, Request, Unreadable};
 use crate::model::ChatModel;
 use crate::request::ModelRequest;
 
@@ -406,9 +406,7 @@ async fn complete(
         },
         Reply::Status { code, body } => answer.json(*code, &[], body).await,
         Reply::Body(body) => {
-            // Comments and body have one length, which only a body without comments knows.
-            answer.head(200, EVENT_STREAM, &[], None).await?;
-            answer.keep_alives().await?;
+            answer.events().await?;
             answer.write(body).await?;
             answer.finish().await
         }

@@ -11,11 +11,10 @@ use futures::stream::BoxStream;
 use loop_core::{DefaultCall, Effect, Fact, FinishReason, Note, RunId, Usage, Verdict};
 use loop_llm::{ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest};
 use loop_runtime::{
-    ChatModel, Entry, Header, Journal, JournalError, Loop, MemoryJournal, Models, Recorded, Registry,
-    RunLine, RunSpec, RunWriter, Signal, ToolContext, ToolDeclaration, ToolResult,
+    ChatModel, Entry, Events, Header, Journal, JournalError, Loop, MemoryJournal, Models, Outcome, Recorded,
+    Registry, Report, RunEvent, RunLine, RunSpec, RunWriter, ToolContext, ToolDeclaration, ToolResult,
 };
 use serde_json::{Value, json};
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
 /// What happened, in order, with the milliseconds since the world began.
@@ -319,12 +318,24 @@ pub fn looping(spec: RunSpec, log: &Log, stage: Stage) -> Loop {
 }
 
 /// Everything that an observer saw, to the end.
-pub async fn drained(mut signals: UnboundedReceiver<Signal>) -> Vec<Signal> {
+pub async fn drained(mut events: Events) -> Vec<RunEvent> {
     let mut seen = Vec::new();
-    while let Some(signal) = signals.recv().await {
-        seen.push(signal);
+    while let Some(event) = events.recv().await {
+        seen.push(event);
     }
     seen
+}
+
+/// All of an outcome but the run's name, and everything that was written down but the names and the wall time.
+pub async fn told(looping: &Loop, started: &loop_core::Started, outcome: &Outcome) -> (Value, String) {
+    let mut report = serde_json::to_value(Report::new(started, outcome)).unwrap();
+    report["run"] = Value::Null;
+    let entries = looping.journal().read(&outcome.run).await.unwrap().entries;
+    let entries = serde_json::to_string(&entries[1..]).unwrap().replace(&*started.nonce, "NONCE");
+    // The nonce is in the prompts, so it shows in their hashes.
+    let hashes =
+        entries.split("\"prompt_hash\":\"").map(|part| part.split_once('"').map_or(part, |(_, rest)| rest));
+    (report, hashes.collect())
 }
 
 pub async fn notes(looping: &Loop, run: &RunId) -> Vec<Note> {

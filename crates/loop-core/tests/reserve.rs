@@ -1,0 +1,310 @@
+//! Limits are promises: what a call may take, what is held back for the landing, which tier pays.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
+
+mod common;
+
+use common::*;
+
+use loop_core::{
+    Command, CostMode, Fact, Measure, Note, PicoUsd, Price, PromptSize, Refusal, RunTool, StopClass,
+    StopReason, Tier, Verdict,
+};
+
+fn device(name: &str) -> Said {
+    said("medium").asks("fetch_device", target(name))
+}
+
+/// 1,000 input tokens by the estimate: 10^8 pico-dollars, and 256 output tokens another 1.024 × 10^8.
+const FIRST: PromptSize = PROMPT;
+/// A thousand bytes more: 1,100 tokens after a first call that took 100.
+const SECOND: PromptSize = PromptSize { bytes: 3_000, shared_bytes: 2_000 };
+
+/// One tier, and this limit of money.
+fn with_money(limit: u64) -> Setup {
+    run().with(|spec| spec.models.picker = None).limits(|limits| limits.cost = usd(limit))
+}
+
+/// A pass with one tool behind it; a second call is wished.
+fn second_call(setup: Setup) -> World {
+    setup.start().started_with(FIRST).answered(&device("a")).all_finished().expect_call("2/main", 1)
+}
+
+#[test]
+fn output_tokens_are_cut_to_what_the_money_leaves() {
+    let world = with_money(300_000_000).start();
+    let quote = world.run.quote(&key("1/main"), FIRST).unwrap();
+    // A quarter is held back; the input takes 10^8.
+    assert_eq!(quote.max_output_tokens, (300_000_000 - 75_000_000 - 100_000_000) / 400_000);
+    assert_eq!(quote.reserve.cost, usd(100_000_000 + 312 * 400_000));
+    // With more money what is held back is what a landing would take.
+    let quote = with_money(1_600_000_000).start().run.quote(&key("1/main"), FIRST).unwrap();
+    let landing = 100_000_000 + 1_500 * 400_000;
+    let left = (1_600_000_000 - 400_000_000 - 100_000_000) / 400_000;
+    assert!(400_000_000 < landing);
+    assert_eq!(quote.max_output_tokens, left);
+    let quote = with_money(3_000_000_000).start().run.quote(&key("1/main"), FIRST).unwrap();
+    assert_eq!(quote.max_output_tokens, 4_096, "the limit of a call");
+}
+
+#[test]
+fn what_the_money_does_not_pay_for_is_landed_from_what_was_held_back() {
+    // S0-45, S0-51: the next call would not leave the landing its part.
+    let world = second_call(with_money(300_000_000)).started_with(SECOND);
+    let world = world.expect_call("2/landing", 1).started_with(SECOND);
+    let world = world.answered(&said("low")).ends(StopReason::BudgetExceeded);
+    assert_eq!(world.reasons(), [StopReason::BudgetExceeded, StopReason::NoNewActions]);
+    assert_eq!(world.outcome().stop.class, StopClass::Partial);
+    assert!(world.run.passes().last().unwrap().landing);
+    let primary = &world.outcome().stop.primary;
+    let taken = PicoUsd(100 * 100_000 + 50 * 400_000);
+    let needs = PicoUsd(1_100 * 100_000 + 256 * 400_000);
+    assert_eq!(primary.value, Measure::NextCost { spent: taken, needs, held: PicoUsd(75_000_000) });
+    assert_eq!(primary.threshold, usd(300_000_000).map(Measure::PicoUsd));
+    assert!(world.outcome().totals.cost.known.0 <= 300_000_000);
+}
+
+#[test]
+fn the_change_that_a_refusal_names_is_the_smallest_that_would_have_gone_on() {
+    let refused = second_call(with_money(300_000_000)).started_with(SECOND).started_with(SECOND);
+    let world = refused.answered(&said("high")).ends(StopReason::BudgetExceeded);
+    let change = world.outcome().stop.primary.change.clone().unwrap();
+    assert_eq!(&*change.setting, "limits.cost_usd");
+    let Measure::PicoUsd(PicoUsd(to)) = change.to else { panic!("{change:?}") };
+    let goes_on =
+        |limit: u64| second_call(with_money(limit)).started_with(SECOND).call().key == key("2/main");
+    assert!(goes_on(to));
+    assert!(!goes_on(to - 1));
+    // The same by tokens.
+    let with = |limit: u64| second_call(run().limits(|limits| limits.tokens = Some(limit)));
+    let world = with(2_000).started_with(SECOND).expect_call("2/landing", 1).started_with(SECOND);
+    let world = world.answered(&said("high")).ends(StopReason::TokenLimit);
+    let primary = world.outcome().stop.primary.clone();
+    assert_eq!(primary.value, Measure::NextTokens { used: 150, needs: 1_356, held: 500 });
+    let Measure::Count(to) = primary.change.unwrap().to else { panic!() };
+    assert!(with(to).started_with(SECOND).call().key == key("2/main"));
+    assert!(with(to - 1).started_with(SECOND).call().key == key("2/landing"));
+}
+
+#[test]
+fn a_landing_that_cannot_be_paid_is_the_end() {
+    let large = PromptSize { bytes: 5_000, shared_bytes: 0 };
+    let world = second_call(with_money(300_000_000)).started_with(large).expect_call("2/landing", 1);
+    let world = world.started_with(large).ends(StopReason::BudgetExceeded);
+    assert_eq!(world.reasons(), [StopReason::BudgetExceeded]);
+    assert_eq!(world.outcome().evidence.len(), 1, "what was paid for is there");
+}
+
+#[test]
+fn without_anything_new_to_write_there_is_no_landing() {
+    // Pass 2 brought nothing that the document lacks: the required section is there, and all evidence was seen.
+    let mending =
+        || with_money(300_000_000).with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
+    let world = mending().start().started_with(FIRST).answered(&said("high")).expect_call("2/main", 1);
+    let world = world.started_with(SECOND).ends(StopReason::BudgetExceeded);
+    assert_eq!((world.outcome().totals.passes, world.outcome().totals.model_calls), (1, 1));
+}
+
+#[test]
+fn the_cheaper_tier_is_tried_before_the_landing() {
+    let setup = || run().limits(|limits| limits.cost = usd(300_000_000));
+    let mut world = second_call(setup());
+    let quote = world.run.quote(&key("2/main"), SECOND).unwrap();
+    // Another tier: nothing was reported for what the prompt shares.
+    assert_eq!((quote.tier, quote.reserve.input_tokens), (Tier::Picker, 1_500));
+    world = world.started_with(SECOND);
+    assert_eq!(tier_of(&world), Tier::Picker, "the call is sent to the tier that was granted");
+    world = world.answered(&said("high")).ends(StopReason::Confident);
+    assert_eq!(world.run.passes()[1].tier, Tier::Picker);
+    // A dearer tier steps down one by one.
+    let mut world = second_call(setup().escalating().limits(|limits| limits.cost = usd(600_000_000)));
+    assert_eq!(world.call().tier, Tier::Base);
+    world =
+        world.started_with(SECOND).answered(&said("low").asks("fetch_device", target("b"))).all_finished();
+    assert_eq!(world.call().tier, Tier::Base, "one low pass does not escalate");
+}
+
+#[test]
+fn an_escalated_pass_is_bound_by_the_same_limit_of_money() {
+    // S0-126: what the escalated model would cost is quoted like any call; where it is too dear, the base model goes on.
+    let low = |n: &str| said("low").section("Findings", n).asks("fetch_device", target(n));
+    let after_two = |limit: u64| {
+        let setup = run().escalating().with(|spec| spec.models.picker = None);
+        let world = setup.limits(|limits| limits.cost = usd(limit)).start();
+        world.replied(&low("a")).all_finished().replied(&low("b")).all_finished()
+    };
+    let dear = after_two(1_000_000_000_000);
+    assert_eq!(dear.call().tier, Tier::Escalated);
+    assert_eq!(tier_of(&dear.started()), Tier::Escalated);
+    let tight = after_two(2_000_000_000).started();
+    assert_eq!(tier_of(&tight), Tier::Base);
+    let world = tight.answered(&said("high")).ends(StopReason::Confident);
+    assert!(world.outcome().totals.cost.known.0 < 2_000_000_000);
+}
+
+#[test]
+fn strict_counts_a_token_a_byte_at_the_dearest_price_and_never_passes() {
+    // C18
+    let price =
+        Price { input: 100_000, output: 400_000, cache_read: Some(10_000), cache_write: Some(125_000) };
+    let setup = |limit: u64| {
+        run().with(|spec| {
+            spec.models.base.price = Some(price);
+            spec.models.picker = None;
+            spec.limits.cost_mode = CostMode::Strict;
+            spec.limits.cost = usd(limit);
+        })
+    };
+    let quote = setup(100_000_000_000).start().run.quote(&key("1/main"), FIRST).unwrap();
+    assert_eq!(quote.reserve.input_tokens, 2_256, "2,000 bytes and the frame of the turns");
+    assert_eq!(quote.reserve.cost, usd(2_256 * 125_000 + 4_096 * 400_000));
+    // What suffices for the estimate is refused here.
+    assert!(with_money(300_000_000).start().run.quote(&key("1/main"), FIRST).is_ok());
+    let tight = setup(300_000_000).start();
+    assert_eq!(tight.run.quote(&key("1/main"), FIRST), Err(Refusal::Cost));
+    tight
+        .started_with(FIRST)
+        .expect_call("1/landing", 1)
+        .started_with(FIRST)
+        .ends(StopReason::BudgetExceeded);
+}
+
+#[test]
+fn after_lets_the_last_call_pass_the_limit_and_none_after_it() {
+    // C18, S0-51, I-3
+    let world = with_money(40_000_000).checked_after().start();
+    let quote = world.run.quote(&key("1/main"), FIRST).unwrap();
+    assert_eq!(quote.max_output_tokens, 256, "cut to what is left, and not below what is worth a call");
+    let world = world.started_with(FIRST).answered(&device("a").using(Some(used(1_000, 200))));
+    let world = world.ends(StopReason::BudgetExceeded);
+    assert_eq!(world.outcome().totals.cost.known, PicoUsd(1_000 * 100_000 + 200 * 400_000));
+    assert_eq!(world.outcome().totals.model_calls, 1);
+}
+
+#[test]
+fn a_limit_of_money_without_a_price_stops_before_the_first_call() {
+    // L22: nobody could keep such a limit.
+    let unpriced = || run().with(|spec| spec.models.base = model(None));
+    let world = unpriced().start().ends(StopReason::BudgetExceeded);
+    assert_eq!(world.outcome().totals.model_calls, 0);
+    let change = world.outcome().stop.primary.change.clone().unwrap();
+    assert_eq!((&*change.setting, change.to), ("limits.cost_usd", Measure::Text("none".into())));
+    unpriced().limits(|limits| limits.cost = None).start().expect_call("1/main", 1);
+    // A picker without a price is not asked.
+    let picker =
+        run().picker(&[("fetch_device", target("a"))]).with(|spec| spec.models.picker = Some(model(None)));
+    let world = picker.start();
+    assert_eq!(world.run.quote(&key("0/pick"), FIRST), Err(Refusal::UnknownPrice));
+    world.started().expect_tools(&["0/action-0#1 fetch_device"]);
+}
+
+#[test]
+fn a_sub_call_is_granted_only_out_of_money_that_is_left() {
+    // S0-65, S0-119: 12,000 tokens of input and 512 of output, at the picker's price: 140,480.
+    let granted = |limit: u64| -> Vec<bool> {
+        let setup = run().with(|spec| {
+            spec.models.base.price = Some(Price { input: 0, output: 0, cache_read: None, cache_write: None });
+            spec.limits.cost = usd(limit);
+        });
+        let asks = said("low").asks("fetch_docs", target("a")).asks("fetch_docs", target("b"));
+        let world = setup.start().replied(&asks);
+        assert!(world.run.reserved().cost.unwrap().0 <= limit);
+        world.tools().iter().map(|tool: &RunTool| tool.sub_call.is_some()).collect()
+    };
+    assert_eq!(granted(280_960), [true, true]);
+    assert_eq!(granted(280_959), [true, false]);
+    assert_eq!(granted(140_479), [false, false]);
+}
+
+#[test]
+fn the_time_of_the_landing_is_held_back() {
+    let setup = || run().limits(|limits| limits.wall_ms = 40_000);
+    let world = setup().start();
+    assert_eq!(world.call().timeout_ms, 30_000, "a call leaves the landing its quarter");
+    let world = world.started().wait(5_000).answered(&device("a"));
+    assert_eq!(world.tools()[0].timeout_ms, 12_000);
+    let world = world.wait(20_000).all_finished();
+    assert_eq!(world.call().timeout_ms, 5_000);
+    // The tools of the second pass take the rest.
+    let world = world.started().answered(&said("high").asks("fetch_device", target("b")));
+    let world = world.wait(5_000).all_finished().expect_call("3/landing", 1);
+    assert_eq!(
+        world.call().timeout_ms,
+        60_000,
+        "the landing may take what is left, and the deadline ends it"
+    );
+    let world = world.started().wait(1_000).answered(&said("high")).ends(StopReason::Timeout);
+    assert_eq!(world.reasons(), [StopReason::Timeout, StopReason::Confident]);
+    assert_eq!(world.outcome().stop.class, StopClass::Answered);
+    let primary = &world.outcome().stop.primary;
+    assert_eq!(primary.value, Measure::NextTime { elapsed_ms: 30_000, held_ms: 10_000 });
+    assert_eq!(primary.change.as_ref().unwrap().to, Measure::Millis(40_001));
+}
+
+#[test]
+fn a_call_that_is_cut_off_for_the_landings_sake_is_followed_by_it() {
+    let mut cut = failure(true);
+    cut.kind = "timeout".into();
+    cut.partial = Some("## Situation\n\nKept.\n\n## Findings\n\nha".into());
+    let world = run().limits(|limits| limits.wall_ms = 40_000).start().replied(&device("a")).all_finished();
+    let world = world.started().wait(30_000).failed(cut).expect_call("2/landing", 1);
+    assert_eq!(&*world.run.document().get("situation").unwrap().body, "Kept.", "what was complete stays");
+    world.replied(&said("low")).ends(StopReason::Timeout);
+}
+
+#[test]
+fn the_gate_starts_nothing_in_the_landings_time() {
+    let at = |wait: u64, said: &Said| {
+        run().limits(|limits| limits.wall_ms = 40_000).start().started().wait(wait).answered(said)
+    };
+    at(29_999, &device("a")).expect_phase("acting");
+    // The required section is there and nothing waits unseen: no landing would help.
+    let world = at(30_000, &device("a")).ends(StopReason::Timeout);
+    assert_eq!(world.verdicts(), ["over_limit"]);
+    let unfinished = said_bare("low").section("Findings", "x").asks("fetch_device", target("a"));
+    let world = at(30_000, &unfinished).expect_call("2/landing", 1);
+    assert!(
+        matches!(&world.run.actions()[0].verdict, Verdict::OverLimit { setting } if &**setting == "limits.wall_ms")
+    );
+}
+
+#[test]
+fn the_reserve_is_what_is_in_flight() {
+    let world = run().start();
+    assert_eq!(world.run.reserved().cost, usd(0));
+    let world = world.started();
+    let quoted = match &world.journal.last().unwrap().0.fact {
+        Fact::CallStarted { reserve, .. } => *reserve,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(world.run.reserved(), quoted);
+    let world = world.answered(&said("low").asks("fetch_docs", target("a")));
+    assert_eq!(world.run.reserved().output_tokens, 512, "a granted sub-call is in flight");
+    assert_eq!(world.all_finished().run.reserved().output_tokens, 0);
+}
+
+#[test]
+fn version_1_keeps_its_rules() {
+    // A stored run replays as it was decided: no refusal for money, no time held back.
+    let world = with_money(1_000).with(|spec| spec.version = 1).start();
+    assert!(world.run.quote(&key("1/main"), FIRST).is_ok());
+    assert_eq!(world.call().timeout_ms, 60_000);
+    let low = |n: &str| said("low").asks("fetch_device", target(n));
+    let mut world = run().escalating().with(|spec| spec.version = 1).start();
+    for name in ["a", "b", "c"] {
+        world = world.replied(&low(name)).all_finished();
+    }
+    assert_eq!((world.call().tier, world.call().key), (Tier::Base, key("4/main")));
+    let bare = said_bare("high").section("Findings", "x");
+    run().with(|spec| spec.version = 1).start().replied(&bare).ends(StopReason::EvidenceMissing);
+}
+
+#[test]
+fn a_call_that_was_refused_is_noted_with_the_cause() {
+    let world = second_call(with_money(300_000_000)).started_with(SECOND);
+    let refused: Vec<&Note> =
+        world.all_notes().filter(|note| matches!(note, Note::CallRefused { .. })).collect();
+    assert_eq!(refused, [&Note::CallRefused { key: key("2/main"), refusal: Refusal::Cost }]);
+    assert!(
+        matches!(world.run.commands().as_slice(), [Command::CallModel(call)] if call.key == key("2/landing"))
+    );
+}
