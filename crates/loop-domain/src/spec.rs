@@ -138,12 +138,12 @@ fn picking(file: &File, registry: &Registry, tools: &[ToolSpec]) -> Result<Picki
 
 fn gate(file: &File, registry: &Registry) -> Result<GateSettings, DomainError> {
     let config = &file.config.gate;
-    let tools = |key: &str, names: &[String]| {
+    let tools = |key: &str, names: &[String]| -> Result<Vec<Arc<str>>, DomainError> {
         let named = names.iter().enumerate();
         named.map(|(at, name)| tool_named(file, registry, &["gate", key, &at.to_string()], name)).collect()
     };
-    let required_tools: Vec<Arc<str>> = tools("required_tools", &config.required_tools)?;
-    let forbid: Vec<Arc<str>> = tools("forbid", &config.forbid)?;
+    let required_tools = tools("required_tools", &config.required_tools)?;
+    let forbid = tools("forbid", &config.forbid)?;
     if let Some(at) = forbid.iter().position(|name| required_tools.contains(name)) {
         let message = "the tool is required as well, so that no answer could ever do; take it out of one list";
         return Err(file.error(&["gate", "forbid", &at.to_string()], message));

@@ -31,6 +31,7 @@
 mod driver;
 mod events;
 mod explain;
+mod forecast;
 mod handle;
 mod journal;
 mod model;
@@ -44,6 +45,7 @@ mod tool;
 
 pub use events::{Events, RunEvent};
 pub use explain::explain;
+pub use forecast::{Bound, Forecast};
 pub use handle::{Handle, Remote};
 pub use journal::{
     Entry, Header, Journal, JournalError, MemoryJournal, Recorded, RunLine, RunWriter, SqliteJournal,

@@ -44,7 +44,7 @@ async fn every_way_of_driving_leaves_the_same_journal() {
     let awaited = busy();
     let outcome = awaited.run(common::item()).await.unwrap();
     let expected = told_of(&awaited, &outcome).await;
-    assert_eq!((outcome.stop.reason(), outcome.totals.tool_calls), (StopReason::Confident, 7));
+    assert_eq!((outcome.stop.reason(), outcome.totals.tool_calls), (StopReason::Confident, 6));
     assert!(expected.1.len() > 5_000, "it is a whole journal: {}", expected.1);
 
     let handled = busy();
@@ -107,8 +107,11 @@ async fn a_pause_holds_a_run_where_it_is_and_is_not_counted() {
     let looping = busy();
     let mut stream = looping.stream(common::item()).await.unwrap();
     let run = stream.id().clone();
-    for n in 1..=3 {
-        assert!(matches!(stream.next().await, Some(RunEvent::Recorded(_))), "no text comes before the third");
+    for n in 1..=2 {
+        assert!(
+            matches!(stream.next().await, Some(RunEvent::Recorded(_))),
+            "no text comes before the third entry"
+        );
         // Longer than a run may take.
         later(3_600_000).await;
         assert_eq!(written(&looping, &run).await, n);

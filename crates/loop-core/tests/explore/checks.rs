@@ -1,0 +1,315 @@
+//! The invariants, one function each: of a state, and of a step from one state to the next.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use loop_core::{Command, Event, Fact, Note, Phase, Run, Slot, State, Status, Tier, Verdict};
+
+use crate::common::{found, reread};
+use crate::edge::{Edge, Ghost, is_action, work};
+use crate::{money, oracle, rank, truth};
+
+type Result = std::result::Result<(), String>;
+
+/// What holds in every state, by name.
+pub const OF_A_STATE: [(&str, fn(&Run, &Ghost) -> Result); 10] = [
+    ("wishes are read, not taken", wishes_are_read),
+    ("a live state owes work", a_live_state_owes_work),
+    ("I-4 limits", limits_hold),
+    ("I-5, I-32 every action is told", every_action_is_told),
+    ("I-6 idempotency keys", every_try_settles_once),
+    ("I-7 no repeat of what is done", no_repeat_of_what_is_done),
+    ("I-9 silence after the reason", silence_after_the_reason),
+    ("I-11 a checkpoint", survives_a_checkpoint),
+    ("I-20 evidence order", evidence_in_request_order),
+    ("I-28 the base tier at the end", base_tier_at_the_end),
+];
+
+/// What holds at every step, by name.
+pub const OF_A_STEP: [(&str, fn(&Edge<'_>) -> Result); 10] = [
+    ("I-8 the rank falls", rank::falls),
+    ("I-8 one reason", one_reason),
+    ("I-10 the gate", oracle::decides_as_documented),
+    ("I-10 true conditions", truth::is_told),
+    ("I-12, I-13 nothing is lost", nothing_is_lost),
+    ("I-18 merge", what_is_not_named_stays),
+    ("I-19 partial replies", a_partial_reply_runs_nothing),
+    ("I-21 the bill", money::is_what_was_charged),
+    ("I-28 escalation once", escalates_once),
+    ("the last call is the landing", the_last_call_is_the_landing),
+];
+
+fn must(holds: bool, what: impl FnOnce() -> String) -> Result {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+fn wishes_are_read(run: &Run, _: &Ghost) -> Result {
+    must(run.commands() == run.commands(), || "two readings differ".to_owned())
+}
+
+fn a_live_state_owes_work(run: &Run, _: &Ghost) -> Result {
+    must(run.is_done() || !run.commands().is_empty() || run.deadline().is_some(), || {
+        format!("nothing leads on from {:?}", run.phase())
+    })
+}
+
+fn limits_hold(run: &Run, _: &Ghost) -> Result {
+    let (limits, totals) = (&run.spec().limits, run.totals());
+    must(totals.passes <= limits.passes, || format!("passes: {totals:?}"))?;
+    must(totals.passes as usize == run.passes().len(), || format!("passes: {totals:?}"))?;
+    must(totals.model_calls <= limits.model_calls, || format!("model calls: {totals:?}"))?;
+    must(totals.tool_calls <= limits.tool_calls, || format!("tool calls: {totals:?}"))?;
+    let ran = |action: &&loop_core::JudgedAction| action.key.pass == 0 && action.verdict == Verdict::Run;
+    must(run.actions().iter().filter(ran).count() <= limits.picked as usize, || "picked tools".to_owned())?;
+    // A sub-call is granted only while a call is left for the document.
+    let granted = work(run).iter().filter(|work| work.sub_call.is_some()).count() as u32;
+    must(granted == 0 || totals.model_calls + granted < limits.model_calls, || {
+        format!("{granted} sub-calls are granted, after {} calls", totals.model_calls)
+    })?;
+    let mut runs: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+    for evidence in run.evidence() {
+        *runs.entry((&evidence.tool, &evidence.parameters)).or_default() += 1;
+    }
+    for ((tool, parameters), count) in runs {
+        let most = run.spec().tool(tool).map_or(0, |tool| tool.attempts);
+        must(count <= most, || format!("{tool} {parameters} ran {count} times"))?;
+    }
+    Ok(())
+}
+
+fn every_action_is_told(run: &Run, _: &Ghost) -> Result {
+    for action in run.actions() {
+        let ran = action.evidence.is_some();
+        let open = matches!(run.phase(), Phase::WaitingForPerson { .. });
+        let fits = match &action.verdict {
+            Verdict::Run => ran || open,
+            // Denied by a person: that was observed. Denied by policy: it was not.
+            Verdict::Denied { .. } => true,
+            Verdict::OverLimit { setting } => !ran && !setting.is_empty(),
+            Verdict::InvalidArguments { message, .. } => !ran && !message.is_empty(),
+            Verdict::UnknownTool { .. }
+            | Verdict::Duplicate { .. }
+            | Verdict::Skipped
+            | Verdict::NeedsPerson { .. } => !ran,
+        };
+        must(fits, || format!("{action:?}"))?;
+    }
+    let admitted = run.actions().iter().filter(|action| action.evidence.is_some()).count();
+    let observed = run.evidence().len() + work(run).len();
+    must(admitted == observed, || format!("{admitted} admitted, {observed} observed or open"))?;
+    let denied = run.evidence().iter().filter(|evidence| evidence.observation.status == Status::Denied);
+    let open_denials = work(run).iter().filter(|work| {
+        work.observation.as_ref().is_some_and(|observation| observation.status == Status::Denied)
+    });
+    let ran = observed - denied.count() - open_denials.count();
+    must(ran == run.totals().tool_calls as usize, || {
+        format!("{ran} tools ran, {} were counted", run.totals().tool_calls)
+    })
+}
+
+fn every_try_settles_once(run: &Run, ghost: &Ghost) -> Result {
+    let mut keys = Vec::new();
+    for command in run.commands() {
+        let (key, attempt, runs) = match command {
+            Command::CallModel(call) => (call.key, call.attempt, false),
+            Command::RunTool(tool) => (tool.key, tool.attempt, true),
+            Command::Abort { key, attempt } => (key, attempt, false),
+            Command::AskPerson { .. } | Command::Save { .. } => continue,
+        };
+        must(!keys.contains(&key), || format!("{key} is wished twice"))?;
+        keys.push(key);
+        let Some((settled, status)) = ghost.settled.get(&key) else { continue };
+        must(attempt == settled + 1, || format!("{key} attempt {attempt} after attempt {settled} settled"))?;
+        let again = status.is_none_or(Status::is_retryable);
+        must(again || !runs, || format!("{key} runs again after {status:?}"))?;
+    }
+    Ok(())
+}
+
+fn no_repeat_of_what_is_done(run: &Run, _: &Ghost) -> Result {
+    let mut done: Vec<(&str, &str)> = Vec::new();
+    for evidence in run.evidence() {
+        let call = (&*evidence.tool, &*evidence.parameters);
+        must(!done.contains(&call), || format!("{call:?} ran again after it was done"))?;
+        if !evidence.observation.status.is_retryable() {
+            done.push(call);
+        }
+    }
+    Ok(())
+}
+
+fn silence_after_the_reason(run: &Run, ghost: &Ghost) -> Result {
+    let wishes = run.commands();
+    let fits = |fit: fn(&Command) -> bool| wishes.iter().all(fit);
+    let quiet = match run.phase() {
+        Phase::Stopping { .. } => {
+            !wishes.is_empty() && fits(|wish| matches!(wish, Command::Abort { .. }))
+        }
+        Phase::Saving { .. } => fits(|wish| matches!(wish, Command::Save { .. })),
+        Phase::Done { .. } => wishes.is_empty() && run.deadline().is_none(),
+        _ => return must(ghost.stops == 0, || "work after the reason was fixed".to_owned()),
+    };
+    must(quiet && ghost.stops == 1, || format!("{wishes:?} after {} reasons", ghost.stops))
+}
+
+fn survives_a_checkpoint(run: &Run, _: &Ghost) -> Result {
+    let back: State = reread(run.state());
+    must(back == *run.state(), || "the state reads back otherwise".to_owned())?;
+    let restored = Run::restore(back, Arc::clone(run.spec())).map_err(|error| error.to_string())?;
+    must(restored.commands() == run.commands() && restored.deadline() == run.deadline(), || {
+        "a restored run wishes something else".to_owned()
+    })
+}
+
+fn evidence_in_request_order(run: &Run, _: &Ghost) -> Result {
+    let numbers = run.evidence().iter().map(|evidence| evidence.id.0);
+    let open = work(run).iter().map(|work| work.evidence.0);
+    must(numbers.chain(open).eq(1..=(run.evidence().len() + work(run).len()) as u32), || {
+        "evidence is not numbered one by one".to_owned()
+    })?;
+    for evidence in run.evidence() {
+        let asked = run.actions().iter().filter(|action| action.evidence == Some(evidence.id));
+        must(asked.clone().count() == 1, || format!("{} has no action of its own", evidence.id))?;
+        let of = asked.map(|action| (action.tool_name(), &*action.parameters)).next();
+        must(of == Some((&*evidence.tool, &*evidence.parameters)), || {
+            format!("{} is of another action", evidence.id)
+        })?;
+    }
+    commute(run)
+}
+
+/// Two tools in flight may end in either order.
+fn commute(run: &Run) -> Result {
+    let mut open = work(run).iter().filter(|work| work.announced && work.observation.is_none());
+    let (Some(first), Some(second)) = (open.next(), open.next()) else { return Ok(()) };
+    let finish = |run: &Run, work: &loop_core::Work, what: &str| {
+        let mut run = run.clone();
+        let fact = Fact::ToolFinished { key: work.key, attempt: work.attempt, observation: found(what) };
+        run.apply(&Event { at: run.now(), fact }).map(|_| run).map_err(|error| error.to_string())
+    };
+    let there = finish(&finish(run, first, "first")?, second, "second")?;
+    let back = finish(&finish(run, second, "second")?, first, "first")?;
+    must(there == back, || format!("{} and {} do not commute", first.key, second.key))
+}
+
+fn base_tier_at_the_end(run: &Run, ghost: &Ghost) -> Result {
+    must(ghost.stops == 0 || run.tier() == Tier::Base, || format!("{:?} at the end", run.tier()))
+}
+
+fn one_reason(edge: &Edge<'_>) -> Result {
+    let reasons = edge.notes.iter().filter(|note| matches!(note, Note::Stopped { .. })).count() as u32;
+    must(edge.was.stops + reasons <= 1, || "a second reason".to_owned())
+}
+
+fn nothing_is_lost(edge: &Edge<'_>) -> Result {
+    let (before, after) = (edge.before.evidence(), edge.after.evidence());
+    for (n, evidence) in before.iter().enumerate() {
+        let kept = after.get(n).is_some_and(|after| {
+            after.id == evidence.id && after.key == evidence.key && after.observation == evidence.observation
+        });
+        must(kept, || format!("{} is lost", evidence.id))?;
+    }
+    let mut told: Vec<_> = work(edge.before)
+        .iter()
+        .filter_map(|work| work.observation.as_ref().map(|observation| (work.evidence, observation.digest)))
+        .collect();
+    if let Fact::ToolFinished { key, attempt, observation } = &edge.event.fact {
+        let of = work(edge.before).iter().find(|work| work.key == *key && work.attempt == *attempt);
+        told.extend(of.map(|work| (work.evidence, observation.digest)));
+    }
+    for (id, digest) in told {
+        let in_batch = work(edge.after).iter().any(|work| {
+            work.evidence == id && work.observation.as_ref().is_some_and(|it| it.digest == digest)
+        });
+        let kept =
+            after.iter().any(|evidence| evidence.id == id && evidence.observation.digest == digest);
+        must(in_batch || kept, || format!("the result {id} is lost"))?;
+    }
+    let passes = edge.before.passes();
+    let same = edge.after.passes().get(..passes.len()).is_some_and(|after| {
+        after.iter().zip(passes).all(|(after, before)| after.reply == before.reply && after.pass == before.pass)
+    });
+    must(same, || "a pass is lost".to_owned())?;
+    if let Some(outcome) = edge.after.outcome() {
+        let whole = outcome.document == *edge.after.document()
+            && outcome.evidence == edge.after.evidence()
+            && outcome.actions == edge.after.actions()
+            && outcome.totals == *edge.after.totals();
+        must(whole, || "the outcome is not what the run has".to_owned())?;
+    }
+    Ok(())
+}
+
+fn what_is_not_named_stays(edge: &Edge<'_>) -> Result {
+    let merges = edge.notes.iter().filter_map(|note| match note {
+        Note::Merged { merge, .. } => Some(merge),
+        _ => None,
+    });
+    let changed: Vec<&str> =
+        merges.flat_map(|merge| &merge.changed).map(|change| &*change.section).collect();
+    for section in &edge.before.document().sections {
+        if changed.contains(&&*section.id) || &*section.id == loop_core::PREAMBLE {
+            continue;
+        }
+        must(edge.after.document().get(&section.id) == Some(section), || {
+            format!("section {} changed without being named", section.id)
+        })?;
+    }
+    for section in &edge.after.document().sections {
+        let before = edge.before.document().get(&section.id);
+        must(before.is_none_or(|before| before.pass <= section.pass), || {
+            format!("section {} went back to pass {}", section.id, section.pass)
+        })?;
+        let is_told = changed.contains(&&*section.id) || &*section.id == loop_core::PREAMBLE;
+        must(before.is_some() || is_told, || format!("section {} came from nowhere", section.id))?;
+    }
+    Ok(())
+}
+
+/// The mark of a text that was cut off.
+pub const CUT: &str = "CUT-HERE";
+
+fn a_partial_reply_runs_nothing(edge: &Edge<'_>) -> Result {
+    must(edge.after.document().sections.iter().all(|section| !section.body.contains(CUT)), || {
+        "half a section was kept".to_owned()
+    })?;
+    if !matches!(&edge.event.fact, Fact::ModelFailed { key, .. } if key.slot == Slot::Main || key.slot == Slot::Landing)
+    {
+        return Ok(());
+    }
+    let runs = edge.notes.iter().any(|note| {
+        matches!(note, Note::ActionJudged(judged) if judged.verdict == Verdict::Run)
+    });
+    let passed = edge.after.passes().len() > edge.before.passes().len();
+    must(!runs && !passed, || "a reply that failed midway was acted on".to_owned())
+}
+
+fn escalates_once(edge: &Edge<'_>) -> Result {
+    let next = edge.was.after(edge);
+    must(next.raised <= 1, || "the tier was raised twice".to_owned())?;
+    must(next.mended.len() as u32 <= edge.after.spec().gate.mending_passes, || "mended too often".to_owned())?;
+    let is_raised = next.raised == 1 && next.stops == 0;
+    let tier = if is_raised { Tier::Escalated } else { Tier::Base };
+    must(edge.after.tier() == tier, || format!("the tier is {:?}", edge.after.tier()))
+}
+
+fn the_last_call_is_the_landing(edge: &Edge<'_>) -> Result {
+    let (limits, totals) = (&edge.after.spec().limits, edge.after.totals());
+    if let Phase::Calling { call } = edge.after.phase()
+        && call.started.is_none()
+    {
+        let last = totals.passes + 1 >= limits.passes || totals.model_calls + 1 >= limits.model_calls;
+        must(!last, || "the last permitted call is no landing".to_owned())?;
+    }
+    if matches!(edge.before.phase(), Phase::Landing { .. }) {
+        let admits = edge.notes.iter().any(|note| {
+            matches!(note, Note::ActionJudged(judged) if judged.verdict == Verdict::Run && is_action(judged.key))
+        });
+        let over = matches!(
+            edge.after.phase(),
+            Phase::Landing { .. } | Phase::Stopping { .. } | Phase::Saving { .. } | Phase::Done { .. }
+        );
+        must(!admits && over, || format!("a landing was followed by {}", edge.after.phase().name()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! One step of the walk, and what the walk remembers of the way: what a state alone does not tell.
+
+use std::collections::BTreeMap;
+
+use loop_core::{Call, CommandKey, Decision, Event, Fact, Note, Phase, Run, Slot, Status, Tier, Work};
+
+/// An event that was taken, with everything before and after it.
+pub struct Edge<'a> {
+    pub before: &'a Run,
+    pub after: &'a Run,
+    pub was: &'a Ghost,
+    pub event: &'a Event,
+    pub notes: &'a [Note],
+}
+
+impl Edge<'_> {
+    /// The gate's decision, if the event led to one.
+    pub fn decision(&self) -> Option<&Decision> {
+        self.notes.iter().find_map(|note| match note {
+            Note::GateDecided { decision, .. } => Some(decision),
+            _ => None,
+        })
+    }
+
+    /// The charges of the event: the key, the tokens, the money.
+    pub fn charges(
+        &self,
+    ) -> impl Iterator<Item = (CommandKey, loop_core::Usage, Option<loop_core::PicoUsd>)> {
+        self.notes.iter().filter_map(|note| match note {
+            Note::CallCharged { key, usage, cost, .. } => Some((*key, *usage, *cost)),
+            _ => None,
+        })
+    }
+}
+
+/// What the checks know of the way to a state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ghost {
+    /// The pass that the escalated model took over with.
+    pub escalated: Option<u32>,
+    /// How often the tier was raised.
+    pub raised: u32,
+    /// The passes that were granted to mend the answer.
+    pub mended: Vec<u32>,
+    /// How often a reason was fixed.
+    pub stops: u32,
+    /// The last try of every call and action that has settled; of actions, how it ended (`None`: lost).
+    pub settled: BTreeMap<CommandKey, (u32, Option<Status>)>,
+}
+
+impl Ghost {
+    /// What is known after the edge.
+    pub fn after(&self, edge: &Edge<'_>) -> Ghost {
+        let mut next = self.clone();
+        match &edge.event.fact {
+            Fact::ModelReplied { key, attempt, .. } | Fact::ModelFailed { key, attempt, .. } => {
+                next.settled.insert(*key, (*attempt, None));
+            }
+            Fact::ToolFinished { key, attempt, observation } => {
+                next.settled.insert(*key, (*attempt, Some(observation.status)));
+            }
+            _ => {}
+        }
+        for note in edge.notes {
+            match note {
+                Note::Lost { key, attempt } => {
+                    next.settled.insert(*key, (*attempt, None));
+                }
+                Note::TierChanged { to: Tier::Escalated, .. } => {
+                    next.raised += 1;
+                    next.escalated.get_or_insert(edge.after.passes().len() as u32 + 1);
+                }
+                Note::GateDecided { pass, decision: Decision::Mend { .. }, .. } => next.mended.push(pass + 1),
+                Note::Stopped { .. } => next.stops += 1,
+                _ => {}
+            }
+        }
+        next
+    }
+}
+
+/// The call that the phase wishes or has in flight.
+pub fn call(run: &Run) -> Option<&Call> {
+    match run.phase() {
+        Phase::Picking { call }
+        | Phase::Calling { call }
+        | Phase::Repairing { call, .. }
+        | Phase::Landing { call, .. } => Some(call),
+        Phase::Stopping { call, .. } => call.as_ref(),
+        _ => None,
+    }
+}
+
+/// The work that the phase has open or settled.
+pub fn work(run: &Run) -> &[Work] {
+    match run.phase() {
+        Phase::Gathering { batch } | Phase::Acting { batch } => &batch.work,
+        Phase::Stopping { batch: Some(batch), .. } => &batch.work,
+        _ => &[],
+    }
+}
+
+/// Whether a stop is still open and the run works.
+pub fn is_working(run: &Run) -> bool {
+    !matches!(run.phase(), Phase::Stopping { .. } | Phase::Saving { .. } | Phase::Done { .. })
+}
+
+/// What may settle: (key, attempt) of the call and the tools in flight.
+pub fn in_flight(run: &Run) -> Vec<(CommandKey, u32)> {
+    let call = call(run).filter(|call| call.started.is_some()).map(|call| (call.key, call.attempt));
+    let tools = work(run).iter().filter(|work| work.announced && work.observation.is_none());
+    call.into_iter().chain(tools.map(|work| (work.key, work.attempt))).collect()
+}
+
+/// Whether a key is an action's.
+pub fn is_action(key: CommandKey) -> bool {
+    matches!(key.slot, Slot::Action(_))
+}

@@ -1,0 +1,155 @@
+//! Money and tokens: what is settled and what is in flight, held against the limits (I-1, I-2, I-3).
+
+use loop_core::{CostMode, Fact, PicoUsd, Price, Reserve, Run, Slot, Tier, Usage};
+
+use crate::edge::{Edge, call, is_action};
+
+/// Output tokens that are held back for the landing.
+const LANDING_OUTPUT: u64 = 1_500;
+/// Tokens by which a strict bound exceeds the bytes of a prompt.
+const FRAME: u64 = 256;
+
+/// A limit and what is taken from it.
+struct Purse {
+    name: &'static str,
+    limit: u64,
+    before: u64,
+    after: u64,
+    /// What settlements of this step took beyond what was reserved for them.
+    overshoot: u64,
+    /// What a landing with the input of the call that was started would take.
+    landing: Option<u64>,
+}
+
+/// I-1, I-2, I-3, of money and of tokens: nothing that is started passes a limit, and a settlement passes it only by
+/// what it took beyond its reserve.
+pub fn holds(edge: &Edge<'_>, honest: bool) -> Result<(), String> {
+    let limits = &edge.after.spec().limits;
+    for purse in purses(edge) {
+        let Purse { name, limit, before, after, overshoot, landing } = purse;
+        let started = matches!(edge.event.fact, Fact::CallStarted { .. });
+        let told = format!("{name}: {before} -> {after} of {limit}, {overshoot} beyond the reserves");
+        match limits.cost_mode {
+            CostMode::Strict | CostMode::Estimated => {
+                if after > limit.max(before.saturating_add(overshoot)) {
+                    return Err(format!("{told}: a limit was passed"));
+                }
+                if started && after > limit {
+                    return Err(format!("{told}: a call was started beyond the limit"));
+                }
+                // The landing's share is left when another call starts.
+                let held = landing.map_or(0, |landing| landing.min(limit / 4));
+                if started && after.saturating_add(held) > limit {
+                    return Err(format!("{told}: {held} for the landing were not held back"));
+                }
+                if limits.cost_mode == CostMode::Strict && honest && after > limit {
+                    return Err(format!("{told}: a strict limit was passed"));
+                }
+            }
+            CostMode::After => {
+                if started && before >= limit {
+                    return Err(format!("{told}: a call was started after the money was used up"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn purses(edge: &Edge<'_>) -> Vec<Purse> {
+    let limits = &edge.after.spec().limits;
+    let mut purses = Vec::new();
+    let (mut more_tokens, mut more_money) = (0_u64, 0_u64);
+    for (key, usage, cost) in edge.charges() {
+        let reserve = reserve_of(edge.before, is_action(key));
+        more_tokens += usage.total().saturating_sub(reserve.input_tokens + reserve.output_tokens);
+        more_money += cost.unwrap_or_default().0.saturating_sub(reserve.cost.unwrap_or_default().0);
+    }
+    let landing = match (&edge.event.fact, call(edge.after)) {
+        (Fact::CallStarted { key, reserve, .. }, Some(_)) if key.slot != Slot::Landing => {
+            Some(reserve.input_tokens)
+        }
+        _ => None,
+    };
+    if let Some(limit) = limits.tokens {
+        purses.push(Purse {
+            name: "tokens",
+            limit,
+            before: tokens(edge.before),
+            after: tokens(edge.after),
+            overshoot: more_tokens,
+            landing: landing.map(|input| input + LANDING_OUTPUT),
+        });
+    }
+    if let Some(PicoUsd(limit)) = limits.cost {
+        let lands_on = edge.after.spec().model(edge.after.tier()).price;
+        purses.push(Purse {
+            name: "money",
+            limit,
+            before: money(edge.before),
+            after: money(edge.after),
+            overshoot: more_money,
+            landing: landing.zip(lands_on).map(|(input, price)| {
+                priced(edge.after, price, input, LANDING_OUTPUT).0
+            }),
+        });
+    }
+    purses
+}
+
+fn tokens(run: &Run) -> u64 {
+    let reserved = run.reserved();
+    run.totals().usage.total() + reserved.input_tokens + reserved.output_tokens
+}
+
+fn money(run: &Run) -> u64 {
+    run.totals().cost.known.plus(run.reserved().cost.unwrap_or_default()).0
+}
+
+/// What was held for what has settled: the call in flight, or one sub-call.
+fn reserve_of(before: &Run, is_sub_call: bool) -> Reserve {
+    if !is_sub_call {
+        return call(before).and_then(|call| call.started).map_or_else(Reserve::default, |it| it.reserve);
+    }
+    let limits = &before.spec().limits;
+    let input_tokens = match limits.cost_mode {
+        CostMode::Strict => limits.sub_call_bytes + FRAME,
+        CostMode::Estimated | CostMode::After => limits.sub_call_bytes.div_ceil(2),
+    };
+    let output_tokens = limits.sub_call_tokens;
+    let price = before.spec().model(Tier::Picker).price;
+    Reserve { input_tokens, output_tokens, cost: price.map(|it| priced(before, it, input_tokens, output_tokens)) }
+}
+
+fn priced(run: &Run, price: Price, input: u64, output: u64) -> PicoUsd {
+    match run.spec().limits.cost_mode {
+        CostMode::Strict => price.ceiling(input, output),
+        CostMode::Estimated | CostMode::After => price.fresh(input, output),
+    }
+}
+
+/// I-21: what an event adds to the bill is what its notes charge, and every call that settles is charged once.
+pub fn is_what_was_charged(edge: &Edge<'_>) -> Result<(), String> {
+    let (mut usage, mut cost) = (edge.before.totals().usage, edge.before.totals().cost);
+    let mut calls = 0;
+    for (key, used, charged) in edge.charges() {
+        usage = usage.plus(&used);
+        cost.add(charged);
+        calls += u32::from(is_action(key));
+    }
+    let totals = edge.after.totals();
+    let same = |a: &Usage, b: &Usage| a == b;
+    if !same(&usage, &totals.usage) || cost != totals.cost {
+        return Err(format!("the bill is {:?}, the charges give {usage:?} and {cost}", totals));
+    }
+    let started = u32::from(matches!(edge.event.fact, Fact::CallStarted { .. }));
+    if totals.model_calls != edge.before.totals().model_calls + started + calls {
+        return Err("a model call was counted that was neither announced nor charged".to_owned());
+    }
+    let settles_call = matches!(edge.event.fact, Fact::ModelReplied { .. } | Fact::ModelFailed { .. });
+    let charged = edge.charges().filter(|(key, ..)| !is_action(*key)).count();
+    if settles_call && charged != 1 {
+        return Err(format!("a call that settled was charged {charged} times"));
+    }
+    Ok(())
+}

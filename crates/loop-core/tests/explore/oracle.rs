@@ -1,0 +1,214 @@
+//! The gate a second time, from the words of its documentation: what it must decide after a pass (I-10).
+
+use std::collections::BTreeSet;
+
+use loop_core::{
+    Confidence, Decision, Fact, FinishReason, Note, PassRecord, Phase, Priority, Run, Stale, StopReason, Tier,
+    Verdict,
+};
+
+use crate::edge::Edge;
+
+/// What must follow a pass.
+#[derive(Debug, PartialEq, Eq)]
+enum Expected {
+    Act { runs: u32, asks: u32, escalates: bool },
+    Mend,
+    /// The reasons in the gate's order.
+    Stop(Vec<StopReason>),
+}
+
+/// What was asked for and mattered, by its verdict.
+#[derive(Debug, Default)]
+struct Asked {
+    all: usize,
+    run: u32,
+    person: u32,
+    denied: usize,
+    over: u32,
+}
+
+/// The gate decides after every pass that is read to its end, and as it is documented.
+pub fn decides_as_documented(edge: &Edge<'_>) -> Result<(), String> {
+    let Some(decision) = edge.decision() else {
+        let read = edge.after.passes().len() > edge.before.passes().len();
+        let owes = read && matches!(edge.before.phase(), Phase::Calling { .. } | Phase::Landing { .. });
+        let repairs = matches!(edge.after.phase(), Phase::Repairing { .. });
+        return if owes && !repairs { Err("a pass without a decision".to_owned()) } else { Ok(()) };
+    };
+    let decided = match decision {
+        Decision::Act { runs, asks } => {
+            let raised = |note: &Note| matches!(note, Note::TierChanged { to: Tier::Escalated, .. });
+            Expected::Act { runs: *runs, asks: *asks, escalates: edge.notes.iter().any(raised) }
+        }
+        Decision::Mend { .. } => Expected::Mend,
+        Decision::Stop(certificate) => {
+            let also = certificate.also.iter().map(|condition| condition.reason);
+            Expected::Stop(std::iter::once(certificate.reason()).chain(also).collect())
+        }
+    };
+    let expected = expected(edge, decision);
+    if decided == expected { Ok(()) } else { Err(format!("decided {decided:?}, documented {expected:?}")) }
+}
+
+fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
+    let (run, spec) = (edge.after, edge.after.spec());
+    let (limits, gate, totals) = (&spec.limits, &spec.gate, run.totals());
+    let passes = run.passes();
+    let pass = passes.len() as u32;
+    let confidence = passes.last().map_or(Confidence::Unknown, |pass| pass.confidence);
+    let cause = match edge.before.phase() {
+        Phase::Landing { cause, .. } => Some(cause.reason),
+        _ => None,
+    };
+    let mut reasons: Vec<StopReason> = cause.into_iter().collect();
+    let mut add = |reason: StopReason, holds: bool| {
+        if holds && !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    };
+    // 1 and 2: a stop that was asked for, then the limits.
+    add(StopReason::ManualStop, edge.before.is_stop_asked());
+    add(StopReason::MaxPasses, totals.passes >= limits.passes);
+    add(StopReason::BudgetExceeded, limits.cost.is_some_and(|limit| totals.cost.known >= limit));
+    add(StopReason::TokenLimit, limits.tokens.is_some_and(|limit| totals.usage.total() >= limit));
+    add(StopReason::MaxModelCalls, totals.model_calls >= limits.model_calls);
+    let held_ms = if cause.is_some() { 0 } else { (limits.wall_ms / 4).min(30_000) };
+    add(StopReason::Timeout, run.elapsed_ms() >= limits.wall_ms - held_ms);
+    let is_limited = !reasons.is_empty();
+    let mut add = |reason: StopReason, holds: bool| {
+        if holds && !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    };
+    // 3 and 4: what is left to run.
+    let asked = asked(edge, decision);
+    let asks = if gate.people { asked.person } else { 0 };
+    let answered = confidence == Confidence::High && missing(run) == 0;
+    let nothing_left = asked.run + asks == 0 || gate.high_is_final && answered;
+    if nothing_left {
+        let (refused, hands_over) = statements(edge);
+        let alone = asked.person > 0 && !gate.people;
+        let lacks = confidence == Confidence::High && !answered;
+        let first = !refused && !hands_over && !alone && lacks;
+        if first && !is_limited && (edge.was.mended.len() as u32) < gate.mending_passes {
+            return Expected::Mend;
+        }
+        let blocked = asked.all > 0 && asked.denied == asked.all;
+        add(StopReason::Refused, refused);
+        add(StopReason::NeedsHuman, hands_over || alone);
+        add(StopReason::Confident, answered);
+        add(StopReason::EvidenceMissing, lacks);
+        add(StopReason::PolicyBlocked, blocked);
+        add(StopReason::MaxToolCalls, asked.over > 0);
+        let other = refused || hands_over || alone || answered || lacks || blocked || asked.over > 0;
+        add(StopReason::NoNewActions, !other);
+        return Expected::Stop(reasons);
+    }
+    // 5: confidence that stays low brings in the escalated model, once.
+    let last = |count: u32| passes.len().checked_sub(count as usize).and_then(|from| passes.get(from..));
+    let low = |passes: &[PassRecord]| passes.iter().all(|pass| level(pass.confidence) == 0);
+    let escalates = spec.models.escalated.is_some()
+        && edge.was.escalated.is_none()
+        && gate.escalate_after > 0
+        && last(gate.escalate_after).is_some_and(low);
+    // 6: confidence that does not rise, and passes that bring nothing.
+    if !escalates {
+        let compared = pass >= 3 && edge.was.escalated != Some(pass) && !edge.was.mended.contains(&pass);
+        if let Some([before, _]) = last(2).filter(|_| compared) {
+            let (now, then) = (level(confidence), level(before.confidence));
+            let stale = match gate.stale {
+                Stale::NotImproved => now <= then,
+                Stale::Equal => now == then,
+                Stale::Off => false,
+            };
+            let excused = gate.stale_unless_new_evidence && is_fresh(run, passes.len() - 1);
+            add(StopReason::StaleConfidence, stale && !excused);
+        }
+        let first = passes.len().saturating_sub(gate.no_progress as usize);
+        let idle = |at: usize| !is_fresh(run, at) && passes[at].changed.is_empty();
+        let is_idle = gate.no_progress > 0 && pass >= gate.no_progress && (first..passes.len()).all(idle);
+        add(StopReason::NoProgress, is_idle);
+    }
+    if reasons.is_empty() {
+        Expected::Act { runs: asked.run, asks, escalates }
+    } else {
+        Expected::Stop(reasons)
+    }
+}
+
+/// The verdicts before the decision. A stop turns what would have run into what was left undone.
+fn asked(edge: &Edge<'_>, decision: &Decision) -> Asked {
+    let mut asked = Asked::default();
+    let judged = edge.notes.iter().take_while(|note| !matches!(note, Note::GateDecided { .. }));
+    for note in judged {
+        let Note::ActionJudged(action) = note else { continue };
+        if action.action.priority == Priority::NiceToHave {
+            continue;
+        }
+        asked.all += 1;
+        match &action.verdict {
+            Verdict::Run => asked.run += 1,
+            Verdict::OverLimit { setting } if matches!(decision, Decision::Stop(_)) => {
+                if &**setting == "limits.tool_calls" { asked.over += 1 } else { asked.run += 1 }
+            }
+            Verdict::OverLimit { .. } => asked.over += 1,
+            Verdict::NeedsPerson { .. } => asked.person += 1,
+            Verdict::Denied { .. } => asked.denied += 1,
+            Verdict::UnknownTool { .. }
+            | Verdict::InvalidArguments { .. }
+            | Verdict::Duplicate { .. }
+            | Verdict::Skipped => {}
+        }
+    }
+    asked
+}
+
+/// Whether the reply refuses the work, and whether it hands it to a person.
+fn statements(edge: &Edge<'_>) -> (bool, bool) {
+    let (mut refused, mut hands_over) = (false, false);
+    if let Fact::ModelReplied { reply, .. } = &edge.event.fact {
+        refused = reply.finish == FinishReason::Refusal || reply.text.contains("\"refuse\":");
+        hands_over = reply.text.contains("\"escalate\":");
+    }
+    if let Phase::Repairing { proposal, .. } = edge.before.phase() {
+        refused |= proposal.refused.is_some();
+        hands_over |= proposal.escalated.is_some();
+    }
+    (refused, hands_over)
+}
+
+/// How much the domain demands that is not there.
+fn missing(run: &Run) -> usize {
+    let spec = run.spec();
+    let section = |id: &str| run.document().sections.iter().find(|section| &*section.id == id);
+    let sections = spec.sections().iter().filter(|wanted| match section(&wanted.id) {
+        None => wanted.required,
+        Some(found) => wanted.cite && found.evidence.is_empty(),
+    });
+    let tools = spec.gate.required_tools.iter().filter(|name| {
+        !run.evidence()
+            .iter()
+            .any(|evidence| evidence.tool == **name && evidence.observation.status.is_citable())
+    });
+    sections.count() + tools.count()
+}
+
+/// Whether the prompt of the pass at this place showed evidence that no pass before had seen.
+fn is_fresh(run: &Run, at: usize) -> bool {
+    let seen = |at: usize| run.passes()[at].evidence_seen as usize;
+    let from = if at == 0 { 0 } else { seen(at - 1) };
+    let digests = |range: std::ops::Range<usize>| -> BTreeSet<_> {
+        let usable = run.evidence()[range].iter().filter(|it| it.observation.status.is_citable());
+        usable.map(|evidence| evidence.observation.digest).collect()
+    };
+    !digests(from..seen(at)).is_subset(&digests(0..from))
+}
+
+fn level(confidence: Confidence) -> u8 {
+    match confidence {
+        Confidence::Unknown | Confidence::Low => 0,
+        Confidence::Medium => 1,
+        Confidence::High => 2,
+    }
+}

@@ -1,0 +1,96 @@
+//! The rank: how many more events a run can take. It falls at every step, so every run ends (I-8).
+//!
+//! Only what a person or an operator does again and again is not counted: asking for a stop, taking that back, and
+//! resuming. None of these raises the rank.
+
+use loop_core::{Fact, Phase, Run, RunSpec};
+
+use crate::edge::{Edge, work};
+
+/// How often a call, a lost tool or a save is tried in all.
+const TRIES: u64 = 3;
+/// A call that may be started: its start, its settlement, the wait for another try.
+const CALL: u64 = 3;
+/// A tool call that may be admitted: one start a try, its end, and the day when its body gives way to its summary.
+const TOOL: u64 = TRIES + 2;
+/// A question to a person: the answer, and the day when the body of a denial gives way to its summary.
+const ASK: u64 = 2;
+/// The refusal that leads to the landing, and the one that ends it.
+const REFUSALS: u64 = 2;
+/// A deadline that stops the run, and the grace after it.
+const STOP: u64 = 2;
+
+/// The most events that a run of this spec can take, its first one included.
+pub fn bound(spec: &RunSpec) -> u64 {
+    let limits = &spec.limits;
+    let (passes, tool_calls) = (u64::from(limits.passes), u64::from(limits.tool_calls));
+    let picking = u64::from(spec.picking.enabled);
+    let save = if spec.save { 2 * TRIES - 1 } else { 0 };
+    1 + CALL * u64::from(limits.model_calls)
+        + picking
+        + TOOL * tool_calls
+        + passes * (1 + ASK * tool_calls)
+        + REFUSALS
+        + STOP
+        + save
+}
+
+/// The most events that can still follow.
+pub fn rank(run: &Run) -> u64 {
+    let spec = run.spec();
+    let (limits, totals) = (&spec.limits, run.totals());
+    let left = |limit: u32, used: u32| u64::from(limit.saturating_sub(used));
+    let shortened = run.evidence().iter().filter(|evidence| !evidence.shortened).count() as u64;
+    let save = match run.phase() {
+        Phase::Done { .. } => return 0,
+        Phase::Saving { attempt, not_before, .. } => {
+            let waits = not_before.is_some_and(|at| at > run.now());
+            return 2 * TRIES.saturating_sub((*attempt).into()) + 1 + u64::from(waits);
+        }
+        _ if spec.save => 2 * TRIES - 1,
+        _ => 0,
+    };
+    let calls = CALL * left(limits.model_calls, totals.model_calls);
+    let call = crate::edge::call(run).map_or(0, |call| match call.started {
+        Some(_) => CALL - 1,
+        None => u64::from(call.not_before.is_some_and(|at| at > run.now())),
+    });
+    let in_flight = call + work(run).iter().map(open_work).sum::<u64>();
+    if matches!(run.phase(), Phase::Stopping { .. }) {
+        return in_flight + 1 + save;
+    }
+    let tools = TOOL * left(limits.tool_calls, totals.tool_calls);
+    let passes =
+        left(limits.passes, totals.passes) * (1 + ASK * u64::from(limits.tool_calls));
+    let asks = match run.phase() {
+        Phase::WaitingForPerson { asks, .. } => {
+            asks.iter().map(|ask| if ask.answered { 1 } else { ASK }).sum()
+        }
+        Phase::Acting { batch } => ASK * batch.asks.len() as u64,
+        _ => 0,
+    };
+    let refusals = match run.phase() {
+        Phase::Picking { .. } | Phase::Repairing { .. } => REFUSALS + 1,
+        Phase::Landing { .. } => REFUSALS - 1,
+        _ => REFUSALS,
+    };
+    calls + in_flight + tools + passes + asks + refusals + shortened + STOP + save
+}
+
+fn open_work(work: &loop_core::Work) -> u64 {
+    match work.observation {
+        Some(_) => 1,
+        None => 2 + u64::from(!work.announced) + TRIES.saturating_sub(work.attempt.into()),
+    }
+}
+
+/// I-8: the rank falls at every event of the world, and rises at none.
+pub fn falls(edge: &Edge<'_>) -> Result<(), String> {
+    let (before, after) = (rank(edge.before), rank(edge.after));
+    let counts =
+        !matches!(edge.event.fact, Fact::StopRequested { .. } | Fact::StopWithdrawn | Fact::Resumed { .. });
+    if after < before || !counts && after == before {
+        return Ok(());
+    }
+    Err(format!("the rank went from {before} to {after}"))
+}

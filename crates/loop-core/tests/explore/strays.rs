@@ -1,0 +1,115 @@
+//! Facts that cannot follow: late, foreign, early, doubled. Each must be rejected, and nothing may change by it.
+
+use loop_core::{
+    CommandKey, Event, Fact, Millis, Observation, PersonAnswer, Phase, Reply, Reserve, Run, SaveResult, Slot,
+    Status, Tier,
+};
+
+use crate::common::{digest, failure, found, said, used};
+use crate::edge::{Ghost, call, in_flight, is_action, is_working};
+
+/// Facts for the strays, made once.
+#[derive(Clone, Debug)]
+pub struct Strays {
+    reply: Reply,
+    observation: Observation,
+}
+
+impl Strays {
+    pub fn new() -> Self {
+        let reply = said("high").using(Some(used(1, 1))).reply();
+        Self { reply, observation: found("a late result") }
+    }
+
+    /// Tells the run everything that it must not take; the first that it takes is the error.
+    pub fn all_rejected(&self, run: &Run, ghost: &Ghost) -> Result<(), String> {
+        let mut probe = run.clone();
+        for event in self.of(run, ghost) {
+            if probe.apply(&event).is_ok() {
+                return Err(format!("took a stray event: {event:?}"));
+            }
+        }
+        if probe == *run { Ok(()) } else { Err("a rejected event changed the run".to_owned()) }
+    }
+
+    fn of(&self, run: &Run, ghost: &Ghost) -> Vec<Event> {
+        let open = in_flight(run);
+        let mut tries: Vec<(CommandKey, u32)> = Vec::new();
+        // Settled before, by an older try and by the same one; and what was never asked for.
+        for (key, (attempt, _)) in &ghost.settled {
+            tries.extend((1..=*attempt).map(|attempt| (*key, attempt)));
+        }
+        tries.extend(open.iter().flat_map(|(key, attempt)| [(*key, attempt + 1), (*key, attempt - 1)]));
+        let pass = run.pass();
+        for slot in [Slot::Pick, Slot::Main, Slot::Repair, Slot::Landing, Slot::Action(0), Slot::Action(9)] {
+            tries.extend([pass, pass + 1].map(|pass| (CommandKey::new(pass, slot), 1)));
+        }
+        let mut facts = Vec::new();
+        for (key, attempt) in tries {
+            if open.contains(&(key, attempt)) {
+                continue;
+            }
+            if is_action(key) {
+                let observation = self.observation.clone();
+                facts.push(Fact::ToolFinished { key, attempt, observation });
+            } else {
+                facts.push(Fact::ModelReplied { key, attempt, reply: self.reply.clone() });
+                facts.push(Fact::ModelFailed { key, attempt, failure: failure(true) });
+            }
+        }
+        for (key, attempt) in open {
+            // Announced twice; or settled as what it is not.
+            facts.push(Fact::ToolStarted { key, attempt });
+            facts.push(started(key, attempt));
+            if is_action(key) {
+                facts.push(Fact::ModelReplied { key, attempt, reply: self.reply.clone() });
+            } else {
+                let observation = Observation::failed(Status::Timeout, "model", "not a tool");
+                facts.push(Fact::ToolFinished { key, attempt, observation });
+            }
+        }
+        if let Some(call) = call(run) {
+            facts.push(started(call.key, call.attempt));
+        }
+        facts.push(Fact::Started(Box::new(run.started().clone())));
+        facts.push(Fact::PersonAnswered {
+            key: CommandKey::new(9, Slot::Action(0)),
+            answer: PersonAnswer::Approved,
+        });
+        let attempt = match run.phase() {
+            Phase::Saving { attempt, .. } => attempt + 1,
+            _ => 1,
+        };
+        facts.push(Fact::SaveFinished { attempt, result: SaveResult::Saved { location: "x".into() } });
+        if !is_working(run) {
+            facts.push(Fact::StopRequested { how: loop_core::StopMode::Now });
+            facts.push(Fact::StopWithdrawn);
+        }
+        if run.is_done() {
+            facts.push(Fact::Resumed { away_ms: 0 });
+        }
+        let now = run.now();
+        if run.deadline().is_none_or(|deadline| deadline > now) {
+            facts.push(Fact::DeadlineReached);
+        }
+        let mut events: Vec<Event> = facts.into_iter().map(|fact| Event { at: now, fact }).collect();
+        if now > Millis(0) && !run.is_done() {
+            events.push(Event { at: Millis(now.0 - 1), fact: Fact::Resumed { away_ms: 0 } });
+        }
+        events
+    }
+}
+
+/// An announcement that no state quotes.
+fn started(key: CommandKey, attempt: u32) -> Fact {
+    Fact::CallStarted {
+        key,
+        attempt,
+        tier: Tier::Base,
+        prompt_bytes: 100,
+        shared_bytes: 0,
+        prompt_hash: digest(),
+        max_output_tokens: 1_000_000,
+        reserve: Reserve::default(),
+    }
+}

@@ -1,0 +1,77 @@
+//! Whether the conditions of a stop are true: each reason is held against the state in which the run ended (I-10).
+
+use loop_core::{Condition, Confidence, Fact, Measure, Note, Phase, Run, StopReason};
+
+use crate::edge::Edge;
+
+/// I-10: every condition that a certificate lists holds.
+pub fn is_told(edge: &Edge<'_>) -> Result<(), String> {
+    for note in edge.notes {
+        let Note::Stopped { certificate } = note else { continue };
+        for condition in std::iter::once(&certificate.primary).chain(&certificate.also) {
+            if !holds(edge, condition) {
+                return Err(format!("the run says {condition:?}, and that is not so"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
+    let run = edge.after;
+    let (limits, totals) = (&run.spec().limits, run.totals());
+    // A landing that brought no reply leaves room for the one that was its own.
+    let landing = u32::from(matches!(edge.before.phase(), Phase::Landing { .. }));
+    let high = || run.passes().last().is_some_and(|pass| pass.confidence == Confidence::High);
+    match condition.reason {
+        StopReason::ManualStop => {
+            edge.before.is_stop_asked() || matches!(edge.event.fact, Fact::StopRequested { .. })
+        }
+        StopReason::MaxPasses => totals.passes + landing >= limits.passes,
+        StopReason::MaxModelCalls => totals.model_calls + landing >= limits.model_calls,
+        StopReason::BudgetExceeded | StopReason::TokenLimit => spent(run, condition),
+        StopReason::Timeout => run.elapsed_ms() + limits.landing_ms() >= limits.wall_ms,
+        StopReason::Confident => high() && run.missing().is_empty(),
+        StopReason::EvidenceMissing => high() && !run.missing().is_empty(),
+        StopReason::ModelFailure => {
+            matches!(
+                edge.event.fact,
+                Fact::ModelFailed { .. }
+                    | Fact::ModelReplied { .. }
+                    | Fact::CallRefused { .. }
+                    | Fact::Resumed { .. }
+                    | Fact::DeadlineReached
+            )
+        }
+        // What the reply itself brought about: the gate's second reading judges these.
+        StopReason::Refused
+        | StopReason::NeedsHuman
+        | StopReason::PolicyBlocked
+        | StopReason::MaxToolCalls
+        | StopReason::NoNewActions
+        | StopReason::StaleConfidence
+        | StopReason::NoProgress => edge.decision().is_some(),
+        _ => false,
+    }
+}
+
+fn spent(run: &Run, condition: &Condition) -> bool {
+    let (limits, totals) = (&run.spec().limits, run.totals());
+    match (&condition.value, &condition.threshold) {
+        (Measure::NextCost { spent, needs, held }, Some(Measure::PicoUsd(limit))) => {
+            spent.0 + needs.0 + held.0 > limit.0
+        }
+        (Measure::NextTokens { used, needs, held }, Some(Measure::Count(limit))) => {
+            used + needs + held > *limit
+        }
+        (Measure::PicoUsd(spent), _) => {
+            *spent <= totals.cost.known && limits.cost.is_some_and(|limit| *spent >= limit)
+        }
+        (Measure::Count(used), _) => {
+            *used <= totals.usage.total() && limits.tokens.is_some_and(|limit| *used >= limit)
+        }
+        // A prompt that fits into no context, or a price that nobody knows.
+        (Measure::Text(_), None) => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,59 @@
+//! What is said of the limits before a run begins, and that it holds.
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
+
+use loop_core::{CostMode, Limits, PicoUsd, Price};
+use loop_runtime::{Forecast, ModelSpec, Prompts, RunSpec, SectionSpec, WorkItem};
+
+fn forecast(price: Option<Price>, limits: impl FnOnce(&mut Limits)) -> Forecast {
+    let model = ModelSpec { price, ..ModelSpec::new("scripted", "m") };
+    let mut spec = RunSpec::document("desk", [SectionSpec::new("findings", "Findings")], model);
+    limits(&mut spec.limits);
+    let item = WorkItem::new("T-1", "ticket", "Disk full", "The disk is full.");
+    Forecast::new(&spec, &Prompts::builtin(), &item)
+}
+
+fn passes(forecast: &Forecast, setting: &str) -> Option<u32> {
+    forecast.bounds.iter().find(|bound| bound.setting == setting).map(|bound| bound.passes)
+}
+
+const DEAR: Price = Price { input: 3_000_000, output: 15_000_000, cache_read: None, cache_write: None };
+
+#[test]
+fn the_first_limit_that_can_bind_is_named() {
+    // The time limits of two passes fill the wall clock.
+    let by_time = forecast(None, |_| ());
+    assert_eq!(by_time.first().map(|first| (first.setting, first.passes)), Some(("limits.wall_ms", 2)));
+    let line = "5 passes, no limit of money, 25 tool calls, 12 model calls, 300 s; \
+                limits.wall_ms can bind first, after 2 passes";
+    assert_eq!(by_time.to_string(), line);
+    let by_money = forecast(Some(DEAR), |limits| limits.cost = Some(PicoUsd(PicoUsd::PER_USD / 20)));
+    assert_eq!(by_money.first().map(|first| first.setting), Some("limits.cost_usd"));
+    assert!(by_money.to_string().contains("$0.050000 (estimated)"), "{by_money}");
+}
+
+#[test]
+fn more_of_a_limit_leaves_room_for_more_passes_and_strict_for_fewer() {
+    let by_cost = |usd_cents: u64, mode| {
+        let limited = forecast(Some(DEAR), |limits| {
+            limits.cost = Some(PicoUsd(usd_cents * PicoUsd::PER_USD / 100));
+            limits.cost_mode = mode;
+        });
+        passes(&limited, "limits.cost_usd").unwrap()
+    };
+    let rising: Vec<u32> = [1, 10, 40, 200].map(|cents| by_cost(cents, CostMode::Estimated)).into();
+    assert!(rising.is_sorted() && rising.first() == Some(&0) && rising.last() == Some(&5), "{rising:?}");
+    assert!(by_cost(40, CostMode::Strict) < by_cost(40, CostMode::Estimated));
+    let by_tokens = |tokens| {
+        let limited = forecast(None, |limits| limits.tokens = Some(tokens));
+        passes(&limited, "limits.tokens").unwrap()
+    };
+    assert!(by_tokens(4_000) == 0 && by_tokens(1_000_000) == 5);
+}
+
+#[test]
+fn a_limit_of_nothing_and_a_model_for_nothing_are_told_as_they_are() {
+    let nothing = forecast(None, |limits| limits.passes = 0);
+    assert!(nothing.to_string().ends_with("limits.passes can bind first, before a whole pass"), "{nothing}");
+    let free = Price { input: 0, output: 0, cache_read: None, cache_write: None };
+    assert_eq!(passes(&forecast(Some(free), |_| ()), "limits.cost_usd"), None, "money binds nothing");
+}
