@@ -23,6 +23,7 @@ pub(crate) fn spec(file: &File, profile: Option<&str>, registry: &Registry) -> R
     }
     check_pointers(file)?;
     let models = models(file)?;
+    check_prices(file, &models)?;
     let limits = limits(&config.limits, &models);
     let tools = registry.specs();
     Ok(RunSpec {
@@ -145,7 +146,8 @@ fn gate(file: &File, registry: &Registry) -> Result<GateSettings, DomainError> {
     let required_tools = tools("required_tools", &config.required_tools)?;
     let forbid = tools("forbid", &config.forbid)?;
     if let Some(at) = forbid.iter().position(|name| required_tools.contains(name)) {
-        let message = "the tool is required as well, so that no answer could ever do; take it out of one list";
+        let message =
+            "the tool is required as well, so that no answer could ever do; take it out of one list";
         return Err(file.error(&["gate", "forbid", &at.to_string()], message));
     }
     let defaults = GateSettings::default();
@@ -230,6 +232,28 @@ fn price_of(file: &File, tier: &str, price: &PriceConfig) -> Result<Price, Domai
         cache_read: cached("cache_read_usd_per_million", price.cache_read_usd_per_million)?,
         cache_write: cached("cache_write_usd_per_million", price.cache_write_usd_per_million)?,
     })
+}
+
+/// A limit of money that was set needs every price: nobody could keep it otherwise.
+fn check_prices(file: &File, models: &Models) -> Result<(), DomainError> {
+    if file.config.limits.cost_usd.is_none_or(|limit| limit.0.is_none()) {
+        return Ok(());
+    }
+    let tiers = [
+        ("base", Some(&models.base)),
+        ("picker", models.picker.as_ref()),
+        ("escalated", models.escalated.as_ref()),
+    ];
+    for (tier, model) in tiers {
+        if let Some(model) = model.filter(|model| model.price.is_none()) {
+            let (provider, name) = (&model.provider, &model.model);
+            let message = format!(
+                "the price of {provider}/{name} is not known, so that the limit cannot be kept; add `price` to [models.{tier}], or write \"none\""
+            );
+            return Err(file.error(&["limits", "cost_usd"], message));
+        }
+    }
+    Ok(())
 }
 
 fn limits(config: &LimitsConfig, models: &Models) -> Limits {

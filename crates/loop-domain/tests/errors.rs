@@ -64,7 +64,7 @@ fn an_unknown_key_comes_with_a_near_one_or_with_all() {
     check(&format!("{SECTION}requird = true\n"), "7:1: unknown key `requird`; did you mean `required`?");
     check(
         "[limits]\nbudget = 1\n",
-        "4:1: unknown key `budget`; the keys here are `passes`, `cost_usd`, `tokens`, \
+        "4:1: unknown key `budget`; the keys here are `passes`, `cost_usd`, `cost_mode`, `tokens`, \
            `tool_calls`, `model_calls`, `wall_ms`, `picked`, `picker_ms`, `output_tokens`, `markdown_chars`, `sub_call_ms`, \
            `sub_call_tokens`, `sub_call_bytes`",
     );
@@ -416,4 +416,21 @@ fn a_save_file_knows_two_places() {
         &format!("{SECTION}[save]\nfile = \"out/\"\n"),
         "8:1: no file is named; write, for example, `out/{item}.json`",
     );
+}
+
+#[test]
+fn what_is_forbidden_cannot_be_required_and_settings_of_the_gate_are_words() {
+    let with = |rest: &str| format!("{SECTION}{SEARCH}{rest}");
+    check(
+        &with("[gate]\nrequired_tools = [\"search\"]\nforbid = [\"search\"]\n"),
+        "14:11: the tool is required as well, so that no answer could ever do; take it out of one list",
+    );
+    check(
+        &with("[gate]\nforbid = [\"serch\"]\n"),
+        "13:11: there is no tool `serch`; did you mean `search`?",
+    );
+    let stale = error(&with("[gate]\nstale = \"never\"\n"));
+    assert!(stale.contains("toml:13:9") && stale.contains("not_improved"), "{stale}");
+    let mode = error(&with("[limits]\ncost_mode = \"loose\"\n"));
+    assert!(mode.contains("toml:13:13") && mode.contains("strict"), "{mode}");
 }

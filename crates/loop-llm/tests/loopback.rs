@@ -370,7 +370,7 @@ async fn what_is_no_question_gets_an_error_object() {
         ("POST /v1/models HTTP/1.1\r\ncontent-length: 99999999999999999999999\r\n\r\n", 413),
     ];
     for (request, status) in answers {
-        let request = request.replacen("\r\n", "\r\nconnection: close\r\n", 1);
+        eprintln!("{request}");let request = request.replacen("\r\n", "\r\nconnection: close\r\n", 1);
         let reply = Reply::read(&exchange(&server, request.as_bytes()).await);
         assert_eq!(reply.status, status, "{request}");
         assert!(reply.json()["error"]["message"].is_string(), "{request}");

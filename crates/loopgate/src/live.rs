@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use loop_core::{
-    Action, Decision, Fact, JudgedAction, LiveText, Measure, Note, PickedBy, Run, RunSpec, Slot, Status,
-    Tier, Verdict,
+    Action, Decision, Fact, JudgedAction, LiveText, Note, PickedBy, Run, RunSpec, Slot, Status, Tier, Verdict,
 };
-use loop_runtime::{Entry, Signal};
+use loop_runtime::{Entry, RunEvent};
 
 use crate::stream::{harmless, note, note_part};
 
@@ -27,21 +26,43 @@ pub(crate) struct Live {
     text: LiveText,
     /// Whether the last piece of streamed text ended its line.
     at_line_start: bool,
+    /// Whether no recorded entry was left out.
+    is_whole: bool,
 }
 
 impl Live {
     pub(crate) fn new(spec: &Arc<RunSpec>) -> Self {
-        Self { spec: Arc::clone(spec), run: None, text: LiveText::default(), at_line_start: true }
+        Self {
+            spec: Arc::clone(spec),
+            run: None,
+            text: LiveText::default(),
+            at_line_start: true,
+            is_whole: true,
+        }
     }
 
-    pub(crate) fn show(&mut self, signal: &Signal) {
-        match signal {
-            Signal::Text { key, text } if matches!(key.slot, Slot::Main | Slot::Landing) => {
+    pub(crate) fn show(&mut self, event: &RunEvent) {
+        match event {
+            RunEvent::Text { key, text } if matches!(key.slot, Slot::Main | Slot::Landing) => {
                 let shown = self.text.push(text);
                 self.stream(&harmless(&shown));
             }
-            Signal::Text { .. } => {}
-            Signal::Recorded(entry) => self.recorded(entry),
+            RunEvent::Text { .. } => {}
+            RunEvent::Recorded(entry) => self.recorded(entry),
+            RunEvent::Lost { texts, entries } => self.lost(*texts, *entries),
+        }
+    }
+
+    /// This terminal was too slow: what it missed stands in the journal.
+    fn lost(&mut self, texts: u64, entries: u64) {
+        self.at_line_start = true;
+        note(&format!(
+            "\n  {ODD}not shown: {texts} pieces of text, {entries} entries; the journal has them{ODD:#}"
+        ));
+        if entries > 0 {
+            // Without every event nothing can be said of the spend.
+            self.run = None;
+            self.is_whole = false;
         }
     }
 
@@ -51,6 +72,7 @@ impl Live {
                 // What is recorded was applied once already.
                 let _ = run.apply(&entry.event);
             }
+            None if !self.is_whole => {}
             None => self.run = Run::open(&entry.event, Arc::clone(&self.spec)).ok().map(|(run, _)| run),
         }
         self.fact(&entry.event.fact);
@@ -69,12 +91,7 @@ impl Live {
                     harmless(&item.id),
                     harmless(&item.title)
                 ));
-                note(&format!(
-                    "{DIM}run {} of {}; {}{DIM:#}",
-                    started.run,
-                    self.spec.domain,
-                    limits(&self.spec)
-                ));
+                note(&format!("{DIM}run {} of {}{DIM:#}", started.run, self.spec.domain));
             }
             Fact::CallStarted { key, attempt, tier, .. } => {
                 let model = &self.spec.model(*tier).model;
@@ -217,19 +234,6 @@ impl Live {
 
 fn tier_of(tier: Tier) -> String {
     if tier == Tier::Base { String::new() } else { format!(", {}", tier.name()) }
-}
-
-fn limits(spec: &RunSpec) -> String {
-    let limits = &spec.limits;
-    let cost =
-        limits.cost.map_or_else(|| "no cost limit".to_owned(), |cost| Measure::PicoUsd(cost).to_string());
-    format!(
-        "limits: {} passes, {cost}, {} tool calls, {} model calls, {} s",
-        limits.passes,
-        limits.tool_calls,
-        limits.model_calls,
-        limits.wall_ms / 1_000
-    )
 }
 
 fn spend(run: &Run) -> String {

@@ -4,8 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use loop_core::Outcome;
-use loop_runtime::{Handle, Remote, Report, Signal, StopMode, explain};
-use tokio::sync::mpsc::UnboundedReceiver;
+use loop_runtime::{Events, Forecast, Handle, Remote, Report, RunEvent, StopMode, explain};
 
 use crate::args::{Progress, RunArgs};
 use crate::failure::Failure;
@@ -19,7 +18,9 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let prepared = if args.no_save { domain.unsaved_loop() } else { domain.to_loop() };
     let prepared = prepared.with_journal(journal);
     let spec = Arc::clone(prepared.spec());
+    let forecast = Forecast::new(&spec, &domain.prompts, &item);
     let mut handle = prepared.start(item).await?;
+    stream::note(&format!("limits:  {forecast}"));
     let shows = match args.progress {
         Progress::Auto => stream::is_watched(),
         Progress::Always => true,
@@ -90,17 +91,17 @@ fn watch(handle: &mut Handle, live: Option<Live>, events: bool) -> Option<tokio:
     if live.is_none() && !events {
         return None;
     }
-    let signals = handle.signals()?;
-    Some(tokio::spawn(show(signals, live, events)))
+    let heard = handle.events()?;
+    Some(tokio::spawn(show(heard, live, events)))
 }
 
-async fn show(mut signals: UnboundedReceiver<Signal>, mut live: Option<Live>, events: bool) {
-    while let Some(signal) = signals.recv().await {
-        if let (Signal::Recorded(entry), true) = (&signal, events) {
+async fn show(mut heard: Events, mut live: Option<Live>, events: bool) {
+    while let Some(event) = heard.recv().await {
+        if let (RunEvent::Recorded(entry), true) = (&event, events) {
             stream::print(&crate::show::lines_of(entry));
         }
         if let Some(live) = &mut live {
-            live.show(&signal);
+            live.show(&event);
         }
     }
 }

@@ -28,7 +28,7 @@ fn the_live_view_shows_picks_results_sections_decisions_and_the_spend() {
     // S0-18, S0-34
     let ran = Shell::new().run(&["run", HELPDESK, &ticket(1042), "--progress", "always"]);
     let parts = [
-        "limits: 5 passes",
+        "limits:  5 passes",
         "picking tools",
         "run     fetch_device_info",
         "names HAR-LT-014",

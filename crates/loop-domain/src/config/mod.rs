@@ -164,7 +164,6 @@ pub(crate) struct DefaultCallConfig {
     pub(crate) parameters: Map<String, Value>,
 }
 
-
 /// How strictly a reply must prove that it answers this run.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

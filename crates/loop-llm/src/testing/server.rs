@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -346,7 +347,7 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
                 let delivery = Delivery::default();
                 let mut answer = Answer::new(&mut reader, &mut writer, &delivery, /*keeps*/ false);
                 let body = chat::error_body(message, INVALID, None, None);
-                if answer.json(code, &[], &body).await.is_ok() {
+                if answer.json(code, &[], &body).await.is_ok() && writer.shutdown().await.is_ok() {
                     reader.drain().await;
                 }
                 return;

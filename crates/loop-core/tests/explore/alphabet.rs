@@ -1,0 +1,189 @@
+//! An alphabet: a small world, and everything that it may tell a run in a given state.
+
+use std::sync::Arc;
+
+use loop_core::{
+    CallModel, Command, CommandKey, Event, Fact, FinishReason, Millis, ModelFailure, Observation, PersonAnswer,
+    PromptSize, Reply, Run, SaveResult, Slot, StopMode, StopReason, Usage,
+};
+
+use crate::common::{Setup, digest, refused, used};
+use crate::edge::{call, is_action, is_working};
+
+/// What a call says of its tokens.
+#[derive(Clone, Copy, Debug)]
+pub enum Used {
+    /// These, whatever was reserved.
+    Fixed(u64, u64),
+    /// As many hundredths of its reserve, input and output alike.
+    Hundredths(u64),
+    /// Nothing: the reserve is charged.
+    Untold,
+}
+
+/// A small world.
+#[derive(Clone)]
+pub struct Alphabet {
+    pub name: &'static str,
+    pub setup: Setup,
+    /// What a main call or a landing is answered with.
+    pub replies: Vec<Reply>,
+    pub repairs: Vec<Reply>,
+    pub picks: Vec<Reply>,
+    pub failures: Vec<ModelFailure>,
+    pub usages: Vec<Used>,
+    /// Bytes of a prompt, and those of them that it has in common with the last one.
+    pub prompts: Vec<(u64, u64)>,
+    /// What tools end with, by the place of the action in its reply.
+    pub observations: fn(CommandKey) -> Vec<Observation>,
+    pub answers: Vec<PersonAnswer>,
+    pub saves: Vec<SaveResult>,
+    pub stops: bool,
+    /// Milliseconds away of a resumed run.
+    pub resumes: Vec<u64>,
+    /// Milliseconds that pass before an event; 0 is among them.
+    pub steps: Vec<u64>,
+    /// Whether no call takes more than its reserve.
+    pub honest: bool,
+    /// The reasons that its runs must end with, among others.
+    pub reaches: &'static [StopReason],
+    /// Whether one state of each shape is enough.
+    pub by_shape: bool,
+}
+
+/// An event that the world may send.
+pub struct Edict {
+    pub event: Event,
+    /// Whether the run has to take it.
+    pub must: bool,
+}
+
+impl Alphabet {
+    pub fn start(&self) -> (Run, Event, Vec<loop_core::Note>) {
+        let Setup { spec, item } = self.setup.clone();
+        let id = loop_core::RunId::new("r1");
+        Run::start(id, Arc::new(spec), item, crate::common::facts())
+    }
+
+    /// Everything that the world may send now.
+    pub fn events(&self, run: &Run) -> Vec<Edict> {
+        let mut wished = Vec::new();
+        for command in run.commands() {
+            self.follow(run, command, &mut wished);
+        }
+        let mut asked = Vec::new();
+        if self.stops && is_working(run) {
+            if run.is_stop_asked() {
+                asked.push(Fact::StopWithdrawn);
+            } else {
+                asked.push(Fact::StopRequested { how: StopMode::AtGate });
+            }
+            asked.push(Fact::StopRequested { how: StopMode::Now });
+        }
+        let now = run.now();
+        let mut events = Vec::new();
+        for step in &self.steps {
+            let at = now.plus(*step);
+            for fact in wished.iter().chain(&asked) {
+                let must = !matches!(fact, Fact::PersonAnswered { .. });
+                events.push(Edict { event: Event { at, fact: fact.clone() }, must });
+            }
+        }
+        for away_ms in self.resumes.iter().filter(|_| !run.is_done()) {
+            let fact = Fact::Resumed { away_ms: *away_ms };
+            events.push(Edict { event: Event { at: now.plus(*away_ms), fact }, must: true });
+        }
+        if let Some(deadline) = run.deadline() {
+            let late = self.steps.iter().max().copied().unwrap_or_default();
+            let mut instants = vec![deadline.max(now)];
+            if late > 0 {
+                instants.push(deadline.max(now).plus(late));
+            }
+            let told = |at: Millis| Edict { event: Event { at, fact: Fact::DeadlineReached }, must: true };
+            // Where the clock stands still, a deadline comes only when nothing else can.
+            if self.steps.len() > 1 || wished.is_empty() || !is_working(run) {
+                events.extend(instants.into_iter().map(told));
+            }
+        }
+        events
+    }
+
+    fn follow(&self, run: &Run, command: Command, facts: &mut Vec<Fact>) {
+        match command {
+            Command::CallModel(call) if call.granted.is_none() => {
+                facts.extend(self.prompts.iter().map(|prompt| announced(run, &call, *prompt)));
+            }
+            Command::CallModel(call) => self.settle(run, call.key, call.attempt, facts),
+            Command::RunTool(tool) if !tool.announced => {
+                facts.push(Fact::ToolStarted { key: tool.key, attempt: tool.attempt });
+            }
+            Command::RunTool(tool) => self.finish(tool.key, tool.attempt, facts),
+            Command::AskPerson { key, .. } => {
+                let answered = |answer: &PersonAnswer| Fact::PersonAnswered { key, answer: answer.clone() };
+                facts.extend(self.answers.iter().map(answered));
+            }
+            Command::Abort { key, attempt } if is_action(key) => self.finish(key, attempt, facts),
+            Command::Abort { key, attempt } => self.settle(run, key, attempt, facts),
+            Command::Save { attempt } => {
+                let saved = |result: &SaveResult| Fact::SaveFinished { attempt, result: result.clone() };
+                facts.extend(self.saves.iter().map(saved));
+            }
+        }
+    }
+
+    fn settle(&self, run: &Run, key: CommandKey, attempt: u32, facts: &mut Vec<Fact>) {
+        let replies = match key.slot {
+            Slot::Pick => &self.picks,
+            Slot::Repair => &self.repairs,
+            _ => &self.replies,
+        };
+        let reserve = call(run).and_then(|call| call.started).map_or_else(Default::default, |it| it.reserve);
+        for usage in &self.usages {
+            let usage = match usage {
+                Used::Fixed(input, output) => Some(used(*input, *output)),
+                Used::Hundredths(n) => {
+                    Some(used(reserve.input_tokens * n / 100, reserve.output_tokens * n / 100))
+                }
+                Used::Untold => None,
+            };
+            facts.extend(replies.iter().map(|reply| Fact::ModelReplied {
+                key,
+                attempt,
+                reply: Reply { usage: settled_usage(reply, usage), ..reply.clone() },
+            }));
+        }
+        let failed = |failure: &ModelFailure| {
+            let mut failure = failure.clone();
+            // An instant in the past is no wait: it is moved from the run's own clock.
+            failure.retry_at = failure.retry_at.map(|at| run.now().plus(at.0));
+            Fact::ModelFailed { key, attempt, failure }
+        };
+        facts.extend(self.failures.iter().map(failed));
+    }
+
+    fn finish(&self, key: CommandKey, attempt: u32, facts: &mut Vec<Fact>) {
+        let finished = |observation| Fact::ToolFinished { key, attempt, observation };
+        facts.extend((self.observations)(key).into_iter().map(finished));
+    }
+}
+
+fn settled_usage(reply: &Reply, usage: Option<Usage>) -> Option<Usage> {
+    if reply.finish == FinishReason::Refusal { Some(used(1, 1)) } else { usage }
+}
+
+fn announced(run: &Run, call: &CallModel, (bytes, shared_bytes): (u64, u64)) -> Fact {
+    let prompt = PromptSize { bytes, shared_bytes };
+    match run.quote(&call.key, prompt) {
+        Ok(quote) => Fact::CallStarted {
+            key: call.key,
+            attempt: call.attempt,
+            tier: quote.tier,
+            prompt_bytes: bytes,
+            shared_bytes,
+            prompt_hash: digest(),
+            max_output_tokens: quote.max_output_tokens,
+            reserve: quote.reserve,
+        },
+        Err(refusal) => refused(call, prompt, refusal),
+    }
+}

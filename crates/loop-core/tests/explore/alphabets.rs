@@ -1,0 +1,411 @@
+//! The alphabets. Each is small enough to be walked whole, and together they reach every reason to stop.
+
+use loop_core::{
+    CommandKey, CostMode, DefaultCall, Effect, FinishReason, Millis, ModelFailure, Observation, PersonAnswer,
+    PicoUsd, SaveResult, Slot, Status, StopReason, SubCallUse, ToolSpec,
+};
+use serde_json::json;
+
+use crate::alphabet::{Alphabet, Used};
+use crate::checks::CUT;
+use crate::common::{
+    Said, Setup, failure, found, model, observed, run, said, said_bare, section, target, text, tool, used,
+};
+use loop_core::StopReason::{
+    BudgetExceeded, Confident, EvidenceMissing, ManualStop, MaxModelCalls, MaxPasses, MaxToolCalls,
+    ModelFailure as ModelFailed, NeedsHuman, NoNewActions, NoProgress, PolicyBlocked, Refused, StaleConfidence,
+    Timeout, TokenLimit,
+};
+
+/// Every reason that a run of the `document` protocol can end with.
+pub const REASONS: [StopReason; 16] = [
+    Confident, NoNewActions, StaleConfidence, NoProgress, MaxPasses, MaxModelCalls, MaxToolCalls, BudgetExceeded,
+    TokenLimit, Timeout, EvidenceMissing, Refused, PolicyBlocked, NeedsHuman, ModelFailed, ManualStop,
+];
+
+/// Small limits: three passes, two actions.
+fn small() -> Setup {
+    run().limits(|limits| {
+        limits.passes = 3;
+        limits.tool_calls = 4;
+        limits.model_calls = 6;
+        limits.wall_ms = 60_000;
+        limits.person_ms = 5_000;
+    })
+}
+
+fn base(name: &'static str, setup: Setup) -> Alphabet {
+    Alphabet {
+        name,
+        setup,
+        replies: Vec::new(),
+        repairs: Vec::new(),
+        picks: Vec::new(),
+        failures: Vec::new(),
+        usages: vec![Used::Fixed(100, 50)],
+        prompts: vec![(2_000, 0)],
+        observations: |key| vec![found(&key.to_string())],
+        answers: Vec::new(),
+        saves: vec![crate::common::saved_at("x")],
+        stops: false,
+        resumes: Vec::new(),
+        steps: vec![0],
+        honest: true,
+        reaches: &[],
+        by_shape: false,
+    }
+}
+
+fn replies(said: impl IntoIterator<Item = Said>) -> Vec<loop_core::Reply> {
+    said.into_iter().map(|said| said.reply()).collect()
+}
+
+fn asks(said: Said, targets: &[&str]) -> Said {
+    targets.iter().fold(said, |said, name| said.asks("fetch_device", target(name)))
+}
+
+/// Replies of each confidence with no action, one, or two.
+pub fn plain() -> Alphabet {
+    let said_with = |confidence: &str| {
+        [&[] as &[&str], &["a"], &["b"], &["a", "b"]].map(|targets| asks(said(confidence), targets))
+    };
+    let mut all = Vec::new();
+    for confidence in ["low", "medium", "high"] {
+        all.extend(said_with(confidence));
+    }
+    all.push(text("## Situation\nWithout a contract."));
+    Alphabet {
+        replies: replies(all),
+        repairs: replies([said_bare("high"), asks(said_bare("low"), &["a"]), text("what?")]),
+        reaches: &[Confident, NoNewActions, MaxPasses],
+        ..base("plain", small())
+    }
+}
+
+/// Every verdict, and every way in which a reply can end the run.
+pub fn verdicts() -> Alphabet {
+    let setup = small().with(|spec| spec.gate.forbid = vec!["fetch_docs".into()]);
+    let setup = setup.limits(|limits| limits.tool_calls = 2);
+    let low = || said("low");
+    let all = [
+        low().asks("fetch_docs", target("a")),
+        low().asks("wipe", target("a")),
+        low().asks("nope", target("a")),
+        low().asks("fetch_device", json!({"limit": "x"})),
+        low().asks_as("nice_to_have", "fetch_device", target("a")),
+        low().asks("fetch_device", target("a")).asks("fetch_devices", target("a")),
+        low().asks_as("recommended", "fetch_device", target("a")).asks("fetch_device", target("b")),
+        low().asks("fetch_device", target("c")).asks("wipe", target("b")),
+        said("high").member("refuse", json!("no")),
+        low().member("escalate", json!("too hard")).asks("fetch_device", target("a")),
+        said("high").asks("fetch_docs", target("a")),
+        text("I cannot.").ending(FinishReason::Refusal),
+        said_bare("high"),
+    ];
+    Alphabet {
+        replies: replies(all),
+        reaches: &[Refused, NeedsHuman, PolicyBlocked, MaxToolCalls, NoNewActions, Confident, EvidenceMissing],
+        ..base("verdicts", setup)
+    }
+}
+
+/// Every status that a tool can end with, and what is asked for again after it.
+pub fn tools() -> Alphabet {
+    let observations = |_: CommandKey| {
+        let failed = [
+            Status::Empty,
+            Status::RetryableError,
+            Status::PermanentError,
+            Status::InvalidInput,
+            Status::MalformedResult,
+            Status::Timeout,
+            Status::Pending,
+        ];
+        std::iter::once(found("it")).chain(failed.map(observed)).collect()
+    };
+    Alphabet {
+        replies: replies([asks(said("low"), &["a", "b"]), asks(said("medium"), &["a"])]),
+        observations,
+        reaches: &[MaxPasses, NoNewActions],
+        ..base("tools", small().limits(|limits| limits.tool_calls = 5))
+    }
+}
+
+/// A stop at the gate, a stop now, a stop that is taken back, at any moment.
+pub fn stops() -> Alphabet {
+    Alphabet {
+        replies: replies([
+            asks(said("low"), &["a", "b"]),
+            said("high").asks("wipe", target("a")),
+            text("## Situation\nWithout a contract."),
+        ]),
+        repairs: replies([asks(said_bare("low"), &["c"])]),
+        picks: replies([text(r#"[{"tool": "fetch_device", "params": {"target": "p"}}]"#), text("none")]),
+        failures: vec![failure(true)],
+        observations: |_| vec![found("it"), observed(Status::Cancelled)],
+        answers: vec![PersonAnswer::Approved],
+        stops: true,
+        reaches: &[ManualStop],
+        ..base("stops", small().picker(&[]).people().limits(|limits| limits.passes = 2))
+    }
+}
+
+/// Deadlines at their instant and long after, jumps of the clock, and steps of no time at all.
+pub fn time() -> Alphabet {
+    let mut later = failure(true);
+    later.retry_at = Some(Millis(700));
+    Alphabet {
+        replies: replies([asks(said("low"), &["a"]), said("high").asks("wipe", target("a"))]),
+        failures: vec![later],
+        answers: vec![PersonAnswer::Approved],
+        steps: vec![0, 46_000, 70_000],
+        saves: vec![
+            crate::common::saved_at("x"),
+            SaveResult::Failed { message: "busy".into(), retry_at: Some(Millis(500_000)) },
+        ],
+        reaches: &[Timeout, MaxPasses],
+        ..base("time", small().people().saving().limits(|limits| limits.passes = 2))
+    }
+}
+
+fn failures() -> Vec<ModelFailure> {
+    let with = |retryable: bool, partial: Option<&str>, usage: bool| ModelFailure {
+        partial: partial.map(Into::into),
+        usage: usage.then(|| used(10, 0)),
+        ..failure(retryable)
+    };
+    let cut = format!("## Situation\nKept.\n## Findings\n{CUT}");
+    let asked = format!("## Findings\nKept.\n## Situation\n{CUT}\n{}", asks(said("high"), &["z"]).whole_text());
+    vec![
+        with(true, None, true),
+        with(true, None, false),
+        with(false, None, true),
+        with(true, Some(&cut), false),
+        with(false, Some(&asked), true),
+        with(true, Some(CUT), true),
+    ]
+}
+
+/// Models that fail in every way, blank replies, replies without a contract; and a driver that is gone at any moment.
+pub fn crashes() -> Alphabet {
+    Alphabet {
+        replies: replies([
+            asks(said("low"), &["a", "b"]),
+            text(" \n"),
+            text("## Situation\nWithout a contract."),
+        ]),
+        repairs: replies([said_bare("high"), text("")]),
+        failures: failures(),
+        resumes: vec![0],
+        reaches: &[ModelFailed, MaxModelCalls, Confident],
+        ..base("crashes", small().limits(|limits| (limits.passes, limits.model_calls) = (2, 4)))
+    }
+}
+
+/// A driver that is gone while writes run and people are asked.
+pub fn lost_writes() -> Alphabet {
+    let both = said("low").asks("restart", target("a")).asks("wipe", target("a"));
+    Alphabet {
+        replies: replies([both, said("low").asks("restart", target("b")), said("high")]),
+        answers: vec![PersonAnswer::Approved],
+        observations: |_| vec![found("it"), observed(Status::Timeout), observed(Status::RetryableError)],
+        resumes: vec![0],
+        reaches: &[Confident, MaxPasses],
+        ..base("lost writes", small().people())
+    }
+}
+
+/// People who agree, refuse, or say nothing, while the run may be stopped.
+pub fn people() -> Alphabet {
+    let both = said("low").asks("restart", target("a")).asks("wipe", target("a"));
+    Alphabet {
+        replies: replies([
+            both,
+            said("medium").asks("fetch_device", target("a")).asks("wipe", target("b")),
+            said("high"),
+        ]),
+        answers: vec![PersonAnswer::Approved, PersonAnswer::Denied { why: "no".into() }],
+        steps: vec![0, 5_000],
+        stops: true,
+        reaches: &[ManualStop, Confident, MaxPasses],
+        ..base("people", small().people().limits(|limits| limits.passes = 2))
+    }
+}
+
+fn poor(mode: CostMode) -> Setup {
+    small().limits(|limits| {
+        limits.cost_mode = mode;
+        limits.model_calls = 5;
+        limits.output_tokens = 1_000;
+        limits.sub_call_bytes = 400;
+        limits.sub_call_tokens = 300;
+    })
+}
+
+fn sub_calls(key: CommandKey) -> Vec<Observation> {
+    let used_by = |usage| {
+        let mut observation = found(&key.to_string());
+        observation.sub_call = Some(SubCallUse { answered: true, usage });
+        observation
+    };
+    vec![found(&key.to_string()), used_by(None), used_by(Some(used(150, 200)))]
+}
+
+/// Runs that are poor in money, in one of the three modes; sub-calls run side by side.
+pub fn money(mode: CostMode) -> Alphabet {
+    let (name, dollars) = match mode {
+        CostMode::Strict => ("money, strict", 1_900_000_000),
+        CostMode::Estimated => ("money, estimated", 1_400_000_000),
+        CostMode::After => ("money, after", 700_000_000),
+    };
+    let setup = poor(mode).limits(|limits| limits.cost = Some(PicoUsd(dollars)));
+    Alphabet { reaches: &[BudgetExceeded, Confident], ..spending(name, setup, mode) }
+}
+
+/// Runs that are poor in tokens.
+pub fn tokens(mode: CostMode) -> Alphabet {
+    let (name, tokens) = match mode {
+        CostMode::Strict => ("tokens, strict", 9_000),
+        CostMode::Estimated => ("tokens, estimated", 4_000),
+        CostMode::After => ("tokens, after", 3_000),
+    };
+    let setup = poor(mode).limits(|limits| (limits.tokens, limits.cost) = (Some(tokens), None));
+    Alphabet { reaches: &[TokenLimit, Confident], ..spending(name, setup, mode) }
+}
+
+fn spending(name: &'static str, setup: Setup, mode: CostMode) -> Alphabet {
+    let docs = |said: Said, names: &[&str]| {
+        names.iter().fold(said, |said, name| said.asks("fetch_docs", target(name)))
+    };
+    let mut usages = vec![Used::Fixed(20, 10), Used::Hundredths(100), Used::Untold];
+    if mode != CostMode::Strict {
+        usages.push(Used::Hundredths(250));
+    }
+    Alphabet {
+        replies: replies([docs(said("low"), &["a", "b"]), docs(said("medium"), &["c"]), said("high")]),
+        failures: vec![failure(true)],
+        usages,
+        prompts: vec![(1_000, 0), (3_000, 1_000)],
+        observations: sub_calls,
+        honest: mode == CostMode::Strict,
+        ..base(name, setup)
+    }
+}
+
+/// Prompts that do not fit, so that old evidence gives way to its summary.
+pub fn context() -> Alphabet {
+    let setup = small().with(|spec| {
+        spec.models.base = loop_core::ModelSpec { context_tokens: 4_000, ..model(spec.models.base.price) };
+    });
+    Alphabet {
+        replies: replies([asks(said("low"), &["a", "b"]), asks(said("medium"), &["c"]), said("high")]),
+        prompts: vec![(2_000, 0), (100_000, 0)],
+        resumes: vec![0],
+        reaches: &[TokenLimit, Confident],
+        ..base("context", setup)
+    }
+}
+
+/// Picking: a picker that picks, that picks nothing, that fails; tools before the first pass; saving that fails.
+pub fn picking() -> Alphabet {
+    let setup = small().picker(&[("fetch_docs", target("d"))]).saving().limits(|limits| {
+        limits.passes = 2;
+        limits.picked = 1;
+    });
+    let two = r#"[{"tool": "fetch_device", "params": {"target": "a"}}, {"tool": "fetch_docs", "params": {"target": "b"}}]"#;
+    Alphabet {
+        picks: replies([text("[]"), text(two), text("no idea"), text(r#"[{"tool": "wipe"}]"#)]),
+        replies: replies([asks(said("low"), &["a"]), said("high")]),
+        failures: vec![failure(true), failure(false)],
+        observations: |_| vec![found("it"), observed(Status::PermanentError)],
+        saves: vec![
+            crate::common::saved_at("x"),
+            SaveResult::Failed { message: "busy".into(), retry_at: Some(Millis(10)) },
+            SaveResult::Failed { message: "broken".into(), retry_at: None },
+        ],
+        resumes: vec![0],
+        reaches: &[Confident, MaxPasses],
+        ..base("picking", setup)
+    }
+}
+
+/// Five passes in which nothing varies but confidence, evidence and the document.
+pub fn five_passes() -> Alphabet {
+    let setup = run().escalating().limits(|limits| limits.passes = 5);
+    let cites = vec![
+        loop_core::SectionSpec { required: true, ..section("situation", "Situation") },
+        loop_core::SectionSpec { cite: true, ..section("findings", "Findings") },
+    ];
+    let mut all = Vec::new();
+    for confidence in ["low", "medium", "high"] {
+        let same = || said_bare(confidence).section("Situation", "The same.");
+        let by_index = |said: Said, n: usize| asks(said, &[["a", "b", "c", "d", "e"][n]]);
+        all.push(same());
+        all.extend((0..5).map(|n| by_index(same(), n)));
+        all.push(same().section("Findings", "Without a source."));
+    }
+    all.push(said_bare("high").section("Situation", "The same.").section("Findings", "By [E1]."));
+    Alphabet {
+        replies: replies(all),
+        // The first action brings something of its own, the others what is known already or nothing.
+        observations: |_| vec![found("what is known"), observed(Status::PermanentError)],
+        reaches: &[
+            Confident,
+            StaleConfidence,
+            NoProgress,
+            EvidenceMissing,
+            NoNewActions,
+            MaxPasses,
+        ],
+        ..base("five passes", setup.sections(cites))
+    }
+}
+
+/// Everything at once, by shape.
+pub fn everything(most_passes: u32) -> Alphabet {
+    let setup = small().picker(&[("fetch_docs", target("d"))]).people().saving().escalating();
+    let setup = setup.limits(|limits| {
+        limits.passes = most_passes;
+        limits.model_calls = most_passes + 4;
+        limits.tool_calls = 5;
+        limits.picked = 1;
+    });
+    let setup = setup.with(|spec| {
+        spec.tools.push(ToolSpec { attempts: 1, ..tool("probe", Effect::Read) });
+        spec.gate.required_tools = vec!["fetch_device".into()];
+        spec.picking.defaults = vec![DefaultCall { tool: "fetch_docs".into(), parameters: r#"{"target":"d"}"#.into() }];
+    });
+    Alphabet {
+        picks: replies([
+            text(r#"[{"tool": "fetch_device", "params": {"target": "p"}}]"#),
+            text("no idea"),
+        ]),
+        replies: replies([
+            said("high"),
+            said("medium").asks("fetch_device", target("a")).asks("fetch_docs", target("a")),
+            asks(said("low"), &["b"]),
+            said_bare("low").asks("restart", target("a")).asks("probe", target("a")),
+            said("low").asks("wipe", target("a")),
+            text("## Situation\nWithout a contract."),
+            text(""),
+            said("low").member("refuse", json!("no")),
+        ]),
+        repairs: replies([said_bare("high"), asks(said_bare("medium"), &["r"]), text("what?")]),
+        failures: failures(),
+        usages: vec![Used::Fixed(100, 50), Used::Untold],
+        observations: |key| match key.slot {
+            Slot::Action(0) => vec![found(&key.to_string()), observed(Status::RetryableError)],
+            _ => vec![sub_calls(key).remove(1), observed(Status::Timeout)],
+        },
+        answers: vec![PersonAnswer::Approved, PersonAnswer::Denied { why: "no".into() }],
+        saves: vec![
+            crate::common::saved_at("x"),
+            SaveResult::Failed { message: "busy".into(), retry_at: Some(Millis(1_000_000)) },
+        ],
+        stops: true,
+        resumes: vec![0],
+        by_shape: true,
+        reaches: &[Confident, Refused, ModelFailed, ManualStop],
+        ..base("everything, by shape", setup)
+    }
+}

@@ -1,0 +1,130 @@
+//! The walk itself: breadth first, so that the way to the first fault is the shortest there is.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use loop_core::{Event, Note, Run, StopReason};
+
+use crate::alphabet::Alphabet;
+use crate::checks::{OF_A_STATE, OF_A_STEP};
+use crate::edge::{Edge, Ghost};
+use crate::strays::Strays;
+use crate::{money, rank, shape};
+
+/// How far a walk goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope {
+    /// States at the most.
+    pub states: usize,
+    /// Whether the walk must see everything there is.
+    pub whole: bool,
+}
+
+/// What a walk saw.
+#[derive(Clone, Debug, Default)]
+pub struct Walked {
+    pub states: usize,
+    pub edges: usize,
+    /// Events of the longest of the shortest ways.
+    pub depth: usize,
+    /// The most events that a run can take, by the rank.
+    pub bound: u64,
+    /// Ends by reason.
+    pub ends: BTreeMap<StopReason, usize>,
+    /// Whether nothing was left out.
+    pub whole: bool,
+}
+
+/// A state, how it was come to, and how far it is.
+struct Place {
+    parent: usize,
+    event: Event,
+    depth: usize,
+}
+
+/// Walks the alphabet; every invariant is checked on every edge.
+///
+/// # Panics
+/// At the first fault, with the invariant, what is wrong, and the shortest way there.
+pub fn walk(alphabet: &Alphabet, scope: Scope) -> Walked {
+    let strays = Strays::new();
+    let (run, event, notes) = alphabet.start();
+    let bound = rank::bound(run.spec());
+    let mut walked = Walked { bound, whole: true, ..Walked::default() };
+    let mut ghost = Ghost::default();
+    ghost.stops = notes.iter().filter(|note| matches!(note, Note::Stopped { .. })).count() as u32;
+    assert!(rank::rank(&run) < bound, "the first state's rank is beyond the bound of the spec");
+    let place = |run: &Run, ghost: &Ghost| {
+        if alphabet.by_shape { shape::shape(run, ghost) } else { shape::whole(run, ghost) }
+    };
+    let mut seen = BTreeSet::from([place(&run, &ghost)]);
+    let mut places = vec![Place { parent: 0, event, depth: 0 }];
+    let mut waiting = VecDeque::from([(0_usize, run, ghost)]);
+    while let Some((here, run, ghost)) = waiting.pop_front() {
+        walked.states += 1;
+        walked.depth = walked.depth.max(places[here].depth);
+        let fault = |name: &str, what: &str, last: Option<&Event>| -> ! {
+            panic!("{}: {name}: {what}\n{}", alphabet.name, way(&places, here, last))
+        };
+        for (name, check) in OF_A_STATE {
+            check(&run, &ghost).unwrap_or_else(|what| fault(name, &what, None));
+        }
+        strays.all_rejected(&run, &ghost).unwrap_or_else(|what| fault("strays", &what, None));
+        if let Some(outcome) = run.outcome().filter(|_| run.is_done()) {
+            *walked.ends.entry(outcome.stop.reason()).or_default() += 1;
+        }
+        let mut found = Vec::new();
+        for edict in alphabet.events(&run) {
+            let mut next = run.clone();
+            let notes = match next.apply(&edict.event) {
+                Ok(notes) => notes,
+                Err(rejected) => {
+                    if edict.must {
+                        fault("what is wished is taken", &rejected.to_string(), Some(&edict.event));
+                    }
+                    if next != run {
+                        fault("a rejection changes nothing", &rejected.to_string(), Some(&edict.event));
+                    }
+                    continue;
+                }
+            };
+            walked.edges += 1;
+            let edge =
+                Edge { before: &run, after: &next, was: &ghost, event: &edict.event, notes: &notes };
+            for (name, check) in OF_A_STEP {
+                check(&edge).unwrap_or_else(|what| fault(name, &what, Some(&edict.event)));
+            }
+            money::holds(&edge, alphabet.honest)
+                .unwrap_or_else(|what| fault("I-1, I-2, I-3 money", &what, Some(&edict.event)));
+            let after = ghost.after(&edge);
+            if seen.len() >= scope.states {
+                walked.whole = false;
+            } else if seen.insert(place(&next, &after)) {
+                found.push((edict.event, next, after));
+            }
+        }
+        let depth = places[here].depth + 1;
+        for (event, next, after) in found {
+            waiting.push_back((places.len(), next, after));
+            places.push(Place { parent: here, event, depth });
+        }
+    }
+    assert!(walked.whole || !scope.whole, "{}: more than {} states", alphabet.name, scope.states);
+    for reason in alphabet.reaches {
+        assert!(walked.ends.contains_key(reason), "{}: {reason} was never reached", alphabet.name);
+    }
+    walked
+}
+
+/// The events from the start to a place, one a line.
+fn way(places: &[Place], to: usize, last: Option<&Event>) -> String {
+    let mut events = Vec::new();
+    let mut at = to;
+    while at != 0 {
+        events.push(&places[at].event);
+        at = places[at].parent;
+    }
+    events.reverse();
+    events.extend(last);
+    let line = |event: &&Event| serde_json::to_string(event).unwrap();
+    events.iter().map(line).collect::<Vec<_>>().join("\n")
+}
