@@ -81,6 +81,7 @@ fn the_change_that_a_refusal_names_is_the_smallest_that_would_have_gone_on() {
     let primary = world.outcome().stop.primary.clone();
     assert_eq!(primary.value, Measure::NextTokens { used: 150, needs: 1_356, held: 500 });
     let Measure::Count(to) = primary.change.unwrap().to else { panic!() };
+    assert!(to > 2_000, "a cheaper tier counts its input otherwise, and is not asked");
     assert!(with(to).started_with(SECOND).call().key == key("2/main"));
     assert!(with(to - 1).started_with(SECOND).call().key == key("2/landing"));
 }

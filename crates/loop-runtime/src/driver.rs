@@ -410,8 +410,8 @@ enum Broken {
     Stuck(String),
 }
 
-/// How long one try to save may take.
-const SAVE_LIMIT: Duration = Duration::from_secs(30);
+/// How long one try to save may take; a saver's own limit should be shorter.
+const SAVE_LIMIT: Duration = Duration::from_secs(45);
 
 async fn sleep_until(instant: Option<Instant>) {
     match instant {

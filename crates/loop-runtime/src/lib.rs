@@ -57,7 +57,7 @@ pub use report::{
     Action, ConditionReport, Evidence, Item, REPORT_VERSION, Report, SavedReport, Section, Sections, Stop,
     Totals,
 };
-pub use save::{SaveError, SaveTarget, Saver};
+pub use save::{HttpTarget, SaveError, SaveTarget, Saver, TargetError};
 pub use stream::RunStream;
 
 // What a short program needs beside its own tools and models.

@@ -38,7 +38,7 @@ fn every_reason_is_a_sentence() {
     );
     reads(
         condition(R::NoProgress, Count(2)),
-        "Two passes brought neither new evidence nor a changed section.",
+        "2 passes in a row brought neither new evidence nor a changed section.",
     );
     reads(
         limit(R::MaxPasses, Count(5), Count(5), "limits.passes", Count(6)),
@@ -64,6 +64,47 @@ fn every_reason_is_a_sentence() {
     reads(
         limit(R::Timeout, Millis(300_000), Millis(300_000), "limits.wall_ms", Millis(300_001)),
         "300000 ms have passed, the limit of 300000 ms is reached. It would have gone on with limits.wall_ms = 300001 ms.",
+    );
+    let next = Measure::NextCost {
+        spent: PicoUsd(30_000_000_000),
+        needs: PicoUsd(8_000_000_000),
+        held: PicoUsd(5_000_000_000),
+    };
+    reads(
+        limit(R::BudgetExceeded, next, money(40_000), "limits.cost_usd", money(45_000)),
+        "$0.030000 spent, $0.008000 for the next call, $0.005000 held back for the landing: the limit of $0.040000 leaves no room for more. It would have gone on with limits.cost_usd = $0.045000.",
+    );
+    reads(
+        limit(
+            R::TokenLimit,
+            Measure::NextTokens { used: 900, needs: 300, held: 250 },
+            Count(1_000),
+            "limits.tokens",
+            Count(1_600),
+        ),
+        "900 used, 300 for the next call, 250 held back for the landing: the limit of 1000 leaves no room for more. It would have gone on with limits.tokens = 1600.",
+    );
+    let next = Measure::NextTime { elapsed_ms: 31_000, held_ms: 10_000 };
+    reads(
+        limit(R::Timeout, next, Millis(40_000), "limits.wall_ms", Millis(41_336)),
+        "31000 ms passed, 10000 ms held back for the landing: the limit of 40000 ms leaves no room for more. It would have gone on with limits.wall_ms = 41336 ms.",
+    );
+    reads(
+        limit(
+            R::StaleConfidence,
+            unsure(),
+            Measure::Confidence(Confidence::High),
+            "gate.stale",
+            text("equal"),
+        ),
+        "The confidence went from high to medium: more passes do not help. It would have gone on with gate.stale = equal.",
+    );
+    reads(
+        Condition {
+            change: Some(Change { setting: "gate.high_is_final".into(), to: text("false") }),
+            ..condition(R::Confident, Measure::Confidence(Confidence::High))
+        },
+        "High confidence, which is final here although something would run. It would have gone on with gate.high_is_final = false.",
     );
     for (reason, refusal) in
         [(R::BudgetExceeded, "cost"), (R::TokenLimit, "context"), (R::MaxModelCalls, "model_calls")]

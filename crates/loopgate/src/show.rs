@@ -106,9 +106,20 @@ fn unfinished(state: &Run) -> String {
     text
 }
 
-/// Evidence and actions as lists.
+/// Passes, evidence and actions as lists.
 fn details(state: &Run) -> String {
-    let mut text = String::from("\n---\n\nEvidence:\n\n");
+    let mut text = String::from("\n---\n\nPasses:\n\n");
+    for pass in state.passes() {
+        let landing = if pass.landing { ", the last" } else { "" };
+        let mending = if state.mending(pass.pass).is_some() { ", to mend" } else { "" };
+        let changed = if pass.changed.is_empty() { "nothing".to_owned() } else { pass.changed.join(", ") };
+        let (tier, confidence) = (pass.tier.name(), pass.confidence.name());
+        let _ = writeln!(text, "- {} ({tier}, {confidence}{landing}{mending}): changed {changed}", pass.pass);
+    }
+    if state.passes().is_empty() {
+        text.push_str("- none\n");
+    }
+    text.push_str("\nEvidence:\n\n");
     for evidence in state.evidence() {
         let (tool, parameters) = (&evidence.tool, &evidence.parameters);
         let (status, summary) = (evidence.observation.status.name(), &evidence.observation.summary);

@@ -199,7 +199,9 @@ impl Run {
                 return None;
             }
         };
-        let tiers = std::iter::once(&call.tier).chain(cheaper_than(call.tier));
+        // A cheaper tier is no way out where tokens are short: it is not asked.
+        let cheaper = if refusal == Refusal::Cost { cheaper_than(call.tier) } else { &[] };
+        let tiers = std::iter::once(&call.tier).chain(cheaper);
         let purses = tiers.filter_map(|tier| {
             let input = self.input_bound(*tier, prompt);
             let purse = match refusal {

@@ -26,8 +26,8 @@ pub enum Used {
 pub struct Alphabet {
     pub name: &'static str,
     pub setup: Setup,
-    /// What a main call or a landing is answered with.
-    pub replies: Vec<Reply>,
+    /// What a main call or a landing is answered with, by its pass; the last list goes for all that follow.
+    pub replies: Vec<Vec<Reply>>,
     pub repairs: Vec<Reply>,
     pub picks: Vec<Reply>,
     pub failures: Vec<ModelFailure>,
@@ -43,6 +43,8 @@ pub struct Alphabet {
     pub resumes: Vec<u64>,
     /// Milliseconds that pass before an event; 0 is among them.
     pub steps: Vec<u64>,
+    /// Whether a deadline may come while something else could still happen.
+    pub deadlines: bool,
     /// Whether no call takes more than its reserve.
     pub honest: bool,
     /// The reasons that its runs must end with, among others.
@@ -100,8 +102,7 @@ impl Alphabet {
                 instants.push(deadline.max(now).plus(late));
             }
             let told = |at: Millis| Edict { event: Event { at, fact: Fact::DeadlineReached }, must: true };
-            // Where the clock stands still, a deadline comes only when nothing else can.
-            if self.steps.len() > 1 || wished.is_empty() || !is_working(run) {
+            if self.deadlines || wished.is_empty() || !is_working(run) {
                 events.extend(instants.into_iter().map(told));
             }
         }
@@ -135,7 +136,10 @@ impl Alphabet {
         let replies = match key.slot {
             Slot::Pick => &self.picks,
             Slot::Repair => &self.repairs,
-            _ => &self.replies,
+            _ => {
+                let last = self.replies.len() - 1;
+                &self.replies[last.min(key.pass.saturating_sub(1) as usize)]
+            }
         };
         let reserve = call(run).and_then(|call| call.started).map_or_else(Default::default, |it| it.reserve);
         for usage in &self.usages {

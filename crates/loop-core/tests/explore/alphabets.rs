@@ -1,15 +1,15 @@
 //! The alphabets. Each is small enough to be walked whole, and together they reach every reason to stop.
 
 use loop_core::{
-    CommandKey, CostMode, DefaultCall, Effect, FinishReason, Millis, ModelFailure, Observation, PersonAnswer,
-    PicoUsd, SaveResult, Slot, Status, StopReason, SubCallUse, ToolSpec,
+    CommandKey, CostMode, DefaultCall, Effect, FinishReason, Millis, ModelFailure, ModelSpec, Observation, PersonAnswer,
+    PicoUsd, Reply, SaveResult, SectionSpec, Slot, Status, StopReason, SubCallUse, ToolSpec,
 };
 use serde_json::json;
 
 use crate::alphabet::{Alphabet, Used};
 use crate::checks::CUT;
 use crate::common::{
-    Said, Setup, failure, found, model, observed, run, said, said_bare, section, target, text, tool, used,
+    Said, Setup, failure, found, model, observed, run, said, said_bare, saved_at, section, target, text, tool, used,
 };
 use loop_core::StopReason::{
     BudgetExceeded, Confident, EvidenceMissing, ManualStop, MaxModelCalls, MaxPasses, MaxToolCalls,
@@ -46,18 +46,24 @@ fn base(name: &'static str, setup: Setup) -> Alphabet {
         prompts: vec![(2_000, 0)],
         observations: |key| vec![found(&key.to_string())],
         answers: Vec::new(),
-        saves: vec![crate::common::saved_at("x")],
+        saves: vec![saved_at("x")],
         stops: false,
         resumes: Vec::new(),
         steps: vec![0],
+        deadlines: false,
         honest: true,
         reaches: &[],
         by_shape: false,
     }
 }
 
-fn replies(said: impl IntoIterator<Item = Said>) -> Vec<loop_core::Reply> {
+fn replies(said: impl IntoIterator<Item = Said>) -> Vec<Reply> {
     said.into_iter().map(|said| said.reply()).collect()
+}
+
+/// The same replies in every pass.
+fn always(said: impl IntoIterator<Item = Said>) -> Vec<Vec<Reply>> {
+    vec![replies(said)]
 }
 
 fn asks(said: Said, targets: &[&str]) -> Said {
@@ -75,7 +81,7 @@ pub fn plain() -> Alphabet {
     }
     all.push(text("## Situation\nWithout a contract."));
     Alphabet {
-        replies: replies(all),
+        replies: always(all),
         repairs: replies([said_bare("high"), asks(said_bare("low"), &["a"]), text("what?")]),
         reaches: &[Confident, NoNewActions, MaxPasses],
         ..base("plain", small())
@@ -96,6 +102,7 @@ pub fn verdicts() -> Alphabet {
         low().asks("fetch_device", target("a")).asks("fetch_devices", target("a")),
         low().asks_as("recommended", "fetch_device", target("a")).asks("fetch_device", target("b")),
         low().asks("fetch_device", target("c")).asks("wipe", target("b")),
+        low().asks("fetch_device", target("d")).asks("fetch_device", target("e")),
         said("high").member("refuse", json!("no")),
         low().member("escalate", json!("too hard")).asks("fetch_device", target("a")),
         said("high").asks("fetch_docs", target("a")),
@@ -103,7 +110,7 @@ pub fn verdicts() -> Alphabet {
         said_bare("high"),
     ];
     Alphabet {
-        replies: replies(all),
+        replies: always(all),
         reaches: &[Refused, NeedsHuman, PolicyBlocked, MaxToolCalls, NoNewActions, Confident, EvidenceMissing],
         ..base("verdicts", setup)
     }
@@ -124,7 +131,7 @@ pub fn tools() -> Alphabet {
         std::iter::once(found("it")).chain(failed.map(observed)).collect()
     };
     Alphabet {
-        replies: replies([asks(said("low"), &["a", "b"]), asks(said("medium"), &["a"])]),
+        replies: always([asks(said("low"), &["a", "b"]), asks(said("medium"), &["a"])]),
         observations,
         reaches: &[MaxPasses, NoNewActions],
         ..base("tools", small().limits(|limits| limits.tool_calls = 5))
@@ -134,7 +141,7 @@ pub fn tools() -> Alphabet {
 /// A stop at the gate, a stop now, a stop that is taken back, at any moment.
 pub fn stops() -> Alphabet {
     Alphabet {
-        replies: replies([
+        replies: always([
             asks(said("low"), &["a", "b"]),
             said("high").asks("wipe", target("a")),
             text("## Situation\nWithout a contract."),
@@ -151,18 +158,19 @@ pub fn stops() -> Alphabet {
 }
 
 /// Deadlines at their instant and long after, jumps of the clock, and steps of no time at all.
-pub fn time() -> Alphabet {
+pub fn time(wide: bool) -> Alphabet {
     let mut later = failure(true);
     later.retry_at = Some(Millis(700));
+    let busy = SaveResult::Failed { message: "busy".into(), retry_at: Some(Millis(500_000)) };
+    // The first step leaves time for a landing alone, the second none.
+    let steps = if wide { vec![0, 46_000, 70_000] } else { vec![0, 46_000] };
     Alphabet {
-        replies: replies([asks(said("low"), &["a"]), said("high").asks("wipe", target("a"))]),
+        replies: always([asks(said("low"), &["a"]), said("high").asks("wipe", target("a"))]),
         failures: vec![later],
         answers: vec![PersonAnswer::Approved],
-        steps: vec![0, 46_000, 70_000],
-        saves: vec![
-            crate::common::saved_at("x"),
-            SaveResult::Failed { message: "busy".into(), retry_at: Some(Millis(500_000)) },
-        ],
+        steps,
+        deadlines: true,
+        saves: if wide { vec![saved_at("x"), busy] } else { vec![busy] },
         reaches: &[Timeout, MaxPasses],
         ..base("time", small().people().saving().limits(|limits| limits.passes = 2))
     }
@@ -175,7 +183,7 @@ fn failures() -> Vec<ModelFailure> {
         ..failure(retryable)
     };
     let cut = format!("## Situation\nKept.\n## Findings\n{CUT}");
-    let asked = format!("## Findings\nKept.\n## Situation\n{CUT}\n{}", asks(said("high"), &["z"]).whole_text());
+    let asked = format!("## Findings\nKept.\n## Situation\n{CUT}\n{}", asks(said_bare("high"), &["z"]).whole_text());
     vec![
         with(true, None, true),
         with(true, None, false),
@@ -189,7 +197,7 @@ fn failures() -> Vec<ModelFailure> {
 /// Models that fail in every way, blank replies, replies without a contract; and a driver that is gone at any moment.
 pub fn crashes() -> Alphabet {
     Alphabet {
-        replies: replies([
+        replies: always([
             asks(said("low"), &["a", "b"]),
             text(" \n"),
             text("## Situation\nWithout a contract."),
@@ -203,32 +211,33 @@ pub fn crashes() -> Alphabet {
 }
 
 /// A driver that is gone while writes run and people are asked.
-pub fn lost_writes() -> Alphabet {
+pub fn lost_writes(wide: bool) -> Alphabet {
     let both = said("low").asks("restart", target("a")).asks("wipe", target("a"));
+    let mut said_first = vec![both, said("high")];
+    if wide {
+        said_first.push(said("low").asks("restart", target("b")));
+    }
     Alphabet {
-        replies: replies([both, said("low").asks("restart", target("b")), said("high")]),
+        replies: always(said_first),
         answers: vec![PersonAnswer::Approved],
-        observations: |_| vec![found("it"), observed(Status::Timeout), observed(Status::RetryableError)],
+        observations: |_| vec![found("it"), observed(Status::Timeout)],
         resumes: vec![0],
         reaches: &[Confident, MaxPasses],
-        ..base("lost writes", small().people())
+        ..base("lost writes", small().people().limits(|limits| limits.passes = if wide { 3 } else { 2 }))
     }
 }
 
 /// People who agree, refuse, or say nothing, while the run may be stopped.
-pub fn people() -> Alphabet {
+pub fn people(wide: bool) -> Alphabet {
     let both = said("low").asks("restart", target("a")).asks("wipe", target("a"));
+    let reads_too = said("medium").asks("fetch_device", target("a")).asks("wipe", target("b"));
     Alphabet {
-        replies: replies([
-            both,
-            said("medium").asks("fetch_device", target("a")).asks("wipe", target("b")),
-            said("high"),
-        ]),
+        replies: always([both, reads_too, said("high")]),
         answers: vec![PersonAnswer::Approved, PersonAnswer::Denied { why: "no".into() }],
-        steps: vec![0, 5_000],
-        stops: true,
-        reaches: &[ManualStop, Confident, MaxPasses],
-        ..base("people", small().people().limits(|limits| limits.passes = 2))
+        deadlines: true,
+        stops: wide,
+        reaches: &[Confident, MaxPasses, Timeout],
+        ..base("people", small().people().limits(|limits| limits.passes = if wide { 3 } else { 2 }))
     }
 }
 
@@ -248,42 +257,45 @@ fn sub_calls(key: CommandKey) -> Vec<Observation> {
         observation.sub_call = Some(SubCallUse { answered: true, usage });
         observation
     };
-    vec![found(&key.to_string()), used_by(None), used_by(Some(used(150, 200)))]
+    vec![used_by(Some(used(150, 200))), used_by(None)]
 }
 
 /// Runs that are poor in money, in one of the three modes; sub-calls run side by side.
-pub fn money(mode: CostMode) -> Alphabet {
-    let (name, dollars) = match mode {
-        CostMode::Strict => ("money, strict", 1_900_000_000),
-        CostMode::Estimated => ("money, estimated", 1_400_000_000),
+pub fn money(mode: CostMode, wide: bool) -> Alphabet {
+    let (name, pico) = match mode {
+        CostMode::Strict => ("money, strict", 900_000_000),
+        CostMode::Estimated => ("money, estimated", 1_000_000_000),
         CostMode::After => ("money, after", 700_000_000),
     };
-    let setup = poor(mode).limits(|limits| limits.cost = Some(PicoUsd(dollars)));
-    Alphabet { reaches: &[BudgetExceeded, Confident], ..spending(name, setup, mode) }
+    let setup = poor(mode).limits(|limits| limits.cost = Some(PicoUsd(pico)));
+    Alphabet { reaches: &[BudgetExceeded, Confident], ..spending(name, setup, mode, wide) }
 }
 
 /// Runs that are poor in tokens.
-pub fn tokens(mode: CostMode) -> Alphabet {
+pub fn tokens(mode: CostMode, wide: bool) -> Alphabet {
     let (name, tokens) = match mode {
         CostMode::Strict => ("tokens, strict", 9_000),
         CostMode::Estimated => ("tokens, estimated", 4_000),
         CostMode::After => ("tokens, after", 3_000),
     };
     let setup = poor(mode).limits(|limits| (limits.tokens, limits.cost) = (Some(tokens), None));
-    Alphabet { reaches: &[TokenLimit, Confident], ..spending(name, setup, mode) }
+    Alphabet { reaches: &[TokenLimit, Confident], ..spending(name, setup, mode, wide) }
 }
 
-fn spending(name: &'static str, setup: Setup, mode: CostMode) -> Alphabet {
+fn spending(name: &'static str, setup: Setup, mode: CostMode, wide: bool) -> Alphabet {
     let docs = |said: Said, names: &[&str]| {
         names.iter().fold(said, |said, name| said.asks("fetch_docs", target(name)))
     };
-    let mut usages = vec![Used::Fixed(20, 10), Used::Hundredths(100), Used::Untold];
-    if mode != CostMode::Strict {
-        usages.push(Used::Hundredths(250));
+    let beyond = if mode == CostMode::Strict { Used::Untold } else { Used::Hundredths(250) };
+    let mut usages = vec![Used::Hundredths(100), beyond];
+    let mut says = vec![docs(said("low"), &["a", "b"]), said("high").asks("fetch_device", target("c"))];
+    if wide {
+        usages.push(Used::Fixed(20, 10));
+        says.push(said("high"));
     }
     Alphabet {
-        replies: replies([docs(said("low"), &["a", "b"]), docs(said("medium"), &["c"]), said("high")]),
-        failures: vec![failure(true)],
+        replies: always(says),
+        failures: if wide { vec![failure(true)] } else { Vec::new() },
         usages,
         prompts: vec![(1_000, 0), (3_000, 1_000)],
         observations: sub_calls,
@@ -293,70 +305,76 @@ fn spending(name: &'static str, setup: Setup, mode: CostMode) -> Alphabet {
 }
 
 /// Prompts that do not fit, so that old evidence gives way to its summary.
-pub fn context() -> Alphabet {
+pub fn context(wide: bool) -> Alphabet {
     let setup = small().with(|spec| {
-        spec.models.base = loop_core::ModelSpec { context_tokens: 4_000, ..model(spec.models.base.price) };
+        spec.models.base = ModelSpec { context_tokens: 4_000, ..model(spec.models.base.price) };
     });
     Alphabet {
-        replies: replies([asks(said("low"), &["a", "b"]), asks(said("medium"), &["c"]), said("high")]),
+        replies: always([asks(said("low"), &["a", "b"]), asks(said("high"), &["c"])]),
         prompts: vec![(2_000, 0), (100_000, 0)],
-        resumes: vec![0],
-        reaches: &[TokenLimit, Confident],
+        resumes: if wide { vec![0] } else { Vec::new() },
+        reaches: &[TokenLimit, MaxPasses],
         ..base("context", setup)
     }
 }
 
 /// Picking: a picker that picks, that picks nothing, that fails; tools before the first pass; saving that fails.
-pub fn picking() -> Alphabet {
+pub fn picking(wide: bool) -> Alphabet {
     let setup = small().picker(&[("fetch_docs", target("d"))]).saving().limits(|limits| {
         limits.passes = 2;
         limits.picked = 1;
     });
-    let two = r#"[{"tool": "fetch_device", "params": {"target": "a"}}, {"tool": "fetch_docs", "params": {"target": "b"}}]"#;
+    let two = json!([
+        {"tool": "fetch_device", "params": target("a")},
+        {"tool": "fetch_docs", "params": target("b")},
+    ]);
     Alphabet {
-        picks: replies([text("[]"), text(two), text("no idea"), text(r#"[{"tool": "wipe"}]"#)]),
-        replies: replies([asks(said("low"), &["a"]), said("high")]),
-        failures: vec![failure(true), failure(false)],
+        picks: replies([
+            text("[]"),
+            text(&two.to_string()),
+            text("no idea"),
+            text(r#"[{"tool": "wipe"}]"#),
+        ]),
+        replies: always([asks(said("low"), &["a"]), said("high")]),
+        failures: if wide { vec![failure(true), failure(false)] } else { vec![failure(false)] },
         observations: |_| vec![found("it"), observed(Status::PermanentError)],
         saves: vec![
-            crate::common::saved_at("x"),
+            saved_at("x"),
             SaveResult::Failed { message: "busy".into(), retry_at: Some(Millis(10)) },
             SaveResult::Failed { message: "broken".into(), retry_at: None },
         ],
-        resumes: vec![0],
+        resumes: if wide { vec![0] } else { Vec::new() },
         reaches: &[Confident, MaxPasses],
         ..base("picking", setup)
     }
 }
 
 /// Five passes in which nothing varies but confidence, evidence and the document.
-pub fn five_passes() -> Alphabet {
+pub fn five_passes(wide: bool) -> Alphabet {
     let setup = run().escalating().limits(|limits| limits.passes = 5);
     let cites = vec![
-        loop_core::SectionSpec { required: true, ..section("situation", "Situation") },
-        loop_core::SectionSpec { cite: true, ..section("findings", "Findings") },
+        SectionSpec { required: true, ..section("situation", "Situation") },
+        SectionSpec { cite: true, ..section("findings", "Findings") },
     ];
-    let mut all = Vec::new();
-    for confidence in ["low", "medium", "high"] {
-        let same = || said_bare(confidence).section("Situation", "The same.");
-        let by_index = |said: Said, n: usize| asks(said, &[["a", "b", "c", "d", "e"][n]]);
-        all.push(same());
-        all.extend((0..5).map(|n| by_index(same(), n)));
-        all.push(same().section("Findings", "Without a source."));
-    }
-    all.push(said_bare("high").section("Situation", "The same.").section("Findings", "By [E1]."));
+    let of_pass = |pass: u32| {
+        let mut all = Vec::new();
+        for confidence in ["low", "medium", "high"] {
+            let same = said_bare(confidence).section("Situation", "The same.");
+            let changed = said_bare(confidence).section("Situation", &format!("As pass {pass} sees it."));
+            all.push(same.asks("fetch_device", target(&pass.to_string())));
+            if wide || confidence == "low" {
+                all.push(changed.asks("fetch_device", target(&pass.to_string())));
+            }
+        }
+        all.push(said("low"));
+        all.push(said_bare("high").section("Situation", "The same.").section("Findings", "Of no source."));
+        all.push(said_bare("high").section("Situation", "The same.").section("Findings", "By [E1]."));
+        replies(all)
+    };
     Alphabet {
-        replies: replies(all),
-        // The first action brings something of its own, the others what is known already or nothing.
-        observations: |_| vec![found("what is known"), observed(Status::PermanentError)],
-        reaches: &[
-            Confident,
-            StaleConfidence,
-            NoProgress,
-            EvidenceMissing,
-            NoNewActions,
-            MaxPasses,
-        ],
+        replies: (1..=5).map(of_pass).collect(),
+        observations: |key| vec![found(&key.to_string()), observed(Status::PermanentError)],
+        reaches: &[Confident, StaleConfidence, NoProgress, EvidenceMissing, NoNewActions, MaxPasses],
         ..base("five passes", setup.sections(cites))
     }
 }
@@ -380,7 +398,7 @@ pub fn everything(most_passes: u32) -> Alphabet {
             text(r#"[{"tool": "fetch_device", "params": {"target": "p"}}]"#),
             text("no idea"),
         ]),
-        replies: replies([
+        replies: always([
             said("high"),
             said("medium").asks("fetch_device", target("a")).asks("fetch_docs", target("a")),
             asks(said("low"), &["b"]),
@@ -399,7 +417,7 @@ pub fn everything(most_passes: u32) -> Alphabet {
         },
         answers: vec![PersonAnswer::Approved, PersonAnswer::Denied { why: "no".into() }],
         saves: vec![
-            crate::common::saved_at("x"),
+            saved_at("x"),
             SaveResult::Failed { message: "busy".into(), retry_at: Some(Millis(1_000_000)) },
         ],
         stops: true,

@@ -31,109 +31,129 @@ use alphabet::Alphabet;
 use search::{Scope, walk};
 
 /// Walks an alphabet and prints a line about it.
-fn explore(alphabet: &Alphabet, scope: Scope) {
+fn explore(alphabet: impl Fn(bool) -> Alphabet, wide_states: usize) {
+    let wide = is_wide();
+    let scope = if wide { Scope { states: wide_states, whole: false } } else { WHOLE };
+    explore_within(&alphabet(wide), scope);
+}
+
+fn explore_within(alphabet: &Alphabet, scope: Scope) {
     let walked = walk(alphabet, scope);
     let ends: Vec<String> = walked.ends.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
     println!(
-        "{:20} {:8} states {:9} edges  {} events deep, {} at the most{}  {}",
+        "{:20} {:8} states {:9} edges {:6.1} s  {:2} events deep, {} at the most{}  {}",
         alphabet.name,
         walked.states,
         walked.edges,
+        walked.seconds,
         walked.depth,
         walked.bound,
-        if walked.whole { "" } else { "  (cut)" },
+        if walked.whole { "" } else { " (cut)" },
         ends.join(", ")
     );
 }
 
-const WHOLE: Scope = Scope { states: 200_000, whole: true };
+/// Whether the larger scope is asked for.
+#[expect(clippy::disallowed_methods, reason = "the scope of a test is no input of a run")]
+fn is_wide() -> bool {
+    std::env::var_os("LOOPGATE_EXPLORE").is_some_and(|scope| scope == "wide")
+}
+
+/// All there is; more states than a test run has time for are a mistake.
+const WHOLE: Scope = Scope { states: 20_000, whole: true };
+/// States that a wide walk sees of one alphabet.
+const MANY: usize = 40_000;
 
 #[test]
 fn plain() {
-    explore(&alphabets::plain(), WHOLE);
+    explore(|_| alphabets::plain(), MANY);
 }
 
 #[test]
 fn verdicts() {
-    explore(&alphabets::verdicts(), WHOLE);
+    explore(|_| alphabets::verdicts(), MANY);
 }
 
 #[test]
 fn tools() {
-    explore(&alphabets::tools(), WHOLE);
+    explore(|_| alphabets::tools(), MANY);
 }
 
 #[test]
 fn stops() {
-    explore(&alphabets::stops(), WHOLE);
+    explore(|_| alphabets::stops(), MANY);
 }
 
 #[test]
 fn time() {
-    explore(&alphabets::time(), WHOLE);
+    explore(alphabets::time, MANY);
 }
 
 #[test]
 fn crashes() {
-    explore(&alphabets::crashes(), WHOLE);
+    explore(|_| alphabets::crashes(), MANY);
 }
 
 #[test]
 fn lost_writes() {
-    explore(&alphabets::lost_writes(), WHOLE);
+    explore(alphabets::lost_writes, MANY);
 }
 
 #[test]
 fn people() {
-    explore(&alphabets::people(), WHOLE);
+    explore(alphabets::people, MANY);
 }
 
 #[test]
 fn money_strict() {
-    explore(&alphabets::money(CostMode::Strict), WHOLE);
+    explore(|wide| alphabets::money(CostMode::Strict, wide), MANY);
 }
 
 #[test]
 fn money_estimated() {
-    explore(&alphabets::money(CostMode::Estimated), WHOLE);
+    explore(|wide| alphabets::money(CostMode::Estimated, wide), MANY);
 }
 
 #[test]
 fn money_after() {
-    explore(&alphabets::money(CostMode::After), WHOLE);
+    explore(|wide| alphabets::money(CostMode::After, wide), MANY);
 }
 
 #[test]
 fn tokens_strict() {
-    explore(&alphabets::tokens(CostMode::Strict), WHOLE);
+    explore(|wide| alphabets::tokens(CostMode::Strict, wide), MANY);
 }
 
 #[test]
 fn tokens_estimated() {
-    explore(&alphabets::tokens(CostMode::Estimated), WHOLE);
+    explore(|wide| alphabets::tokens(CostMode::Estimated, wide), MANY);
 }
 
 #[test]
 fn tokens_after() {
-    explore(&alphabets::tokens(CostMode::After), WHOLE);
+    explore(|wide| alphabets::tokens(CostMode::After, wide), MANY);
 }
 
 #[test]
 fn context() {
-    explore(&alphabets::context(), WHOLE);
+    explore(alphabets::context, MANY);
 }
 
 #[test]
 fn picking() {
-    explore(&alphabets::picking(), WHOLE);
+    explore(alphabets::picking, MANY);
 }
 
 #[test]
 fn five_passes() {
-    explore(&alphabets::five_passes(), WHOLE);
+    explore(alphabets::five_passes, MANY);
 }
 
 #[test]
 fn everything() {
-    explore(&alphabets::everything(2), Scope { states: 3_000, whole: false });
+    if is_wide() {
+        explore_within(&alphabets::everything(3), Scope { states: 150_000, whole: false });
+    } else {
+        explore_within(&alphabets::everything(2), Scope { states: 2_500, whole: false });
+    }
 }

@@ -32,6 +32,7 @@ pub struct Walked {
     pub ends: BTreeMap<StopReason, usize>,
     /// Whether nothing was left out.
     pub whole: bool,
+    pub seconds: f64,
 }
 
 /// A state, how it was come to, and how far it is.
@@ -45,7 +46,9 @@ struct Place {
 ///
 /// # Panics
 /// At the first fault, with the invariant, what is wrong, and the shortest way there.
+#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "how long a walk took is only printed")]
 pub fn walk(alphabet: &Alphabet, scope: Scope) -> Walked {
+    let began = std::time::Instant::now();
     let strays = Strays::new();
     let (run, event, notes) = alphabet.start();
     let bound = rank::bound(run.spec());
@@ -109,6 +112,7 @@ pub fn walk(alphabet: &Alphabet, scope: Scope) -> Walked {
         }
     }
     assert!(walked.whole || !scope.whole, "{}: more than {} states", alphabet.name, scope.states);
+    walked.seconds = began.elapsed().as_secs_f64();
     for reason in alphabet.reaches {
         assert!(walked.ends.contains_key(reason), "{}: {reason} was never reached", alphabet.name);
     }

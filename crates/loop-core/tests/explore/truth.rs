@@ -12,6 +12,9 @@ pub fn is_told(edge: &Edge<'_>) -> Result<(), String> {
             if !holds(edge, condition) {
                 return Err(format!("the run says {condition:?}, and that is not so"));
             }
+            if !would_help(condition) {
+                return Err(format!("the run says {condition:?}, and that change is none"));
+            }
         }
     }
     Ok(())
@@ -52,6 +55,17 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
         | StopReason::StaleConfidence
         | StopReason::NoProgress => edge.decision().is_some(),
         _ => false,
+    }
+}
+
+/// A change of a limit goes beyond the limit.
+fn would_help(condition: &Condition) -> bool {
+    let Some(change) = &condition.change else { return true };
+    match (&condition.threshold, &change.to) {
+        (Some(Measure::Count(limit)), Measure::Count(to)) => to > limit,
+        (Some(Measure::PicoUsd(limit)), Measure::PicoUsd(to)) => to > limit,
+        (Some(Measure::Millis(limit)), Measure::Millis(to)) => to > limit,
+        _ => true,
     }
 }
 

@@ -1,62 +1,27 @@
-//! Saving the outcome: to a file, whole or not at all.
+//! Saving to a file: whole or not at all.
 
-use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use loop_core::{Outcome, Started};
+use loop_core::Started;
 
-use crate::report::Report;
+use crate::save::SaveError;
 
-/// Where outcomes go.
-#[async_trait]
-pub trait Saver: Send + Sync + fmt::Debug {
-    /// Saves an outcome; gives the place where it is.
-    ///
-    /// # Errors
-    /// Why it is not saved, and whether to try again.
-    async fn save(&self, started: &Started, outcome: &Outcome) -> Result<Arc<str>, SaveError>;
-}
-
-/// Why an outcome is not saved.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct SaveError {
-    /// One line for people: what, where.
-    pub message: Arc<str>,
-    /// How long to wait before another try, where that makes sense.
-    pub retry: Option<Duration>,
-}
-
-/// Where a domain saves its outcomes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SaveTarget {
-    /// A JSON file; `{item}` and `{run}` in its path stand for their ids.
-    File(PathBuf),
-}
-
-#[async_trait]
-impl Saver for SaveTarget {
-    async fn save(&self, started: &Started, outcome: &Outcome) -> Result<Arc<str>, SaveError> {
-        let Self::File(template) = self;
-        let path = resolved(template, started);
-        let report = Report::new(started, outcome);
-        let written = tokio::task::spawn_blocking(move || {
-            let mut text = serde_json::to_string_pretty(&report).map_err(std::io::Error::other)?;
-            text.push('\n');
-            write_whole(&path, text.as_bytes())
-                .map(|()| path.clone())
-                .map_err(|error| std::io::Error::new(error.kind(), format!("{}: {error}", path.display())))
-        });
-        match written.await {
-            Ok(Ok(path)) => Ok(path.display().to_string().into()),
-            Ok(Err(error)) => Err(SaveError { message: error.to_string().into(), retry: retry_of(&error) }),
-            Err(error) => Err(SaveError { message: error.to_string().into(), retry: None }),
-        }
+/// Writes the report to the place that the template names, and gives it.
+pub(super) async fn write(template: &Path, started: &Started, text: String) -> Result<Arc<str>, SaveError> {
+    let path = resolved(template, started);
+    let written = tokio::task::spawn_blocking(move || {
+        write_whole(&path, text.as_bytes())
+            .map(|()| path.clone())
+            .map_err(|error| std::io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+    });
+    match written.await {
+        Ok(Ok(path)) => Ok(path.display().to_string().into()),
+        Ok(Err(error)) => Err(SaveError { message: error.to_string().into(), retry: retry_of(&error) }),
+        Err(error) => Err(SaveError { message: error.to_string().into(), retry: None }),
     }
 }
 

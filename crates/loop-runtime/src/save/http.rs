@@ -1,0 +1,236 @@
+//! Saving to a URL: one POST a try, with the same idempotency key each time.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use loop_core::{CommandKey, Slot, Started};
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
+};
+use reqwest::{Method, Request, Response, StatusCode, Url};
+
+use crate::save::SaveError;
+
+/// An address that takes reports, with what it is to be told beside them. Shows no credential.
+#[derive(Clone, Debug)]
+pub struct HttpTarget {
+    url: Shown,
+    headers: HeaderMap,
+    /// What must not show in a message: the values of the headers.
+    secrets: Vec<Arc<str>>,
+}
+
+/// Why an address or a header cannot be used: one line that does not repeat it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TargetError(&'static str);
+
+/// A URL of which only scheme, host and path are shown: keys may stand in the rest.
+#[derive(Clone)]
+struct Shown(Url);
+
+impl HttpTarget {
+    /// A target by its URL, `https` or `http`.
+    ///
+    /// # Errors
+    /// It is no such URL, or there is a user or a password in it.
+    pub fn new(url: &str) -> Result<Self, TargetError> {
+        let parsed = Url::parse(url).map_err(|_| TargetError("is no URL; write `https://HOST/PATH`"))?;
+        if !matches!(parsed.scheme(), "https" | "http") || parsed.host().is_none() {
+            return Err(TargetError("begins neither with `https://` nor with `http://`; correct it"));
+        }
+        if !parsed.username().is_empty() || parsed.password().is_some() {
+            return Err(TargetError("holds a user or a password; use a token instead"));
+        }
+        if url.contains(['{', '}']) {
+            return Err(TargetError("has a brace; the report names item and run, the address does not"));
+        }
+        Ok(Self { url: Shown(parsed), headers: HeaderMap::new(), secrets: Vec::new() })
+    }
+
+    /// The same with a header more; its value is held to be secret.
+    ///
+    /// # Errors
+    /// Name or value cannot stand in a header, or the header is one that saving sets itself.
+    pub fn with_header(mut self, name: &str, value: &str) -> Result<Self, TargetError> {
+        let name = HeaderName::try_from(name).map_err(|_| TargetError("is no name of a header"))?;
+        if name == CONTENT_TYPE || name.as_str() == IDEMPOTENCY_KEY {
+            return Err(TargetError("is set by saving itself; leave it out"));
+        }
+        self.headers.insert(name, secret(value)?);
+        self.secrets.push(value.into());
+        Ok(self)
+    }
+
+    /// The same with a token, sent as `authorization: Bearer …`.
+    ///
+    /// # Errors
+    /// It is empty, or cannot stand in a header.
+    pub fn with_bearer(mut self, token: &str) -> Result<Self, TargetError> {
+        let token = token.trim();
+        if token.is_empty() {
+            return Err(TargetError("the token is empty"));
+        }
+        self.headers.insert(AUTHORIZATION, secret(&format!("Bearer {token}"))?);
+        self.secrets.push(token.into());
+        Ok(self)
+    }
+
+    /// Sends a report; gives where it is: what `Location` says, else the address.
+    pub(super) async fn post(&self, started: &Started, report: String) -> Result<Arc<str>, SaveError> {
+        let client = loop_llm::http_client().map_err(|error| self.failed(error.to_string(), None))?;
+        let sending = client.execute(self.request(started, report)?);
+        let Ok(sent) = tokio::time::timeout(LIMIT, async { self.read(sending.await).await }).await else {
+            return Err(self.failed(format!("no answer after {} s", LIMIT.as_secs()), Some(PAUSE)));
+        };
+        sent
+    }
+
+    fn request(&self, started: &Started, report: String) -> Result<Request, SaveError> {
+        let key = format!("{}/{}", started.run, CommandKey::new(0, Slot::Save));
+        let key = HeaderValue::try_from(key)
+            .map_err(|_| self.failed("the run's name cannot stand in a header".to_owned(), None))?;
+        let mut request = Request::new(Method::POST, self.url.0.clone());
+        let headers = request.headers_mut();
+        headers.extend(self.headers.clone());
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(IDEMPOTENCY_KEY, key);
+        *request.body_mut() = Some(report.into());
+        Ok(request)
+    }
+
+    async fn read(&self, sent: reqwest::Result<Response>) -> Result<Arc<str>, SaveError> {
+        // A connection that fails may have brought the report over; the key makes another try harmless.
+        let mut response = sent.map_err(|error| {
+            let retry = (!error.is_builder()).then_some(PAUSE);
+            self.failed(self.hidden(&causes(error)), retry)
+        })?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(self.location(&response));
+        }
+        let wait = is_passing(status).then(|| retry_after(response.headers()).unwrap_or(PAUSE));
+        // Whoever answers may repeat what it was sent.
+        let text = self.hidden(&body(&mut response).await);
+        let text = match text.chars().take(MOST_CHARS).collect::<String>() {
+            text if text.is_empty() => status.to_string(),
+            text => format!("{status}: {text}"),
+        };
+        match wait {
+            Some(wait) if wait > LONGEST_WAIT => {
+                Err(self.failed(format!("{text} (to be tried again after {} s)", wait.as_secs()), None))
+            }
+            wait => Err(self.failed(text, wait)),
+        }
+    }
+
+    fn location(&self, response: &Response) -> Arc<str> {
+        let named = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+        let named = named.and_then(|location| self.url.0.join(location).ok());
+        match named.filter(|url| matches!(url.scheme(), "https" | "http")) {
+            Some(url) => self.hidden(url.as_str()).into(),
+            None => self.to_string().into(),
+        }
+    }
+
+    fn failed(&self, message: String, retry: Option<Duration>) -> SaveError {
+        SaveError { message: format!("{self}: {message}").into(), retry }
+    }
+
+    fn hidden(&self, text: &str) -> String {
+        let hide = |text: String, secret: &Arc<str>| text.replace(&**secret, "•••");
+        self.secrets.iter().filter(|secret| !secret.is_empty()).fold(text.to_owned(), hide)
+    }
+}
+
+impl fmt::Display for HttpTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.url.fmt(f)
+    }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut url = self.0.clone();
+        url.set_query(None);
+        url.set_fragment(None);
+        f.write_str(url.as_str())
+    }
+}
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+fn secret(value: &str) -> Result<HeaderValue, TargetError> {
+    let mut value =
+        HeaderValue::try_from(value).map_err(|_| TargetError("has a character that no header may hold"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn is_passing(status: StatusCode) -> bool {
+    matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS)
+        || status.is_server_error()
+}
+
+/// How long the server asks to wait: seconds, or a date.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    match text.parse() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => {
+            let date = httpdate::parse_http_date(text).ok()?;
+            Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+        }
+    }
+}
+
+/// The beginning of a body, enough for a message.
+async fn body(response: &mut Response) -> String {
+    let mut bytes = Vec::new();
+    while bytes.len() < MOST_BYTES {
+        // What broke off says as much as came.
+        let Ok(Some(chunk)) = response.chunk().await else { break };
+        bytes.extend_from_slice(&chunk);
+    }
+    bytes.truncate(MOST_BYTES);
+    let text = String::from_utf8_lossy(&bytes);
+    let visible: String = text.chars().map(|c| if is_plain(c) { c } else { ' ' }).collect();
+    visible.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// An error with its causes, without the address, in which a key may stand.
+fn causes(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    text
+}
+
+/// Whether a character can be shown as it is: it steers no terminal and turns no line around.
+fn is_plain(c: char) -> bool {
+    !c.is_control()
+        && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Names a save to whoever takes it; the same on every try.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// How long one try may take, the answer's body included.
+const LIMIT: Duration = Duration::from_secs(30);
+/// How long to wait before another try where the server does not say.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Beyond this a server's wish to wait ends the saving: the run is over and holds up whoever waits for it.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How much of an answer's body is read for a message, in bytes.
+const MOST_BYTES: usize = 4_096;
+/// How much of it is shown, in characters.
+const MOST_CHARS: usize = 200;

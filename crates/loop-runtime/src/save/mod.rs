@@ -1,0 +1,68 @@
+//! Saving the outcome: to a file or to a URL.
+
+mod file;
+mod http;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use loop_core::{Outcome, Started};
+
+use crate::report::Report;
+
+pub use http::{HttpTarget, TargetError};
+
+/// Where outcomes go.
+#[async_trait]
+pub trait Saver: Send + Sync + fmt::Debug {
+    /// Saves an outcome; gives the place where it is.
+    ///
+    /// # Errors
+    /// Why it is not saved, and whether to try again.
+    async fn save(&self, started: &Started, outcome: &Outcome) -> Result<Arc<str>, SaveError>;
+}
+
+/// Why an outcome is not saved.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct SaveError {
+    /// One line for people: what, where.
+    pub message: Arc<str>,
+    /// How long to wait before another try, where that makes sense.
+    pub retry: Option<Duration>,
+}
+
+/// Where a domain saves its outcomes. Either way the report is the same bytes.
+#[derive(Clone, Debug)]
+pub enum SaveTarget {
+    /// A JSON file; `{item}` and `{run}` in its path stand for their ids.
+    File(PathBuf),
+    /// A URL that takes it as the body of a POST.
+    Http(HttpTarget),
+}
+
+impl fmt::Display for SaveTarget {
+    /// The path or the address, without credentials.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Http(target) => target.fmt(f),
+        }
+    }
+}
+
+#[async_trait]
+impl Saver for SaveTarget {
+    async fn save(&self, started: &Started, outcome: &Outcome) -> Result<Arc<str>, SaveError> {
+        let mut text = serde_json::to_string_pretty(&Report::new(started, outcome))
+            .map_err(|error| SaveError { message: error.to_string().into(), retry: None })?;
+        text.push('\n');
+        match self {
+            Self::File(template) => file::write(template, started, text).await,
+            Self::Http(target) => target.post(started, text).await,
+        }
+    }
+}
