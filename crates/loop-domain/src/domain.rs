@@ -24,6 +24,8 @@ pub struct LoadOptions {
     pub set: Vec<(String, String)>,
     /// Models in place of the file's: a tier and `PROVIDER/NAME`. For `scripted` the name is the file with the replies.
     pub models: Vec<(Tier, String)>,
+    /// Where the server of a tier's model is.
+    pub base_urls: Vec<(Tier, String)>,
     /// Where relative paths that are given here begin; those in the file begin at its folder.
     pub cwd: PathBuf,
 }
@@ -38,12 +40,14 @@ pub struct Domain {
     pub prompts: Arc<Prompts>,
     /// The model of each tier.
     pub models: Models,
-    /// Where outcomes are saved (S0-13), with places for the ids of item and run; `None` where nothing is saved.
+    /// Where outcomes are saved (S0-13): a file, with places for the ids of item and run, or an address; `None` where
+    /// nothing is saved.
     pub save: Option<SaveTarget>,
     /// The tools' secrets: none, as neither kind of tool needs any.
     pub credentials: Credentials,
     file: File,
     warnings: Vec<String>,
+    unset: Vec<DomainError>,
 }
 
 impl Domain {
@@ -57,11 +61,12 @@ impl Domain {
         let file = File::read(folder_or_file.as_ref(), options)?;
         let tools = tools::tools(&file)?;
         let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry)?;
-        let models = parts::models(&file)?;
+        let (models, unset) = parts::models(&file)?;
         let prompts = parts::prompts(&file)?;
         let save = parts::save(&file)?;
         let mut warnings = report::warnings(&spec);
         warnings.extend(tools.warnings);
+        warnings.extend(unset.iter().map(ToString::to_string));
         Ok(Self {
             spec: Arc::new(spec),
             registry: Arc::new(tools.registry),
@@ -71,7 +76,16 @@ impl Domain {
             file,
             save,
             warnings,
+            unset,
         })
+    }
+
+    /// Whether all is there that a run needs from the environment.
+    ///
+    /// # Errors
+    /// The first variable that is named and not set.
+    pub fn ready(&self) -> Result<(), DomainError> {
+        self.unset.first().map_or(Ok(()), |missing| Err(missing.clone()))
     }
 
     /// The work item in `text`, which came from `origin`: a file's name, or `-`.
@@ -103,7 +117,7 @@ impl Domain {
     /// What there is, for a person who checks a domain.
     pub fn report(&self) -> Report {
         let kinds = self.file.config.tools.iter().map(|(name, tool)| (name, tool.kind.name())).collect();
-        let saved = self.save.as_ref().map(|SaveTarget::File(path)| path.display().to_string());
+        let saved = self.save.as_ref().map(ToString::to_string);
         let lines = report::lines(&self.spec, self.file.path(), &kinds, saved.as_deref(), self.profiles());
         Report { lines, warnings: self.warnings.clone() }
     }

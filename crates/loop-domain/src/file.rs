@@ -137,6 +137,10 @@ fn layered(text: &str, options: &LoadOptions) -> Result<(Node, Config, Vec<Strin
     for (tier, model) in &options.models {
         set_model(&mut tree, *tier, model)?;
     }
+    for (tier, url) in &options.base_urls {
+        let option = format!("--base-url {}={url}", tier.name());
+        tree.set(&format!("models.{}.base_url", tier.name()), &quoted(url), &option)?;
+    }
     let config = Config::deserialize(&tree)?;
     Ok((tree, config, names))
 }

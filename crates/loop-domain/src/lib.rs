@@ -49,6 +49,7 @@ mod json;
 mod money;
 mod near;
 mod parts;
+mod remote;
 mod report;
 mod schema;
 mod spec;

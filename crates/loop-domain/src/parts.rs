@@ -1,15 +1,17 @@
 //! From the typed file to prompts, models and the place where the outcome is saved.
 
 use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use loop_llm::{ChatModel, Offline, Scripted};
 use loop_prompts::Prompts;
-use loop_runtime::{Models, SaveTarget};
+use loop_runtime::{HttpTarget, Models, SaveTarget};
 
-use crate::config::ModelConfig;
+use crate::config::{ModelConfig, OPENAI_CHAT};
 use crate::error::DomainError;
 use crate::file::File;
+use crate::remote;
 
 /// The templates, with those of the domain in place of the built-in ones.
 pub(crate) fn prompts(file: &File) -> Result<Prompts, DomainError> {
@@ -44,22 +46,32 @@ pub(crate) fn prompts(file: &File) -> Result<Prompts, DomainError> {
     Prompts::with_overrides(overrides, config.layout).map_err(|error| file.error(&path, one_line(error)))
 }
 
-/// The model of each tier.
-pub(crate) fn models(file: &File) -> Result<Models, DomainError> {
+/// The model of each tier, and what their callers miss in the environment.
+pub(crate) fn models(file: &File) -> Result<(Models, Vec<DomainError>), DomainError> {
     let config = &file.config.models;
-    let base = model(file, "base", &config.base)?;
-    let or_base = |tier: &str, config: &Option<ModelConfig>| match config {
-        Some(config) => model(file, tier, config),
+    let mut unset = Vec::new();
+    let base = model(file, "base", &config.base, &mut unset)?;
+    let mut or_base = |tier: &str, config: &Option<ModelConfig>| match config {
+        Some(config) => model(file, tier, config, &mut unset),
         None => Ok(Arc::clone(&base)),
     };
-    Ok(Models {
-        picker: or_base("picker", &config.picker)?,
-        escalated: or_base("escalated", &config.escalated)?,
-        base,
-    })
+    let (picker, escalated) = (or_base("picker", &config.picker)?, or_base("escalated", &config.escalated)?);
+    Ok((Models { picker, base, escalated }, unset))
 }
 
-fn model(file: &File, tier: &str, config: &ModelConfig) -> Result<Arc<dyn ChatModel>, DomainError> {
+fn model(
+    file: &File,
+    tier: &str,
+    config: &ModelConfig,
+    unset: &mut Vec<DomainError>,
+) -> Result<Arc<dyn ChatModel>, DomainError> {
+    let is_remote = config.provider == OPENAI_CHAT;
+    for (key, given) in [("base_url", &config.base_url), ("api_key_env", &config.api_key_env)] {
+        if given.is_some() && !is_remote {
+            let message = format!("`{key}` is for the provider `{OPENAI_CHAT}`; take it out");
+            return Err(file.error(&["models", tier, key], message));
+        }
+    }
     let path = ["models", tier, "script"];
     match (config.provider.as_str(), &config.script) {
         ("scripted", Some(script)) => {
@@ -81,17 +93,33 @@ fn model(file: &File, tier: &str, config: &ModelConfig) -> Result<Arc<dyn ChatMo
             Err(file.error(&["models", tier, "provider"], message))
         }
         (_, Some(_)) => Err(file.error(&path, "`script` is for the provider `scripted`; take it out")),
+        (OPENAI_CHAT, None) => remote::openai_chat(file, tier, config, unset),
         // Other providers were refused when the spec was made.
         (_, None) => Ok(Arc::new(Offline::new())),
     }
 }
 
-/// Where outcomes are saved; `{item}` and `{run}` in it are filled in when one is.
+/// Where outcomes are saved. A token is read from the environment here, so that a missing one costs nothing yet.
 pub(crate) fn save(file: &File) -> Result<Option<SaveTarget>, DomainError> {
-    let path = ["save", "file"];
-    let Some(template) = &file.config.save.file else {
+    let Some(config) = &file.config.save else {
         return Ok(None);
     };
+    match (&config.file, &config.url) {
+        (Some(_), Some(_)) => Err(file.error(&["save", "url"], "`file` is there as well; keep one of them")),
+        (None, None) => {
+            Err(file.error(&["save"], "neither `file` nor `url` is there; add one, or take `[save]` out"))
+        }
+        (Some(_), None) if config.bearer_env.is_some() => {
+            Err(file.error(&["save", "bearer_env"], "a token is for a `url`; take it out"))
+        }
+        (Some(template), None) => Ok(Some(SaveTarget::File(save_file(file, template)?))),
+        (None, Some(url)) => Ok(Some(SaveTarget::Http(save_url(file, url, config.bearer_env.as_deref())?))),
+    }
+}
+
+/// The file; `{item}` and `{run}` in it are filled in when an outcome is saved.
+fn save_file(file: &File, template: &str) -> Result<PathBuf, DomainError> {
+    let path = ["save", "file"];
     if template.trim().is_empty() || template.ends_with('/') {
         return Err(file.error(&path, "no file is named; write, for example, `out/{item}.json`"));
     }
@@ -101,7 +129,20 @@ pub(crate) fn save(file: &File) -> Result<Option<SaveTarget>, DomainError> {
         let message = format!("`{template}` has a `{{` that begins neither {{item}} nor {{run}}; correct it");
         return Err(file.error(&path, message));
     }
-    Ok(Some(SaveTarget::File(file.resolve(&path, template))))
+    Ok(file.resolve(&path, template))
+}
+
+fn save_url(file: &File, url: &str, bearer_env: Option<&str>) -> Result<HttpTarget, DomainError> {
+    let target =
+        HttpTarget::new(url).map_err(|error| file.error(&["save", "url"], format!("the address {error}")))?;
+    let Some(name) = bearer_env else {
+        return Ok(target);
+    };
+    let path = ["save", "bearer_env"];
+    let token = std::env::var(name).map_err(|_| {
+        file.error(&path, format!("the environment variable `{name}` is not set; set it to the token"))
+    })?;
+    target.with_bearer(&token).map_err(|error| file.error(&path, format!("`{name}`: {error}")))
 }
 
 fn one_line(message: impl std::fmt::Display) -> String {

@@ -60,7 +60,7 @@ pub(crate) fn lines(
     }
     lines.push(limits(spec));
     lines.push(match saved {
-        Some(file) => format!("saved to {file}"),
+        Some(place) => format!("saved to {place}"),
         None => "nothing is saved".to_owned(),
     });
     lines

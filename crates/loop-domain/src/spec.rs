@@ -10,7 +10,7 @@ use loop_core::{
 use loop_tools::Registry;
 use serde_json::Value;
 
-use crate::config::{LimitsConfig, ModelConfig, PROVIDERS, PriceConfig};
+use crate::config::{LimitsConfig, ModelConfig, OPENAI_CHAT, PROVIDERS, PriceConfig};
 use crate::error::DomainError;
 use crate::file::File;
 use crate::near::hint;
@@ -40,7 +40,7 @@ pub(crate) fn spec(file: &File, profile: Option<&str>, registry: &Registry) -> R
         tools,
         models,
         limits,
-        save: config.save.file.is_some(),
+        save: config.save.is_some(),
     })
 }
 
@@ -199,6 +199,10 @@ fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec,
     if !PROVIDERS.contains(&provider) {
         let message =
             format!("unknown provider `{provider}`; {}", hint(provider, PROVIDERS, "this version knows"));
+        return Err(file.error(&["models", tier, "provider"], message));
+    }
+    if provider == OPENAI_CHAT && model.model.as_ref().is_none_or(|name| name.trim().is_empty()) {
+        let message = "no model is named; add `model` with its name at the server";
         return Err(file.error(&["models", tier, "provider"], message));
     }
     let price = match &model.price {

@@ -407,6 +407,28 @@ fn passes_have_one_limit_under_two_names() {
 }
 
 #[test]
+fn a_domain_saves_to_one_place() {
+    let check_save = |save: &str, expected: &str| check(&format!("{SECTION}[save]\n{save}"), expected);
+    let url = "url = \"https://reports.example/in\"\n";
+    check_save(&format!("file = \"a.json\"\n{url}"), "9:1: `file` is there as well; keep one of them");
+    check_save("", "7:1: neither `file` nor `url` is there; add one, or take `[save]` out");
+    check_save("file = \"a.json\"\nbearer_env = \"X\"\n", "9:1: a token is for a `url`; take it out");
+    check_save(
+        "bearer_env = \"X\"\n",
+        "7:1: neither `file` nor `url` is there; add one, or take `[save]` out",
+    );
+    check_save(
+        &format!("{url}bearer_env = \"LOOPGATE_NO_SUCH_VARIABLE\"\n"),
+        "9:1: the environment variable `LOOPGATE_NO_SUCH_VARIABLE` is not set; set it to the token",
+    );
+    check_save("url = \"reports\"\n", "8:1: the address is no URL; write `https://HOST/PATH`");
+    check_save(
+        "url = \"https://me:pw@reports.example/\"\n",
+        "8:1: the address holds a user or a password; use a token instead",
+    );
+}
+
+#[test]
 fn a_save_file_knows_two_places() {
     check(
         &format!("{SECTION}[save]\nfile = \"out/{{id}}.json\"\n"),
@@ -425,10 +447,7 @@ fn what_is_forbidden_cannot_be_required_and_settings_of_the_gate_are_words() {
         &with("[gate]\nrequired_tools = [\"search\"]\nforbid = [\"search\"]\n"),
         "14:11: the tool is required as well, so that no answer could ever do; take it out of one list",
     );
-    check(
-        &with("[gate]\nforbid = [\"serch\"]\n"),
-        "13:11: there is no tool `serch`; did you mean `search`?",
-    );
+    check(&with("[gate]\nforbid = [\"serch\"]\n"), "13:11: there is no tool `serch`; did you mean `search`?");
     let stale = error(&with("[gate]\nstale = \"never\"\n"));
     assert!(stale.contains("toml:13:9") && stale.contains("not_improved"), "{stale}");
     let mode = error(&with("[limits]\ncost_mode = \"loose\"\n"));

@@ -70,6 +70,14 @@ cost_usd = "none"
 layout = "system_evidence"
 "#;
 
+#[track_caller]
+fn file_of(domain: &Domain) -> PathBuf {
+    match &domain.save {
+        Some(SaveTarget::File(path)) => path.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("notes")).unwrap();
@@ -110,7 +118,7 @@ fn a_file_makes_a_spec() {
     let loop_core::ProtocolSpec::Document(document) = &spec.protocol;
     assert_eq!(document.nonce, NonceMode::Require);
     assert_eq!(domain.prompts.layout(), Layout::Append);
-    assert_eq!(domain.save, Some(SaveTarget::File(folder.path().join("out/{item}.json"))));
+    assert_eq!(file_of(&domain), folder.path().join("out/{item}.json"));
     assert!(spec.save);
 }
 
@@ -165,7 +173,7 @@ fn paths_begin_where_they_were_given() {
         ..LoadOptions::default()
     };
     let domain = load(folder.path(), &options);
-    assert_eq!(domain.save, Some(SaveTarget::File(elsewhere.path().join("here/{run}.json"))));
+    assert_eq!(file_of(&domain), elsewhere.path().join("here/{run}.json"));
 }
 
 #[test]
@@ -219,7 +227,7 @@ fn a_bare_domain_works_and_is_warned_about() {
     fs::write(folder.path().join("loopgate.toml"), text).unwrap();
     let domain = load(folder.path(), &LoadOptions::default());
     assert_eq!(&*domain.spec.models.base.provider, "offline");
-    assert_eq!((domain.spec.save, &domain.save), (false, &None));
+    assert!(!domain.spec.save && domain.save.is_none());
     let expected = [
         "there is no `goal`: the model is not told what the document is for",
         "no section is required: an empty answer counts as finished",
@@ -235,4 +243,17 @@ fn a_domain_is_a_loop_with_or_without_saving() {
     let domain = load(folder.path(), &LoadOptions::default());
     assert!(domain.to_loop().spec().save);
     assert!(!domain.unsaved_loop().spec().save);
+}
+
+#[test]
+fn a_domain_may_save_to_an_address_with_a_token_from_the_environment() {
+    // S0-13
+    let folder = tempfile::tempdir().unwrap();
+    let text = "version = 1\nname = \"bare\"\n[[section]]\nid = \"a\"\nheading = \"A\"\n[save]\n\
+                url = \"https://reports.example/in?team=7\"\nbearer_env = \"CARGO_PKG_NAME\"\n";
+    fs::write(folder.path().join("loopgate.toml"), text).unwrap();
+    let domain = load(folder.path(), &LoadOptions::default());
+    assert!(matches!(&domain.save, Some(SaveTarget::Http(_))) && domain.spec.save);
+    assert!(domain.report().lines.contains(&"saved to https://reports.example/in".to_owned()));
+    assert!(!format!("{:?}", domain.save).contains("loop-domain"), "the token is not shown");
 }

@@ -20,19 +20,61 @@ pub struct LlmError {
     pub message: Arc<str>,
     /// What had come until then.
     pub partial: Option<Partial>,
+    /// The finer cause, where it was told.
+    pub detail: Option<ErrorDetail>,
+    /// The status of the response, where there was one.
+    pub status: Option<u16>,
+    /// The provider's id of the call, for its support.
+    pub request: Option<Arc<str>>,
 }
 
 impl LlmError {
     /// An error with the advice that its kind gives.
     pub fn new(kind: LlmErrorKind, phase: ErrorPhase, message: impl Into<Arc<str>>) -> Self {
         let retry = if kind.is_transient() { RetryAdvice::Backoff } else { RetryAdvice::Never };
-        Self { kind, phase, retry, message: message.into(), partial: None }
+        Self {
+            kind,
+            phase,
+            retry,
+            message: message.into(),
+            partial: None,
+            detail: None,
+            status: None,
+            request: None,
+        }
     }
 
     /// Whether the same call may succeed later.
     pub fn is_retryable(&self) -> bool {
         self.retry != RetryAdvice::Never
     }
+}
+
+/// The finer cause of a failed call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorDetail {
+    /// The quota or the money is used up: time alone does not help.
+    QuotaExhausted,
+    /// The credential is right, and not enough.
+    Permission,
+    /// The request is larger than the provider takes at once.
+    RequestTooLarge,
+    /// A filter refused the request.
+    ContentFilter,
+    /// The model wrote a tool call that the provider could not read.
+    MalformedToolCall,
+    /// The model does not offer what was asked for.
+    Unsupported,
+    /// The model takes tools only on the provider's other interface.
+    OtherInterface,
+    /// The request does not fit: tokens, as far as they were told.
+    Context {
+        /// How many it has.
+        used: Option<u64>,
+        /// How many there may be.
+        max: Option<u64>,
+    },
 }
 
 /// What had come before a call failed.

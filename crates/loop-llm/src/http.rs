@@ -6,7 +6,7 @@ use std::time::Duration;
 use reqwest::redirect::Policy;
 use rustls_platform_verifier::BuilderVerifierExt;
 
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
+use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 
 /// The client that all calls of the process share; a clone shares its connections.
 ///
@@ -44,7 +44,7 @@ fn build() -> Result<reqwest::Client, BuildError> {
 fn unusable(error: BuildError) -> LlmError {
     let message = format!("no HTTP client can be made on this machine: {error}");
     let mut error = LlmError::new(LlmErrorKind::Connection, ErrorPhase::Connect, message);
-    error.retry = crate::error::RetryAdvice::Never;
+    error.retry = RetryAdvice::Never;
     error
 }
 

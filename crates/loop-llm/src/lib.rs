@@ -8,6 +8,12 @@
 //! Two models need no network: [`Scripted`] replies from a list, for tests and demonstrations; [`Offline`] is an
 //! honest stand-in without AI, which reads the same prompts as a model would.
 //!
+//! [`OpenAiChat`] speaks OpenAI's Chat Completions over HTTP, with OpenAI and with the many servers that are
+//! compatible. Its codec, [`openai_chat`], does no I/O: bytes out of a request, events out of bytes. One client serves
+//! the process ([`http_client`]): it follows no redirect and asks for no compression; the proxies that the
+//! environment names are used. [`Retrying`] tries again what failed before the first byte of a reply, and nothing
+//! later. A credential is never shown, logged or put into a message.
+//!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! use loop_llm::{ChatModel, ModelRequest, Scripted, complete};
@@ -18,18 +24,31 @@
 //! # });
 //! ```
 
+mod call;
+mod delay;
 mod error;
 mod http;
+mod mask;
 mod model;
 mod offline;
+pub mod openai_chat;
+mod options;
 mod request;
+mod retry;
 mod scripted;
+mod sse;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod transport;
 
-pub use error::{ErrorPhase, LlmError, LlmErrorKind, Partial, RetryAdvice};
-pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete};
+pub use call::{Arguments, Stop, ToolCall};
+pub use error::{ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Partial, RetryAdvice};
 pub use http::http_client;
+pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete};
 pub use offline::Offline;
-pub use request::{Message, ModelRequest, RequestMeta};
+pub use openai_chat::OpenAiChat;
+pub use options::{CallOptions, Effort, Strictness, ToolChoice, ToolSpec, Unsupported};
+pub use request::{CallResult, Image, Message, ModelRequest, RequestMeta};
+pub use retry::{RetryPolicy, Retrying};
 pub use scripted::{Purpose, ScriptError, Scripted, ScriptedReply};
+pub use transport::Timers;

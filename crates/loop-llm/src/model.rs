@@ -10,6 +10,7 @@ use futures::stream::BoxStream;
 use loop_core::{FinishReason, PicoUsd, Usage};
 use serde::{Deserialize, Serialize};
 
+use crate::call::{Stop, ToolCall};
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::request::ModelRequest;
 
@@ -75,6 +76,28 @@ pub struct ModelReply {
     pub raw: Option<Arc<str>>,
     /// What was not as it should be, and was borne.
     pub warnings: Vec<Arc<str>>,
+    /// The tools that it wants run, in order; complete ones alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+    /// The words of a refusal, where the provider marks them as such; `text` holds them too where it said nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<Arc<str>>,
+    /// What it reasoned, as far as the provider shows it.
+    #[serde(default = "nothing", skip_serializing_if = "str::is_empty")]
+    pub reasoning: Arc<str>,
+    /// Why it ended, more finely than `finish`; `None` where nobody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Stop>,
+    /// The provider's own word for why it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_stop: Option<Arc<str>>,
+    /// The provider's id of the reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<Arc<str>>,
+}
+
+fn nothing() -> Arc<str> {
+    Arc::default()
 }
 
 impl ModelReply {
@@ -88,6 +111,12 @@ impl ModelReply {
             served_model: None,
             raw: None,
             warnings: Vec::new(),
+            tool_calls: Vec::new(),
+            refusal: None,
+            reasoning: Arc::default(),
+            stop: None,
+            raw_stop: None,
+            reply: None,
         }
     }
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::call::ToolCall;
+
 /// One call to a model, in no provider's terms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelRequest {
@@ -34,7 +36,7 @@ impl ModelRequest {
 
     /// Bytes of the system prompt and all turns.
     pub fn bytes(&self) -> usize {
-        self.system.len() + self.messages.iter().map(|message| message.text().len()).sum::<usize>()
+        self.system.len() + self.messages.iter().map(Message::bytes).sum::<usize>()
     }
 }
 
@@ -55,15 +57,64 @@ pub enum Message {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         raw: Option<Arc<str>>,
     },
+    /// From the model, earlier: tools that it wanted run. Their results come next, one each.
+    AssistantCalls {
+        /// What it said beside them.
+        text: Arc<str>,
+        /// The calls.
+        calls: Vec<ToolCall>,
+    },
+    /// What all calls of the turn before gave, in any order.
+    ToolResults {
+        /// One for each call.
+        results: Vec<CallResult>,
+    },
 }
 
 impl Message {
-    /// The turn's text.
+    /// The turn's text; of results, none.
     pub fn text(&self) -> &str {
         match self {
-            Self::User { text } | Self::Assistant { text, .. } => text,
+            Self::User { text } | Self::Assistant { text, .. } | Self::AssistantCalls { text, .. } => text,
+            Self::ToolResults { .. } => "",
         }
     }
+
+    /// Bytes of everything in it that a model reads.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::User { text } | Self::Assistant { text, .. } => text.len(),
+            Self::AssistantCalls { text, calls } => {
+                text.len()
+                    + calls.iter().map(|call| call.name.len() + call.arguments.text().len()).sum::<usize>()
+            }
+            Self::ToolResults { results } => results.iter().map(|result| result.text.len()).sum(),
+        }
+    }
+}
+
+/// What a call gave, for the model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallResult {
+    /// The id of the call.
+    pub call: Arc<str>,
+    /// Whether it is an error that the model should see as one.
+    #[serde(default)]
+    pub is_error: bool,
+    /// Its text.
+    pub text: Arc<str>,
+    /// Its pictures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<Image>,
+}
+
+/// A picture.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// For example `image/png`.
+    pub media_type: Arc<str>,
+    /// Its bytes in Base64.
+    pub base64: Arc<str>,
 }
 
 /// What a call belongs to.

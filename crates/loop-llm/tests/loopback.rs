@@ -65,8 +65,14 @@ async fn usage_is_told_only_where_it_is_asked_for_and_known() {
 
 #[tokio::test]
 async fn without_a_stream_the_reply_is_one_object() {
-    let usage =
-        Usage { input: 86, cache_read: 1_920, cache_write_short: 3, output: 108, reasoning: 192, ..usage() };
+    let usage = Usage {
+        input: 86,
+        cache_read: 1_920,
+        cache_write_short: 3,
+        output: 108,
+        reasoning: 192,
+        ..Usage::default()
+    };
     let mut reply = ModelReply::text("Done.", Some(usage));
     reply.finish = FinishReason::MaxTokens;
     reply.served_model = Some("m-2".into());
@@ -370,14 +376,14 @@ async fn what_is_no_question_gets_an_error_object() {
         ("POST /v1/models HTTP/1.1\r\ncontent-length: 99999999999999999999999\r\n\r\n", 413),
     ];
     for (request, status) in answers {
-        eprintln!("{request}");let request = request.replacen("\r\n", "\r\nconnection: close\r\n", 1);
+        let request = request.replacen("\r\n", "\r\nconnection: close\r\n", 1);
         let reply = Reply::read(&exchange(&server, request.as_bytes()).await);
         assert_eq!(reply.status, status, "{request}");
         assert!(reply.json()["error"]["message"].is_string(), "{request}");
     }
-    let large = format!("GET /v1/models HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(70_000));
+    let large = format!("GET /v1/models HTTP/1.1\r\nconnection: close\r\nx: {}\r\n\r\n", "y".repeat(70_000));
     assert_eq!(Reply::read(&exchange(&server, large.as_bytes()).await).status, 431);
-    let many = format!("GET /v1/models HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(200));
+    let many = format!("GET /v1/models HTTP/1.1\r\nconnection: close\r\n{}\r\n", "x: y\r\n".repeat(200));
     assert_eq!(Reply::read(&exchange(&server, many.as_bytes()).await).status, 431);
 }
 
@@ -508,10 +514,6 @@ impl ChatModel for Endless {
 
 fn finished(reply: ModelReply) -> Result<ModelEvent, LlmError> {
     Ok(ModelEvent::Finished(Box::new(reply)))
-}
-
-fn usage() -> Usage {
-    Usage::default()
 }
 
 /// An answer as a plain client reads it.

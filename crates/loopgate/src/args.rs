@@ -1,8 +1,10 @@
 //! Arguments.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use loop_llm::testing::Chunks;
 
 /// AI loops that end by themselves: a work item in, a document, a reason for stopping and a bill out.
 #[derive(Debug, Parser)]
@@ -25,6 +27,8 @@ pub(crate) enum Command {
     Runs(JournalArgs),
     /// List a domain's tools, or call one
     Tools(ToolsArgs),
+    /// Serve a domain's models on this machine, by OpenAI's Chat Completions
+    Mock(Box<MockArgs>),
     /// Work on domain folders
     #[command(subcommand)]
     Domain(DomainCommand),
@@ -79,6 +83,9 @@ pub(crate) struct DomainArgs {
     /// Use another model for a tier: picker, base or escalated
     #[arg(long = "model", value_name = "TIER=PROVIDER/NAME")]
     pub(crate) models: Vec<String>,
+    /// Where the server of a tier's model is, for the provider openai-chat
+    #[arg(long = "base-url", value_name = "TIER=URL")]
+    pub(crate) base_urls: Vec<String>,
     /// Change a setting of the domain, for example limits.max_passes=3
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
@@ -136,6 +143,21 @@ pub(crate) struct CallArgs {
     /// Print the whole observation as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct MockArgs {
+    #[command(flatten)]
+    pub(crate) domain: DomainArgs,
+    /// The address to listen on; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
+    pub(crate) listen: SocketAddr,
+    /// In which pieces replies are written: whole, a number of bytes, or random:SEED
+    #[arg(long, default_value = "whole", value_name = "PIECES", value_parser = crate::mock::chunks)]
+    pub(crate) chunks: Chunks,
+    /// Print no line for each request
+    #[arg(long)]
+    pub(crate) quiet: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -4,6 +4,7 @@ mod args;
 mod domain;
 mod failure;
 mod live;
+mod mock;
 mod places;
 mod run;
 mod show;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
             Command::Show(show) => show::show(show).await,
             Command::Runs(runs) => show::runs(runs).await,
             Command::Tools(tools) => tools::tools(tools).await,
+            Command::Mock(mock) => mock::mock(*mock).await,
             Command::Domain(DomainCommand::Check(check)) => domain::check(&check),
         }
     });

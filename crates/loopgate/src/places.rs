@@ -27,6 +27,9 @@ pub(crate) fn load(args: &DomainArgs) -> Result<Domain, Failure> {
     for text in &args.models {
         options.models.push(model(text)?);
     }
+    for text in &args.base_urls {
+        options.base_urls.push(base_url(text)?);
+    }
     Ok(Domain::load(&args.domain, &options)?)
 }
 
@@ -65,15 +68,24 @@ fn model(text: &str) -> Result<(Tier, String), Failure> {
             "--model {text}: expected TIER=PROVIDER/NAME with tier picker, base or escalated, for example base=offline/offline-1"
         ))
     };
-    let (tier, model) = text.split_once('=').ok_or_else(expected)?;
-    let tier = match tier {
-        "picker" => Tier::Picker,
-        "base" => Tier::Base,
-        "escalated" => Tier::Escalated,
-        _ => return Err(expected()),
-    };
+    let (tier, model) = of_tier(text).ok_or_else(expected)?;
     if !model.contains('/') {
         return Err(expected());
     }
     Ok((tier, model.to_owned()))
+}
+
+fn base_url(text: &str) -> Result<(Tier, String), Failure> {
+    let (tier, url) = of_tier(text).ok_or_else(|| {
+        Failure::new(format!(
+            "--base-url {text}: expected TIER=URL with tier picker, base or escalated, for example base=http://127.0.0.1:8080/v1"
+        ))
+    })?;
+    Ok((tier, url.to_owned()))
+}
+
+fn of_tier(text: &str) -> Option<(Tier, &str)> {
+    let (tier, rest) = text.split_once('=')?;
+    let tiers = [Tier::Picker, Tier::Base, Tier::Escalated];
+    Some((tiers.into_iter().find(|known| known.name() == tier)?, rest))
 }

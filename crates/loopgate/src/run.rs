@@ -14,6 +14,7 @@ use crate::{places, stream};
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let domain = places::load(&args.domain)?;
     let item = places::item(&domain, &args.item)?;
+    domain.ready()?;
     let journal = places::journal(&args.journal)?;
     let prepared = if args.no_save { domain.unsaved_loop() } else { domain.to_loop() };
     let prepared = prepared.with_journal(journal);
@@ -86,7 +87,7 @@ fn count(n: u32, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
-/// Shows signals in a task of their own, so that a slow terminal holds nothing up.
+/// Shows events in a task of their own, so that a slow terminal holds nothing up.
 fn watch(handle: &mut Handle, live: Option<Live>, events: bool) -> Option<tokio::task::JoinHandle<()>> {
     if live.is_none() && !events {
         return None;

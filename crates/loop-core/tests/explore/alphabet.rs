@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use loop_core::{
-    CallModel, Command, CommandKey, Event, Fact, FinishReason, Millis, ModelFailure, Observation, PersonAnswer,
-    PromptSize, Reply, Run, SaveResult, Slot, StopMode, StopReason, Usage,
+    CallModel, Command, CommandKey, Event, Fact, FinishReason, Millis, ModelFailure, Observation,
+    PersonAnswer, PromptSize, Reply, Run, SaveResult, Slot, StopMode, StopReason, Usage,
 };
 
 use crate::common::{Setup, digest, refused, used};

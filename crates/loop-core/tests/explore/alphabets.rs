@@ -1,27 +1,52 @@
 //! The alphabets. Each is small enough to be walked whole, and together they reach every reason to stop.
 
 use loop_core::{
-    CommandKey, CostMode, DefaultCall, Effect, FinishReason, Millis, ModelFailure, ModelSpec, Observation, PersonAnswer,
-    PicoUsd, Reply, SaveResult, SectionSpec, Slot, Status, StopReason, SubCallUse, ToolSpec,
+    CommandKey, CostMode, DefaultCall, Effect, FinishReason, Millis, ModelFailure, ModelSpec, Observation,
+    PersonAnswer, PicoUsd, Reply, SaveResult, SectionSpec, Slot, Status, StopReason, SubCallUse, ToolSpec,
 };
 use serde_json::json;
 
 use crate::alphabet::{Alphabet, Used};
 use crate::checks::CUT;
 use crate::common::{
-    Said, Setup, failure, found, model, observed, run, said, said_bare, saved_at, section, target, text, tool, used,
+    Said, Setup, failure, found, model, observed, run, said, said_bare, saved_at, section, target, text,
+    tool, used,
 };
 use loop_core::StopReason::{
     BudgetExceeded, Confident, EvidenceMissing, ManualStop, MaxModelCalls, MaxPasses, MaxToolCalls,
-    ModelFailure as ModelFailed, NeedsHuman, NoNewActions, NoProgress, PolicyBlocked, Refused, StaleConfidence,
-    Timeout, TokenLimit,
+    ModelFailure as ModelFailed, NeedsHuman, NoNewActions, NoProgress, PolicyBlocked, Refused,
+    StaleConfidence, Timeout, TokenLimit,
 };
 
 /// Every reason that a run of the `document` protocol can end with.
 pub const REASONS: [StopReason; 16] = [
-    Confident, NoNewActions, StaleConfidence, NoProgress, MaxPasses, MaxModelCalls, MaxToolCalls, BudgetExceeded,
-    TokenLimit, Timeout, EvidenceMissing, Refused, PolicyBlocked, NeedsHuman, ModelFailed, ManualStop,
+    Confident,
+    NoNewActions,
+    StaleConfidence,
+    NoProgress,
+    MaxPasses,
+    MaxModelCalls,
+    MaxToolCalls,
+    BudgetExceeded,
+    TokenLimit,
+    Timeout,
+    EvidenceMissing,
+    Refused,
+    PolicyBlocked,
+    NeedsHuman,
+    ModelFailed,
+    ManualStop,
 ];
+
+/// Every alphabet that is walked whole in a test run.
+pub fn all() -> Vec<Alphabet> {
+    let modes = [CostMode::Strict, CostMode::Estimated, CostMode::After];
+    let mut all: Vec<Alphabet> =
+        modes.iter().flat_map(|mode| [money(*mode, false), tokens(*mode, false)]).collect();
+    all.extend([plain, time, lost_writes, people, context, picking, five_passes].map(|make| make(false)));
+    all.extend([verdicts, tools, stops, crashes].map(|make| make()));
+    all
+}
 
 /// Small limits: three passes, two actions.
 fn small() -> Setup {
@@ -71,20 +96,21 @@ fn asks(said: Said, targets: &[&str]) -> Said {
 }
 
 /// Replies of each confidence with no action, one, or two.
-pub fn plain() -> Alphabet {
-    let said_with = |confidence: &str| {
-        [&[] as &[&str], &["a"], &["b"], &["a", "b"]].map(|targets| asks(said(confidence), targets))
-    };
+pub fn plain(wide: bool) -> Alphabet {
+    let mut sets: Vec<&[&str]> = vec![&[], &["a"], &["b"], &["a", "b"]];
+    if wide {
+        sets.extend([&["c"] as &[&str], &["a", "b", "c"], &["b", "c", "d"]]);
+    }
     let mut all = Vec::new();
     for confidence in ["low", "medium", "high"] {
-        all.extend(said_with(confidence));
+        all.extend(sets.iter().map(|targets| asks(said(confidence), targets)));
     }
     all.push(text("## Situation\nWithout a contract."));
     Alphabet {
         replies: always(all),
         repairs: replies([said_bare("high"), asks(said_bare("low"), &["a"]), text("what?")]),
         reaches: &[Confident, NoNewActions, MaxPasses],
-        ..base("plain", small())
+        ..base("plain", small().limits(|limits| limits.tool_calls = 6))
     }
 }
 
@@ -111,7 +137,15 @@ pub fn verdicts() -> Alphabet {
     ];
     Alphabet {
         replies: always(all),
-        reaches: &[Refused, NeedsHuman, PolicyBlocked, MaxToolCalls, NoNewActions, Confident, EvidenceMissing],
+        reaches: &[
+            Refused,
+            NeedsHuman,
+            PolicyBlocked,
+            MaxToolCalls,
+            NoNewActions,
+            Confident,
+            EvidenceMissing,
+        ],
         ..base("verdicts", setup)
     }
 }
@@ -170,9 +204,12 @@ pub fn time(wide: bool) -> Alphabet {
         answers: vec![PersonAnswer::Approved],
         steps,
         deadlines: true,
-        saves: if wide { vec![saved_at("x"), busy] } else { vec![busy] },
+        saves: if wide { vec![saved_at("x"), busy] } else { vec![saved_at("x")] },
         reaches: &[Timeout, MaxPasses],
-        ..base("time", small().people().saving().limits(|limits| limits.passes = 2))
+        ..base(
+            "time",
+            small().people().saving().limits(|limits| (limits.passes, limits.model_calls) = (2, 3)),
+        )
     }
 }
 
@@ -183,7 +220,8 @@ fn failures() -> Vec<ModelFailure> {
         ..failure(retryable)
     };
     let cut = format!("## Situation\nKept.\n## Findings\n{CUT}");
-    let asked = format!("## Findings\nKept.\n## Situation\n{CUT}\n{}", asks(said_bare("high"), &["z"]).whole_text());
+    let asked =
+        format!("## Findings\nKept.\n## Situation\n{CUT}\n{}", asks(said_bare("high"), &["z"]).whole_text());
     vec![
         with(true, None, true),
         with(true, None, false),
@@ -206,7 +244,7 @@ pub fn crashes() -> Alphabet {
         failures: failures(),
         resumes: vec![0],
         reaches: &[ModelFailed, MaxModelCalls, Confident],
-        ..base("crashes", small().limits(|limits| (limits.passes, limits.model_calls) = (2, 4)))
+        ..base("crashes", small().limits(|limits| (limits.passes, limits.model_calls) = (3, 3)))
     }
 }
 
@@ -235,7 +273,7 @@ pub fn people(wide: bool) -> Alphabet {
         replies: always([both, reads_too, said("high")]),
         answers: vec![PersonAnswer::Approved, PersonAnswer::Denied { why: "no".into() }],
         deadlines: true,
-        stops: wide,
+        stops: true,
         reaches: &[Confident, MaxPasses, Timeout],
         ..base("people", small().people().limits(|limits| limits.passes = if wide { 3 } else { 2 }))
     }
@@ -263,11 +301,13 @@ fn sub_calls(key: CommandKey) -> Vec<Observation> {
 /// Runs that are poor in money, in one of the three modes; sub-calls run side by side.
 pub fn money(mode: CostMode, wide: bool) -> Alphabet {
     let (name, pico) = match mode {
-        CostMode::Strict => ("money, strict", 900_000_000),
+        CostMode::Strict => ("money, strict", 1_600_000_000),
         CostMode::Estimated => ("money, estimated", 1_000_000_000),
         CostMode::After => ("money, after", 700_000_000),
     };
     let setup = poor(mode).limits(|limits| limits.cost = Some(PicoUsd(pico)));
+    // Without a cheaper tier a refusal is one.
+    let setup = setup.with(|spec| spec.models.picker = None);
     Alphabet { reaches: &[BudgetExceeded, Confident], ..spending(name, setup, mode, wide) }
 }
 
@@ -287,15 +327,14 @@ fn spending(name: &'static str, setup: Setup, mode: CostMode, wide: bool) -> Alp
         names.iter().fold(said, |said, name| said.asks("fetch_docs", target(name)))
     };
     let beyond = if mode == CostMode::Strict { Used::Untold } else { Used::Hundredths(250) };
-    let mut usages = vec![Used::Hundredths(100), beyond];
-    let mut says = vec![docs(said("low"), &["a", "b"]), said("high").asks("fetch_device", target("c"))];
+    let mut usages = vec![Used::Hundredths(60), beyond];
+    let says = vec![docs(said("low"), &["a", "b"]), said("high"), docs(said("medium"), &["c"])];
     if wide {
         usages.push(Used::Fixed(20, 10));
-        says.push(said("high"));
     }
     Alphabet {
         replies: always(says),
-        failures: if wide { vec![failure(true)] } else { Vec::new() },
+        failures: vec![failure(true)],
         usages,
         prompts: vec![(1_000, 0), (3_000, 1_000)],
         observations: sub_calls,
@@ -310,9 +349,12 @@ pub fn context(wide: bool) -> Alphabet {
         spec.models.base = ModelSpec { context_tokens: 4_000, ..model(spec.models.base.price) };
     });
     Alphabet {
-        replies: always([asks(said("low"), &["a", "b"]), asks(said("high"), &["c"])]),
+        replies: always([
+            asks(said("low"), &["a", "b"]),
+            asks(said("high"), &[if wide { "c" } else { "a" }]),
+        ]),
         prompts: vec![(2_000, 0), (100_000, 0)],
-        resumes: if wide { vec![0] } else { Vec::new() },
+        resumes: vec![0],
         reaches: &[TokenLimit, MaxPasses],
         ..base("context", setup)
     }
@@ -329,12 +371,7 @@ pub fn picking(wide: bool) -> Alphabet {
         {"tool": "fetch_docs", "params": target("b")},
     ]);
     Alphabet {
-        picks: replies([
-            text("[]"),
-            text(&two.to_string()),
-            text("no idea"),
-            text(r#"[{"tool": "wipe"}]"#),
-        ]),
+        picks: replies([text("[]"), text(&two.to_string()), text("no idea"), text(r#"[{"tool": "wipe"}]"#)]),
         replies: always([asks(said("low"), &["a"]), said("high")]),
         failures: if wide { vec![failure(true), failure(false)] } else { vec![failure(false)] },
         observations: |_| vec![found("it"), observed(Status::PermanentError)],
@@ -366,6 +403,9 @@ pub fn five_passes(wide: bool) -> Alphabet {
                 all.push(changed.asks("fetch_device", target(&pass.to_string())));
             }
         }
+        if pass == 5 {
+            all.clear();
+        }
         all.push(said("low"));
         all.push(said_bare("high").section("Situation", "The same.").section("Findings", "Of no source."));
         all.push(said_bare("high").section("Situation", "The same.").section("Findings", "By [E1]."));
@@ -373,7 +413,10 @@ pub fn five_passes(wide: bool) -> Alphabet {
     };
     Alphabet {
         replies: (1..=5).map(of_pass).collect(),
-        observations: |key| vec![found(&key.to_string()), observed(Status::PermanentError)],
+        observations: |key| match key.pass {
+            1 => vec![found(&key.to_string())],
+            _ => vec![found(&key.to_string()), observed(Status::PermanentError)],
+        },
         reaches: &[Confident, StaleConfidence, NoProgress, EvidenceMissing, NoNewActions, MaxPasses],
         ..base("five passes", setup.sections(cites))
     }
@@ -391,13 +434,11 @@ pub fn everything(most_passes: u32) -> Alphabet {
     let setup = setup.with(|spec| {
         spec.tools.push(ToolSpec { attempts: 1, ..tool("probe", Effect::Read) });
         spec.gate.required_tools = vec!["fetch_device".into()];
-        spec.picking.defaults = vec![DefaultCall { tool: "fetch_docs".into(), parameters: r#"{"target":"d"}"#.into() }];
+        spec.picking.defaults =
+            vec![DefaultCall { tool: "fetch_docs".into(), parameters: r#"{"target":"d"}"#.into() }];
     });
     Alphabet {
-        picks: replies([
-            text(r#"[{"tool": "fetch_device", "params": {"target": "p"}}]"#),
-            text("no idea"),
-        ]),
+        picks: replies([text(r#"[{"tool": "fetch_device", "params": {"target": "p"}}]"#), text("no idea")]),
         replies: always([
             said("high"),
             said("medium").asks("fetch_device", target("a")).asks("fetch_docs", target("a")),

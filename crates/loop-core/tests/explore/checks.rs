@@ -10,9 +10,11 @@ use crate::edge::{Edge, Ghost, is_action, work};
 use crate::{money, oracle, rank, truth};
 
 type Result = std::result::Result<(), String>;
+type OfAState = fn(&Run, &Ghost) -> Result;
+type OfAStep = fn(&Edge<'_>) -> Result;
 
 /// What holds in every state, by name.
-pub const OF_A_STATE: [(&str, fn(&Run, &Ghost) -> Result); 10] = [
+pub const OF_A_STATE: [(&str, OfAState); 10] = [
     ("wishes are read, not taken", wishes_are_read),
     ("a live state owes work", a_live_state_owes_work),
     ("I-4 limits", limits_hold),
@@ -26,7 +28,7 @@ pub const OF_A_STATE: [(&str, fn(&Run, &Ghost) -> Result); 10] = [
 ];
 
 /// What holds at every step, by name.
-pub const OF_A_STEP: [(&str, fn(&Edge<'_>) -> Result); 10] = [
+pub const OF_A_STEP: [(&str, OfAStep); 10] = [
     ("I-8 the rank falls", rank::falls),
     ("I-8 one reason", one_reason),
     ("I-10 the gate", oracle::decides_as_documented),
@@ -142,9 +144,7 @@ fn silence_after_the_reason(run: &Run, ghost: &Ghost) -> Result {
     let wishes = run.commands();
     let fits = |fit: fn(&Command) -> bool| wishes.iter().all(fit);
     let quiet = match run.phase() {
-        Phase::Stopping { .. } => {
-            !wishes.is_empty() && fits(|wish| matches!(wish, Command::Abort { .. }))
-        }
+        Phase::Stopping { .. } => !wishes.is_empty() && fits(|wish| matches!(wish, Command::Abort { .. })),
         Phase::Saving { .. } => fits(|wish| matches!(wish, Command::Save { .. })),
         Phase::Done { .. } => wishes.is_empty() && run.deadline().is_none(),
         _ => return must(ghost.stops == 0, || "work after the reason was fixed".to_owned()),
@@ -221,13 +221,15 @@ fn nothing_is_lost(edge: &Edge<'_>) -> Result {
         let in_batch = work(edge.after).iter().any(|work| {
             work.evidence == id && work.observation.as_ref().is_some_and(|it| it.digest == digest)
         });
-        let kept =
-            after.iter().any(|evidence| evidence.id == id && evidence.observation.digest == digest);
+        let kept = after.iter().any(|evidence| evidence.id == id && evidence.observation.digest == digest);
         must(in_batch || kept, || format!("the result {id} is lost"))?;
     }
     let passes = edge.before.passes();
     let same = edge.after.passes().get(..passes.len()).is_some_and(|after| {
-        after.iter().zip(passes).all(|(after, before)| after.reply == before.reply && after.pass == before.pass)
+        after
+            .iter()
+            .zip(passes)
+            .all(|(after, before)| after.reply == before.reply && after.pass == before.pass)
     });
     must(same, || "a pass is lost".to_owned())?;
     if let Some(outcome) = edge.after.outcome() {
@@ -245,8 +247,7 @@ fn what_is_not_named_stays(edge: &Edge<'_>) -> Result {
         Note::Merged { merge, .. } => Some(merge),
         _ => None,
     });
-    let changed: Vec<&str> =
-        merges.flat_map(|merge| &merge.changed).map(|change| &*change.section).collect();
+    let changed: Vec<&str> = merges.flat_map(|merge| &merge.changed).map(|change| &*change.section).collect();
     for section in &edge.before.document().sections {
         if changed.contains(&&*section.id) || &*section.id == loop_core::PREAMBLE {
             continue;
@@ -277,9 +278,10 @@ fn a_partial_reply_runs_nothing(edge: &Edge<'_>) -> Result {
     {
         return Ok(());
     }
-    let runs = edge.notes.iter().any(|note| {
-        matches!(note, Note::ActionJudged(judged) if judged.verdict == Verdict::Run)
-    });
+    let runs = edge
+        .notes
+        .iter()
+        .any(|note| matches!(note, Note::ActionJudged(judged) if judged.verdict == Verdict::Run));
     let passed = edge.after.passes().len() > edge.before.passes().len();
     must(!runs && !passed, || "a reply that failed midway was acted on".to_owned())
 }
@@ -287,7 +289,9 @@ fn a_partial_reply_runs_nothing(edge: &Edge<'_>) -> Result {
 fn escalates_once(edge: &Edge<'_>) -> Result {
     let next = edge.was.after(edge);
     must(next.raised <= 1, || "the tier was raised twice".to_owned())?;
-    must(next.mended.len() as u32 <= edge.after.spec().gate.mending_passes, || "mended too often".to_owned())?;
+    must(next.mended.len() as u32 <= edge.after.spec().gate.mending_passes, || {
+        "mended too often".to_owned()
+    })?;
     let is_raised = next.raised == 1 && next.stops == 0;
     let tier = if is_raised { Tier::Escalated } else { Tier::Base };
     must(edge.after.tier() == tier, || format!("the tier is {:?}", edge.after.tier()))

@@ -1,6 +1,6 @@
 //! Money and tokens: what is settled and what is in flight, held against the limits (I-1, I-2, I-3).
 
-use loop_core::{CostMode, Fact, PicoUsd, Price, Reserve, Run, Slot, Tier, Usage};
+use loop_core::{CostMode, Fact, PicoUsd, Price, Reserve, Run, Slot, Tier};
 
 use crate::edge::{Edge, call, is_action};
 
@@ -89,9 +89,9 @@ fn purses(edge: &Edge<'_>) -> Vec<Purse> {
             before: money(edge.before),
             after: money(edge.after),
             overshoot: more_money,
-            landing: landing.zip(lands_on).map(|(input, price)| {
-                priced(edge.after, price, input, LANDING_OUTPUT).0
-            }),
+            landing: landing
+                .zip(lands_on)
+                .map(|(input, price)| priced(edge.after, price, input, LANDING_OUTPUT).0),
         });
     }
     purses
@@ -118,7 +118,11 @@ fn reserve_of(before: &Run, is_sub_call: bool) -> Reserve {
     };
     let output_tokens = limits.sub_call_tokens;
     let price = before.spec().model(Tier::Picker).price;
-    Reserve { input_tokens, output_tokens, cost: price.map(|it| priced(before, it, input_tokens, output_tokens)) }
+    Reserve {
+        input_tokens,
+        output_tokens,
+        cost: price.map(|it| priced(before, it, input_tokens, output_tokens)),
+    }
 }
 
 fn priced(run: &Run, price: Price, input: u64, output: u64) -> PicoUsd {
@@ -138,9 +142,8 @@ pub fn is_what_was_charged(edge: &Edge<'_>) -> Result<(), String> {
         calls += u32::from(is_action(key));
     }
     let totals = edge.after.totals();
-    let same = |a: &Usage, b: &Usage| a == b;
-    if !same(&usage, &totals.usage) || cost != totals.cost {
-        return Err(format!("the bill is {:?}, the charges give {usage:?} and {cost}", totals));
+    if usage != totals.usage || cost != totals.cost {
+        return Err(format!("the bill is {totals:?}, the charges give {usage:?} and {cost}"));
     }
     let started = u32::from(matches!(edge.event.fact, Fact::CallStarted { .. }));
     if totals.model_calls != edge.before.totals().model_calls + started + calls {

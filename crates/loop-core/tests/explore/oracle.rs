@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use loop_core::{
-    Confidence, Decision, Fact, FinishReason, Note, PassRecord, Phase, Priority, Run, Stale, StopReason, Tier,
-    Verdict,
+    Confidence, Decision, Fact, FinishReason, Note, PassRecord, Phase, Priority, Run, Stale, StopReason,
+    Tier, Verdict,
 };
 
 use crate::edge::Edge;
@@ -12,7 +12,11 @@ use crate::edge::Edge;
 /// What must follow a pass.
 #[derive(Debug, PartialEq, Eq)]
 enum Expected {
-    Act { runs: u32, asks: u32, escalates: bool },
+    Act {
+        runs: u32,
+        asks: u32,
+        escalates: bool,
+    },
     Mend,
     /// The reasons in the gate's order.
     Stop(Vec<StopReason>),

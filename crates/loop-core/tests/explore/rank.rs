@@ -60,8 +60,7 @@ pub fn rank(run: &Run) -> u64 {
         return in_flight + 1 + save;
     }
     let tools = TOOL * left(limits.tool_calls, totals.tool_calls);
-    let passes =
-        left(limits.passes, totals.passes) * (1 + ASK * u64::from(limits.tool_calls));
+    let passes = left(limits.passes, totals.passes) * (1 + ASK * u64::from(limits.tool_calls));
     let asks = match run.phase() {
         Phase::WaitingForPerson { asks, .. } => {
             asks.iter().map(|ask| if ask.answered { 1 } else { ASK }).sum()

@@ -46,15 +46,19 @@ struct Place {
 ///
 /// # Panics
 /// At the first fault, with the invariant, what is wrong, and the shortest way there.
-#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "how long a walk took is only printed")]
+#[expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "how long a walk took is only printed"
+)]
 pub fn walk(alphabet: &Alphabet, scope: Scope) -> Walked {
     let began = std::time::Instant::now();
     let strays = Strays::new();
     let (run, event, notes) = alphabet.start();
     let bound = rank::bound(run.spec());
     let mut walked = Walked { bound, whole: true, ..Walked::default() };
-    let mut ghost = Ghost::default();
-    ghost.stops = notes.iter().filter(|note| matches!(note, Note::Stopped { .. })).count() as u32;
+    let stops = notes.iter().filter(|note| matches!(note, Note::Stopped { .. })).count() as u32;
+    let ghost = Ghost { stops, ..Ghost::default() };
     assert!(rank::rank(&run) < bound, "the first state's rank is beyond the bound of the spec");
     let place = |run: &Run, ghost: &Ghost| {
         if alphabet.by_shape { shape::shape(run, ghost) } else { shape::whole(run, ghost) }
@@ -91,8 +95,7 @@ pub fn walk(alphabet: &Alphabet, scope: Scope) -> Walked {
                 }
             };
             walked.edges += 1;
-            let edge =
-                Edge { before: &run, after: &next, was: &ghost, event: &edict.event, notes: &notes };
+            let edge = Edge { before: &run, after: &next, was: &ghost, event: &edict.event, notes: &notes };
             for (name, check) in OF_A_STEP {
                 check(&edge).unwrap_or_else(|what| fault(name, &what, Some(&edict.event)));
             }

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use gate::GateConfig;
 pub(crate) use limits::LimitsConfig;
-pub(crate) use models::{ModelConfig, ModelsConfig, PROVIDERS, PriceConfig};
+pub(crate) use models::{ModelConfig, ModelsConfig, OPENAI_CHAT, PROVIDERS, PriceConfig};
 pub(crate) use ordered::Ordered;
 pub(crate) use tools::{SourceConfig, ToolConfig, ToolKind};
 
@@ -67,8 +67,7 @@ pub(crate) struct Config {
     #[serde(default)]
     pub(crate) prompts: PromptsConfig,
     /// Where the outcome is saved. Without it nothing is saved.
-    #[serde(default)]
-    pub(crate) save: SaveConfig,
+    pub(crate) save: Option<SaveConfig>,
     /// Taken out of the tree before it is read; here so that it is no unknown key.
     #[serde(default, rename = "profiles")]
     #[schemars(skip)]
@@ -185,10 +184,14 @@ pub(crate) struct PromptsConfig {
     pub(crate) layout: Layout,
 }
 
-/// Where the outcome is saved.
+/// Where the outcome is saved: a file or an address.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SaveConfig {
-    /// The file; `{item}` is the item's id and `{run}` the run's. Default: nothing is saved.
+    /// The file; `{item}` is the item's id and `{run}` the run's.
     pub(crate) file: Option<String>,
+    /// The address that takes the outcome as the JSON body of a POST: `https://…` or `http://…`.
+    pub(crate) url: Option<String>,
+    /// For `url`: the environment variable with the token that is sent as `authorization: Bearer`. Default: none is sent.
+    pub(crate) bearer_env: Option<String>,
 }

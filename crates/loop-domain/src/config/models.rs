@@ -6,7 +6,10 @@ use serde::Deserialize;
 use crate::money::Usd;
 
 /// The providers that this version knows.
-pub(crate) const PROVIDERS: [&str; 2] = ["offline", "scripted"];
+pub(crate) const PROVIDERS: [&str; 3] = ["offline", "scripted", OPENAI_CHAT];
+
+/// Any server that speaks OpenAI Chat Completions.
+pub(crate) const OPENAI_CHAT: &str = "openai-chat";
 
 /// Which model is used for what.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -24,13 +27,20 @@ pub(crate) struct ModelsConfig {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ModelConfig {
-    /// Who answers: `offline` is a stand-in without AI, `scripted` gives replies from a file. Default: `offline`.
-    #[schemars(extend("enum" = ["offline", "scripted"]))]
+    /// Who answers: `offline` is a stand-in without AI, `scripted` gives replies from a file, `openai-chat` is any server
+    /// that speaks OpenAI Chat Completions. Default: `offline`.
+    #[schemars(extend("enum" = ["offline", "scripted", "openai-chat"]))]
     pub(crate) provider: String,
-    /// The model's name at the provider. Default: the provider's name and `-1`.
+    /// The model's name at the provider; `openai-chat` needs it. Default: the provider's name and `-1`.
     pub(crate) model: Option<String>,
     /// For `scripted`: the file with the replies.
     pub(crate) script: Option<String>,
+    /// For `openai-chat`: where the server is, for example `http://127.0.0.1:11434/v1`. Default:
+    /// `https://api.openai.com/v1`.
+    pub(crate) base_url: Option<String>,
+    /// For `openai-chat`: the environment variable that holds the key. Default: `OPENAI_API_KEY` for OpenAI's own server,
+    /// and no key for others.
+    pub(crate) api_key_env: Option<String>,
     /// What its tokens cost. Default: nothing for `offline` and `scripted`, unknown for others.
     pub(crate) price: Option<PriceConfig>,
     /// Tokens that fit into one call, input and output together. Default: 128,000.
@@ -47,6 +57,8 @@ impl Default for ModelConfig {
             provider: "offline".to_owned(),
             model: None,
             script: None,
+            base_url: None,
+            api_key_env: None,
             price: None,
             context_tokens: 128_000,
             max_output_tokens: 8_192,

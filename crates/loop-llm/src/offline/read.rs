@@ -106,7 +106,10 @@ impl<'a> Read<'a> {
         for message in &request.messages {
             match message {
                 Message::User { text } => read.read_turn(text),
-                Message::Assistant { text, .. } => read.read_document(text),
+                Message::Assistant { text, .. } | Message::AssistantCalls { text, .. } => {
+                    read.read_document(text)
+                }
+                Message::ToolResults { .. } => {}
             }
         }
         read

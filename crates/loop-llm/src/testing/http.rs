@@ -47,13 +47,15 @@ impl Reader {
     /// The next request, with its whole body.
     pub(super) async fn request(&mut self, writer: &mut OwnedWriteHalf) -> Result<Request, Unreadable> {
         let (used, head) = loop {
-            if let Some(parsed) = Head::parse(&self.buffer)? {
-                break parsed;
-            }
-            if self.buffer.len() > MOST_HEAD {
+            let parsed = Head::parse(&self.buffer)?;
+            // One read may bring all of a head that is too large.
+            if parsed.as_ref().map_or(self.buffer.len(), |(used, _)| *used) > MOST_HEAD {
                 return Err(Unreadable::Refused { code: 431, message: "the head is too large" });
             }
-            self.more().await?;
+            match parsed {
+                Some(parsed) => break parsed,
+                None => self.more().await?,
+            }
         };
         self.buffer.advance(used);
         let length = head.length()?;

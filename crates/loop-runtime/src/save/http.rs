@@ -14,9 +14,9 @@ use reqwest::{Method, Request, Response, StatusCode, Url};
 use crate::save::SaveError;
 
 /// An address that takes reports, with what it is to be told beside them. Shows no credential.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct HttpTarget {
-    url: Shown,
+    url: Url,
     headers: HeaderMap,
     /// What must not show in a message: the values of the headers.
     secrets: Vec<Arc<str>>,
@@ -26,10 +26,6 @@ pub struct HttpTarget {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TargetError(&'static str);
-
-/// A URL of which only scheme, host and path are shown: keys may stand in the rest.
-#[derive(Clone)]
-struct Shown(Url);
 
 impl HttpTarget {
     /// A target by its URL, `https` or `http`.
@@ -47,7 +43,7 @@ impl HttpTarget {
         if url.contains(['{', '}']) {
             return Err(TargetError("has a brace; the report names item and run, the address does not"));
         }
-        Ok(Self { url: Shown(parsed), headers: HeaderMap::new(), secrets: Vec::new() })
+        Ok(Self { url: parsed, headers: HeaderMap::new(), secrets: Vec::new() })
     }
 
     /// The same with a header more; its value is held to be secret.
@@ -92,7 +88,7 @@ impl HttpTarget {
         let key = format!("{}/{}", started.run, CommandKey::new(0, Slot::Save));
         let key = HeaderValue::try_from(key)
             .map_err(|_| self.failed("the run's name cannot stand in a header".to_owned(), None))?;
-        let mut request = Request::new(Method::POST, self.url.0.clone());
+        let mut request = Request::new(Method::POST, self.url.clone());
         let headers = request.headers_mut();
         headers.extend(self.headers.clone());
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -128,7 +124,7 @@ impl HttpTarget {
 
     fn location(&self, response: &Response) -> Arc<str> {
         let named = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-        let named = named.and_then(|location| self.url.0.join(location).ok());
+        let named = named.and_then(|location| self.url.join(location).ok());
         match named.filter(|url| matches!(url.scheme(), "https" | "http")) {
             Some(url) => self.hidden(url.as_str()).into(),
             None => self.to_string().into(),
@@ -146,23 +142,18 @@ impl HttpTarget {
 }
 
 impl fmt::Display for HttpTarget {
+    /// Scheme, host and path: keys may stand in the rest.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.url.fmt(f)
-    }
-}
-
-impl fmt::Display for Shown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut url = self.0.clone();
+        let mut url = self.url.clone();
         url.set_query(None);
         url.set_fragment(None);
         f.write_str(url.as_str())
     }
 }
 
-impl fmt::Debug for Shown {
+impl fmt::Debug for HttpTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "HttpTarget({self})")
     }
 }
 

@@ -1,0 +1,51 @@
+//! Token counts as a server reports them, in disjoint buckets.
+
+use loop_core::{PicoUsd, Usage};
+use serde_json::Value;
+
+/// The usage of a chunk or a reply, and whether its numbers contradict each other; `None` where there is none.
+pub(super) fn read(usage: &Value) -> Option<(Usage, bool)> {
+    let mut is_odd = false;
+    let mut number = |value: Option<&Value>| match value {
+        None | Some(Value::Null) => None,
+        Some(value) => {
+            let read = value.as_u64().filter(|tokens| *tokens <= MOST);
+            is_odd |= read.is_none();
+            read
+        }
+    };
+    let prompt = number(usage.get("prompt_tokens"));
+    let completion = number(usage.get("completion_tokens"));
+    let input_details = usage.get("prompt_tokens_details");
+    let cached = number(input_details.and_then(|details| details.get("cached_tokens")))
+        .or_else(|| number(usage.get("prompt_cache_hit_tokens")))
+        .or_else(|| number(usage.get("num_cached_tokens")))
+        .unwrap_or(0);
+    let written = number(input_details.and_then(|details| details.get("cache_write_tokens"))).unwrap_or(0);
+    let output_details = usage.get("completion_tokens_details");
+    let reasoning = number(output_details.and_then(|details| details.get("reasoning_tokens"))).unwrap_or(0);
+    if prompt.is_none() && completion.is_none() {
+        return None;
+    }
+    let (prompt, completion) = (prompt.unwrap_or(0), completion.unwrap_or(0));
+    is_odd |= cached.saturating_add(written) > prompt || reasoning > completion;
+    let usage = Usage {
+        input: prompt.saturating_sub(cached).saturating_sub(written),
+        cache_read: cached,
+        cache_write_short: written,
+        cache_write_long: 0,
+        output: completion.saturating_sub(reasoning),
+        reasoning,
+        estimated: false,
+    };
+    Some((usage, is_odd))
+}
+
+/// What the server itself says that the call cost, in dollars.
+pub(super) fn cost(usage: &Value) -> Option<PicoUsd> {
+    let pico = usage.get("cost")?.as_f64()? * PicoUsd::PER_USD as f64;
+    (pico >= 0.0 && pico < u64::MAX as f64).then(|| PicoUsd(pico.round() as u64))
+}
+
+/// More tokens than any call can have.
+const MOST: u64 = 1_000_000_000_000;

@@ -1,0 +1,134 @@
+//! Trying again what failed before the first byte of a reply.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::error::{LlmError, LlmErrorKind, RetryAdvice};
+use crate::model::{ChatModel, EventStream};
+use crate::request::ModelRequest;
+
+/// How often, and how soon, a failed call is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// The longest wait that a server may ask for and still be waited for; a longer one is left to the caller.
+    pub max_server_delay: Duration,
+    /// Where the chance in the waits begins: the same seed gives the same waits.
+    pub seed: u64,
+}
+
+impl Default for RetryPolicy {
+    /// A minute, and seed 0.
+    fn default() -> Self {
+        Self { max_server_delay: Duration::from_secs(60), seed: 0 }
+    }
+}
+
+/// A model whose calls are tried again where they failed before the first byte of a reply.
+///
+/// | kind | first wait, doubling | longest | tries again |
+/// |---|---|---|---|
+/// | `rate_limited` | 1 s | 60 s | 5 |
+/// | `overloaded` | 2 s | 60 s | 5 |
+/// | `server_error`, `timeout`, `connection` | 0.5 s | 8 s | 3 |
+/// | `stream_interrupted` | 0.5 s | 8 s | 2 |
+/// | any other, where its error advises it | 0.5 s | 8 s | 1 |
+///
+/// A wait is drawn evenly from nothing up to the value of the table; one that the server asked for is kept, and up to
+/// a tenth is added. An error that comes back after the last try advises [`RetryAdvice::Never`], so that nobody
+/// multiplies the tries; one whose server asks for more than `max_server_delay` comes back at once and keeps its
+/// [`RetryAdvice::After`]. Dropping the call ends the waiting.
+#[derive(Debug)]
+pub struct Retrying<M: ?Sized> {
+    policy: RetryPolicy,
+    state: AtomicU64,
+    inner: Arc<M>,
+}
+
+impl<M: ChatModel + ?Sized> Retrying<M> {
+    /// The same model, tried again by `policy`.
+    pub fn new(inner: Arc<M>, policy: RetryPolicy) -> Self {
+        Self { policy, state: AtomicU64::new(policy.seed), inner }
+    }
+
+    /// The wait before the try after `failures` failed ones; `None` where there is none.
+    fn wait(&self, error: &LlmError, failures: u32) -> Option<Duration> {
+        let row = row(error.kind);
+        if failures > row.tries {
+            return None;
+        }
+        match error.retry {
+            RetryAdvice::Never => None,
+            RetryAdvice::After(delay) => Some(delay + self.up_to(delay / 10)),
+            RetryAdvice::Backoff => {
+                let doubled = row.first.saturating_mul(1 << failures.saturating_sub(1).min(16));
+                Some(self.up_to(doubled.min(row.longest)))
+            }
+        }
+    }
+
+    /// An even draw from nothing up to `most`, to the microsecond.
+    fn up_to(&self, most: Duration) -> Duration {
+        const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+        // SplitMix64: a counter and a mixer, so that parallel calls need no lock.
+        let mut z = self.state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^= z >> 31;
+        let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX - 1);
+        Duration::from_micros(((u128::from(z) * (u128::from(most) + 1)) >> 64) as u64)
+    }
+}
+
+#[async_trait]
+impl<M: ChatModel + ?Sized> ChatModel for Retrying<M> {
+    async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+        let mut failures = 0;
+        loop {
+            let mut error = match self.inner.stream(request).await {
+                Ok(events) => return Ok(events),
+                Err(error) => error,
+            };
+            failures += 1;
+            if let RetryAdvice::After(delay) = error.retry
+                && delay > self.policy.max_server_delay
+            {
+                return Err(error);
+            }
+            let Some(wait) = self.wait(&error, failures) else {
+                error.retry = RetryAdvice::Never;
+                return Err(error);
+            };
+            tokio::time::sleep(wait).await;
+        }
+    }
+}
+
+struct Row {
+    first: Duration,
+    longest: Duration,
+    tries: u32,
+}
+
+fn row(kind: LlmErrorKind) -> Row {
+    let row = |first, longest, tries| Row {
+        first: Duration::from_millis(first),
+        longest: Duration::from_secs(longest),
+        tries,
+    };
+    match kind {
+        LlmErrorKind::RateLimited => row(1_000, 60, 5),
+        LlmErrorKind::Overloaded => row(2_000, 60, 5),
+        LlmErrorKind::ServerError | LlmErrorKind::Timeout | LlmErrorKind::Connection => row(500, 8, 3),
+        LlmErrorKind::StreamInterrupted => row(500, 8, 2),
+        LlmErrorKind::InvalidRequest
+        | LlmErrorKind::Auth
+        | LlmErrorKind::ModelNotFound
+        | LlmErrorKind::ContextTooLong
+        | LlmErrorKind::BadResponse
+        | LlmErrorKind::ScriptExhausted
+        | LlmErrorKind::Cancelled => row(500, 8, 1),
+    }
+}

@@ -1,0 +1,158 @@
+//! `loopgate mock`: the models of a domain behind an HTTP server on loopback.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use loop_core::RunSpec;
+use loop_llm::testing::{Behaviour, Chunks, Ending, Received, Server, Service};
+use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Purpose};
+use loop_runtime::Models;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::MockArgs;
+use crate::failure::Failure;
+use crate::{places, stream};
+
+pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
+    let domain = places::load(&args.domain)?;
+    let tiers = Arc::new(Tiers::of(&domain.spec, &domain.models)?);
+    let names = tiers.names();
+    let mut service = Service::of(Arc::clone(&tiers) as Arc<dyn ChatModel>)
+        .with_names(names)
+        .usually(Behaviour::model().in_chunks(args.chunks))
+        .keeping(0);
+    if !args.quiet {
+        let tiers = Arc::clone(&tiers);
+        service = service.observed(move |received| stream::note(&line(received, &tiers)));
+    }
+    // Heard from before anybody can know that there is something to end.
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let server = Server::start_at(service, args.listen).map_err(|error| {
+        Failure::new(format!("{}: {error}; give another address with --listen", args.listen))
+    })?;
+    let url = server.base_url();
+    stream::note(&format!(
+        "loopgate run {} ITEM --model base=openai-chat/{} --base-url base={url}",
+        args.domain.domain.display(),
+        tiers.base.name,
+    ));
+    stream::note("ends with Ctrl-C");
+    if !server.address().ip().is_loopback() {
+        stream::note("warning: whoever reaches this machine can ask, and no key is checked");
+    }
+    stream::print(&format!("{url}\n"));
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    server.shutdown().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads `whole`, a number of bytes, or `random:SEED`.
+pub(crate) fn chunks(text: &str) -> Result<Chunks, String> {
+    let chunks = match text.split_once(':') {
+        None if text == "whole" => Some(Chunks::Whole),
+        None => text.parse().ok().filter(|bytes| *bytes > 0).map(Chunks::Bytes),
+        Some(("random", seed)) => seed.parse().ok().map(|seed| Chunks::Random { seed }),
+        Some(_) => None,
+    };
+    chunks.ok_or_else(|| "expected whole, a number of bytes above 0, or random:SEED".to_owned())
+}
+
+/// A domain's models as one, which the name in the request chooses from.
+#[derive(Debug)]
+struct Tiers {
+    base: Named,
+    others: Vec<Named>,
+}
+
+#[derive(Debug)]
+struct Named {
+    name: Arc<str>,
+    model: Arc<dyn ChatModel>,
+}
+
+impl Tiers {
+    /// Of tiers with one name, the base is the one that answers.
+    fn of(spec: &RunSpec, models: &Models) -> Result<Self, Failure> {
+        let named = |tier: &str, spec: &loop_core::ModelSpec, model: &Arc<dyn ChatModel>| {
+            if matches!(&*spec.provider, "offline" | "scripted") {
+                Ok(Named { name: Arc::clone(&spec.model), model: Arc::clone(model) })
+            } else {
+                Err(Failure::new(format!(
+                    "the {tier} model is {}/{}, which is on a server already; choose a model of this machine, for \
+                     example with --model {tier}=offline/offline-1",
+                    spec.provider, spec.model
+                )))
+            }
+        };
+        let mut others = Vec::new();
+        if let Some(picker) = &spec.models.picker {
+            others.push(named("picker", picker, &models.picker)?);
+        }
+        if let Some(escalated) = &spec.models.escalated {
+            others.push(named("escalated", escalated, &models.escalated)?);
+        }
+        Ok(Self { base: named("base", &spec.models.base, &models.base)?, others })
+    }
+
+    fn names(&self) -> Vec<Arc<str>> {
+        let mut names = Vec::new();
+        for named in self.all() {
+            if !names.contains(&named.name) {
+                names.push(Arc::clone(&named.name));
+            }
+        }
+        names
+    }
+
+    /// The model of this name.
+    fn find(&self, name: &str) -> Option<&Named> {
+        self.all().find(|named| &*named.name == name)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Named> {
+        std::iter::once(&self.base).chain(&self.others)
+    }
+}
+
+#[async_trait]
+impl ChatModel for Tiers {
+    async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+        self.find(&request.model).unwrap_or(&self.base).model.stream(request).await
+    }
+}
+
+/// One line about a request that has ended.
+fn line(received: &Received, tiers: &Tiers) -> String {
+    let mut line = match received.request() {
+        Some(request) => {
+            let purpose = match Purpose::of(&request) {
+                Purpose::Pick => "pick",
+                Purpose::Main => "main",
+                Purpose::Repair => "repair",
+                Purpose::Filter => "filter",
+            };
+            let unknown = match tiers.find(&request.model) {
+                Some(_) => String::new(),
+                None => format!(" (unknown; {} answers)", tiers.base.name),
+            };
+            format!("{purpose} {}{unknown}", request.model)
+        }
+        None => format!("{} {}", received.method, received.path),
+    };
+    line.push_str(&format!(": {} bytes in, {} bytes out", received.bytes_in, received.bytes_out));
+    match (received.ending, received.status) {
+        (Some(Ending::HungUp), _) => line.push_str(", the client hung up"),
+        (Some(Ending::Cut), _) => line.push_str(", broken off"),
+        (Some(Ending::Whole) | None, Some(status)) if status != 200 => {
+            line.push_str(&format!(", status {status}"));
+        }
+        (Some(Ending::Whole) | None, _) => {}
+    }
+    // What a client names is text from outside; a line of ours stays one line.
+    stream::harmless(&line).replace('\n', " ")
+}
