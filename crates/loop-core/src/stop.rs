@@ -291,6 +291,22 @@ pub struct Change {
     pub to: Measure,
 }
 
+impl fmt::Display for Change {
+    /// As a domain file takes it, for example `limits.cost_usd = 0.045`: dollars and milliseconds without a unit.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = ", self.setting)?;
+        match &self.to {
+            Measure::PicoUsd(amount) => {
+                let amount = amount.to_string();
+                let digits = amount.trim_start_matches('$').trim_end_matches('0');
+                f.write_str(digits.strip_suffix('.').unwrap_or(digits))
+            }
+            Measure::Millis(ms) => ms.fmt(f),
+            to => to.fmt(f),
+        }
+    }
+}
+
 /// The explanation of a stop: the condition that decided, and whatever else was true (C14).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Certificate {

@@ -6,7 +6,7 @@ mod common;
 use common::*;
 
 use loop_core::{
-    Command, CostMode, Fact, Measure, Note, PicoUsd, Price, PromptSize, Refusal, RunTool, StopClass,
+    Command, CostMode, Fact, Measure, Millis, Note, PicoUsd, Price, PromptSize, Refusal, RunTool, StopClass,
     StopReason, Tier, Verdict,
 };
 
@@ -247,6 +247,8 @@ fn a_call_that_is_cut_off_for_the_landings_sake_is_followed_by_it() {
     cut.kind = "timeout".into();
     cut.partial = Some("## Situation\n\nKept.\n\n## Findings\n\nha".into());
     let world = run().limits(|limits| limits.wall_ms = 40_000).start().replied(&device("a")).all_finished();
+    cut.retry_at = Some(Millis(30_500));
+    // At once: nobody waits for a second try that will not come.
     let world = world.started().wait(30_000).failed(cut).expect_call("2/landing", 1);
     assert_eq!(&*world.run.document().get("situation").unwrap().body, "Kept.", "what was complete stays");
     world.replied(&said("low")).ends(StopReason::Timeout);

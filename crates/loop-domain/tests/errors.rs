@@ -411,11 +411,11 @@ fn a_domain_saves_to_one_place() {
     let check_save = |save: &str, expected: &str| check(&format!("{SECTION}[save]\n{save}"), expected);
     let url = "url = \"https://reports.example/in\"\n";
     check_save(&format!("file = \"a.json\"\n{url}"), "9:1: `file` is there as well; keep one of them");
-    check_save("", "7:1: neither `file` nor `url` is there; add one, or take `[save]` out");
+    check_save("", "7:2: neither `file` nor `url` is there; add one, or take `[save]` out");
     check_save("file = \"a.json\"\nbearer_env = \"X\"\n", "9:1: a token is for a `url`; take it out");
     check_save(
         "bearer_env = \"X\"\n",
-        "7:1: neither `file` nor `url` is there; add one, or take `[save]` out",
+        "7:2: neither `file` nor `url` is there; add one, or take `[save]` out",
     );
     check_save(
         &format!("{url}bearer_env = \"LOOPGATE_NO_SUCH_VARIABLE\"\n"),

@@ -20,28 +20,26 @@ pub struct LlmError {
     pub message: Arc<str>,
     /// What had come until then.
     pub partial: Option<Partial>,
-    /// The finer cause, where it was told.
-    pub detail: Option<ErrorDetail>,
-    /// The status of the response, where there was one.
-    pub status: Option<u16>,
-    /// The provider's id of the call, for its support.
-    pub request: Option<Arc<str>>,
+    /// What else was told.
+    pub detail: Option<Box<ErrorDetail>>,
 }
 
 impl LlmError {
     /// An error with the advice that its kind gives.
     pub fn new(kind: LlmErrorKind, phase: ErrorPhase, message: impl Into<Arc<str>>) -> Self {
         let retry = if kind.is_transient() { RetryAdvice::Backoff } else { RetryAdvice::Never };
-        Self {
-            kind,
-            phase,
-            retry,
-            message: message.into(),
-            partial: None,
-            detail: None,
-            status: None,
-            request: None,
-        }
+        Self { kind, phase, retry, message: message.into(), partial: None, detail: None }
+    }
+
+    /// The same error with a finer cause.
+    pub fn with_cause(mut self, cause: ErrorCause) -> Self {
+        self.detail.get_or_insert_default().cause = Some(cause);
+        self
+    }
+
+    /// The finer cause, where it was told.
+    pub fn cause(&self) -> Option<ErrorCause> {
+        self.detail.as_ref()?.cause
     }
 
     /// Whether the same call may succeed later.
@@ -50,10 +48,21 @@ impl LlmError {
     }
 }
 
+/// What else a provider told of a failed call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ErrorDetail {
+    /// The finer cause.
+    pub cause: Option<ErrorCause>,
+    /// The status of the response.
+    pub status: Option<u16>,
+    /// The provider's id of the call, for its support.
+    pub request: Option<Arc<str>>,
+}
+
 /// The finer cause of a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum ErrorDetail {
+pub enum ErrorCause {
     /// The quota or the money is used up: time alone does not help.
     QuotaExhausted,
     /// The credential is right, and not enough.

@@ -42,7 +42,7 @@ pub mod testing;
 mod transport;
 
 pub use call::{Arguments, Stop, ToolCall};
-pub use error::{ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Partial, RetryAdvice};
+pub use error::{ErrorCause, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Partial, RetryAdvice};
 pub use http::http_client;
 pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete};
 pub use offline::Offline;

@@ -43,6 +43,7 @@ pub(crate) struct Driver {
     writer: Box<dyn RunWriter>,
     seq: u64,
     clock: Clock,
+    first: Vec<(Event, Vec<Note>)>,
     dialogue: Dialogue,
     /// The rendered prompt of the call that is being announced.
     prompt: Option<(CommandKey, u32, Prompt)>,
@@ -53,6 +54,15 @@ pub(crate) struct Driver {
     pace: Pace,
     /// Everyone who could ask for something is gone.
     deaf: bool,
+}
+
+/// Where a driver begins: a state, and what is to be written down before anything else.
+pub(crate) struct Opening {
+    pub(crate) run: Run,
+    pub(crate) writer: Box<dyn RunWriter>,
+    pub(crate) seq: u64,
+    pub(crate) clock: Clock,
+    pub(crate) first: Vec<(Event, Vec<Note>)>,
 }
 
 /// Who decides how fast a run goes on.
@@ -84,20 +94,19 @@ impl Clock {
 impl Driver {
     pub(crate) fn new(
         parts: Arc<Parts>,
-        run: Run,
-        writer: Box<dyn RunWriter>,
-        seq: u64,
-        clock: Clock,
+        opening: Opening,
         controls: UnboundedReceiver<Control>,
         feeds: Vec<Feed>,
         pace: Pace,
     ) -> Self {
+        let Opening { run, writer, seq, clock, first } = opening;
         Self {
             parts,
             run,
             writer,
             seq,
             clock,
+            first,
             dialogue: Dialogue::default(),
             prompt: None,
             in_flight: BTreeMap::new(),
@@ -110,8 +119,8 @@ impl Driver {
     }
 
     /// Drives until the run is done. A journal that fails ends it with `storage_failed` and with all there is.
-    pub(crate) async fn drive(mut self, first: Vec<(Event, Vec<Note>)>) -> Outcome {
-        match self.drive_on(first).await {
+    pub(crate) async fn drive(mut self) -> Outcome {
+        match self.drive_on().await {
             Ok(()) => match self.run.outcome() {
                 Some(outcome) => outcome.clone(),
                 None => self.abandoned("the run ended without an outcome"),
@@ -132,8 +141,8 @@ impl Driver {
         }
     }
 
-    async fn drive_on(&mut self, first: Vec<(Event, Vec<Note>)>) -> Result<(), Broken> {
-        for (event, notes) in first {
+    async fn drive_on(&mut self) -> Result<(), Broken> {
+        for (event, notes) in std::mem::take(&mut self.first) {
             self.record(event, notes).await?;
         }
         while !self.run.is_done() {

@@ -7,7 +7,7 @@ pub fn explain(certificate: &Certificate) -> String {
     let mut text = sentence(&certificate.primary);
     // Where something else was true as well, one setting would not have been enough.
     if let Some(change) = certificate.primary.change.as_ref().filter(|_| certificate.also.is_empty()) {
-        text.push_str(&format!(" It would have gone on with {} = {}.", change.setting, change.to));
+        text.push_str(&format!(" It would have gone on with {change}."));
     }
     if !certificate.also.is_empty() {
         let also: Vec<&str> = certificate.also.iter().map(|condition| condition.reason.name()).collect();
@@ -48,6 +48,9 @@ fn sentence(condition: &Condition) -> String {
         StopReason::NoProgress => {
             format!("{value} passes in a row brought neither new evidence nor a changed section.")
         }
+        StopReason::MaxPasses if *value == Measure::Count(0) => {
+            "No pass is permitted: the limit is 0.".to_owned()
+        }
         StopReason::MaxPasses => format!("Pass {value} was the last of the limit{limit}."),
         StopReason::MaxModelCalls => format!("{value} model calls were made, the limit{limit} is reached."),
         StopReason::MaxToolCalls => format!("{value} tool calls were made, the limit{limit} leaves none."),
@@ -58,7 +61,10 @@ fn sentence(condition: &Condition) -> String {
         StopReason::Refused => format!("The model refused the work: {value}."),
         StopReason::PolicyBlocked => "Every action that mattered was denied.".to_owned(),
         StopReason::NeedsHuman => match condition.change {
-            Some(_) => format!("{value} action(s) need a person's consent, and nobody can be asked."),
+            Some(_) if *value == Measure::Count(1) => {
+                "An action needs a person's consent, and nobody can be asked.".to_owned()
+            }
+            Some(_) => format!("{value} actions need a person's consent, and nobody can be asked."),
             None => format!("The model handed the work to a person: {value}."),
         },
         StopReason::ToolFailure => format!("A tool failed: {value}."),

@@ -5,18 +5,16 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use loop_core::{
-    Event, Fact, Facts, Millis, Note, Outcome, Rejected, Run, RunId, RunSpec, Started, WorkItem,
-};
+use loop_core::{Event, Fact, Facts, Millis, Outcome, Rejected, Run, RunId, RunSpec, Started, WorkItem};
 use loop_prompts::Prompts;
 use loop_tools::{Credentials, Registry};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::Instant;
 
-use crate::driver::{Clock, Driver, Pace};
+use crate::driver::{Clock, Driver, Opening, Pace};
 use crate::events::Events;
 use crate::handle::{Handle, Remote};
-use crate::journal::{Header, Journal, JournalError, MemoryJournal, Recorded, RunWriter};
+use crate::journal::{Header, Journal, JournalError, MemoryJournal, Recorded};
 use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
 use crate::save::Saver;
@@ -41,15 +39,6 @@ pub(crate) struct Begun {
     pub(crate) remote: Remote,
     pub(crate) events: Events,
     pub(crate) driving: BoxFuture<'static, Outcome>,
-}
-
-/// Where a driver begins: a state, and what is to be written down before anything else.
-struct Opening {
-    run: Run,
-    writer: Box<dyn RunWriter>,
-    seq: u64,
-    clock: Clock,
-    first: Vec<(Event, Vec<Note>)>,
 }
 
 /// A loop: runs work items, one after another or side by side. Clones share everything.
@@ -337,8 +326,7 @@ impl Loop {
     }
 
     fn begin(&self, opening: Opening, pace: Pace) -> Begun {
-        let Opening { run, writer, seq, clock, first } = opening;
-        let (id, started) = (run.id().clone(), Arc::new(run.started().clone()));
+        let (id, started) = (opening.run.id().clone(), Arc::new(opening.run.started().clone()));
         let (control, controls) = unbounded_channel();
         let (feed, events) = match pace {
             Pace::Own => Events::queue(&id),
@@ -346,8 +334,8 @@ impl Loop {
         };
         let watching = self.parts.watchers.iter().map(|watcher| watcher.feed(&id));
         let feeds = std::iter::once(feed).chain(watching).collect();
-        let driver = Driver::new(Arc::clone(&self.parts), run, writer, seq, clock, controls, feeds, pace);
-        Begun { id, started, remote: Remote::new(control), events, driving: driver.drive(first).boxed() }
+        let driver = Driver::new(Arc::clone(&self.parts), opening, controls, feeds, pace);
+        Begun { id, started, remote: Remote::new(control), events, driving: driver.drive().boxed() }
     }
 
     fn with(self, change: impl FnOnce(&mut Parts)) -> Self {

@@ -266,7 +266,7 @@ fn condition(condition: &Condition) -> ConditionReport {
         reason: condition.reason.name().to_owned(),
         value: condition.value.to_string(),
         threshold: condition.threshold.as_ref().map(ToString::to_string),
-        change: condition.change.as_ref().map(|change| format!("{} = {}", change.setting, change.to)),
+        change: condition.change.as_ref().map(ToString::to_string),
     }
 }
 

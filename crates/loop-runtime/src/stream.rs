@@ -33,7 +33,7 @@ pub struct RunStream {
 
 enum State {
     Driving(BoxFuture<'static, Outcome>),
-    Over(Outcome),
+    Over(Box<Outcome>),
 }
 
 impl RunStream {
@@ -72,7 +72,7 @@ impl RunStream {
         drop(events);
         match state {
             State::Driving(driving) => driving.await,
-            State::Over(outcome) => outcome,
+            State::Over(outcome) => *outcome,
         }
     }
 }
@@ -87,7 +87,7 @@ impl Stream for RunStream {
             }
             let State::Driving(driving) = &mut self.state else { return Poll::Ready(None) };
             match driving.as_mut().poll(context) {
-                Poll::Ready(outcome) => self.state = State::Over(outcome),
+                Poll::Ready(outcome) => self.state = State::Over(Box::new(outcome)),
                 Poll::Pending => {
                     return self.events.waiting().map_or(Poll::Pending, |event| Poll::Ready(Some(event)));
                 }

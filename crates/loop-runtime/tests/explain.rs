@@ -45,6 +45,10 @@ fn every_reason_is_a_sentence() {
         "Pass 5 was the last of the limit of 5. It would have gone on with limits.passes = 6.",
     );
     reads(
+        limit(R::MaxPasses, Count(0), Count(0), "limits.passes", Count(1)),
+        "No pass is permitted: the limit is 0. It would have gone on with limits.passes = 1.",
+    );
+    reads(
         limit(R::MaxModelCalls, Count(12), Count(12), "limits.model_calls", Count(13)),
         "12 model calls were made, the limit of 12 is reached. It would have gone on with limits.model_calls = 13.",
     );
@@ -55,7 +59,7 @@ fn every_reason_is_a_sentence() {
     let money = |micro: u64| Measure::PicoUsd(PicoUsd(micro * 1_000_000));
     reads(
         limit(R::BudgetExceeded, money(101_000), money(100_000), "limits.cost_usd", money(101_001)),
-        "$0.101000 was spent, the limit of $0.100000 is reached. It would have gone on with limits.cost_usd = $0.101001.",
+        "$0.101000 was spent, the limit of $0.100000 is reached. It would have gone on with limits.cost_usd = 0.101001.",
     );
     reads(
         limit(R::TokenLimit, Count(900), Count(800), "limits.tokens", Count(901)),
@@ -63,7 +67,7 @@ fn every_reason_is_a_sentence() {
     );
     reads(
         limit(R::Timeout, Millis(300_000), Millis(300_000), "limits.wall_ms", Millis(300_001)),
-        "300000 ms have passed, the limit of 300000 ms is reached. It would have gone on with limits.wall_ms = 300001 ms.",
+        "300000 ms have passed, the limit of 300000 ms is reached. It would have gone on with limits.wall_ms = 300001.",
     );
     let next = Measure::NextCost {
         spent: PicoUsd(30_000_000_000),
@@ -72,7 +76,7 @@ fn every_reason_is_a_sentence() {
     };
     reads(
         limit(R::BudgetExceeded, next, money(40_000), "limits.cost_usd", money(45_000)),
-        "$0.030000 spent, $0.008000 for the next call, $0.005000 held back for the landing: the limit of $0.040000 leaves no room for more. It would have gone on with limits.cost_usd = $0.045000.",
+        "$0.030000 spent, $0.008000 for the next call, $0.005000 held back for the landing: the limit of $0.040000 leaves no room for more. It would have gone on with limits.cost_usd = 0.045.",
     );
     reads(
         limit(
@@ -87,7 +91,7 @@ fn every_reason_is_a_sentence() {
     let next = Measure::NextTime { elapsed_ms: 31_000, held_ms: 10_000 };
     reads(
         limit(R::Timeout, next, Millis(40_000), "limits.wall_ms", Millis(41_336)),
-        "31000 ms passed, 10000 ms held back for the landing: the limit of 40000 ms leaves no room for more. It would have gone on with limits.wall_ms = 41336 ms.",
+        "31000 ms passed, 10000 ms held back for the landing: the limit of 40000 ms leaves no room for more. It would have gone on with limits.wall_ms = 41336.",
     );
     reads(
         limit(
@@ -127,7 +131,7 @@ fn every_reason_is_a_sentence() {
     };
     reads(
         consent,
-        "2 action(s) need a person's consent, and nobody can be asked. It would have gone on with gate.people = true.",
+        "2 actions need a person's consent, and nobody can be asked. It would have gone on with gate.people = true.",
     );
     reads(condition(R::ModelFailure, text("auth: no key")), "The model could not be used: auth: no key.");
     reads(condition(R::ToolFailure, text("look: gone")), "A tool failed: look: gone.");

@@ -148,9 +148,10 @@ fn details(state: &Run) -> String {
                 .threshold
                 .as_ref()
                 .map_or_else(String::new, |threshold| format!(" against {threshold}"));
-            let change = condition.change.as_ref().map_or_else(String::new, |change| {
-                format!("; would have gone on with {} = {}", change.setting, change.to)
-            });
+            let change = condition
+                .change
+                .as_ref()
+                .map_or_else(String::new, |change| format!("; would have gone on with {change}"));
             let _ = writeln!(text, "- {}: {}{against}{change}", condition.reason, condition.value);
         }
     }

@@ -15,7 +15,7 @@ const HELPDESK: &str = "examples/helpdesk";
 
 /// A mock that is running, and its base URL.
 struct Mock {
-    child: Child,
+    child: Option<Child>,
     url: String,
 }
 
@@ -25,7 +25,7 @@ impl Mock {
         let mut url = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
         assert!(url.starts_with("http://127.0.0.1:") && url.ends_with("/v1\n"), "{url}");
-        Self { child, url: url.trim_end().to_owned() }
+        Self { child: Some(child), url: url.trim_end().to_owned() }
     }
 
     /// What comes back until the server closes the connection.
@@ -51,10 +51,21 @@ impl Mock {
         self.exchange("POST", "/v1/chat/completions", &body.to_string())
     }
 
-    fn end(self, signal: &str) -> Ran {
-        let pid = self.child.id().to_string();
+    fn end(mut self, signal: &str) -> Ran {
+        let child = self.child.take().unwrap();
+        let pid = child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
-        self.child.wait_with_output().unwrap().into()
+        child.wait_with_output().unwrap().into()
+    }
+}
+
+impl Drop for Mock {
+    /// A test that fails leaves no server behind.
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

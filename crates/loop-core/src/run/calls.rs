@@ -17,6 +17,9 @@ use crate::stop::{Certificate, Condition, Measure, StopReason};
 /// How often a call is tried in all.
 pub(super) const ATTEMPTS: u32 = 3;
 
+/// The kind of a failure that says: the call took longer than it was given.
+const TIMED_OUT: &str = "timeout";
+
 /// What a call is charged for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Charge {
@@ -282,12 +285,20 @@ impl Run {
         notes: &mut Vec<Note>,
     ) {
         let is_whole = self.spec.has_whole_gate();
+        let has_tries = failure.retryable && attempt < ATTEMPTS && self.state.stop_asked.is_none();
+        if &*failure.kind == TIMED_OUT
+            && self.state.stop_asked.is_none()
+            && matches!(self.state.phase, Phase::Calling { .. })
+            && let Some(cause) = self.out_of_time()
+        {
+            // It was cut off for the landing's sake: what came of it stays, and nobody waits before that.
+            self.salvage(key, failure, notes);
+            let call = Call::wished(*key, self.state.tier);
+            return self.land_or_stop(call, cause, notes);
+        }
         // What may succeed only after the end fails now.
         let in_time = |at: Millis| !is_whole || at < self.ends_at();
-        let may_retry = failure.retryable
-            && attempt < ATTEMPTS
-            && self.state.stop_asked.is_none()
-            && failure.retry_at.is_none_or(in_time);
+        let may_retry = has_tries && failure.retry_at.is_none_or(in_time);
         // A reply of which a section was read is not asked for again: it stays.
         let brought_nothing = failure
             .partial
@@ -302,12 +313,6 @@ impl Run {
             return;
         }
         self.salvage(key, failure, notes);
-        let is_pass = matches!(self.state.phase, Phase::Calling { .. });
-        if let Some(cause) = self.out_of_time().filter(|_| may_retry && is_pass) {
-            // It was cut off for the landing's sake.
-            let call = Call::wished(*key, self.state.tier);
-            return self.land_or_stop(call, cause, notes);
-        }
         let failed = model_failure(format!("{}: {}", failure.kind, failure.message).into());
         let certificate = match (&self.state.phase, self.state.stop_asked) {
             (_, Some(at)) => Certificate::new(manual_stop(at), vec![failed]),

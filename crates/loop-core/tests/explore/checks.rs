@@ -14,7 +14,7 @@ type OfAState = fn(&Run, &Ghost) -> Result;
 type OfAStep = fn(&Edge<'_>) -> Result;
 
 /// What holds in every state, by name.
-pub const OF_A_STATE: [(&str, OfAState); 10] = [
+pub const OF_A_STATE: [(&str, OfAState); 9] = [
     ("wishes are read, not taken", wishes_are_read),
     ("a live state owes work", a_live_state_owes_work),
     ("I-4 limits", limits_hold),
@@ -22,7 +22,6 @@ pub const OF_A_STATE: [(&str, OfAState); 10] = [
     ("I-6 idempotency keys", every_try_settles_once),
     ("I-7 no repeat of what is done", no_repeat_of_what_is_done),
     ("I-9 silence after the reason", silence_after_the_reason),
-    ("I-11 a checkpoint", survives_a_checkpoint),
     ("I-20 evidence order", evidence_in_request_order),
     ("I-28 the base tier at the end", base_tier_at_the_end),
 ];
@@ -152,7 +151,8 @@ fn silence_after_the_reason(run: &Run, ghost: &Ghost) -> Result {
     must(quiet && ghost.stops == 1, || format!("{wishes:?} after {} reasons", ghost.stops))
 }
 
-fn survives_a_checkpoint(run: &Run, _: &Ghost) -> Result {
+/// I-11: a state that is stored and read back is the same, and wishes the same.
+pub fn survives_a_checkpoint(run: &Run) -> Result {
     let back: State = reread(run.state());
     must(back == *run.state(), || "the state reads back otherwise".to_owned())?;
     let restored = Run::restore(back, Arc::clone(run.spec())).map_err(|error| error.to_string())?;

@@ -5,10 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use loop_core::{Event, Note, Run, StopReason};
 
 use crate::alphabet::Alphabet;
-use crate::checks::{OF_A_STATE, OF_A_STEP};
+use crate::checks::{OF_A_STATE, OF_A_STEP, survives_a_checkpoint};
 use crate::edge::{Edge, Ghost};
 use crate::strays::Strays;
 use crate::{money, rank, shape};
+
+/// Of how many states one is stored and read back. All of them, but in a build that is not optimised that alone takes
+/// nine tenths of the time.
+const STORED: usize = if cfg!(debug_assertions) { 8 } else { 1 };
 
 /// How far a walk goes.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +78,9 @@ pub fn walk(alphabet: &Alphabet, scope: Scope) -> Walked {
         };
         for (name, check) in OF_A_STATE {
             check(&run, &ghost).unwrap_or_else(|what| fault(name, &what, None));
+        }
+        if here.is_multiple_of(STORED) {
+            survives_a_checkpoint(&run).unwrap_or_else(|what| fault("I-11 a checkpoint", &what, None));
         }
         strays.all_rejected(&run, &ghost).unwrap_or_else(|what| fault("strays", &what, None));
         if let Some(outcome) = run.outcome().filter(|_| run.is_done()) {

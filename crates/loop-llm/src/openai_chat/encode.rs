@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::profile::{Profile, ToolSupport};
 use super::schema;
 use crate::call::ToolCall;
-use crate::error::{ErrorDetail, ErrorPhase, LlmError, LlmErrorKind};
+use crate::error::{ErrorCause, ErrorPhase, LlmError, LlmErrorKind};
 use crate::options::{CallOptions, Effort, Strictness, ToolChoice, ToolSpec, Unsupported};
 use crate::request::{CallResult, Message, ModelRequest};
 
@@ -211,7 +211,7 @@ impl Writer<'_> {
         };
         if !takes_tools {
             let message = "this model takes tools only on the Responses interface, or at the effort none";
-            return Err(refused(ErrorDetail::OtherInterface, message));
+            return Err(refused(ErrorCause::OtherInterface, message));
         }
         self.raw(",\"tools\":[");
         for (nth, tool) in options.tools.iter().enumerate() {
@@ -226,11 +226,11 @@ impl Writer<'_> {
             ToolChoice::Auto => None,
             ToolChoice::None => Some("none".into()),
             ToolChoice::Required => Some("required".into()),
-            ToolChoice::Named(name) => Some(function(&*self.alias(name)?)),
+            ToolChoice::Named(name) => Some(function(&self.alias(name)?)),
             ToolChoice::AnyOf(names) if self.profile.allowed_tools => {
                 let mut tools = Vec::new();
                 for name in names {
-                    tools.push(function(&*self.alias(name)?));
+                    tools.push(function(&self.alias(name)?));
                 }
                 let allowed = json!({"mode": "auto", "tools": tools});
                 Some(json!({"type": "allowed_tools", "allowed_tools": allowed}))
@@ -259,7 +259,7 @@ impl Writer<'_> {
         if strict.is_none() && tool.strict == Strictness::Require {
             let message =
                 format!("the schema of the tool {} cannot be made binding for this model", tool.name);
-            return Err(refused(ErrorDetail::Unsupported, message));
+            return Err(refused(ErrorCause::Unsupported, message));
         }
         if strict.is_none() && tool.strict == Strictness::Prefer {
             self.warnings.push(format!("schema_not_strict({})", tool.name).into());
@@ -318,7 +318,7 @@ impl Writer<'_> {
             }
             Unsupported::Reject => {
                 let message = format!("this model does not take {name} as it is given");
-                Err(refused(ErrorDetail::Unsupported, message))
+                Err(refused(ErrorCause::Unsupported, message))
             }
         }
     }
@@ -402,8 +402,8 @@ fn invalid(message: impl Into<Arc<str>>) -> LlmError {
     LlmError::new(LlmErrorKind::InvalidRequest, ErrorPhase::Encode, message)
 }
 
-fn refused(detail: ErrorDetail, message: impl Into<Arc<str>>) -> LlmError {
-    LlmError { detail: Some(detail), ..invalid(message) }
+fn refused(cause: ErrorCause, message: impl Into<Arc<str>>) -> LlmError {
+    invalid(message).with_cause(cause)
 }
 
 /// FNV-1a over the bytes of a name: short, and the same everywhere.

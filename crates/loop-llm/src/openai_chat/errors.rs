@@ -6,7 +6,7 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use crate::delay;
-use crate::error::{ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
+use crate::error::{ErrorCause, ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::mask;
 
 /// The error that a response with a status other than 2xx stands for.
@@ -25,7 +25,7 @@ pub fn classify(
     let told = parsed.as_ref().map_or_else(|| Told::of_text(&text), Told::of);
     let mut error = judge(&told, status, headers, now, secret);
     error.phase = ErrorPhase::Headers;
-    error.status = Some(status);
+    error.detail.get_or_insert_default().status = Some(status);
     error
 }
 
@@ -134,17 +134,19 @@ fn judge(told: &Told, status: u16, headers: &HeaderMap, now: SystemTime, secret:
     let asked = delay::asked(headers, &told.message, now)
         .or_else(|| told.retry_after.and_then(|delay| std::time::Duration::try_from_secs_f64(delay).ok()));
     let has_header = headers.contains_key("retry-after") || headers.contains_key("retry-after-ms");
-    let (kind, detail) = kind(told, status, has_header);
+    let (kind, cause) = kind(told, status, has_header);
     let mut message = mask::line(&told.message, secret);
     if message.is_empty() {
         message = format!("status {status} without a message");
     }
-    if detail == Some(ErrorDetail::QuotaExhausted) {
+    if cause == Some(ErrorCause::QuotaExhausted) {
         message = format!("quota exhausted: {message}");
     }
     let mut error = LlmError::new(kind, ErrorPhase::Stream, message);
-    error.detail = detail;
-    if detail == Some(ErrorDetail::QuotaExhausted) || detail == Some(ErrorDetail::RequestTooLarge) {
+    if let Some(cause) = cause {
+        error = error.with_cause(cause);
+    }
+    if cause == Some(ErrorCause::QuotaExhausted) || cause == Some(ErrorCause::RequestTooLarge) {
         error.retry = RetryAdvice::Never;
     }
     if headers.get("x-should-retry").is_some_and(|value| value == "true") {
@@ -157,12 +159,13 @@ fn judge(told: &Told, status: u16, headers: &HeaderMap, now: SystemTime, secret:
         error.retry = RetryAdvice::Never;
     }
     let id = ["x-request-id", "apim-request-id", "x-ms-request-id", "x-generation-id"];
-    let id = id.iter().find_map(|name| headers.get(*name)?.to_str().ok());
-    error.request = id.map(|id| mask::line(id, secret).into());
+    if let Some(id) = id.iter().find_map(|name| headers.get(*name)?.to_str().ok()) {
+        error.detail.get_or_insert_default().request = Some(mask::line(id, secret).into());
+    }
     error
 }
 
-fn kind(told: &Told, status: u16, has_header: bool) -> (LlmErrorKind, Option<ErrorDetail>) {
+fn kind(told: &Told, status: u16, has_header: bool) -> (LlmErrorKind, Option<ErrorCause>) {
     use LlmErrorKind as Kind;
     let text = told.message.to_ascii_lowercase();
     let has = |words: &[&str]| told.has(words);
@@ -172,17 +175,17 @@ fn kind(told: &Told, status: u16, has_header: bool) -> (LlmErrorKind, Option<Err
     let says_overflow = matches!(status, 400 | 413 | 422 | 500) && is_overflow(&text);
     if has(&["context_length_exceeded", "exceed_context_size_error"]) || says_overflow {
         let (used, max) = context_numbers(&text);
-        let detail = ErrorDetail::Context { used: told.used.or(used), max: told.max.or(max) };
-        return (Kind::ContextTooLong, Some(detail));
+        let cause = ErrorCause::Context { used: told.used.or(used), max: told.max.or(max) };
+        return (Kind::ContextTooLong, Some(cause));
     }
     if has(&OUT_OF_MONEY) || (status == 402 && !has_header) {
-        return (Kind::RateLimited, Some(ErrorDetail::QuotaExhausted));
+        return (Kind::RateLimited, Some(ErrorCause::QuotaExhausted));
     }
     if has(&FILTERED) {
-        return (Kind::InvalidRequest, Some(ErrorDetail::ContentFilter));
+        return (Kind::InvalidRequest, Some(ErrorCause::ContentFilter));
     }
     if has(&["tool_use_failed"]) {
-        return (Kind::BadResponse, Some(ErrorDetail::MalformedToolCall));
+        return (Kind::BadResponse, Some(ErrorCause::MalformedToolCall));
     }
     if has(&["model_not_found"]) {
         return (Kind::ModelNotFound, None);
@@ -191,10 +194,10 @@ fn kind(told: &Told, status: u16, has_header: bool) -> (LlmErrorKind, Option<Err
         return (Kind::Auth, None);
     }
     if status == 400 && told.param == "reasoning_effort" && text.contains("tool") {
-        return (Kind::InvalidRequest, Some(ErrorDetail::OtherInterface));
+        return (Kind::InvalidRequest, Some(ErrorCause::OtherInterface));
     }
     if status == 429 && text.contains("request too large") {
-        return (Kind::InvalidRequest, Some(ErrorDetail::RequestTooLarge));
+        return (Kind::InvalidRequest, Some(ErrorCause::RequestTooLarge));
     }
     if has(&OVERLOADED) {
         return (Kind::Overloaded, None);
@@ -207,10 +210,10 @@ fn kind(told: &Told, status: u16, has_header: bool) -> (LlmErrorKind, Option<Err
     }
     match status {
         401 => (Kind::Auth, None),
-        403 => (Kind::Auth, Some(ErrorDetail::Permission)),
+        403 => (Kind::Auth, Some(ErrorCause::Permission)),
         404 if text.contains("model") => (Kind::ModelNotFound, None),
         408 => (Kind::Timeout, None),
-        413 => (Kind::InvalidRequest, Some(ErrorDetail::RequestTooLarge)),
+        413 => (Kind::InvalidRequest, Some(ErrorCause::RequestTooLarge)),
         402 | 429 => (Kind::RateLimited, None),
         498 | 503 | 529 => (Kind::Overloaded, None),
         // A conflict passes, as a fault of the server does.

@@ -1,0 +1,501 @@
+//! What the decoder of Chat Completions makes of replies, however their bytes are cut.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use loop_core::{FinishReason, PicoUsd, Usage};
+use loop_llm::openai_chat::{Aliases, Decoder};
+use loop_llm::{Arguments, ErrorCause, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice, Stop};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+type Item = Result<ModelEvent, LlmError>;
+
+fn decode(pieces: &[&[u8]]) -> Vec<Item> {
+    let mut decoder = Decoder::new(Aliases::default(), None);
+    let mut items = Vec::new();
+    for piece in pieces {
+        items.extend(decoder.push(piece));
+    }
+    items.extend(decoder.finish());
+    items
+}
+
+/// The end of a reply that is decoded whole, byte by byte, in two pieces and in uneven ones, always to the same.
+#[track_caller]
+fn end(body: &[u8]) -> Result<ModelReply, LlmError> {
+    let items = decode(&[body]);
+    assert_eq!(decode(&body.chunks(1).collect::<Vec<_>>()), items, "byte by byte");
+    for cut in (0..body.len()).step_by(1 + body.len() / 64) {
+        assert_eq!(decode(&[&body[..cut], &body[cut..]]), items, "cut at {cut}");
+    }
+    let mut seed = 7_u64;
+    for _ in 0..16 {
+        let (mut rest, mut pieces) = (body, Vec::new());
+        while !rest.is_empty() {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let (piece, tail) = rest.split_at((1 + (seed >> 33) as usize % 40).min(rest.len()));
+            pieces.push(piece);
+            rest = tail;
+        }
+        assert_eq!(decode(&pieces), items);
+    }
+    let is_terminal = |item: &Item| matches!(item, Err(_) | Ok(ModelEvent::Finished(_)));
+    assert_eq!(items.iter().filter(|item| is_terminal(item)).count(), 1, "one end: {items:?}");
+    assert!(is_terminal(items.last().unwrap()));
+    let told: String = items
+        .iter()
+        .filter_map(|item| match item {
+            Ok(ModelEvent::TextDelta { text }) => Some(&**text),
+            _ => None,
+        })
+        .collect();
+    match items.last().unwrap().clone() {
+        Ok(ModelEvent::Finished(reply)) => {
+            assert!(*reply.text == told || reply.refusal.as_deref() == Some(&*reply.text));
+            Ok(*reply)
+        }
+        Ok(_) => unreachable!(),
+        Err(error) => {
+            assert_eq!(*error.partial.clone().unwrap().text, told);
+            Err(error)
+        }
+    }
+}
+
+fn sse(chunks: &[Value]) -> String {
+    chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect()
+}
+
+fn delta(delta: Value) -> Value {
+    json!({"id": "r1", "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": null}], "usage": null})
+}
+
+fn text(text: &str) -> Value {
+    delta(json!({"content": text}))
+}
+
+fn fragment(call: Value) -> Value {
+    delta(json!({"tool_calls": [call]}))
+}
+
+fn stop(reason: &str) -> Value {
+    json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+}
+
+fn usage(usage: Value) -> Value {
+    json!({"choices": [], "usage": usage})
+}
+
+/// The end of a stream of these chunks and `[DONE]`.
+#[track_caller]
+fn stream(chunks: &[Value]) -> Result<ModelReply, LlmError> {
+    end(format!("{}data: [DONE]\n\n", sse(chunks)).as_bytes())
+}
+
+#[track_caller]
+fn calls(reply: &ModelReply) -> Vec<(&str, &str, &str)> {
+    let call = |call: &loop_llm::ToolCall| match &call.arguments {
+        Arguments::Object { .. } | Arguments::Invalid { .. } => call.arguments.text().clone(),
+    };
+    let texts: Vec<_> = reply.tool_calls.iter().map(call).collect();
+    assert_eq!(texts.len(), reply.tool_calls.len());
+    reply.tool_calls.iter().map(|it| (&*it.id, &*it.name, &**it.arguments.text())).collect()
+}
+
+#[track_caller]
+fn is_object(reply: &ModelReply, nth: usize) -> bool {
+    matches!(reply.tool_calls[nth].arguments, Arguments::Object { .. })
+}
+
+// wire C01
+#[test]
+fn text_in_pieces_with_usage() {
+    let counts = json!({"prompt_tokens": 8, "completion_tokens": 2, "total_tokens": 10});
+    let chunks = [
+        delta(json!({"role": "assistant", "content": ""})),
+        text("Hel"),
+        text("lo"),
+        stop("stop"),
+        usage(counts),
+    ];
+    let reply = stream(&chunks).unwrap();
+    assert_eq!(
+        (&*reply.text, reply.finish, reply.stop),
+        ("Hello", FinishReason::EndTurn, Some(Stop::EndTurn))
+    );
+    assert_eq!(reply.usage, Some(Usage { input: 8, output: 2, ..Usage::default() }));
+    assert_eq!((reply.served_model.as_deref(), reply.reply.as_deref()), (Some("m"), Some("r1")));
+    assert!(reply.warnings.is_empty());
+}
+
+// wire C02 C04
+#[test]
+fn a_call_in_fragments_after_text() {
+    let chunks = [
+        text("Let me look."),
+        fragment(
+            json!({"index": 0, "id": "a", "type": "function", "function": {"name": "find", "arguments": ""}}),
+        ),
+        fragment(json!({"index": 0, "function": {"arguments": "{\"q\":"}})),
+        fragment(json!({"index": 0, "function": {"arguments": "\"é\""}})),
+        fragment(json!({"index": 0, "function": {"arguments": "}"}})),
+        stop("tool_calls"),
+    ];
+    let reply = stream(&chunks).unwrap();
+    assert_eq!((&*reply.text, reply.finish), ("Let me look.", FinishReason::ToolUse));
+    assert_eq!(calls(&reply), [("a", "find", "{\"q\":\"é\"}")]);
+    assert!(is_object(&reply, 0));
+}
+
+// wire C03
+#[test]
+fn interleaved_calls_are_not_mixed() {
+    let begin = |index, id, name| {
+        fragment(json!({"index": index, "id": id, "function": {"name": name, "arguments": ""}}))
+    };
+    let more = |index, piece| fragment(json!({"index": index, "function": {"arguments": piece}}));
+    let chunks = [
+        begin(1, "b", "two"),
+        begin(0, "a", "one"),
+        more(0, "{\"n\""),
+        more(1, "{\"n\""),
+        more(0, ":1}"),
+        more(1, ":2}"),
+        stop("tool_calls"),
+    ];
+    assert_eq!(calls(&stream(&chunks).unwrap()), [("a", "one", "{\"n\":1}"), ("b", "two", "{\"n\":2}")]);
+}
+
+fn one_call(arguments: &str, reason: &str) -> Result<ModelReply, LlmError> {
+    stream(&[
+        fragment(json!({"index": 0, "id": "a", "function": {"name": "find", "arguments": arguments}})),
+        stop(reason),
+    ])
+}
+
+// wire C05
+#[test]
+fn calls_decide_and_not_the_word_for_the_end() {
+    let reply = one_call("{}", "stop").unwrap();
+    assert_eq!((reply.finish, reply.raw_stop.as_deref()), (FinishReason::ToolUse, Some("stop")));
+}
+
+// wire C06 C07 C08
+#[test]
+fn arguments_are_an_object_or_invalid() {
+    let reply = one_call("", "tool_calls").unwrap();
+    assert!(is_object(&reply, 0) && reply.tool_calls[0].arguments.text().is_empty());
+    for wrong in ["{\"a\":1", "[1]", "null", "{} {}"] {
+        let reply = one_call(wrong, "tool_calls").unwrap();
+        assert!(!is_object(&reply, 0), "{wrong}");
+        assert_eq!(reply.finish, FinishReason::ToolUse);
+    }
+}
+
+// wire C09
+#[test]
+fn a_call_that_was_cut_off_is_dropped() {
+    let reply = one_call("{\"a\":1}", "length").unwrap();
+    assert_eq!((reply.finish, reply.stop), (FinishReason::MaxTokens, Some(Stop::MaxTokens)));
+    assert!(reply.tool_calls.is_empty());
+    assert_eq!(*reply.warnings, ["dropped_partial_calls".into()]);
+}
+
+// wire C10
+#[test]
+fn a_filter_keeps_what_came() {
+    let reply = stream(&[text("So far"), stop("content_filter")]).unwrap();
+    assert_eq!(
+        (&*reply.text, reply.finish, reply.stop),
+        ("So far", FinishReason::Refusal, Some(Stop::ContentFilter))
+    );
+}
+
+// wire C11
+#[test]
+fn a_refusal_is_not_lost() {
+    let no = |piece: &str| delta(json!({"refusal": piece}));
+    let reply = stream(&[no("I will "), no("not."), stop("stop")]).unwrap();
+    assert_eq!(
+        (reply.finish, reply.refusal.as_deref(), &*reply.text),
+        (FinishReason::Refusal, Some("I will not."), "I will not.")
+    );
+    let reply = stream(&[text("Hm."), no("No."), stop("stop")]).unwrap();
+    assert_eq!((reply.refusal.as_deref(), &*reply.text), (Some("No."), "Hm."));
+}
+
+// wire C12 C15
+#[test]
+fn neither_usage_nor_done_must_come() {
+    let reply = end(sse(&[text("Hi"), stop("stop")]).as_bytes()).unwrap();
+    assert_eq!((reply.usage, reply.cost, reply.stop), (None, None, Some(Stop::EndTurn)));
+}
+
+// wire C13 C14
+#[test]
+fn an_end_that_is_not_said_is_an_error() {
+    for body in [sse(&[text("Hi")]), format!("{}data: [DONE]\n\n", sse(&[text("Hi")])), ": ping\n\n".into()] {
+        assert_eq!(end(body.as_bytes()).unwrap_err().kind, LlmErrorKind::StreamInterrupted, "{body}");
+    }
+}
+
+// wire C16 Q38 Q02
+#[test]
+fn unknown_members_and_nulls_are_ignored() {
+    let odd = [
+        json!({"choices": null, "new": 1}),
+        json!({"id": "r1", "model": "", "choices": [], "prompt_filter_results": []}),
+        json!({"choices": [{"index": 0, "delta": null, "logprobs": {}, "content_filter_offsets": {}}]}),
+        delta(json!({"content": null, "tool_calls": null, "future": [1], "role": 7})),
+        json!({"obfuscation": "x", "model": "m", "choices": [{"delta": {"content": "Hi"}, "finish_reason": ""}]}),
+        json!({"choices": [{"index": 1, "delta": {"content": "another choice"}, "finish_reason": "length"}]}),
+        stop("stop"),
+    ];
+    let reply = stream(&odd).unwrap();
+    assert_eq!(reply, stream(&[delta(json!({})), text("Hi"), stop("stop")]).unwrap());
+}
+
+// wire C17 Q39 Q16
+#[test]
+fn a_whole_reply_in_place_of_a_stream() {
+    let call = json!({"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}});
+    let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+    let body = json!({"id": "r1", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]});
+    for body in [body.to_string(), format!("\n\n \r\n{body}\n"), format!("\u{feff}{body:#}")] {
+        let reply = end(body.as_bytes()).unwrap();
+        assert_eq!(
+            (reply.finish, &*reply.text, calls(&reply)),
+            (FinishReason::ToolUse, "", vec![("a", "find", "{}")])
+        );
+    }
+}
+
+// wire C18
+#[test]
+fn an_empty_reply_is_marked() {
+    let reply = stream(&[text(""), stop("stop")]).unwrap();
+    assert_eq!((reply.finish, reply.stop), (FinishReason::Other, Some(Stop::Empty)));
+    assert_eq!(stream(&[text(" \n"), stop("stop")]).unwrap().stop, Some(Stop::Empty));
+}
+
+// wire C19 Q12 Q27
+#[test]
+fn other_words_for_the_end() {
+    let ended = |word| stream(&[text("Hi"), stop(word)]).unwrap();
+    assert_eq!((ended("weird").stop, ended("weird").raw_stop.as_deref()), (Some(Stop::Other), Some("weird")));
+    assert_eq!(ended("model_length").stop, Some(Stop::ContextWindow));
+    assert_eq!(ended("tool_calls").stop, Some(Stop::MalformedToolCall));
+    assert_eq!(ended("tool_calls").finish, FinishReason::Other);
+}
+
+// wire C20 Q29 Q31
+#[test]
+fn calls_whose_ids_collide_are_told_apart() {
+    let call = |index, id, name| {
+        fragment(json!({"index": index, "id": id, "function": {"name": name, "arguments": "{}"}}))
+    };
+    let reply = stream(&[call(0, "a", "one"), call(1, "a", "two"), stop("tool_calls")]).unwrap();
+    assert_eq!(calls(&reply), [("a", "one", "{}"), ("a-2", "two", "{}")]);
+    assert_eq!(*reply.warnings, ["duplicate_wire_id".into()]);
+    let reply = stream(&[call(0, "a", "one"), call(0, "b", "two"), stop("stop")]).unwrap();
+    assert_eq!(calls(&reply), [("a", "one", "{}"), ("b", "two", "{}")]);
+    let reply = stream(&[call(0, "", "one"), stop("stop")]).unwrap();
+    assert_eq!(calls(&reply), [("call_1", "one", "{}")]);
+}
+
+// wire Q34 Q35 Q36 Q37
+#[test]
+fn fragments_as_compatible_servers_send_them() {
+    let check = |fragments: &[Value], wanted: (&str, &str, &str)| {
+        let mut chunks: Vec<_> = fragments.iter().cloned().map(fragment).collect();
+        chunks.push(stop("tool_calls"));
+        assert_eq!(calls(&stream(&chunks).unwrap()), [wanted]);
+    };
+    let without_index = [
+        json!({"id": "a", "function": {"name": "one", "arguments": "{\"n\":"}}),
+        json!({"function": {"arguments": "1}"}}),
+    ];
+    check(&without_index, ("a", "one", "{\"n\":1}"));
+    let late_name = [
+        json!({"index": 0, "id": "a", "function": {"arguments": "{"}}),
+        json!({"index": 0, "function": {"name": "one", "arguments": "}"}}),
+    ];
+    check(&late_name, ("a", "one", "{}"));
+    check(
+        &[json!({"index": 0, "id": "a", "function": {"name": "one", "arguments": {"n": 1}}})],
+        ("a", "one", "{\"n\":1}"),
+    );
+    let repeated = json!({"index": 0, "id": "a", "function": {"name": "one", "arguments": " "}});
+    check(&[repeated.clone(), repeated], ("a", "one", "  "));
+}
+
+// wire Q09 Q14 Q25
+#[test]
+fn reasoning_is_kept_apart() {
+    let chunks = [
+        delta(json!({"content": null, "reasoning_content": "Hm"})),
+        delta(json!({"reasoning": ", so"})),
+        delta(
+            json!({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "!"}]}, {"type": "text", "text": "Yes"}]}),
+        ),
+        stop("stop"),
+    ];
+    let reply = stream(&chunks).unwrap();
+    assert_eq!((&*reply.reasoning, &*reply.text), ("Hm, so!", "Yes"));
+}
+
+// wire U01 U09 U10 Q05 Q26
+#[test]
+fn usage_is_in_disjoint_buckets() {
+    let counted = |counts: Value| stream(&[text("Hi"), stop("stop"), usage(counts)]).unwrap();
+    let details = |cached: u64| {
+        json!({"prompt_tokens": 2006, "completion_tokens": 300, "prompt_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 6},
+            "completion_tokens_details": {"reasoning_tokens": 192}, "cost": 0.0123})
+    };
+    let reply = counted(details(1914));
+    let wanted = Usage {
+        input: 86,
+        cache_read: 1914,
+        cache_write_short: 6,
+        output: 108,
+        reasoning: 192,
+        ..Usage::default()
+    };
+    assert_eq!((reply.usage, reply.cost), (Some(wanted), Some(PicoUsd(12_300_000_000))));
+    let odd = counted(details(5_000));
+    assert_eq!((odd.usage.unwrap().input, &*odd.warnings), (0, &["usage_inconsistent".into()][..]));
+    let deepseek =
+        counted(json!({"prompt_tokens": 1000, "completion_tokens": 1, "prompt_cache_hit_tokens": 900}));
+    assert_eq!(deepseek.usage, Some(Usage { input: 100, cache_read: 900, output: 1, ..Usage::default() }));
+    let absurd = counted(json!({"prompt_tokens": -1, "completion_tokens": 1e30}));
+    assert_eq!(absurd.usage, None);
+    let groq = json!({"choices": [], "x_groq": {"usage": {"prompt_tokens": 3, "completion_tokens": 1}}});
+    assert_eq!(stream(&[text("Hi"), stop("stop"), groq]).unwrap().usage.unwrap().input, 3);
+    let mut growing = text("Hi");
+    growing["usage"] = json!({"prompt_tokens": 3, "completion_tokens": 1});
+    let mut last = stop("stop");
+    last["usage"] = json!({"prompt_tokens": 3, "completion_tokens": 2});
+    assert_eq!(stream(&[growing, last]).unwrap().usage.unwrap().output, 2);
+}
+
+// wire Q07 Q17 Q19 Q20
+#[test]
+fn errors_behind_a_status_of_200() {
+    let check = |body: &str, kind: LlmErrorKind, partial: &str| {
+        let error = end(body.as_bytes()).unwrap_err();
+        assert_eq!((error.kind, &*error.partial.clone().unwrap().text), (kind, partial), "{body}");
+        error
+    };
+    let whole =
+        check(r#"{"error":{"code":429,"message":"slower, try again in 2s"}}"#, LlmErrorKind::RateLimited, "");
+    assert_eq!(whole.retry, RetryAdvice::After(std::time::Duration::from_secs(2)));
+    let gone = json!({"error": {"code": 502, "message": "gone", "metadata": {"error_type": "provider_unavailable"}},
+        "choices": [{"delta": {"content": ""}, "finish_reason": "error"}]});
+    assert!(check(&sse(&[text("Hi"), gone]), LlmErrorKind::ServerError, "Hi").is_retryable());
+    let tool = json!({"error": {"code": "tool_use_failed", "message": "no", "failed_generation": "x"}});
+    assert_eq!(
+        check(&sse(&[tool]), LlmErrorKind::BadResponse, "").cause(),
+        Some(ErrorCause::MalformedToolCall)
+    );
+    check(&sse(&[text("Hi"), stop("insufficient_system_resource")]), LlmErrorKind::Overloaded, "Hi");
+    check(&sse(&[text("Hi"), stop("error")]), LlmErrorKind::ServerError, "Hi");
+    check("event: error\ndata: {\"message\":\"no\"}\n\n", LlmErrorKind::ServerError, "");
+}
+
+// wire E26
+#[test]
+fn bytes_that_are_no_reply() {
+    for body in ["", " \n", "null", "<html><title>Bad gateway</title>", "[1]", "{\"choices\""] {
+        let error = end(body.as_bytes()).unwrap_err();
+        assert_eq!((error.kind, error.retry), (LlmErrorKind::BadResponse, RetryAdvice::Backoff), "{body:?}");
+    }
+    let error = end(format!("{}data: {{\n\n", sse(&[text("Hi")])).as_bytes()).unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::BadResponse);
+    let body = |delta: &[u8]| {
+        [b"data: {\"choices\":[{\"delta\":", delta, b",\"finish_reason\":\"stop\"}]}\n\n"].concat()
+    };
+    let reply = end(&body(b"{\"content\":\"a\xff\"}")).unwrap();
+    assert_eq!((&*reply.text, &*reply.warnings), ("a\u{fffd}", &["invalid_utf8".into()][..]));
+    let call = b"{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":\"\xff\"}}]}";
+    assert_eq!(end(&body(call)).unwrap_err().kind, LlmErrorKind::BadResponse);
+}
+
+// wire X10
+#[test]
+fn a_second_end_is_not_heard() {
+    let body = format!("{0}data: [DONE]\n\n{0}data: [DONE]\n\n", sse(&[text("Hi"), stop("stop")]));
+    assert_eq!(&*end(body.as_bytes()).unwrap().text, "Hi");
+    let reply = stream(&[text("Hi"), stop("stop"), stop("length")]).unwrap();
+    assert_eq!((reply.stop, &*reply.warnings), (Some(Stop::EndTurn), &["second_finish_reason".into()][..]));
+}
+
+// wire E28
+#[test]
+fn guards_bound_lines_calls_and_arguments() {
+    let body = format!("data: {}", "x".repeat((8 << 20) + 1));
+    assert_eq!(decode(&[body.as_bytes()]).pop().unwrap().unwrap_err().kind, LlmErrorKind::BadResponse);
+    let call = |nth: usize| {
+        fragment(json!({"index": nth, "id": format!("c{nth}"), "function": {"name": "f", "arguments": "{}"}}))
+    };
+    let many = |count: usize| {
+        let mut chunks: Vec<_> = (0..count).map(call).collect();
+        chunks.push(stop("tool_calls"));
+        decode(&[sse(&chunks).as_bytes()]).pop().unwrap()
+    };
+    assert!(matches!(many(128), Ok(ModelEvent::Finished(reply)) if reply.tool_calls.len() == 128));
+    assert_eq!(many(129).unwrap_err().kind, LlmErrorKind::BadResponse);
+    let piece =
+        fragment(json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "x".repeat(1 << 19)}}));
+    let body = sse(&[piece.clone(), piece.clone(), piece]);
+    assert_eq!(decode(&[body.as_bytes()]).pop().unwrap().unwrap_err().kind, LlmErrorKind::BadResponse);
+}
+
+// reliability L23
+#[test]
+fn a_reply_of_a_hundred_megabytes_is_cut() {
+    let chunk = sse(&[text(&"x".repeat(1 << 20))]);
+    let mut decoder = Decoder::new(Aliases::default(), None);
+    let (mut pushed, mut heard) = (0, 0);
+    let reply = loop {
+        assert!(pushed < 100, "never cut");
+        pushed += 1;
+        let mut items = decoder.push(chunk.as_bytes());
+        heard += items.iter().filter(|item| matches!(item, Ok(ModelEvent::TextDelta { .. }))).count();
+        if let Some(Ok(ModelEvent::Finished(reply))) = items.pop() {
+            break reply;
+        }
+    };
+    assert_eq!((reply.finish, reply.text.len()), (FinishReason::MaxTokens, heard << 20));
+    assert!(heard < 64);
+    assert_eq!(*reply.warnings, ["reply_cut".into()]);
+    assert!(decoder.push(chunk.as_bytes()).is_empty() && decoder.finish().is_empty());
+}
+
+#[test]
+fn a_reply_that_breaks_off_after_its_end_is_whole() {
+    let mut decoder = Decoder::new(Aliases::default(), None);
+    decoder.push(sse(&[text("Hi"), stop("stop")]).as_bytes());
+    let items = decoder.interrupt(LlmErrorKind::Timeout, "late");
+    assert!(matches!(&items[..], [Ok(ModelEvent::Finished(reply))] if &*reply.text == "Hi"));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_have_one_end_wherever_they_are_cut(
+        noise in prop::collection::vec(prop_oneof![
+            Just(sse(&[text("é")]).into_bytes()),
+            Just(sse(&[stop("stop")]).into_bytes()),
+            Just(b"data: [DONE]\r\n\r\n".to_vec()),
+            Just(b"\xef\xbb\xbf".to_vec()),
+            Just(b"\r\n".to_vec()),
+            Just(b": hi\r".to_vec()),
+            prop::collection::vec(any::<u8>(), 0..12),
+        ], 0..8),
+        size in 1_usize..50,
+    ) {
+        let body = noise.concat();
+        let whole = decode(&[&body]);
+        prop_assert_eq!(&decode(&body.chunks(size).collect::<Vec<_>>()), &whole);
+        let ends = whole.iter().filter(|item| matches!(item, Err(_) | Ok(ModelEvent::Finished(_)))).count();
+        prop_assert_eq!(ends, 1);
+    }
+}

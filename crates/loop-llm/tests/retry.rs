@@ -1,0 +1,118 @@
+//! What is tried again, how often, and how soon.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use loop_llm::{
+    ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelRequest, RetryAdvice, RetryPolicy,
+    Retrying, Scripted, complete,
+};
+use tokio::time::Instant;
+
+/// Fails a number of times, then replies.
+#[derive(Debug)]
+struct Failing {
+    error: LlmError,
+    times: Mutex<u32>,
+    calls: Mutex<Vec<Instant>>,
+    in_stream: bool,
+}
+
+#[async_trait]
+impl ChatModel for Failing {
+    async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+        self.calls.lock().unwrap().push(Instant::now());
+        let fails = {
+            let mut times = self.times.lock().unwrap();
+            let fails = *times > 0;
+            *times = times.saturating_sub(1);
+            fails
+        };
+        match (fails, self.in_stream) {
+            (true, true) => Ok(futures::stream::iter([Err(self.error.clone())]).boxed()),
+            (true, false) => Err(self.error.clone()),
+            (false, _) => Scripted::replies(["Hi"]).stream(request).await,
+        }
+    }
+}
+
+fn failing(kind: LlmErrorKind, retry: Option<RetryAdvice>, times: u32) -> Arc<Failing> {
+    let mut error = LlmError::new(kind, ErrorPhase::Headers, "no");
+    error.retry = retry.unwrap_or(error.retry);
+    Arc::new(Failing { error, times: Mutex::new(times), calls: Mutex::default(), in_stream: false })
+}
+
+/// How it ended, and the waits between the tries.
+async fn run(model: &Arc<Failing>, seed: u64) -> (Result<(), LlmError>, Vec<Duration>) {
+    let inner: Arc<dyn ChatModel> = Arc::clone(model) as _;
+    let retrying = Retrying::new(inner, RetryPolicy { seed, ..RetryPolicy::default() });
+    let end = complete(&retrying, &ModelRequest::new("m", "s", "u")).await.map(|_| ());
+    let calls = model.calls.lock().unwrap();
+    (end, calls.windows(2).map(|pair| pair[1] - pair[0]).collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn tries_are_counted_by_kind_and_then_nobody_tries() {
+    let table = [
+        (LlmErrorKind::RateLimited, 5, 1_000, 60_000),
+        (LlmErrorKind::Overloaded, 5, 2_000, 60_000),
+        (LlmErrorKind::ServerError, 3, 500, 8_000),
+        (LlmErrorKind::Timeout, 3, 500, 8_000),
+        (LlmErrorKind::Connection, 3, 500, 8_000),
+        (LlmErrorKind::StreamInterrupted, 2, 500, 8_000),
+    ];
+    for (kind, tries, first, longest) in table {
+        let (end, waits) = run(&failing(kind, None, 99), 1).await;
+        assert_eq!((end.unwrap_err().retry, waits.len()), (RetryAdvice::Never, tries), "{kind}");
+        for (nth, wait) in waits.iter().enumerate() {
+            let most = Duration::from_millis((first << nth).min(longest) + 1);
+            assert!(*wait <= most, "{kind} {nth} {wait:?}");
+        }
+        let (end, waits) = run(&failing(kind, None, tries as u32), 1).await;
+        assert_eq!((end, waits.len()), (Ok(()), tries));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_are_drawn_from_the_seed() {
+    let waits = async |seed| run(&failing(LlmErrorKind::Overloaded, None, 99), seed).await.1;
+    assert_eq!(waits(5).await, waits(5).await);
+    assert_ne!(waits(5).await, waits(6).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_again_is_not_tried_again() {
+    for kind in [
+        LlmErrorKind::Auth,
+        LlmErrorKind::InvalidRequest,
+        LlmErrorKind::ContextTooLong,
+        LlmErrorKind::ModelNotFound,
+    ] {
+        assert_eq!(run(&failing(kind, None, 1), 1).await.1.len(), 0);
+    }
+    let (end, waits) = run(&failing(LlmErrorKind::ServerError, Some(RetryAdvice::Never), 1), 1).await;
+    assert_eq!((end.unwrap_err().retry, waits.len()), (RetryAdvice::Never, 0));
+    assert_eq!(run(&failing(LlmErrorKind::InvalidRequest, Some(RetryAdvice::Backoff), 1), 1).await.0, Ok(()));
+}
+
+// wire E23
+#[tokio::test(start_paused = true)]
+async fn a_servers_delay_is_kept_or_left_to_the_caller() {
+    let asked = |seconds| Some(RetryAdvice::After(Duration::from_secs(seconds)));
+    let (end, waits) = run(&failing(LlmErrorKind::RateLimited, asked(30), 1), 1).await;
+    assert_eq!(end, Ok(()));
+    assert!((Duration::from_secs(30)..=Duration::from_millis(33_001)).contains(&waits[0]), "{waits:?}");
+    let (end, waits) = run(&failing(LlmErrorKind::RateLimited, asked(61), 1), 1).await;
+    assert_eq!((end.unwrap_err().retry, waits.len()), (asked(61).unwrap(), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_tried_again_after_the_first_byte() {
+    let mut model = failing(LlmErrorKind::Overloaded, None, 1);
+    Arc::get_mut(&mut model).unwrap().in_stream = true;
+    let (end, waits) = run(&model, 1).await;
+    assert_eq!((end.unwrap_err().retry, waits.len()), (RetryAdvice::Backoff, 0));
+}
