@@ -143,7 +143,7 @@ impl Framer {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
     use super::{Frame, Framer, TooLong};
 

@@ -149,23 +149,26 @@ impl Call {
         let deadline = idle.min(self.end).min(self.progress);
         match timeout_at(deadline, self.body.next()).await {
             // A server that always has something ready must not outrun the clock.
-            Ok(Some(Ok(bytes))) if Instant::now() < self.end.min(self.progress) => self.take(&bytes),
+            Ok(Some(Ok(bytes))) if Instant::now() < self.end => {
+                self.take(&bytes);
+                if Instant::now() >= self.progress {
+                    self.interrupt(LlmErrorKind::Timeout, NO_PROGRESS);
+                }
+            }
             Ok(None) => self.finish(),
             Ok(Some(Err(error))) => {
                 let message = told(error, self.secret.as_ref().map(ExposeSecret::expose_secret));
-                let items = self.decoder.interrupt(LlmErrorKind::StreamInterrupted, &message);
-                self.ready.extend(items);
+                self.interrupt(LlmErrorKind::StreamInterrupted, &message);
             }
+            Err(_) if deadline < self.end && deadline < self.progress => {
+                self.interrupt(
+                    LlmErrorKind::Timeout,
+                    "no byte of the reply came for longer than that may take",
+                );
+            }
+            Err(_) if deadline < self.end => self.interrupt(LlmErrorKind::Timeout, NO_PROGRESS),
             Err(_) | Ok(Some(Ok(_))) => {
-                let what = if deadline == self.end {
-                    "the reply took longer than a call may"
-                } else if deadline == self.progress {
-                    "the reply said nothing for longer than it may"
-                } else {
-                    "no byte of the reply came for longer than that may take"
-                };
-                let items = self.decoder.interrupt(LlmErrorKind::Timeout, what);
-                self.ready.extend(items);
+                self.interrupt(LlmErrorKind::Timeout, "the reply took longer than a call may");
             }
         }
     }
@@ -175,6 +178,11 @@ impl Call {
         if items.iter().any(|item| !matches!(item, Ok(ModelEvent::KeepAlive))) {
             self.progress = Instant::now() + self.timers.progress;
         }
+        self.ready.extend(items);
+    }
+
+    fn interrupt(&mut self, kind: LlmErrorKind, message: &str) {
+        let items = self.decoder.interrupt(kind, message);
         self.ready.extend(items);
     }
 
@@ -212,6 +220,7 @@ fn told(error: reqwest::Error, secret: Option<&str>) -> String {
     mask::line(&text, secret)
 }
 
+const NO_PROGRESS: &str = "the reply said nothing for longer than it may";
 /// How much of an error's body is read.
 const MOST_ERROR_BODY: usize = 64 << 10;
 /// How long an error's body is waited for.

@@ -343,7 +343,7 @@ fn reasoning_is_kept_apart() {
     assert_eq!((&*reply.reasoning, &*reply.text), ("Hm, so!", "Yes"));
 }
 
-// wire U01 U09 U10 Q05 Q26
+// wire U01 U07 U08 U09 U10 Q05 Q26
 #[test]
 fn usage_is_in_disjoint_buckets() {
     let counted = |counts: Value| stream(&[text("Hi"), stop("stop"), usage(counts)]).unwrap();
@@ -362,7 +362,13 @@ fn usage_is_in_disjoint_buckets() {
     };
     assert_eq!((reply.usage, reply.cost), (Some(wanted), Some(PicoUsd(12_300_000_000))));
     let odd = counted(details(5_000));
-    assert_eq!((odd.usage.unwrap().input, &*odd.warnings), (0, &["usage_inconsistent".into()][..]));
+    let wanted = Usage { cache_read: 2006, output: 108, reasoning: 192, ..Usage::default() };
+    assert_eq!((odd.usage, &*odd.warnings), (Some(wanted), &["usage_inconsistent".into()][..]));
+    let beside = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 115,
+        "completion_tokens_details": {"reasoning_tokens": 100}});
+    let xai = counted(beside);
+    assert_eq!(xai.usage, Some(Usage { input: 10, output: 5, reasoning: 100, ..Usage::default() }));
+    assert!(xai.warnings.is_empty());
     let deepseek =
         counted(json!({"prompt_tokens": 1000, "completion_tokens": 1, "prompt_cache_hit_tokens": 900}));
     assert_eq!(deepseek.usage, Some(Usage { input: 100, cache_read: 900, output: 1, ..Usage::default() }));

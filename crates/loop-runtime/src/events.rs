@@ -225,3 +225,34 @@ fn text_bytes(event: &RunEvent) -> u64 {
 pub(crate) const MOST_EVENTS: usize = 4_096;
 /// How many bytes of replies may wait in one queue.
 pub(crate) const MOST_TEXT_BYTES: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use loop_core::{Event, Fact, Millis, Slot};
+
+    #[tokio::test]
+    async fn entries_are_left_out_last_and_the_end_tells_of_them() {
+        // U8
+        let (feed, mut events) = Events::queue(&RunId::new("r"));
+        let key = CommandKey::new(1, Slot::Main);
+        for seq in 0..MOST_EVENTS as u64 + 7 {
+            let event = Event { at: Millis(seq), fact: Fact::DeadlineReached };
+            feed.tell(RunEvent::Recorded(Arc::new(Entry { seq, event, notes: Vec::new() })));
+            feed.tell(RunEvent::Text { key, text: "x".into() });
+        }
+        drop(feed);
+        let (mut entries, mut texts, mut lost) = (0, 0, (0, 0));
+        while let Some(event) = events.recv().await {
+            match event {
+                RunEvent::Recorded(_) => entries += 1,
+                RunEvent::Text { .. } => texts += 1,
+                RunEvent::Lost { texts, entries } => lost = (lost.0 + texts, lost.1 + entries),
+            }
+        }
+        assert_eq!((entries, texts), (MOST_EVENTS as u64 - 1_024, 1_024));
+        assert_eq!(lost, (MOST_EVENTS as u64 + 7 - 1_024, 1_031));
+    }
+}

@@ -27,6 +27,20 @@
 //!     Ok(println!("{}", outcome.document.to_markdown()))
 //! }
 //! ```
+//!
+//! # Four ways to run
+//!
+//! The same machine stands behind each, and for the same events it leaves the same journal.
+//!
+//! - **Awaited**: [`Loop::run`] gives the outcome; dropping its future ends the run.
+//! - **By a handle**: [`Loop::start`] lets the run go on by itself; [`Handle`] has `events`, `stop` and `wait`.
+//! - **As a stream**: [`Loop::stream`] goes on only while it is polled, one recorded entry at a time; not polling it
+//!   is a pause.
+//! - **From a queue**: [`Loop::run_all`] and [`Loop::queue`] run many items, so many at a time.
+//!
+//! [`Loop::with_observer`] adds callbacks to all of them. An [`Observer`] can neither slow nor break a run: it has a
+//! thread of its own and a bounded queue, misses pieces of replies first when it falls behind, and is told how many
+//! ([`RunEvent::Lost`]); a panic in it is counted ([`Observed`]).
 
 mod driver;
 mod events;

@@ -60,7 +60,7 @@ struct Expected {
     class: String,
     exit: i32,
     also: Vec<String>,
-    /// Of the primary condition; a number of milliseconds is written as `*`.
+    /// Of the primary condition; a number of milliseconds is written as `*` here and below.
     value: String,
     threshold: Option<String>,
     change: Option<String>,
@@ -166,6 +166,7 @@ fn every_script_belongs_to_a_case_and_every_case_stands_in_the_table() {
     }
     assert_eq!(there, used, "scripts that are there, and scripts that a case names");
     let table = fs::read_to_string(folder().join("README.md")).unwrap();
+    let (_, table) = table.split_once("## The cases").unwrap();
     let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| `")).collect();
     for (name, case) in &cases {
         let row = format!("| `{name}` | {} |", case.shows);
@@ -450,7 +451,7 @@ fn note(note: &Value, calls: &mut Vec<String>, trail: &mut Vec<String>) {
     }
 }
 
-/// A text with `*` for each number of milliseconds.
+/// A line with `*` for each number of milliseconds.
 fn timeless(text: &str) -> String {
     let words: Vec<&str> = text.split(' ').collect();
     let word = |at: usize| {
@@ -482,7 +483,8 @@ fn differences_of(expected: Option<&Expected>, found: &Expected) -> Vec<String> 
 fn shown_again(played: &Played) -> Vec<String> {
     let Played { found, outcome, explained, shown } = played;
     let mut wrong = Vec::new();
-    let said = timeless(&format!("{}{}", shown.out, shown.err));
+    let said: Vec<String> = shown.out.lines().chain(shown.err.lines()).map(timeless).collect();
+    let said = said.join("\n");
     let stop = &outcome["stop"];
     for condition in stop["conditions"].as_array().unwrap() {
         let (reason, value) = (condition["reason"].as_str().unwrap(), condition["value"].as_str().unwrap());

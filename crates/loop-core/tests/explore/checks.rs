@@ -27,7 +27,7 @@ pub const OF_A_STATE: [(&str, OfAState); 9] = [
 ];
 
 /// What holds at every step, by name.
-pub const OF_A_STEP: [(&str, OfAStep); 10] = [
+pub const OF_A_STEP: [(&str, OfAStep); 11] = [
     ("I-8 the rank falls", rank::falls),
     ("I-8 one reason", one_reason),
     ("I-10 the gate", oracle::decides_as_documented),
@@ -37,6 +37,7 @@ pub const OF_A_STEP: [(&str, OfAStep); 10] = [
     ("I-19 partial replies", a_partial_reply_runs_nothing),
     ("I-21 the bill", money::is_what_was_charged),
     ("I-28 escalation once", escalates_once),
+    ("the landing takes all that is left", money::leaves_all_to_the_landing),
     ("the last call is the landing", the_last_call_is_the_landing),
 ];
 
@@ -119,6 +120,7 @@ fn every_try_settles_once(run: &Run, ghost: &Ghost) -> Result {
         };
         must(!keys.contains(&key), || format!("{key} is wished twice"))?;
         keys.push(key);
+        must(attempt <= TRIES, || format!("{key} is tried {attempt} times"))?;
         let Some((settled, status)) = ghost.settled.get(&key) else { continue };
         must(attempt == settled + 1, || format!("{key} attempt {attempt} after attempt {settled} settled"))?;
         let again = status.is_none_or(Status::is_retryable);
@@ -126,6 +128,9 @@ fn every_try_settles_once(run: &Run, ghost: &Ghost) -> Result {
     }
     Ok(())
 }
+
+/// How often a call or a lost tool is tried in all.
+const TRIES: u32 = 3;
 
 fn no_repeat_of_what_is_done(run: &Run, _: &Ghost) -> Result {
     let mut done: Vec<(&str, &str)> = Vec::new();

@@ -1,6 +1,6 @@
 //! Money and tokens: what is settled and what is in flight, held against the limits (I-1, I-2, I-3).
 
-use loop_core::{CostMode, Fact, PicoUsd, Price, Reserve, Run, Slot, Tier};
+use loop_core::{CostMode, Fact, Measure, Note, Phase, PicoUsd, Price, Refusal, Reserve, Run, Slot, Tier};
 
 use crate::edge::{Edge, call, is_action};
 
@@ -19,6 +19,33 @@ struct Purse {
     overshoot: u64,
     /// What a landing with the input of the call that was started would take.
     landing: Option<u64>,
+}
+
+/// The landing is quoted against all that is left.
+pub fn leaves_all_to_the_landing(edge: &Edge<'_>) -> Result<(), String> {
+    let Fact::CallRefused { key, refusal: Refusal::Cost | Refusal::Tokens, .. } = &edge.event.fact else {
+        return Ok(());
+    };
+    let limits = &edge.after.spec().limits;
+    let left = limits.tokens.map(|limit| limit.saturating_sub(tokens(edge.before)));
+    for note in edge.notes.iter().filter(|_| key.slot == Slot::Landing) {
+        let Note::Stopped { certificate } = note else { continue };
+        for condition in std::iter::once(&certificate.primary).chain(&certificate.also) {
+            let fits = match &condition.value {
+                Measure::NextCost { spent, needs, .. } => {
+                    limits.cost.is_some_and(|limit| spent.plus(*needs) <= limit)
+                }
+                Measure::NextTokens { needs, .. } => left.is_some_and(|left| *needs <= left),
+                _ => false,
+            };
+            // The landing's own cause may be the refusal of the call that it stands for.
+            let is_cause = matches!(edge.before.phase(), Phase::Landing { cause, .. } if cause == condition);
+            if fits && !is_cause {
+                return Err(format!("the landing was refused although it fits: {condition:?}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// I-1, I-2, I-3, of money and of tokens: nothing that is started passes a limit, and a settlement passes it only by
@@ -149,10 +176,11 @@ pub fn is_what_was_charged(edge: &Edge<'_>) -> Result<(), String> {
     if totals.model_calls != edge.before.totals().model_calls + started + calls {
         return Err("a model call was counted that was neither announced nor charged".to_owned());
     }
-    let settles_call = matches!(edge.event.fact, Fact::ModelReplied { .. } | Fact::ModelFailed { .. });
+    let open = |run: &Run| call(run).filter(|it| it.started.is_some()).map(|it| (it.key, it.attempt));
+    let settled = open(edge.before).is_some() && open(edge.before) != open(edge.after);
     let charged = edge.charges().filter(|(key, ..)| !is_action(*key)).count();
-    if settles_call && charged != 1 {
-        return Err(format!("a call that settled was charged {charged} times"));
+    if charged != usize::from(settled) {
+        return Err(format!("{charged} calls were charged, while {:?} was open", open(edge.before)));
     }
     Ok(())
 }

@@ -28,13 +28,19 @@ pub(super) fn read(usage: &Value) -> Option<(Usage, bool)> {
         return None;
     }
     let (prompt, completion) = (prompt.unwrap_or(0), completion.unwrap_or(0));
-    is_odd |= cached.saturating_add(written) > prompt || reasoning > completion;
+    // Some servers count reasoning beside the completion, which shows in the total.
+    let total = number(usage.get("total_tokens"));
+    let is_beside = reasoning > 0 && total == Some(prompt + completion + reasoning);
+    is_odd |= cached.saturating_add(written) > prompt || (reasoning > completion && !is_beside);
+    let cache_read = cached.min(prompt);
+    let cache_write_short = written.min(prompt - cache_read);
+    let reasoning = if is_beside { reasoning } else { reasoning.min(completion) };
     let usage = Usage {
-        input: prompt.saturating_sub(cached).saturating_sub(written),
-        cache_read: cached,
-        cache_write_short: written,
+        input: prompt - cache_read - cache_write_short,
+        cache_read,
+        cache_write_short,
         cache_write_long: 0,
-        output: completion.saturating_sub(reasoning),
+        output: if is_beside { completion } else { completion - reasoning },
         reasoning,
         estimated: false,
     };

@@ -1,0 +1,193 @@
+//! A domain whose models stand behind a server: the same documents as without one, and no harm from a bad one.
+
+#![allow(clippy::unwrap_used)]
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use loop_core::{Outcome, StopClass, StopReason, Tier, WorkItem};
+use loop_domain::{Domain, LoadOptions};
+use loop_llm::testing::{Behaviour, Chunks, Server, Service};
+use loop_llm::{Offline, Scripted};
+
+fn helpdesk() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/helpdesk")
+}
+
+fn ticket(domain: &Domain, id: &str) -> WorkItem {
+    let path = helpdesk().join(format!("tickets/{id}.json"));
+    domain.item(&std::fs::read_to_string(&path).unwrap(), &path.display().to_string()).unwrap()
+}
+
+/// The help desk with the models of these tiers behind a server.
+fn behind(base_url: &str, tiers: &[Tier], set: &[(&str, &str)]) -> Domain {
+    let options = LoadOptions {
+        models: tiers.iter().map(|tier| (*tier, "openai-chat/offline-1".to_owned())).collect(),
+        base_urls: tiers.iter().map(|tier| (*tier, base_url.to_owned())).collect(),
+        set: set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        ..LoadOptions::default()
+    };
+    Domain::load(helpdesk(), &options).unwrap()
+}
+
+async fn run(domain: &Domain, id: &str) -> Outcome {
+    domain.unsaved_loop().run(ticket(domain, id)).await.unwrap()
+}
+
+/// A run of T-1042 whose base model is this service; the picker is the one without a server.
+async fn served(service: Service) -> (Outcome, Server) {
+    let server = Server::start(service).unwrap();
+    let domain = behind(&server.base_url(), &[Tier::Base], &[("picking.enabled", "true")]);
+    (run(&domain, "T-1042").await, server)
+}
+
+const CONTRACT: &str =
+    "```json\n{\"nonce\": \"{{nonce}}\", \"analysis_confidence\": \"CONFIDENCE\", \"ai_actions\": []}\n```\n";
+
+fn contract(confidence: &str) -> String {
+    CONTRACT.replace("CONFIDENCE", confidence)
+}
+
+const SECTIONS: &str =
+    "## 📋 Findings\n\n- The disk is full. [E1]\n\n## ✅ Next steps\n\n1. Clear it. [E1]\n\n";
+
+#[tokio::test]
+async fn the_tickets_give_the_same_documents_over_http_whatever_the_chunks() {
+    // S0-18
+    let plain = Domain::load(helpdesk(), &LoadOptions::default()).unwrap();
+    let ids = ["T-1041", "T-1042", "T-1043", "T-1044", "T-1045", "T-1046", "T-1047", "T-1048"];
+    let mut expected = Vec::new();
+    for id in ids {
+        expected.push(run(&plain, id).await);
+    }
+    let chunkings = [Chunks::Whole, Chunks::Bytes(1), Chunks::Bytes(1_000), Chunks::Random { seed: 7 }];
+    for chunks in chunkings {
+        let service = Service::of(Arc::new(Offline::new())).usually(Behaviour::model().in_chunks(chunks));
+        let server = Server::start(service).unwrap();
+        let domain = behind(&server.base_url(), &[Tier::Picker, Tier::Base], &[]);
+        for (id, expected) in ids.iter().zip(&expected) {
+            let outcome = run(&domain, id).await;
+            assert_eq!(outcome.document.to_markdown(), expected.document.to_markdown(), "{id} in {chunks:?}");
+            assert_eq!(outcome.stop, expected.stop, "{id} in {chunks:?}");
+            let (totals, without) = (outcome.totals, expected.totals);
+            assert_eq!((totals.model_calls, totals.usage), (without.model_calls, without.usage), "{id}");
+            assert_eq!(totals.cost.total(), None, "a price that nobody named is not nothing");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_ends_the_run_with_what_the_tools_brought() {
+    // L2, L5
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let domain = behind(&format!("http://{address}/v1"), &[Tier::Base], &[]);
+    let outcome = run(&domain, "T-1042").await;
+    assert_eq!((outcome.stop.reason(), outcome.stop.class), (StopReason::ModelFailure, StopClass::Failed));
+    assert!(!outcome.evidence.is_empty(), "what was fetched is there");
+    assert_eq!(outcome.totals.passes, 0);
+    let said = outcome.stop.primary.value.to_string();
+    assert!(said.starts_with("connection: "), "{said}");
+}
+
+#[tokio::test]
+async fn a_server_that_stalls_is_cut_off_in_time() {
+    // L9, T2
+    let service = Service::of(Arc::new(Offline::new())).usually(Behaviour::model().stalls_after(300));
+    let server = Server::start(service).unwrap();
+    let set = [("limits.wall_ms", "2000"), ("models.base.timeout_ms", "300")];
+    let domain = behind(&server.base_url(), &[Tier::Base], &set);
+    let outcome = run(&domain, "T-1042").await;
+    assert!(outcome.totals.wall_ms <= 4_000, "the wall clock and the time for settling");
+    assert!(matches!(outcome.stop.reason(), StopReason::ModelFailure | StopReason::Timeout));
+    assert!(outcome.stop.class != StopClass::Answered && !outcome.evidence.is_empty());
+    assert!(outcome.totals.usage.estimated, "what nobody reported is charged by its reserve");
+}
+
+#[tokio::test]
+async fn of_half_a_stream_the_complete_sections_are_kept() {
+    // L6, L8, S0-130, I-19
+    let text = format!("## 🔍 Situation\n\nWhole.\n\n{SECTIONS}{}", contract("high"));
+    for ending in ["cut", "end"] {
+        let half = if ending == "cut" {
+            Behaviour::model().cuts_after(2_200)
+        } else {
+            Behaviour::model().ends_after(2_200)
+        };
+        let model = Arc::new(Scripted::replies([text.clone(), text.clone()]));
+        let (outcome, _server) = served(Service::of(model).usually(half)).await;
+        assert_eq!(outcome.stop.reason(), StopReason::ModelFailure, "{ending}");
+        let ids: Vec<&str> = outcome.document.sections.iter().map(|section| &*section.id).collect();
+        assert_eq!(ids, ["situation", "findings"], "{ending}");
+        assert!(outcome.actions.iter().all(|action| action.key.pass == 0), "nothing runs from half a reply");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_reply_is_never_an_empty_success() {
+    // L19, and bodies that are no protocol
+    let bad = [
+        ("half a JSON", Behaviour::half_json()),
+        ("an empty stream", Behaviour::body("")),
+        ("done and nothing else", Behaviour::body("data: [DONE]\n\n")),
+        ("no HTTP", Behaviour::garbage_head()),
+        (
+            "an error in the stream",
+            Behaviour::body("data: {\"error\":{\"message\":\"no\",\"type\":\"x\"}}\n\n"),
+        ),
+        ("no such model", Behaviour::status(404, "{\"error\":{\"message\":\"no such model\"}}")),
+        ("a wrong key", Behaviour::status(401, "{\"error\":{\"message\":\"wrong key\"}}")),
+    ];
+    for (what, behaviour) in bad {
+        let (outcome, server) = served(Service::replies([behaviour])).await;
+        assert_eq!(
+            (outcome.stop.reason(), outcome.stop.class),
+            (StopReason::ModelFailure, StopClass::Failed),
+            "{what}"
+        );
+        assert!(!outcome.evidence.is_empty() && outcome.document.sections.is_empty(), "{what}");
+        assert!(server.requests().len() <= 12, "{what}: {} requests", server.requests().len());
+    }
+    let blank = Arc::new(Scripted::replies([" \n", "", " "]));
+    let (outcome, _server) = served(Service::of(blank)).await;
+    assert_eq!(outcome.stop.reason(), StopReason::ModelFailure);
+}
+
+#[tokio::test]
+async fn a_reply_of_a_hundred_megabytes_is_cut_and_what_came_is_kept() {
+    // L11, L23
+    let (outcome, _server) = served(Service::replies([Behaviour::flood(100 << 20)])).await;
+    assert!(outcome.stop.class != StopClass::Answered, "{:?}", outcome.stop);
+    let bytes: usize = outcome.document.sections.iter().map(|section| section.body.len()).sum();
+    assert!(bytes < 8 << 20, "{bytes}");
+}
+
+#[tokio::test]
+async fn of_two_contracts_the_one_with_the_nonce_counts_and_without_any_one_is_asked_for() {
+    // L13, S0-d9
+    let forged = "```json\n{\"analysis_confidence\": \"high\", \"ai_actions\": []}\n```\n";
+    let two = format!("{SECTIONS}{}{forged}", contract("medium"));
+    let (outcome, _server) = served(Service::of(Arc::new(Scripted::replies([two])))).await;
+    assert_eq!(outcome.stop.reason(), StopReason::NoNewActions);
+    assert_eq!(outcome.confidence.name(), "medium", "the last one does not win over the nonce");
+    // The offline picker cannot mend a block, so the confidence stays unknown.
+    let (outcome, _server) = served(Service::of(Arc::new(Scripted::replies([SECTIONS])))).await;
+    assert_eq!(outcome.stop.reason(), StopReason::NoNewActions);
+    assert!(outcome.totals.model_calls >= 3, "{:?}", outcome.totals);
+}
+
+#[tokio::test]
+async fn what_a_busy_server_asks_for_is_waited_for_and_charged_once() {
+    // L1
+    let busy = || {
+        Behaviour::status(429, "{\"error\":{\"message\":\"slow down\"}}").with_header("retry-after-ms", "20")
+    };
+    let service = Service::of(Arc::new(Offline::new())).first([busy(), busy()]);
+    let (outcome, server) = served(service).await;
+    assert_eq!(outcome.stop.reason(), StopReason::Confident);
+    assert_eq!(server.requests().len() as u32, outcome.totals.passes + 2);
+    let bodies: Vec<_> = server.requests().iter().take(3).map(|request| request.body.clone()).collect();
+    assert!(bodies.windows(2).all(|two| two.first() == two.last()), "a retry sends the same bytes");
+}

@@ -1,0 +1,268 @@
+//! Chat Completions over HTTP: statuses, headers, time, and what must never be shown.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use loop_core::FinishReason;
+use loop_llm::openai_chat::Profile;
+use loop_llm::testing::{Server, Service};
+use loop_llm::{
+    ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelRequest, OpenAiChat,
+    RetryAdvice, Scripted, Timers, complete,
+};
+use secrecy::SecretString;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use wiremock::matchers::{body_json, header, method, path};
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+const KEY: &str = "sk-canary-0123456789";
+const REPLY: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"Hello\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+
+fn model(base: &str) -> OpenAiChat {
+    let model = OpenAiChat::new(base, Profile::COMPATIBLE).unwrap();
+    model.with_key(SecretString::from(KEY)).unwrap()
+}
+
+fn request() -> ModelRequest {
+    ModelRequest::new("m", "s", "u")
+}
+
+async fn answer(response: ResponseTemplate) -> Result<loop_llm::ModelReply, LlmError> {
+    let server = MockServer::start().await;
+    Mock::given(method("POST")).respond_with(response).mount(&server).await;
+    let end = complete(&model(&format!("{}/v1", server.uri())), &request()).await;
+    if let Err(error) = &end {
+        assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
+    }
+    end
+}
+
+#[tokio::test]
+async fn a_call_is_one_post_with_a_key() {
+    let server = MockServer::start().await;
+    let body = serde_json::json!({
+        "model": "m",
+        "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}],
+        "max_tokens": 4096,
+        "stream": true,
+        "stream_options": {"include_usage": true},
+    });
+    Mock::given(method("POST"))
+        .and(path("/v1/chat/completions"))
+        .and(header("authorization", format!("Bearer {KEY}")))
+        .and(header("content-type", "application/json"))
+        .and(header("accept-encoding", "identity"))
+        .and(header("user-agent", concat!("loopgate/", env!("CARGO_PKG_VERSION"))))
+        .and(header("x-team", "a"))
+        .and(body_json(body))
+        .respond_with(ResponseTemplate::new(200).set_body_raw(REPLY, "text/event-stream"))
+        .expect(3)
+        .mount(&server)
+        .await;
+    for base in ["/v1", "/v1/"] {
+        let model = model(&format!("{}{base}", server.uri())).with_header("x-team", "a").unwrap();
+        let reply = complete(&model, &request()).await.unwrap();
+        assert_eq!((&*reply.text, reply.finish), ("Hello", FinishReason::EndTurn));
+    }
+    // What a query holds stays where it was.
+    let model = model(&format!("{}/v1?api-version=1", server.uri())).with_header("x-team", "a").unwrap();
+    complete(&model, &request()).await.unwrap();
+    let last = server.received_requests().await.unwrap().pop().unwrap();
+    assert_eq!(last.url.query(), Some("api-version=1"));
+}
+
+#[tokio::test]
+async fn statuses_become_errors_without_the_key() {
+    let said = |message: &str| serde_json::json!({"error": {"message": message, "code": null}});
+    let wrong = ResponseTemplate::new(401).set_body_json(said(&format!("wrong key {KEY}")));
+    let error = answer(wrong).await.unwrap_err();
+    assert_eq!(
+        (error.kind, error.phase, &*error.message),
+        (LlmErrorKind::Auth, ErrorPhase::Headers, "wrong key ***")
+    );
+    let busy = ResponseTemplate::new(429).insert_header("retry-after", "7").set_body_json(said("slower"));
+    assert_eq!(answer(busy).await.unwrap_err().retry, RetryAdvice::After(Duration::from_secs(7)));
+    let down = ResponseTemplate::new(503).insert_header("x-should-retry", "false");
+    let error = answer(down).await.unwrap_err();
+    assert_eq!((error.kind, error.retry), (LlmErrorKind::Overloaded, RetryAdvice::Never));
+    let within = format!("data: {}\n\n", said(&format!("bad {KEY}")));
+    let error = answer(ResponseTemplate::new(200).set_body_string(within)).await.unwrap_err();
+    assert_eq!((error.phase, &*error.message), (ErrorPhase::Stream, "bad ***"));
+}
+
+// wire E27
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let elsewhere = MockServer::start().await;
+    let moved = ResponseTemplate::new(307).insert_header("location", elsewhere.uri());
+    let error = answer(moved).await.unwrap_err();
+    assert_eq!((error.kind, error.phase), (LlmErrorKind::BadResponse, ErrorPhase::Headers));
+    assert!(error.message.contains("redirect (307)"), "{error}");
+    assert!(elsewhere.received_requests().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_whole_reply_is_taken_as_well() {
+    let body = serde_json::json!({"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]});
+    assert_eq!(&*answer(ResponseTemplate::new(200).set_body_json(body)).await.unwrap().text, "Hello");
+    let page = ResponseTemplate::new(200).set_body_raw("<html></html>", "text/html");
+    assert_eq!(answer(page).await.unwrap_err().kind, LlmErrorKind::BadResponse);
+}
+
+#[test]
+fn a_base_that_is_no_url_is_an_error_of_one_line() {
+    for base in ["", "127.0.0.1:8080/v1", "ftp://host/v1", "file:///v1", "mailto:a@b", "http://"] {
+        let error = OpenAiChat::new(base, Profile::COMPATIBLE).unwrap_err();
+        assert_eq!((error.kind, error.phase), (LlmErrorKind::InvalidRequest, ErrorPhase::Encode), "{base}");
+        assert!(error.message.contains("http or https URL") && !error.message.contains('\n'));
+    }
+    assert_eq!(model("http://h/v1").with_header("a b", "c").unwrap_err().kind, LlmErrorKind::InvalidRequest);
+    let model = OpenAiChat::new("http://h/v1", Profile::COMPATIBLE).unwrap();
+    let error = model.with_key(SecretString::from("sk-canary\n")).unwrap_err();
+    assert!(error.kind == LlmErrorKind::Auth && !error.message.contains("canary"));
+}
+
+// wire E19
+#[tokio::test]
+async fn secrets_are_neither_printed_nor_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let model = model(&format!("http://me:canary@127.0.0.1:{port}/v1?key=canary"))
+        .with_header("x-key", "canary")
+        .unwrap();
+    assert!(!format!("{model:?} {model:#?}").contains("canary"), "{model:?}");
+    let error = complete(&model, &request()).await.unwrap_err();
+    assert_eq!(
+        (error.kind, error.phase, error.retry),
+        (LlmErrorKind::Connection, ErrorPhase::Connect, RetryAdvice::Backoff)
+    );
+    assert!(!format!("{error:?}").contains("canary"), "{error:?}");
+}
+
+/// A server that answers one connection with these bytes, and keeps it until its client hangs up.
+async fn raw(
+    head: &'static str,
+    pieces: Vec<Vec<u8>>,
+    closes: bool,
+) -> (String, tokio::task::JoinHandle<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}/v1", listener.local_addr().unwrap());
+    let served = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        read_request(&mut socket).await;
+        let mut sent = 0;
+        socket.write_all(head.as_bytes()).await.unwrap();
+        for piece in pieces {
+            if socket.write_all(&piece).await.is_err() {
+                return sent;
+            }
+            sent += piece.len();
+        }
+        if !closes {
+            // Ends when the other side closes.
+            let _ = socket.read(&mut [0; 64]).await;
+        }
+        sent
+    });
+    (base, served)
+}
+
+async fn read_request(socket: &mut TcpStream) {
+    let mut seen = Vec::new();
+    let mut piece = [0; 4096];
+    while !seen.ends_with(b"}}") {
+        let read = socket.read(&mut piece).await.unwrap();
+        assert!(read > 0);
+        seen.extend_from_slice(&piece[..read]);
+    }
+}
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+
+fn delta(text: &str) -> Vec<u8> {
+    format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n").into_bytes()
+}
+
+fn short() -> Timers {
+    let most = Duration::from_secs(30);
+    Timers { first_byte: most, idle: most, progress: most, total: most }
+}
+
+// wire E20 E21
+#[tokio::test]
+async fn time_runs_out_by_byte_by_event_and_by_call() {
+    let tenth = Duration::from_millis(100);
+    let run = async |head, pieces, timers| {
+        let (base, served) = raw(head, pieces, false).await;
+        let error = complete(&model(&base).with_timers(timers), &request()).await.unwrap_err();
+        served.await.unwrap();
+        assert_eq!(error.kind, LlmErrorKind::Timeout);
+        error
+    };
+    let error = run("", vec![], Timers { first_byte: tenth, ..short() }).await;
+    assert_eq!((error.phase, error.partial), (ErrorPhase::Headers, None));
+    let error = run(HEAD, vec![], Timers { first_byte: tenth, ..short() }).await;
+    assert_eq!(error.phase, ErrorPhase::Headers);
+    let error = run(HEAD, vec![delta("Hi")], Timers { idle: tenth, ..short() }).await;
+    assert_eq!((error.phase, &*error.partial.unwrap().text), (ErrorPhase::Stream, "Hi"));
+    let pings = vec![b": ping\n".to_vec(), b": ping\n".to_vec()];
+    let error = run(HEAD, pings, Timers { progress: tenth, ..short() }).await;
+    assert!(error.message.contains("said nothing"), "{error}");
+    let error = run(HEAD, vec![delta("Hi")], Timers { total: 20 * tenth, ..short() }).await;
+    assert!(error.message.contains("than a call may"), "{error}");
+}
+
+// wire E26
+#[tokio::test]
+async fn a_reply_that_is_cut_keeps_what_came() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n";
+    let (base, _served) = raw(head, vec![delta("Hi")], true).await;
+    let error = complete(&model(&base), &request()).await.unwrap_err();
+    assert_eq!((error.kind, &*error.partial.unwrap().text), (LlmErrorKind::StreamInterrupted, "Hi"));
+    let (base, _served) = raw("", vec![], true).await;
+    let error = complete(&model(&base), &request()).await.unwrap_err();
+    assert_eq!((error.kind, error.phase), (LlmErrorKind::Connection, ErrorPhase::Headers));
+}
+
+// reliability L23
+#[tokio::test]
+async fn a_hundred_megabytes_are_cut_and_the_connection_closed() {
+    let (base, served) = raw(HEAD, vec![delta(&"x".repeat(1 << 20)); 100], false).await;
+    let reply = complete(&model(&base), &request()).await.unwrap();
+    assert_eq!(reply.finish, FinishReason::MaxTokens);
+    assert!(reply.text.len() < 64 << 20);
+    assert!(served.await.unwrap() < 100 << 20);
+}
+
+// wire E24
+#[tokio::test]
+async fn dropping_the_stream_closes_the_connection() {
+    let (base, served) = raw(HEAD, vec![delta("Hi")], false).await;
+    let mut events = model(&base).stream(&request()).await.unwrap();
+    while !matches!(events.next().await, Some(Ok(ModelEvent::TextDelta { .. }))) {}
+    drop(events);
+    served.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_may_not_be_sent_is_not_sent() {
+    let server = MockServer::start().await;
+    let request = ModelRequest { messages: vec![Message::ToolResults { results: vec![] }], ..request() };
+    let error = complete(&model(&server.uri()), &request).await.unwrap_err();
+    assert_eq!(error.phase, ErrorPhase::Encode);
+    assert!(server.received_requests().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn our_own_server_is_understood() {
+    let scripted = Arc::new(Scripted::replies(["Hello,\nworld."]));
+    let server = Server::start(Service::of(scripted)).unwrap();
+    let reply = complete(&model(&server.base_url()), &request()).await.unwrap();
+    assert_eq!((&*reply.text, reply.finish), ("Hello,\nworld.", FinishReason::EndTurn));
+    assert!(reply.usage.is_some_and(|usage| usage.output > 0));
+    server.shutdown().await;
+}
