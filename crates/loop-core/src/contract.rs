@@ -76,7 +76,10 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
                 Some(nonce) => {
                     found.hidden.push(block.whole.clone());
                     if nonce.as_str() == Some(rules.nonce) {
-                        marked = Some(object);
+                        if marked.replace(object).is_some() {
+                            let why = "another one follows".into();
+                            found.oddities.push(Oddity::IgnoredContract { why });
+                        }
                     } else {
                         found.oddities.push(Oddity::IgnoredContract { why: "wrong nonce".into() });
                     }

@@ -258,6 +258,11 @@ fn of_two_blocks_the_last_one_counts_and_the_other_is_told() {
     assert_eq!((found.confidence.as_str(), found.oddities), ("high", vec![ignored("another one follows")]));
     let found = read_in(run().start(), &format!("## Situation\na\n{HIGH}{low}"));
     assert_eq!(found.confidence, "low");
+    let marked = |confidence: &str| {
+        format!("```json\n{{\"nonce\": \"n-7f3a\", \"analysis_confidence\": \"{confidence}\"}}\n```\n")
+    };
+    let found = read_in(run().start(), &format!("## Situation\na\n{}{}", marked("high"), marked("medium")));
+    assert_eq!((found.confidence.as_str(), found.oddities), ("medium", vec![ignored("another one follows")]));
     // A garbled last block takes the word of the one before it away.
     let found = read_in(
         run().start(),

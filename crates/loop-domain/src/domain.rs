@@ -48,6 +48,7 @@ pub struct Domain {
     file: File,
     warnings: Vec<String>,
     unset: Vec<DomainError>,
+    unset_to_save: Vec<DomainError>,
 }
 
 impl Domain {
@@ -63,10 +64,11 @@ impl Domain {
         let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry)?;
         let (models, unset) = parts::models(&file)?;
         let prompts = parts::prompts(&file)?;
-        let save = parts::save(&file)?;
+        let mut unset_to_save = Vec::new();
+        let save = parts::save(&file, &mut unset_to_save)?;
         let mut warnings = report::warnings(&spec);
         warnings.extend(tools.warnings);
-        warnings.extend(unset.iter().map(ToString::to_string));
+        warnings.extend(unset.iter().chain(&unset_to_save).map(ToString::to_string));
         Ok(Self {
             spec: Arc::new(spec),
             registry: Arc::new(tools.registry),
@@ -77,15 +79,17 @@ impl Domain {
             save,
             warnings,
             unset,
+            unset_to_save,
         })
     }
 
-    /// Whether all is there that a run needs from the environment.
+    /// Whether all is there that a run needs from the environment, and the saving of its outcome where it `saves`.
     ///
     /// # Errors
     /// The first variable that is named and not set.
-    pub fn ready(&self) -> Result<(), DomainError> {
-        self.unset.first().map_or(Ok(()), |missing| Err(missing.clone()))
+    pub fn ready(&self, saves: bool) -> Result<(), DomainError> {
+        let to_save = self.unset_to_save.iter().filter(|_| saves);
+        self.unset.iter().chain(to_save).next().map_or(Ok(()), |missing| Err(missing.clone()))
     }
 
     /// The work item in `text`, which came from `origin`: a file's name, or `-`.

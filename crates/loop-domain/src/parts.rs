@@ -99,8 +99,8 @@ fn model(
     }
 }
 
-/// Where outcomes are saved. A token is read from the environment here, so that a missing one costs nothing yet.
-pub(crate) fn save(file: &File) -> Result<Option<SaveTarget>, DomainError> {
+/// Where outcomes are saved. A token that is not in the environment goes to `unset`: it is missed by who saves.
+pub(crate) fn save(file: &File, unset: &mut Vec<DomainError>) -> Result<Option<SaveTarget>, DomainError> {
     let Some(config) = &file.config.save else {
         return Ok(None);
     };
@@ -113,7 +113,9 @@ pub(crate) fn save(file: &File) -> Result<Option<SaveTarget>, DomainError> {
             Err(file.error(&["save", "bearer_env"], "a token is for a `url`; take it out"))
         }
         (Some(template), None) => Ok(Some(SaveTarget::File(save_file(file, template)?))),
-        (None, Some(url)) => Ok(Some(SaveTarget::Http(save_url(file, url, config.bearer_env.as_deref())?))),
+        (None, Some(url)) => {
+            Ok(Some(SaveTarget::Http(save_url(file, url, config.bearer_env.as_deref(), unset)?)))
+        }
     }
 }
 
@@ -132,16 +134,23 @@ fn save_file(file: &File, template: &str) -> Result<PathBuf, DomainError> {
     Ok(file.resolve(&path, template))
 }
 
-fn save_url(file: &File, url: &str, bearer_env: Option<&str>) -> Result<HttpTarget, DomainError> {
+fn save_url(
+    file: &File,
+    url: &str,
+    bearer_env: Option<&str>,
+    unset: &mut Vec<DomainError>,
+) -> Result<HttpTarget, DomainError> {
     let target =
         HttpTarget::new(url).map_err(|error| file.error(&["save", "url"], format!("the address {error}")))?;
     let Some(name) = bearer_env else {
         return Ok(target);
     };
     let path = ["save", "bearer_env"];
-    let token = std::env::var(name).map_err(|_| {
-        file.error(&path, format!("the environment variable `{name}` is not set; set it to the token"))
-    })?;
+    let Ok(token) = std::env::var(name) else {
+        let message = format!("the environment variable `{name}` is not set; set it to the token");
+        unset.push(file.error(&path, message));
+        return Ok(target);
+    };
     target.with_bearer(&token).map_err(|error| file.error(&path, format!("`{name}`: {error}")))
 }
 

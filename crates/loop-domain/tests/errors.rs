@@ -136,7 +136,7 @@ fn a_version_is_demanded_and_a_newer_one_is_recognised() {
 fn an_unknown_provider_is_refused() {
     check(
         &format!("{SECTION}[models.base]\nprovider = \"openai\"\n"),
-        "8:1: unknown provider `openai`; this version knows `offline`, `scripted`",
+        "8:1: unknown provider `openai`; this version knows `offline`, `scripted`, `openai-chat`",
     );
     check(
         &format!("{SECTION}[models.base]\nprovider = \"scripted\"\n"),
@@ -394,7 +394,7 @@ fn a_setting_with_an_unknown_path_is_refused() {
     let options = LoadOptions { models, cwd: PathBuf::new(), ..LoadOptions::default() };
     assert_eq!(
         error_with(&text, &options),
-        "--model base=openai/gpt: unknown provider `openai`; this version knows `offline`, `scripted`"
+        "--model base=openai/gpt: unknown provider `openai`; this version knows `offline`, `scripted`, `openai-chat`"
     );
 }
 
@@ -416,10 +416,6 @@ fn a_domain_saves_to_one_place() {
     check_save(
         "bearer_env = \"X\"\n",
         "7:2: neither `file` nor `url` is there; add one, or take `[save]` out",
-    );
-    check_save(
-        &format!("{url}bearer_env = \"LOOPGATE_NO_SUCH_VARIABLE\"\n"),
-        "9:1: the environment variable `LOOPGATE_NO_SUCH_VARIABLE` is not set; set it to the token",
     );
     check_save("url = \"reports\"\n", "8:1: the address is no URL; write `https://HOST/PATH`");
     check_save(
@@ -452,4 +448,55 @@ fn what_is_forbidden_cannot_be_required_and_settings_of_the_gate_are_words() {
     assert!(stale.contains("toml:13:9") && stale.contains("not_improved"), "{stale}");
     let mode = error(&with("[limits]\ncost_mode = \"loose\"\n"));
     assert!(mode.contains("toml:13:13") && mode.contains("strict"), "{mode}");
+}
+
+#[test]
+fn a_model_behind_a_server_says_what_it_lacks() {
+    let with = |rest: &str| format!("{SECTION}[models.base]\n{rest}");
+    let chat = "provider = \"openai-chat\"\n";
+    check(&with(chat), "8:1: no model is named; add `model` with its name at the server");
+    check(
+        &with(&format!("{chat}model = \"m\"\nbase_url = \"localhost:8080\"\n")),
+        "10:1: the base URL must be an http or https URL, for example http://127.0.0.1:8080/v1",
+    );
+    check(
+        &with("base_url = \"http://localhost\"\n"),
+        "8:1: `base_url` is for the provider `openai-chat`; take it out",
+    );
+    check(
+        &with(&format!("{chat}model = \"m\"\nscript = \"x.json\"\n")),
+        "10:1: `script` is for the provider `scripted`; take it out",
+    );
+    check(
+        &format!("{}[limits]\ncost_usd = 0.05\n", with(&format!("{chat}model = \"m\"\n"))),
+        "11:1: the price of openai-chat/m is not known, so that the limit cannot be kept; add `price` to [models.base], or write \"none\"",
+    );
+}
+
+#[test]
+fn a_key_that_is_not_set_is_missed_by_who_runs_and_by_nobody_else() {
+    let text = format!(
+        "version = 1\nname = \"shop\"\n{SECTION}[models.base]\nprovider = \"openai-chat\"\nmodel = \"m\"\n\
+         base_url = \"http://127.0.0.1:1/v1\"\napi_key_env = \"LOOPGATE_TEST_NO_SUCH_KEY\"\n"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("loopgate.toml"), text).unwrap();
+    let domain = Domain::load(folder.path(), &LoadOptions::default()).unwrap();
+    let missed = domain.ready(false).unwrap_err().to_string();
+    let said = "loopgate.toml:11:1: the environment variable `LOOPGATE_TEST_NO_SUCH_KEY` is not set; set it to the model's key";
+    assert!(missed.ends_with(said), "{missed}");
+    assert!(domain.report().warnings.iter().any(|warning| warning.ends_with(said)));
+}
+
+#[test]
+fn a_token_that_is_not_set_is_missed_by_who_saves() {
+    let save = "[save]\nurl = \"https://reports.example/in\"\nbearer_env = \"LOOPGATE_NO_SUCH_VARIABLE\"\n";
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!("version = 1\nname = \"shop\"\n{SECTION}{save}");
+    fs::write(folder.path().join("loopgate.toml"), text).unwrap();
+    let domain = Domain::load(folder.path(), &LoadOptions::default()).unwrap();
+    domain.ready(false).unwrap();
+    let missed = domain.ready(true).unwrap_err().to_string();
+    let said = "9:1: the environment variable `LOOPGATE_NO_SUCH_VARIABLE` is not set; set it to the token";
+    assert!(missed.ends_with(said), "{missed}");
 }

@@ -165,10 +165,10 @@ mod tests {
     #[test]
     fn line_ends_comments_byte_order_marks_and_cuts_make_no_difference() {
         let text =
-            "\u{feff}data: é\r\n\r\n: hi\ndata:a\rdata: b\r\rid: 7\n\nretry\ndata\n\nevent: x\ndata:  last"
+            "\u{feff}data: é\r\ndata: è\r\n\r\n: hi\ndata:a\rdata: b\r\rid: 7\n\nretry\ndata\n\nevent: x\ndata:  last"
                 .as_bytes();
         let last = Frame::Data { event: Some("x".into()), data: " last".into(), is_damaged: false };
-        let wanted = vec![data("é"), Frame::Comment, data("a\nb"), data(""), last];
+        let wanted = vec![data("é\nè"), Frame::Comment, data("a\nb"), data(""), last];
         assert_eq!(frames(&[text]), wanted);
         assert_eq!(frames(&text.chunks(1).collect::<Vec<_>>()), wanted);
         for cut in 0..text.len() {

@@ -192,7 +192,7 @@ fn short() -> Timers {
     Timers { first_byte: most, idle: most, progress: most, total: most }
 }
 
-// wire E20 E21
+// wire E20
 #[tokio::test]
 async fn time_runs_out_by_byte_by_event_and_by_call() {
     let tenth = Duration::from_millis(100);
@@ -209,11 +209,28 @@ async fn time_runs_out_by_byte_by_event_and_by_call() {
     assert_eq!(error.phase, ErrorPhase::Headers);
     let error = run(HEAD, vec![delta("Hi")], Timers { idle: tenth, ..short() }).await;
     assert_eq!((error.phase, &*error.partial.unwrap().text), (ErrorPhase::Stream, "Hi"));
-    let pings = vec![b": ping\n".to_vec(), b": ping\n".to_vec()];
-    let error = run(HEAD, pings, Timers { progress: tenth, ..short() }).await;
-    assert!(error.message.contains("said nothing"), "{error}");
     let error = run(HEAD, vec![delta("Hi")], Timers { total: 20 * tenth, ..short() }).await;
     assert!(error.message.contains("than a call may"), "{error}");
+}
+
+// wire E21
+#[tokio::test]
+async fn pings_alone_are_no_progress() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}/v1", listener.local_addr().unwrap());
+    let served = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        read_request(&mut socket).await;
+        socket.write_all(HEAD.as_bytes()).await.unwrap();
+        while socket.write_all(b": ping\n").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    let timers = Timers { progress: Duration::from_millis(200), total: Duration::from_secs(5), ..short() };
+    let error = complete(&model(&base).with_timers(timers), &request()).await.unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::Timeout);
+    assert!(error.message.contains("said nothing"), "{error}");
+    served.await.unwrap();
 }
 
 // wire E26

@@ -425,6 +425,16 @@ fn bytes_that_are_no_reply() {
     assert_eq!(end(&body(call)).unwrap_err().kind, LlmErrorKind::BadResponse);
 }
 
+#[test]
+fn a_mark_counts_at_the_very_beginning_alone() {
+    let body = sse(&[text("Hi"), stop("stop")]);
+    assert_eq!(&*end(format!("\u{feff}\n{body}").as_bytes()).unwrap().text, "Hi");
+    for before in ["\u{feff}\u{feff}", "\n\u{feff}", " "] {
+        let reply = end(format!("{before}{body}").as_bytes()).unwrap();
+        assert_eq!((&*reply.text, reply.stop), ("", Some(Stop::Empty)), "{before:?}");
+    }
+}
+
 // wire X10
 #[test]
 fn a_second_end_is_not_heard() {
@@ -485,6 +495,7 @@ fn a_reply_that_breaks_off_after_its_end_is_whole() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn any_bytes_have_one_end_wherever_they_are_cut(
         noise in prop::collection::vec(prop_oneof![

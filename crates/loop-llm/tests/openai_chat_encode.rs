@@ -196,6 +196,7 @@ fn a_history_that_would_be_refused_is_not_sent() {
     check(vec![]);
     check(vec![two_calls()]);
     check(vec![two_calls(), user("?")]);
+    check(vec![two_calls(), user("?"), results(vec![a.clone(), b.clone()])]);
     check(vec![two_calls(), results(vec![a.clone()])]);
     check(vec![two_calls(), results(vec![a.clone(), b.clone(), b.clone()])]);
     check(vec![two_calls(), results(vec![a.clone(), b, result("c", false, "3")])]);

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use loop_core::Outcome;
-use loop_runtime::{Events, Forecast, Handle, Remote, Report, RunEvent, StopMode, explain};
+use loop_runtime::{
+    Entry, Events, Forecast, Handle, Journal, Remote, Report, RunEvent, RunId, StopMode, explain,
+};
 
 use crate::args::{Progress, RunArgs};
 use crate::failure::Failure;
@@ -14,10 +16,10 @@ use crate::{places, stream};
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let domain = places::load(&args.domain)?;
     let item = places::item(&domain, &args.item)?;
-    domain.ready()?;
+    domain.ready(!args.no_save)?;
     let journal = places::journal(&args.journal)?;
     let prepared = if args.no_save { domain.unsaved_loop() } else { domain.to_loop() };
-    let prepared = prepared.with_journal(journal);
+    let prepared = prepared.with_journal(Arc::clone(&journal) as Arc<dyn Journal>);
     let spec = Arc::clone(prepared.spec());
     let forecast = Forecast::new(&spec, &domain.prompts, &item);
     let mut handle = prepared.start(item).await?;
@@ -27,7 +29,8 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         Progress::Always => true,
         Progress::Never => false,
     };
-    let watcher = watch(&mut handle, shows.then(|| Live::new(&spec)), args.events);
+    let lines = args.events.then(|| Lines::new(journal, handle.id().clone()));
+    let watcher = watch(&mut handle, shows.then(|| Live::new(&spec)), lines);
     let started = Arc::clone(handle.started());
     let guard = tokio::spawn(listen(handle.remote()));
     let outcome = handle.wait().await;
@@ -88,21 +91,56 @@ fn count(n: u32, one: &str, many: &str) -> String {
 }
 
 /// Shows events in a task of their own, so that a slow terminal holds nothing up.
-fn watch(handle: &mut Handle, live: Option<Live>, events: bool) -> Option<tokio::task::JoinHandle<()>> {
-    if live.is_none() && !events {
+fn watch(
+    handle: &mut Handle,
+    live: Option<Live>,
+    lines: Option<Lines>,
+) -> Option<tokio::task::JoinHandle<()>> {
+    if live.is_none() && lines.is_none() {
         return None;
     }
     let heard = handle.events()?;
-    Some(tokio::spawn(show(heard, live, events)))
+    Some(tokio::spawn(show(heard, live, lines)))
 }
 
-async fn show(mut heard: Events, mut live: Option<Live>, events: bool) {
+async fn show(mut heard: Events, mut live: Option<Live>, mut lines: Option<Lines>) {
     while let Some(event) = heard.recv().await {
-        if let (RunEvent::Recorded(entry), true) = (&event, events) {
-            stream::print(&crate::show::lines_of(entry));
+        if let Some(lines) = &mut lines {
+            lines.show(&event).await;
         }
         if let Some(live) = &mut live {
             live.show(&event);
+        }
+    }
+}
+
+/// The JSON lines of a run, each entry once and none left out: what was not heard is read from the journal.
+struct Lines {
+    journal: Arc<dyn Journal>,
+    run: RunId,
+    next: u64,
+}
+
+impl Lines {
+    fn new(journal: Arc<dyn Journal>, run: RunId) -> Self {
+        Self { journal, run, next: 0 }
+    }
+
+    async fn show(&mut self, event: &RunEvent) {
+        match event {
+            RunEvent::Recorded(entry) => self.print(entry),
+            RunEvent::Lost { entries: 1.., .. } => match self.journal.read(&self.run).await {
+                Ok(recorded) => recorded.entries.iter().for_each(|entry| self.print(entry)),
+                Err(error) => stream::note(&format!("loopgate: {error}; some entries are not shown")),
+            },
+            RunEvent::Lost { .. } | RunEvent::Text { .. } => {}
+        }
+    }
+
+    fn print(&mut self, entry: &Entry) {
+        if entry.seq >= self.next {
+            self.next = entry.seq + 1;
+            stream::print(&crate::show::lines_of(entry));
         }
     }
 }

@@ -328,12 +328,14 @@ fn spending(name: &'static str, setup: Setup, mode: CostMode, wide: bool) -> Alp
     };
     let beyond = if mode == CostMode::Strict { Used::Untold } else { Used::Hundredths(250) };
     let mut usages = vec![Used::Hundredths(60), beyond];
-    let says = vec![docs(said("low"), &["a", "b"]), said("high"), docs(said("medium"), &["c"])];
+    // Other targets in each pass, so that sub-calls run side by side in the second one too.
+    let of_pass =
+        |[a, b]: [&str; 2]| replies([docs(said("low"), &[a, b]), said("high"), docs(said("medium"), &["c"])]);
     if wide {
         usages.push(Used::Fixed(20, 10));
     }
     Alphabet {
-        replies: always(says),
+        replies: [["a", "b"], ["d", "e"]].map(of_pass).to_vec(),
         failures: vec![failure(true)],
         usages,
         prompts: vec![(1_000, 0), (3_000, 1_000)],

@@ -2,7 +2,7 @@
 
 use loop_core::{CostMode, Fact, Measure, Note, Phase, PicoUsd, Price, Refusal, Reserve, Run, Slot, Tier};
 
-use crate::edge::{Edge, call, is_action};
+use crate::edge::{Edge, call, is_action, work};
 
 /// Output tokens that are held back for the landing.
 const LANDING_OUTPUT: u64 = 1_500;
@@ -17,7 +17,7 @@ struct Purse {
     after: u64,
     /// What settlements of this step took beyond what was reserved for them.
     overshoot: u64,
-    /// What a landing with the input of the call that was started would take.
+    /// What a landing with the input of the call that was started or granted would take.
     landing: Option<u64>,
 }
 
@@ -66,7 +66,7 @@ pub fn holds(edge: &Edge<'_>, honest: bool) -> Result<(), String> {
                 }
                 // The landing's share is left when another call starts.
                 let held = landing.map_or(0, |landing| landing.min(limit / 4));
-                if started && after.saturating_add(held) > limit {
+                if after.saturating_add(held) > limit && landing.is_some() {
                     return Err(format!("{told}: {held} for the landing were not held back"));
                 }
                 if limits.cost_mode == CostMode::Strict && honest && after > limit {
@@ -92,11 +92,11 @@ fn purses(edge: &Edge<'_>) -> Vec<Purse> {
         more_tokens += usage.total().saturating_sub(reserve.input_tokens + reserve.output_tokens);
         more_money += cost.unwrap_or_default().0.saturating_sub(reserve.cost.unwrap_or_default().0);
     }
-    let landing = match (&edge.event.fact, call(edge.after)) {
-        (Fact::CallStarted { key, reserve, .. }, Some(_)) if key.slot != Slot::Landing => {
-            Some(reserve.input_tokens)
+    let landing = match &edge.event.fact {
+        Fact::CallStarted { key, reserve, .. } => {
+            Some(reserve.input_tokens).filter(|_| key.slot != Slot::Landing)
         }
-        _ => None,
+        _ => grants(edge).then(|| sub_call(edge.after).input_tokens),
     };
     if let Some(limit) = limits.tokens {
         purses.push(Purse {
@@ -138,17 +138,32 @@ fn reserve_of(before: &Run, is_sub_call: bool) -> Reserve {
     if !is_sub_call {
         return call(before).and_then(|call| call.started).map_or_else(Reserve::default, |it| it.reserve);
     }
-    let limits = &before.spec().limits;
+    sub_call(before)
+}
+
+/// Whether the event grants a sub-call.
+fn grants(edge: &Edge<'_>) -> bool {
+    let granted = |run: &Run| -> Vec<_> {
+        let smart = work(run).iter().filter(|work| work.sub_call.is_some());
+        smart.map(|work| (work.key, work.attempt)).collect()
+    };
+    let before = granted(edge.before);
+    granted(edge.after).iter().any(|it| !before.contains(it))
+}
+
+/// What a sub-call is held to cost.
+fn sub_call(run: &Run) -> Reserve {
+    let limits = &run.spec().limits;
     let input_tokens = match limits.cost_mode {
         CostMode::Strict => limits.sub_call_bytes + FRAME,
         CostMode::Estimated | CostMode::After => limits.sub_call_bytes.div_ceil(2),
     };
     let output_tokens = limits.sub_call_tokens;
-    let price = before.spec().model(Tier::Picker).price;
+    let price = run.spec().model(Tier::Picker).price;
     Reserve {
         input_tokens,
         output_tokens,
-        cost: price.map(|it| priced(before, it, input_tokens, output_tokens)),
+        cost: price.map(|it| priced(run, it, input_tokens, output_tokens)),
     }
 }
 

@@ -36,9 +36,19 @@ pub struct Decoder {
 /// What kind of body it is: that shows in its first byte that is no space.
 #[derive(Debug)]
 enum Body {
-    Unknown(Vec<u8>),
+    /// `seen` bytes of it are a byte order mark and blanks.
+    Unknown {
+        head: Vec<u8>,
+        seen: usize,
+    },
     Json(Vec<u8>),
     Stream(Framer),
+}
+
+impl Body {
+    fn unknown() -> Self {
+        Self::Unknown { head: Vec::new(), seen: 0 }
+    }
 }
 
 /// The reply so far.
@@ -63,7 +73,7 @@ impl Decoder {
     /// A decoder of the reply to one request: its aliases are undone, `secret` is masked in messages.
     pub fn new(aliases: Aliases, secret: Option<SecretString>) -> Self {
         Self {
-            body: Body::Unknown(Vec::new()),
+            body: Body::unknown(),
             frames: Vec::new(),
             reply: Assembly::default(),
             received: 0,
@@ -98,8 +108,8 @@ impl Decoder {
         if self.is_done {
             return items;
         }
-        match std::mem::replace(&mut self.body, Body::Unknown(Vec::new())) {
-            Body::Unknown(_) => {
+        match std::mem::replace(&mut self.body, Body::unknown()) {
+            Body::Unknown { .. } => {
                 let mut error = self.error(LlmErrorKind::BadResponse, "an empty body in place of a reply");
                 error.retry = RetryAdvice::Backoff;
                 self.fail(error, &mut items);
@@ -128,27 +138,29 @@ impl Decoder {
         if self.is_done {
             return;
         }
-        if let Body::Unknown(head) = &mut self.body {
+        if let Body::Unknown { head, seen } = &mut self.body {
             head.extend_from_slice(bytes);
-            let start = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head).trim_ascii_start();
-            let is_part_of_mark = b"\xEF\xBB\xBF".starts_with(start);
-            let head = match start.first() {
-                None => {
-                    head.clear();
-                    return;
-                }
-                Some(_) if is_part_of_mark => return,
-                Some(b'{' | b'[' | b'<' | b'n' | b'"') => {
-                    self.body = Body::Json(std::mem::take(head));
-                    return;
-                }
-                Some(_) => std::mem::take(head),
-            };
+            if *seen == 0 && head.starts_with(MARK) {
+                *seen = MARK.len();
+            }
+            if *seen == 0 && MARK.starts_with(head) {
+                return;
+            }
+            let blank = |head: &[u8], seen: usize| head.get(seen).is_some_and(u8::is_ascii_whitespace);
+            while blank(head, *seen) {
+                *seen += 1;
+            }
+            let Some(first) = head.get(*seen).copied() else { return };
+            let head = std::mem::take(head);
+            if matches!(first, b'{' | b'[' | b'<' | b'n' | b'"') {
+                self.body = Body::Json(head);
+                return;
+            }
             self.body = Body::Stream(Framer::new(MOST_LINE));
             return self.take(&head, items);
         }
         match &mut self.body {
-            Body::Unknown(_) => {}
+            Body::Unknown { .. } => {}
             Body::Json(body) => body.extend_from_slice(bytes),
             Body::Stream(framer) => {
                 let result = framer.push(bytes, &mut self.frames);
@@ -215,7 +227,7 @@ impl Decoder {
 
     /// A reply that came as one JSON object.
     fn whole(&mut self, body: &[u8], items: &mut Items) {
-        let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii();
+        let body = body.strip_prefix(MARK).unwrap_or(body).trim_ascii();
         let reply: Value = match serde_json::from_slice(body) {
             Ok(Value::Object(reply)) => Value::Object(reply),
             Ok(_) | Err(_) => {
@@ -444,6 +456,8 @@ fn first_choice(chunk: &Value) -> Option<&Value> {
     choices.iter().find(|choice| choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0)
 }
 
+/// The byte order mark.
+const MARK: &[u8] = b"\xEF\xBB\xBF";
 /// The most bytes of a line.
 const MOST_LINE: usize = 8 << 20;
 /// The most bytes of a reply.
