@@ -83,7 +83,7 @@ const MOST: usize = 500;
 mod tests {
     use super::line;
 
-    // wire E25
+    // WE25
     #[test]
     fn keys_are_masked_and_lines_are_short() {
         let check = |text: &str, wanted: &str| assert_eq!(line(text, Some("hunter2!")), wanted);

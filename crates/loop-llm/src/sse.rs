@@ -161,7 +161,7 @@ mod tests {
         Frame::Data { event: None, data: text.to_owned(), is_damaged: false }
     }
 
-    // wire X11
+    // WX11
     #[test]
     fn line_ends_comments_byte_order_marks_and_cuts_make_no_difference() {
         let text =
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(frames(&pieces), [data(&"x".repeat(1 << 20))]);
     }
 
-    // wire E28
+    // WE28
     #[test]
     fn a_line_and_an_event_have_a_greatest_length() {
         let mut framer = Framer::new(10);

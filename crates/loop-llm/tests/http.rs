@@ -93,7 +93,7 @@ async fn statuses_become_errors_without_the_key() {
     assert_eq!((error.phase, &*error.message), (ErrorPhase::Stream, "bad ***"));
 }
 
-// wire E27
+// WE27
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
     let elsewhere = MockServer::start().await;
@@ -125,7 +125,7 @@ fn a_base_that_is_no_url_is_an_error_of_one_line() {
     assert!(error.kind == LlmErrorKind::Auth && !error.message.contains("canary"));
 }
 
-// wire E19
+// WE19
 #[tokio::test]
 async fn secrets_are_neither_printed_nor_told() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -192,7 +192,7 @@ fn short() -> Timers {
     Timers { first_byte: most, idle: most, progress: most, total: most }
 }
 
-// wire E20
+// WE20
 #[tokio::test]
 async fn time_runs_out_by_byte_by_event_and_by_call() {
     let tenth = Duration::from_millis(100);
@@ -213,7 +213,7 @@ async fn time_runs_out_by_byte_by_event_and_by_call() {
     assert!(error.message.contains("than a call may"), "{error}");
 }
 
-// wire E21
+// WE21
 #[tokio::test]
 async fn pings_alone_are_no_progress() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -233,7 +233,7 @@ async fn pings_alone_are_no_progress() {
     served.await.unwrap();
 }
 
-// wire E26
+// WE26
 #[tokio::test]
 async fn a_reply_that_is_cut_keeps_what_came() {
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n";
@@ -255,7 +255,7 @@ async fn a_hundred_megabytes_are_cut_and_the_connection_closed() {
     assert!(served.await.unwrap() < 100 << 20);
 }
 
-// wire E24
+// WE24
 #[tokio::test]
 async fn dropping_the_stream_closes_the_connection() {
     let (base, served) = raw(HEAD, vec![delta("Hi")], false).await;

@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 
 #[tokio::test]
 async fn a_stream_has_role_text_finish_usage_and_done() {
-    // wire C01, from the server's side.
+    // WC01, from the server's side.
     let model = Scripted::replies(["Hel\nlo"]);
     let server = Server::start(Service::of(Arc::new(model))).unwrap();
     let reply = post(&server, &streamed("hi there")).await;
@@ -86,7 +86,7 @@ async fn without_a_stream_the_reply_is_one_object() {
         json!({
             "id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "m-2",
             "choices": [{"index": 0, "message": {"role": "assistant", "content": "Done.", "refusal": null}, "finish_reason": "length"}],
-            // wire U01, from the server's side.
+            // WU01, from the server's side.
             "usage": {
                 "prompt_tokens": 2_009, "completion_tokens": 300, "total_tokens": 2_309,
                 "prompt_tokens_details": {"cached_tokens": 1_920, "cache_write_tokens": 3},

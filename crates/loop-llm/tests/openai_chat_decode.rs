@@ -106,7 +106,7 @@ fn is_object(reply: &ModelReply, nth: usize) -> bool {
     matches!(reply.tool_calls[nth].arguments, Arguments::Object { .. })
 }
 
-// wire C01
+// WC01
 #[test]
 fn text_in_pieces_with_usage() {
     let counts = json!({"prompt_tokens": 8, "completion_tokens": 2, "total_tokens": 10});
@@ -127,7 +127,7 @@ fn text_in_pieces_with_usage() {
     assert!(reply.warnings.is_empty());
 }
 
-// wire C02 C04
+// WC02 WC04
 #[test]
 fn a_call_in_fragments_after_text() {
     let chunks = [
@@ -146,7 +146,7 @@ fn a_call_in_fragments_after_text() {
     assert!(is_object(&reply, 0));
 }
 
-// wire C03
+// WC03
 #[test]
 fn interleaved_calls_are_not_mixed() {
     let begin = |index, id, name| {
@@ -172,14 +172,14 @@ fn one_call(arguments: &str, reason: &str) -> Result<ModelReply, LlmError> {
     ])
 }
 
-// wire C05
+// WC05
 #[test]
 fn calls_decide_and_not_the_word_for_the_end() {
     let reply = one_call("{}", "stop").unwrap();
     assert_eq!((reply.finish, reply.raw_stop.as_deref()), (FinishReason::ToolUse, Some("stop")));
 }
 
-// wire C06 C07 C08
+// WC06 WC07 WC08
 #[test]
 fn arguments_are_an_object_or_invalid() {
     let reply = one_call("", "tool_calls").unwrap();
@@ -191,7 +191,7 @@ fn arguments_are_an_object_or_invalid() {
     }
 }
 
-// wire C09
+// WC09
 #[test]
 fn a_call_that_was_cut_off_is_dropped() {
     let reply = one_call("{\"a\":1}", "length").unwrap();
@@ -200,7 +200,7 @@ fn a_call_that_was_cut_off_is_dropped() {
     assert_eq!(*reply.warnings, ["dropped_partial_calls".into()]);
 }
 
-// wire C10
+// WC10
 #[test]
 fn a_filter_keeps_what_came() {
     let reply = stream(&[text("So far"), stop("content_filter")]).unwrap();
@@ -210,7 +210,7 @@ fn a_filter_keeps_what_came() {
     );
 }
 
-// wire C11
+// WC11
 #[test]
 fn a_refusal_is_not_lost() {
     let no = |piece: &str| delta(json!({"refusal": piece}));
@@ -223,14 +223,14 @@ fn a_refusal_is_not_lost() {
     assert_eq!((reply.refusal.as_deref(), &*reply.text), (Some("No."), "Hm."));
 }
 
-// wire C12 C15
+// WC12 WC15
 #[test]
 fn neither_usage_nor_done_must_come() {
     let reply = end(sse(&[text("Hi"), stop("stop")]).as_bytes()).unwrap();
     assert_eq!((reply.usage, reply.cost, reply.stop), (None, None, Some(Stop::EndTurn)));
 }
 
-// wire C13 C14
+// WC13 WC14
 #[test]
 fn an_end_that_is_not_said_is_an_error() {
     for body in [sse(&[text("Hi")]), format!("{}data: [DONE]\n\n", sse(&[text("Hi")])), ": ping\n\n".into()] {
@@ -238,7 +238,7 @@ fn an_end_that_is_not_said_is_an_error() {
     }
 }
 
-// wire C16 Q38 Q02
+// WC16 WQ38 WQ02
 #[test]
 fn unknown_members_and_nulls_are_ignored() {
     let odd = [
@@ -254,7 +254,7 @@ fn unknown_members_and_nulls_are_ignored() {
     assert_eq!(reply, stream(&[delta(json!({})), text("Hi"), stop("stop")]).unwrap());
 }
 
-// wire C17 Q39 Q16
+// WC17 WQ39 WQ16
 #[test]
 fn a_whole_reply_in_place_of_a_stream() {
     let call = json!({"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}});
@@ -269,7 +269,7 @@ fn a_whole_reply_in_place_of_a_stream() {
     }
 }
 
-// wire C18
+// WC18
 #[test]
 fn an_empty_reply_is_marked() {
     let reply = stream(&[text(""), stop("stop")]).unwrap();
@@ -277,7 +277,7 @@ fn an_empty_reply_is_marked() {
     assert_eq!(stream(&[text(" \n"), stop("stop")]).unwrap().stop, Some(Stop::Empty));
 }
 
-// wire C19 Q12 Q27
+// WC19 WQ12 WQ27
 #[test]
 fn other_words_for_the_end() {
     let ended = |word| stream(&[text("Hi"), stop(word)]).unwrap();
@@ -287,7 +287,7 @@ fn other_words_for_the_end() {
     assert_eq!(ended("tool_calls").finish, FinishReason::Other);
 }
 
-// wire C20 Q29 Q31
+// WC20 WQ29 WQ31
 #[test]
 fn calls_whose_ids_collide_are_told_apart() {
     let call = |index, id, name| {
@@ -302,7 +302,7 @@ fn calls_whose_ids_collide_are_told_apart() {
     assert_eq!(calls(&reply), [("call_1", "one", "{}")]);
 }
 
-// wire Q34 Q35 Q36 Q37
+// WQ34 WQ35 WQ36 WQ37
 #[test]
 fn fragments_as_compatible_servers_send_them() {
     let check = |fragments: &[Value], wanted: (&str, &str, &str)| {
@@ -328,7 +328,7 @@ fn fragments_as_compatible_servers_send_them() {
     check(&[repeated.clone(), repeated], ("a", "one", "  "));
 }
 
-// wire Q09 Q14 Q25
+// WQ09 WQ14 WQ25
 #[test]
 fn reasoning_is_kept_apart() {
     let chunks = [
@@ -343,7 +343,7 @@ fn reasoning_is_kept_apart() {
     assert_eq!((&*reply.reasoning, &*reply.text), ("Hm, so!", "Yes"));
 }
 
-// wire U01 U07 U08 U09 U10 Q05 Q26
+// WU01 WU07 WU08 WU09 WU10 WQ05 WQ26
 #[test]
 fn usage_is_in_disjoint_buckets() {
     let counted = |counts: Value| stream(&[text("Hi"), stop("stop"), usage(counts)]).unwrap();
@@ -383,7 +383,7 @@ fn usage_is_in_disjoint_buckets() {
     assert_eq!(stream(&[growing, last]).unwrap().usage.unwrap().output, 2);
 }
 
-// wire Q07 Q17 Q19 Q20
+// WQ07 WQ17 WQ19 WQ20
 #[test]
 fn errors_behind_a_status_of_200() {
     let check = |body: &str, kind: LlmErrorKind, partial: &str| {
@@ -407,7 +407,7 @@ fn errors_behind_a_status_of_200() {
     check("event: error\ndata: {\"message\":\"no\"}\n\n", LlmErrorKind::ServerError, "");
 }
 
-// wire E26
+// WE26
 #[test]
 fn bytes_that_are_no_reply() {
     for body in ["", " \n", "null", "<html><title>Bad gateway</title>", "[1]", "{\"choices\""] {
@@ -435,7 +435,7 @@ fn a_mark_counts_at_the_very_beginning_alone() {
     }
 }
 
-// wire X10
+// WX10
 #[test]
 fn a_second_end_is_not_heard() {
     let body = format!("{0}data: [DONE]\n\n{0}data: [DONE]\n\n", sse(&[text("Hi"), stop("stop")]));
@@ -444,7 +444,7 @@ fn a_second_end_is_not_heard() {
     assert_eq!((reply.stop, &*reply.warnings), (Some(Stop::EndTurn), &["second_finish_reason".into()][..]));
 }
 
-// wire E28
+// WE28
 #[test]
 fn guards_bound_lines_calls_and_arguments() {
     let body = format!("data: {}", "x".repeat((8 << 20) + 1));

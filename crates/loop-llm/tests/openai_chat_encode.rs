@@ -61,7 +61,7 @@ fn a_plain_request_has_these_bytes() {
     assert_eq!((&body["messages"][0]["role"], &body["max_tokens"]), (&json!("system"), &json!(4096)));
 }
 
-// wire C30
+// WC30
 #[test]
 fn results_follow_their_calls_in_order() {
     let results = vec![result("b", true, "station offline"), result("a", false, "3")];
@@ -84,7 +84,7 @@ fn results_follow_their_calls_in_order() {
     assert_eq!(body["messages"][2]["content"], json!(""));
 }
 
-// wire C31
+// WC31
 #[test]
 fn a_model_that_reasons_gets_no_temperature() {
     let mut options =
@@ -103,7 +103,7 @@ fn a_model_that_reasons_gets_no_temperature() {
     assert_eq!((error.cause(), error.phase), (Some(ErrorCause::Unsupported), ErrorPhase::Encode));
 }
 
-// wire C32
+// WC32
 #[test]
 fn tools_are_not_sent_where_they_are_refused() {
     let mut options = with_tools(&["look"]);
@@ -117,7 +117,7 @@ fn tools_are_not_sent_where_they_are_refused() {
     assert_eq!(cause(&options, never), Some(ErrorCause::OtherInterface));
 }
 
-// wire C33 C34 C35
+// WC33 WC34 WC35
 #[test]
 fn schemas_are_made_binding_where_they_can_be() {
     let loose = json!({"type": "object", "properties": {
@@ -148,7 +148,7 @@ fn schemas_are_made_binding_where_they_can_be() {
     assert_eq!((error.cause(), error.phase), (Some(ErrorCause::Unsupported), ErrorPhase::Encode));
 }
 
-// wire C36
+// WC36
 #[test]
 fn pictures_of_results_come_after_all_results() {
     let mut first = result("a", false, "a chart");
@@ -166,7 +166,7 @@ fn pictures_of_results_come_after_all_results() {
     assert_eq!(turns[5]["content"][1]["image_url"]["url"], json!("data:image/png;base64,QUJD"));
 }
 
-// wire C37
+// WC37
 #[test]
 fn names_that_are_not_allowed_travel_under_an_alias() {
     let long = format!("web.{}", "x".repeat(80));
@@ -184,7 +184,7 @@ fn names_that_are_not_allowed_travel_under_an_alias() {
     assert_eq!(*reply.tool_calls[0].name, *long);
 }
 
-// wire C38
+// WC38
 #[test]
 fn a_history_that_would_be_refused_is_not_sent() {
     let check = |messages: Vec<Message>| {
@@ -204,7 +204,7 @@ fn a_history_that_would_be_refused_is_not_sent() {
     check(vec![Message::AssistantCalls { text: "".into(), calls: vec![] }, user("?")]);
 }
 
-// wire C39
+// WC39
 #[test]
 fn more_turns_only_append() {
     let results = vec![result("a", false, "1"), result("b", false, "2")];
@@ -227,7 +227,7 @@ fn more_turns_only_append() {
     }
 }
 
-// wire C40
+// WC40
 #[test]
 fn a_choice_leaves_the_list_of_tools_whole() {
     let choose =
@@ -245,7 +245,7 @@ fn a_choice_leaves_the_list_of_tools_whole() {
     assert_eq!(choice(ToolChoice::Named("c".into())), Some(function("c")));
 }
 
-// wire C41
+// WC41
 #[test]
 fn stop_texts_beyond_four() {
     let stop = ["1", "2", "3", "4", "5", "6"].map(Into::into).to_vec();

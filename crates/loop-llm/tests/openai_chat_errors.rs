@@ -30,7 +30,7 @@ fn after(milliseconds: u64) -> RetryAdvice {
     RetryAdvice::After(Duration::from_millis(milliseconds))
 }
 
-// wire E01 E22 E23 Q08
+// WE01 WE22 WE23 WQ08
 #[test]
 fn delays_by_header_date_words_and_window() {
     let retry = |headers: &[(&str, &str)], message: &str| {
@@ -55,7 +55,7 @@ fn delays_by_header_date_words_and_window() {
     assert_eq!(retry(&[], "slowly"), RetryAdvice::Backoff);
 }
 
-// wire E02 E03 E05 E06 Q03 Q06 Q23 Q33
+// WE02 WE03 WE05 WE06 WQ03 WQ06 WQ23 WQ33
 #[test]
 fn kinds_by_status_and_code() {
     let check = |status, code: &str, kind: Kind, cause: Option<ErrorCause>| {
@@ -89,7 +89,7 @@ fn kinds_by_status_and_code() {
     assert_eq!(error(402, &[("retry-after", "3")], said("", "in flight")).retry, after(3_000));
 }
 
-// wire E04 Q32
+// WE04 WQ32
 #[test]
 fn a_request_that_does_not_fit() {
     let check = |status, body: serde_json::Value, used, max| {
@@ -124,14 +124,14 @@ fn a_request_that_does_not_fit() {
     assert_eq!(error(429, &[], said("", "maximum context length, tokens per min")).kind, Kind::RateLimited);
 }
 
-// wire E07
+// WE07
 #[test]
 fn a_server_that_knows_whether_to_try_again() {
     assert_eq!(error(500, &[("x-should-retry", "false")], "").retry, RetryAdvice::Never);
     assert_eq!(error(400, &[("x-should-retry", "true")], "").retry, RetryAdvice::Backoff);
 }
 
-// wire E25 E27 Q11 Q24 Q28 Q41
+// WE25 WE27 WQ11 WQ24 WQ28 WQ41
 #[test]
 fn bodies_of_any_form_become_one_masked_line() {
     let check = |status, body: &str, kind: Kind, message: &str| {

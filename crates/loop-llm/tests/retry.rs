@@ -98,7 +98,7 @@ async fn what_fails_again_is_not_tried_again() {
     assert_eq!(run(&failing(LlmErrorKind::InvalidRequest, Some(RetryAdvice::Backoff), 1), 1).await.0, Ok(()));
 }
 
-// wire E23
+// WE23
 #[tokio::test(start_paused = true)]
 async fn a_servers_delay_is_kept_or_left_to_the_caller() {
     let asked = |seconds| Some(RetryAdvice::After(Duration::from_secs(seconds)));

@@ -40,7 +40,7 @@ async fn told_of(looping: &Loop, outcome: &Outcome) -> (Value, String) {
 
 #[tokio::test(start_paused = true)]
 async fn every_way_of_driving_leaves_the_same_journal() {
-    // C1, C2, S2-11, S1-5, S1-45
+    // C2, S2-11, S1-5, S1-45
     let awaited = busy();
     let outcome = awaited.run(common::item()).await.unwrap();
     let expected = told_of(&awaited, &outcome).await;

@@ -1,0 +1,284 @@
+//! Replay and crashes of long scripted runs: every prefix of a journal gives the state that was, and a run that is
+//! resumed after any event ends as the straight one does, unless what the crash cost meets a limit.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
+
+mod common;
+
+use common::*;
+
+use std::sync::Arc;
+
+use loop_core::{
+    Command, CommandKey, Fact, ModelSpec, Note, Observation, PersonAnswer, PicoUsd, PromptSize, Run, RunTool,
+    SectionSpec, Slot, Status, StopReason, SubCallUse, Tier,
+};
+
+/// A world that answers by the key alone: the same, however often it is asked.
+#[derive(Clone)]
+struct Script {
+    name: &'static str,
+    setup: Setup,
+    says: fn(CommandKey) -> Said,
+    finds: fn(&RunTool) -> Observation,
+    /// Bytes of the prompt of a call.
+    bytes: fn(&World, CommandKey) -> u64,
+    ends: StopReason,
+}
+
+fn device(confidence: &str, name: &str) -> Said {
+    said(confidence).asks("fetch_device", target(name))
+}
+
+fn found_it(tool: &RunTool) -> Observation {
+    let mut observation = found(&format!("{} of {}", tool.tool, tool.parameters));
+    observation.sub_call = tool.sub_call.map(|_| SubCallUse { answered: true, usage: Some(used(200, 30)) });
+    observation
+}
+
+fn cited() -> Vec<SectionSpec> {
+    vec![
+        SectionSpec { required: true, ..section("situation", "Situation") },
+        SectionSpec { cite: true, ..section("findings", "Findings") },
+    ]
+}
+
+fn scripts() -> Vec<Script> {
+    let base = Script {
+        name: "",
+        setup: run(),
+        says: |_| said("high"),
+        finds: found_it,
+        bytes: |_, _| 2_000,
+        ends: StopReason::Confident,
+    };
+    let everything = Script {
+        name: "picks, acts, asks, repairs, saves",
+        setup: run().picker(&[("fetch_docs", target("d"))]).people().saving(),
+        says: |key| match (key.pass, key.slot) {
+            (0, _) => text(r#"[{"tool": "fetch_docs", "params": {"target": "p"}}]"#),
+            (1, _) => device("low", "a").asks("restart", target("a")).asks("wipe", target("a")),
+            (2, Slot::Main) => text("## Findings\n\nNo contract here. [E1]"),
+            (2, _) => said_bare("medium").asks("fetch_docs", target("b")).asks("fetch_device", target("b")),
+            _ => said_bare("high").section("Next Steps", "Nothing is left."),
+        },
+        ..base.clone()
+    };
+    let escalates = Script {
+        name: "escalates and lands",
+        setup: run().escalating().limits(|limits| limits.passes = 4),
+        says: |key| match key.pass {
+            1 => device("low", "a"),
+            2 => device("low", "b").section("Findings", "More."),
+            3 => device("low", "c").section("Findings", "Still more."),
+            _ => said("high").section("Findings", "All of it."),
+        },
+        ends: StopReason::MaxPasses,
+        ..base.clone()
+    };
+    let mends = Script {
+        name: "mends",
+        setup: run().sections(cited()),
+        says: |key| match key.pass {
+            1 => device("medium", "a"),
+            2 => said("high").section("Findings", "Of no source."),
+            _ => said("high").section("Findings", "By [E1]."),
+        },
+        ..base.clone()
+    };
+    let stale = Script {
+        name: "goes stale",
+        setup: run(),
+        says: |key| device("medium", &format!("{}", key.pass)),
+        ends: StopReason::StaleConfidence,
+        ..base.clone()
+    };
+    let narrow = Script {
+        name: "shortens its evidence",
+        setup: run().with(|spec| {
+            spec.models.base = ModelSpec {
+                context_tokens: 3_000,
+                max_output_tokens: 1_000,
+                ..model(spec.models.base.price)
+            };
+        }),
+        says: |key| match key.pass {
+            1 => device("low", "a").asks("fetch_device", target("b")),
+            _ => said("high"),
+        },
+        bytes: |world, _| {
+            let whole = world.run.evidence().iter().filter(|evidence| !evidence.shortened).count() as u64;
+            2_000 + whole * 3_000
+        },
+        ..base.clone()
+    };
+    let retries = Script {
+        name: "repeats what may pass",
+        setup: run(),
+        says: |key| if key.pass < 3 { device("low", "a") } else { said("high") },
+        finds: |tool| {
+            if tool.key.pass == 1 && tool.attempt == 1 {
+                observed(Status::RetryableError)
+            } else {
+                found_it(tool)
+            }
+        },
+        ends: StopReason::NoNewActions,
+        ..base.clone()
+    };
+    let poor = Script {
+        name: "is poor",
+        setup: run().limits(|limits| limits.cost = Some(PicoUsd(2_500_000_000))),
+        says: |key| device("low", &format!("{}", key.pass)).using(Some(used(1_000, 1_000))),
+        ends: StopReason::BudgetExceeded,
+        ..base
+    };
+    vec![everything, escalates, mends, stale, narrow, retries, poor]
+}
+
+impl Script {
+    fn start(&self) -> World {
+        self.setup.clone().start()
+    }
+
+    /// One step of the world; `false` where nothing is left to do.
+    fn step(&self, mut world: World) -> (World, bool) {
+        let Some(command) = world.run.commands().into_iter().next() else {
+            if world.run.is_done() {
+                return (world, false);
+            }
+            return (world.deadline(), true);
+        };
+        world.now += 3;
+        match command {
+            Command::CallModel(call) if call.granted.is_none() => {
+                let bytes = (self.bytes)(&world, call.key);
+                (world.started_with(PromptSize { bytes, shared_bytes: 0 }), true)
+            }
+            Command::CallModel(call) => (world.answered(&(self.says)(call.key)), true),
+            Command::RunTool(tool) if !tool.announced => {
+                world.tell(Fact::ToolStarted { key: tool.key, attempt: tool.attempt });
+                (world, true)
+            }
+            Command::RunTool(tool) => {
+                let observation = (self.finds)(&tool);
+                world.tell(Fact::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+                (world, true)
+            }
+            Command::AskPerson { key, .. } => {
+                (world.answered_by_person(&key.to_string(), PersonAnswer::Approved), true)
+            }
+            Command::Abort { .. } => (world.deadline(), true),
+            Command::Save { attempt } => (world.saved(attempt, saved_at("x")), true),
+        }
+    }
+
+    fn to_the_end(&self, mut world: World) -> World {
+        for _ in 0..300 {
+            let (next, goes_on) = self.step(world);
+            if !goes_on {
+                return next;
+            }
+            world = next;
+        }
+        panic!("{}: no end after 300 steps", self.name);
+    }
+}
+
+/// The world after this many events.
+fn cut(world: &World, length: usize) -> World {
+    let state = world.journal[length - 1].2.clone();
+    let run = Run::restore(state, Arc::clone(&world.spec)).unwrap();
+    let now = run.now().0;
+    World { run, now, spec: Arc::clone(&world.spec), journal: world.journal[..length].to_vec() }
+}
+
+/// Headings and bodies.
+fn document(world: &World) -> Vec<(String, String)> {
+    let sections = world.run.document().sections.iter();
+    sections.map(|section| (section.heading.to_string(), section.body.to_string())).collect()
+}
+
+fn reason(world: &World) -> StopReason {
+    world.outcome().stop.reason()
+}
+
+#[test]
+fn every_script_ends_as_it_is_written() {
+    for script in scripts() {
+        let world = script.to_the_end(script.start());
+        assert_eq!(reason(&world), script.ends, "{}", script.name);
+        let mended = world
+            .all_notes()
+            .any(|note| matches!(note, Note::GateDecided { decision: loop_core::Decision::Mend { .. }, .. }));
+        let raised =
+            world.all_notes().any(|note| matches!(note, Note::TierChanged { to: Tier::Escalated, .. }));
+        let shortened = world.all_notes().any(|note| matches!(note, Note::EvidenceShortened { .. }));
+        assert_eq!(mended, script.name == "mends");
+        assert_eq!(raised, script.name.starts_with("escalates"));
+        assert_eq!(shortened, script.name.starts_with("shortens"));
+    }
+}
+
+#[test]
+fn every_prefix_of_a_journal_gives_the_state_that_was() {
+    // I-11, I-12: the journal is read from its text, and each event is applied to a new run.
+    for script in scripts() {
+        let world = script.to_the_end(script.start());
+        for length in 1..=world.journal.len() {
+            let (first, notes, state) = &world.journal[0];
+            let (mut run, opened) = Run::open(&reread(first), Arc::clone(&world.spec)).unwrap();
+            assert_eq!((&opened, run.state()), (notes, state), "{}", script.name);
+            for (event, notes, _) in &world.journal[1..length] {
+                assert_eq!(&run.apply(&reread(event)).unwrap(), notes, "{}", script.name);
+            }
+            assert_eq!(run.state(), &world.journal[length - 1].2, "{} after {length}", script.name);
+        }
+    }
+}
+
+#[test]
+fn a_run_that_is_resumed_after_any_event_ends_as_the_straight_one() {
+    // I-12, I-13, H1
+    for script in scripts() {
+        let straight = script.to_the_end(script.start());
+        for length in 1..straight.journal.len() {
+            let resumed = script.to_the_end(cut(&straight, length).resumed(40_000));
+            check_ends_alike(&script, &straight, &resumed, length);
+        }
+    }
+}
+
+#[test]
+fn a_run_that_is_resumed_twice_ends_as_the_straight_one() {
+    for script in scripts() {
+        let straight = script.to_the_end(script.start());
+        for length in 1..straight.journal.len() {
+            let (stepped, _) = script.step(cut(&straight, length).resumed(1));
+            if stepped.run.is_done() {
+                continue;
+            }
+            let resumed = script.to_the_end(stepped.resumed(1));
+            check_ends_alike(&script, &straight, &resumed, length);
+        }
+    }
+}
+
+#[track_caller]
+fn check_ends_alike(script: &Script, straight: &World, resumed: &World, length: usize) {
+    let told = format!("{}, resumed after {length} events", script.name);
+    resumed.check_replay();
+    let charged_more = resumed.run.totals().usage.total() > straight.run.totals().usage.total()
+        || resumed.run.totals().model_calls > straight.run.totals().model_calls;
+    if reason(resumed) == reason(straight) && document(resumed) == document(straight) {
+        return;
+    }
+    // A lost call is charged at its reserve: that, and nothing else, may meet a limit earlier.
+    assert!(charged_more, "{told}: {} instead of {}", reason(resumed), reason(straight));
+    let by_limit = [StopReason::BudgetExceeded, StopReason::TokenLimit, StopReason::MaxModelCalls];
+    assert!(by_limit.contains(&reason(resumed)), "{told}: {}", reason(resumed));
+    // What the journal held before the crash is there in any case.
+    for evidence in cut(straight, length).run.evidence() {
+        let kept = resumed.run.evidence().iter().any(|after| after.observation == evidence.observation);
+        assert!(kept, "{told}: {} is lost", evidence.id);
+    }
+}
