@@ -7,7 +7,7 @@ use std::sync::Arc;
 use loop_core::{
     ArgSpec, CallModel, Command, Digest, DocumentSpec, Effect, Event, Fact, Facts, FinishReason,
     GateSettings, Limits, ModelFailure, ModelSpec, Models, NonceMode, Observation, Picking, ProtocolSpec,
-    Reply, Run, RunId, RunSpec, SPEC_VERSION, Scope, SectionSpec, Status, ToolSpec, Usage, WorkItem,
+    Reply, Run, RunId, RunSpec, SPEC_VERSION, Scope, SectionSpec, Stale, Status, ToolSpec, Usage, WorkItem,
 };
 use loop_llm::{Message, ModelRequest};
 use loop_prompts::{Dialogue, Layout, Prompt, Prompts, Turn};
@@ -74,7 +74,8 @@ pub fn spec() -> RunSpec {
         picking: Picking { enabled: false, defaults: Vec::new() },
         models: Models { picker: None, base: model, escalated: None },
         limits: Limits { cost: None, ..Limits::default() },
-        gate: GateSettings::default(),
+        // Prompts of many passes are looked at, whatever a model says of its confidence.
+        gate: GateSettings { stale: Stale::Off, no_progress: 0, ..GateSettings::default() },
         save: false,
     }
 }
