@@ -13,6 +13,13 @@ xflags::xflags! {
         }
         /// Run what the build machine checks, in the same order.
         cmd ci {}
+        /// Walk the reachable states of small runs, wider than in a test run.
+        cmd explore {}
+        /// Measure what a decision, a clone of the state and a whole offline run cost.
+        cmd bench {
+            /// core
+            optional suite: String
+        }
         /// Hold the dependencies between the crates against the table in xtask/src/layers.rs.
         cmd layers {}
         /// Hold docs/requirements.md against the ids that tests name.

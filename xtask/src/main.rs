@@ -1,7 +1,9 @@
 //! The project's own commands: `cargo xtask --help` lists them. One file a subcommand.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this binary is for")]
 
+mod bench;
 mod ci;
+mod explore;
 mod flags;
 mod layers;
 mod requirements;
@@ -19,6 +21,8 @@ fn main() -> ExitCode {
     let result = match flags::Xtask::from_env_or_exit().subcommand {
         XtaskCmd::Test(flags) => test::run(flags.suite.as_deref()),
         XtaskCmd::Ci(_) => ci::run(),
+        XtaskCmd::Explore(_) => explore::run(),
+        XtaskCmd::Bench(flags) => bench::run(flags.suite.as_deref()),
         XtaskCmd::Layers(_) => layers::run(),
         XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),
         XtaskCmd::Tidy(_) => tidy::run(),

@@ -199,8 +199,9 @@ impl Run {
             let (Some(action), Some(observation)) = (action, work.observation) else {
                 continue;
             };
-            if observation.status.is_citable() && self.state.known.insert(observation.digest) {
-                self.state.fresh = true;
+            if observation.status.is_citable() {
+                self.state.citable.push(work.evidence);
+                self.state.fresh |= self.state.known.insert(observation.digest);
             }
             self.state.evidence.push(Evidence {
                 id: work.evidence,

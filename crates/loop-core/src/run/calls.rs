@@ -366,9 +366,12 @@ impl Run {
     }
 
     fn merge(&mut self, pass: u32, proposal: &Proposal, notes: &mut Vec<Note>) -> Vec<Arc<str>> {
-        let citable = self.citable();
-        let context =
-            MergeContext { declared: self.spec.sections(), pass, at: self.state.now, citable: &citable };
+        let context = MergeContext {
+            declared: self.spec.sections(),
+            pass,
+            at: self.state.now,
+            citable: &self.state.citable,
+        };
         let (document, merge) = self.state.document.merged(&proposal.sections, context);
         self.state.document = document;
         let changed = merge.changed.iter().map(|change| Arc::clone(&change.section)).collect();

@@ -79,6 +79,8 @@ pub struct State {
     echoes: BTreeSet<Digest>,
     /// Bytes and input tokens of the last main call, by which the next one is estimated.
     last_main: Option<MainCall>,
+    /// What a section may cite, in ascending order: the work item, and what was found or found to be absent.
+    citable: Vec<EvidenceId>,
     /// Contents of the evidence so far.
     known: BTreeSet<Digest>,
     /// Whether evidence with new content has come since the last pass.
@@ -481,6 +483,7 @@ impl Run {
             granted_sub_calls: 0,
             echoes: known,
             last_main: None,
+            citable: vec![EvidenceId::ITEM],
             known: BTreeSet::new(),
             fresh: false,
             escalated: None,
@@ -514,12 +517,6 @@ impl Run {
 
     fn reading(&self) -> Reading<'_> {
         Reading { spec: &self.spec, nonce: &self.state.started.nonce, echoes: &self.state.echoes }
-    }
-
-    /// What a section may cite: the work item, and what was found or found to be absent.
-    fn citable(&self) -> Vec<EvidenceId> {
-        let found = self.state.evidence.iter().filter(|evidence| evidence.observation.status.is_citable());
-        std::iter::once(EvidenceId::ITEM).chain(found.map(|evidence| evidence.id)).collect()
     }
 
     fn out_of_order<T>(&self, event: &'static str) -> Result<T, Rejected> {

@@ -14,9 +14,10 @@ type OfAState = fn(&Run, &Ghost) -> Result;
 type OfAStep = fn(&Edge<'_>) -> Result;
 
 /// What holds in every state, by name.
-pub const OF_A_STATE: [(&str, OfAState); 9] = [
+pub const OF_A_STATE: [(&str, OfAState); 10] = [
     ("wishes are read, not taken", wishes_are_read),
     ("a live state owes work", a_live_state_owes_work),
+    ("I-1 the reserve", |run, _| money::is_what_is_in_flight(run)),
     ("I-4 limits", limits_hold),
     ("I-5, I-32 every action is told", every_action_is_told),
     ("I-6 idempotency keys", every_try_settles_once),

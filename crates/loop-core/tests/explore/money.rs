@@ -124,13 +124,36 @@ fn purses(edge: &Edge<'_>) -> Vec<Purse> {
     purses
 }
 
+/// What is in flight, added up from the call and the grants that the phase shows.
+pub fn reserved(run: &Run) -> Reserve {
+    let call = call(run).and_then(|call| call.started).map_or_else(Reserve::default, |it| it.reserve);
+    let grants = work(run).iter().filter(|work| work.sub_call.is_some()).count() as u64;
+    let one = sub_call(run);
+    let cost = PicoUsd(call.cost.unwrap_or_default().0 + grants * one.cost.unwrap_or_default().0);
+    Reserve {
+        input_tokens: call.input_tokens + grants * one.input_tokens,
+        output_tokens: call.output_tokens + grants * one.output_tokens,
+        cost: Some(cost),
+    }
+}
+
+/// What the run says is in flight is what its phase shows.
+pub fn is_what_is_in_flight(run: &Run) -> Result<(), String> {
+    let (told, shown) = (run.reserved(), reserved(run));
+    let same = (told.input_tokens, told.output_tokens) == (shown.input_tokens, shown.output_tokens);
+    if same && told.cost.unwrap_or_default() == shown.cost.unwrap_or_default() {
+        return Ok(());
+    }
+    Err(format!("{told:?} is said to be in flight, {shown:?} is"))
+}
+
 fn tokens(run: &Run) -> u64 {
-    let reserved = run.reserved();
+    let reserved = reserved(run);
     run.totals().usage.total() + reserved.input_tokens + reserved.output_tokens
 }
 
 fn money(run: &Run) -> u64 {
-    run.totals().cost.known.plus(run.reserved().cost.unwrap_or_default()).0
+    run.totals().cost.known.plus(reserved(run).cost.unwrap_or_default()).0
 }
 
 /// What was held for what has settled: the call in flight, or one sub-call.
