@@ -82,7 +82,7 @@ impl fmt::Display for Forecast {
             limits.wall_ms.div_ceil(1_000)
         )?;
         let Some(first) = self.first() else { return Ok(()) };
-        write!(f, "; {} can bind first, ", first.setting)?;
+        write!(f, "; at the worst {} binds first, ", first.setting)?;
         match first.passes {
             0 => f.write_str("before a whole pass"),
             1 => f.write_str("after 1 pass"),

@@ -24,7 +24,7 @@ fn the_first_limit_that_can_bind_is_named() {
     let by_time = forecast(None, |_| ());
     assert_eq!(by_time.first().map(|first| (first.setting, first.passes)), Some(("limits.wall_ms", 2)));
     let line = "5 passes, no limit of money, 25 tool calls, 12 model calls, 300 s; \
-                limits.wall_ms can bind first, after 2 passes";
+                at the worst limits.wall_ms binds first, after 2 passes";
     assert_eq!(by_time.to_string(), line);
     let by_money = forecast(Some(DEAR), |limits| limits.cost = Some(PicoUsd(PicoUsd::PER_USD / 20)));
     assert_eq!(by_money.first().map(|first| first.setting), Some("limits.cost_usd"));
@@ -53,7 +53,7 @@ fn more_of_a_limit_leaves_room_for_more_passes_and_strict_for_fewer() {
 #[test]
 fn a_limit_of_nothing_and_a_model_for_nothing_are_told_as_they_are() {
     let nothing = forecast(None, |limits| limits.passes = 0);
-    assert!(nothing.to_string().ends_with("limits.passes can bind first, before a whole pass"), "{nothing}");
+    assert!(nothing.to_string().ends_with("at the worst limits.passes binds first, before a whole pass"), "{nothing}");
     let free = Price { input: 0, output: 0, cache_read: None, cache_write: None };
     assert_eq!(passes(&forecast(Some(free), |_| ()), "limits.cost_usd"), None, "money binds nothing");
 }

@@ -1,8 +1,8 @@
 //! Random runs: legal and illegal events, each chosen by a number.
 
 use loop_core::{
-    CallModel, Command, Fact, FinishReason, Millis, PersonAnswer, PromptSize, RunTool, SaveResult, Status,
-    StopMode, SubCallUse,
+    CallModel, Command, CostMode, Fact, FinishReason, Millis, PersonAnswer, PicoUsd, PromptSize, RunTool,
+    SaveResult, Status, StopMode, SubCallUse,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -15,10 +15,19 @@ use super::{
 /// Small runs with tight limits, of every kind.
 pub fn setups() -> impl Strategy<Value = Setup> {
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    let mode = prop::sample::select(vec![CostMode::Estimated, CostMode::Strict, CostMode::After]);
+    let rules = (any::<bool>(), mode, prop::option::of(0_u64..4_000_000_000));
     let limits = (0_u32..5, 0_u32..8, 0_u32..6, 0_u32..3, prop::option::of(0_u64..60_000));
-    (flags, limits).prop_map(
-        |((picker, people, saves, priced), (passes, model_calls, tool_calls, picked, tokens))| {
-            let setup = run().limits(|limits| {
+    (flags, limits, rules).prop_map(
+        |(
+            (picker, people, saves, priced),
+            (passes, model_calls, tool_calls, picked, tokens),
+            (escalates, mode, cost),
+        )| {
+            let setup = if escalates { run().escalating() } else { run() };
+            let setup = setup.limits(|limits| {
+                limits.cost_mode = mode;
+                limits.cost = cost.map_or(limits.cost, |cost| Some(PicoUsd(cost)));
                 limits.passes = passes;
                 limits.model_calls = model_calls;
                 limits.tool_calls = tool_calls;
