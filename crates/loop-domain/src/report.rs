@@ -55,10 +55,15 @@ pub(crate) fn lines(
             Tier::Base => true,
             Tier::Escalated => spec.models.escalated.is_some(),
         };
-        let model = if is_own { model(spec.model(tier)) } else { "the base model".to_owned() };
+        let model = match tier {
+            _ if is_own => model(spec.model(tier)),
+            Tier::Escalated => "none, so that nothing is escalated".to_owned(),
+            Tier::Picker | Tier::Base => "the base model".to_owned(),
+        };
         lines.push(format!("model {}: {model}", tier.name()));
     }
     lines.push(limits(spec));
+    lines.push(gate(spec));
     lines.push(match saved {
         Some(place) => format!("saved to {place}"),
         None => "nothing is saved".to_owned(),
@@ -82,7 +87,8 @@ fn model(model: &ModelSpec) -> String {
 
 fn limits(spec: &RunSpec) -> String {
     let limits = &spec.limits;
-    let cost = limits.cost.map_or_else(|| "no cost limit".to_owned(), |cost| cost.to_string());
+    let mode = limits.cost_mode.name();
+    let cost = limits.cost.map_or_else(|| "no cost limit".to_owned(), |cost| format!("{cost} ({mode})"));
     let tokens = limits.tokens.map_or_else(String::new, |tokens| format!(", {tokens} tokens"));
     format!(
         "limits: {} passes, {cost}{tokens}, {} tool calls, {} model calls, {} s",
@@ -91,6 +97,31 @@ fn limits(spec: &RunSpec) -> String {
         limits.model_calls,
         limits.wall_ms / 1_000
     )
+}
+
+fn gate(spec: &RunSpec) -> String {
+    let gate = &spec.gate;
+    let after = |passes: u32, what: &str| match passes {
+        0 => format!("never {what}"),
+        1 => format!("{what} after 1 pass"),
+        passes => format!("{what} after {passes} passes"),
+    };
+    let mut parts = vec![format!("stale {}", gate.stale.name()), after(gate.no_progress, "no progress")];
+    if spec.models.escalated.is_some() {
+        parts.push(after(gate.escalate_after, "escalation"));
+    }
+    let names =
+        |names: &[std::sync::Arc<str>]| names.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
+    if !gate.required_tools.is_empty() {
+        parts.push(format!("demands {}", names(&gate.required_tools)));
+    }
+    if !gate.forbid.is_empty() {
+        parts.push(format!("forbids {}", names(&gate.forbid)));
+    }
+    if gate.high_is_final {
+        parts.push("high confidence is final".to_owned());
+    }
+    format!("gate: {}", parts.join(", "))
 }
 
 /// What follows from the spec alone and is probably not meant.

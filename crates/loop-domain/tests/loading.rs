@@ -200,7 +200,15 @@ fn a_model_given_by_name_takes_the_place_of_the_files() {
 #[test]
 fn a_report_says_what_there_is_and_what_is_probably_not_meant() {
     let folder = folder();
-    let domain = load(folder.path(), &profile("quick"));
+    let set = [
+        ("gate.stale", "off"),
+        ("gate.no_progress", "1"),
+        ("gate.required_tools", "[\"zeta\"]"),
+        ("gate.forbid", "[\"search\"]"),
+        ("gate.high_is_final", "true"),
+    ];
+    let set = set.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
+    let domain = load(folder.path(), &LoadOptions { set, ..profile("quick") });
     let report = domain.report();
     let text = report.lines.join("\n");
     for line in [
@@ -208,7 +216,9 @@ fn a_report_says_what_there_is_and_what_is_probably_not_meant() {
         "  answer: 💬 Answer (required, cites evidence)",
         "  zeta: docs, read",
         "model base: offline/big (priced, 128000 tokens)",
-        "limits: 2 passes, $0.070000, 25 tool calls, 12 model calls, 60 s",
+        "limits: 2 passes, $0.070000 (estimated), 25 tool calls, 12 model calls, 60 s",
+        "model escalated: none, so that nothing is escalated",
+        "gate: stale off, no progress after 1 pass, demands zeta, forbids search, high confidence is final",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
