@@ -204,7 +204,6 @@ fn a_report_says_what_there_is_and_what_is_probably_not_meant() {
         ("gate.stale", "off"),
         ("gate.no_progress", "1"),
         ("gate.required_tools", "[\"zeta\"]"),
-        ("gate.forbid", "[\"search\"]"),
         ("gate.high_is_final", "true"),
     ];
     let set = set.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
@@ -218,7 +217,7 @@ fn a_report_says_what_there_is_and_what_is_probably_not_meant() {
         "model base: offline/big (priced, 128000 tokens)",
         "limits: 2 passes, $0.070000 (estimated), 25 tool calls, 12 model calls, 60 s",
         "model escalated: none, so that nothing is escalated",
-        "gate: stale off, no progress after 1 pass, demands zeta, forbids search, high confidence is final",
+        "gate: stale off, no progress after 1 pass, demands zeta, high confidence is final",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
