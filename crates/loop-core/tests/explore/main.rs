@@ -172,7 +172,7 @@ fn five_passes() {
 #[test]
 fn everything() {
     if is_wide() {
-        explore_within(&alphabets::everything(3), Scope { states: 300_000, whole: false });
+        explore_within(&alphabets::everything(3), Scope { states: 200_000, whole: false });
     } else {
         explore_within(&alphabets::everything(2), Scope { states: 8_000, whole: false });
     }
