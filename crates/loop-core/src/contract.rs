@@ -42,6 +42,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) mode: NonceMode,
     /// Contracts that stand in tool texts or in the work item, by [`echoes`].
     pub(crate) echoes: &'a BTreeSet<Digest>,
+    /// Whether every block that does not count is told and hidden; version 1 did not.
+    pub(crate) is_thorough: bool,
 }
 
 /// The contract among the top-level fenced blocks of a reply: of those that count, the last.
@@ -76,7 +78,7 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
                 Some(nonce) => {
                     found.hidden.push(block.whole.clone());
                     if nonce.as_str() == Some(rules.nonce) {
-                        if marked.replace(object).is_some() {
+                        if marked.replace(object).is_some() && rules.is_thorough {
                             let why = "another one follows".into();
                             found.oddities.push(Oddity::IgnoredContract { why });
                         }
@@ -85,14 +87,20 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
                     }
                 }
                 None => {
-                    if unmarked.replace((object, block.whole.clone())).is_some() {
+                    if let Some((_, earlier)) = unmarked.replace((object, block.whole.clone())) {
+                        if rules.is_thorough {
+                            found.hidden.push(earlier);
+                        }
                         found.oddities.push(Oddity::IgnoredContract { why: "another one follows".into() });
                     }
                 }
             },
         }
     }
-    if marked.is_some() && unmarked.is_some() {
+    if let (Some(_), Some((_, whole))) = (&marked, &unmarked) {
+        if rules.is_thorough {
+            found.hidden.push(whole.clone());
+        }
         found.oddities.push(Oddity::IgnoredContract { why: "another one has the nonce".into() });
     }
     let chosen = marked.or_else(|| {
@@ -102,11 +110,13 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
             NonceMode::Prefer if is_echo(&object, rules.echoes) => Some("an echo of what was read"),
             NonceMode::Prefer => None,
         };
+        if why.is_none() || rules.is_thorough {
+            found.hidden.push(whole);
+        }
         if let Some(why) = why {
             found.oddities.push(Oddity::IgnoredContract { why: why.into() });
             return None;
         }
-        found.hidden.push(whole);
         Some(object)
     });
     found.hidden.sort_by_key(|range| range.start);

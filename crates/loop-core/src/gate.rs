@@ -38,8 +38,8 @@ pub(crate) struct History {
     pub(crate) before: Option<Confidence>,
     /// Whether this pass saw new evidence.
     pub(crate) fresh: bool,
-    /// Whether as many passes as it takes brought neither new evidence nor a changed section.
-    pub(crate) is_idle: bool,
+    /// How many passes in a row brought neither new evidence nor a changed section.
+    pub(crate) idle: u32,
     /// Whether the confidence was low for as long as it takes, and there is a model to escalate to.
     pub(crate) may_escalate: bool,
     /// Whether a pass to mend the answer can be granted.
@@ -137,11 +137,24 @@ pub(crate) fn over_time(limits: &Limits, elapsed_ms: u64) -> Condition {
     }
 }
 
-/// The conditions of step 4: why nothing is left to run. Empty while something is.
+/// The condition of a confident answer that lacks what is demanded.
+pub(crate) fn evidence_missing(missing: Vec<Arc<str>>) -> Condition {
+    let value = Measure::Names(missing);
+    Condition { reason: StopReason::EvidenceMissing, value, threshold: None, change: None }
+}
+
+impl View<'_> {
+    /// Whether something is left to run, or to ask a person about.
+    fn is_open(&self) -> bool {
+        let asks = if self.settings.people { self.candidates.needs_person } else { 0 };
+        self.candidates.run + asks > 0
+    }
+}
+
+/// The conditions of step 4: why nothing is left to run, or why that does not matter. Empty where it does.
 fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     let candidates = view.candidates;
-    let asks = if view.settings.people { candidates.needs_person } else { 0 };
-    let is_open = candidates.run + asks > 0;
+    let is_open = view.is_open();
     let is_answered = view.confidence == Confidence::High && view.missing.is_empty();
     let is_final = view.settings.high_is_final && is_answered;
     if is_open && !is_final {
@@ -154,8 +167,10 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     }
     if let Some(why) = view.escalated {
         found.push(plain(StopReason::NeedsHuman, Measure::Text(Arc::clone(why))));
-    } else if candidates.needs_person > 0 && !view.settings.people {
-        let change = Some(Change { setting: "gate.people".into(), to: Measure::Text("true".into()) });
+    } else if candidates.needs_person > 0 && !is_open {
+        // No setting brings somebody who can be asked; version 1 named one.
+        let people = Change { setting: "gate.people".into(), to: Measure::Text("true".into()) };
+        let change = view.history.is_none().then_some(people);
         let value = Measure::Count(candidates.needs_person.into());
         found.push(Condition { reason: StopReason::NeedsHuman, value, threshold: None, change });
     }
@@ -171,12 +186,12 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
             change: is_open.then_some(final_by_setting),
         });
     } else if view.confidence == Confidence::High {
-        found.push(plain(StopReason::EvidenceMissing, Measure::Names(view.missing.to_vec())));
+        found.push(evidence_missing(view.missing.to_vec()));
     }
     if candidates.all > 0 && candidates.denied == candidates.all {
         found.push(plain(StopReason::PolicyBlocked, Measure::Count(candidates.denied.into())));
     }
-    if candidates.over_limit > 0 {
+    if candidates.over_limit > 0 && !is_open {
         let limit = view.limits.tool_calls;
         let to = Measure::Count(u64::from(view.totals.tool_calls) + 1);
         found.push(Condition {
@@ -220,13 +235,13 @@ fn stuck(view: &View<'_>, history: History) -> Vec<Condition> {
             });
         }
     }
-    if history.is_idle {
-        let passes = u64::from(settings.no_progress);
-        let change = Change { setting: "gate.no_progress".into(), to: Measure::Count(passes + 1) };
+    if settings.no_progress > 0 && history.idle >= settings.no_progress {
+        let count = |passes: u32| Measure::Count(passes.into());
+        let change = Change { setting: "gate.no_progress".into(), to: count(history.idle.saturating_add(1)) };
         found.push(Condition {
             reason: StopReason::NoProgress,
-            value: Measure::Count(passes),
-            threshold: Some(Measure::Count(passes)),
+            value: count(history.idle),
+            threshold: Some(count(settings.no_progress)),
             change: Some(change),
         });
     }
@@ -236,7 +251,10 @@ fn stuck(view: &View<'_>, history: History) -> Vec<Condition> {
 /// Stop, and why; or what follows. `cause` is what a landing was entered for: it comes first.
 pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
     let is_landing = cause.is_some();
-    let mut conditions: Vec<Condition> = cause.into_iter().collect();
+    // Version 1 put the cause of a landing before a stop that was asked for.
+    let asked = view.stop_asked.map(manual_stop);
+    let (first, second) = if view.history.is_some() { (asked, cause) } else { (cause, asked) };
+    let mut conditions: Vec<Condition> = first.into_iter().collect();
     let mut take = |found: Vec<Condition>| {
         for condition in found {
             if conditions.iter().all(|known| known.reason != condition.reason) {
@@ -245,7 +263,7 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
         }
         conditions.is_empty()
     };
-    take(view.stop_asked.map(manual_stop).into_iter().collect());
+    take(second.into_iter().collect());
     let mut may_go_on = take(limits_reached(view.limits, view.totals, view.elapsed_ms));
     if view.history.is_some_and(|history| history.is_out_of_time && !is_landing) {
         may_go_on = take(vec![over_time(view.limits, view.elapsed_ms)]);
@@ -258,11 +276,11 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
             return Ruling::Mend;
         }
         escalate = nothing_left.is_empty() && history.may_escalate;
-        if nothing_left.is_empty() && !escalate {
-            take(stuck(view, history));
-        }
     }
     take(nothing_left);
+    if let Some(history) = view.history.filter(|_| view.is_open() && !escalate) {
+        take(stuck(view, history));
+    }
     let mut conditions = conditions.into_iter();
     match conditions.next() {
         Some(primary) => Ruling::Stop(Certificate::new(primary, conditions.collect())),

@@ -97,8 +97,8 @@ pub(crate) fn least_limit(needed: u64, landing: u64) -> u64 {
 #[serde(rename_all = "snake_case")]
 pub enum CostMode {
     /// A call is made if its estimate fits into what is left: the tokens that were reported for the part of the
-    /// prompt that it shares with the call before, and half a token a byte for a first one. What a call takes beyond
-    /// its estimate is the most by which a limit can be passed.
+    /// prompt that it shares with the call before, and half a token a byte for a first one. What the calls in flight
+    /// take beyond their estimates is the most by which a limit can be passed: one call, or the sub-calls of a batch.
     #[default]
     Estimated,
     /// A call is made only if it fits whatever happens: a token for each byte of input, at the dearest price of

@@ -14,7 +14,7 @@ use crate::money::{PicoUsd, Usage};
 use crate::observation::Status;
 use crate::reply::Oddity;
 use crate::spec::Tier;
-use crate::stop::{Certificate, Confidence};
+use crate::stop::{Certificate, Condition, Confidence};
 
 /// Something that was decided.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -150,6 +150,11 @@ pub enum Decision {
     Mend {
         /// What is missing.
         missing: Vec<Arc<str>>,
+    },
+    /// The landing, since only its time is left.
+    Land {
+        /// The limit.
+        cause: Condition,
     },
     /// Stop.
     Stop(Certificate),

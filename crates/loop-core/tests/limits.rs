@@ -128,8 +128,11 @@ fn a_call_that_may_succeed_only_after_the_end_fails_now() {
         later.retry_at = Some(Millis(at));
         run().limits(|limits| limits.wall_ms = 10_000).start().started().failed(later)
     };
-    retried(9_999).expect_phase("calling");
+    retried(7_499).expect_phase("calling");
     retried(10_000).ends(StopReason::ModelFailure);
+    // What may succeed in the landing's time is the landing, and nobody announces a pass before that.
+    let world = retried(9_000).expect_nothing().deadline().expect_call("1/landing", 2);
+    assert_eq!(world.call().timeout_ms, 60_000);
 }
 
 #[test]

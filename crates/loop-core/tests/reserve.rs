@@ -6,8 +6,8 @@ mod common;
 use common::*;
 
 use loop_core::{
-    Command, CostMode, Fact, Measure, Millis, Note, PicoUsd, Price, PromptSize, Refusal, RunTool, StopClass,
-    StopReason, Tier, Verdict,
+    Command, CostMode, Decision, Fact, Measure, Millis, Note, PicoUsd, Price, PromptSize, Refusal, RunTool,
+    StopClass, StopReason, Tier, Verdict,
 };
 
 fn device(name: &str) -> Said {
@@ -310,4 +310,145 @@ fn a_call_that_was_refused_is_noted_with_the_cause() {
     assert!(
         matches!(world.run.commands().as_slice(), [Command::CallModel(call)] if call.key == key("2/landing"))
     );
+}
+
+#[test]
+fn what_nobody_reported_costs_its_whole_reserve() {
+    // I-1: a lost call may have been written to the cache, at the dearest price.
+    let price = Price { input: 100_000, output: 400_000, cache_read: None, cache_write: Some(1_000_000) };
+    let strict = run().with(|spec| {
+        spec.models.base.price = Some(price);
+        spec.models.picker = None;
+        spec.limits.cost_mode = CostMode::Strict;
+        spec.limits.cost = usd(6_000_000_000);
+    });
+    let world = strict.start().started_with(FIRST);
+    let reserved = world.run.reserved().cost.unwrap();
+    let world = world.resumed(1);
+    assert_eq!(world.run.totals().cost.known, reserved);
+    let world = world.started_with(FIRST);
+    let taken = world.run.totals().cost.known.plus(world.run.reserved().cost.unwrap());
+    assert!(taken.0 <= 6_000_000_000, "{taken}");
+}
+
+#[test]
+fn a_tier_without_a_model_of_its_own_is_no_cheaper_one() {
+    // The base model is not asked again under another name, by which nothing was reported.
+    let world = with_money(900_000_000).start().started_with(FIRST);
+    let world = world.answered(&device("a").using(Some(used(4_000, 50)))).all_finished();
+    let more = PromptSize { bytes: 2_200, shared_bytes: 2_000 };
+    assert_eq!(world.run.quote(&key("2/main"), more), Err(Refusal::Cost));
+    // Another model counts otherwise, but hardly to less than half of what was reported.
+    let with_picker = run().limits(|limits| limits.cost = usd(900_000_000)).start().started_with(FIRST);
+    let world = with_picker.answered(&device("a").using(Some(used(4_000, 50)))).all_finished();
+    let quote = world.run.quote(&key("2/main"), more).unwrap();
+    assert_eq!((quote.tier, quote.reserve.input_tokens), (Tier::Picker, 4_100));
+}
+
+#[test]
+fn an_escalated_model_with_too_little_context_gives_way_to_the_base_model() {
+    let small = run().escalating().with(|spec| {
+        spec.models.picker = None;
+        if let Some(escalated) = &mut spec.models.escalated {
+            escalated.context_tokens = 900;
+        }
+    });
+    let low = |n: &str| said("low").section("Findings", n).asks("fetch_device", target(n));
+    let world = small.start().replied(&low("a")).all_finished().replied(&low("b")).all_finished();
+    assert_eq!(world.call().tier, Tier::Escalated);
+    assert_eq!(world.run.quote(&key("3/main"), FIRST).unwrap().tier, Tier::Base);
+    assert!(world.run.evidence().iter().all(|evidence| !evidence.shortened), "nothing was cut for it");
+}
+
+#[test]
+fn a_refusal_names_what_the_tiers_need_that_money_opens() {
+    // The picker's context is too small for the prompt, so that no money would bring it.
+    let small = || {
+        run().with(|spec| {
+            if let Some(picker) = &mut spec.models.picker {
+                picker.context_tokens = 600;
+            }
+        })
+    };
+    let refused = |limit: u64| second_call(small().limits(|limits| limits.cost = usd(limit)));
+    let world = refused(300_000_000).started_with(SECOND).expect_call("2/landing", 1).started_with(SECOND);
+    let world = world.answered(&said("high")).ends(StopReason::BudgetExceeded);
+    let change = world.outcome().stop.primary.change.clone().unwrap();
+    let Measure::PicoUsd(PicoUsd(to)) = change.to else { panic!("{change:?}") };
+    assert!(to > 300_000_000, "{to}");
+    assert!(refused(to).started_with(SECOND).call().key == key("2/main"));
+    assert!(refused(to - 1).started_with(SECOND).call().key == key("2/landing"));
+}
+
+#[test]
+fn without_output_tokens_there_is_no_call_and_that_setting_is_named() {
+    let none = run().limits(|limits| {
+        limits.output_tokens = 0;
+        limits.tokens = Some(1_000_000);
+    });
+    let world = none.start().started().expect_call("1/landing", 1).started().ends(StopReason::TokenLimit);
+    let change = world.outcome().stop.primary.change.clone().unwrap();
+    assert_eq!(change.to_string(), "limits.output_tokens = 256");
+    run().limits(|limits| limits.output_tokens = 256).start().started().expect_phase("calling");
+}
+
+#[test]
+fn what_changes_the_world_is_neither_asked_about_nor_cut_short_in_the_landings_time() {
+    let tight = || run().people().limits(|limits| limits.wall_ms = 40_000);
+    let both = said("medium").asks("fetch_device", target("a")).asks("wipe", target("b"));
+    let late = tight().start().replied(&both).wait(30_000).all_finished();
+    let late = late.expect_call("2/landing", 1);
+    assert!(
+        matches!(&late.run.actions()[1].verdict, Verdict::OverLimit { setting } if &**setting == "limits.wall_ms")
+    );
+    let world = tight().start().replied(&both).wait(29_990).all_finished();
+    let world = world.answered_by_person("1/action-1", loop_core::PersonAnswer::Approved);
+    assert_eq!(world.tools()[0].timeout_ms, 12_000, "it ends by itself, or the wall clock ends it");
+}
+
+#[test]
+fn a_contract_is_not_repaired_in_the_landings_time() {
+    let bare = text("## Situation\n\nNo contract.\n");
+    let at = |wait: u64| {
+        run().limits(|limits| limits.wall_ms = 40_000).start().started().wait(wait).answered(&bare)
+    };
+    at(29_999).expect_phase("repairing");
+    at(30_000).ends(StopReason::Timeout);
+}
+
+#[test]
+fn a_landing_for_time_keeps_time_as_its_cause() {
+    // Pass 2 of 3 ends in the landing's time: the third would be the last one anyway, but time is why it is.
+    let limits = run().limits(|limits| {
+        limits.wall_ms = 40_000;
+        limits.passes = 2;
+    });
+    let unfinished = said_bare("low").section("Findings", "x").asks("fetch_device", target("a"));
+    let world = limits.start().started().wait(30_000).answered(&unfinished).expect_call("2/landing", 1);
+    let decided = world.notes().iter().any(|note| {
+        matches!(note, Note::GateDecided { decision: Decision::Land { cause }, .. } if cause.reason == StopReason::Timeout)
+    });
+    assert!(decided, "{:?}", world.notes());
+    let world = world.replied(&said("low")).ends(StopReason::Timeout);
+    assert_eq!(world.reasons(), [StopReason::Timeout, StopReason::MaxPasses, StopReason::NoNewActions]);
+}
+
+#[test]
+fn without_anything_to_write_a_lost_call_is_not_landed_for() {
+    // All that is demanded is there and seen: the mending call is lost in the landing's time.
+    let demands = run().with(|spec| {
+        spec.gate.required_tools = vec!["fetch_docs".into()];
+        spec.limits.wall_ms = 40_000;
+    });
+    let world = demands.start().replied(&said("high")).started().wait(30_000).resumed(0);
+    world.ends(StopReason::Timeout);
+}
+
+#[test]
+fn a_failure_over_the_limit_tells_both() {
+    let world = with_money(40_000_000).checked_after().start().started_with(FIRST);
+    let mut late = failure(false);
+    late.usage = Some(used(1_000, 200));
+    let world = world.failed(late).ends(StopReason::ModelFailure);
+    assert_eq!(world.reasons(), [StopReason::ModelFailure, StopReason::BudgetExceeded]);
 }

@@ -227,3 +227,92 @@ fn where_every_action_that_mattered_is_forbidden_policy_ends_the_run() {
     let world = forbids().picker(&[]).start().picked(&[("fetch_device", json!({"target": "a"}))]);
     world.expect_call("1/main", 1);
 }
+
+#[test]
+fn no_progress_is_counted_from_where_another_task_or_model_took_over() {
+    // C17: neither the first pass of the escalated model nor a mending pass can be the end of idle passes before it.
+    let patient = || run().with(|spec| spec.gate.stale = Stale::Off);
+    let same = |confidence: &str, n: u32| said(confidence).asks("fetch_device", target(&format!("d{n}")));
+    let failed = || observed(Status::PermanentError);
+    let demands = patient().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
+    let world = demands.start().replied(&same("medium", 1)).finished("1/action-0", failed());
+    let world = world.replied(&said("high")).expect_call("3/main", 1);
+    world.replied(&said("high").asks("fetch_docs", target("a"))).expect_phase("acting");
+
+    let mut world = patient().escalating().start();
+    for n in 1..=2 {
+        world = world.replied(&same("low", n)).finished(&format!("{n}/action-0"), failed());
+    }
+    assert_eq!(world.call().tier, Tier::Escalated);
+    world = world.replied(&same("low", 3)).finished("3/action-0", failed());
+    let world = world.replied(&same("low", 4)).ends(StopReason::NoProgress);
+    assert_eq!(world.outcome().stop.primary.value, Measure::Count(2));
+}
+
+#[test]
+fn the_change_that_no_progress_names_would_have_gone_on() {
+    // Passes that were idle before it could stop count as well.
+    let idle = |limit: u32| {
+        let setup = run().escalating().with(|spec| {
+            spec.gate.stale = Stale::Off;
+            spec.gate.no_progress = limit;
+            spec.gate.escalate_after = 4;
+            spec.limits.passes = 9;
+        });
+        let mut world = setup.start();
+        for n in 1..=4 {
+            let says = said("medium").asks("fetch_device", target(&format!("d{n}")));
+            world = world.replied(&says);
+            if world.run.is_done() {
+                return world;
+            }
+            world = world.finished(&format!("{n}/action-0"), observed(Status::PermanentError));
+        }
+        world
+    };
+    let world = idle(2).ends(StopReason::NoProgress);
+    let change = world.outcome().stop.primary.change.clone().unwrap();
+    assert_eq!(change.to_string(), "gate.no_progress = 3");
+    assert!(idle(3).run.passes().len() > world.run.passes().len());
+}
+
+#[test]
+fn a_final_answer_tells_what_would_have_ended_the_run_all_the_same() {
+    let last = || run().with(|spec| spec.gate.high_is_final = true);
+    let world = last().start().replied(&pass("medium", 1)).finished("1/action-0", found("x"));
+    let world = world.replied(&pass("high", 2)).ends(StopReason::Confident);
+    assert_eq!(world.reasons(), [StopReason::Confident]);
+    let stale = last().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
+    let world = passes(stale, &["medium", "high"]);
+    let world = world.replied(&pass("high", 3).asks("fetch_docs", target("a")));
+    world.ends(StopReason::StaleConfidence);
+    // A write beside the read, and a call over the limit, are no reasons where something could run.
+    let both = pass("high", 1).asks("wipe", target("a"));
+    let world = last()
+        .limits(|limits| limits.tool_calls = 1)
+        .start()
+        .replied(&both.asks("fetch_device", target("z")));
+    let world = world.ends(StopReason::Confident);
+    assert_eq!(
+        (world.reasons(), world.outcome().stop.class),
+        (vec![StopReason::Confident], StopClass::Answered)
+    );
+}
+
+#[test]
+fn a_mending_pass_that_cannot_be_paid_tells_what_is_missing() {
+    let demands = run().with(|spec| {
+        spec.gate.required_tools = vec!["fetch_docs".into()];
+        spec.limits.tokens = Some(2_000);
+    });
+    let large = loop_core::PromptSize { bytes: 9_000, shared_bytes: 2_000 };
+    let world = demands.start().replied(&said("high")).started_with(large).ends(StopReason::TokenLimit);
+    assert_eq!(world.reasons(), [StopReason::TokenLimit, StopReason::EvidenceMissing]);
+}
+
+#[test]
+fn where_every_tool_is_forbidden_nobody_picks() {
+    let names = ["fetch_device", "fetch_docs", "restart", "wipe"];
+    let world = run().picker(&[]).with(|spec| spec.gate.forbid = names.map(Into::into).to_vec()).start();
+    world.expect_call("1/main", 1);
+}

@@ -35,6 +35,19 @@ fn a_mending_pass_is_told_what_is_missing() {
 }
 
 #[test]
+fn a_landing_that_mends_is_told_what_is_missing_and_offered_no_tools() {
+    let mut demanding = spec();
+    demanding.gate.required_tools = vec!["fetch_part".into()];
+    demanding.limits.passes = 2;
+    let mut world = start(demanding, item(), prompts());
+    world.replied(&format!("{HIGH}{}", contract("high", &[])));
+    assert_eq!(world.call().key.to_string(), "2/landing");
+    let last = world.prompt().turns.last().unwrap().text().to_owned();
+    assert!(last.contains("a result of `fetch_part`. Mend it. If it cannot be had"), "{last}");
+    assert!(last.contains("LAST call: pass 2 of 2"), "{last}");
+}
+
+#[test]
 fn what_a_mending_pass_was_told_stays_word_for_word() {
     // I-17: what was missing then, not what is missing now.
     let mut world = to_mend(Layout::Append);

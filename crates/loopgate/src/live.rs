@@ -171,6 +171,9 @@ impl Live {
                     Decision::Mend { missing } => {
                         (BOLD, format!("one more pass, to mend what is missing: {}", missing.join(", ")))
                     }
+                    Decision::Land { cause } => {
+                        (BOLD, format!("one last call, since only its time is left ({})", cause.reason))
+                    }
                     Decision::Stop(certificate) => (BOLD, format!("stop, {}", certificate.reason())),
                 };
                 let spend = self.run.as_ref().map_or_else(String::new, spend);

@@ -53,7 +53,12 @@ pub(super) fn salvage(partial: &str, document: &DocumentSpec, reading: Reading<'
 }
 
 fn rules<'a>(document: &DocumentSpec, reading: Reading<'a>) -> Rules<'a> {
-    Rules { nonce: reading.nonce, mode: document.nonce, echoes: reading.echoes }
+    Rules {
+        nonce: reading.nonce,
+        mode: document.nonce,
+        echoes: reading.echoes,
+        is_thorough: reading.spec.has_whole_gate(),
+    }
 }
 
 fn take(proposal: &mut Proposal, found: Found) {

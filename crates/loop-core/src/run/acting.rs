@@ -180,12 +180,27 @@ impl Run {
             return;
         }
         let asks = self.keep_evidence(notes);
+        if self.out_of_time().is_some() {
+            // What a person would allow could not run any more.
+            self.leave_undone(&asks, "limits.wall_ms", notes);
+            return self.next_pass(notes);
+        }
         if asks.is_empty() || self.state.stop_asked.is_some() {
             return self.next_pass(notes);
         }
         let deadline = self.state.now.plus(self.spec.limits.person_ms);
         let asks = asks.into_iter().map(|action| Ask { action, deadline, answered: false }).collect();
         self.state.phase = Phase::WaitingForPerson { asks, since: self.state.now };
+    }
+
+    /// Writes down that these actions will not be run, and which setting says so.
+    pub(super) fn leave_undone(&mut self, actions: &[u32], setting: &str, notes: &mut Vec<Note>) {
+        for at in actions {
+            if let Some(action) = self.state.actions.get_mut(*at as usize) {
+                action.verdict = Verdict::OverLimit { setting: setting.into() };
+                notes.push(Note::ActionJudged(action.clone()));
+            }
+        }
     }
 
     /// Moves the batch's observations to the evidence, in request order (I-20); gives what waits for a person.

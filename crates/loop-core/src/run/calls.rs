@@ -130,7 +130,8 @@ impl Run {
                 self.remember_size(started, reply.usage);
                 let proposal = protocol::read(reply, self.reading());
                 self.record_pass(key, started, reply, &proposal, notes);
-                if proposal.has_contract || self.is_stop_asked() {
+                // A repair takes time that may be the landing's.
+                if proposal.has_contract || self.is_stop_asked() || self.out_of_time().is_some() {
                     self.judge_and_decide(proposal, None, notes);
                 } else {
                     // Should the run end before the repair does, the last reply has said nothing.
@@ -209,7 +210,9 @@ impl Run {
             ..Usage::default()
         });
         let price = self.spec.model(charge.tier).price;
-        let cost = charge.reported.or_else(|| price.map(|price| price.of(&usage)));
+        // What nobody reported is held to have cost its whole reserve, which may be counted at a dearer price.
+        let reserved = charge.reserve.cost.filter(|_| charge.usage.is_none());
+        let cost = charge.reported.or(reserved).or_else(|| price.map(|price| price.of(&usage)));
         self.state.totals.usage = self.state.totals.usage.plus(&usage);
         self.state.totals.cost.add(cost);
         notes.push(Note::CallCharged {
@@ -305,9 +308,12 @@ impl Run {
             .as_ref()
             .is_none_or(|partial| protocol::salvage(partial, self.reading()).sections.is_empty());
         if may_retry && brought_nothing {
-            self.call_again(failure.retry_at);
             if let Some(call) = self.state.phase.call_mut() {
                 call.failed = Some(format!("{}: {}", failure.kind, failure.message).into());
+            }
+            self.call_again(failure.retry_at, notes);
+            if !self.state.phase.is_working() {
+                return;
             }
             notes.push(Note::CallRetried { key: *key, attempt: attempt + 1, not_before: failure.retry_at });
             return;
@@ -323,6 +329,7 @@ impl Run {
             (Phase::Landing { cause, .. }, None) => Certificate::new(cause.clone(), vec![failed]),
             (_, None) => Certificate::new(failed, Vec::new()),
         };
+        let certificate = if is_whole { self.with_limits(certificate) } else { certificate };
         self.stop(certificate, notes);
     }
 

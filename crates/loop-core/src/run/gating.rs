@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use crate::action::{Priority, Verdict};
 use crate::gate::{self, Candidates, History, Ruling, View};
+use crate::ids::{CommandKey, Slot};
 use crate::judge::{Bench, Judged, Room, judge};
 use crate::note::{Decision, Note};
 use crate::proposal::Proposal;
-use crate::run::{Mending, PassRecord, Run};
+use crate::run::{Call, Mending, PassRecord, Run};
 use crate::spec::Tier;
-use crate::stop::{Certificate, Condition, StopReason};
+use crate::stop::{Certificate, Condition, Measure, StopReason};
 
 impl Run {
     /// The gate after a pass: verdicts, then stop or act.
@@ -51,9 +52,18 @@ impl Run {
                     judged.judged.verdict = Verdict::OverLimit { setting: Arc::clone(&stopped_by) };
                 }
                 self.admit(judged, notes);
-                let decision = Decision::Stop(certificate.clone());
+                let lands = !is_landing && self.lands_for_time(&certificate);
+                let decision = if lands {
+                    Decision::Land { cause: certificate.primary.clone() }
+                } else {
+                    Decision::Stop(certificate.clone())
+                };
                 notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
-                self.end_by(certificate, is_landing, notes);
+                if lands {
+                    let key = CommandKey::new(pass + 1, Slot::Landing);
+                    return self.land(Call::wished(key, self.state.tier), certificate.primary);
+                }
+                self.stop(certificate, notes);
             }
             Ruling::Mend => {
                 self.admit(judged, notes);
@@ -75,14 +85,10 @@ impl Run {
         }
     }
 
-    /// The stop that the gate decided; where only the time for a landing is left and one would help, that first.
-    fn end_by(&mut self, certificate: Certificate, is_landing: bool, notes: &mut Vec<Note>) {
-        let in_time = self.elapsed_ms() < self.spec.limits.wall_ms;
-        let lands = !is_landing && in_time && certificate.reason() == StopReason::Timeout;
-        if lands && self.landing_helps() {
-            return self.next_pass(notes);
-        }
-        self.stop(certificate, notes);
+    /// Whether a stop for time is one that leaves the time of a landing, and that would help.
+    fn lands_for_time(&self, certificate: &Certificate) -> bool {
+        let is_held_back = matches!(certificate.primary.value, Measure::NextTime { .. });
+        certificate.reason() == StopReason::Timeout && is_held_back && self.landing_helps()
     }
 
     /// What the gate knows of the passes so far.
@@ -101,13 +107,15 @@ impl Run {
         let is_first_of_its_kind = self.state.escalated == Some(pass) || self.mending(pass).is_some();
         let before = last(2).and_then(|two| two.first()).filter(|_| !is_first_of_its_kind);
         let is_low = |passes: &[PassRecord]| passes.iter().all(|pass| pass.confidence.level() == 0);
-        let is_idle =
-            |passes: &[PassRecord]| passes.iter().all(|pass| !pass.fresh && pass.changed.is_empty());
+        let restarted = self.state.mending.last().map(|mending| mending.pass).max(self.state.escalated);
+        let counted =
+            passes.iter().rev().take_while(|record| restarted.is_none_or(|from| record.pass >= from));
+        let idle = counted.take_while(|pass| !pass.fresh && pass.changed.is_empty()).count() as u32;
         Some(History {
             pass,
             before: before.map(|pass| pass.confidence),
             fresh: passes.last().is_some_and(|pass| pass.fresh),
-            is_idle: last(settings.no_progress).is_some_and(is_idle),
+            idle: if is_first_of_its_kind { 0 } else { idle },
             may_escalate: self.spec.models.escalated.is_some()
                 && self.state.escalated.is_none()
                 && last(settings.escalate_after).is_some_and(is_low),

@@ -1,7 +1,7 @@
 //! The next main call: a pass, or the landing, the last call that turns a stop by limit into a finished document.
 
 use crate::event::Refusal;
-use crate::gate::{self, over_time};
+use crate::gate::{self, evidence_missing, over_time};
 use crate::ids::{CommandKey, Millis, Slot};
 use crate::note::Note;
 use crate::run::{Call, Phase, PromptSize, Run};
@@ -25,20 +25,23 @@ impl Run {
     }
 
     /// Wishes the call of the phase once more. A main call becomes the landing where it is the last one left.
-    pub(super) fn call_again(&mut self, not_before: Option<Millis>) {
+    pub(super) fn call_again(&mut self, not_before: Option<Millis>, notes: &mut Vec<Note>) {
         if let Some(call) = self.state.phase.call_mut() {
             call.attempt += 1;
             call.started = None;
             call.not_before = not_before;
         }
         let Phase::Calling { call } = &self.state.phase else { return };
-        if let Some(cause) = self.last_call().or_else(|| self.out_of_time()) {
-            self.land(call.clone(), cause);
+        let call = call.clone();
+        if let Some(cause) = self.last_call() {
+            self.land(call, cause);
+        } else if let Some(cause) = self.out_of_time_at(not_before.unwrap_or(self.state.now)) {
+            self.land_or_stop(call, cause, notes);
         }
     }
 
-    /// A call that may not be made: the picker's default tools, no repair, older evidence in short, the landing, or
-    /// the end.
+    /// A main call that may not be made: older evidence gives way to its summary and the call is asked for again, or
+    /// the run lands, or it ends.
     pub(super) fn main_call_refused(&mut self, refusal: Refusal, prompt: PromptSize, notes: &mut Vec<Note>) {
         if refusal == Refusal::Context
             && let Some(oldest) = self.state.evidence.iter_mut().find(|evidence| !evidence.shortened)
@@ -62,10 +65,17 @@ impl Run {
             if self.state.passes.is_empty() { (failed, None) } else { (None, failed) };
         let mut limits = vec![refused];
         if let Phase::Landing { cause, .. } = &self.state.phase {
-            limits.retain(|refused| refused.reason != cause.reason);
-            limits.insert(0, cause.clone());
+            let is_same = |refused: &Condition| refused.reason == cause.reason;
+            if self.spec.has_whole_gate() {
+                limits.retain(|refused| !is_same(refused));
+            }
+            // Version 1 tells the refusal in place of its like.
+            if !limits.iter().any(is_same) {
+                limits.insert(0, cause.clone());
+            }
         }
-        let mut conditions = failed_first.into_iter().chain(limits).chain(failed_last);
+        let unmended = self.mending(call.key.pass).map(|missing| evidence_missing(missing.to_vec()));
+        let mut conditions = failed_first.into_iter().chain(limits).chain(unmended).chain(failed_last);
         if let Some(primary) = conditions.next() {
             let also = conditions.collect();
             self.stop(Certificate::new(primary, also), notes);
@@ -81,7 +91,7 @@ impl Run {
         }
     }
 
-    fn land(&mut self, mut call: Call, cause: Condition) {
+    pub(super) fn land(&mut self, mut call: Call, cause: Condition) {
         call.key.slot = Slot::Landing;
         self.state.phase = Phase::Landing { call, cause };
     }
@@ -106,7 +116,12 @@ impl Run {
 
     /// Why only the time for a landing is left, if it is.
     pub(super) fn out_of_time(&self) -> Option<Condition> {
-        let elapsed = self.elapsed_ms();
+        self.out_of_time_at(self.state.now)
+    }
+
+    /// The same at an instant to come.
+    fn out_of_time_at(&self, at: Millis) -> Option<Condition> {
+        let elapsed = self.elapsed_ms().saturating_add(at.since(self.state.now));
         let is_over = self.spec.has_whole_gate() && elapsed >= self.working_ms();
         is_over.then(|| over_time(&self.spec.limits, elapsed))
     }

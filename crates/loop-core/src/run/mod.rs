@@ -40,7 +40,7 @@ use crate::ledger::Ledger;
 use crate::note::Note;
 use crate::outcome::{Evidence, Outcome, Totals};
 use crate::protocol::Reading;
-use crate::spec::{RunSpec, Tier};
+use crate::spec::{RunSpec, Tier, ToolSpec};
 use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason};
 
 /// A run of the loop: its spec and its state.
@@ -459,7 +459,8 @@ impl Run {
     fn begin(spec: Arc<RunSpec>, started: Started) -> (Self, Vec<Note>) {
         let limits = &spec.limits;
         let may_pick = limits.tool_calls > 0 && limits.picked > 0;
-        let picks = spec.picking.enabled && !spec.tools.is_empty() && may_pick;
+        let is_forbidden = |tool: &ToolSpec| spec.has_whole_gate() && spec.gate.forbid.contains(&tool.name);
+        let picks = spec.picking.enabled && !spec.tools.iter().all(is_forbidden) && may_pick;
         let mut known = BTreeSet::new();
         known.extend(echoes(&started.item.title));
         known.extend(echoes(&started.item.full));

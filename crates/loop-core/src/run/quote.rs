@@ -78,6 +78,16 @@ impl Purse {
     }
 }
 
+/// What of a prompt and its reply fits into a model.
+#[derive(Clone, Copy, Debug)]
+struct Fits {
+    input_tokens: u64,
+    /// The most output tokens.
+    output_tokens: u64,
+    /// The fewest that are worth a call.
+    least: u64,
+}
+
 impl Run {
     /// May the wished call `key` be made with a prompt of this size? Pure.
     ///
@@ -104,16 +114,44 @@ impl Run {
             return Err(Refusal::ModelCalls);
         }
         let quote = self.quote_on(call.tier, call.key.slot, prompt);
-        match quote {
-            Err(Refusal::Cost | Refusal::UnknownPrice) => {
-                let mut cheaper = cheaper_than(call.tier).iter();
-                cheaper.find_map(|tier| self.quote_on(*tier, call.key.slot, prompt).ok()).ok_or(()).or(quote)
-            }
-            Ok(_) | Err(_) => quote,
-        }
+        let instead: &[Tier] = match quote {
+            Err(Refusal::Cost | Refusal::UnknownPrice) => cheaper_than(call.tier),
+            // The base model may have the larger context.
+            Err(Refusal::Context) if call.tier == Tier::Escalated => &[Tier::Base],
+            Ok(_) | Err(_) => &[],
+        };
+        let other = instead.iter().filter(|tier| self.is_another(**tier, call.tier));
+        other.filter_map(|tier| self.quote_on(*tier, call.key.slot, prompt).ok()).next().map_or(quote, Ok)
+    }
+
+    /// Whether a tier has a model of its own beside the wished one; under the rules of version 1 no other is asked.
+    fn is_another(&self, tier: Tier, wished: Tier) -> bool {
+        self.spec.has_whole_gate() && self.spec.model(tier) != self.spec.model(wished)
     }
 
     fn quote_on(&self, tier: Tier, slot: Slot, prompt: PromptSize) -> Result<Quote, Refusal> {
+        let model = self.spec.model(tier);
+        let fits = self.fits(tier, prompt)?;
+        let mut max_output_tokens = fits.output_tokens;
+        if self.spec.has_whole_gate() {
+            let mode = self.spec.limits.cost_mode;
+            if let Some(purse) = self.tokens(slot, fits.input_tokens) {
+                let paid = purse.output_tokens(mode, fits.least).ok_or(Refusal::Tokens)?;
+                max_output_tokens = max_output_tokens.min(paid);
+            }
+            if let Some(purse) = self.money(tier, slot, fits.input_tokens)? {
+                let paid = purse.output_tokens(mode, fits.least).ok_or(Refusal::Cost)?;
+                max_output_tokens = max_output_tokens.min(paid);
+            }
+        }
+        let input_tokens = fits.input_tokens;
+        let cost = model.price.map(|price| self.price(price, input_tokens, max_output_tokens));
+        let reserve = Reserve { input_tokens, output_tokens: max_output_tokens, cost };
+        Ok(Quote { tier, max_output_tokens, reserve })
+    }
+
+    /// What of a prompt and its reply fits into a tier's model, whatever it costs.
+    fn fits(&self, tier: Tier, prompt: PromptSize) -> Result<Fits, Refusal> {
         let model = self.spec.model(tier);
         let input_tokens = self.input_bound(tier, prompt);
         let wanted = self.spec.limits.output_tokens.min(model.max_output_tokens);
@@ -121,25 +159,13 @@ impl Run {
         if room < LEAST_OUTPUT_TOKENS {
             return Err(Refusal::Context);
         }
-        let mut max_output_tokens = room.min(wanted);
-        if self.spec.has_whole_gate() {
-            let least = self.least_output(tier);
-            if max_output_tokens < least {
-                return Err(Refusal::Tokens);
-            }
-            let mode = self.spec.limits.cost_mode;
-            if let Some(purse) = self.tokens(slot, input_tokens) {
-                let paid = purse.output_tokens(mode, least).ok_or(Refusal::Tokens)?;
-                max_output_tokens = max_output_tokens.min(paid);
-            }
-            if let Some(purse) = self.money(tier, slot, input_tokens)? {
-                let paid = purse.output_tokens(mode, least).ok_or(Refusal::Cost)?;
-                max_output_tokens = max_output_tokens.min(paid);
-            }
+        let output_tokens = room.min(wanted);
+        // 256, or all that the limit or the model would ever grant where that is less.
+        let least = LEAST_OUTPUT_TOKENS.min(wanted.max(1));
+        if output_tokens < least && self.spec.has_whole_gate() {
+            return Err(Refusal::Tokens);
         }
-        let cost = model.price.map(|price| self.price(price, input_tokens, max_output_tokens));
-        let reserve = Reserve { input_tokens, output_tokens: max_output_tokens, cost };
-        Ok(Quote { tier, max_output_tokens, reserve })
+        Ok(Fits { input_tokens, output_tokens, least })
     }
 
     /// What is in flight is held to cost at the most, or to be in the estimate.
@@ -192,6 +218,15 @@ impl Run {
     pub(super) fn refused_by(&self, refusal: Refusal, call: &Call, prompt: PromptSize) -> Option<Condition> {
         let slot = call.key.slot;
         let mode = self.spec.limits.cost_mode;
+        if refusal == Refusal::Tokens && self.spec.limits.output_tokens == 0 {
+            let to = Measure::Count(LEAST_OUTPUT_TOKENS);
+            return Some(Condition {
+                reason: StopReason::TokenLimit,
+                value: Measure::Count(0),
+                threshold: Some(Measure::Count(0)),
+                change: Some(Change { setting: "limits.output_tokens".into(), to }),
+            });
+        }
         let reason = match refusal {
             Refusal::Cost => StopReason::BudgetExceeded,
             Refusal::Tokens => StopReason::TokenLimit,
@@ -199,16 +234,22 @@ impl Run {
                 return None;
             }
         };
-        // A cheaper tier is no way out where tokens are short: it is not asked.
+        // A tier that refuses for another reason is opened by no smaller limit of this kind.
         let cheaper = if refusal == Refusal::Cost { cheaper_than(call.tier) } else { &[] };
-        let tiers = std::iter::once(&call.tier).chain(cheaper);
-        let purses = tiers.filter_map(|tier| {
-            let input = self.input_bound(*tier, prompt);
+        let cheaper = cheaper.iter().filter(|tier| self.is_another(**tier, call.tier));
+        let purses = std::iter::once(&call.tier).chain(cheaper).filter_map(|tier| {
+            let fits = self.fits(*tier, prompt).ok()?;
+            let tokens = self.tokens(slot, fits.input_tokens);
             let purse = match refusal {
-                Refusal::Cost => self.money(*tier, slot, input).ok().flatten(),
-                _ => self.tokens(slot, input),
+                Refusal::Cost
+                    if tokens.is_none_or(|purse| purse.output_tokens(mode, fits.least).is_some()) =>
+                {
+                    self.money(*tier, slot, fits.input_tokens).ok().flatten()
+                }
+                Refusal::Cost => None,
+                _ => tokens,
             };
-            purse.map(|purse| (purse, self.least_output(*tier)))
+            purse.map(|purse| (purse, fits.least))
         });
         let (purse, least) = purses.min_by_key(|(purse, least)| purse.least_limit(mode, *least))?;
         let held = if mode == CostMode::After { 0 } else { held_back(purse.limit, purse.landing) };
@@ -233,12 +274,6 @@ impl Run {
             threshold: Some(threshold),
             change: Some(Change { setting: setting.into(), to }),
         })
-    }
-
-    /// 256, or all that the limit or the model would ever grant where that is less.
-    fn least_output(&self, tier: Tier) -> u64 {
-        let wanted = self.spec.limits.output_tokens.min(self.spec.model(tier).max_output_tokens);
-        LEAST_OUTPUT_TOKENS.min(wanted.max(1))
     }
 
     fn tokens(&self, slot: Slot, input: u64) -> Option<Purse> {
@@ -294,11 +329,20 @@ impl Run {
         if self.spec.limits.cost_mode == CostMode::Strict {
             return prompt.bytes.saturating_add(FRAME_TOKENS);
         }
+        let first = prompt.bytes.div_ceil(2);
         match self.state.last_main {
-            Some(last) if last.tier == tier && prompt.shared_bytes >= last.bytes && last.bytes > 0 => {
-                last.input_tokens.saturating_add(prompt.bytes.saturating_sub(last.bytes))
+            Some(last) if prompt.shared_bytes >= last.bytes && last.bytes > 0 => {
+                let added = prompt.bytes.saturating_sub(last.bytes);
+                if last.tier == tier {
+                    last.input_tokens.saturating_add(added)
+                } else if self.spec.has_whole_gate() {
+                    // Another model counts otherwise, and hardly to less than half.
+                    first.max(last.input_tokens.saturating_add(added.div_ceil(2)))
+                } else {
+                    first
+                }
             }
-            Some(_) | None => prompt.bytes.div_ceil(2),
+            Some(_) | None => first,
         }
     }
 }

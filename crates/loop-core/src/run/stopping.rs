@@ -10,7 +10,7 @@ use crate::outcome::{Outcome, Saved};
 use crate::run::calls::{ATTEMPTS, Charge};
 use crate::run::{Call, Phase, Rejected, Run};
 use crate::spec::{Effect, Tier};
-use crate::stop::Certificate;
+use crate::stop::{Certificate, Condition};
 
 /// How long what is in flight may take to settle, once the reason is fixed.
 pub(super) const GRACE_MS: u64 = 2_000;
@@ -62,11 +62,29 @@ impl Run {
                 if is_over =>
             {
                 // In the gate's order: whoever asked for a stop before gets that as the reason.
+                let cause = match &self.state.phase {
+                    Phase::Landing { cause, .. } if self.spec.has_whole_gate() => Some(cause.clone()),
+                    _ => None,
+                };
                 let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
-                let mut conditions = self.state.stop_asked.map(manual_stop).into_iter().chain(reached);
+                let asked = self.state.stop_asked.map(manual_stop);
+                let mut conditions: Vec<Condition> = Vec::new();
+                for condition in asked.into_iter().chain(reached).chain(cause) {
+                    if conditions.iter().all(|known| known.reason != condition.reason) {
+                        conditions.push(condition);
+                    }
+                }
+                let mut conditions = conditions.into_iter();
                 if let Some(primary) = conditions.next() {
                     let certificate = Certificate::new(primary, conditions.collect());
                     self.stop(certificate, notes);
+                }
+            }
+            // It waited into the time that is the landing's.
+            Phase::Calling { call } if call.started.is_none() => {
+                let call = call.clone();
+                if let Some(cause) = self.out_of_time() {
+                    self.land_or_stop(call, cause, notes);
                 }
             }
             // A call or a save that had to wait may start: the wishes show it.
@@ -134,17 +152,13 @@ impl Run {
         self.change_tier(Tier::Base, notes);
         let call = self.state.phase.call().filter(|call| call.started.is_some()).cloned();
         if let Phase::WaitingForPerson { since, asks } = &self.state.phase {
-            let approved: Vec<usize> = asks.iter().map(|ask| ask.action as usize).collect();
+            // Approved and never started.
+            let is_approved = |at: &u32| {
+                self.state.actions.get(*at as usize).is_some_and(|action| action.verdict == Verdict::Run)
+            };
+            let approved: Vec<u32> = asks.iter().map(|ask| ask.action).filter(is_approved).collect();
             self.count_waiting(*since);
-            for at in approved {
-                // Approved and never started: left undone.
-                if let Some(action) = self.state.actions.get_mut(at)
-                    && action.verdict == Verdict::Run
-                {
-                    action.verdict = Verdict::OverLimit { setting: certificate.reason().name().into() };
-                    notes.push(Note::ActionJudged(action.clone()));
-                }
-            }
+            self.leave_undone(&approved, certificate.reason().name(), notes);
         }
         let batch = self.state.phase.batch().cloned();
         let since = self.state.now;
@@ -164,6 +178,18 @@ impl Run {
         ended.keep_evidence(&mut notes);
         ended.state.totals.wall_ms = ended.elapsed_ms();
         ended.outcome_with(stop)
+    }
+
+    /// The same certificate, with the limits of the gate's step 2 that are reached as well.
+    pub(super) fn with_limits(&self, mut certificate: Certificate) -> Certificate {
+        let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
+        for condition in reached {
+            let known = std::iter::once(&certificate.primary).chain(&certificate.also);
+            if known.into_iter().all(|known| known.reason != condition.reason) {
+                certificate.also.push(condition);
+            }
+        }
+        certificate
     }
 
     fn outcome_with(&self, stop: Certificate) -> Outcome {
@@ -226,7 +252,7 @@ impl Run {
         };
         self.charge_lost(&call, notes);
         if self.state.phase.is_working() && call.attempt < ATTEMPTS {
-            return self.call_again(None);
+            return self.call_again(None, notes);
         }
         if let Some(call) = self.state.phase.call_mut() {
             call.started = None;

@@ -116,7 +116,12 @@ impl Run {
                     parameters: Arc::clone(&action.parameters),
                     effect: tool.effect,
                     announced: work.announced,
-                    timeout_ms: self.in_time(tool.timeout_ms),
+                    // What changes the world is not cut short for the landing's sake.
+                    timeout_ms: if tool.effect.is_read() {
+                        self.in_time(tool.timeout_ms)
+                    } else {
+                        tool.timeout_ms
+                    },
                     sub_call: work.sub_call,
                 }))
             })

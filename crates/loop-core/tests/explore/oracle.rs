@@ -18,6 +18,8 @@ enum Expected {
         escalates: bool,
     },
     Mend,
+    /// Only the time of a landing is left, and one would bring something.
+    Land,
     /// The reasons in the gate's order.
     Stop(Vec<StopReason>),
 }
@@ -46,6 +48,7 @@ pub fn decides_as_documented(edge: &Edge<'_>) -> Result<(), String> {
             Expected::Act { runs: *runs, asks: *asks, escalates: edge.notes.iter().any(raised) }
         }
         Decision::Mend { .. } => Expected::Mend,
+        Decision::Land { .. } => Expected::Land,
         Decision::Stop(certificate) => {
             let also = certificate.also.iter().map(|condition| condition.reason);
             Expected::Stop(std::iter::once(certificate.reason()).chain(also).collect())
@@ -65,14 +68,15 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         Phase::Landing { cause, .. } => Some(cause.reason),
         _ => None,
     };
-    let mut reasons: Vec<StopReason> = cause.into_iter().collect();
+    // 1: a stop that was asked for; then what a landing was entered for.
+    let asked_for = edge.before.is_stop_asked().then_some(StopReason::ManualStop);
+    let mut reasons: Vec<StopReason> = asked_for.into_iter().chain(cause).collect();
     let mut add = |reason: StopReason, holds: bool| {
         if holds && !reasons.contains(&reason) {
             reasons.push(reason);
         }
     };
-    // 1 and 2: a stop that was asked for, then the limits.
-    add(StopReason::ManualStop, edge.before.is_stop_asked());
+    // 2: the limits.
     add(StopReason::MaxPasses, totals.passes >= limits.passes);
     add(StopReason::BudgetExceeded, limits.cost.is_some_and(|limit| totals.cost.known >= limit));
     add(StopReason::TokenLimit, limits.tokens.is_some_and(|limit| totals.usage.total() >= limit));
@@ -89,10 +93,11 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     let asked = asked(edge, decision);
     let asks = if gate.people { asked.person } else { 0 };
     let answered = confidence == Confidence::High && missing(run) == 0;
-    let nothing_left = asked.run + asks == 0 || gate.high_is_final && answered;
+    let is_open = asked.run + asks > 0;
+    let nothing_left = !is_open || gate.high_is_final && answered;
     if nothing_left {
         let (refused, hands_over) = statements(edge);
-        let alone = asked.person > 0 && !gate.people;
+        let alone = asked.person > 0 && !is_open;
         let lacks = confidence == Confidence::High && !answered;
         let first = !refused && !hands_over && !alone && lacks;
         if first && !is_limited && (edge.was.mended.len() as u32) < gate.mending_passes {
@@ -104,10 +109,10 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         add(StopReason::Confident, answered);
         add(StopReason::EvidenceMissing, lacks);
         add(StopReason::PolicyBlocked, blocked);
-        add(StopReason::MaxToolCalls, asked.over > 0);
-        let other = refused || hands_over || alone || answered || lacks || blocked || asked.over > 0;
+        let over = asked.over > 0 && !is_open;
+        add(StopReason::MaxToolCalls, over);
+        let other = refused || hands_over || alone || answered || lacks || blocked || over;
         add(StopReason::NoNewActions, !other);
-        return Expected::Stop(reasons);
     }
     // 5: confidence that stays low brings in the escalated model, once.
     let last = |count: u32| passes.len().checked_sub(count as usize).and_then(|from| passes.get(from..));
@@ -117,8 +122,9 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         && gate.escalate_after > 0
         && last(gate.escalate_after).is_some_and(low);
     // 6: confidence that does not rise, and passes that bring nothing.
-    if !escalates {
-        let compared = pass >= 3 && edge.was.escalated != Some(pass) && !edge.was.mended.contains(&pass);
+    let escalates = escalates && !nothing_left;
+    if is_open && !escalates {
+        let compared = pass >= 3 && compared_with(edge, pass);
         if let Some([before, _]) = last(2).filter(|_| compared) {
             let (now, then) = (level(confidence), level(before.confidence));
             let stale = match gate.stale {
@@ -129,16 +135,32 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
             let excused = gate.stale_unless_new_evidence && is_fresh(run, passes.len() - 1);
             add(StopReason::StaleConfidence, stale && !excused);
         }
-        let first = passes.len().saturating_sub(gate.no_progress as usize);
+        // Passes are counted from where another model, or another task, took over; not in its first pass.
+        let from = edge.was.mended.iter().max().copied().max(edge.was.escalated).unwrap_or(1) as usize - 1;
         let idle = |at: usize| !is_fresh(run, at) && passes[at].changed.is_empty();
-        let is_idle = gate.no_progress > 0 && pass >= gate.no_progress && (first..passes.len()).all(idle);
-        add(StopReason::NoProgress, is_idle);
+        let first = passes.len().saturating_sub(gate.no_progress as usize);
+        let counts = gate.no_progress > 0 && pass >= gate.no_progress && first >= from;
+        add(StopReason::NoProgress, counts && compared_with(edge, pass) && (first..passes.len()).all(idle));
     }
     if reasons.is_empty() {
-        Expected::Act { runs: asked.run, asks, escalates }
-    } else {
-        Expected::Stop(reasons)
+        return Expected::Act { runs: asked.run, asks, escalates };
     }
+    let is_held_back = cause.is_none() && run.elapsed_ms() < limits.wall_ms;
+    let lands = reasons.first() == Some(&StopReason::Timeout) && is_held_back && landing_helps(run);
+    if lands { Expected::Land } else { Expected::Stop(reasons) }
+}
+
+/// Whether a pass is held against the one before it.
+fn compared_with(edge: &Edge<'_>, pass: u32) -> bool {
+    edge.was.escalated != Some(pass) && !edge.was.mended.contains(&pass)
+}
+
+/// Whether a required section is not there, or evidence waits that no pass has seen.
+fn landing_helps(run: &Run) -> bool {
+    let seen = run.passes().last().map_or(0, |pass| pass.evidence_seen as usize);
+    let missing = |id: &str| !run.document().sections.iter().any(|section| &*section.id == id);
+    run.evidence().len() > seen
+        || run.spec().sections().iter().any(|wanted| wanted.required && missing(&wanted.id))
 }
 
 /// The verdicts before the decision. A stop turns what would have run into what was left undone.
@@ -153,7 +175,9 @@ fn asked(edge: &Edge<'_>, decision: &Decision) -> Asked {
         asked.all += 1;
         match &action.verdict {
             Verdict::Run => asked.run += 1,
-            Verdict::OverLimit { setting } if matches!(decision, Decision::Stop(_)) => {
+            Verdict::OverLimit { setting }
+                if matches!(decision, Decision::Stop(_) | Decision::Land { .. }) =>
+            {
                 if &**setting == "limits.tool_calls" { asked.over += 1 } else { asked.run += 1 }
             }
             Verdict::OverLimit { .. } => asked.over += 1,
