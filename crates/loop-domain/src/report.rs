@@ -150,12 +150,19 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
     }
     let limits = &spec.limits;
     let zero = [
-        (limits.passes.into(), "passes"),
-        (limits.model_calls.into(), "model_calls"),
-        (limits.wall_ms, "wall_ms"),
+        (limits.passes == 0, "passes"),
+        (limits.cost.is_some_and(|cost| cost.0 == 0), "cost_usd"),
+        (limits.tokens == Some(0), "tokens"),
+        (limits.model_calls == 0, "model_calls"),
+        (limits.wall_ms == 0, "wall_ms"),
+        (limits.output_tokens == 0, "output_tokens"),
     ];
-    for (_, key) in zero.into_iter().filter(|(limit, _): &(u64, &str)| *limit == 0) {
+    for (_, key) in zero.into_iter().filter(|(is_zero, _)| *is_zero) {
         warnings.push(format!("limits.{key} is 0: a run stops before its first call"));
+    }
+    let base = &spec.models.base;
+    if base.context_tokens < 256 || base.max_output_tokens == 0 {
+        warnings.push("models.base leaves no room for a reply: a run stops before its first call".to_owned());
     }
     warnings
 }

@@ -205,6 +205,10 @@ fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec,
         let message = "no model is named; add `model` with its name at the server";
         return Err(file.error(&["models", tier, "provider"], message));
     }
+    if model.timeout_ms == 0 {
+        let message = "a call that may take no time always fails; write 1 or more";
+        return Err(file.error(&["models", tier, "timeout_ms"], message));
+    }
     let price = match &model.price {
         Some(price) => Some(price_of(file, tier, price)?),
         None if is_free(provider) => Some(Price { input: 0, output: 0, cache_read: None, cache_write: None }),
@@ -252,7 +256,7 @@ fn check_prices(file: &File, models: &Models) -> Result<(), DomainError> {
         if let Some(model) = model.filter(|model| model.price.is_none()) {
             let (provider, name) = (&model.provider, &model.model);
             let message = format!(
-                "the price of {provider}/{name} is not known, so that the limit cannot be kept; add `price` to [models.{tier}], or write \"none\""
+                "the price of {provider}/{name} is not known, so that the limit cannot be kept; add `price` to [models.{tier}], or write limits.cost_usd = \"none\""
             );
             return Err(file.error(&["limits", "cost_usd"], message));
         }

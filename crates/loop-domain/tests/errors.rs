@@ -469,7 +469,7 @@ fn a_model_behind_a_server_says_what_it_lacks() {
     );
     check(
         &format!("{}[limits]\ncost_usd = 0.05\n", with(&format!("{chat}model = \"m\"\n"))),
-        "11:1: the price of openai-chat/m is not known, so that the limit cannot be kept; add `price` to [models.base], or write \"none\"",
+        "11:1: the price of openai-chat/m is not known, so that the limit cannot be kept; add `price` to [models.base], or write limits.cost_usd = \"none\"",
     );
 }
 

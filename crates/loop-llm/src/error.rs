@@ -42,6 +42,21 @@ impl LlmError {
         self.detail.as_ref()?.cause
     }
 
+    /// Whether nothing was generated and nothing is billed: nothing was sent, or the server refused the call by its
+    /// status before a model saw it.
+    pub fn is_free(&self) -> bool {
+        match (self.phase, self.detail.as_ref().and_then(|detail| detail.status)) {
+            (ErrorPhase::Encode | ErrorPhase::Connect, _) => true,
+            // 503 and 529 are what a server says that is too busy to begin.
+            (ErrorPhase::Headers, Some(status)) => matches!(status, 300..500 | 503 | 529),
+            (ErrorPhase::Headers, None) => !matches!(
+                self.kind,
+                LlmErrorKind::ServerError | LlmErrorKind::Timeout | LlmErrorKind::BadResponse
+            ),
+            (ErrorPhase::Stream, _) => false,
+        }
+    }
+
     /// Whether the same call may succeed later.
     pub fn is_retryable(&self) -> bool {
         self.retry != RetryAdvice::Never

@@ -36,6 +36,7 @@ mod options;
 mod request;
 mod retry;
 mod scripted;
+mod secrets;
 mod sse;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -51,4 +52,5 @@ pub use options::{CallOptions, Effort, Strictness, ToolChoice, ToolSpec, Unsuppo
 pub use request::{CallResult, Image, Message, ModelRequest, RequestMeta};
 pub use retry::{RetryPolicy, Retrying};
 pub use scripted::{Purpose, ScriptError, Scripted, ScriptedReply};
+pub use secrets::Secrets;
 pub use transport::Timers;

@@ -1,20 +1,22 @@
 //! Texts of others, made fit for a message: one line, of some length, without secrets.
 
-/// One line of at most [`MOST`] characters, in which `secret` and whatever looks like a key is masked.
-pub(crate) fn line(text: &str, secret: Option<&str>) -> String {
-    // The key goes first: what is cut or split could no longer be recognised.
-    let text = match secret {
-        Some(secret) if !secret.is_empty() => text.replace(secret, MASK),
-        _ => text.to_owned(),
-    };
+use crate::secrets::Secrets;
+
+/// One line of at most [`MOST`] characters, in which `secrets` and whatever looks like a key are masked. Characters that
+/// cannot be seen, or that turn the direction of writing, are left out.
+///
+/// Only the first [`MOST_READ`] bytes are looked at, each a fixed number of times.
+pub(crate) fn line(text: &str, secrets: &Secrets) -> String {
+    let head = text.get(..text.floor_char_boundary(MOST_READ)).unwrap_or_default();
+    let is_cut = head.len() < text.len();
+    let visible: String = head.chars().filter(|c| !is_hidden(*c)).collect();
+    // Secrets go first: what is cut or split could no longer be recognised.
+    let text = secrets.masked(&visible, MASK, is_cut);
     let mut line = String::new();
     let mut after_bearer = false;
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
         if !line.is_empty() {
             line.push(' ');
-        }
-        if line.len() > 8 * MOST {
-            break;
         }
         if after_bearer && word.chars().filter(|c| is_key_char(*c)).count() >= 8 {
             line.push_str(MASK);
@@ -27,6 +29,22 @@ pub(crate) fn line(text: &str, secret: Option<&str>) -> String {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
         None => line,
     }
+}
+
+/// Zero-width characters, marks of direction, tags and the selectors that can carry bytes.
+fn is_hidden(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{61c}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
 }
 
 fn push_masked(word: &str, line: &mut String) {
@@ -78,26 +96,51 @@ const PREFIXES: [&str; 13] =
     ["sk-", "sk_", "pk-", "rk-", "gsk_", "xai-", "AIza", "AKIA", "hf_", "ghp_", "eyJ", "csk-", "key-"];
 /// The most characters of a line.
 const MOST: usize = 500;
+/// The most bytes of a text that are looked at.
+const MOST_READ: usize = 16 << 10;
 
 #[cfg(test)]
 mod tests {
-    use super::line;
+    use secrecy::SecretString;
+
+    use super::{MOST_READ, line};
+    use crate::secrets::Secrets;
+
+    fn secrets() -> Secrets {
+        Secrets::new(["hunter2!", "pass/word wide"].map(SecretString::from))
+    }
 
     // WE25
     #[test]
     fn keys_are_masked_and_lines_are_short() {
-        let check = |text: &str, wanted: &str| assert_eq!(line(text, Some("hunter2!")), wanted);
+        let check = |text: &str, wanted: &str| assert_eq!(line(text, &secrets()), wanted);
         check("your key hunter2! is wrong", "your key *** is wrong");
         check("Incorrect API key: sk-proj-abc123456. See\n docs", "Incorrect API key: *** See docs");
         check("Incorrect API key: sk-ab***************xyz", "Incorrect API key: ***");
         check("use Bearer abcdefgh12345 please", "use Bearer *** please");
         check("at http://me:pw@host/v1?x", "at http://***@host/v1?x");
+        check("pass/word wide, pass\\/word wide, pass%2Fword%20wide", "***, ***, ***");
         check(
             "model gpt-4.1-mini has a limit of 128000 tokens",
             "model gpt-4.1-mini has a limit of 128000 tokens",
         );
-        let long = line(&format!("{} hunter2!", "a ".repeat(249)), Some("hunter2!"));
+        let long = line(&format!("{} hunter2!", "a ".repeat(249)), &secrets());
         assert!(!long.contains("hunt"), "{long}");
-        assert_eq!(line(&"b ".repeat(5_000), None).chars().count(), 501);
+        assert_eq!(line(&"b ".repeat(5_000), &Secrets::default()).chars().count(), 501);
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_left_out_and_hides_no_secret() {
+        let hidden = "a\u{200b}b\u{202e}c\u{2066}d\u{feff}e\u{e0041}f\u{ad}g: hun\u{200d}ter2!";
+        assert_eq!(line(hidden, &secrets()), "abcdefg: ***");
+    }
+
+    #[test]
+    fn a_secret_that_is_cut_where_reading_ends_is_left_out() {
+        for inside in 1..14 {
+            let text = format!("x{}pass/word wide", "\u{200b}".repeat((MOST_READ - inside - 1) / 3));
+            let line = line(&text, &secrets());
+            assert!(line == "x" || line == "x***", "{inside}: {line}");
+        }
     }
 }

@@ -127,4 +127,7 @@ pub struct RequestMeta {
     pub key: Arc<str>,
     /// Which try, from 1.
     pub attempt: u32,
+    /// Milliseconds that the caller waits for the whole reply, where it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
 }

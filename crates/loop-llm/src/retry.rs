@@ -38,8 +38,8 @@ impl Default for RetryPolicy {
 ///
 /// A wait is drawn evenly from nothing up to the value of the table; one that the server asked for is kept, and up to
 /// a tenth is added. An error that comes back after the last try advises [`RetryAdvice::Never`], so that nobody
-/// multiplies the tries; one whose server asks for more than `max_server_delay` comes back at once and keeps its
-/// [`RetryAdvice::After`]. Dropping the call ends the waiting.
+/// multiplies the tries; one whose server asks for more than `max_server_delay`, or whose wait does not fit into the
+/// request's `timeout_ms`, comes back at once with [`RetryAdvice::After`]. Dropping the call ends the waiting.
 #[derive(Debug)]
 pub struct Retrying<M: ?Sized> {
     policy: RetryPolicy,
@@ -86,6 +86,8 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
 impl<M: ChatModel + ?Sized> ChatModel for Retrying<M> {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let mut failures = 0;
+        let began = tokio::time::Instant::now();
+        let time = request.meta.timeout_ms.map(Duration::from_millis);
         loop {
             let mut error = match self.inner.stream(request).await {
                 Ok(events) => return Ok(events),
@@ -101,6 +103,11 @@ impl<M: ChatModel + ?Sized> ChatModel for Retrying<M> {
                 error.retry = RetryAdvice::Never;
                 return Err(error);
             };
+            if time.is_some_and(|time| began.elapsed().saturating_add(wait) >= time) {
+                // The caller would be gone by then: it decides whether to wait as long by itself.
+                error.retry = RetryAdvice::After(wait);
+                return Err(error);
+            }
             tokio::time::sleep(wait).await;
         }
     }

@@ -10,10 +10,20 @@ pub fn explain(certificate: &Certificate) -> String {
         text.push_str(&format!(" It would have gone on with {change}."));
     }
     if !certificate.also.is_empty() {
-        let also: Vec<&str> = certificate.also.iter().map(|condition| condition.reason.name()).collect();
+        let also: Vec<String> = certificate.also.iter().map(beside).collect();
         text.push_str(&format!(" Also true: {}.", also.join(", ")));
     }
     text
+}
+
+/// A reason that was true as well; of a failure with what failed.
+fn beside(condition: &Condition) -> String {
+    match (condition.reason, &condition.value) {
+        (StopReason::ModelFailure | StopReason::StorageFailed, Measure::Text(what)) => {
+            format!("{} ({what})", condition.reason)
+        }
+        (reason, _) => reason.to_string(),
+    }
 }
 
 fn sentence(condition: &Condition) -> String {
@@ -55,17 +65,20 @@ fn sentence(condition: &Condition) -> String {
         StopReason::MaxModelCalls => format!("{value} model calls were made, the limit{limit} is reached."),
         StopReason::MaxToolCalls => format!("{value} tool calls were made, the limit{limit} leaves none."),
         StopReason::BudgetExceeded => format!("{value} was spent, the limit{limit} is reached."),
+        StopReason::TokenLimit
+            if condition.change.as_ref().is_some_and(|it| &*it.setting == "limits.output_tokens") =>
+        {
+            "No call may write anything.".to_owned()
+        }
         StopReason::TokenLimit => format!("{value} tokens were used, the limit{limit} is reached."),
         StopReason::Timeout => format!("{value} have passed, the limit{limit} is reached."),
         StopReason::EvidenceMissing => format!("The confidence is high, but this is missing: {value}."),
         StopReason::Refused => format!("The model refused the work: {value}."),
         StopReason::PolicyBlocked => "Every action that mattered was denied.".to_owned(),
-        StopReason::NeedsHuman => match condition.change {
-            Some(_) if *value == Measure::Count(1) => {
-                "An action needs a person's consent, and nobody can be asked.".to_owned()
-            }
-            Some(_) => format!("{value} actions need a person's consent, and nobody can be asked."),
-            None => format!("The model handed the work to a person: {value}."),
+        StopReason::NeedsHuman => match value {
+            Measure::Count(1) => "An action needs a person's consent, and nobody can be asked.".to_owned(),
+            Measure::Count(_) => format!("{value} actions need a person's consent, and nobody can be asked."),
+            _ => format!("The model handed the work to a person: {value}."),
         },
         StopReason::ToolFailure => format!("A tool failed: {value}."),
         StopReason::ModelFailure => format!("The model could not be used: {value}."),

@@ -55,6 +55,7 @@ pub(crate) fn request(run: &Run, call: &CallModel, max_output_tokens: u64, promp
             run: Arc::clone(&run.id().0),
             key: call.key.to_string().into(),
             attempt: call.attempt,
+            timeout_ms: Some(call.timeout_ms),
         },
     }
 }
@@ -144,6 +145,8 @@ async fn drain(
                 heard.text.push_str(&text);
                 on_text(&text);
                 if heard.text.len() as u64 > most_bytes {
+                    let most = usize::try_from(most_bytes).unwrap_or(usize::MAX);
+                    heard.text.truncate(heard.text.floor_char_boundary(most));
                     let cut = ModelReply::text(std::mem::take(&mut heard.text), heard.usage);
                     return Ok(ModelReply { finish: FinishReason::MaxTokens, ..cut });
                 }
@@ -156,27 +159,30 @@ async fn drain(
     Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
 }
 
-/// Whether a failed call may have reached the provider.
-pub(crate) fn was_sent(error: &LlmError) -> bool {
-    !matches!(error.phase, ErrorPhase::Encode | ErrorPhase::Connect)
-}
-
 fn failure(error: LlmError, heard: Heard) -> ModelFailure {
-    // A call that the provider never took costs nothing; one that it took costs its reserve unless it says.
-    let sent = heard.began || was_sent(&error);
+    // A call that no model saw costs nothing; one that it saw costs its reserve unless the provider says.
+    let is_free = error.is_free() && !heard.began;
+    let message = match error.retry {
+        RetryAdvice::After(delay) if delay >= LONG_WAIT => {
+            format!("{}; it asks to be tried again in {} s", error.message, delay.as_secs()).into()
+        }
+        RetryAdvice::After(_) | RetryAdvice::Backoff | RetryAdvice::Never => Arc::clone(&error.message),
+    };
     let told = error.partial.unwrap_or_default();
     let text = if told.text.is_empty() { heard.text.into() } else { told.text };
     let usage = told.usage.or(heard.usage);
     ModelFailure {
         kind: error.kind.name().into(),
-        message: error.message,
+        message,
         retryable: error.retry != RetryAdvice::Never,
         retry_at: None,
         partial: (!text.is_empty()).then_some(text),
-        usage: if sent { usage } else { Some(Usage::default()) },
+        usage: if is_free { Some(Usage::default()) } else { usage },
     }
 }
 
+/// A wait that a person would want to know of.
+const LONG_WAIT: Duration = Duration::from_secs(10);
 /// After how many pieces a stream lets others run.
 const PIECES_A_TURN: u32 = 64;
 /// A reply of more bytes for each granted token than this is cut off: no model writes such tokens.

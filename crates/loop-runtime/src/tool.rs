@@ -10,7 +10,7 @@ use loop_prompts::{FilterQuestion, Prompts};
 use loop_tools::{Answer, AskError, AskModel, ChoiceRequest, Credentials, Registry, ToolContext};
 use tokio_util::sync::CancellationToken;
 
-use crate::model::{self, Settled};
+use crate::model::Settled;
 
 /// What a tool call needs of its run; taken before the call, so that the run is free meanwhile.
 #[derive(Debug)]
@@ -39,7 +39,12 @@ impl ToolCall {
                 prompts: Arc::clone(prompts),
                 id: Arc::clone(&run.spec().model(Tier::Picker).model),
                 budget,
-                meta: RequestMeta { run: Arc::clone(&run.id().0), key, attempt: wish.attempt },
+                meta: RequestMeta {
+                    run: Arc::clone(&run.id().0),
+                    key,
+                    attempt: wish.attempt,
+                    timeout_ms: wish.sub_call.map(|budget| budget.timeout_ms),
+                },
             };
             context = context.with_ask(Arc::new(asker), budget.timeout_ms);
         }
@@ -98,8 +103,8 @@ impl AskModel for Asker {
             Ok(reply) => Ok(Answer { text: reply.text.to_string(), usage: reply.usage }),
             Err(error) => {
                 let told = error.partial.as_ref().and_then(|partial| partial.usage);
-                // A call that the provider never took costs nothing.
-                let usage = if model::was_sent(&error) { told } else { Some(Usage::default()) };
+                // A call that no model saw costs nothing.
+                let usage = if error.is_free() { Some(Usage::default()) } else { told };
                 Err(AskError { message: error.to_string(), usage })
             }
         }

@@ -125,14 +125,8 @@ fn every_reason_is_a_sentence() {
     reads(condition(R::Refused, text("not my field")), "The model refused the work: not my field.");
     reads(condition(R::PolicyBlocked, Count(2)), "Every action that mattered was denied.");
     reads(condition(R::NeedsHuman, text("call her")), "The model handed the work to a person: call her.");
-    let consent = Condition {
-        change: Some(Change { setting: "gate.people".into(), to: text("true") }),
-        ..condition(R::NeedsHuman, Count(2))
-    };
-    reads(
-        consent,
-        "2 actions need a person's consent, and nobody can be asked. It would have gone on with gate.people = true.",
-    );
+    reads(condition(R::NeedsHuman, Count(2)), "2 actions need a person's consent, and nobody can be asked.");
+    reads(condition(R::NeedsHuman, Count(1)), "An action needs a person's consent, and nobody can be asked.");
     reads(condition(R::ModelFailure, text("auth: no key")), "The model could not be used: auth: no key.");
     reads(condition(R::ToolFailure, text("look: gone")), "A tool failed: look: gone.");
     reads(condition(R::StorageFailed, text("disk full")), "The journal could not be written: disk full.");
@@ -148,4 +142,10 @@ fn what_was_true_beside_the_reason_is_told() {
     ];
     let stop = Certificate::new(condition(StopReason::ManualStop, Measure::Millis(9)), also);
     assert_eq!(explain(&stop), "It was stopped by hand after 9 ms. Also true: confident, max_model_calls.");
+    let failed = condition(StopReason::ModelFailure, Measure::Text("auth: no key".into()));
+    let stop = Certificate::new(condition(StopReason::MaxPasses, Measure::Count(2)), vec![failed]);
+    assert!(explain(&stop).ends_with("Also true: model_failure (auth: no key)."), "{}", explain(&stop));
+    let change = Some(Change { setting: "limits.output_tokens".into(), to: Measure::Count(256) });
+    let silent = Condition { change, ..condition(StopReason::TokenLimit, Measure::Count(0)) };
+    reads(silent, "No call may write anything. It would have gone on with limits.output_tokens = 256.");
 }

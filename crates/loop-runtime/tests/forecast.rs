@@ -53,7 +53,10 @@ fn more_of_a_limit_leaves_room_for_more_passes_and_strict_for_fewer() {
 #[test]
 fn a_limit_of_nothing_and_a_model_for_nothing_are_told_as_they_are() {
     let nothing = forecast(None, |limits| limits.passes = 0);
-    assert!(nothing.to_string().ends_with("at the worst limits.passes binds first, before a whole pass"), "{nothing}");
+    assert!(
+        nothing.to_string().ends_with("at the worst limits.passes binds first, before a whole pass"),
+        "{nothing}"
+    );
     let free = Price { input: 0, output: 0, cache_read: None, cache_write: None };
     assert_eq!(passes(&forecast(Some(free), |_| ()), "limits.cost_usd"), None, "money binds nothing");
 }

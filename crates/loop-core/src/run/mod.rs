@@ -37,6 +37,7 @@ use crate::gate;
 use crate::ids::{CommandKey, Digest, EvidenceId, Millis, RunId, Slot};
 use crate::item::WorkItem;
 use crate::ledger::Ledger;
+use crate::limits::CostMode;
 use crate::note::Note;
 use crate::outcome::{Evidence, Outcome, Totals};
 use crate::protocol::Reading;
@@ -493,7 +494,12 @@ impl Run {
         let mut run = Self { spec, state };
         let mut notes = Vec::new();
         let unpriced = run.unpriced_limit();
-        let reached = gate::limits_reached(&run.spec.limits, &run.state.totals, 0);
+        let mut reached = gate::limits_reached(&run.spec.limits, &run.state.totals, 0);
+        if run.spec.has_whole_gate() && run.spec.limits.cost_mode != CostMode::After {
+            // What the first call takes is not known before it is rendered: no amount can be named that would do.
+            let is_amount = |reason| matches!(reason, StopReason::BudgetExceeded | StopReason::TokenLimit);
+            reached.iter_mut().filter(|limit| is_amount(limit.reason)).for_each(|limit| limit.change = None);
+        }
         let mut reached = reached.into_iter().chain(unpriced);
         if let Some(primary) = reached.next() {
             run.stop(Certificate::new(primary, reached.collect()), &mut notes);

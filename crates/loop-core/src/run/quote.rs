@@ -252,9 +252,19 @@ impl Run {
             purse.map(|purse| (purse, fits.least))
         });
         let (purse, least) = purses.min_by_key(|(purse, least)| purse.least_limit(mode, *least))?;
-        let held = if mode == CostMode::After { 0 } else { held_back(purse.limit, purse.landing) };
+        let held = held_back(purse.limit, purse.landing);
         let (spent, needs, to) = (purse.taken, purse.needs(least), purse.least_limit(mode, least));
         let (value, threshold, setting, to) = match refusal {
+            // Whatever the call needs: nothing is left.
+            Refusal::Cost if mode == CostMode::After => (
+                Measure::PicoUsd(PicoUsd(spent)),
+                Measure::PicoUsd(PicoUsd(purse.limit)),
+                "limits.cost_usd",
+                Measure::PicoUsd(PicoUsd(to)),
+            ),
+            _ if mode == CostMode::After => {
+                (Measure::Count(spent), Measure::Count(purse.limit), "limits.tokens", Measure::Count(to))
+            }
             Refusal::Cost => (
                 Measure::NextCost { spent: PicoUsd(spent), needs: PicoUsd(needs), held: PicoUsd(held) },
                 Measure::PicoUsd(PicoUsd(purse.limit)),

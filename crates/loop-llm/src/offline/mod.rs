@@ -10,7 +10,7 @@ mod words;
 mod write;
 
 use async_trait::async_trait;
-use loop_core::Usage;
+use loop_core::{FinishReason, Usage};
 use serde_json::{Value, json};
 
 use crate::error::LlmError;
@@ -51,12 +51,21 @@ impl Offline {
             Purpose::Main => document(request),
         };
         // It has no tokens of its own; four bytes count as one, as is usual for English text.
+        let most = usize::try_from(request.max_output_tokens).unwrap_or(usize::MAX).saturating_mul(4);
+        let (text, finish) = if text.len() > most {
+            (
+                text.get(..text.floor_char_boundary(most)).unwrap_or_default().to_owned(),
+                FinishReason::MaxTokens,
+            )
+        } else {
+            (text, FinishReason::EndTurn)
+        };
         let usage = Usage {
             input: request.bytes().div_ceil(4) as u64,
             output: text.len().div_ceil(4) as u64,
             ..Usage::default()
         };
-        ModelReply::text(text, Some(usage))
+        ModelReply { finish, ..ModelReply::text(text, Some(usage)) }
     }
 }
 

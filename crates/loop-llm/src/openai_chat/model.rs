@@ -17,6 +17,7 @@ use crate::http::http_client;
 use crate::model::{ChatModel, EventStream};
 use crate::options::CallOptions;
 use crate::request::ModelRequest;
+use crate::secrets::Secrets;
 use crate::transport::{self, Post, Timers};
 
 /// A model that speaks Chat Completions: OpenAI's own, or one behind a compatible server.
@@ -25,7 +26,8 @@ use crate::transport::{self, Post, Timers};
 pub struct OpenAiChat {
     url: Url,
     profile: Profile,
-    key: Option<SecretString>,
+    has_key: bool,
+    secrets: Secrets,
     headers: HeaderMap,
     options: CallOptions,
     timers: Timers,
@@ -47,9 +49,10 @@ impl OpenAiChat {
         }
         url.path_segments_mut().map_err(|()| wrong())?.pop_if_empty().extend(["chat", "completions"]);
         Ok(Self {
+            secrets: secrets_of(&url),
             url,
             profile,
-            key: None,
+            has_key: false,
             headers: HeaderMap::new(),
             options: CallOptions::default(),
             timers: Timers::default(),
@@ -67,11 +70,12 @@ impl OpenAiChat {
         })?;
         value.set_sensitive(true);
         self.headers.insert(reqwest::header::AUTHORIZATION, value);
-        self.key = Some(key);
+        self.secrets.add(&key);
+        self.has_key = true;
         Ok(self)
     }
 
-    /// The same model with one more header. Its value is treated as a secret wherever headers are shown.
+    /// The same model with one more header. Its value is a secret: see [`Secrets`] for where it is masked.
     ///
     /// # Errors
     /// [`LlmErrorKind::InvalidRequest`] where name or value cannot be a header.
@@ -81,9 +85,14 @@ impl OpenAiChat {
             LlmError::new(LlmErrorKind::InvalidRequest, ErrorPhase::Encode, message)
         };
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
-        let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
-        value.set_sensitive(true);
-        self.headers.insert(name, value);
+        let mut sent = HeaderValue::from_str(value).map_err(|_| wrong())?;
+        sent.set_sensitive(true);
+        self.secrets.add(&SecretString::from(value.trim()));
+        // A credential may stand behind the name of its scheme.
+        if let Some((_, credential)) = value.trim().split_once(' ') {
+            self.secrets.add(&SecretString::from(credential.trim()));
+        }
+        self.headers.insert(name, sent);
         Ok(self)
     }
 
@@ -107,11 +116,11 @@ impl ChatModel for OpenAiChat {
             url: self.url.clone(),
             headers: self.headers.clone(),
             body: encoded.body,
-            secret: self.key.clone(),
+            secrets: self.secrets.clone(),
             timers: self.timers,
             classify,
         };
-        let decoder = Decoder::new(encoded.aliases, self.key.clone());
+        let decoder = Decoder::new(encoded.aliases, self.secrets.clone());
         transport::send(post, decoder, encoded.warnings).await
     }
 }
@@ -125,7 +134,34 @@ impl fmt::Debug for OpenAiChat {
             .field("port", &self.url.port_or_known_default())
             .field("path", &self.url.path())
             .field("profile", &self.profile)
-            .field("has_key", &self.key.is_some())
+            .field("has_key", &self.has_key)
             .finish_non_exhaustive()
     }
+}
+
+/// Name and password of a URL, as they stand there and decoded.
+fn secrets_of(url: &Url) -> Secrets {
+    let parts = [Some(url.username()), url.password()];
+    let texts = parts.into_iter().flatten().flat_map(|part| [part.to_owned(), decoded(part)]);
+    Secrets::new(texts.map(SecretString::from))
+}
+
+/// A part of a URL without its percent encoding.
+fn decoded(part: &str) -> String {
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut rest = part.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let digits = tail.get(..2).filter(|_| *first == b'%').and_then(|two| std::str::from_utf8(two).ok());
+        match digits.and_then(|two| u8::from_str_radix(two, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = tail.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
