@@ -191,3 +191,28 @@ async fn what_a_busy_server_asks_for_is_waited_for_and_charged_once() {
     let bodies: Vec<_> = server.requests().iter().take(3).map(|request| request.body.clone()).collect();
     assert!(bodies.windows(2).all(|two| two.first() == two.last()), "a retry sends the same bytes");
 }
+
+#[tokio::test]
+async fn a_call_that_was_refused_costs_nothing() {
+    // L3, L4
+    for status in [401, 404, 307] {
+        let (outcome, _server) = served(Service::replies([Behaviour::status(status, "{}")])).await;
+        assert_eq!(outcome.stop.reason(), StopReason::ModelFailure, "{status}");
+        assert!(!outcome.totals.usage.estimated, "{status}: {:?}", outcome.totals.usage);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_more_time_than_there_is_ends_the_run_at_once_and_says_so() {
+    // L1
+    let busy =
+        Behaviour::status(429, "{\"error\":{\"message\":\"slow down\"}}").with_header("retry-after", "50");
+    let server = Server::start(Service::replies([busy])).unwrap();
+    let domain = behind(&server.base_url(), &[Tier::Base], &[("limits.wall_ms", "20000")]);
+    let outcome = run(&domain, "T-1042").await;
+    assert_eq!(outcome.stop.reason(), StopReason::ModelFailure);
+    let said = outcome.stop.primary.value.to_string();
+    assert!(said.starts_with("rate_limited: slow down") && said.contains("tried again in 5"), "{said}");
+    assert_eq!(server.requests().len(), 1);
+    assert!(outcome.totals.wall_ms < 10_000);
+}

@@ -105,7 +105,6 @@ impl Masker {
         while let Some(at) = rest.find(|c| forms.iter().any(|form| form.starts_with(c))) {
             let (before, here) = rest.split_at(at);
             told.push_str(before);
-            rest = here;
             let is_begun = |form: &&&str| form.len() > here.len() && form.starts_with(here);
             let part = forms.iter().find(is_begun);
             if part.is_some() && !is_over {

@@ -10,13 +10,13 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap};
 use reqwest::{Client, Url};
-use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::mask;
 use crate::model::{EventStream, ModelEvent};
 use crate::openai_chat::Decoder;
+use crate::secrets::Secrets;
 
 /// How long a call may take, by part. A connection may take ten seconds besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,20 +27,28 @@ pub struct Timers {
     pub idle: Duration,
     /// Between two events that say something: comments and pings do not.
     pub progress: Duration,
+    /// After the word for the end, until usage and the mark of the end have come; then the reply ends without them.
+    pub after_end: Duration,
     /// The whole call.
     pub total: Duration,
 }
 
 impl Default for Timers {
-    /// Two minutes, one minute, two minutes, ten minutes.
+    /// Two minutes, one minute, two minutes, two seconds, ten minutes.
     fn default() -> Self {
         let seconds = Duration::from_secs;
-        Self { first_byte: seconds(120), idle: seconds(60), progress: seconds(120), total: seconds(600) }
+        Self {
+            first_byte: seconds(120),
+            idle: seconds(60),
+            progress: seconds(120),
+            after_end: seconds(2),
+            total: seconds(600),
+        }
     }
 }
 
 /// How a status other than 2xx becomes an error.
-pub(crate) type Classify = fn(u16, &HeaderMap, &[u8], SystemTime, Option<&str>) -> LlmError;
+pub(crate) type Classify = fn(u16, &HeaderMap, &[u8], SystemTime, &Secrets) -> LlmError;
 
 /// A call, ready to be sent.
 pub(crate) struct Post {
@@ -48,7 +56,7 @@ pub(crate) struct Post {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    pub(crate) secret: Option<SecretString>,
+    pub(crate) secrets: Secrets,
     pub(crate) timers: Timers,
     pub(crate) classify: Classify,
 }
@@ -62,7 +70,7 @@ pub(crate) async fn send(
     let start = Instant::now();
     let end = start + post.timers.total;
     let first = (start + post.timers.first_byte).min(end);
-    let secret = post.secret.as_ref().map(ExposeSecret::expose_secret);
+    let secrets = &post.secrets;
     let late = || {
         let message = format!("no answer within {} s", (first - start).as_secs_f32());
         LlmError::new(LlmErrorKind::Timeout, ErrorPhase::Headers, message)
@@ -79,13 +87,13 @@ pub(crate) async fn send(
     let response = timeout_at(first, request).await.map_err(|_| late())?;
     let response = response.map_err(|error| {
         let phase = if error.is_connect() { ErrorPhase::Connect } else { ErrorPhase::Headers };
-        LlmError::new(LlmErrorKind::Connection, phase, told(error, secret))
+        LlmError::new(LlmErrorKind::Connection, phase, told(error, secrets))
     })?;
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let mut body = response.bytes_stream().boxed();
     if !(200..300).contains(&status) {
         let text = head_of(&mut body, first.min(Instant::now() + ERROR_BODY_TIME)).await;
-        let mut error = (post.classify)(status, &headers, &text, SystemTime::now(), secret);
+        let mut error = (post.classify)(status, &headers, &text, SystemTime::now(), secrets);
         if (300..400).contains(&status) {
             error.message =
                 format!("the server answered with a redirect ({status}), which is not followed").into();
@@ -99,13 +107,14 @@ pub(crate) async fn send(
         timers: post.timers,
         end,
         progress: Instant::now() + post.timers.progress,
-        secret: post.secret,
+        settled: None,
+        secrets: post.secrets,
         body: body.boxed(),
     };
     match timeout_at(first, call.body.next()).await {
         Err(_) => return Err(late()),
         Ok(Some(Err(error))) => {
-            let message = told(error, call.secret.as_ref().map(ExposeSecret::expose_secret));
+            let message = told(error, &call.secrets);
             return Err(LlmError::new(LlmErrorKind::Connection, ErrorPhase::Headers, message));
         }
         Ok(Some(Ok(bytes))) => call.take(&bytes),
@@ -127,7 +136,9 @@ struct Call {
     timers: Timers,
     end: Instant,
     progress: Instant,
-    secret: Option<SecretString>,
+    /// When it ends with what is there, once the word for the end has come.
+    settled: Option<Instant>,
+    secrets: Secrets,
 }
 
 impl Call {
@@ -146,27 +157,28 @@ impl Call {
 
     async fn read(&mut self) {
         let idle = Instant::now() + self.timers.idle;
-        let deadline = idle.min(self.end).min(self.progress);
+        let settled = self.settled.unwrap_or(self.end).min(self.end);
+        let deadline = idle.min(settled).min(self.progress);
         match timeout_at(deadline, self.body.next()).await {
             // A server that always has something ready must not outrun the clock.
             Ok(Some(Ok(bytes))) if Instant::now() < self.end => {
                 self.take(&bytes);
-                if Instant::now() >= self.progress {
+                if Instant::now() >= self.progress.min(settled) {
                     self.interrupt(LlmErrorKind::Timeout, NO_PROGRESS);
                 }
             }
             Ok(None) => self.finish(),
             Ok(Some(Err(error))) => {
-                let message = told(error, self.secret.as_ref().map(ExposeSecret::expose_secret));
+                let message = told(error, &self.secrets);
                 self.interrupt(LlmErrorKind::StreamInterrupted, &message);
             }
-            Err(_) if deadline < self.end && deadline < self.progress => {
+            Err(_) if deadline < settled && deadline < self.progress => {
                 self.interrupt(
                     LlmErrorKind::Timeout,
                     "no byte of the reply came for longer than that may take",
                 );
             }
-            Err(_) if deadline < self.end => self.interrupt(LlmErrorKind::Timeout, NO_PROGRESS),
+            Err(_) if deadline < settled => self.interrupt(LlmErrorKind::Timeout, NO_PROGRESS),
             Err(_) | Ok(Some(Ok(_))) => {
                 self.interrupt(LlmErrorKind::Timeout, "the reply took longer than a call may");
             }
@@ -174,9 +186,15 @@ impl Call {
     }
 
     fn take(&mut self, bytes: &[u8]) {
+        let heard = self.decoder.heard();
         let items = self.decoder.push(bytes);
-        if items.iter().any(|item| !matches!(item, Ok(ModelEvent::KeepAlive))) {
+        // Fragments of calls and of refusals are no events, and say something all the same.
+        let is_said = items.iter().any(|item| !matches!(item, Ok(ModelEvent::KeepAlive)));
+        if is_said || self.decoder.heard() > heard {
             self.progress = Instant::now() + self.timers.progress;
+        }
+        if self.decoder.is_ending() && self.settled.is_none() {
+            self.settled = Some(Instant::now() + self.timers.after_end);
         }
         self.ready.extend(items);
     }
@@ -209,7 +227,7 @@ async fn head_of(
 }
 
 /// What a client's error says, with its causes, without the URL.
-fn told(error: reqwest::Error, secret: Option<&str>) -> String {
+fn told(error: reqwest::Error, secrets: &Secrets) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
     let mut source = error.source();
@@ -217,7 +235,7 @@ fn told(error: reqwest::Error, secret: Option<&str>) -> String {
         text = format!("{text}: {cause}");
         source = cause.source();
     }
-    mask::line(&text, secret)
+    mask::line(&text, secrets)
 }
 
 const NO_PROGRESS: &str = "the reply said nothing for longer than it may";
@@ -225,3 +243,96 @@ const NO_PROGRESS: &str = "the reply said nothing for longer than it may";
 const MOST_ERROR_BODY: usize = 64 << 10;
 /// How long an error's body is waited for.
 const ERROR_BODY_TIME: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::error::Partial;
+    use crate::openai_chat::Aliases;
+
+    /// What comes of pieces, each after so many seconds, of a body that never ends; and when, in seconds.
+    async fn end(pieces: &[(u64, &str)], timers: Timers) -> (Result<ModelEvent, LlmError>, u64) {
+        let pieces: Vec<_> =
+            pieces.iter().map(|(wait, text)| (*wait, Bytes::from(format!("{text}\n\n")))).collect();
+        let pieces = futures::stream::iter(pieces).then(|(wait, bytes)| async move {
+            tokio::time::sleep(Duration::from_secs(wait)).await;
+            Ok(bytes)
+        });
+        let start = Instant::now();
+        let mut call = call(pieces.chain(futures::stream::pending()).boxed(), timers);
+        loop {
+            let item = call.next().await.unwrap();
+            if matches!(item, Err(_) | Ok(ModelEvent::Finished(_))) {
+                return (item, start.elapsed().as_secs());
+            }
+        }
+    }
+
+    fn call(body: BoxStream<'static, Result<Bytes, reqwest::Error>>, timers: Timers) -> Call {
+        let start = Instant::now();
+        Call {
+            body,
+            decoder: Decoder::new(Aliases::default(), Secrets::default()),
+            warnings: Vec::new(),
+            ready: VecDeque::new(),
+            timers,
+            end: start + timers.total,
+            progress: start + timers.progress,
+            settled: None,
+            secrets: Secrets::default(),
+        }
+    }
+
+    const TEXT: &str = r#"data: {"choices":[{"delta":{"content":"Hi"}}]}"#;
+    const STOP: &str = r#"data: {"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
+    const USAGE: &str = r#"data: {"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":1}}"#;
+
+    #[tokio::test(start_paused = true)]
+    async fn after_the_word_for_the_end_a_reply_waits_for_a_moment_alone() {
+        let mut pieces = vec![(0, TEXT), (5, STOP), (1, USAGE)];
+        pieces.extend([(1, ": ping"); 500]);
+        let (item, seconds) = end(&pieces, Timers::default()).await;
+        let Ok(ModelEvent::Finished(reply)) = item else { panic!("it was whole: {item:?}") };
+        assert_eq!((&*reply.text, reply.usage.unwrap().input, seconds), ("Hi", 8, 7));
+        let (item, seconds) = end(&[(0, TEXT), (5, STOP)], Timers::default()).await;
+        assert!(matches!(item, Ok(ModelEvent::Finished(_))) && seconds == 7);
+        let (item, seconds) = end(&[(0, TEXT), (5, STOP), (1, "data: [DONE]")], Timers::default()).await;
+        assert!(matches!(item, Ok(ModelEvent::Finished(_))) && seconds == 6);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_when_the_moment_is_over_is_heard_and_always_more_is_not() {
+        let pieces = [TEXT, STOP, USAGE].into_iter().chain(std::iter::repeat(": ping"));
+        let body = futures::stream::iter(pieces.map(|piece| Ok(Bytes::from(format!("{piece}\n\n")))));
+        let mut call = call(body.boxed(), Timers::default());
+        call.read().await;
+        call.read().await;
+        tokio::time::advance(Duration::from_secs(3)).await;
+        call.read().await;
+        assert!(call.decoder.is_done());
+        let Some(Ok(ModelEvent::Finished(reply))) = call.ready.pop_back() else { panic!("it was whole") };
+        assert_eq!((&*reply.text, reply.usage.unwrap().input), ("Hi", 8));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn fragments_of_calls_and_refusals_are_progress_and_empty_ones_are_none() {
+        let call =
+            r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":" "}}]}}]}"#;
+        let refusal = r#"data: {"choices":[{"delta":{"refusal":"no"}}]}"#;
+        for piece in [call, refusal] {
+            let mut pieces = vec![(50, piece); 8];
+            pieces.extend([(0, STOP), (0, "data: [DONE]")]);
+            let (item, seconds) = end(&pieces, Timers::default()).await;
+            assert!(matches!(item, Ok(ModelEvent::Finished(_))), "{item:?}");
+            assert_eq!(seconds, 400);
+        }
+        let empty = r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0}],"refusal":""}}]}"#;
+        let (item, seconds) = end(&[(50, empty); 8], Timers::default()).await;
+        let error = item.unwrap_err();
+        assert_eq!((error.kind, error.partial), (LlmErrorKind::Timeout, Some(Partial::default())));
+        // The first of them begins the reply.
+        assert_eq!(seconds, 170);
+    }
+}

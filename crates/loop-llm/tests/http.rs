@@ -143,6 +143,33 @@ async fn secrets_are_neither_printed_nor_told() {
     assert!(!format!("{error:?}").contains("canary"), "{error:?}");
 }
 
+// WE19
+#[tokio::test]
+async fn headers_and_what_stands_before_the_host_are_masked_like_the_key() {
+    let secrets = ["header/canary", "user%40canary", "user@canary", "pass-canary", "token-canary"];
+    let server = MockServer::start().await;
+    let model = || {
+        let base = server.uri().replace("http://", "http://user%40canary:pass-canary@");
+        let model = OpenAiChat::new(&format!("{base}/v1"), Profile::COMPATIBLE).unwrap();
+        let model = model.with_header("api-key", "header/canary").unwrap();
+        model.with_header("x-auth", "Token token-canary").unwrap()
+    };
+    let mut echo = secrets.join(" ");
+    echo.push_str(" header\\/canary header%2Fcanary user\u{200b}@canary");
+    let body = serde_json::json!({"error": {"message": echo}});
+    let refused = Mock::given(method("POST")).respond_with(ResponseTemplate::new(400).set_body_json(body));
+    let refused = refused.up_to_n_times(1).mount_as_scoped(&server).await;
+    let error = complete(&model(), &request()).await.unwrap_err();
+    drop(refused);
+    assert_eq!(&*error.message, "*** *** *** *** *** *** *** ***");
+    let reply = serde_json::json!({"choices": [{"message": {"content": secrets.join(" ")}, "finish_reason": "stop"}]});
+    let said = ResponseTemplate::new(200).set_body_json(reply);
+    Mock::given(method("POST")).respond_with(said).mount(&server).await;
+    let reply = complete(&model(), &request()).await.unwrap();
+    assert_eq!(&*reply.text, ["[masked]"; 5].join(" "));
+    assert!(!format!("{:?}", model()).contains("canary"));
+}
+
 /// A server that answers one connection with these bytes, and keeps it until its client hangs up.
 async fn raw(
     head: &'static str,
@@ -189,7 +216,7 @@ fn delta(text: &str) -> Vec<u8> {
 
 fn short() -> Timers {
     let most = Duration::from_secs(30);
-    Timers { first_byte: most, idle: most, progress: most, total: most }
+    Timers { first_byte: most, idle: most, progress: most, after_end: most, total: most }
 }
 
 // WE20

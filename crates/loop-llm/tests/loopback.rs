@@ -480,6 +480,44 @@ async fn a_server_that_is_shut_down_or_dropped_closes_everything() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_head_that_does_not_come_in_time_closes_the_connection() {
+    let server = Server::start(Service::replies([Behaviour::status(500, "")])).unwrap();
+    let began = tokio::time::Instant::now();
+    let mut silent = send(&server, b"POST /v1/chat/comp").await;
+    assert!(matches!(silent.read(&mut [0]).await, Ok(0) | Err(_)));
+    assert_eq!(began.elapsed().as_secs(), 30);
+    assert!(server.requests().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_connection_after_the_last_one_waits_until_one_is_closed() {
+    let server = Server::start(Service::replies([Behaviour::status(500, "")])).unwrap();
+    let mut open = Vec::new();
+    for _ in 0..256 {
+        open.push(TcpStream::connect(server.address()).await.unwrap());
+    }
+    let mut late = send(&server, &request_bytes(&streamed("hi"))).await;
+    // The clock is virtual: it goes on only when nothing else can happen, and heads have half a minute.
+    let mut answer = Vec::new();
+    let waited = tokio::time::timeout(Duration::from_secs(9), late.read_buf(&mut answer)).await;
+    assert!(waited.is_err() && server.requests().is_empty());
+    open.pop();
+    late.read_to_end(&mut answer).await.unwrap();
+    assert_eq!(Reply::read(&answer).status, 500);
+}
+
+#[tokio::test]
+async fn credentials_are_received_and_not_printed() {
+    let server = Server::start(Service::replies([Behaviour::status(500, "")])).unwrap();
+    let secret = "GET /v1/models HTTP/1.1\r\nAuthorization: Bearer canary\r\napi-key: canary\r\nx-team: a\r\nconnection: close\r\n\r\n";
+    exchange(&server, secret.as_bytes()).await;
+    let received = &soon(server.ended(1)).await[0];
+    assert_eq!(received.header("authorization"), Some("Bearer canary"));
+    let printed = format!("{server:?} {received:#?}");
+    assert!(!printed.contains("canary") && printed.contains("x-team"), "{printed}");
+}
+
 /// A model that says these events.
 #[derive(Debug)]
 struct Saying(Vec<Result<ModelEvent, LlmError>>);

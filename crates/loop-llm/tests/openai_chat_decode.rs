@@ -3,14 +3,17 @@
 
 use loop_core::{FinishReason, PicoUsd, Usage};
 use loop_llm::openai_chat::{Aliases, Decoder};
-use loop_llm::{Arguments, ErrorCause, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice, Stop};
+use loop_llm::{
+    Arguments, ErrorCause, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice, Secrets, Stop,
+};
 use proptest::prelude::*;
+use secrecy::SecretString;
 use serde_json::{Value, json};
 
 type Item = Result<ModelEvent, LlmError>;
 
 fn decode(pieces: &[&[u8]]) -> Vec<Item> {
-    let mut decoder = Decoder::new(Aliases::default(), None);
+    let mut decoder = Decoder::new(Aliases::default(), Secrets::default());
     let mut items = Vec::new();
     for piece in pieces {
         items.extend(decoder.push(piece));
@@ -372,8 +375,6 @@ fn usage_is_in_disjoint_buckets() {
     let deepseek =
         counted(json!({"prompt_tokens": 1000, "completion_tokens": 1, "prompt_cache_hit_tokens": 900}));
     assert_eq!(deepseek.usage, Some(Usage { input: 100, cache_read: 900, output: 1, ..Usage::default() }));
-    let absurd = counted(json!({"prompt_tokens": -1, "completion_tokens": 1e30}));
-    assert_eq!(absurd.usage, None);
     let groq = json!({"choices": [], "x_groq": {"usage": {"prompt_tokens": 3, "completion_tokens": 1}}});
     assert_eq!(stream(&[text("Hi"), stop("stop"), groq]).unwrap().usage.unwrap().input, 3);
     let mut growing = text("Hi");
@@ -405,6 +406,23 @@ fn errors_behind_a_status_of_200() {
     check(&sse(&[text("Hi"), stop("insufficient_system_resource")]), LlmErrorKind::Overloaded, "Hi");
     check(&sse(&[text("Hi"), stop("error")]), LlmErrorKind::ServerError, "Hi");
     check("event: error\ndata: {\"message\":\"no\"}\n\n", LlmErrorKind::ServerError, "");
+}
+
+#[test]
+fn an_error_that_says_the_request_is_wrong_is_not_tried_again() {
+    let told = |kind: &str, code: Value| {
+        let error = json!({"error": {"message": "no", "type": kind, "code": code}});
+        let whole = end(error.to_string().as_bytes()).unwrap_err();
+        assert_eq!(stream(&[error]).unwrap_err(), whole);
+        (whole.kind, whole.is_retryable())
+    };
+    assert_eq!(told("invalid_request_error", Value::Null), (LlmErrorKind::InvalidRequest, false));
+    assert_eq!(told("invalid_request_error", json!(503)), (LlmErrorKind::InvalidRequest, false));
+    assert!(!told("invalid_request_error", json!("rate_limit_exceeded")).1);
+    assert_eq!(told("authentication_error", Value::Null), (LlmErrorKind::Auth, false));
+    assert_eq!(told("permission_error", Value::Null), (LlmErrorKind::Auth, false));
+    assert_eq!(told("not_found_error", Value::Null), (LlmErrorKind::InvalidRequest, false));
+    assert_eq!(told("server_error", Value::Null), (LlmErrorKind::ServerError, true));
 }
 
 // WE26
@@ -444,6 +462,129 @@ fn a_second_end_is_not_heard() {
     assert_eq!((reply.stop, &*reply.warnings), (Some(Stop::EndTurn), &["second_finish_reason".into()][..]));
 }
 
+#[test]
+fn counts_that_cannot_be_used_are_no_usage() {
+    let counted = |counts: Value| stream(&[text("Hi"), stop("stop"), usage(counts)]).unwrap();
+    let unusable = [
+        json!({"prompt_tokens": -1, "completion_tokens": 1e30}),
+        json!({"completion_tokens": 5}),
+        json!({"prompt_tokens": -1, "completion_tokens": 5}),
+        json!({"prompt_tokens": 1_000_000_001, "completion_tokens": 5}),
+        json!({"prompt_tokens": "8", "completion_tokens": 5}),
+        json!({"prompt_tokens": 8}),
+        json!({"prompt_tokens": 8, "completion_tokens": -5}),
+    ];
+    for counts in unusable {
+        let reply = counted(counts.clone());
+        assert_eq!((reply.usage, &*reply.warnings), (None, &["usage_unusable".into()][..]), "{counts}");
+    }
+    for silent in [json!({}), json!({"prompt_tokens": null, "total_tokens": 3})] {
+        let reply = counted(silent);
+        assert_eq!((reply.usage, reply.warnings.len()), (None, 0));
+    }
+    let largest = counted(json!({"prompt_tokens": 1_000_000_000, "completion_tokens": 5}));
+    assert_eq!((largest.usage.unwrap().input, largest.warnings.len()), (1_000_000_000, 0));
+}
+
+#[test]
+fn no_tokens_at_all_are_believed_of_an_empty_reply_alone() {
+    let zeros = || usage(json!({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}));
+    let body = sse(&[zeros(), text("Hi"), stop("stop")]);
+    let items = decode(&[body.as_bytes()]);
+    assert!(!items.iter().any(|item| matches!(item, Ok(ModelEvent::Usage(_)))));
+    let reply = end(body.as_bytes()).unwrap();
+    assert_eq!((reply.usage, &*reply.warnings), (None, &["usage_empty".into()][..]));
+    let broken = end(sse(&[text("Hi"), zeros()]).as_bytes()).unwrap_err();
+    assert_eq!(broken.partial.unwrap().usage, None);
+    assert_eq!(stream(&[stop("stop"), zeros()]).unwrap().usage, Some(Usage::default()));
+}
+
+#[test]
+fn a_price_of_nothing_is_no_price() {
+    let cost = |cost: f64| {
+        let counts = json!({"prompt_tokens": 8, "completion_tokens": 5, "cost": cost});
+        stream(&[text("Hi"), stop("stop"), usage(counts)]).unwrap().cost
+    };
+    assert_eq!([cost(0.0), cost(-0.5), cost(1e-13), cost(1e30)], [None; 4]);
+    assert_eq!(cost(0.5), Some(PicoUsd(500_000_000_000)));
+}
+
+/// What is heard of a reply with the secret, by text and by reasoning, and its end.
+#[track_caller]
+fn masked(body: &str) -> (String, String, Item) {
+    let secrets = || Secrets::new([SecretString::from("sk-canary/0123456789")]);
+    let run = |size: usize| {
+        let mut decoder = Decoder::new(Aliases::default(), secrets());
+        let mut items: Vec<Item> =
+            body.as_bytes().chunks(size).flat_map(|piece| decoder.push(piece)).collect();
+        items.extend(decoder.finish());
+        items
+    };
+    let mut items = run(body.len());
+    assert_eq!(run(1), items);
+    assert!(!format!("{items:?}").contains("canary"), "{items:?}");
+    let (mut text, mut reasoning) = (String::new(), String::new());
+    for item in &items {
+        match item {
+            Ok(ModelEvent::TextDelta { text: piece }) => text.push_str(piece),
+            Ok(ModelEvent::ReasoningDelta { text: piece }) => reasoning.push_str(piece),
+            _ => {}
+        }
+    }
+    (text, reasoning, items.pop().unwrap())
+}
+
+#[test]
+fn a_secret_in_a_reply_is_masked_however_it_is_cut() {
+    let pieces = ["The key is sk-", "canary/01234567", "89, or sk", " and more: s"];
+    let thought = |piece: &str| delta(json!({"reasoning": piece}));
+    let mut chunks: Vec<_> = pieces.iter().flat_map(|piece| [text(piece), thought(piece)]).collect();
+    let wanted = "The key is [masked], or sk and more: s";
+    let (told, thoughts, end) = masked(&sse(&chunks));
+    assert_eq!((told.as_str(), thoughts.as_str()), (wanted, wanted));
+    assert_eq!(&*end.unwrap_err().partial.unwrap().text, wanted);
+    chunks.push(stop("stop"));
+    let Ok(ModelEvent::Finished(reply)) = masked(&sse(&chunks)).2 else { panic!("it is whole") };
+    assert_eq!((&*reply.text, &*reply.reasoning), (wanted, wanted));
+    let refused = [delta(json!({"refusal": "not sk-canary/"})), delta(json!({"refusal": "0123456789"}))];
+    let refused = [refused[0].clone(), refused[1].clone(), stop("sk-canary/0123456789")];
+    let Ok(ModelEvent::Finished(reply)) = masked(&sse(&refused)).2 else { panic!("it is whole") };
+    assert_eq!((&*reply.text, reply.raw_stop.as_deref()), ("not [masked]", Some("[masked]")));
+    let named = json!({"id": "sk-canary/0123456789", "model": "sk-canary/0123456789", "choices": []});
+    let error = json!({"error": {"message": "key sk-canary/0123456789, sk-canary%2F0123456789"}});
+    assert_eq!(&*masked(&sse(&[named, error])).2.unwrap_err().message, "key ***, ***");
+}
+
+#[test]
+fn a_reply_without_a_stream_has_a_greatest_size() {
+    let whole = |bytes: usize| {
+        let open = r#"{"choices":[{"message":{"content":"Hi"},"finish_reason":"stop"}],"pad":""#;
+        let body = format!("{open}{}\"}}", "x".repeat(bytes - open.len() - 2));
+        let uneven = decode(&body.as_bytes().chunks(1_000_003).collect::<Vec<_>>());
+        assert_eq!(decode(&[body.as_bytes()]), uneven);
+        uneven.into_iter().next_back().unwrap()
+    };
+    assert!(matches!(whole(8 << 20), Ok(ModelEvent::Finished(reply)) if &*reply.text == "Hi"));
+    let error = whole((8 << 20) + 1).unwrap_err();
+    assert!(error.kind == LlmErrorKind::BadResponse && error.message.contains("8 MiB"), "{error}");
+    let blanks = " ".repeat((8 << 20) + 1);
+    assert!(decode(&[blanks.as_bytes()]).pop().unwrap().unwrap_err().message.contains("8 MiB"));
+}
+
+#[test]
+fn a_stream_of_comments_that_is_cut_is_an_error() {
+    let comments = ": keep-alive\n\n".repeat(1 << 16);
+    for first in [String::new(), sse(&[delta(json!({"reasoning": "Hm"}))])] {
+        let mut decoder = Decoder::new(Aliases::default(), Secrets::default());
+        let mut items = decoder.push(first.as_bytes());
+        while !decoder.is_done() {
+            items = decoder.push(comments.as_bytes());
+        }
+        let error = items.pop().unwrap().unwrap_err();
+        assert!(error.kind == LlmErrorKind::BadResponse && error.message.contains("without any text"));
+    }
+}
+
 // WE28
 #[test]
 fn guards_bound_lines_calls_and_arguments() {
@@ -469,7 +610,7 @@ fn guards_bound_lines_calls_and_arguments() {
 #[test]
 fn a_reply_of_a_hundred_megabytes_is_cut() {
     let chunk = sse(&[text(&"x".repeat(1 << 20))]);
-    let mut decoder = Decoder::new(Aliases::default(), None);
+    let mut decoder = Decoder::new(Aliases::default(), Secrets::default());
     let (mut pushed, mut heard) = (0, 0);
     let reply = loop {
         assert!(pushed < 100, "never cut");
@@ -488,7 +629,7 @@ fn a_reply_of_a_hundred_megabytes_is_cut() {
 
 #[test]
 fn a_reply_that_breaks_off_after_its_end_is_whole() {
-    let mut decoder = Decoder::new(Aliases::default(), None);
+    let mut decoder = Decoder::new(Aliases::default(), Secrets::default());
     decoder.push(sse(&[text("Hi"), stop("stop")]).as_bytes());
     let items = decoder.interrupt(LlmErrorKind::Timeout, "late");
     assert!(matches!(&items[..], [Ok(ModelEvent::Finished(reply))] if &*reply.text == "Hi"));

@@ -176,7 +176,7 @@ fn names_that_are_not_allowed_travel_under_an_alias() {
     assert!(alias.len() <= 64 && alias.starts_with("webxxx"), "{alias}");
     assert_eq!((&*encoded.aliases.name(alias), &*encoded.aliases.name("plain")), (&*long, "plain"));
     assert_eq!(sent(&hello(), &options, &Profile::OPENAI).1, encoded);
-    let mut decoder = loop_llm::openai_chat::Decoder::new(encoded.aliases, None);
+    let mut decoder = loop_llm::openai_chat::Decoder::new(encoded.aliases, loop_llm::Secrets::default());
     let call = json!({"index": 0, "id": "a", "function": {"name": alias, "arguments": "{}"}});
     let chunk = json!({"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]});
     let mut items = decoder.push(format!("data: {chunk}\n\ndata: [DONE]\n\n").as_bytes());

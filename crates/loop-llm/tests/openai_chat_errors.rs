@@ -4,8 +4,9 @@
 use std::time::{Duration, SystemTime};
 
 use loop_llm::openai_chat::classify;
-use loop_llm::{ErrorCause, ErrorPhase, LlmError, LlmErrorKind as Kind, RetryAdvice};
+use loop_llm::{ErrorCause, ErrorPhase, LlmError, LlmErrorKind as Kind, RetryAdvice, Secrets};
 use reqwest::header::{HeaderMap, HeaderName};
+use secrecy::SecretString;
 use serde_json::json;
 
 /// Saturday, 21 November 2026, 12:00:00 GMT.
@@ -17,7 +18,8 @@ fn error(status: u16, headers: &[(&str, &str)], body: impl ToString) -> LlmError
     };
     let headers: HeaderMap = headers.iter().map(header).collect();
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW);
-    let error = classify(status, &headers, body.to_string().as_bytes(), now, Some("hunter2!"));
+    let secrets = Secrets::new([SecretString::from("hunter2!")]);
+    let error = classify(status, &headers, body.to_string().as_bytes(), now, &secrets);
     assert_eq!((error.phase, error.detail.as_ref().unwrap().status), (ErrorPhase::Headers, Some(status)));
     error
 }
@@ -39,7 +41,9 @@ fn delays_by_header_date_words_and_window() {
     assert_eq!(retry(&[("retry-after-ms", "1500"), ("retry-after", "9")], ""), after(1_500));
     assert_eq!(retry(&[("retry-after", "9")], "try again in 1s"), after(9_000));
     assert_eq!(retry(&[("retry-after", "Sat, 21 Nov 2026 12:00:30 GMT")], ""), after(30_000));
-    assert_eq!(retry(&[("retry-after", "Sat, 21 Nov 2026 11:00:00 GMT")], ""), after(0));
+    assert_eq!(retry(&[("retry-after", "Sat, 21 Nov 2026 11:00:00 GMT")], ""), RetryAdvice::Backoff);
+    assert_eq!(retry(&[("retry-after", "0")], ""), RetryAdvice::Backoff);
+    assert_eq!(retry(&[("retry-after-ms", "0")], ""), RetryAdvice::Backoff);
     assert_eq!(retry(&[("retry-after", "3600")], ""), after(3_600_000));
     assert_eq!(retry(&[("retry-after", "-5")], ""), RetryAdvice::Backoff);
     assert_eq!(retry(&[], "Please try again in 5.289s. Visit us"), after(5_289));
@@ -122,6 +126,36 @@ fn a_request_that_does_not_fit() {
         None,
     );
     assert_eq!(error(429, &[], said("", "maximum context length, tokens per min")).kind, Kind::RateLimited);
+}
+
+#[test]
+fn only_the_beginning_of_a_message_is_judged_and_each_match_by_what_is_near() {
+    let kind = |message: &str| error(400, &[], said("", message)).kind;
+    let pad = |bytes: usize| "x ".repeat(bytes / 2);
+    assert_eq!(kind(&format!("{} exceeds the context length", pad(4_000))), Kind::ContextTooLong);
+    assert_eq!(kind(&format!("{} exceeds the context length", pad(4_100))), Kind::InvalidRequest);
+    assert_eq!(kind(&format!("exceeds the {}context", "é".repeat(10))), Kind::ContextTooLong);
+    assert_eq!(kind(&format!("exceeds the {}context", "é".repeat(20))), Kind::InvalidRequest);
+    assert_eq!(kind("exceeds it. context"), Kind::InvalidRequest);
+    // It comes to an end: by the square of its length it would take an hour.
+    let long = error(400, &[], said("", &"exceed".repeat(1 << 20)));
+    assert_eq!((long.kind, long.message.chars().count()), (Kind::InvalidRequest, 501));
+    let retry = error(429, &[], said("", &format!("{} try again in 7s", pad(4_200)))).retry;
+    assert_eq!(retry, RetryAdvice::Backoff);
+}
+
+#[test]
+fn what_is_too_large_stays_so_whatever_else_is_said() {
+    for code in ["rate_limit_exceeded", "slow_down", "insufficient_quota", "timeout", "invalid_api_key"] {
+        let headers = [("x-should-retry", "true"), ("retry-after", "3")];
+        let error = error(413, &headers, said(code, "Request too large for model, tokens per minute (TPM)"));
+        let told = (error.kind, error.cause(), error.retry);
+        assert_eq!(
+            told,
+            (Kind::InvalidRequest, Some(ErrorCause::RequestTooLarge), RetryAdvice::Never),
+            "{code}"
+        );
+    }
 }
 
 // WE07

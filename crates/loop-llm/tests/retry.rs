@@ -116,3 +116,43 @@ async fn nothing_is_tried_again_after_the_first_byte() {
     let (end, waits) = run(&model, 1).await;
     assert_eq!((end.unwrap_err().retry, waits.len()), (RetryAdvice::Backoff, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_fit_into_the_callers_time_is_the_callers_to_decide() {
+    // L1
+    let hurried = |kind, advice| async move {
+        let model = failing(kind, advice, 99);
+        let inner: Arc<dyn ChatModel> = Arc::clone(&model) as _;
+        let retrying = Retrying::new(inner, RetryPolicy::default());
+        let mut request = ModelRequest::new("m", "s", "u");
+        request.meta.timeout_ms = Some(4_000);
+        let began = Instant::now();
+        let error = complete(&retrying, &request).await.unwrap_err();
+        let calls = model.calls.lock().unwrap().len();
+        (error.retry, calls, began.elapsed())
+    };
+    let asked = Some(RetryAdvice::After(Duration::from_secs(50)));
+    let (retry, calls, took) = hurried(LlmErrorKind::RateLimited, asked).await;
+    assert!(matches!(retry, RetryAdvice::After(wait) if wait >= Duration::from_secs(50)), "{retry:?}");
+    assert_eq!((calls, took), (1, Duration::ZERO), "nobody sleeps into the caller's time limit");
+    let (_, calls, took) = hurried(LlmErrorKind::ServerError, None).await;
+    assert!(calls > 1 && took < Duration::from_secs(4), "{calls} {took:?}");
+}
+
+#[test]
+fn a_call_that_no_model_saw_is_free() {
+    // L3: a server that failed may have generated something, one that refused has not.
+    let with = |phase, status| {
+        let mut error = LlmError::new(LlmErrorKind::ServerError, phase, "no");
+        error.detail.get_or_insert_default().status = status;
+        error.is_free()
+    };
+    for status in [301, 307, 400, 401, 403, 404, 413, 429, 503, 529] {
+        assert!(with(ErrorPhase::Headers, Some(status)), "{status}");
+    }
+    for status in [500, 502, 504] {
+        assert!(!with(ErrorPhase::Headers, Some(status)), "{status}");
+    }
+    assert!(with(ErrorPhase::Encode, None) && with(ErrorPhase::Connect, None));
+    assert!(!with(ErrorPhase::Stream, None) && !with(ErrorPhase::Headers, None));
+}

@@ -22,7 +22,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::{
     CallModel, Certificate, Command, CommandKey, Condition, Event, Fact, Measure, Millis, ModelFailure, Note,
-    Outcome, Phase, Rejected, Run, RunTool, SaveResult, Saved, Started, StopReason,
+    Outcome, Phase, Rejected, Run, RunTool, SaveResult, Saved, Started, StopMode, StopReason,
 };
 use loop_prompts::{Dialogue, Prompt};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -129,12 +129,10 @@ impl Driver {
                 self.in_flight.values().for_each(CancellationToken::cancel);
                 let mut outcome = self.abandoned(&error.to_string());
                 if self.run.spec().save && outcome.saved.is_none() {
-                    outcome.saved = Some(
-                        match try_to_save(self.parts.saver.as_deref(), self.run.started(), &outcome).await {
-                            Ok(location) => Saved::At { location },
-                            Err(SaveError { message, .. }) => Saved::Not { message },
-                        },
-                    );
+                    outcome.saved = Some(match self.save_unless_stopped(&outcome).await {
+                        Ok(location) => Saved::At { location },
+                        Err(SaveError { message, .. }) => Saved::Not { message },
+                    });
                 }
                 outcome
             }
@@ -161,9 +159,12 @@ impl Driver {
                 () = sleep_until(wake) => Some(Fact::DeadlineReached),
             };
             let Some(fact) = fact else { continue };
-            // A timer may wake a moment early by the run's clock, which counts whole milliseconds.
+            // A timer may wake a moment early by the run's clock, which counts whole milliseconds. A try to save that is
+            // not made ends when it would have begun: the run hears of none before its time.
             let at = match (&fact, deadline) {
-                (Fact::DeadlineReached, Some(deadline)) => self.clock.now().max(deadline),
+                (Fact::DeadlineReached | Fact::SaveFinished { .. }, Some(deadline)) => {
+                    self.clock.now().max(deadline)
+                }
                 _ => self.clock.now(),
             };
             // Only a settlement that comes after the time for settling may be rejected: it is late, and counts for
@@ -310,6 +311,10 @@ impl Driver {
         let over =
             matches!(self.run.phase(), Phase::Stopping { .. } | Phase::Saving { .. } | Phase::Done { .. });
         match control {
+            Control::Stop(_) if let Phase::Saving { attempt, .. } = self.run.phase() => {
+                let result = SaveResult::Failed { message: STOPPED.into(), retry_at: None };
+                Some(Fact::SaveFinished { attempt: *attempt, result })
+            }
             Control::Stop(_) | Control::WithdrawStop if over => None,
             Control::Stop(how) => Some(Fact::StopRequested { how }),
             Control::WithdrawStop => self.run.is_stop_asked().then_some(Fact::StopWithdrawn),
@@ -325,14 +330,43 @@ impl Driver {
     }
 
     async fn save(&mut self, attempt: u32) -> Result<(), Broken> {
-        let Some(outcome) = self.run.outcome() else { return Ok(()) };
-        let result = match try_to_save(self.parts.saver.as_deref(), self.run.started(), outcome).await {
+        let Some(outcome) = self.run.outcome().cloned() else { return Ok(()) };
+        if attempt == 1 {
+            // These were meant for the run, and it is over.
+            while self.controls.try_recv().is_ok() {}
+        }
+        let result = match self.save_unless_stopped(&outcome).await {
             Ok(location) => SaveResult::Saved { location },
             Err(SaveError { message, retry }) => {
                 SaveResult::Failed { message, retry_at: retry.map(|delay| self.after(delay)) }
             }
         };
         self.tell_own(Fact::SaveFinished { attempt, result }).await
+    }
+
+    /// One try to save. A stop now or a second stop cuts it off; after a first stop at the gate it is the last one.
+    async fn save_unless_stopped(&mut self, outcome: &Outcome) -> Result<Arc<str>, SaveError> {
+        let saving = try_to_save(self.parts.saver.as_deref(), self.run.started(), outcome);
+        tokio::pin!(saving);
+        let mut is_last = false;
+        loop {
+            tokio::select! {
+                biased;
+                saved = &mut saving => return saved.map_err(|error| match error {
+                    SaveError { message, retry: Some(_) } if is_last => {
+                        SaveError { message: format!("{message}; {STOPPED}").into(), retry: None }
+                    }
+                    error => error,
+                }),
+                control = self.controls.recv(), if !self.deaf => match control {
+                    Some(Control::Stop(StopMode::AtGate)) if !is_last => is_last = true,
+                    Some(Control::Stop(_)) => return Err(SaveError { message: STOPPED.into(), retry: None }),
+                    Some(Control::WithdrawStop) => is_last = false,
+                    Some(Control::Answer(..)) => {}
+                    None => self.deaf = true,
+                },
+            }
+        }
     }
 
     fn after(&self, delay: Duration) -> Millis {
@@ -419,6 +453,8 @@ enum Broken {
     Stuck(String),
 }
 
+/// What is told of an outcome whose saving was stopped by hand.
+const STOPPED: &str = "stopped before it was saved";
 /// How long one try to save may take; a saver's own limit should be shorter.
 const SAVE_LIMIT: Duration = Duration::from_secs(45);
 

@@ -1,18 +1,17 @@
 //! What is heard of a run while it goes on, and the bounded queue in which it waits for whoever listens.
 //!
 //! A queue never holds a run up. When half of it is taken, pieces of replies are left out; when all of it is taken,
-//! recorded entries too. How many were left out is told at the place where they would have stood, and every entry
-//! can be read in the journal.
+//! recorded entries too. How many were left out is told at the place where they would have stood, at the latest when
+//! the run ends, and every entry can be read in the journal.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use futures::Stream;
 use loop_core::{CommandKey, PersonAnswer, RunId, StopMode};
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::journal::Entry;
 
@@ -48,20 +47,26 @@ pub(crate) enum Control {
 /// What happens in one run, in order, from the first event on. As a stream or by [`recv`](Self::recv).
 #[derive(Debug)]
 pub struct Events {
-    receiver: Receiver<Queued>,
+    receiver: UnboundedReceiver<Queued>,
     load: Arc<Load>,
-    lost: Arc<Lost>,
     /// What comes after the count that was given out.
     held: Option<RunEvent>,
 }
 
-/// Puts the events of one run into a queue.
+/// Puts the events of one run into a queue. Clones share the place in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
+    place: Arc<Place>,
+}
+
+/// One run's place in a queue.
+#[derive(Debug)]
+struct Place {
     run: RunId,
-    sender: Sender<Queued>,
+    /// Without a bound of its own, since the end of a run must be told however full it is; [`Load`] holds it down.
+    sender: UnboundedSender<Queued>,
     load: Arc<Load>,
-    lost: Arc<Lost>,
+    lost: Lost,
 }
 
 /// An event on its way.
@@ -76,6 +81,7 @@ pub(crate) struct Queued {
 /// What a queue holds and held.
 #[derive(Debug)]
 pub(crate) struct Load {
+    waiting: AtomicUsize,
     text_bytes: AtomicU64,
     most_text_bytes: u64,
     pub(crate) told: AtomicU64,
@@ -101,10 +107,9 @@ impl Events {
     }
 
     fn with_load(run: &RunId, load: Load) -> (Feed, Self) {
-        let (sender, receiver) = channel(MOST_EVENTS);
-        let feed = Feed::new(run, sender, Arc::new(load));
-        let (load, lost) = (Arc::clone(&feed.load), Arc::clone(&feed.lost));
-        (feed, Self { receiver, load, lost, held: None })
+        let (sender, receiver) = unbounded_channel();
+        let load = Arc::new(load);
+        (Feed::new(run, sender, Arc::clone(&load)), Self { receiver, load, held: None })
     }
 
     /// The next event; `None` when the run is over and everything was heard.
@@ -136,47 +141,40 @@ impl Stream for Events {
         if let Some(event) = self.held.take() {
             return Poll::Ready(Some(event));
         }
-        match ready!(self.receiver.poll_recv(context)) {
-            Some(queued) => Poll::Ready(Some(self.unpacked(queued))),
-            // What was left out at the very end has nothing behind it that could tell of it.
-            None => Poll::Ready(self.lost.take()),
-        }
+        let queued = ready!(self.receiver.poll_recv(context));
+        Poll::Ready(queued.map(|queued| self.unpacked(queued)))
     }
 }
 
 impl Feed {
-    pub(crate) fn new(run: &RunId, sender: Sender<Queued>, load: Arc<Load>) -> Self {
-        Self { run: run.clone(), sender, load, lost: Arc::default() }
+    pub(crate) fn new(run: &RunId, sender: UnboundedSender<Queued>, load: Arc<Load>) -> Self {
+        Self { place: Arc::new(Place { run: run.clone(), sender, load, lost: Lost::default() }) }
     }
 
     /// Queues an event, or leaves it out and counts it. Never waits.
     pub(crate) fn tell(&self, event: RunEvent) {
-        if !self.has_room(&event) {
-            return self.leave_out(&event);
+        if self.is_gone() {
+            return;
         }
-        match self.sender.try_reserve() {
-            Ok(permit) => {
-                self.load.added(&event);
-                permit.send(Queued { run: self.run.clone(), lost: self.lost.take(), event });
-            }
-            Err(TrySendError::Full(())) => self.leave_out(&event),
-            Err(TrySendError::Closed(())) => {}
+        if self.place.load.admits(&event) {
+            let lost = self.place.lost.take();
+            self.place.queue(lost, event);
+        } else {
+            self.place.leave_out(&event);
         }
     }
 
     /// Whether nobody listens any more.
     pub(crate) fn is_gone(&self) -> bool {
-        self.sender.is_closed()
+        self.place.sender.is_closed()
     }
+}
 
-    fn has_room(&self, event: &RunEvent) -> bool {
-        match event {
-            RunEvent::Text { text, .. } => {
-                let bytes = self.load.text_bytes.load(Ordering::Relaxed).saturating_add(text.len() as u64);
-                self.sender.capacity() > self.sender.max_capacity() / 2 && bytes <= self.load.most_text_bytes
-            }
-            RunEvent::Recorded(_) | RunEvent::Lost { .. } => true,
-        }
+impl Place {
+    fn queue(&self, lost: Option<RunEvent>, event: RunEvent) {
+        self.load.added(&event);
+        // Whoever has gone in this moment hears nothing.
+        let _ = self.sender.send(Queued { run: self.run.clone(), lost, event });
     }
 
     fn leave_out(&self, event: &RunEvent) {
@@ -189,19 +187,42 @@ impl Feed {
     }
 }
 
+impl Drop for Place {
+    /// What was left out at the very end has nothing behind it that could tell of it.
+    fn drop(&mut self) {
+        if let Some(lost) = self.lost.take() {
+            self.queue(None, lost);
+        }
+    }
+}
+
 impl Load {
     pub(crate) fn new(most_text_bytes: u64) -> Self {
-        let (text_bytes, told, lost) = Default::default();
-        Self { text_bytes, most_text_bytes, told, lost }
+        let (waiting, text_bytes, told, lost) = Default::default();
+        Self { waiting, text_bytes, most_text_bytes, told, lost }
+    }
+
+    /// Whether there is room for an event.
+    fn admits(&self, event: &RunEvent) -> bool {
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        match event {
+            RunEvent::Text { text, .. } => {
+                let bytes = self.text_bytes.load(Ordering::Relaxed).saturating_add(text.len() as u64);
+                waiting < MOST_EVENTS / 2 && bytes <= self.most_text_bytes
+            }
+            RunEvent::Recorded(_) | RunEvent::Lost { .. } => waiting < MOST_EVENTS,
+        }
     }
 
     fn added(&self, event: &RunEvent) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
         self.told.fetch_add(1, Ordering::Relaxed);
         self.text_bytes.fetch_add(text_bytes(event), Ordering::Relaxed);
     }
 
     /// Makes the room of an event free again.
     pub(crate) fn taken(&self, event: &RunEvent) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
         self.text_bytes.fetch_sub(text_bytes(event), Ordering::Relaxed);
     }
 }
@@ -221,7 +242,8 @@ fn text_bytes(event: &RunEvent) -> u64 {
     }
 }
 
-/// How many events may wait in one queue; pieces of replies only up to the half of it.
+/// How many events may wait in one queue, counts of what was left out at a run's end apart; pieces of replies only up to
+/// the half of it.
 pub(crate) const MOST_EVENTS: usize = 4_096;
 /// How many bytes of replies may wait in one queue.
 pub(crate) const MOST_TEXT_BYTES: u64 = 1 << 20;

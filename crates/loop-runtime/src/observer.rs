@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use loop_core::RunId;
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::events::{Feed, Load, MOST_EVENTS, MOST_TEXT_BYTES, Queued, RunEvent};
+use crate::events::{Feed, Load, MOST_TEXT_BYTES, Queued, RunEvent};
 
 /// Hears what happens in a loop's runs. A closure over the run's name and the event is one.
 pub trait Observer: Send + Sync {
@@ -30,7 +30,8 @@ impl<F: Fn(&RunId, &RunEvent) + Send + Sync> Observer for F {
 /// What one observer of a loop heard so far, over all runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// How many events it was called for; a call that panicked counts.
+    /// How many events it was called for, and how often it was told at a run's end what it had missed there; a call that
+    /// panicked counts.
     pub heard: u64,
     /// How many events were left out, since it was too far behind.
     pub lost: u64,
@@ -40,7 +41,7 @@ pub struct Observed {
 
 /// An observer with its thread and its queue. The thread ends when the loop and its runs are gone.
 pub(crate) struct Watcher {
-    sender: Sender<Queued>,
+    sender: UnboundedSender<Queued>,
     load: Arc<Load>,
     progress: Arc<Progress>,
 }
@@ -54,7 +55,7 @@ struct Progress {
 
 impl Watcher {
     pub(crate) fn new(observer: Arc<dyn Observer>) -> Self {
-        let (sender, receiver) = channel(MOST_EVENTS);
+        let (sender, receiver) = unbounded_channel();
         let (load, progress) = (Arc::new(Load::new(MOST_TEXT_BYTES)), Arc::<Progress>::default());
         let (own_load, own_progress) = (Arc::clone(&load), Arc::clone(&progress));
         // A thread rather than a task: the end of a runtime waits for its blocking tasks, but not for this.
@@ -97,7 +98,12 @@ impl fmt::Debug for Watcher {
     }
 }
 
-fn listen(observer: &dyn Observer, mut receiver: Receiver<Queued>, load: &Load, progress: &Progress) {
+fn listen(
+    observer: &dyn Observer,
+    mut receiver: UnboundedReceiver<Queued>,
+    load: &Load,
+    progress: &Progress,
+) {
     let hear = |run: &RunId, event: &RunEvent| {
         if std::panic::catch_unwind(AssertUnwindSafe(|| observer.observe(run, event))).is_err() {
             progress.panics.fetch_add(1, Ordering::Relaxed);
@@ -111,5 +117,59 @@ fn listen(observer: &dyn Observer, mut receiver: Receiver<Queued>, load: &Load, 
         hear(&run, &event);
         progress.heard.fetch_add(1, Ordering::Release);
         progress.went_on.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::events::MOST_EVENTS;
+    use crate::journal::Entry;
+    use loop_core::{Event, Fact, Millis};
+
+    fn entry(seq: u64) -> RunEvent {
+        let event = Event { at: Millis(seq), fact: Fact::DeadlineReached };
+        RunEvent::Recorded(Arc::new(Entry { seq, event, notes: Vec::new() }))
+    }
+
+    #[tokio::test]
+    async fn what_was_left_out_at_a_runs_end_is_told_behind_all_else_of_it() {
+        // U8
+        let (release, blocked) = channel::<()>();
+        let blocked = Mutex::new(blocked);
+        let (sender, heard) = channel();
+        let watcher = Watcher::new(Arc::new(move |run: &RunId, event: &RunEvent| {
+            blocked.lock().unwrap().recv().ok();
+            sender.send((run.clone(), event.clone())).unwrap();
+        }));
+        let (first, second) = (watcher.feed(&RunId::new("a")), watcher.feed(&RunId::new("b")));
+        for seq in 0..MOST_EVENTS as u64 + 7 {
+            first.tell(entry(seq));
+        }
+        second.tell(entry(0));
+        // The queue is full, and both runs end.
+        drop((first.clone(), first, second));
+        drop(release);
+        watcher.caught_up().await;
+        let heard: Vec<_> = heard.try_iter().collect();
+        let told: Vec<_> = heard
+            .iter()
+            .enumerate()
+            .filter_map(|(n, (run, event))| match event {
+                RunEvent::Lost { texts: 0, entries } => Some((n, run.as_str(), *entries)),
+                _ => None,
+            })
+            .collect();
+        let entries = heard.len() - 2;
+        // The one that the observer was busy with made room for another.
+        assert!((MOST_EVENTS..=MOST_EVENTS + 1).contains(&entries), "{entries}");
+        let missed = (MOST_EVENTS + 8 - entries) as u64;
+        assert_eq!(told, [(entries, "a", missed - 1), (entries + 1, "b", 1)]);
+        assert_eq!(watcher.observed(), Observed { heard: heard.len() as u64, lost: missed, panics: 0 });
     }
 }

@@ -121,6 +121,32 @@ async fn runs_are_listed_newest_first_with_their_stop_reason() {
 }
 
 #[tokio::test]
+async fn a_list_says_of_an_open_run_whether_it_is_being_written() {
+    // H1
+    let (_folder, path) = place();
+    let (header, entries) = history("r1");
+    let journals: [Box<dyn Journal>; 2] =
+        [Box::new(MemoryJournal::new()), Box::new(SqliteJournal::open(&path).unwrap())];
+    for journal in journals {
+        let is_written = || async { journal.runs().await.unwrap()[0].is_written };
+        let mut writer = journal.create(&header).await.unwrap();
+        writer.append(&entries[0]).await.unwrap();
+        assert!(is_written().await);
+        assert!(
+            matches!(journal.resume(&run()).await, Err(JournalError::Busy { .. })),
+            "asking took nothing"
+        );
+        drop(writer);
+        assert!(!is_written().await);
+        let (_, mut writer) = journal.resume(&run()).await.unwrap();
+        for entry in &entries[1..] {
+            writer.append(entry).await.unwrap();
+        }
+        assert!(!is_written().await, "it has stopped");
+    }
+}
+
+#[tokio::test]
 async fn spec_and_manifest_are_stored_once_for_two_runs() {
     let (_folder, path) = place();
     let journal = SqliteJournal::open(&path).unwrap();

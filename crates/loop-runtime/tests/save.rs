@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::world::{End, Log, Stage, answer, look, looping, refuses, says, unpicked};
+use common::world::{End, Log, Stage, Watched, answer, look, looping, refuses, says, unpicked};
 use loop_core::Saved;
 use loop_llm::LlmErrorKind;
 use loop_runtime::{Loop, Outcome, SaveError, SaveTarget, Saver, StopMode, StopReason, WorkItem};
@@ -222,4 +222,107 @@ async fn a_saver_that_panics_or_hangs_costs_the_outcome_nothing() {
         assert_eq!(outcome.stop.reason(), StopReason::Confident);
         assert_eq!(outcome.saved, Some(Saved::Not { message: message.into() }));
     }
+}
+
+/// Takes its time, then fails with the advice to try again.
+#[derive(Debug)]
+struct Slow {
+    takes_ms: u64,
+    retry_ms: u64,
+    log: Log,
+}
+
+#[async_trait::async_trait]
+impl Saver for Slow {
+    async fn save(&self, _: &loop_core::Started, _: &Outcome) -> Result<Arc<str>, SaveError> {
+        self.log.say("save");
+        tokio::time::sleep(Duration::from_millis(self.takes_ms)).await;
+        self.log.say("ended");
+        Err(SaveError { message: "busy".into(), retry: Some(Duration::from_millis(self.retry_ms)) })
+    }
+}
+
+/// Runs to the saving, asks for these stops at these instants, and gives the outcome, the instant at which it was
+/// there, and how many tries were begun and ended.
+async fn stopped(saver: (u64, u64), stops: &[(u64, StopMode)]) -> (Outcome, u64, [usize; 2]) {
+    let log = Log::new();
+    let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
+    let saver = Slow { takes_ms: saver.0, retry_ms: saver.1, log: log.clone() };
+    let looping = looping(unpicked(), &log, stage).with_saver(Arc::new(saver));
+    let handle = looping.start(common::item()).await.unwrap();
+    let (remote, run) = (handle.remote(), handle.id().clone());
+    let ended = tokio::spawn(handle.wait());
+    for (at, how) in stops {
+        tokio::time::sleep(Duration::from_millis(at - log.now())).await;
+        remote.stop(*how);
+    }
+    let outcome = ended.await.unwrap();
+    let at = log.now();
+    assert_eq!(outcome.stop.reason(), StopReason::Confident, "the reason was fixed before");
+    let recorded = looping.journal().read(&run).await.unwrap();
+    let state = loop_runtime::replay(&run, &recorded).unwrap();
+    assert_eq!(state.outcome(), Some(&outcome), "it is written down so");
+    (outcome, at, [log.count("save"), log.count("ended")])
+}
+
+fn not_saved(message: &str) -> Option<Saved> {
+    Some(Saved::Not { message: message.into() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn saving_is_stopped_at_once_by_a_stop_now_or_by_a_second_stop() {
+    // U7, S0-46
+    use StopMode::{AtGate, Now};
+    let stopped_before = not_saved("stopped before it was saved");
+    let hangs = (40_000, 500);
+    let (outcome, at, tries) = stopped(hangs, &[(20, Now)]).await;
+    assert_eq!((outcome.saved, at, tries), (stopped_before.clone(), 20, [1, 0]));
+    let (outcome, at, tries) = stopped(hangs, &[(20, AtGate), (50, AtGate)]).await;
+    assert_eq!((outcome.saved, at, tries), (stopped_before.clone(), 50, [1, 0]));
+
+    // While the next try has to wait.
+    for how in [AtGate, Now] {
+        let (outcome, at, tries) = stopped((100, 60_000), &[(150, how)]).await;
+        assert_eq!((outcome.saved, at, tries), (stopped_before.clone(), 150, [1, 1]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_first_stop_the_try_in_flight_is_the_last() {
+    // U7, S0-46
+    let (outcome, at, tries) = stopped((100, 500), &[(20, StopMode::AtGate)]).await;
+    assert_eq!(outcome.saved, not_saved("busy; stopped before it was saved"));
+    assert_eq!((at, tries), (100, [1, 1]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_that_was_meant_for_the_run_does_not_stop_its_saving() {
+    // S0-130
+    let log = Log::new();
+    let mut spec = unpicked();
+    spec.limits.passes = 0;
+    let saver = Flaky { fails: 0, tries: AtomicU32::new(0), log: log.clone() };
+    let looping = looping(spec, &log, Stage::new(&log)).with_saver(Arc::new(saver));
+    let handle = looping.start(common::item()).await.unwrap();
+    handle.stop(StopMode::Now);
+    handle.stop(StopMode::Now);
+    let outcome = handle.wait().await;
+    assert_eq!(outcome.saved, Some(Saved::At { location: "there".into() }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn saving_can_be_stopped_where_the_journal_has_failed() {
+    // U7
+    let log = Log::new();
+    let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
+    let journal = Arc::new(Watched::new(&log).failing_at(2));
+    let looping = looping(unpicked(), &log, stage).with_journal(journal).with_saver(Arc::new(Rude::Hangs));
+    let handle = looping.start(common::item()).await.unwrap();
+    let remote = handle.remote();
+    let ended = tokio::spawn(handle.wait());
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    remote.stop(StopMode::Now);
+    let outcome = ended.await.unwrap();
+    assert_eq!(outcome.stop.reason(), StopReason::StorageFailed);
+    assert_eq!((outcome.saved, log.now()), (not_saved("stopped before it was saved"), 500));
 }

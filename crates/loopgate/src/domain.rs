@@ -11,7 +11,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let report = domain.report();
     stream::print(&format!("{}\n", report.lines.join("\n")));
     for warning in &report.warnings {
-        stream::note(&format!("warning: {warning}"));
+        stream::note(format!("warning: {warning}"));
     }
     Ok(ExitCode::SUCCESS)
 }

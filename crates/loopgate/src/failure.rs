@@ -15,7 +15,7 @@ impl Failure {
     /// Prints it, and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         let line = self.0.lines().map(str::trim).collect::<Vec<_>>().join(" ");
-        crate::stream::note(&format!("loopgate: {line}"));
+        crate::stream::note(format!("loopgate: {line}"));
         ExitCode::from(1)
     }
 }

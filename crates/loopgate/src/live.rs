@@ -10,7 +10,8 @@ use loop_core::{
 };
 use loop_runtime::{Entry, RunEvent};
 
-use crate::stream::{harmless, note, note_part};
+use crate::run::cost;
+use crate::stream::{Line, harmless, note, note_part};
 
 const DIM: Style = Style::new().dimmed();
 const BOLD: Style = Style::new().bold();
@@ -45,7 +46,7 @@ impl Live {
         match event {
             RunEvent::Text { key, text } if matches!(key.slot, Slot::Main | Slot::Landing) => {
                 let shown = self.text.push(text);
-                self.stream(&harmless(&shown));
+                self.stream(&shown);
             }
             RunEvent::Text { .. } => {}
             RunEvent::Recorded(entry) => self.recorded(entry),
@@ -56,9 +57,9 @@ impl Live {
     /// This terminal was too slow: what it missed stands in the journal.
     fn lost(&mut self, texts: u64, entries: u64) {
         self.at_line_start = true;
-        note(&format!(
-            "\n  {ODD}not shown: {texts} pieces of text, {entries} entries; the journal has them{ODD:#}"
-        ));
+        note("");
+        let what = format!("not shown: {texts} pieces of text, {entries} entries; the journal has them");
+        note(Line::from("  ").styled(ODD, what));
         if entries > 0 {
             // Without every event nothing can be said of the spend.
             self.run = None;
@@ -85,13 +86,9 @@ impl Live {
         match fact {
             Fact::Started(started) => {
                 let item = &started.item;
-                note(&format!(
-                    "{BOLD}{} {}{BOLD:#}  {}",
-                    item.kind,
-                    harmless(&item.id),
-                    harmless(&item.title)
-                ));
-                note(&format!("{DIM}run {} of {}{DIM:#}", started.run, self.spec.domain));
+                let name = format!("{} {}", item.kind, item.id);
+                note(Line::new().styled(BOLD, name).plain("  ").plain(&item.title));
+                note(Line::new().styled(DIM, format!("run {} of {}", started.run, self.spec.domain)));
             }
             Fact::CallStarted { key, attempt, tier, .. } => {
                 let model = &self.spec.model(*tier).model;
@@ -102,7 +99,8 @@ impl Live {
                     Slot::Landing => format!("pass {}, the last", key.pass),
                     Slot::Main | Slot::Action(_) | Slot::Save => format!("pass {}", key.pass),
                 };
-                note(&format!("{BOLD}{what}{BOLD:#} {DIM}with {model}{}{again}{DIM:#}", tier_of(*tier)));
+                let with = format!("with {model}{}{again}", tier_of(*tier));
+                note(Line::new().styled(BOLD, what).plain(" ").styled(DIM, with));
                 self.text = LiveText::default();
             }
             Fact::ModelReplied { .. } | Fact::ModelFailed { .. } => {
@@ -124,15 +122,13 @@ impl Live {
                     Status::Empty => ODD,
                     _ => BAD,
                 };
-                note(&format!(
-                    "  {style}{:<7}{style:#} {tool}: {}{DIM}{id}{DIM:#}",
-                    observation.status.name(),
-                    observation.summary
-                ));
+                let status = format!("{:<7}", observation.status.name());
+                let what = format!(" {tool}: {}", observation.summary);
+                note(Line::from("  ").styled(style, status).plain(what).styled(DIM, id));
             }
-            Fact::StopRequested { .. } => note(&format!("{ODD}a stop was asked for{ODD:#}")),
+            Fact::StopRequested { .. } => note(Line::new().styled(ODD, "a stop was asked for")),
             Fact::StopWithdrawn => note("the stop was taken back"),
-            Fact::Resumed { away_ms } => note(&format!("taken up again after {away_ms} ms")),
+            Fact::Resumed { away_ms } => note(format!("taken up again after {away_ms} ms")),
             Fact::CallRefused { .. }
             | Fact::ToolStarted { .. }
             | Fact::PersonAnswered { .. }
@@ -146,71 +142,64 @@ impl Live {
             Note::Picked { by: PickedBy::Picker, runs: 0 } => note("  no tool is picked"),
             Note::Picked { by: PickedBy::Picker, .. } => {}
             Note::Picked { by: PickedBy::Defaults { why }, runs } => {
-                note(&format!("  {ODD}the picker could not: {why}{ODD:#}; {runs} default tools run"));
+                let what = format!("the picker could not: {why}");
+                note(Line::from("  ").styled(ODD, what).plain(format!("; {runs} default tools run")));
             }
             Note::ActionJudged(judged) => {
                 let Action { reason, .. } = &judged.action;
-                let (tool, parameters) = (judged.tool_name(), &judged.parameters);
-                match &judged.verdict {
-                    Verdict::Run => note(&format!("  run     {tool} {parameters} {DIM}{reason}{DIM:#}")),
+                let what = format!(" {} {} ", judged.tool_name(), judged.parameters);
+                note(match &judged.verdict {
+                    Verdict::Run => Line::from("  run    ").plain(what).styled(DIM, reason),
                     other => {
-                        let why = other.reason();
-                        note(&format!(
-                            "  {ODD}{}{ODD:#} {tool} {parameters} {DIM}{why}{DIM:#}",
-                            other.name()
-                        ));
+                        Line::from("  ").styled(ODD, other.name()).plain(what).styled(DIM, other.reason())
                     }
-                }
+                });
             }
             Note::GateDecided { pass, confidence, decision } => {
-                let (style, what) = match decision {
-                    Decision::Act { runs, asks: 0 } => (BOLD, format!("go on, {runs} to run")),
-                    Decision::Act { runs, asks } => {
-                        (BOLD, format!("go on, {runs} to run, {asks} wait for a person"))
-                    }
+                let what = match decision {
+                    Decision::Act { runs, asks: 0 } => format!("go on, {runs} to run"),
+                    Decision::Act { runs, asks } => format!("go on, {runs} to run, {asks} wait for a person"),
                     Decision::Mend { missing } => {
-                        (BOLD, format!("one more pass, to mend what is missing: {}", missing.join(", ")))
+                        format!("one more pass, to mend what is missing: {}", missing.join(", "))
                     }
                     Decision::Land { cause } => {
-                        (BOLD, format!("one last call, since only its time is left ({})", cause.reason))
+                        format!("one last call, since only its time is left ({})", cause.reason)
                     }
-                    Decision::Stop(certificate) => (BOLD, format!("stop, {}", certificate.reason())),
+                    Decision::Stop(certificate) => format!("stop, {}", certificate.reason()),
                 };
                 let spend = self.run.as_ref().map_or_else(String::new, spend);
-                note(&format!(
-                    "{style}gate{style:#} after pass {pass}: confidence {}; {style}{what}{style:#} {DIM}({spend}){DIM:#}",
-                    confidence.name()
-                ));
+                let after = format!(" after pass {pass}: confidence {}; ", confidence.name());
+                let line = Line::new().styled(BOLD, "gate").plain(after).styled(BOLD, what);
+                note(line.plain(" ").styled(DIM, format!("({spend})")));
             }
             Note::CallRefused { key, refusal } => {
-                note(&format!("  {ODD}call {key} refused: {}{ODD:#}", refusal.name()))
+                note(Line::from("  ").styled(ODD, format!("call {key} refused: {}", refusal.name())))
             }
             Note::CallRetried { key, attempt, .. } => {
-                note(&format!("  {ODD}{key} is tried again, try {attempt}{ODD:#}"))
+                note(Line::from("  ").styled(ODD, format!("{key} is tried again, try {attempt}")))
             }
-            Note::Lost { key, .. } => note(&format!("  {ODD}{key} was lost{ODD:#}")),
-            Note::TierChanged { from, to: Tier::Escalated } => note(&format!(
-                "  the confidence stays low: from the {} model to the {BOLD}escalated{BOLD:#} one",
-                from.name()
-            )),
+            Note::Lost { key, .. } => note(Line::from("  ").styled(ODD, format!("{key} was lost"))),
+            Note::TierChanged { from, to: Tier::Escalated } => {
+                let from = format!("  the confidence stays low: from the {} model to the ", from.name());
+                note(Line::from(from).styled(BOLD, "escalated").plain(" one"));
+            }
             Note::TierChanged { from, to } => {
-                note(&format!("  {DIM}back from the {} model to the {} one{DIM:#}", from.name(), to.name()))
+                let what = format!("back from the {} model to the {} one", from.name(), to.name());
+                note(Line::from("  ").styled(DIM, what));
             }
             Note::EvidenceShortened { evidence } => {
-                note(&format!("  {evidence} is shortened: the prompt did not fit"))
+                note(format!("  {evidence} is shortened: the prompt did not fit"))
             }
             Note::ReplyRead { oddities, .. } => {
                 for oddity in oddities {
                     let text = serde_json::to_string(oddity).unwrap_or_default();
-                    note(&format!("  {ODD}odd{ODD:#} {DIM}{text}{DIM:#}"));
+                    note(Line::from("  ").styled(ODD, "odd").plain(" ").styled(DIM, text));
                 }
             }
             Note::Merged { merge, .. } => {
                 for bad in &merge.bad_citations {
-                    note(&format!(
-                        "  {ODD}section {} cites {}, which says nothing{ODD:#}",
-                        bad.section, bad.evidence
-                    ));
+                    let what = format!("section {} cites {}, which says nothing", bad.section, bad.evidence);
+                    note(Line::from("  ").styled(ODD, what));
                 }
             }
             Note::CallCharged { .. } | Note::ActionSettled { .. } | Note::Stopped { .. } => {}
@@ -218,12 +207,12 @@ impl Live {
     }
 
     fn stream(&mut self, text: &str) {
-        for part in text.split_inclusive('\n') {
+        for part in harmless(text).split_inclusive('\n') {
             let mark = if self.at_line_start { "  │ " } else { "" };
-            note_part(&format!("{DIM}{mark}{}{DIM:#}", part.trim_end_matches('\n')));
+            note_part(Line::new().styled(DIM, format!("{mark}{}", part.trim_end_matches('\n'))));
             self.at_line_start = part.ends_with('\n');
             if self.at_line_start {
-                note_part("\n");
+                note("");
             }
         }
     }
@@ -242,12 +231,12 @@ fn tier_of(tier: Tier) -> String {
 fn spend(run: &Run) -> String {
     let (totals, limits) = (run.totals(), &run.spec().limits);
     let of = |cost: loop_core::PicoUsd| format!(" of {cost}");
-    let cost = limits.cost.map_or_else(String::new, of);
+    let limit = limits.cost.map_or_else(String::new, of);
     format!(
-        "passes {}/{}, {}{cost}, tools {}/{}, calls {}/{}, {:.1}/{} s",
+        "passes {}/{}, {}{limit}, tools {}/{}, calls {}/{}, {:.1}/{} s",
         totals.passes,
         limits.passes,
-        totals.cost,
+        cost(&totals.cost),
         totals.tool_calls,
         limits.tool_calls,
         totals.model_calls,

@@ -10,7 +10,7 @@ use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Purpose};
 use loop_runtime::Models;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::MockArgs;
+use crate::args::{DomainArgs, MockArgs};
 use crate::failure::Failure;
 use crate::{places, stream};
 
@@ -24,7 +24,7 @@ pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
         .keeping(0);
     if !args.quiet {
         let tiers = Arc::clone(&tiers);
-        service = service.observed(move |received| stream::note(&line(received, &tiers)));
+        service = service.observed(move |received| stream::note(line(received, &tiers)));
     }
     // Heard from before anybody can know that there is something to end.
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -33,11 +33,7 @@ pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
         Failure::new(format!("{}: {error}; give another address with --listen", args.listen))
     })?;
     let url = server.base_url();
-    stream::note(&format!(
-        "loopgate run {} ITEM --model base=openai-chat/{} --base-url base={url}",
-        args.domain.domain.display(),
-        tiers.base.name,
-    ));
+    stream::note(usage(&args.domain, &tiers.base.name, &url));
     stream::note("ends with Ctrl-C");
     if !server.address().ip().is_loopback() {
         stream::note("warning: whoever reaches this machine can ask, and no key is checked");
@@ -50,6 +46,26 @@ pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
     server.shutdown().await;
     Ok(ExitCode::SUCCESS)
 }
+
+/// The command that runs the domain with this model at `url`.
+fn usage(args: &DomainArgs, name: &str, url: &str) -> String {
+    let folder = args.domain.display();
+    let command = format!("loopgate run {folder} ITEM --model base=openai-chat/{name} --base-url base={url}");
+    let as_printed = |set: &[&str]| DomainArgs {
+        domain: args.domain.clone(),
+        profile: None,
+        models: vec![format!("base=openai-chat/{name}")],
+        base_urls: vec![format!("base={url}")],
+        set: set.iter().map(|setting| (*setting).to_owned()).collect(),
+    };
+    // Nobody knows what a model of this machine costs, so a domain whose limit of money is set takes none.
+    let is_too_dear =
+        places::load(&as_printed(&[])).is_err() && places::load(&as_printed(&[NO_LIMIT])).is_ok();
+    if is_too_dear { format!("{command} --set {NO_LIMIT}") } else { command }
+}
+
+/// Takes the limit of money off.
+const NO_LIMIT: &str = "limits.cost_usd=none";
 
 /// Reads `whole`, a number of bytes, or `random:SEED`.
 pub(crate) fn chunks(text: &str) -> Result<Chunks, String> {
@@ -153,6 +169,5 @@ fn line(received: &Received, tiers: &Tiers) -> String {
         }
         (Some(Ending::Whole) | None, _) => {}
     }
-    // What a client names is text from outside; a line of ours stays one line.
-    stream::harmless(&line).replace('\n', " ")
+    line
 }

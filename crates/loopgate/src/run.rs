@@ -1,12 +1,15 @@
 //! `loopgate run`: a work item in; a document, a reason and a bill out.
 
+use std::convert::Infallible;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::Outcome;
+use loop_core::{Outcome, PicoUsd, Spend, Totals};
 use loop_runtime::{
     Entry, Events, Forecast, Handle, Journal, Remote, Report, RunEvent, RunId, StopMode, explain,
 };
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::args::{Progress, RunArgs};
 use crate::failure::Failure;
@@ -22,8 +25,9 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let prepared = prepared.with_journal(Arc::clone(&journal) as Arc<dyn Journal>);
     let spec = Arc::clone(prepared.spec());
     let forecast = Forecast::new(&spec, &domain.prompts, &item);
+    let mut signals = Signals::new()?;
     let mut handle = prepared.start(item).await?;
-    stream::note(&format!("limits:  {forecast}"));
+    stream::note(format!("limits:  {forecast}"));
     let shows = match args.progress {
         Progress::Auto => stream::is_watched(),
         Progress::Always => true,
@@ -32,75 +36,100 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let lines = args.events.then(|| Lines::new(journal, handle.id().clone()));
     let watcher = watch(&mut handle, shows.then(|| Live::new(&spec)), lines);
     let started = Arc::clone(handle.started());
-    let guard = tokio::spawn(listen(handle.remote()));
-    let outcome = handle.wait().await;
-    guard.abort();
-    if let Some(watcher) = watcher {
-        // The queue ends with the run; what it still holds is shown first.
-        let _ = watcher.await;
+    let remote = handle.remote();
+    let outcome = tokio::select! {
+        outcome = handle.wait() => outcome,
+        never = signals.stop(&remote) => match never {},
+    };
+    let code = ExitCode::from(outcome.stop.class.exit_code());
+    let report =
+        args.json.then(|| serde_json::to_string_pretty(&Report::new(&started, &outcome))).transpose()?;
+    let shows_document = !args.events;
+    let finish = async {
+        if let Some(watcher) = watcher {
+            // The queue ends with the run; what it still holds is shown first.
+            let _ = watcher.await;
+        }
+        let printed = spawn_blocking(move || {
+            match report {
+                Some(report) => stream::print_json(&format!("{report}\n")),
+                None if shows_document => stream::print(&outcome.document.to_markdown()),
+                None => {}
+            }
+            summary(&outcome);
+        });
+        let _ = printed.await;
+    };
+    tokio::select! {
+        () = finish => Ok(code),
+        // The run is over, and whoever should read of it does not.
+        heard = signals.next() => std::process::exit(heard.exit_code()),
     }
-    if args.json {
-        let report = Report::new(&started, &outcome);
-        stream::print(&format!("{}\n", serde_json::to_string_pretty(&report)?));
-    } else if !args.events {
-        stream::print(&outcome.document.to_markdown());
-    }
-    summary(&outcome);
-    Ok(ExitCode::from(outcome.stop.class.exit_code()))
 }
 
 /// The reason, what was left undone, and the bill, on standard error.
 pub(crate) fn summary(outcome: &Outcome) {
     let stop = &outcome.stop;
-    stream::note(&format!("\nstopped: {} ({}). {}", stop.reason(), stop.class.name(), explain(stop)));
+    stream::note("");
+    stream::note(format!("stopped: {} ({}). {}", stop.reason(), stop.class.name(), explain(stop)));
     if !outcome.missing.is_empty() {
         let missing: Vec<&str> = outcome.missing.iter().map(AsRef::as_ref).collect();
-        stream::note(&format!("missing: {}", missing.join(", ")));
+        stream::note(format!("missing: {}", missing.join(", ")));
     }
     for action in outcome.undone() {
-        stream::note(&format!(
+        stream::note(format!(
             "undone:  {} {} ({})",
             action.tool_name(),
             action.parameters,
             action.verdict.reason()
         ));
     }
-    let totals = &outcome.totals;
+    stream::note(format!("totals:  {}", bill(&outcome.totals)));
+    match &outcome.saved {
+        Some(loop_core::Saved::At { location }) => stream::note(format!("saved:   {location}")),
+        Some(loop_core::Saved::Not { message }) => {
+            stream::note(format!("saved:   no: {message}; the journal has it"))
+        }
+        None => {}
+    }
+    stream::note(format!("run:     {}", outcome.run));
+}
+
+/// Totals in one line.
+pub(crate) fn bill(totals: &Totals) -> String {
     let mark = if totals.usage.estimated { " (in part estimated)" } else { "" };
-    stream::note(&format!(
-        "totals:  {}, {}, {}, {} tokens{mark}, {}, {:.1} s",
+    format!(
+        "{}, {}, {}, {} tokens{mark}, {}, {:.1} s",
         count(totals.passes, "pass", "passes"),
         count(totals.model_calls, "model call", "model calls"),
         count(totals.tool_calls, "tool call", "tool calls"),
         totals.usage.total(),
-        totals.cost,
+        cost(&totals.cost),
         totals.wall_ms as f64 / 1_000.0,
-    ));
-    match &outcome.saved {
-        Some(loop_core::Saved::At { location }) => stream::note(&format!("saved:   {location}")),
-        Some(loop_core::Saved::Not { message }) => {
-            stream::note(&format!("saved:   no: {message}; the journal has it"))
-        }
-        None => {}
+    )
+}
+
+/// An amount that can stand among others.
+pub(crate) fn cost(spend: &Spend) -> String {
+    if spend.total().is_none() && spend.known == PicoUsd::default() {
+        "cost unknown".to_owned()
+    } else {
+        spend.to_string()
     }
-    stream::note(&format!("run:     {}", outcome.run));
 }
 
 fn count(n: u32, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
-/// Shows events in a task of their own, so that a slow terminal holds nothing up.
-fn watch(
-    handle: &mut Handle,
-    live: Option<Live>,
-    lines: Option<Lines>,
-) -> Option<tokio::task::JoinHandle<()>> {
+/// Shows events in a thread of their own, so that a slow terminal holds nothing up.
+fn watch(handle: &mut Handle, live: Option<Live>, lines: Option<Lines>) -> Option<JoinHandle<()>> {
     if live.is_none() && lines.is_none() {
         return None;
     }
     let heard = handle.events()?;
-    Some(tokio::spawn(show(heard, live, lines)))
+    let runtime = tokio::runtime::Handle::current();
+    Some(spawn_blocking(move || runtime.block_on(show(heard, live, lines))))
 }
 
 async fn show(mut heard: Events, mut live: Option<Live>, mut lines: Option<Lines>) {
@@ -131,7 +160,7 @@ impl Lines {
             RunEvent::Recorded(entry) => self.print(entry),
             RunEvent::Lost { entries: 1.., .. } => match self.journal.read(&self.run).await {
                 Ok(recorded) => recorded.entries.iter().for_each(|entry| self.print(entry)),
-                Err(error) => stream::note(&format!("loopgate: {error}; some entries are not shown")),
+                Err(error) => stream::note(format!("loopgate: {error}; some entries are not shown")),
             },
             RunEvent::Lost { .. } | RunEvent::Text { .. } => {}
         }
@@ -140,32 +169,63 @@ impl Lines {
     fn print(&mut self, entry: &Entry) {
         if entry.seq >= self.next {
             self.next = entry.seq + 1;
-            stream::print(&crate::show::lines_of(entry));
+            stream::print_json(&crate::show::lines_of(entry));
         }
     }
 }
 
-/// The first Ctrl-C stops at the next gate, the second at once; SIGTERM stops at once.
-async fn listen(remote: Remote) {
-    let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        Ok(terminate) => terminate,
-        Err(error) => {
-            stream::note(&format!("loopgate: SIGTERM cannot be heard: {error}"));
-            return;
+/// The signals that ask for the end.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    Interrupt,
+    Terminate,
+}
+
+impl Heard {
+    /// What a shell shows for a program that it has ended.
+    fn exit_code(self) -> i32 {
+        match self {
+            Self::Interrupt => 130,
+            Self::Terminate => 143,
         }
-    };
-    let mut pressed = 0;
-    loop {
-        let interrupted = tokio::select! {
-            result = tokio::signal::ctrl_c() => result.is_ok(),
-            _ = terminate.recv() => false,
-        };
-        pressed += 1;
-        if interrupted && pressed == 1 {
-            stream::note("\nstopping at the next gate; press Ctrl-C again to stop at once");
-            remote.stop(StopMode::AtGate);
-        } else {
-            remote.stop(StopMode::Now);
+    }
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) -> Heard {
+        tokio::select! {
+            Some(()) = self.interrupt.recv() => Heard::Interrupt,
+            Some(()) = self.terminate.recv() => Heard::Terminate,
+            else => std::future::pending().await,
+        }
+    }
+
+    /// The first Ctrl-C stops at the next gate, the second at once; SIGTERM stops at once.
+    async fn stop(&mut self, remote: &Remote) -> Infallible {
+        let mut is_first = true;
+        loop {
+            let heard = self.next().await;
+            if is_first && heard == Heard::Interrupt {
+                remote.stop(StopMode::AtGate);
+                // Not waited for: a terminal that takes nothing must not keep the next signal out.
+                spawn_blocking(|| {
+                    stream::note("");
+                    stream::note("stopping at the next gate; press Ctrl-C again to stop at once");
+                });
+            } else {
+                remote.stop(StopMode::Now);
+            }
+            is_first = false;
         }
     }
 }

@@ -3,21 +3,23 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use loop_core::{Run, RunId};
+use loop_core::{Reserve, Run, RunId, Totals};
 use loop_runtime::{Entry, Journal, JournalError, Report, RunLine, replay};
 use serde_json::json;
 
 use crate::args::{JournalArgs, ShowArgs};
 use crate::failure::Failure;
+use crate::stream::{cut, one_line};
 use crate::{places, run, stream};
 
 pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;
-    let id = find(journal.as_ref(), &args.run).await?;
+    let line = find(journal.as_ref(), &args.run).await?;
+    let id = line.run;
     let recorded = journal.read(&id).await?;
     if args.events {
         for entry in &recorded.entries {
-            stream::print(&lines_of(entry));
+            stream::print_json(&lines_of(entry));
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -27,12 +29,12 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
             let why = "has not ended, so there is no outcome; leave --json out to see what there is";
             return Err(Failure::new(format!("run {id} {why}")));
         }
-        stream::print(&unfinished(&state));
+        stream::print(&unfinished(&state, line.is_written));
         return Ok(ExitCode::SUCCESS);
     };
     if args.json {
         let report = Report::new(state.started(), outcome);
-        stream::print(&format!("{}\n", serde_json::to_string_pretty(&report)?));
+        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&report)?));
         return Ok(ExitCode::SUCCESS);
     }
     stream::print(&heading(&state));
@@ -46,9 +48,12 @@ pub(crate) async fn runs(args: JournalArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args)?;
     let runs = journal.runs().await?;
     let mut text = String::new();
-    for RunLine { run, unix_ms, domain, item, title, entries, stop } in runs {
-        let stop = stop.map_or_else(|| format!("open, {entries} entries"), |reason| reason.to_string());
-        let _ = writeln!(text, "{run}  {}  {domain:<12} {item:<10} {stop:<18} {title}", time(unix_ms));
+    for RunLine { run, unix_ms, domain, item, title, entries, stop, is_written } in runs {
+        let state = if is_written { "running" } else { "interrupted" };
+        let stop = stop.map_or_else(|| format!("{state}, {entries} entries"), |reason| reason.to_string());
+        let (item, title) = (cut(&item, MOST_ID_CHARS), cut(&title, MOST_TITLE_CHARS));
+        let time = time(unix_ms);
+        row(&mut text, &format!("{run}  {time}  {domain:<12} {item:<10} {stop:<18} {title}"));
     }
     stream::print(&text);
     Ok(ExitCode::SUCCESS)
@@ -65,17 +70,17 @@ pub(crate) fn lines_of(entry: &Entry) -> String {
 }
 
 /// The run with this id, with this beginning, or the last one.
-async fn find(journal: &dyn Journal, wanted: &str) -> Result<RunId, Failure> {
+async fn find(journal: &dyn Journal, wanted: &str) -> Result<RunLine, Failure> {
     let runs = journal.runs().await?;
     if wanted == "last" {
         return match runs.first() {
-            Some(line) => Ok(line.run.clone()),
+            Some(line) => Ok(line.clone()),
             None => Err(Failure::new("the journal holds no run yet; `loopgate run` makes one")),
         };
     }
     let mut matching = runs.iter().filter(|line| line.run.as_str().starts_with(wanted) && !wanted.is_empty());
     match (matching.next(), matching.next()) {
-        (Some(line), None) => Ok(line.run.clone()),
+        (Some(line), None) => Ok(line.clone()),
         (Some(_), Some(_)) => {
             Err(Failure::new(format!("several runs begin with {wanted}; give more of the id")))
         }
@@ -86,21 +91,26 @@ async fn find(journal: &dyn Journal, wanted: &str) -> Result<RunId, Failure> {
 }
 
 fn heading(state: &Run) -> String {
-    let started = state.started();
-    format!(
-        "# {} {}: {}\n\nrun {} of {}, {}\n\n",
-        started.item.kind,
-        started.item.id,
-        started.item.title,
-        started.run,
-        state.spec().domain,
-        time(started.unix_ms)
-    )
+    let (started, mut text) = (state.started(), String::new());
+    row(&mut text, &format!("# {} {}: {}", started.item.kind, started.item.id, started.item.title));
+    text.push('\n');
+    row(&mut text, &format!("run {} of {}, {}", started.run, state.spec().domain, time(started.unix_ms)));
+    text.push('\n');
+    text
 }
 
-fn unfinished(state: &Run) -> String {
+fn unfinished(state: &Run, is_written: bool) -> String {
     let mut text = heading(state);
-    let _ = writeln!(text, "not ended: {}, {} passes so far\n", state.phase().name(), state.totals().passes);
+    let who = if is_written { "running: a process writes it" } else { "interrupted: no process writes it" };
+    row(&mut text, &format!("not ended: {}", state.phase().name()));
+    row(&mut text, who);
+    let totals = Totals { wall_ms: state.elapsed_ms(), ..*state.totals() };
+    row(&mut text, &format!("so far: {}", run::bill(&totals)));
+    let Reserve { input_tokens, output_tokens, cost } = state.reserved();
+    let money = cost.map_or_else(|| "cost unknown".to_owned(), |cost| cost.to_string());
+    let tokens = format!("{input_tokens} input tokens, {output_tokens} output tokens");
+    row(&mut text, &format!("reserved for what was in flight: {tokens}, {money}"));
+    text.push('\n');
     text.push_str(&state.document().to_markdown());
     text.push_str(&details(state));
     text
@@ -113,21 +123,17 @@ fn details(state: &Run) -> String {
         let landing = if pass.landing { ", the last" } else { "" };
         let mending = if state.mending(pass.pass).is_some() { ", to mend" } else { "" };
         let changed = if pass.changed.is_empty() { "nothing".to_owned() } else { pass.changed.join(", ") };
-        let (tier, confidence) = (pass.tier.name(), pass.confidence.name());
-        let _ = writeln!(text, "- {} ({tier}, {confidence}{landing}{mending}): changed {changed}", pass.pass);
+        let how = format!("{}, {}{landing}{mending}", pass.tier.name(), pass.confidence.name());
+        row(&mut text, &format!("- {} ({how}): changed {changed}", pass.pass));
     }
     if state.passes().is_empty() {
         text.push_str("- none\n");
     }
     text.push_str("\nEvidence:\n\n");
     for evidence in state.evidence() {
-        let (tool, parameters) = (&evidence.tool, &evidence.parameters);
+        let (id, tool, parameters) = (&evidence.id, &evidence.tool, &evidence.parameters);
         let (status, summary) = (evidence.observation.status.name(), &evidence.observation.summary);
-        let _ = writeln!(
-            text,
-            "- {} {tool} {parameters}: {status}, {summary} (pass {})",
-            evidence.id, evidence.pass
-        );
+        row(&mut text, &format!("- {id} {tool} {parameters}: {status}, {summary} (pass {})", evidence.pass));
     }
     if state.evidence().is_empty() {
         text.push_str("- none\n");
@@ -135,8 +141,8 @@ fn details(state: &Run) -> String {
     text.push_str("\nActions:\n\n");
     for action in state.actions() {
         let (verdict, why) = (action.verdict.name(), action.verdict.reason());
-        let _ =
-            writeln!(text, "- {} {} {}: {verdict}, {why}", action.key, action.tool_name(), action.parameters);
+        let what = format!("{} {} {}", action.key, action.tool_name(), action.parameters);
+        row(&mut text, &format!("- {what}: {verdict}, {why}"));
     }
     if state.actions().is_empty() {
         text.push_str("- none\n");
@@ -152,11 +158,22 @@ fn details(state: &Run) -> String {
                 .change
                 .as_ref()
                 .map_or_else(String::new, |change| format!("; would have gone on with {change}"));
-            let _ = writeln!(text, "- {}: {}{against}{change}", condition.reason, condition.value);
+            row(&mut text, &format!("- {}: {}{against}{change}", condition.reason, condition.value));
         }
     }
     text
 }
+
+/// Adds a line. What is in it comes from outside, so it is made to stay one.
+fn row(text: &mut String, line: &str) {
+    text.push_str(&one_line(line));
+    text.push('\n');
+}
+
+/// How much of an item's id is listed, in characters.
+const MOST_ID_CHARS: usize = 60;
+/// How much of its title is listed, in characters.
+const MOST_TITLE_CHARS: usize = 100;
 
 /// A wall time as people read it, in UTC.
 fn time(unix_ms: u64) -> String {

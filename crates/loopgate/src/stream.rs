@@ -1,26 +1,106 @@
 //! Standard output and standard error. A reader that is gone ends the program quietly, as it does for `head`.
+//!
+//! Nothing from outside reaches a terminal as it came: [`print`] leaves the lines of a text as they are, [`note`] takes a
+//! [`Line`], of which every part is one line, and [`print_json`] writes as escapes what may not be shown.
 
 use std::borrow::Cow;
+use std::fmt::{self, Write as _};
 use std::io::{IsTerminal, Write};
+
+use anstyle::Style;
+
+/// One line for standard error, in parts. What is put into it is cleaned, so that only the styles are ours to obey.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    text: String,
+}
+
+impl Line {
+    /// An empty one.
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// The line with this behind it.
+    pub(crate) fn plain(mut self, text: impl fmt::Display) -> Self {
+        self.text.push_str(&one_line(&text.to_string()));
+        self
+    }
+
+    /// The line with this behind it, in a style of ours.
+    pub(crate) fn styled(mut self, style: Style, text: impl fmt::Display) -> Self {
+        let text = text.to_string();
+        let _ = write!(self.text, "{style}{}{style:#}", one_line(&text));
+        self
+    }
+}
+
+impl<T: AsRef<str>> From<T> for Line {
+    fn from(text: T) -> Self {
+        Self::new().plain(text.as_ref())
+    }
+}
 
 /// Text from outside without what a terminal would obey or nobody would see; line breaks and tabs stay.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
-    let is_harmful = |c: char| (c.is_control() && c != '\n' && c != '\t') || is_hidden(c);
-    if text.contains(is_harmful) {
-        text.chars().filter(|c| !is_harmful(*c)).collect::<String>().into()
+    let is_dropped = |c: char| is_harmful(c) && c != '\n';
+    if text.contains(is_dropped) {
+        text.chars().filter(|c| !is_dropped(*c)).collect::<String>().into()
     } else {
         text.into()
     }
 }
 
-/// Marks that turn the direction of text, and single-character control sequences beyond ASCII.
-fn is_hidden(c: char) -> bool {
-    matches!(c, '\u{80}'..='\u{9f}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Text from outside as one harmless line: line breaks are spaces, tabs stay.
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    if text.contains(is_harmful) {
+        let folded = text.chars().map(|c| if is_break(c) { ' ' } else { c });
+        folded.filter(|c| !is_harmful(*c)).collect::<String>().into()
+    } else {
+        text.into()
+    }
 }
 
-/// Prints to standard output.
+/// A field of a row: one harmless line of at most so many characters, the last of them `…` where it is cut.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    let line = one_line(text).replace('\t', " ");
+    match line.char_indices().nth(most) {
+        Some(_) => line.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+        None => line,
+    }
+}
+
+/// What ends a line or moves to the next.
+fn is_break(c: char) -> bool {
+    matches!(c, '\n'..='\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// What steers a terminal or is not seen. The joiners U+200C and U+200D stay: emoji and several scripts need them.
+fn is_harmful(c: char) -> bool {
+    match c {
+        '\t' => false,
+        // C0, DEL and C1.
+        c if c.is_control() => true,
+        // Marks that turn the direction of text, zero-width marks, line separators, invisible operators.
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' => true,
+        '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' => true,
+        // Variation selectors and tags spell hidden text; the selectors of text and emoji stay.
+        '\u{fe00}'..='\u{fe0d}' | '\u{e0000}'..='\u{e0fff}' => true,
+        _ => false,
+    }
+}
+
+/// Prints to standard output, without what a terminal would obey.
 pub(crate) fn print(text: &str) {
-    let text = harmless(text);
+    write_out(&harmless(text));
+}
+
+/// Prints JSON to standard output. What a terminal would obey stands in strings alone, and is escaped there.
+pub(crate) fn print_json(text: &str) {
+    write_out(&escaped(text));
+}
+
+fn write_out(text: &str) {
     let mut out = anstream::stdout().lock();
     if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
         // 141 is what a shell shows for a program that a closed pipe has ended.
@@ -28,16 +108,35 @@ pub(crate) fn print(text: &str) {
     }
 }
 
+fn escaped(json: &str) -> Cow<'_, str> {
+    let is_escaped = |c: char| is_harmful(c) && c != '\n';
+    if !json.contains(is_escaped) {
+        return json.into();
+    }
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_escaped(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(text, "\\u{unit:04x}");
+            }
+        } else {
+            text.push(c);
+        }
+    }
+    text.into()
+}
+
 /// Prints a line to standard error.
-pub(crate) fn note(line: &str) {
-    let line: String = line.chars().filter(|c| !is_hidden(*c)).collect();
+pub(crate) fn note(line: impl Into<Line>) {
+    let Line { text } = line.into();
     let mut err = anstream::stderr().lock();
     // Nobody is left to be told that this failed.
-    let _ = writeln!(err, "{line}");
+    let _ = writeln!(err, "{text}");
 }
 
 /// Prints to standard error without a line break.
-pub(crate) fn note_part(text: &str) {
+pub(crate) fn note_part(line: impl Into<Line>) {
+    let Line { text } = line.into();
     let mut err = anstream::stderr().lock();
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }
@@ -45,4 +144,41 @@ pub(crate) fn note_part(text: &str) {
 /// Whether a person watches standard error.
 pub(crate) fn is_watched() -> bool {
     std::io::stderr().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const OUTSIDE: &str =
+        "a\r\nb\tc\u{1b}]0;t\u{7}\u{1b}[2Jd\u{9b}1m\u{202e}e\u{200b}\u{e0041}\u{85}f\u{2028}g\u{7f}";
+
+    #[test]
+    fn text_from_outside_steers_no_terminal_and_forges_no_line() {
+        assert_eq!(harmless(OUTSIDE), "a\nb\tc]0;t[2Jd1mefg");
+        assert_eq!(one_line(OUTSIDE), "a  b\tc]0;t[2Jd1me f g");
+        let style = Style::new().bold();
+        let line = Line::new().plain("x\n").styled(style, OUTSIDE);
+        assert_eq!(line.text, format!("x {style}a  b\tc]0;t[2Jd1me f g{style:#}"));
+        for c in ('\0'..='\u{10ffff}').filter(|c| *c != '\n' && *c != '\t') {
+            assert!(!harmless(&c.to_string()).contains(char::is_control), "{c:?}");
+        }
+        assert_eq!(harmless("👩\u{200d}🔧 ✉\u{fe0f}"), "👩\u{200d}🔧 ✉\u{fe0f}");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_to_so_many_characters() {
+        assert_eq!((cut("äöü", 3), cut("äöüß", 3)), ("äöü".to_owned(), "äö…".to_owned()));
+    }
+
+    #[test]
+    fn json_says_the_same_when_it_is_escaped() {
+        let json = serde_json::json!({ "text": OUTSIDE });
+        let text = serde_json::to_string_pretty(&json).unwrap();
+        let escaped = escaped(&text);
+        assert!(!escaped.contains(|c| is_harmful(c) && c != '\n'), "{escaped}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).unwrap(), json);
+    }
 }

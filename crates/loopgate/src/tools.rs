@@ -72,10 +72,10 @@ async fn call(domain: &Domain, args: CallArgs) -> Result<ExitCode, Failure> {
         .dispatch(&args.name, &parameters, context, &domain.credentials, timeout_ms, cap)
         .await;
     if args.json {
-        stream::print(&format!("{}\n", serde_json::to_string_pretty(&observation)?));
+        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&observation)?));
     } else {
         stream::print(&format!("{}\n", observation.markdown));
-        stream::note(&format!("{}: {}", observation.status.name(), observation.summary));
+        stream::note(format!("{}: {}", observation.status.name(), observation.summary));
     }
     let found = matches!(observation.status, Status::Ok | Status::Empty);
     Ok(ExitCode::from(u8::from(!found)))

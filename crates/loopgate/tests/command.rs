@@ -307,9 +307,76 @@ fn a_run_that_was_killed_is_shown_as_far_as_it_came() {
     child.kill().unwrap();
     child.wait().unwrap();
     let shown = shell.run(&["show", "last"]);
-    assert!(shown.code == 0 && shown.out.contains("not ended: calling"), "{}{}", shown.out, shown.err);
+    assert_eq!(shown.code, 0, "{}", shown.err);
+    for part in
+        ["not ended: calling\n", "interrupted: no process writes it\n", "so far: 0 passes, 2 model calls, "]
+    {
+        assert!(shown.out.contains(part), "`{part}` is missing in: {}", shown.out);
+    }
+    let (_, reserved) = shown.out.split_once("\nreserved for what was in flight: ").unwrap();
+    let tokens: u64 = reserved.split(' ').next().unwrap().parse().unwrap();
+    assert!(tokens > 500 && reserved.contains(" output tokens, $0.0"), "{reserved}");
     shell.run(&["show", "last", "--json"]).fails_with(&["has not ended"]);
-    assert!(shell.run(&["runs"]).out.contains("open, "));
+    assert!(shell.run(&["runs"]).out.contains(" interrupted, "));
+}
+
+#[test]
+fn a_run_that_goes_on_is_told_from_one_whose_process_is_gone() {
+    // H1
+    let shell = Shell::new();
+    let mut child = start_slow(&shell, 60_000);
+    assert!(shell.run(&["runs"]).out.contains(" running, "));
+    let shown = shell.run(&["show", "last"]);
+    assert!(shown.out.contains("\nrunning: a process writes it\n"), "{}", shown.out);
+    // Being asked took nothing from it.
+    assert!(child.try_wait().unwrap().is_none());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(shell.run(&["runs"]).out.contains(" interrupted, "));
+}
+
+#[test]
+fn a_reader_that_takes_nothing_does_not_keep_a_signal_from_ending_it() {
+    // S0-46
+    for (signal, flag, code) in [("-TERM", "--events", 143), ("-INT", "--no-save", 130)] {
+        let shell = Shell::new();
+        // More than a pipe holds, in the events and in the document.
+        let item =
+            shell.file("long.md", &format!("# {}\n\n{}\n", "Please close", "All is well. ".repeat(9_000)));
+        let item = item.display().to_string();
+        let reply =
+            format!("## Situation\n\n{}\n\n## Next steps\n\n1. Wait [E0].\n", "Well. ".repeat(20_000));
+        let script = serde_json::json!({"version": 1, "replies": [
+            {"for": "pick", "text": "[]"},
+            {"for": "main", "text": reply}, {"for": "repair", "text": "{\"analysis_confidence\": \"high\"}"}]});
+        let script = shell.file("long.json", &script.to_string()).display().to_string();
+        let tiers = [format!("picker=scripted/{script}"), format!("base=scripted/{script}")];
+        let args = ["run", HELPDESK, &item, "--model", &tiers[0], "--model", &tiers[1], flag];
+        let mut child = shell.command(&args).spawn().unwrap();
+        let began = Instant::now();
+        let is_late = || began.elapsed() > Duration::from_secs(20);
+        let has_stopped = || {
+            let runs = shell.run(&["runs"]);
+            runs.code == 0 && !runs.out.is_empty() && !runs.out.contains("running, ")
+        };
+        while !has_stopped() && !is_late() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(child.try_wait().unwrap().is_none(), "{flag}: it waits for its reader");
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        let ended = loop {
+            match child.try_wait().unwrap() {
+                Some(status) => break status.code(),
+                None if is_late() => break None,
+                None => std::thread::sleep(Duration::from_millis(20)),
+            }
+        };
+        // Otherwise it would stay behind.
+        let _ = child.kill();
+        let _ = child.wait();
+        assert_eq!(ended, Some(code), "{signal} {flag}");
+    }
 }
 
 #[test]

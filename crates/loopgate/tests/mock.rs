@@ -99,6 +99,27 @@ fn a_domains_models_answer_until_ctrl_c() {
 }
 
 #[test]
+fn the_command_that_is_printed_runs_where_money_is_limited_and_the_bill_says_what_is_unknown() {
+    let shell = Shell::new();
+    let folder = shell.copy_of(HELPDESK);
+    let toml = folder.join("loopgate.toml");
+    let text = std::fs::read_to_string(&toml).unwrap();
+    std::fs::write(&toml, text + "\n[limits]\ncost_usd = 0.05\n").unwrap();
+    let mut mock = Mock::start(&shell, &[folder.to_str().unwrap()]);
+    let mut printed = String::new();
+    BufReader::new(mock.child.as_mut().unwrap().stderr.take().unwrap()).read_line(&mut printed).unwrap();
+    assert!(printed.ends_with(" --set limits.cost_usd=none\n"), "{printed}");
+    let item = common::ticket(1042);
+    let mut args: Vec<&str> = printed.split_whitespace().skip(1).collect();
+    args.iter_mut().filter(|arg| **arg == "ITEM").for_each(|arg| *arg = &item);
+    args.extend(["--no-save", "--progress", "always"]);
+    let ran = shell.run(&args);
+    assert!(ran.err.contains(" tokens, cost unknown, "), "{}", ran.err);
+    assert!(ran.err.contains("(passes 1/5, cost unknown, "), "{}", ran.err);
+    mock.end("-INT");
+}
+
+#[test]
 fn the_name_in_the_request_chooses_the_tier() {
     let shell = Shell::new();
     let tier = |tier: &str, model: &str, text: &str| {

@@ -12,6 +12,8 @@ use crate::call::{Arguments, ToolCall};
 pub(super) struct Calls {
     open: Vec<Open>,
     last: Option<usize>,
+    /// Bytes of ids, names and arguments that have come.
+    pub(super) heard: usize,
     /// Whether two calls came under one id.
     pub(super) has_doubled_id: bool,
 }
@@ -41,6 +43,7 @@ impl Calls {
         let name = text(function.and_then(|function| function.get("name")));
         let index = fragment.get("index").and_then(Value::as_u64);
         let Some(at) = self.place(&id, &name, index)? else { return Ok(()) };
+        self.heard += id.len() + name.len();
         self.last = Some(at);
         let Some(call) = self.open.get_mut(at) else { return Ok(()) };
         if call.id.is_empty() {
@@ -50,11 +53,13 @@ impl Calls {
         if call.name.is_empty() {
             call.name = name;
         }
+        let before = call.arguments.len();
         match function.and_then(|function| function.get("arguments")) {
             None | Some(Value::Null) => {}
             Some(Value::String(piece)) => call.arguments.push_str(piece),
             Some(whole) => call.arguments.push_str(&whole.to_string()),
         }
+        self.heard += call.arguments.len() - before;
         if call.arguments.len() > MOST_ARGUMENTS {
             return Err(TooMuch);
         }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use loop_core::{PicoUsd, Usage};
-use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
 use super::calls::{Calls, TooMuch};
 use super::encode::Aliases;
-use super::{errors, usage};
+use super::{errors, lean, usage};
 use crate::call::Stop;
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind, Partial, RetryAdvice};
 use crate::model::{ModelEvent, ModelReply};
+use crate::secrets::{Masker, Secrets};
 use crate::sse::{Frame, Framer, TooLong};
 
 /// Decodes one reply.
@@ -20,8 +20,11 @@ use crate::sse::{Frame, Framer, TooLong};
 /// Exactly one [`ModelEvent::Finished`] or error comes out, as the last item, and nothing after it. How the bytes are
 /// cut makes no difference to what comes out.
 ///
-/// A line may have 8 MiB, the arguments of a call 1 MiB, a reply 128 calls: beyond that it is an error. A stream is
-/// cut at 64 MiB and ends as [`Stop::MaxTokens`]; a JSON object of that size is an error.
+/// A line or a JSON object may have 8 MiB, the arguments of a call 1 MiB, a reply 128 calls: beyond that it is an
+/// error. A stream is cut at 64 MiB and ends as [`Stop::MaxTokens`]; one without any visible text by then is an error.
+///
+/// In text, reasoning and refusals `[masked]` stands in place of a secret; as much of a piece as may be the beginning of
+/// one is held back until the next piece.
 #[derive(Debug)]
 pub struct Decoder {
     body: Body,
@@ -30,7 +33,7 @@ pub struct Decoder {
     received: usize,
     is_done: bool,
     aliases: Aliases,
-    secret: Option<SecretString>,
+    secrets: Secrets,
 }
 
 /// What kind of body it is: that shows in its first byte that is no space.
@@ -52,9 +55,13 @@ impl Body {
 }
 
 /// The reply so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Assembly {
     has_begun: bool,
+    /// Bytes that say something: of text, reasoning, refusals and calls.
+    heard: usize,
+    text_masker: Masker,
+    reasoning_masker: Masker,
     id: Option<Arc<str>>,
     model: Option<Arc<str>>,
     text: String,
@@ -70,22 +77,32 @@ struct Assembly {
 type Items = Vec<Result<ModelEvent, LlmError>>;
 
 impl Decoder {
-    /// A decoder of the reply to one request: its aliases are undone, `secret` is masked in messages.
-    pub fn new(aliases: Aliases, secret: Option<SecretString>) -> Self {
+    /// A decoder of the reply to one request: its aliases are undone, and secrets are masked wherever they stand.
+    pub fn new(aliases: Aliases, secrets: Secrets) -> Self {
         Self {
             body: Body::unknown(),
             frames: Vec::new(),
-            reply: Assembly::default(),
+            reply: Assembly::new(&secrets),
             received: 0,
             is_done: false,
             aliases,
-            secret,
+            secrets,
         }
     }
 
     /// Whether the last item has come.
     pub fn is_done(&self) -> bool {
         self.is_done
+    }
+
+    /// Whether the word for the end has come: only usage and the mark of the end may still follow.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.reply.raw_stop.is_some()
+    }
+
+    /// A number that grows with everything that the reply says, be it shown yet or not.
+    pub(crate) fn heard(&self) -> usize {
+        self.reply.heard + self.reply.calls.heard
     }
 
     /// What these bytes tell.
@@ -150,17 +167,23 @@ impl Decoder {
             while blank(head, *seen) {
                 *seen += 1;
             }
+            if *seen > MOST_JSON {
+                return self.fail(self.error(LlmErrorKind::BadResponse, TOO_LARGE), items);
+            }
             let Some(first) = head.get(*seen).copied() else { return };
             let head = std::mem::take(head);
             if matches!(first, b'{' | b'[' | b'<' | b'n' | b'"') {
-                self.body = Body::Json(head);
-                return;
+                self.body = Body::Json(Vec::new());
+                return self.take(&head, items);
             }
             self.body = Body::Stream(Framer::new(MOST_LINE));
             return self.take(&head, items);
         }
         match &mut self.body {
             Body::Unknown { .. } => {}
+            Body::Json(body) if body.len() + bytes.len() > MOST_JSON => {
+                self.fail(self.error(LlmErrorKind::BadResponse, TOO_LARGE), items);
+            }
             Body::Json(body) => body.extend_from_slice(bytes),
             Body::Stream(framer) => {
                 let result = framer.push(bytes, &mut self.frames);
@@ -197,15 +220,15 @@ impl Decoder {
         if data.is_empty() {
             return;
         }
-        let chunk: Value = match serde_json::from_str(data) {
+        let chunk = match lean::read(data) {
             Ok(chunk) => chunk,
             Err(error) => {
-                let message = format!("a part of the reply is not JSON: {error}");
+                let message = format!("a part of the reply cannot be read as JSON: {error}");
                 return self.fail(self.error(LlmErrorKind::BadResponse, &message), items);
             }
         };
         if is_error(&chunk) || event == Some("error") {
-            return self.fail(errors::within(&chunk, self.secret()), items);
+            return self.fail(errors::within(&chunk, &self.secrets), items);
         }
         self.begin(&chunk, items);
         let choice = first_choice(&chunk);
@@ -228,9 +251,10 @@ impl Decoder {
     /// A reply that came as one JSON object.
     fn whole(&mut self, body: &[u8], items: &mut Items) {
         let body = body.strip_prefix(MARK).unwrap_or(body).trim_ascii();
-        let reply: Value = match serde_json::from_slice(body) {
-            Ok(Value::Object(reply)) => Value::Object(reply),
-            Ok(_) | Err(_) => {
+        let reply = std::str::from_utf8(body).ok().and_then(|text| lean::read(text).ok());
+        let reply = match reply.filter(Value::is_object) {
+            Some(reply) => reply,
+            None => {
                 let is_page = body.first() == Some(&b'<');
                 let what = if is_page { "an HTML page" } else { "a body that is no JSON object" };
                 let mut error = self.error(LlmErrorKind::BadResponse, &format!("{what} in place of a reply"));
@@ -239,7 +263,7 @@ impl Decoder {
             }
         };
         if is_error(&reply) {
-            return self.fail(errors::within(&reply, self.secret()), items);
+            return self.fail(errors::within(&reply, &self.secrets), items);
         }
         self.begin(&reply, items);
         let choice = first_choice(&reply);
@@ -253,12 +277,13 @@ impl Decoder {
 
     fn begin(&mut self, chunk: &Value, items: &mut Items) {
         let text = |key: &str| chunk.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let secrets = &self.secrets;
         let reply = &mut self.reply;
         if reply.id.is_none() {
-            reply.id = text("id").map(Into::into);
+            reply.id = text("id").map(|id| secrets.reply(id).into());
         }
         if reply.model.is_none() {
-            reply.model = text("model").map(Into::into);
+            reply.model = text("model").map(|model| secrets.reply(model).into());
         }
         if !std::mem::replace(&mut reply.has_begun, true) {
             items.push(Ok(ModelEvent::Started { reply: reply.id.clone(), model: reply.model.clone() }));
@@ -267,16 +292,8 @@ impl Decoder {
 
     fn take_end(&mut self, chunk: &Value, choice: Option<&Value>, items: &mut Items) {
         let vendor = chunk.get("x_groq").and_then(|vendor| vendor.get("usage"));
-        if let Some(told) = chunk.get("usage").filter(|usage| !usage.is_null()).or(vendor)
-            && let Some((tokens, is_odd)) = usage::read(told)
-        {
-            if is_odd {
-                self.reply.warn("usage_inconsistent");
-            }
-            self.reply.cost = usage::cost(told).or(self.reply.cost);
-            if self.reply.usage.replace(tokens) != Some(tokens) {
-                items.push(Ok(ModelEvent::Usage(tokens)));
-            }
+        if let Some(told) = chunk.get("usage").filter(|usage| !usage.is_null()).or(vendor) {
+            self.reply.take_usage(told, items);
         }
         let reason = choice.and_then(|choice| choice.get("finish_reason")).and_then(Value::as_str);
         match reason {
@@ -294,8 +311,10 @@ impl Decoder {
                 self.fail(error, items);
             }
             Some(reason) => match &self.reply.raw_stop {
-                None => self.reply.raw_stop = Some(reason.into()),
-                Some(first) if **first != *reason => self.reply.warn("second_finish_reason"),
+                None => self.reply.raw_stop = Some(self.secrets.reply(reason).into()),
+                Some(first) if **first != *self.secrets.reply(reason) => {
+                    self.reply.warn("second_finish_reason");
+                }
                 Some(_) => {}
             },
         }
@@ -310,7 +329,7 @@ impl Decoder {
             return self.fail(self.error(kind, message), items);
         }
         self.is_done = true;
-        let reply = std::mem::take(&mut self.reply).finish(&self.aliases);
+        let reply = self.taken(items).finish(&self.aliases, &self.secrets);
         items.push(Ok(ModelEvent::Finished(Box::new(reply))));
     }
 
@@ -319,8 +338,11 @@ impl Decoder {
             return;
         }
         if !matches!(self.body, Body::Stream(_)) {
-            return self
-                .fail(self.error(LlmErrorKind::BadResponse, "the reply is larger than 64 MiB"), items);
+            return self.fail(self.error(LlmErrorKind::BadResponse, TOO_LARGE), items);
+        }
+        if self.reply.raw_stop.is_none() && self.reply.is_mute() {
+            let message = "64 MiB of a reply came without any text";
+            return self.fail(self.error(LlmErrorKind::BadResponse, message), items);
         }
         self.reply.warn("reply_cut");
         self.reply.raw_stop.get_or_insert_with(|| "length".into());
@@ -333,17 +355,47 @@ impl Decoder {
 
     fn fail(&mut self, mut error: LlmError, items: &mut Items) {
         self.is_done = true;
-        let reply = std::mem::take(&mut self.reply);
+        let reply = self.taken(items);
         error.partial = Some(Partial { text: reply.text.into(), usage: reply.usage });
         items.push(Err(error));
     }
 
-    fn secret(&self) -> Option<&str> {
-        self.secret.as_ref().map(ExposeSecret::expose_secret)
+    /// The reply as far as it came, after what was held back of it is told.
+    fn taken(&mut self, items: &mut Items) -> Assembly {
+        let mut reply = std::mem::replace(&mut self.reply, Assembly::new(&self.secrets));
+        let (text, reasoning) = (reply.text_masker.finish(), reply.reasoning_masker.finish());
+        reply.add_reasoning(reasoning, items);
+        reply.add_text(text, items);
+        reply.drop_empty_usage();
+        reply
     }
 }
 
 impl Assembly {
+    fn new(secrets: &Secrets) -> Self {
+        Self {
+            has_begun: false,
+            heard: 0,
+            text_masker: Masker::new(secrets),
+            reasoning_masker: Masker::new(secrets),
+            id: None,
+            model: None,
+            text: String::new(),
+            reasoning: String::new(),
+            refusal: String::new(),
+            calls: Calls::default(),
+            raw_stop: None,
+            usage: None,
+            cost: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Whether nothing can be shown of it.
+    fn is_mute(&self) -> bool {
+        self.text.trim().is_empty() && self.refusal.is_empty()
+    }
+
     fn warn(&mut self, warning: &str) {
         if !self.warnings.iter().any(|known| **known == *warning) {
             self.warnings.push(warning.into());
@@ -362,6 +414,7 @@ impl Assembly {
             _ => {}
         }
         if let Some(piece) = text("refusal") {
+            self.heard += piece.len();
             self.refusal.push_str(piece);
         }
         for fragment in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
@@ -383,20 +436,61 @@ impl Assembly {
     }
 
     fn say(&mut self, piece: &str, items: &mut Items) {
+        self.heard += piece.len();
+        let told = self.text_masker.push(piece);
+        self.add_text(told, items);
+    }
+
+    fn reason(&mut self, piece: &str, items: &mut Items) {
+        self.heard += piece.len();
+        let told = self.reasoning_masker.push(piece);
+        self.add_reasoning(told, items);
+    }
+
+    fn add_text(&mut self, piece: String, items: &mut Items) {
         if !piece.is_empty() {
-            self.text.push_str(piece);
+            self.text.push_str(&piece);
             items.push(Ok(ModelEvent::TextDelta { text: piece.into() }));
         }
     }
 
-    fn reason(&mut self, piece: &str, items: &mut Items) {
+    fn add_reasoning(&mut self, piece: String, items: &mut Items) {
         if !piece.is_empty() {
-            self.reasoning.push_str(piece);
+            self.reasoning.push_str(&piece);
             items.push(Ok(ModelEvent::ReasoningDelta { text: piece.into() }));
         }
     }
 
-    fn finish(mut self, aliases: &Aliases) -> ModelReply {
+    fn take_usage(&mut self, told: &Value, items: &mut Items) {
+        self.cost = usage::cost(told).or(self.cost);
+        match usage::read(told) {
+            usage::Told::Nothing => {}
+            usage::Told::Unusable => {
+                self.usage = None;
+                self.warn("usage_unusable");
+            }
+            usage::Told::Counts { usage, is_odd } => {
+                if is_odd {
+                    self.warn("usage_inconsistent");
+                }
+                // Whether no tokens at all can be true shows at the end.
+                if self.usage.replace(usage) != Some(usage) && usage != Usage::default() {
+                    items.push(Ok(ModelEvent::Usage(usage)));
+                }
+            }
+        }
+    }
+
+    /// Whoever says something has used tokens.
+    fn drop_empty_usage(&mut self) {
+        let is_empty = self.usage == Some(Usage::default());
+        if is_empty && (!self.is_mute() || !self.reasoning.is_empty() || !self.calls.is_empty()) {
+            self.usage = None;
+            self.warn("usage_empty");
+        }
+    }
+
+    fn finish(mut self, aliases: &Aliases, secrets: &Secrets) -> ModelReply {
         let stop = self.stop();
         if self.calls.has_doubled_id {
             self.warn("duplicate_wire_id");
@@ -407,7 +501,8 @@ impl Assembly {
             tool_calls.clear();
             self.warn("dropped_partial_calls");
         }
-        let refusal: Option<Arc<str>> = (!self.refusal.is_empty()).then(|| self.refusal.into());
+        let refusal: Option<Arc<str>> =
+            (!self.refusal.is_empty()).then(|| secrets.reply(&self.refusal).into());
         let text = match &refusal {
             Some(refusal) if self.text.is_empty() => Arc::clone(refusal),
             _ => self.text.into(),
@@ -460,6 +555,9 @@ fn first_choice(chunk: &Value) -> Option<&Value> {
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 /// The most bytes of a line.
 const MOST_LINE: usize = 8 << 20;
+/// The most bytes of a reply that is one JSON object, and of the blanks before any reply.
+const MOST_JSON: usize = 8 << 20;
 /// The most bytes of a reply.
 const MOST_REPLY: usize = 64 << 20;
+const TOO_LARGE: &str = "a reply without a stream is larger than 8 MiB";
 const TOO_MUCH: &str = "the reply calls more than 128 tools, or one with more than 1 MiB";

@@ -1,6 +1,6 @@
 //! What a response that is no reply means.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
 use serde_json::Value;
@@ -8,34 +8,40 @@ use serde_json::Value;
 use crate::delay;
 use crate::error::{ErrorCause, ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::mask;
+use crate::secrets::Secrets;
 
 /// The error that a response with a status other than 2xx stands for.
 ///
-/// Delays that are dates are held against `now`; `secret` is the credential that was sent, and never stands in the
-/// message.
+/// Delays that are dates are held against `now`; `secrets` are the credentials that were sent, and never stand in the
+/// message. Of a long message only the first 4 KiB are judged.
 pub fn classify(
     status: u16,
     headers: &HeaderMap,
     body: &[u8],
     now: SystemTime,
-    secret: Option<&str>,
+    secrets: &Secrets,
 ) -> LlmError {
     let text = String::from_utf8_lossy(body);
     let parsed = serde_json::from_str::<Value>(text.trim()).ok();
     let told = parsed.as_ref().map_or_else(|| Told::of_text(&text), Told::of);
-    let mut error = judge(&told, status, headers, now, secret);
+    let mut error = judge(&told, status, headers, now, secrets);
     error.phase = ErrorPhase::Headers;
     error.detail.get_or_insert_default().status = Some(status);
     error
 }
 
 /// The error that an error object within a 200 stands for.
-pub(super) fn within(body: &Value, secret: Option<&str>) -> LlmError {
+pub(super) fn within(body: &Value, secrets: &Secrets) -> LlmError {
     let told = Told::of(body);
+    let faulty = REFUSALS.iter().find(|(word, _)| told.has(&[word])).map(|(_, status)| *status);
     // The number beside the text is a status, where it can be one.
-    let status =
-        told.words.iter().find_map(|word| word.parse().ok().filter(|status| (400..600).contains(status)));
-    judge(&told, status.unwrap_or(500), &HeaderMap::new(), SystemTime::UNIX_EPOCH, secret)
+    let number = || told.words.iter().find_map(|word| word.parse().ok().filter(|it| (400..600).contains(it)));
+    let status = faulty.or_else(number).unwrap_or(500);
+    let mut error = judge(&told, status, &HeaderMap::new(), SystemTime::UNIX_EPOCH, secrets);
+    if faulty.is_some() {
+        error.retry = RetryAdvice::Never;
+    }
+    error
 }
 
 /// What an error body tells, whatever its form.
@@ -60,7 +66,7 @@ impl Told {
         let metadata = object.get("metadata");
         let inner = [object.get("innererror"), metadata, Some(body)];
         let word = |value: Option<&Value>| match value? {
-            Value::String(text) => Some(text.to_ascii_lowercase()),
+            Value::String(text) => Some(head(text, MOST_WORD).to_ascii_lowercase()),
             Value::Number(number) => Some(number.to_string()),
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
         };
@@ -130,12 +136,14 @@ fn page_title(page: &str) -> String {
     format!("an HTML page in place of JSON: {}", title.unwrap_or("without a title").trim())
 }
 
-fn judge(told: &Told, status: u16, headers: &HeaderMap, now: SystemTime, secret: Option<&str>) -> LlmError {
-    let asked = delay::asked(headers, &told.message, now)
-        .or_else(|| told.retry_after.and_then(|delay| std::time::Duration::try_from_secs_f64(delay).ok()));
+fn judge(told: &Told, status: u16, headers: &HeaderMap, now: SystemTime, secrets: &Secrets) -> LlmError {
+    // No wait at all is no advice: it would be asked for again at once.
+    let asked = delay::asked(headers, head(&told.message, MOST_JUDGED), now)
+        .or_else(|| told.retry_after.and_then(|delay| Duration::try_from_secs_f64(delay).ok()))
+        .filter(|delay| !delay.is_zero());
     let has_header = headers.contains_key("retry-after") || headers.contains_key("retry-after-ms");
     let (kind, cause) = kind(told, status, has_header);
-    let mut message = mask::line(&told.message, secret);
+    let mut message = mask::line(&told.message, secrets);
     if message.is_empty() {
         message = format!("status {status} without a message");
     }
@@ -149,7 +157,7 @@ fn judge(told: &Told, status: u16, headers: &HeaderMap, now: SystemTime, secret:
     if cause == Some(ErrorCause::QuotaExhausted) || cause == Some(ErrorCause::RequestTooLarge) {
         error.retry = RetryAdvice::Never;
     }
-    if headers.get("x-should-retry").is_some_and(|value| value == "true") {
+    if status != 413 && headers.get("x-should-retry").is_some_and(|value| value == "true") {
         error.retry = RetryAdvice::Backoff;
     }
     if let (true, Some(delay)) = (error.is_retryable(), asked) {
@@ -160,14 +168,14 @@ fn judge(told: &Told, status: u16, headers: &HeaderMap, now: SystemTime, secret:
     }
     let id = ["x-request-id", "apim-request-id", "x-ms-request-id", "x-generation-id"];
     if let Some(id) = id.iter().find_map(|name| headers.get(*name)?.to_str().ok()) {
-        error.detail.get_or_insert_default().request = Some(mask::line(id, secret).into());
+        error.detail.get_or_insert_default().request = Some(mask::line(id, secrets).into());
     }
     error
 }
 
 fn kind(told: &Told, status: u16, has_header: bool) -> (LlmErrorKind, Option<ErrorCause>) {
     use LlmErrorKind as Kind;
-    let text = told.message.to_ascii_lowercase();
+    let text = head(&told.message, MOST_JUDGED).to_ascii_lowercase();
     let has = |words: &[&str]| told.has(words);
     if (300..400).contains(&status) {
         return (Kind::BadResponse, None);
@@ -177,6 +185,9 @@ fn kind(told: &Told, status: u16, has_header: bool) -> (LlmErrorKind, Option<Err
         let (used, max) = context_numbers(&text);
         let cause = ErrorCause::Context { used: told.used.or(used), max: told.max.or(max) };
         return (Kind::ContextTooLong, Some(cause));
+    }
+    if status == 413 {
+        return (Kind::InvalidRequest, Some(ErrorCause::RequestTooLarge));
     }
     if has(&OUT_OF_MONEY) || (status == 402 && !has_header) {
         return (Kind::RateLimited, Some(ErrorCause::QuotaExhausted));
@@ -213,7 +224,6 @@ fn kind(told: &Told, status: u16, has_header: bool) -> (LlmErrorKind, Option<Err
         403 => (Kind::Auth, Some(ErrorCause::Permission)),
         404 if text.contains("model") => (Kind::ModelNotFound, None),
         408 => (Kind::Timeout, None),
-        413 => (Kind::InvalidRequest, Some(ErrorCause::RequestTooLarge)),
         402 | 429 => (Kind::RateLimited, None),
         498 | 503 | 529 => (Kind::Overloaded, None),
         // A conflict passes, as a fault of the server does.
@@ -223,15 +233,19 @@ fn kind(told: &Told, status: u16, has_header: bool) -> (LlmErrorKind, Option<Err
     }
 }
 
+/// The first bytes of a text, at most `most`.
+fn head(text: &str, most: usize) -> &str {
+    text.get(..text.floor_char_boundary(most)).unwrap_or_default()
+}
+
 /// Whether a text in lower case says that a request does not fit.
 fn is_overflow(text: &str) -> bool {
     let near = |first: &str, second: &[&str], most: usize| {
         text.match_indices(first).any(|(start, _)| {
             let after = text.get(start + first.len()..).unwrap_or_default();
             second.iter().any(|word| {
-                after
-                    .find(word)
-                    .is_some_and(|at| at <= most && !after.get(..at).is_some_and(|it| it.contains('.')))
+                let window = head(after, after.ceil_char_boundary(most + word.len()));
+                window.find(word).is_some_and(|at| !head(window, at).contains('.'))
             })
         })
     };
@@ -277,6 +291,20 @@ fn context_numbers(text: &str) -> (Option<u64>, Option<u64>) {
     (used, max)
 }
 
+/// How much of a message is judged.
+const MOST_JUDGED: usize = 4 << 10;
+/// How much of a code or a type is looked at.
+const MOST_WORD: usize = 256;
+
+/// Types of errors that come again with the same request, and the statuses that they have otherwise.
+const REFUSALS: [(&str, u16); 6] = [
+    ("authentication_error", 401),
+    ("permission_error", 403),
+    ("permission_denied", 403),
+    ("not_found_error", 404),
+    ("not_found", 404),
+    ("invalid_request_error", 400),
+];
 const OUT_OF_MONEY: [&str; 6] = [
     "insufficient_quota",
     "credit_balance_exhausted",

@@ -13,6 +13,7 @@ mod calls;
 mod decode;
 mod encode;
 mod errors;
+mod lean;
 mod model;
 mod profile;
 mod schema;

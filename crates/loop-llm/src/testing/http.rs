@@ -26,7 +26,7 @@ pub(super) struct Request {
 /// Why there is no request.
 #[derive(Debug)]
 pub(super) enum Unreadable {
-    /// The client went away.
+    /// The client went away, or says nothing.
     Closed,
     /// It is none, or too large a one.
     Refused { code: u16, message: &'static str },
@@ -44,20 +44,10 @@ impl Reader {
         Self { half, buffer: BytesMut::new() }
     }
 
-    /// The next request, with its whole body.
+    /// The next request, with its whole body. Its head must come in time.
     pub(super) async fn request(&mut self, writer: &mut OwnedWriteHalf) -> Result<Request, Unreadable> {
-        let (used, head) = loop {
-            let parsed = Head::parse(&self.buffer)?;
-            // One read may bring all of a head that is too large.
-            if parsed.as_ref().map_or(self.buffer.len(), |(used, _)| *used) > MOST_HEAD {
-                return Err(Unreadable::Refused { code: 431, message: "the head is too large" });
-            }
-            match parsed {
-                Some(parsed) => break parsed,
-                None => self.more().await?,
-            }
-        };
-        self.buffer.advance(used);
+        let head = tokio::time::timeout(HEAD_TIME, self.head()).await;
+        let head = head.map_err(|_| Unreadable::Closed)??;
         let length = head.length()?;
         if head.has("expect", "100-continue") {
             let go_on = writer.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
@@ -72,6 +62,23 @@ impl Reader {
         };
         let keeps = !head.has("connection", "close");
         Ok(Request { method: head.method, path: head.path, headers: head.headers, body, keeps })
+    }
+
+    async fn head(&mut self) -> Result<Head, Unreadable> {
+        loop {
+            let parsed = Head::parse(&self.buffer)?;
+            // One read may bring all of a head that is too large.
+            if parsed.as_ref().map_or(self.buffer.len(), |(used, _)| *used) > MOST_HEAD {
+                return Err(Unreadable::Refused { code: 431, message: "the head is too large" });
+            }
+            match parsed {
+                Some((used, head)) => {
+                    self.buffer.advance(used);
+                    return Ok(head);
+                }
+                None => self.more().await?,
+            }
+        }
     }
 
     /// Comes back when the client has closed its side. What it sends before is kept for the next request, within
@@ -166,6 +173,8 @@ impl Reader {
     }
 }
 
+/// How long a request's head may take.
+const HEAD_TIME: Duration = Duration::from_secs(30);
 /// Bytes of a request's head.
 const MOST_HEAD: usize = 64 * 1_024;
 /// Bytes of a request's body.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
@@ -176,7 +177,7 @@ impl fmt::Debug for Service {
 }
 
 /// A request that a server has received, and what became of it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Received {
     /// For example `POST`.
     pub method: String,
@@ -223,6 +224,26 @@ impl Received {
             bytes_out: 0,
             ending: None,
         }
+    }
+}
+
+impl fmt::Debug for Received {
+    /// All of it but the values of headers that carry credentials.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |(name, value): &(String, String)| {
+            let is_secret = SECRET_HEADERS.contains(&name.as_str());
+            (name.clone(), if is_secret { "***".to_owned() } else { value.clone() })
+        };
+        f.debug_struct("Received")
+            .field("method", &self.method)
+            .field("path", &self.path)
+            .field("headers", &self.headers.iter().map(shown).collect::<Vec<_>>())
+            .field("body", &self.body)
+            .field("bytes_in", &self.bytes_in)
+            .field("status", &self.status)
+            .field("bytes_out", &self.bytes_out)
+            .field("ending", &self.ending)
+            .finish()
     }
 }
 
@@ -308,9 +329,8 @@ async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: oneshot::
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            accepted = listener.accept() => {
-                // A connection that is gone before it is accepted is nobody's.
-                if let Ok((stream, _)) = accepted {
+            accepted = or_pause(listener.accept()), if connections.len() < MOST_CONNECTIONS => {
+                if let Some((stream, _)) = accepted {
                     connections.spawn(connection(stream, Arc::clone(&state)));
                 }
             }
@@ -320,6 +340,18 @@ async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: oneshot::
     }
     drop(listener);
     connections.shutdown().await;
+}
+
+/// What was accepted; nothing after a pause where that failed. A connection that is gone before it is accepted is
+/// nobody's, and where files have run out only time helps.
+async fn or_pause<T>(accepted: impl Future<Output = io::Result<T>>) -> Option<T> {
+    match accepted.await {
+        Ok(accepted) => Some(accepted),
+        Err(_) => {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            None
+        }
+    }
 }
 
 async fn connection(stream: TcpStream, state: Arc<State>) {
@@ -425,4 +457,30 @@ const COMPLETIONS: &str = "/v1/chat/completions";
 const MODELS: &str = "/v1/models";
 const INVALID: &str = "invalid_request_error";
 
+/// How many connections are open at a time; more wait to be accepted.
+const MOST_CONNECTIONS: usize = 256;
+/// How long nothing is accepted after that has failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Headers whose values are not printed.
+const SECRET_HEADERS: [&str; 5] = ["authorization", "proxy-authorization", "api-key", "x-api-key", "cookie"];
+
 const GARBAGE: &[u8] = b"HTTP/1.1 200 OK\r\nthis is no header\x00\r\n: neither is this\r\n\r\ndata: {}\n\n";
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::or_pause;
+
+    #[tokio::test(start_paused = true)]
+    async fn accepting_pauses_after_a_failure() {
+        let began = Instant::now();
+        assert_eq!(or_pause(async { Ok(7) }).await, Some(7));
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert_eq!(or_pause(async { Err::<u8, _>(io::Error::other("no files left")) }).await, None);
+        assert_eq!(began.elapsed(), Duration::from_millis(50));
+    }
+}

@@ -82,17 +82,22 @@ impl Journal for MemoryJournal {
         let runs = self.lock();
         let mut lines: Vec<RunLine> = runs
             .values()
-            .map(|stored| RunLine {
-                run: stored.header.run.clone(),
-                unix_ms: stored.header.unix_ms,
-                domain: Arc::clone(&stored.header.spec.domain),
-                item: Arc::clone(&stored.header.item),
-                title: Arc::clone(&stored.header.title),
-                entries: stored.entries.len() as u64,
-                stop: stored.entries.iter().flat_map(|entry| &entry.notes).find_map(|note| match note {
+            .map(|stored| {
+                let mut notes = stored.entries.iter().flat_map(|entry| &entry.notes);
+                let stop = notes.find_map(|note| match note {
                     Note::Stopped { certificate } => Some(certificate.reason()),
                     _ => None,
-                }),
+                });
+                RunLine {
+                    run: stored.header.run.clone(),
+                    unix_ms: stored.header.unix_ms,
+                    domain: Arc::clone(&stored.header.spec.domain),
+                    item: Arc::clone(&stored.header.item),
+                    title: Arc::clone(&stored.header.title),
+                    entries: stored.entries.len() as u64,
+                    stop,
+                    is_written: stored.is_written && stop.is_none(),
+                }
             })
             .collect();
         lines.sort_by(|a, b| b.unix_ms.cmp(&a.unix_ms).then_with(|| b.run.cmp(&a.run)));

@@ -110,6 +110,8 @@ pub struct RunLine {
     pub entries: u64,
     /// Why it stopped, once it did.
     pub stop: Option<StopReason>,
+    /// Whether a process is writing it. It is asked for runs that have not stopped; of others it is false.
+    pub is_written: bool,
 }
 
 /// Why a journal cannot be read or written.

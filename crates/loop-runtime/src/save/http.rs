@@ -74,7 +74,7 @@ impl HttpTarget {
         Ok(self)
     }
 
-    /// Sends a report; gives where it is: what `Location` says, else the address.
+    /// Sends a report; gives where it is: what `Location` says, else the server.
     pub(super) async fn post(&self, started: &Started, report: String) -> Result<Arc<str>, SaveError> {
         let client = loop_llm::http_client().map_err(|error| self.failed(error.to_string(), None))?;
         let sending = client.execute(self.request(started, report)?);
@@ -109,7 +109,7 @@ impl HttpTarget {
         }
         let wait = is_passing(status).then(|| retry_after(response.headers()).unwrap_or(PAUSE));
         // Whoever answers may repeat what it was sent.
-        let text = self.hidden(&body(&mut response).await);
+        let text = self.hidden_path(&self.hidden(&body(&mut response).await));
         let text = match text.chars().take(MOST_CHARS).collect::<String>() {
             text if text.is_empty() => status.to_string(),
             text => format!("{status}: {text}"),
@@ -122,17 +122,40 @@ impl HttpTarget {
         }
     }
 
+    /// What may be written down of where the report is.
     fn location(&self, response: &Response) -> Arc<str> {
         let named = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+        let named = named.filter(|location| !location.trim().is_empty());
         let named = named.and_then(|location| self.url.join(location).ok());
-        match named.filter(|url| matches!(url.scheme(), "https" | "http")) {
-            Some(url) => self.hidden(url.as_str()).into(),
-            None => self.to_string().into(),
+        let named = named.filter(|url| matches!(url.scheme(), "https" | "http"));
+        // A place that is the target's own path names no report, and the path may be the key to it.
+        let told = named.filter(|url| (url.origin(), url.path()) != (self.url.origin(), self.url.path()));
+        let Some(mut url) = told else { return self.server().into() };
+        url.set_query(None);
+        url.set_fragment(None);
+        // An http address takes both, so neither can fail.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        let text = self.hidden(url.as_str());
+        match text.char_indices().nth(MOST_LOCATION_CHARS) {
+            Some(_) => text.chars().take(MOST_LOCATION_CHARS - 1).chain(['…']).collect::<String>().into(),
+            None => text.into(),
         }
     }
 
+    /// Scheme, host and port: all that is told of the target where others read it, since keys may stand in its path.
+    fn server(&self) -> String {
+        self.url.origin().ascii_serialization()
+    }
+
     fn failed(&self, message: String, retry: Option<Duration>) -> SaveError {
-        SaveError { message: format!("{self}: {message}").into(), retry }
+        SaveError { message: format!("{}: {message}", self.server()).into(), retry }
+    }
+
+    /// An answer's text without the path that was asked for, which servers like to repeat.
+    fn hidden_path(&self, text: &str) -> String {
+        let parts = [Some(self.url.path()), self.url.query()].into_iter().flatten();
+        parts.filter(|part| part.len() > 1).fold(text.to_owned(), |text, part| text.replace(part, "•••"))
     }
 
     fn hidden(&self, text: &str) -> String {
@@ -142,7 +165,7 @@ impl HttpTarget {
 }
 
 impl fmt::Display for HttpTarget {
-    /// Scheme, host and path: keys may stand in the rest.
+    /// Scheme, host and path, for whoever can read the settings anyway: keys may stand in the rest.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut url = self.url.clone();
         url.set_query(None);
@@ -221,6 +244,8 @@ const LIMIT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(500);
 /// Beyond this a server's wish to wait ends the saving: the run is over and holds up whoever waits for it.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How much of an address is written down, in characters.
+const MOST_LOCATION_CHARS: usize = 500;
 /// How much of an answer's body is read for a message, in bytes.
 const MOST_BYTES: usize = 4_096;
 /// How much of it is shown, in characters.

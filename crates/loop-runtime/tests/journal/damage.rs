@@ -136,13 +136,22 @@ async fn a_torn_tail_leaves_the_entries_before_it() {
 
 // ---- what older versions wrote ----
 
-/// `UPDATE_SAMPLES=1` writes the sample of the format of this day.
+/// Samples by the rules that their run follows; the last one is of this day, and `UPDATE_SAMPLES=1` writes that one
+/// alone.
+const SAMPLES: [(u32, &str); 2] = [(1, "journal-v1.db"), (2, "journal-v1-rules-2.db")];
+
 #[tokio::test]
-async fn a_journal_of_format_1_still_loads_and_replays() {
+async fn a_journal_of_format_1_still_loads_and_replays_by_its_rules() {
     // H11, I-11
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/journal-v1.db");
+    for (rules, name) in SAMPLES {
+        replays(rules, name).await;
+    }
+}
+
+async fn replays(rules: u32, name: &str) {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(name);
     let (_folder, path) = place();
-    if std::env::var_os("UPDATE_SAMPLES").is_some() {
+    if std::env::var_os("UPDATE_SAMPLES").is_some() && rules == loop_core::SPEC_VERSION {
         written(&path).await;
         fs::copy(&path, &sample).unwrap();
     }
@@ -151,6 +160,7 @@ async fn a_journal_of_format_1_still_loads_and_replays() {
     let journal = SqliteJournal::open_existing(&path).unwrap();
     assert_eq!(journal.runs().await.unwrap()[0].stop, Some(StopReason::Confident));
     let recorded = journal.read(&run()).await.unwrap();
+    assert_eq!(recorded.spec.version, rules);
     let (first, rest) = recorded.entries.split_first().unwrap();
     let (mut replayed, notes) = Run::open(&first.event, Arc::clone(&recorded.spec)).unwrap();
     assert_eq!(notes, first.notes);

@@ -44,11 +44,13 @@ impl Locks {
 
     /// Takes a run's lock, or says at once who holds it.
     pub(super) fn take(&self, run: &RunId) -> Result<RunLock, NotTaken> {
-        let path = self.folder.join(format!("{}.lock", file_name(run)));
+        let path = self.path(run);
         loop {
             let file = self.file(&path).map_err(NotTaken::Failed)?;
             match file.try_lock() {
                 Ok(()) => {}
+                // Held by those who only ask whether it is held, and free in a moment.
+                Err(TryLockError::WouldBlock) if file.try_lock_shared().is_ok() => continue,
                 Err(TryLockError::WouldBlock) => {
                     let pid = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
                     return Err(NotTaken::Held(pid));
@@ -64,12 +66,26 @@ impl Locks {
         }
     }
 
+    /// Whether a process holds a run's lock. Asking takes it from nobody: askers share it, and who wants it waits for
+    /// them. Where that cannot be found out, nobody is taken to hold it.
+    pub(super) fn is_held(&self, run: &RunId) -> bool {
+        match File::open(self.path(run)) {
+            Ok(file) => matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)),
+            // Its owner removes it at the end.
+            Err(_) => false,
+        }
+    }
+
     /// Waits until nobody else lays or changes the journal's tables.
     pub(super) fn alone(&self) -> io::Result<File> {
         // No run's lock file begins with a dot.
         let file = self.file(&self.folder.join(".tables.lock"))?;
         file.lock()?;
         Ok(file)
+    }
+
+    fn path(&self, run: &RunId) -> PathBuf {
+        self.folder.join(format!("{}.lock", file_name(run)))
     }
 
     fn file(&self, path: &Path) -> io::Result<File> {
@@ -141,6 +157,8 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     while taken.load(Ordering::SeqCst) < 200 {
+                        // Who asks is in nobody's way.
+                        locks.is_held(&run);
                         match locks.take(&run) {
                             Ok(_lock) => {
                                 assert!(!is_owned.swap(true, Ordering::SeqCst), "two owners");
@@ -156,5 +174,31 @@ mod tests {
             }
         });
         assert_eq!(fs::read_dir(&locks.folder).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn asking_who_holds_a_lock_never_takes_it_from_anyone() {
+        // I-29
+        let folder = tempfile::tempdir().unwrap();
+        let (locks, run) = (Locks::beside(&folder.path().join("journal.db")), RunId::new("r1"));
+        assert!(!locks.is_held(&run), "there is no file yet");
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::SeqCst) {
+                        locks.is_held(&run);
+                    }
+                });
+            }
+            let refused = (0..2_000).filter(|_| locks.take(&run).is_err()).count();
+            is_over.store(true, Ordering::SeqCst);
+            assert_eq!(refused, 0);
+        });
+        let lock = locks.take(&run).unwrap();
+        assert!(locks.is_held(&run) && locks.is_held(&run));
+        assert!(matches!(locks.take(&run), Err(NotTaken::Held(_))), "it was asked for, not given up");
+        drop(lock);
+        assert!(!locks.is_held(&run));
     }
 }

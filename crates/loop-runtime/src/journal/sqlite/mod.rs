@@ -10,6 +10,7 @@ mod lock;
 mod rows;
 mod schema;
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -180,7 +181,26 @@ impl Journal for SqliteJournal {
     }
 
     async fn runs(&self) -> Result<Vec<RunLine>, JournalError> {
-        self.blocking(|_, connection| rows::lines(connection)).await
+        let listed = self.blocking(|store, connection| {
+            let mut lines = rows::lines(connection)?;
+            let mut is_open = false;
+            for line in lines.iter_mut().filter(|line| line.stop.is_none()) {
+                line.is_written = store.locks.is_held(&line.run);
+                is_open |= !line.is_written;
+            }
+            if is_open {
+                // Its writer may have ended it after it was read; nobody writes it, so the second answer holds.
+                let again: BTreeMap<_, _> =
+                    rows::lines(connection)?.into_iter().map(|line| (line.run.clone(), line)).collect();
+                for line in lines.iter_mut().filter(|line| line.stop.is_none() && !line.is_written) {
+                    if let Some(again) = again.get(&line.run) {
+                        line.clone_from(again);
+                    }
+                }
+            }
+            Ok(lines)
+        });
+        listed.await
     }
 }
 

@@ -192,6 +192,8 @@ pub(super) fn lines(connection: &Connection) -> Result<Vec<RunLine>, Fault> {
             title: cell(row, 4, &run, 0)?,
             entries,
             stop,
+            // The database does not know: it is asked of the lock.
+            is_written: false,
             run,
         });
     }

@@ -1,0 +1,135 @@
+//! Text from outside on a terminal: it steers nothing, forges no row, and stays whole where it is data.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod common;
+
+use common::{Ran, Shell};
+use serde_json::{Value, json};
+
+const HELPDESK: &str = "examples/helpdesk";
+
+/// A window's title, a link, a cleared screen, colours, C1, marks of direction, hidden text, and a line of our own.
+const HOSTILE: &str = "\u{1b}]0;owned\u{7}\u{1b}]8;;http://evil.example\u{1b}\\link\u{1b}]8;;\u{1b}\\\u{1b}[2J\u{1b}[7m\u{9b}31m\
+    \u{202e}\u{2066}\u{200b}\u{feff}\u{e0041}\u{8}\u{7f}\r\nstopped: forged (answered)\u{2028}stopped: forged again\u{85}end";
+
+/// What is left of text when our own styles are taken away.
+fn unstyled(text: &str) -> String {
+    let ours = ["0", "1", "2", "31", "32", "33"].map(|style| format!("\u{1b}[{style}m"));
+    ours.iter().fold(text.to_owned(), |text, style| text.replace(style, ""))
+}
+
+#[track_caller]
+fn is_harmless(text: &str) {
+    let text = unstyled(text);
+    let harmful = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t')
+            || matches!(c, '\u{200b}' | '\u{202e}' | '\u{2028}' | '\u{2066}' | '\u{feff}' | '\u{e0041}')
+    };
+    assert!(!text.contains(harmful), "{text:?}");
+    assert!(!text.lines().any(|line| line.starts_with("stopped: forged")), "{text}");
+}
+
+/// A reply whose every part is hostile.
+fn reply(contract: Value) -> String {
+    let text = HOSTILE.replace("\r\n", " ");
+    format!(
+        "## Situation\n\nIt\tis {text} [E0].\n\n## Next steps\n\n1. Wait [E0].\n\n```json\n{contract}\n```\n\n## {text}\n\n`` {text}"
+    )
+}
+
+/// Runs an item that is as hostile as what the model says of it.
+fn hostile_run(shell: &Shell, flags: &[&str]) -> Ran {
+    let action = |id: &str, tool: &str, priority: &str| {
+        json!({"action_id": id, "action_type": tool, "reason": HOSTILE, "priority": priority,
+            "parameters": {"target": HOSTILE, (HOSTILE): 1}})
+    };
+    let actions = [
+        action("a", &format!("fetch{HOSTILE}"), "required"),
+        action("b", "fetch_device_info", "nice_to_have"),
+        json!({"action_id": "c", "action_type": "fetch_device_info", "reason": HOSTILE, "priority": "required",
+            "parameters": {"target": HOSTILE}}),
+    ];
+    let first =
+        reply(json!({"nonce": "{{nonce}}", "analysis_confidence": "medium", "confidence_reason": HOSTILE,
+        "ai_actions": actions}));
+    let second =
+        reply(json!({"nonce": "{{nonce}}", "analysis_confidence": "medium", "confidence_reason": HOSTILE,
+        "refuse": HOSTILE, "ai_actions": []}));
+    let script = json!({"version": 1, "replies": [
+        {"for": "pick", "text": "[]"}, {"for": "main", "text": first}, {"for": "main", "text": second},
+        {"for": "main", "text": second}, {"for": "main", "text": second}]});
+    let script = shell.file("hostile.json", &script.to_string()).display().to_string();
+    let item = json!({"id": format!("T-9{HOSTILE}"), "subject": HOSTILE.repeat(3), "description": HOSTILE});
+    let item = shell.file("item.json", &item.to_string()).display().to_string();
+    let tiers = [format!("picker=scripted/{script}"), format!("base=scripted/{script}")];
+    let args = [
+        "run",
+        HELPDESK,
+        &item,
+        "--no-save",
+        "--model",
+        &tiers[0],
+        "--model",
+        &tiers[1],
+        "--progress",
+        "always",
+    ];
+    coloured(shell, &[&args[..], flags].concat())
+}
+
+/// Runs as on a terminal: nothing is taken out on the way.
+fn coloured(shell: &Shell, args: &[&str]) -> Ran {
+    shell.command(args).env("CLICOLOR_FORCE", "1").output().unwrap().into()
+}
+
+#[test]
+fn whatever_a_model_or_an_item_says_steers_no_terminal() {
+    // K10
+    let shell = Shell::new();
+    let ran = hostile_run(&shell, &[]);
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    for part in
+        ["stopped: refused (refused)", "│ ## Situation", "unknown_tool", "fetch_device_info", "It\tis"]
+    {
+        assert!(unstyled(&ran.err).contains(part), "`{part}` is missing in: {}", ran.err);
+    }
+    assert!(ran.err.contains("\u{1b}[1mgate\u{1b}[0m"), "styles of ours stay: {:?}", ran.err);
+    assert!(ran.out.contains("## ") && ran.out.contains("It\tis"), "{}", ran.out);
+    is_harmless(&ran.out);
+    is_harmless(&ran.err);
+
+    let shown = coloured(&shell, &["show", "last"]);
+    is_harmless(&shown.out);
+    is_harmless(&shown.err);
+    let heading = shown.out.lines().next().unwrap();
+    assert!(heading.starts_with("# ticket T-9") && heading.contains("again end: "), "{heading}");
+}
+
+#[test]
+fn a_row_of_a_list_stays_one_row_of_a_bounded_length() {
+    let shell = Shell::new();
+    hostile_run(&shell, &[]);
+    let long = json!({"id": "x".repeat(200), "subject": "y".repeat(500), "description": "Help."});
+    let item = shell.file("long.json", &long.to_string()).display().to_string();
+    shell.run(&["run", HELPDESK, &item, "--no-save"]);
+    let runs = coloured(&shell, &["runs"]);
+    is_harmless(&runs.out);
+    assert_eq!(runs.out.lines().count(), 2, "{}", runs.out);
+    let row = runs.out.lines().find(|row| row.contains("xxx")).unwrap();
+    assert!(row.contains(&format!(" {}… ", "x".repeat(59))), "{row}");
+    assert!(row.ends_with(&format!(" {}…", "y".repeat(99))), "{row}");
+}
+
+#[test]
+fn data_stays_whole_and_steers_no_terminal_either() {
+    let shell = Shell::new();
+    let ran = hostile_run(&shell, &["--json"]);
+    is_harmless(&ran.out);
+    let outcome: Value = serde_json::from_str(&ran.out).unwrap();
+    assert!(outcome["item"]["title"].as_str().unwrap().contains('\u{202e}'), "{outcome:#}");
+    let events = coloured(&shell, &["show", "last", "--events"]);
+    is_harmless(&events.out);
+    let first: Value = serde_json::from_str(events.out.lines().next().unwrap()).unwrap();
+    assert!(first["event"]["item"]["id"].as_str().unwrap().contains(HOSTILE), "{first:#}");
+}
