@@ -165,6 +165,7 @@ mod tests {
         for c in ('\0'..='\u{10ffff}').filter(|c| *c != '\n' && *c != '\t') {
             assert!(!harmless(&c.to_string()).contains(char::is_control), "{c:?}");
         }
+        assert_eq!(harmless("a\u{ad}\u{61c}\u{2060}\u{fe00}\u{fff9}b"), "ab");
         assert_eq!(harmless("👩\u{200d}🔧 ✉\u{fe0f}"), "👩\u{200d}🔧 ✉\u{fe0f}");
     }
 

@@ -336,6 +336,24 @@ fn a_run_that_goes_on_is_told_from_one_whose_process_is_gone() {
 }
 
 #[test]
+fn a_server_that_never_answers_holds_no_signal_up_and_its_secret_path_is_not_told() {
+    // U7, S0-46
+    let shell = Shell::new();
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("save.url=http://{}/hooks/s3cret?key=s3cret", server.local_addr().unwrap());
+    let child = shell.command(&["run", HELPDESK, &ticket(1042), "--set", &url]).spawn().unwrap();
+    let (connection, _) = server.accept().unwrap();
+    let began = Instant::now();
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    let ran: common::Ran = child.wait_with_output().unwrap().into();
+    drop(connection);
+    assert!(began.elapsed() < Duration::from_secs(20), "one try alone takes 30 s");
+    assert_eq!(ran.code, 0, "the run had ended before: {}", ran.err);
+    assert!(ran.err.contains("saved:   no: stopped before it was saved; the journal has it"), "{}", ran.err);
+    assert!(!ran.err.contains("s3cret"), "{}", ran.err);
+}
+
+#[test]
 fn a_reader_that_takes_nothing_does_not_keep_a_signal_from_ending_it() {
     // S0-46
     for (signal, flag, code) in [("-TERM", "--events", 143), ("-INT", "--no-save", 130)] {
