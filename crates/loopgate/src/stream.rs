@@ -1,6 +1,6 @@
 //! Standard output and standard error. A reader that is gone ends the program quietly, as it does for `head`.
 //!
-//! Nothing from outside reaches a terminal as it came: [`print`] leaves the lines of a text as they are, [`note`] takes a
+//! Nothing from outside reaches a terminal as it came: [`print()`] leaves the lines of a text as they are, [`note`] takes a
 //! [`Line`], of which every part is one line, and [`print_json`] writes as escapes what may not be shown.
 
 use std::borrow::Cow;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const HELPDESK: &str = "examples/helpdesk";
 
-/// A window's title, a link, a cleared screen, colours, C1, marks of direction, hidden text, and a line of our own.
+/// A window's title, a link, a cleared screen, colours, eight-bit controls, marks of direction, hidden text, and a line of our own.
 const HOSTILE: &str = "\u{1b}]0;owned\u{7}\u{1b}]8;;http://evil.example\u{1b}\\link\u{1b}]8;;\u{1b}\\\u{1b}[2J\u{1b}[7m\u{9b}31m\
     \u{202e}\u{2066}\u{200b}\u{feff}\u{e0041}\u{8}\u{7f}\r\nstopped: forged (answered)\u{2028}stopped: forged again\u{85}end";
 
