@@ -71,7 +71,13 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
             Err(why) => {
                 found.hidden.push(block.whole.clone());
                 found.oddities.push(Oddity::GarbledContract { why: why.into() });
-                unmarked = None; // The last block is what counts, and it cannot be read.
+                // The last block is what counts, and it cannot be read.
+                if let Some((_, earlier)) = unmarked.take()
+                    && rules.is_thorough
+                {
+                    found.hidden.push(earlier);
+                    found.oddities.push(Oddity::IgnoredContract { why: "another one follows".into() });
+                }
             }
             Ok(object) if !object.contains_key(MARK) => {}
             Ok(object) => match object.get("nonce") {

@@ -411,3 +411,14 @@ fn a_block_that_only_speaks_of_contracts_is_text() {
     let body = format!("situation: {quoted}");
     check(&format!("## Situation\n{quoted}\n\n{HIGH}"), &[&body], "high", &[]);
 }
+
+#[test]
+fn a_block_before_a_garbled_one_is_told_and_hidden() {
+    // L13: the last block is what counts, and it cannot be read; the one before it is no part of the document.
+    let low = "```json\n{\"analysis_confidence\": \"low\"}\n```\n";
+    let garbled = "```json\n{\"analysis_confidence\": \n```\n";
+    let found = read_in(run().start(), &format!("## Situation\n\na\n\n{low}{garbled}"));
+    assert!(found.oddities.contains(&ignored("another one follows")), "{:?}", found.oddities);
+    let world = run().start().replied(&text(&format!("## Situation\n\na\n\n{low}{garbled}")));
+    assert!(!world.run.document().to_markdown().contains("analysis_confidence"));
+}

@@ -388,8 +388,8 @@ fn without_output_tokens_there_is_no_call_and_that_setting_is_named() {
     });
     let world = none.start().started().expect_call("1/landing", 1).started().ends(StopReason::TokenLimit);
     let change = world.outcome().stop.primary.change.clone().unwrap();
-    assert_eq!(change.to_string(), "limits.output_tokens = 256");
-    run().limits(|limits| limits.output_tokens = 256).start().started().expect_phase("calling");
+    assert_eq!(change.to_string(), "limits.output_tokens = 1");
+    run().limits(|limits| limits.output_tokens = 1).start().started().expect_phase("calling");
 }
 
 #[test]
@@ -451,4 +451,31 @@ fn a_failure_over_the_limit_tells_both() {
     late.usage = Some(used(1_000, 200));
     let world = world.failed(late).ends(StopReason::ModelFailure);
     assert_eq!(world.reasons(), [StopReason::ModelFailure, StopReason::BudgetExceeded]);
+}
+
+#[test]
+fn nobody_waits_into_the_landings_time_for_a_landing_that_would_bring_nothing() {
+    // I-10: what ends such a run is the model's failure, not a time that has not come.
+    let demands = run().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
+    let mut later = failure(true);
+    later.retry_at = Some(Millis(275_000));
+    let world = demands.start().replied(&said("high")).started().wait(10_000).failed(later);
+    let world = world.ends(StopReason::ModelFailure);
+    assert_eq!(world.reasons(), [StopReason::ModelFailure, StopReason::EvidenceMissing]);
+}
+
+#[test]
+fn a_stop_that_was_asked_for_stays_the_reason_when_the_call_is_lost() {
+    let demands = run().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
+    let world = demands.start().replied(&said("high")).started().stop(loop_core::StopMode::AtGate);
+    world.wait(280_000).resumed(0).ends(StopReason::ManualStop);
+}
+
+#[test]
+fn a_landing_that_time_ends_tells_how_the_call_before_it_failed() {
+    let mut later = failure(true);
+    later.retry_at = Some(Millis(9_000));
+    let world = run().limits(|limits| limits.wall_ms = 10_000).start().started().failed(later);
+    let world = world.deadline().started().deadline().deadline().ends(StopReason::Timeout);
+    assert_eq!(world.reasons(), [StopReason::Timeout, StopReason::ModelFailure]);
 }

@@ -49,10 +49,8 @@ impl LlmError {
             (ErrorPhase::Encode | ErrorPhase::Connect, _) => true,
             // 503 and 529 are what a server says that is too busy to begin.
             (ErrorPhase::Headers, Some(status)) => matches!(status, 300..500 | 503 | 529),
-            (ErrorPhase::Headers, None) => !matches!(
-                self.kind,
-                LlmErrorKind::ServerError | LlmErrorKind::Timeout | LlmErrorKind::BadResponse
-            ),
+            // Without a status nobody knows how far the server had come.
+            (ErrorPhase::Headers, None) => false,
             (ErrorPhase::Stream, _) => false,
         }
     }

@@ -417,8 +417,12 @@ fn an_error_that_says_the_request_is_wrong_is_not_tried_again() {
         (whole.kind, whole.is_retryable())
     };
     assert_eq!(told("invalid_request_error", Value::Null), (LlmErrorKind::InvalidRequest, false));
-    assert_eq!(told("invalid_request_error", json!(503)), (LlmErrorKind::InvalidRequest, false));
-    assert!(!told("invalid_request_error", json!("rate_limit_exceeded")).1);
+    // A code that passes by itself is believed before the type.
+    assert_eq!(told("invalid_request_error", json!(503)), (LlmErrorKind::Overloaded, true));
+    assert_eq!(
+        told("invalid_request_error", json!("rate_limit_exceeded")),
+        (LlmErrorKind::RateLimited, true)
+    );
     assert_eq!(told("authentication_error", Value::Null), (LlmErrorKind::Auth, false));
     assert_eq!(told("permission_error", Value::Null), (LlmErrorKind::Auth, false));
     assert_eq!(told("not_found_error", Value::Null), (LlmErrorKind::InvalidRequest, false));

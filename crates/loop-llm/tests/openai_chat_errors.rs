@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use loop_llm::openai_chat::classify;
+use loop_llm::openai_chat::{Aliases, Decoder, classify};
 use loop_llm::{ErrorCause, ErrorPhase, LlmError, LlmErrorKind as Kind, RetryAdvice, Secrets};
 use reqwest::header::{HeaderMap, HeaderName};
 use secrecy::SecretString;
@@ -197,4 +197,22 @@ fn bodies_of_any_form_become_one_masked_line() {
     check(500, "", Kind::ServerError, "status 500 without a message");
     check(500, "oh\tno", Kind::ServerError, "oh no");
     check(307, "", Kind::BadResponse, "status 307 without a message");
+}
+
+#[test]
+fn what_passes_is_told_by_its_code_whatever_the_type_beside_it_says() {
+    // WE05: an error within a 200.
+    let ended = |body: &str| {
+        let mut decoder = Decoder::new(Aliases::default(), Secrets::default());
+        let mut items = decoder.push(format!("data: {{\"error\":{body}}}\n\n").as_bytes());
+        items.extend(decoder.finish());
+        items.pop().unwrap().unwrap_err()
+    };
+    let limited =
+        ended("{\"type\":\"invalid_request_error\",\"code\":\"rate_limit_exceeded\",\"message\":\"slow\"}");
+    assert_eq!((limited.kind, limited.is_retryable()), (Kind::RateLimited, true));
+    let busy = ended("{\"type\":\"invalid_request_error\",\"code\":503,\"message\":\"busy\"}");
+    assert!(busy.is_retryable(), "{busy:?}");
+    let wrong = ended("{\"type\":\"invalid_request_error\",\"message\":\"no\"}");
+    assert!(!wrong.is_retryable(), "{wrong:?}");
 }

@@ -129,6 +129,7 @@ impl Driver {
                 self.in_flight.values().for_each(CancellationToken::cancel);
                 let mut outcome = self.abandoned(&error.to_string());
                 if self.run.spec().save && outcome.saved.is_none() {
+                    self.forget_requests();
                     outcome.saved = Some(match self.save_unless_stopped(&outcome).await {
                         Ok(location) => Saved::At { location },
                         Err(SaveError { message, .. }) => Saved::Not { message },
@@ -332,8 +333,7 @@ impl Driver {
     async fn save(&mut self, attempt: u32) -> Result<(), Broken> {
         let Some(outcome) = self.run.outcome().cloned() else { return Ok(()) };
         if attempt == 1 {
-            // These were meant for the run, and it is over.
-            while self.controls.try_recv().is_ok() {}
+            self.forget_requests();
         }
         let result = match self.save_unless_stopped(&outcome).await {
             Ok(location) => SaveResult::Saved { location },
@@ -342,6 +342,11 @@ impl Driver {
             }
         };
         self.tell_own(Fact::SaveFinished { attempt, result }).await
+    }
+
+    /// What was asked for until now was meant for the run, and that is over.
+    fn forget_requests(&mut self) {
+        while self.controls.try_recv().is_ok() {}
     }
 
     /// One try to save. A stop now or a second stop cuts it off; after a first stop at the gate it is the last one.

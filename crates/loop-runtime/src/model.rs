@@ -168,9 +168,12 @@ fn failure(error: LlmError, heard: Heard) -> ModelFailure {
         }
         RetryAdvice::After(_) | RetryAdvice::Backoff | RetryAdvice::Never => Arc::clone(&error.message),
     };
-    let told = error.partial.unwrap_or_default();
-    let text = if told.text.is_empty() { heard.text.into() } else { told.text };
-    let usage = told.usage.or(heard.usage);
+    // What the client says at the end counts, also where it takes an earlier count back.
+    let (text, usage) = match error.partial {
+        Some(told) if told.text.is_empty() => (heard.text.into(), told.usage),
+        Some(told) => (told.text, told.usage),
+        None => (heard.text.into(), heard.usage),
+    };
     ModelFailure {
         kind: error.kind.name().into(),
         message,

@@ -145,7 +145,7 @@ fn what_was_true_beside_the_reason_is_told() {
     let failed = condition(StopReason::ModelFailure, Measure::Text("auth: no key".into()));
     let stop = Certificate::new(condition(StopReason::MaxPasses, Measure::Count(2)), vec![failed]);
     assert!(explain(&stop).ends_with("Also true: model_failure (auth: no key)."), "{}", explain(&stop));
-    let change = Some(Change { setting: "limits.output_tokens".into(), to: Measure::Count(256) });
+    let change = Some(Change { setting: "limits.output_tokens".into(), to: Measure::Count(1) });
     let silent = Condition { change, ..condition(StopReason::TokenLimit, Measure::Count(0)) };
-    reads(silent, "No call may write anything. It would have gone on with limits.output_tokens = 256.");
+    reads(silent, "No call may write anything. It would have gone on with limits.output_tokens = 1.");
 }

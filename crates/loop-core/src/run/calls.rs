@@ -301,7 +301,13 @@ impl Run {
         }
         // What may succeed only after the end fails now.
         let in_time = |at: Millis| !is_whole || at < self.ends_at();
-        let may_retry = has_tries && failure.retry_at.is_none_or(in_time);
+        // Nor is it waited for into the landing's time, where a landing would bring nothing.
+        let in_vain = |at: Millis| {
+            matches!(self.state.phase, Phase::Calling { .. })
+                && self.out_of_time_at(at).is_some()
+                && !self.landing_helps()
+        };
+        let may_retry = has_tries && failure.retry_at.is_none_or(|at| in_time(at) && !in_vain(at));
         // A reply of which a section was read is not asked for again: it stays.
         let brought_nothing = failure
             .partial
@@ -329,7 +335,8 @@ impl Run {
             (Phase::Landing { cause, .. }, None) => Certificate::new(cause.clone(), vec![failed]),
             (_, None) => Certificate::new(failed, Vec::new()),
         };
-        let certificate = if is_whole { self.with_limits(certificate) } else { certificate };
+        let mut certificate = if is_whole { self.with_limits(certificate) } else { certificate };
+        certificate.also.extend(self.unmended(key.pass));
         self.stop(certificate, notes);
     }
 

@@ -35,7 +35,9 @@ impl Run {
         let call = call.clone();
         if let Some(cause) = self.last_call() {
             self.land(call, cause);
-        } else if let Some(cause) = self.out_of_time_at(not_before.unwrap_or(self.state.now)) {
+        } else if self.state.stop_asked.is_none()
+            && let Some(cause) = self.out_of_time_at(not_before.unwrap_or(self.state.now))
+        {
             self.land_or_stop(call, cause, notes);
         }
     }
@@ -74,12 +76,17 @@ impl Run {
                 limits.insert(0, cause.clone());
             }
         }
-        let unmended = self.mending(call.key.pass).map(|missing| evidence_missing(missing.to_vec()));
+        let unmended = self.unmended(call.key.pass);
         let mut conditions = failed_first.into_iter().chain(limits).chain(unmended).chain(failed_last);
         if let Some(primary) = conditions.next() {
             let also = conditions.collect();
             self.stop(Certificate::new(primary, also), notes);
         }
+    }
+
+    /// What a pass that brings no reply was granted to mend, and does not.
+    pub(super) fn unmended(&self, pass: u32) -> Option<Condition> {
+        self.mending(pass).map(|missing| evidence_missing(missing.to_vec()))
     }
 
     /// The landing, where it would bring something; otherwise the end, for the same cause.
@@ -120,7 +127,7 @@ impl Run {
     }
 
     /// The same at an instant to come.
-    fn out_of_time_at(&self, at: Millis) -> Option<Condition> {
+    pub(super) fn out_of_time_at(&self, at: Millis) -> Option<Condition> {
         let elapsed = self.elapsed_ms().saturating_add(at.since(self.state.now));
         let is_over = self.spec.has_whole_gate() && elapsed >= self.working_ms();
         is_over.then(|| over_time(&self.spec.limits, elapsed))

@@ -219,7 +219,7 @@ impl Run {
         let slot = call.key.slot;
         let mode = self.spec.limits.cost_mode;
         if refusal == Refusal::Tokens && self.spec.limits.output_tokens == 0 {
-            let to = Measure::Count(LEAST_OUTPUT_TOKENS);
+            let to = Measure::Count(1);
             return Some(Condition {
                 reason: StopReason::TokenLimit,
                 value: Measure::Count(0),

@@ -7,7 +7,7 @@ use crate::ids::Millis;
 use crate::note::Note;
 use crate::observation::{Observation, Status};
 use crate::outcome::{Outcome, Saved};
-use crate::run::calls::{ATTEMPTS, Charge};
+use crate::run::calls::{ATTEMPTS, Charge, model_failure};
 use crate::run::{Call, Phase, Rejected, Run};
 use crate::spec::{Effect, Tier};
 use crate::stop::{Certificate, Condition};
@@ -62,14 +62,18 @@ impl Run {
                 if is_over =>
             {
                 // In the gate's order: whoever asked for a stop before gets that as the reason.
+                let is_whole = self.spec.has_whole_gate();
                 let cause = match &self.state.phase {
-                    Phase::Landing { cause, .. } if self.spec.has_whole_gate() => Some(cause.clone()),
+                    Phase::Landing { cause, .. } if is_whole => Some(cause.clone()),
                     _ => None,
                 };
+                let failed =
+                    self.state.phase.call().filter(|_| is_whole).and_then(|call| call.failed.clone());
                 let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
                 let asked = self.state.stop_asked.map(manual_stop);
                 let mut conditions: Vec<Condition> = Vec::new();
-                for condition in asked.into_iter().chain(reached).chain(cause) {
+                let failed = failed.map(model_failure);
+                for condition in asked.into_iter().chain(reached).chain(cause).chain(failed) {
                     if conditions.iter().all(|known| known.reason != condition.reason) {
                         conditions.push(condition);
                     }

@@ -483,7 +483,7 @@ impl Assembly {
 
     /// Whoever says something has used tokens.
     fn drop_empty_usage(&mut self) {
-        let is_empty = self.usage == Some(Usage::default());
+        let is_empty = self.usage.is_some_and(|usage| usage.total_output() == 0);
         if is_empty && (!self.is_mute() || !self.reasoning.is_empty() || !self.calls.is_empty()) {
             self.usage = None;
             self.warn("usage_empty");

@@ -33,10 +33,14 @@ pub fn classify(
 /// The error that an error object within a 200 stands for.
 pub(super) fn within(body: &Value, secrets: &Secrets) -> LlmError {
     let told = Told::of(body);
-    let faulty = REFUSALS.iter().find(|(word, _)| told.has(&[word])).map(|(_, status)| *status);
     // The number beside the text is a status, where it can be one.
-    let number = || told.words.iter().find_map(|word| word.parse().ok().filter(|it| (400..600).contains(it)));
-    let status = faulty.or_else(number).unwrap_or(500);
+    let number: Option<u16> =
+        told.words.iter().find_map(|word| word.parse().ok().filter(|it| (400..600).contains(it)));
+    // What passes is told by a number or a code, whatever the type beside it says.
+    let passes =
+        number.is_some_and(|it| it == 429 || it >= 500) || told.has(&PASSES) || told.has(&OVERLOADED);
+    let faulty = REFUSALS.iter().find(|(word, _)| !passes && told.has(&[word])).map(|(_, status)| *status);
+    let status = number.filter(|_| faulty.is_none()).or(faulty).unwrap_or(500);
     let mut error = judge(&told, status, &HeaderMap::new(), SystemTime::UNIX_EPOCH, secrets);
     if faulty.is_some() {
         error.retry = RetryAdvice::Never;
@@ -296,6 +300,8 @@ const MOST_JUDGED: usize = 4 << 10;
 /// How much of a code or a type is looked at.
 const MOST_WORD: usize = 256;
 
+/// Codes of errors that pass by themselves.
+const PASSES: [&str; 3] = ["rate_limit_exceeded", "rate_limit_error", "rate_limited"];
 /// Types of errors that come again with the same request, and the statuses that they have otherwise.
 const REFUSALS: [(&str, u16); 6] = [
     ("authentication_error", 401),

@@ -136,7 +136,7 @@ impl HttpTarget {
         // An http address takes both, so neither can fail.
         let _ = url.set_username("");
         let _ = url.set_password(None);
-        let text = self.hidden(url.as_str());
+        let text = self.hidden(&self.hidden_keys(url.as_str()));
         match text.char_indices().nth(MOST_LOCATION_CHARS) {
             Some(_) => text.chars().take(MOST_LOCATION_CHARS - 1).chain(['…']).collect::<String>().into(),
             None => text.into(),
@@ -154,8 +154,15 @@ impl HttpTarget {
 
     /// An answer's text without the path that was asked for, which servers like to repeat.
     fn hidden_path(&self, text: &str) -> String {
-        let parts = [Some(self.url.path()), self.url.query()].into_iter().flatten();
+        let path = self.url.path();
+        let parts = [Some(path), Some(path.trim_matches('/')), self.url.query()].into_iter().flatten();
         parts.filter(|part| part.len() > 1).fold(text.to_owned(), |text, part| text.replace(part, "•••"))
+    }
+
+    /// A text without the parts of the target's path that are long enough to be keys, as those of webhooks are.
+    fn hidden_keys(&self, text: &str) -> String {
+        let parts = self.url.path().split('/').filter(|part| part.len() >= KEY_CHARS);
+        parts.fold(text.to_owned(), |text, part| text.replace(part, "•••"))
     }
 
     fn hidden(&self, text: &str) -> String {
@@ -244,9 +251,26 @@ const LIMIT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(500);
 /// Beyond this a server's wish to wait ends the saving: the run is over and holds up whoever waits for it.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// A part of a path with so many characters may be a key.
+const KEY_CHARS: usize = 16;
 /// How much of an address is written down, in characters.
 const MOST_LOCATION_CHARS: usize = 500;
 /// How much of an answer's body is read for a message, in bytes.
 const MOST_BYTES: usize = 4_096;
 /// How much of it is shown, in characters.
 const MOST_CHARS: usize = 200;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::HttpTarget;
+
+    #[test]
+    fn a_part_of_the_path_that_may_be_a_key_is_hidden_wherever_it_comes_back() {
+        let key = "abcdefghijklmnopqrstuvwx";
+        let target = HttpTarget::new(&format!("https://hooks.example/services/{key}")).unwrap();
+        let told = target.hidden_keys(&format!("https://hooks.example/services/{key}/7"));
+        assert_eq!(told, "https://hooks.example/services/•••/7");
+        assert_eq!(target.hidden_path(&format!("no POST services/{key} here")), "no POST ••• here");
+    }
+}
