@@ -13,6 +13,7 @@ use crate::layout::Layout;
 use crate::reply::Oddity;
 use crate::spec::NonceMode;
 use crate::stop::Confidence;
+use crate::unseen::is_unseen;
 
 /// The member by which a contract block is known.
 const MARK: &str = "analysis_confidence";
@@ -140,25 +141,42 @@ pub(crate) fn find_repaired(text: &str, rules: Rules<'_>) -> Found {
     find(&fenced, &Layout::of(&fenced), rules)
 }
 
+/// Tells the characters that a way of reading leaves out.
+type Unseen = fn(char) -> bool;
+
+/// The ways in which a text can be read that a model was shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Readings(&'static [Unseen]);
+
+impl Readings {
+    /// As a prompt shows it, and as a model may repeat that: without the joiners.
+    pub(crate) const SHOWN: Self =
+        Self(&[is_hidden, |c| is_hidden(c) || matches!(c, '\u{200c}' | '\u{200d}')]);
+    /// What version 1 looked at.
+    pub(crate) const VERSION_1: Self = Self(&[is_hidden_1]);
+}
+
 /// The contracts that stand in a text, as digests: a reply that repeats one of them without a nonce says nothing.
 ///
 /// One scan forward: an object that parses is passed over whole, its members looked at once. The text is looked at
-/// as it is and as a prompt shows it, without characters that nobody sees.
-pub(crate) fn echoes(text: &str) -> Vec<Digest> {
+/// as it is, and in each way in which it can be read.
+pub(crate) fn echoes(text: &str, readings: Readings) -> Vec<Digest> {
     let mut found = Vec::new();
     if text.contains(MARK) {
-        scan(text, &mut found);
+        scan(text, readings, &mut found);
     }
-    if text.contains(is_unseen) {
-        let seen: String = text.chars().filter(|c| !is_unseen(*c)).collect();
-        if seen.contains(MARK) {
-            scan(&seen, &mut found);
+    for unseen in readings.0 {
+        if text.contains(*unseen) {
+            let seen: String = text.chars().filter(|c| !unseen(*c)).collect();
+            if seen.contains(MARK) {
+                scan(&seen, readings, &mut found);
+            }
         }
     }
     found
 }
 
-fn scan(text: &str, found: &mut Vec<Digest>) {
+fn scan(text: &str, readings: Readings, found: &mut Vec<Digest>) {
     /// How often the text may be parsed over in all: braces that lead nowhere must not cost its square.
     const TIMES: usize = 8;
     let mut spare = text.len().saturating_mul(TIMES);
@@ -168,7 +186,7 @@ fn scan(text: &str, found: &mut Vec<Digest>) {
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
         match values.next() {
             Some(Ok(value)) => {
-                contracts_in(&value, found);
+                contracts_in(&value, readings, found);
                 at = open + values.byte_offset().max(1);
             }
             Some(Err(error)) => {
@@ -186,22 +204,27 @@ fn scan(text: &str, found: &mut Vec<Digest>) {
 }
 
 /// Contracts in a value, and in the texts that it holds.
-pub(crate) fn contracts_in(value: &Value, found: &mut Vec<Digest>) {
+pub(crate) fn contracts_in(value: &Value, readings: Readings, found: &mut Vec<Digest>) {
     match value {
         Value::Object(object) => {
             if object.contains_key(MARK) {
                 found.push(contract_digest(object));
             }
-            object.values().for_each(|member| contracts_in(member, found));
+            object.values().for_each(|member| contracts_in(member, readings, found));
         }
-        Value::Array(items) => items.iter().for_each(|item| contracts_in(item, found)),
-        Value::String(text) => found.extend(echoes(text)),
+        Value::Array(items) => items.iter().for_each(|item| contracts_in(item, readings, found)),
+        Value::String(text) => found.extend(echoes(text, readings)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
-/// Characters that prompts leave out.
-fn is_unseen(c: char) -> bool {
+/// What prompts leave out.
+fn is_hidden(c: char) -> bool {
+    !matches!(c, '\n' | '\t') && (c.is_control() || is_unseen(c))
+}
+
+/// What version 1 took for that.
+fn is_hidden_1(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
         '\u{200b}'..='\u{200f}'

@@ -254,38 +254,22 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
     // Version 1 put the cause of a landing before a stop that was asked for.
     let asked = view.stop_asked.map(manual_stop);
     let (first, second) = if view.history.is_some() { (asked, cause) } else { (cause, asked) };
-    let mut conditions: Vec<Condition> = first.into_iter().collect();
-    let mut take = |found: Vec<Condition>| {
-        for condition in found {
-            if conditions.iter().all(|known| known.reason != condition.reason) {
-                conditions.push(condition);
-            }
-        }
-        conditions.is_empty()
-    };
-    take(second.into_iter().collect());
-    let mut may_go_on = take(limits_reached(view.limits, view.totals, view.elapsed_ms));
+    let mut conditions: Vec<Condition> = first.into_iter().chain(second).collect();
+    conditions.extend(limits_reached(view.limits, view.totals, view.elapsed_ms));
     if view.history.is_some_and(|history| history.is_out_of_time && !is_landing) {
-        may_go_on = take(vec![over_time(view.limits, view.elapsed_ms)]);
+        conditions.push(over_time(view.limits, view.elapsed_ms));
     }
     let nothing_left = nothing_left(view);
-    let mut escalate = false;
-    if let Some(history) = view.history {
-        let mends = nothing_left.first().is_some_and(|first| first.reason == StopReason::EvidenceMissing);
-        if may_go_on && mends && history.may_mend {
-            return Ruling::Mend;
-        }
-        escalate = nothing_left.is_empty() && history.may_escalate;
+    let mends = nothing_left.first().is_some_and(|first| first.reason == StopReason::EvidenceMissing);
+    if conditions.is_empty() && mends && view.history.is_some_and(|history| history.may_mend) {
+        return Ruling::Mend;
     }
-    take(nothing_left);
+    let escalate = nothing_left.is_empty() && view.history.is_some_and(|history| history.may_escalate);
+    conditions.extend(nothing_left);
     if let Some(history) = view.history.filter(|_| view.is_open() && !escalate) {
-        take(stuck(view, history));
+        conditions.extend(stuck(view, history));
     }
-    let mut conditions = conditions.into_iter();
-    match conditions.next() {
-        Some(primary) => Ruling::Stop(Certificate::new(primary, conditions.collect())),
-        None => Ruling::Act { escalate },
-    }
+    Certificate::of(conditions).map_or(Ruling::Act { escalate }, Ruling::Stop)
 }
 
 /// From which pass on a confidence can be stale (S0-55).

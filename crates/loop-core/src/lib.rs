@@ -97,6 +97,7 @@ mod reply;
 mod run;
 mod spec;
 mod stop;
+mod unseen;
 
 pub use action::{Action, JudgedAction, Priority, Verdict};
 pub use args::{ArgSpec, ArgType, Misfit};
@@ -126,3 +127,4 @@ pub use spec::{
     RunSpec, SPEC_VERSION, SectionSpec, Stale, Tier, ToolSpec,
 };
 pub use stop::{Certificate, Change, Condition, Confidence, Measure, StopClass, StopReason};
+pub use unseen::is_unseen;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::ArgSpec;
 use crate::canonical::digest;
+use crate::contract::Readings;
 use crate::ids::Digest;
 use crate::limits::Limits;
 use crate::money::Price;
@@ -86,6 +87,11 @@ impl RunSpec {
     /// Whether the rules of version 2 hold: see [`SPEC_VERSION`].
     pub(crate) fn has_whole_gate(&self) -> bool {
         self.version >= 2
+    }
+
+    /// How texts are read that may hold a contract.
+    pub(crate) fn readings(&self) -> Readings {
+        if self.has_whole_gate() { Readings::SHOWN } else { Readings::VERSION_1 }
     }
 
     /// The digest that names this spec.

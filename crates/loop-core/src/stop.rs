@@ -332,6 +332,18 @@ impl Certificate {
         Self { class, primary, also }
     }
 
+    /// The certificate of conditions in the gate's order, each reason told once; `None` where nothing was true.
+    pub(crate) fn of(conditions: impl IntoIterator<Item = Condition>) -> Option<Self> {
+        let mut told: Vec<Condition> = Vec::new();
+        for condition in conditions {
+            if told.iter().all(|known| known.reason != condition.reason) {
+                told.push(condition);
+            }
+        }
+        let mut told = told.into_iter();
+        Some(Self::new(told.next()?, told.collect()))
+    }
+
     /// The primary reason.
     pub fn reason(&self) -> StopReason {
         self.primary.reason

@@ -1,5 +1,6 @@
 //! The one HTTP client of the process, and its connections.
 
+use std::error::Error;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -20,6 +21,18 @@ use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 pub fn http_client() -> Result<reqwest::Client, LlmError> {
     static CLIENT: OnceLock<Result<reqwest::Client, LlmError>> = OnceLock::new();
     CLIENT.get_or_init(|| build().map_err(unusable)).clone()
+}
+
+/// What an error of the client says, with its causes. The address, in which a key may stand, is left out.
+pub fn http_error(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
 }
 
 fn build() -> Result<reqwest::Client, BuildError> {

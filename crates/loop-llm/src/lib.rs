@@ -44,7 +44,7 @@ mod transport;
 
 pub use call::{Arguments, Stop, ToolCall};
 pub use error::{ErrorCause, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Partial, RetryAdvice};
-pub use http::http_client;
+pub use http::{http_client, http_error};
 pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete};
 pub use offline::Offline;
 pub use openai_chat::OpenAiChat;

@@ -1,5 +1,7 @@
 //! Texts of others, made fit for a message: one line, of some length, without secrets.
 
+use loop_core::is_unseen;
+
 use crate::secrets::Secrets;
 
 /// One line of at most [`MOST`] characters, in which `secrets` and whatever looks like a key are masked. Characters that
@@ -31,20 +33,9 @@ pub(crate) fn line(text: &str, secrets: &Secrets) -> String {
     }
 }
 
-/// Zero-width characters, marks of direction, tags and the selectors that can carry bytes.
+/// What nobody sees, the joiners too: a secret that they split is still one.
 fn is_hidden(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}'
-            | '\u{61c}'
-            | '\u{180e}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e0fff}'
-    )
+    is_unseen(c) || matches!(c, '\u{200c}' | '\u{200d}')
 }
 
 fn push_masked(word: &str, line: &mut String) {

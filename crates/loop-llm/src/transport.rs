@@ -1,7 +1,6 @@
 //! Bytes between the client and a decoder, within time.
 
 use std::collections::VecDeque;
-use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -13,6 +12,7 @@ use reqwest::{Client, Url};
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
+use crate::http::http_error;
 use crate::mask;
 use crate::model::{EventStream, ModelEvent};
 use crate::openai_chat::Decoder;
@@ -87,7 +87,7 @@ pub(crate) async fn send(
     let response = timeout_at(first, request).await.map_err(|_| late())?;
     let response = response.map_err(|error| {
         let phase = if error.is_connect() { ErrorPhase::Connect } else { ErrorPhase::Headers };
-        LlmError::new(LlmErrorKind::Connection, phase, told(error, secrets))
+        LlmError::new(LlmErrorKind::Connection, phase, mask::line(&http_error(error), secrets))
     })?;
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let mut body = response.bytes_stream().boxed();
@@ -114,7 +114,7 @@ pub(crate) async fn send(
     match timeout_at(first, call.body.next()).await {
         Err(_) => return Err(late()),
         Ok(Some(Err(error))) => {
-            let message = told(error, &call.secrets);
+            let message = mask::line(&http_error(error), &call.secrets);
             return Err(LlmError::new(LlmErrorKind::Connection, ErrorPhase::Headers, message));
         }
         Ok(Some(Ok(bytes))) => call.take(&bytes),
@@ -169,7 +169,7 @@ impl Call {
             }
             Ok(None) => self.finish(),
             Ok(Some(Err(error))) => {
-                let message = told(error, &self.secrets);
+                let message = mask::line(&http_error(error), &self.secrets);
                 self.interrupt(LlmErrorKind::StreamInterrupted, &message);
             }
             Err(_) if deadline < settled && deadline < self.progress => {
@@ -224,18 +224,6 @@ async fn head_of(
         }
     }
     head
-}
-
-/// What a client's error says, with its causes, without the URL.
-fn told(error: reqwest::Error, secrets: &Secrets) -> String {
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    mask::line(&text, secrets)
 }
 
 const NO_PROGRESS: &str = "the reply said nothing for longer than it may";

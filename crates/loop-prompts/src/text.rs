@@ -1,5 +1,7 @@
 //! Text from outside, made safe to stand in a prompt.
 
+use loop_core::is_unseen;
+
 /// What stands in place of a nonce in text from outside.
 const HIDDEN_NONCE: &str = "[nonce]";
 
@@ -19,20 +21,7 @@ pub(crate) fn line_without(nonce: &str, text: &str) -> String {
 }
 
 fn is_plain(c: char) -> bool {
-    match c {
-        '\n' | '\t' => true,
-        // C0, C1 and DEL.
-        c if c.is_control() => false,
-        // Zero-width space and marks, line separators, bidirectional controls, invisible operators, byte order mark.
-        // The joiners U+200C and U+200D stay: emoji and several scripts need them.
-        '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' => false,
-        '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' => false,
-        // Tag characters spell hidden ASCII, variation selectors hidden bytes; those of text and emoji stay.
-        '\u{fe00}'..='\u{fe0d}' | '\u{e0000}'..='\u{e0fff}' => false,
-        // Private use: nobody can say what a reader sees.
-        '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' => false,
-        _ => true,
-    }
+    matches!(c, '\n' | '\t') || !(c.is_control() || is_unseen(c))
 }
 
 /// `text` between marks that carry the run's nonce, so that nothing inside can end the fence (K6).

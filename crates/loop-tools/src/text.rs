@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use loop_core::is_unseen;
+
 /// The most characters of a one-line text: a summary, a name, a candidate.
 pub(crate) const LINE_CHARS: usize = 500;
 
@@ -58,21 +60,7 @@ pub(crate) fn cut(text: &str, cap: usize) -> Option<String> {
 
 /// Whether a character can steer a terminal or a reader without being seen.
 fn is_unsafe(c: char) -> bool {
-    match c {
-        '\n' | '\t' => false,
-        // Soft hyphen, Arabic letter mark, Mongolian vowel separator.
-        '\u{ad}' | '\u{61c}' | '\u{180e}' => true,
-        // Zero width and direction marks, embeddings and overrides.
-        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' => true,
-        // Word joiner, invisible operators, isolates and retired format characters.
-        '\u{2060}'..='\u{206f}' => true,
-        // Byte order mark, interlinear annotation.
-        '\u{feff}' | '\u{fff9}'..='\u{fffb}' => true,
-        // Tags and the variation selectors beyond those of emoji: both can hide whole sentences.
-        '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}' => true,
-        // C0, DEL and C1.
-        c => c.is_control(),
-    }
+    !matches!(c, '\n' | '\t') && (c.is_control() || is_unseen(c))
 }
 
 /// How many characters after an escape character belong to its command.

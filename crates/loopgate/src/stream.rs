@@ -8,6 +8,7 @@ use std::fmt::{self, Write as _};
 use std::io::{IsTerminal, Write};
 
 use anstyle::Style;
+use loop_core::is_unseen;
 
 /// One line for standard error, in parts. What is put into it is cleaned, so that only the styles are ours to obey.
 #[derive(Debug, Default)]
@@ -75,19 +76,9 @@ fn is_break(c: char) -> bool {
     matches!(c, '\n'..='\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// What steers a terminal or is not seen. The joiners U+200C and U+200D stay: emoji and several scripts need them.
+/// What steers a terminal or is not seen.
 fn is_harmful(c: char) -> bool {
-    match c {
-        '\t' => false,
-        // C0, DEL and C1.
-        c if c.is_control() => true,
-        // Marks that turn the direction of text, zero-width marks, line separators, invisible operators.
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' => true,
-        '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' => true,
-        // Variation selectors and tags spell hidden text; the selectors of text and emoji stay.
-        '\u{fe00}'..='\u{fe0d}' | '\u{e0000}'..='\u{e0fff}' => true,
-        _ => false,
-    }
+    c != '\t' && (c.is_control() || is_unseen(c))
 }
 
 /// Prints to standard output, without what a terminal would obey.

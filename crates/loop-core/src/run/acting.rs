@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::action::Verdict;
 use crate::command::SubCallBudget;
-use crate::contract::{contracts_in, echoes};
+use crate::contract::{Readings, contracts_in, echoes};
 use crate::ids::{CommandKey, Digest, EvidenceId};
 use crate::judge::Judged;
 use crate::note::Note;
@@ -127,9 +127,13 @@ impl Run {
         let (key, attempt, signature, evidence) = (work.key, work.attempt, work.signature, work.evidence);
         let granted = work.sub_call.take();
         let (status, used) = (observation.status, observation.sub_call);
+        let readings = self.spec.readings();
         let read = [&observation.summary, &observation.markdown];
-        let known: Vec<_> =
-            read.iter().flat_map(|text| echoes(text)).chain(echoes_in_data(&observation.data)).collect();
+        let known: Vec<_> = read
+            .iter()
+            .flat_map(|text| echoes(text, readings))
+            .chain(echoes_in_data(&observation.data, readings))
+            .collect();
         work.observation = Some(observation);
         self.state.echoes.extend(known);
         self.state.ledger.settled(&signature, attempt, status);
@@ -259,10 +263,10 @@ impl Run {
 }
 
 /// Contracts in a tool's data, also inside its strings.
-fn echoes_in_data(data: &str) -> Vec<Digest> {
+fn echoes_in_data(data: &str, readings: Readings) -> Vec<Digest> {
     let mut found = Vec::new();
     if let Ok(value) = serde_json::from_str(data) {
-        contracts_in(&value, &mut found);
+        contracts_in(&value, readings, &mut found);
     }
     found
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::document::MergeContext;
 use crate::event::{FinishReason, ModelFailure, Refusal, Reply, Reserve};
-use crate::gate::manual_stop;
+use crate::gate::{self, manual_stop};
 use crate::ids::{CommandKey, Millis, Slot};
 use crate::money::{PicoUsd, Usage};
 use crate::note::Note;
@@ -326,18 +326,21 @@ impl Run {
         }
         self.salvage(key, failure, notes);
         let failed = model_failure(format!("{}: {}", failure.kind, failure.message).into());
-        let certificate = match (&self.state.phase, self.state.stop_asked) {
-            (_, Some(at)) => Certificate::new(manual_stop(at), vec![failed]),
+        let conditions = match (&self.state.phase, self.state.stop_asked) {
+            (_, Some(at)) => vec![manual_stop(at), failed],
             // Without any reply the limit did not end anything: the model did.
             (Phase::Landing { cause, .. }, None) if self.state.passes.is_empty() => {
-                Certificate::new(failed, vec![cause.clone()])
+                vec![failed, cause.clone()]
             }
-            (Phase::Landing { cause, .. }, None) => Certificate::new(cause.clone(), vec![failed]),
-            (_, None) => Certificate::new(failed, Vec::new()),
+            (Phase::Landing { cause, .. }, None) => vec![cause.clone(), failed],
+            (_, None) => vec![failed],
         };
-        let mut certificate = if is_whole { self.with_limits(certificate) } else { certificate };
-        certificate.also.extend(self.unmended(key.pass));
-        self.stop(certificate, notes);
+        let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
+        let reached = reached.into_iter().filter(|_| is_whole);
+        let conditions = conditions.into_iter().chain(reached).chain(self.unmended(key.pass));
+        if let Some(certificate) = Certificate::of(conditions) {
+            self.stop(certificate, notes);
+        }
     }
 
     /// Keeps the complete sections of a reply that failed midway.

@@ -65,22 +65,18 @@ impl Run {
         // Without any reply no limit ended anything: the model did.
         let (failed_first, failed_last) =
             if self.state.passes.is_empty() { (failed, None) } else { (None, failed) };
-        let mut limits = vec![refused];
-        if let Phase::Landing { cause, .. } = &self.state.phase {
-            let is_same = |refused: &Condition| refused.reason == cause.reason;
-            if self.spec.has_whole_gate() {
-                limits.retain(|refused| !is_same(refused));
+        let cause = match &self.state.phase {
+            // Version 1 told the refusal in place of its like.
+            Phase::Landing { cause, .. } if self.spec.has_whole_gate() || cause.reason != refused.reason => {
+                Some(cause.clone())
             }
-            // Version 1 tells the refusal in place of its like.
-            if !limits.iter().any(is_same) {
-                limits.insert(0, cause.clone());
-            }
-        }
+            _ => None,
+        };
+        let limits = cause.into_iter().chain([refused]);
         let unmended = self.unmended(call.key.pass);
-        let mut conditions = failed_first.into_iter().chain(limits).chain(unmended).chain(failed_last);
-        if let Some(primary) = conditions.next() {
-            let also = conditions.collect();
-            self.stop(Certificate::new(primary, also), notes);
+        let conditions = failed_first.into_iter().chain(limits).chain(unmended).chain(failed_last);
+        if let Some(certificate) = Certificate::of(conditions) {
+            self.stop(certificate, notes);
         }
     }
 

@@ -463,9 +463,10 @@ impl Run {
         let is_forbidden = |tool: &ToolSpec| spec.has_whole_gate() && spec.gate.forbid.contains(&tool.name);
         let picks = spec.picking.enabled && !spec.tools.iter().all(is_forbidden) && may_pick;
         let mut known = BTreeSet::new();
-        known.extend(echoes(&started.item.title));
-        known.extend(echoes(&started.item.full));
-        known.extend(echoes(&started.item.compact));
+        let item = &started.item;
+        for text in [&item.title, &item.full, &item.compact] {
+            known.extend(echoes(text, spec.readings()));
+        }
         let call = Call::wished(CommandKey::new(0, Slot::Pick), Tier::Picker);
         let state = State {
             started: Arc::new(started),
@@ -500,9 +501,8 @@ impl Run {
             let is_amount = |reason| matches!(reason, StopReason::BudgetExceeded | StopReason::TokenLimit);
             reached.iter_mut().filter(|limit| is_amount(limit.reason)).for_each(|limit| limit.change = None);
         }
-        let mut reached = reached.into_iter().chain(unpriced);
-        if let Some(primary) = reached.next() {
-            run.stop(Certificate::new(primary, reached.collect()), &mut notes);
+        if let Some(certificate) = Certificate::of(reached.into_iter().chain(unpriced)) {
+            run.stop(certificate, &mut notes);
         } else if !picks {
             run.next_pass(&mut notes);
         }

@@ -10,7 +10,7 @@ use crate::outcome::{Outcome, Saved};
 use crate::run::calls::{ATTEMPTS, Charge, model_failure};
 use crate::run::{Call, Phase, Rejected, Run};
 use crate::spec::{Effect, Tier};
-use crate::stop::{Certificate, Condition};
+use crate::stop::Certificate;
 
 /// How long what is in flight may take to settle, once the reason is fixed.
 pub(super) const GRACE_MS: u64 = 2_000;
@@ -71,16 +71,9 @@ impl Run {
                     self.state.phase.call().filter(|_| is_whole).and_then(|call| call.failed.clone());
                 let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
                 let asked = self.state.stop_asked.map(manual_stop);
-                let mut conditions: Vec<Condition> = Vec::new();
                 let failed = failed.map(model_failure);
-                for condition in asked.into_iter().chain(reached).chain(cause).chain(failed) {
-                    if conditions.iter().all(|known| known.reason != condition.reason) {
-                        conditions.push(condition);
-                    }
-                }
-                let mut conditions = conditions.into_iter();
-                if let Some(primary) = conditions.next() {
-                    let certificate = Certificate::new(primary, conditions.collect());
+                let conditions = asked.into_iter().chain(reached).chain(cause).chain(failed);
+                if let Some(certificate) = Certificate::of(conditions) {
                     self.stop(certificate, notes);
                 }
             }
@@ -182,18 +175,6 @@ impl Run {
         ended.keep_evidence(&mut notes);
         ended.state.totals.wall_ms = ended.elapsed_ms();
         ended.outcome_with(stop)
-    }
-
-    /// The same certificate, with the limits of the gate's step 2 that are reached as well.
-    pub(super) fn with_limits(&self, mut certificate: Certificate) -> Certificate {
-        let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
-        for condition in reached {
-            let known = std::iter::once(&certificate.primary).chain(&certificate.also);
-            if known.into_iter().all(|known| known.reason != condition.reason) {
-                certificate.also.push(condition);
-            }
-        }
-        certificate
     }
 
     fn outcome_with(&self, stop: Certificate) -> Outcome {

@@ -1,11 +1,11 @@
 //! Saving to a URL: one POST a try, with the same idempotency key each time.
 
-use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use loop_core::{CommandKey, Slot, Started};
+use loop_core::{CommandKey, Slot, Started, is_unseen};
+use loop_llm::http_error;
 use reqwest::header::{
     AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
 };
@@ -101,7 +101,7 @@ impl HttpTarget {
         // A connection that fails may have brought the report over; the key makes another try harmless.
         let mut response = sent.map_err(|error| {
             let retry = (!error.is_builder()).then_some(PAUSE);
-            self.failed(self.hidden(&causes(error)), retry)
+            self.failed(self.hidden(&http_error(error)), retry)
         })?;
         let status = response.status();
         if status.is_success() {
@@ -221,26 +221,9 @@ async fn body(response: &mut Response) -> String {
     }
     bytes.truncate(MOST_BYTES);
     let text = String::from_utf8_lossy(&bytes);
-    let visible: String = text.chars().map(|c| if is_plain(c) { c } else { ' ' }).collect();
+    let visible: String =
+        text.chars().map(|c| if c.is_control() || is_unseen(c) { ' ' } else { c }).collect();
     visible.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// An error with its causes, without the address, in which a key may stand.
-fn causes(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text = format!("{text}: {cause}");
-        next = cause.source();
-    }
-    text
-}
-
-/// Whether a character can be shown as it is: it steers no terminal and turns no line around.
-fn is_plain(c: char) -> bool {
-    !c.is_control()
-        && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 /// Names a save to whoever takes it; the same on every try.
