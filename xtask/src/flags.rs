@@ -29,6 +29,13 @@ xflags::xflags! {
             /// A table whose ids must all stand in ours (default: ../shared/requirements.md, if it is there)
             optional --shared path: PathBuf
         }
+        /// Make the price table anew from the published package genai-prices.
+        cmd prices {
+            /// Write nothing: is the committed table what the package of its version gives?
+            optional --check
+            /// A wheel of the package that is here already, in place of fetching one
+            optional --wheel path: PathBuf
+        }
         /// Check what a reviewer should not have to look at.
         cmd tidy {}
     }

@@ -6,6 +6,7 @@ mod ci;
 mod explore;
 mod flags;
 mod layers;
+mod prices;
 mod requirements;
 mod rust_text;
 mod test;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         XtaskCmd::Bench(flags) => bench::run(flags.suite.as_deref()),
         XtaskCmd::Layers(_) => layers::run(),
         XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),
+        XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),
         XtaskCmd::Tidy(_) => tidy::run(),
     };
     match result {

@@ -112,7 +112,7 @@ pub use event::{
 pub use ids::{CommandKey, Digest, EvidenceId, InvalidDigest, InvalidKey, Millis, RunId, Slot};
 pub use item::{Scope, WorkItem};
 pub use limits::{CostMode, Limits};
-pub use money::{PicoUsd, Price, Spend, Usage};
+pub use money::{PicoUsd, Price, PriceAbove, Rates, Spend, Usage};
 pub use near::edits;
 pub use note::{Decision, Note, PickedBy};
 pub use observation::{Observation, Status, SubCallUse};

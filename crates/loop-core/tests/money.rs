@@ -41,7 +41,7 @@ proptest! {
 
     #[test]
     fn a_price_is_linear_and_never_overflows(input in any::<u64>(), output in any::<u64>(), price in any::<(u64, u64)>()) {
-        let price = Price { input: price.0, output: price.1, cache_read: None, cache_write: None };
+        let price = Price::flat(price.0, price.1);
         let product = |tokens: u64, price: u64| u128::from(tokens) * u128::from(price);
         let exact = product(input, price.input).saturating_add(product(output, price.output));
         let cost = price.of(&used(input, output)).0;
@@ -87,7 +87,7 @@ fn a_cost_that_the_provider_reports_is_taken() {
 #[test]
 fn a_typical_run_of_the_founding_document_costs_what_it_says() {
     // S0-138, S0-139: prices and usage give the order of the founding figures; no figure is built in.
-    let flash = Price { input: 250_000, output: 1_000_000, cache_read: None, cache_write: None };
+    let flash = Price::flat(250_000, 1_000_000);
     let world = run()
         .with(|spec| {
             spec.models.base = model(Some(flash));

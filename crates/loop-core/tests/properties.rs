@@ -258,7 +258,7 @@ fn beyond_the_reserves(before: &World, after: &World) -> (u64, u64) {
                 // Half a token for a byte of input.
                 let limits = &before.spec.limits;
                 let (input_tokens, output_tokens) = (limits.sub_call_bytes / 2, limits.sub_call_tokens);
-                let price = before.spec.models.base.price.unwrap();
+                let price = before.spec.models.base.price.as_ref().unwrap();
                 let cost = Some(price.fresh(input_tokens, output_tokens));
                 Reserve { input_tokens, output_tokens, cost }
             }

@@ -105,7 +105,7 @@ fn scripts() -> Vec<Script> {
                 spec.models.base = ModelSpec {
                     context_tokens: 3_000,
                     max_output_tokens: 1_000,
-                    ..model(spec.models.base.price)
+                    ..model(spec.models.base.price.clone())
                 };
             }),
         )

@@ -146,10 +146,10 @@ fn an_escalated_pass_is_bound_by_the_same_limit_of_money() {
 fn strict_counts_a_token_a_byte_at_the_dearest_price_and_never_passes() {
     // C18
     let price =
-        Price { input: 100_000, output: 400_000, cache_read: Some(10_000), cache_write: Some(125_000) };
+        Price { cache_read: Some(10_000), cache_write: Some(125_000), ..Price::flat(100_000, 400_000) };
     let setup = |limit: u64| {
         run().with(|spec| {
-            spec.models.base.price = Some(price);
+            spec.models.base.price = Some(price.clone());
             spec.models.picker = None;
             spec.limits.cost_mode = CostMode::Strict;
             spec.limits.cost = usd(limit);
@@ -203,7 +203,7 @@ fn a_sub_call_is_granted_only_out_of_money_that_is_left() {
     // S0-65, S0-119: 12,000 tokens of input and 512 of output, at the picker's price: 140,480.
     let granted = |limit: u64| -> Vec<bool> {
         let setup = run().with(|spec| {
-            spec.models.base.price = Some(Price { input: 0, output: 0, cache_read: None, cache_write: None });
+            spec.models.base.price = Some(Price::flat(0, 0));
             spec.limits.cost = usd(limit);
         });
         let asks = said("low").asks("fetch_docs", target("a")).asks("fetch_docs", target("b"));
@@ -315,7 +315,7 @@ fn a_call_that_was_refused_is_noted_with_the_cause() {
 #[test]
 fn what_nobody_reported_costs_its_whole_reserve() {
     // I-1: a lost call may have been written to the cache, at the dearest price.
-    let price = Price { input: 100_000, output: 400_000, cache_read: None, cache_write: Some(1_000_000) };
+    let price = Price { cache_write: Some(1_000_000), ..Price::flat(100_000, 400_000) };
     let strict = run().with(|spec| {
         spec.models.base.price = Some(price);
         spec.models.picker = None;

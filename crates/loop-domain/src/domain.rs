@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loop_core::{RunSpec, Tier, WorkItem};
+use loop_llm::{RecordError, Recorder};
 use loop_prompts::Prompts;
 use loop_runtime::{Loop, Models, SaveTarget};
 use loop_tools::{Credentials, Registry};
@@ -12,7 +13,8 @@ use loop_tools::{Credentials, Registry};
 use crate::error::{DomainError, ItemError};
 use crate::file::File;
 use crate::report::{self, Report};
-use crate::{item, parts, spec, tools};
+use crate::models::{self, Built};
+use crate::{item, parts, remote, spec, tools};
 
 /// What is given beside the folder; laid over its file in this order.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +28,10 @@ pub struct LoadOptions {
     pub models: Vec<(Tier, String)>,
     /// Where the server of a tier's model is.
     pub base_urls: Vec<(Tier, String)>,
+    /// A file that all exchanges with models are written to; one that is there already is written anew.
+    pub record: Option<PathBuf>,
+    /// A file with prices of one's own, where the domain names none.
+    pub prices: Option<PathBuf>,
     /// Where relative paths that are given here begin; those in the file begin at its folder.
     pub cwd: PathBuf,
 }
@@ -49,6 +55,7 @@ pub struct Domain {
     warnings: Vec<String>,
     unset: Vec<DomainError>,
     unset_to_save: Vec<DomainError>,
+    recorder: Option<Recorder>,
 }
 
 impl Domain {
@@ -62,7 +69,8 @@ impl Domain {
         let file = File::read(folder_or_file.as_ref(), options)?;
         let tools = tools::tools(&file)?;
         let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry)?;
-        let (models, unset) = parts::models(&file)?;
+        remote::check(&file)?;
+        let Built { models, unset, recorder } = models::models(&file, options.record.as_deref())?;
         let prompts = parts::prompts(&file)?;
         let mut unset_to_save = Vec::new();
         let save = parts::save(&file, &mut unset_to_save)?;
@@ -80,7 +88,16 @@ impl Domain {
             warnings,
             unset,
             unset_to_save,
+            recorder,
         })
+    }
+
+    /// Waits until the recording is written, where there is one; gives the number of its exchanges.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub fn finish_recording(&self) -> Result<Option<u64>, RecordError> {
+        self.recorder.as_ref().map(Recorder::finish).transpose()
     }
 
     /// Whether all is there that a run needs from the environment, and the saving of its outcome where it `saves`.

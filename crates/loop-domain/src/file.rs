@@ -4,12 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use loop_core::Tier;
+use loop_llm::prices::ModelPrices;
 use serde::Deserialize;
 
 use crate::LoadOptions;
-use crate::config::{Config, PROVIDERS, VERSION};
+use crate::config::{Config, VERSION};
 use crate::error::DomainError;
 use crate::near::hint;
+use crate::prices::{self, PriceList};
 use crate::tree::{Fault, Node, Origin};
 
 /// The name of the file in a domain's folder.
@@ -22,6 +24,8 @@ pub(crate) struct File {
     /// The domain's folder.
     pub(crate) folder: PathBuf,
     pub(crate) profiles: Vec<String>,
+    /// What its models cost that have no price of their own.
+    pub(crate) prices: PriceList,
     tree: Node,
     place: Place,
     cwd: PathBuf,
@@ -29,9 +33,9 @@ pub(crate) struct File {
 
 /// A file and its text, to say where something is.
 #[derive(Debug)]
-struct Place {
-    path: PathBuf,
-    text: String,
+pub(crate) struct Place {
+    pub(crate) path: PathBuf,
+    pub(crate) text: String,
 }
 
 impl File {
@@ -50,7 +54,10 @@ impl File {
         };
         let place = Place { path, text };
         let (tree, config, profiles) = layered(&place.text, options).map_err(|fault| place.error(fault))?;
-        Ok(Self { config, folder, profiles, tree, place, cwd: options.cwd.clone() })
+        let prices = PriceList::new(Vec::new());
+        let mut file = Self { config, folder, profiles, prices, tree, place, cwd: options.cwd.clone() };
+        file.prices = PriceList::new(file.own_prices(options)?);
+        Ok(file)
     }
 
     /// The file's own path.
@@ -72,6 +79,21 @@ impl File {
         }
     }
 
+    /// The rows of the file with prices of one's own, where there is one.
+    fn own_prices(&self, options: &LoadOptions) -> Result<Vec<ModelPrices>, DomainError> {
+        let path = ["prices", "file"];
+        let Some(named) = &self.config.prices.file else {
+            return options.prices.as_deref().map_or(Ok(Vec::new()), prices::read_prices);
+        };
+        let found = self.resolve(&path, named);
+        if !found.is_file() {
+            let shown = found.display();
+            let message = format!("{shown}: there is no such file; correct the path or make the file");
+            return Err(self.error(&path, message));
+        }
+        prices::read_prices(&found)
+    }
+
     /// Whether something stands at exactly this path of the tree.
     pub(crate) fn has(&self, path: &[&str]) -> bool {
         let mut node = &self.tree;
@@ -86,7 +108,7 @@ impl File {
 }
 
 impl Place {
-    fn error(&self, fault: Fault) -> DomainError {
+    pub(crate) fn error(&self, fault: Fault) -> DomainError {
         let message = fault.message;
         match fault.origin.unwrap_or(Origin::File(0)) {
             Origin::Setting(option) => DomainError::Option { option: option.to_string(), message },
@@ -171,7 +193,7 @@ fn set_model(tree: &mut Node, tier: Tier, model: &str) -> Result<(), Fault> {
     let Some((provider, name)) = model.split_once('/').filter(|(_, name)| !name.is_empty()) else {
         let origin = Origin::Setting(option.into());
         let message =
-            format!("`{model}` is no model; write PROVIDER/NAME, for example {}/NAME", PROVIDERS[0]);
+            format!("`{model}` is no model; write PROVIDER/NAME, for example offline/NAME");
         return Err(Fault::new(origin, message));
     };
     let text = |node: &Node, key: &str| -> Option<String> {
@@ -189,8 +211,10 @@ fn set_model(tree: &mut Node, tier: Tier, model: &str) -> Result<(), Fault> {
         return tree.put_at(&["models", tier.name()], described);
     }
     tree.set(&format!("{path}.provider"), &quoted(provider), &option)?;
-    if provider == "scripted" {
-        return tree.set(&format!("{path}.script"), &quoted(name), &option);
+    match provider {
+        "scripted" => return tree.set(&format!("{path}.script"), &quoted(name), &option),
+        "recorded" => return tree.set(&format!("{path}.recording"), &quoted(name), &option),
+        _ => {}
     }
     tree.set(&format!("{path}.model"), &quoted(name), &option)
 }

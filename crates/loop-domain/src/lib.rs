@@ -46,9 +46,11 @@ mod error;
 mod file;
 mod item;
 mod json;
+mod models;
 mod money;
 mod near;
 mod parts;
+mod prices;
 mod remote;
 mod report;
 mod schema;
@@ -58,5 +60,6 @@ mod tree;
 
 pub use domain::{Domain, LoadOptions};
 pub use error::{DomainError, ItemError};
+pub use prices::{price_schema, read_prices};
 pub use report::Report;
 pub use schema::schema;

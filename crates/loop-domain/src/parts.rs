@@ -1,17 +1,13 @@
-//! From the typed file to prompts, models and the place where the outcome is saved.
+//! From the typed file to prompts and the place where the outcome is saved.
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use loop_llm::{ChatModel, Offline, Scripted};
 use loop_prompts::Prompts;
-use loop_runtime::{HttpTarget, Models, SaveTarget};
+use loop_runtime::{HttpTarget, SaveTarget};
 
-use crate::config::{ModelConfig, OPENAI_CHAT};
 use crate::error::DomainError;
 use crate::file::File;
-use crate::remote;
 
 /// The templates, with those of the domain in place of the built-in ones.
 pub(crate) fn prompts(file: &File) -> Result<Prompts, DomainError> {
@@ -44,59 +40,6 @@ pub(crate) fn prompts(file: &File) -> Result<Prompts, DomainError> {
     // The order of a folder is the disk's; which error comes first should not be.
     overrides.sort();
     Prompts::with_overrides(overrides, config.layout).map_err(|error| file.error(&path, one_line(error)))
-}
-
-/// The model of each tier, and what their callers miss in the environment.
-pub(crate) fn models(file: &File) -> Result<(Models, Vec<DomainError>), DomainError> {
-    let config = &file.config.models;
-    let mut unset = Vec::new();
-    let base = model(file, "base", &config.base, &mut unset)?;
-    let mut or_base = |tier: &str, config: &Option<ModelConfig>| match config {
-        Some(config) => model(file, tier, config, &mut unset),
-        None => Ok(Arc::clone(&base)),
-    };
-    let (picker, escalated) = (or_base("picker", &config.picker)?, or_base("escalated", &config.escalated)?);
-    Ok((Models { picker, base, escalated }, unset))
-}
-
-fn model(
-    file: &File,
-    tier: &str,
-    config: &ModelConfig,
-    unset: &mut Vec<DomainError>,
-) -> Result<Arc<dyn ChatModel>, DomainError> {
-    let is_remote = config.provider == OPENAI_CHAT;
-    for (key, given) in [("base_url", &config.base_url), ("api_key_env", &config.api_key_env)] {
-        if given.is_some() && !is_remote {
-            let message = format!("`{key}` is for the provider `{OPENAI_CHAT}`; take it out");
-            return Err(file.error(&["models", tier, key], message));
-        }
-    }
-    let path = ["models", tier, "script"];
-    match (config.provider.as_str(), &config.script) {
-        ("scripted", Some(script)) => {
-            let script = file.resolve(&path, script);
-            let shown = script.display();
-            let text = fs::read_to_string(&script).map_err(|error| {
-                file.error(
-                    &path,
-                    format!("{shown}: cannot be read: {error}; correct the path or make the file"),
-                )
-            })?;
-            let scripted = Scripted::from_json(&text).map_err(|error| {
-                file.error(&path, format!("{shown}: is no script: {}; correct it there", one_line(error)))
-            })?;
-            Ok(Arc::new(scripted))
-        }
-        ("scripted", None) => {
-            let message = "a scripted model needs its replies; add `script = \"FILE.json\"`";
-            Err(file.error(&["models", tier, "provider"], message))
-        }
-        (_, Some(_)) => Err(file.error(&path, "`script` is for the provider `scripted`; take it out")),
-        (OPENAI_CHAT, None) => remote::openai_chat(file, tier, config, unset),
-        // Other providers were refused when the spec was made.
-        (_, None) => Ok(Arc::new(Offline::new())),
-    }
 }
 
 /// Where outcomes are saved. A token that is not in the environment goes to `unset`: it is missed by who saves.
@@ -154,6 +97,6 @@ fn save_url(
     target.with_bearer(&token).map_err(|error| file.error(&path, format!("`{name}`: {error}")))
 }
 
-fn one_line(message: impl std::fmt::Display) -> String {
+pub(crate) fn one_line(message: impl std::fmt::Display) -> String {
     message.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }

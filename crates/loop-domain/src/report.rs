@@ -79,7 +79,7 @@ fn count(number: usize, what: &str) -> String {
 fn model(model: &ModelSpec) -> String {
     let price = match &model.price {
         None => "price unknown",
-        Some(price) if price.input == 0 && price.output == 0 => "free",
+        Some(price) if price.is_free() => "free",
         Some(_) => "priced",
     };
     format!("{}/{} ({price}, {} tokens)", model.provider, model.model, model.context_tokens)

@@ -10,10 +10,12 @@ use loop_core::{
 use loop_tools::Registry;
 use serde_json::Value;
 
-use crate::config::{LimitsConfig, ModelConfig, OPENAI_CHAT, PROVIDERS, PriceConfig};
+use crate::config::{LimitsConfig, ModelConfig};
 use crate::error::DomainError;
 use crate::file::File;
 use crate::near::hint;
+use crate::prices;
+use crate::remote::{self, LOCAL};
 
 /// The spec of the file, with the tools of the registry.
 pub(crate) fn spec(file: &File, profile: Option<&str>, registry: &Registry) -> Result<RunSpec, DomainError> {
@@ -196,12 +198,13 @@ fn models(file: &File) -> Result<Models, DomainError> {
 
 fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec, DomainError> {
     let provider = model.provider.as_str();
-    if !PROVIDERS.contains(&provider) {
+    let names = remote::names(file.config.providers.names());
+    if !names.contains(&provider) {
         let message =
-            format!("unknown provider `{provider}`; {}", hint(provider, PROVIDERS, "this version knows"));
+            format!("unknown provider `{provider}`; {}", hint(provider, names, "this version knows"));
         return Err(file.error(&["models", tier, "provider"], message));
     }
-    if provider == OPENAI_CHAT && model.model.as_ref().is_none_or(|name| name.trim().is_empty()) {
+    if !LOCAL.contains(&provider) && model.model.as_ref().is_none_or(|name| name.trim().is_empty()) {
         let message = "no model is named; add `model` with its name at the server";
         return Err(file.error(&["models", tier, "provider"], message));
     }
@@ -209,14 +212,17 @@ fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec,
         let message = "a call that may take no time always fails; write 1 or more";
         return Err(file.error(&["models", tier, "timeout_ms"], message));
     }
+    let name = model.model.clone().unwrap_or_else(|| format!("{provider}-1"));
     let price = match &model.price {
-        Some(price) => Some(price_of(file, tier, price)?),
-        None if is_free(provider) => Some(Price { input: 0, output: 0, cache_read: None, cache_write: None }),
-        None => None,
+        Some(price) => Some(prices::price_of(price, |key, message| {
+            file.error(&[&["models", tier, "price"][..], key].concat(), message)
+        })?),
+        None if is_free(provider) => Some(Price::flat(0, 0)),
+        None => file.prices.row(model, model.base_url.as_deref(), &name).map(|row| row.dearest),
     };
     Ok(ModelSpec {
         provider: provider.into(),
-        model: model.model.clone().unwrap_or_else(|| format!("{provider}-1")).into(),
+        model: name.into(),
         price,
         context_tokens: model.context_tokens,
         max_output_tokens: model.max_output_tokens,
@@ -227,19 +233,6 @@ fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec,
 /// Whether nobody is paid for its calls.
 fn is_free(provider: &str) -> bool {
     matches!(provider, "offline" | "scripted")
-}
-
-fn price_of(file: &File, tier: &str, price: &PriceConfig) -> Result<Price, DomainError> {
-    let token = |key: &str, usd: crate::money::Usd| {
-        usd.per_token().map_err(|message| file.error(&["models", tier, "price", key], message))
-    };
-    let cached = |key: &str, usd: Option<crate::money::Usd>| usd.map(|usd| token(key, usd)).transpose();
-    Ok(Price {
-        input: token("input_usd_per_million", price.input_usd_per_million)?,
-        output: token("output_usd_per_million", price.output_usd_per_million)?,
-        cache_read: cached("cache_read_usd_per_million", price.cache_read_usd_per_million)?,
-        cache_write: cached("cache_write_usd_per_million", price.cache_write_usd_per_million)?,
-    })
 }
 
 /// A limit of money that was set needs every price: nobody could keep it otherwise.
@@ -303,7 +296,7 @@ mod tests {
         ModelSpec {
             provider: "x".into(),
             model: "x".into(),
-            price: price.map(|input| Price { input, output: input, cache_read: None, cache_write: None }),
+            price: price.map(|input| Price::flat(input, input)),
             context_tokens: 1,
             max_output_tokens: 1,
             timeout_ms: 1,

@@ -111,9 +111,9 @@ fn a_file_makes_a_spec() {
     let expected =
         Limits { passes: 4, cost: Some(PicoUsd(70_000_000_000)), wall_ms: 60_000, ..Limits::default() };
     assert_eq!(spec.limits, expected);
-    let price = Price { input: 300_000, output: 2_500_000, cache_read: Some(75_000), cache_write: None };
+    let price = Price { cache_read: Some(75_000), ..Price::flat(300_000, 2_500_000) };
     assert_eq!(spec.model(Tier::Base).price, Some(price));
-    assert_eq!(spec.model(Tier::Picker).price.map(|price| price.input), Some(0));
+    assert_eq!(spec.model(Tier::Picker).price.as_ref().map(|price| price.input), Some(0));
     assert_eq!((&*spec.model(Tier::Picker).model, &*spec.model(Tier::Escalated).model), ("small", "big"));
     let loop_core::ProtocolSpec::Document(document) = &spec.protocol;
     assert_eq!(document.nonce, NonceMode::Require);

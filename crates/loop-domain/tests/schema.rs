@@ -5,9 +5,15 @@
 use std::path::Path;
 
 #[test]
-fn the_committed_schema_is_the_one_the_code_makes() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema/domain.schema.json");
-    let mut made = serde_json::to_string_pretty(&loop_domain::schema()).unwrap();
+fn the_committed_schemas_are_those_the_code_makes() {
+    check("domain", &loop_domain::schema());
+    check("prices", &loop_domain::price_schema());
+}
+
+#[track_caller]
+fn check(name: &str, schema: &serde_json::Value) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/schema/{name}.schema.json"));
+    let mut made = serde_json::to_string_pretty(schema).unwrap();
     made.push('\n');
     if std::env::var_os("UPDATE_SCHEMA").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -18,11 +24,16 @@ fn the_committed_schema_is_the_one_the_code_makes() {
 }
 
 #[test]
-fn every_key_of_the_schema_is_described() {
-    let schema = loop_domain::schema();
+fn every_key_of_the_schemas_is_described() {
+    is_described(&loop_domain::schema(), 10);
+    is_described(&loop_domain::price_schema(), 2);
+}
+
+#[track_caller]
+fn is_described(schema: &serde_json::Value, definitions_at_least: usize) {
     let definitions = schema["definitions"].as_object().unwrap();
-    assert!(definitions.len() > 10);
-    for (name, definition) in definitions.iter().chain([(&"root".to_owned(), &schema)]) {
+    assert!(definitions.len() > definitions_at_least);
+    for (name, definition) in definitions.iter().chain([(&"root".to_owned(), schema)]) {
         let properties = definition["properties"].as_object();
         for (key, property) in properties.into_iter().flatten() {
             assert!(property["description"].is_string(), "{name}.{key}: {property}");

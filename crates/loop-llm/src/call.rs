@@ -3,11 +3,16 @@
 use std::sync::Arc;
 
 use loop_core::FinishReason;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 /// A tool that a model wants run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// As JSON it is `{"id", "name", "arguments"}`, in which valid arguments are an object and others the text as it came;
+/// `arguments_text` stands beside an object that was written in another way than it is written here.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolCall {
     /// Unique within the reply; its result names it.
     pub id: Arc<str>,
@@ -18,8 +23,7 @@ pub struct ToolCall {
 }
 
 /// The arguments of a call, checked for being an object and for nothing else.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arguments {
     /// A JSON object.
     Object {
@@ -59,6 +63,68 @@ impl Arguments {
             Self::Object { text, .. } | Self::Invalid { text, .. } => text,
         }
     }
+
+    /// The text of a JSON object in any case: as it was received where it is one, and otherwise an object that holds
+    /// it. Providers that take objects alone are given this.
+    pub(crate) fn object_text(&self) -> Arc<str> {
+        match self {
+            Self::Object { text, .. } if text.trim().is_empty() => "{}".into(),
+            Self::Object { text, .. } => Arc::clone(text),
+            Self::Invalid { text, .. } => serde_json::json!({"unreadable_arguments": &**text}).to_string().into(),
+        }
+    }
+}
+
+impl Serialize for ToolCall {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut call = serializer.serialize_struct("ToolCall", 4)?;
+        call.serialize_field("id", &self.id)?;
+        call.serialize_field("name", &self.name)?;
+        match &self.arguments {
+            Arguments::Object { value, text } => {
+                call.serialize_field("arguments", value)?;
+                let is_plain = serde_json::to_string(value).is_ok_and(|plain| plain == **text);
+                if is_plain {
+                    call.skip_field("arguments_text")?;
+                } else {
+                    call.serialize_field("arguments_text", text)?;
+                }
+            }
+            Arguments::Invalid { text, .. } => {
+                call.serialize_field("arguments", text)?;
+                call.skip_field("arguments_text")?;
+            }
+        }
+        call.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for ToolCall {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Written {
+            id: Arc<str>,
+            name: Arc<str>,
+            arguments: Value,
+            #[serde(default)]
+            arguments_text: Option<Arc<str>>,
+        }
+        let Written { id, name, arguments, arguments_text } = Written::deserialize(deserializer)?;
+        let arguments = match (arguments, arguments_text) {
+            (Value::Object(value), None) => {
+                let text = serde_json::to_string(&value).map_err(D::Error::custom)?.into();
+                Arguments::Object { value, text }
+            }
+            (Value::Object(value), Some(text)) => match Arguments::read(text) {
+                Arguments::Object { value: read, text } if read == value => Arguments::Object { value, text },
+                _ => return Err(D::Error::custom("arguments_text is not what arguments says")),
+            },
+            (Value::String(text), None) => Arguments::read(text),
+            _ => return Err(D::Error::custom("arguments has to be an object or a text")),
+        };
+        Ok(Self { id, name, arguments })
+    }
 }
 
 /// Why a reply ended, more finely than [`FinishReason`].
@@ -73,10 +139,16 @@ pub enum Stop {
     MaxTokens,
     /// It was cut where the model's window ends.
     ContextWindow,
+    /// It came to one of the texts at which it was to end.
+    StopSequence,
     /// The model refused.
     Refusal,
     /// A filter stopped it.
     ContentFilter,
+    /// The provider paused in the middle of its own tools: the same turns with this one go on with it.
+    PauseTurn,
+    /// The provider has made the history shorter.
+    Compaction,
     /// It says that it calls tools, and names none that can be read.
     MalformedToolCall,
     /// It ended by itself without saying anything: never a success.
@@ -86,14 +158,44 @@ pub enum Stop {
 }
 
 impl Stop {
+    /// The reason as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::ToolUse => "tool_use",
+            Self::MaxTokens => "max_tokens",
+            Self::ContextWindow => "context_window",
+            Self::StopSequence => "stop_sequence",
+            Self::Refusal => "refusal",
+            Self::ContentFilter => "content_filter",
+            Self::PauseTurn => "pause_turn",
+            Self::Compaction => "compaction",
+            Self::MalformedToolCall => "malformed_tool_call",
+            Self::Empty => "empty",
+            Self::Other => "other",
+        }
+    }
+
     /// The reason in the loop's terms.
     pub fn finish(self) -> FinishReason {
         match self {
-            Self::EndTurn => FinishReason::EndTurn,
+            Self::EndTurn | Self::StopSequence => FinishReason::EndTurn,
             Self::ToolUse => FinishReason::ToolUse,
             Self::MaxTokens | Self::ContextWindow => FinishReason::MaxTokens,
             Self::Refusal | Self::ContentFilter => FinishReason::Refusal,
-            Self::MalformedToolCall | Self::Empty | Self::Other => FinishReason::Other,
+            Self::PauseTurn | Self::Compaction | Self::MalformedToolCall | Self::Empty | Self::Other => {
+                FinishReason::Other
+            }
         }
     }
+}
+
+/// Which side of a call a filter stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Filtered {
+    /// What was sent.
+    Input,
+    /// What was being replied.
+    Output,
 }

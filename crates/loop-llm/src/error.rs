@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::Usage;
+use serde::{Deserialize, Serialize};
 
 /// A call that failed: what, when, and whether the same call may succeed later.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{kind}: {message}")]
 pub struct LlmError {
     /// What failed.
@@ -19,27 +20,27 @@ pub struct LlmError {
     /// One line for people, secrets masked.
     pub message: Arc<str>,
     /// What had come until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Partial>,
     /// What else was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Box<ErrorDetail>>,
 }
 
 impl LlmError {
     /// An error with the advice that its kind gives.
     pub fn new(kind: LlmErrorKind, phase: ErrorPhase, message: impl Into<Arc<str>>) -> Self {
-        let retry = if kind.is_transient() { RetryAdvice::Backoff } else { RetryAdvice::Never };
-        Self { kind, phase, retry, message: message.into(), partial: None, detail: None }
+        Self { kind, phase, retry: kind.advice(), message: message.into(), partial: None, detail: None }
     }
 
-    /// The same error with a finer cause.
-    pub fn with_cause(mut self, cause: ErrorCause) -> Self {
-        self.detail.get_or_insert_default().cause = Some(cause);
-        self
+    /// A request that cannot be sent as it is.
+    pub(crate) fn unsendable(kind: LlmErrorKind, message: impl Into<Arc<str>>) -> Self {
+        Self::new(kind, ErrorPhase::Encode, message)
     }
 
-    /// The finer cause, where it was told.
-    pub fn cause(&self) -> Option<ErrorCause> {
-        self.detail.as_ref()?.cause
+    /// A reply that cannot be read.
+    pub(crate) fn unreadable(message: impl Into<Arc<str>>) -> Self {
+        Self::new(LlmErrorKind::BadResponse, ErrorPhase::Stream, message)
     }
 
     /// Whether nothing was generated and nothing is billed: nothing was sent, or the server refused the call by its
@@ -55,71 +56,74 @@ impl LlmError {
         }
     }
 
-    /// Whether the same call may succeed later.
+    /// Whether the same call may succeed later, or another one in its place at once.
     pub fn is_retryable(&self) -> bool {
         self.retry != RetryAdvice::Never
     }
 }
 
 /// What else a provider told of a failed call.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ErrorDetail {
-    /// The finer cause.
-    pub cause: Option<ErrorCause>,
     /// The status of the response.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// The provider's id of the call, for its support.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Arc<str>>,
-}
-
-/// The finer cause of a failed call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorCause {
-    /// The quota or the money is used up: time alone does not help.
-    QuotaExhausted,
-    /// The credential is right, and not enough.
-    Permission,
-    /// The request is larger than the provider takes at once.
-    RequestTooLarge,
-    /// A filter refused the request.
-    ContentFilter,
-    /// The model wrote a tool call that the provider could not read.
-    MalformedToolCall,
-    /// The model does not offer what was asked for.
-    Unsupported,
-    /// The model takes tools only on the provider's other interface.
-    OtherInterface,
-    /// The request does not fit: tokens, as far as they were told.
-    Context {
-        /// How many it has.
-        used: Option<u64>,
-        /// How many there may be.
-        max: Option<u64>,
-    },
+    /// Of a request that does not fit: how many tokens it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used_tokens: Option<u64>,
+    /// Of a request that does not fit: how many tokens there may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Of a request that was filtered: why, in the provider's word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub category: Option<Arc<str>>,
 }
 
 /// What had come before a call failed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partial {
     /// Visible text.
     pub text: Arc<str>,
     /// Tokens, where the provider had said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
 
 /// Kinds of failure, by who can act: caller, operator, time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LlmErrorKind {
     /// The request is not one that can be answered.
     InvalidRequest,
+    /// The model does not offer what was asked for.
+    Unsupported,
     /// The credential is missing or wrong.
     Auth,
+    /// The credential is right, and not enough.
+    Permission,
     /// No such model.
     ModelNotFound,
+    /// The account cannot pay.
+    Billing,
+    /// The quota is used up: waiting for a moment does not help.
+    QuotaExhausted,
+    /// The request is larger than the provider takes at once.
+    RequestTooLarge,
     /// The request does not fit into the model.
     ContextTooLong,
+    /// Reasoning of an earlier turn is not accepted any more: the same request without it may be.
+    StaleReasoning,
+    /// The provider has forgotten what the request builds on.
+    StateLost,
+    /// A filter refused the request.
+    ContentFilter,
+    /// The model wrote a tool call that the provider could not read.
+    MalformedToolCall,
     /// Too many calls.
     RateLimited,
     /// The provider is busy.
@@ -134,7 +138,7 @@ pub enum LlmErrorKind {
     StreamInterrupted,
     /// The reply cannot be decoded.
     BadResponse,
-    /// A script has no reply left.
+    /// A script or a recording has no reply left.
     ScriptExhausted,
     /// The caller ended it.
     Cancelled,
@@ -145,9 +149,18 @@ impl LlmErrorKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::InvalidRequest => "invalid_request",
+            Self::Unsupported => "unsupported",
             Self::Auth => "auth",
+            Self::Permission => "permission",
             Self::ModelNotFound => "model_not_found",
+            Self::Billing => "billing",
+            Self::QuotaExhausted => "quota_exhausted",
+            Self::RequestTooLarge => "request_too_large",
             Self::ContextTooLong => "context_too_long",
+            Self::StaleReasoning => "stale_reasoning",
+            Self::StateLost => "state_lost",
+            Self::ContentFilter => "content_filter",
+            Self::MalformedToolCall => "malformed_tool_call",
             Self::RateLimited => "rate_limited",
             Self::Overloaded => "overloaded",
             Self::ServerError => "server_error",
@@ -160,16 +173,20 @@ impl LlmErrorKind {
         }
     }
 
-    fn is_transient(self) -> bool {
-        matches!(
-            self,
+    /// What to do about it, where nobody said otherwise.
+    fn advice(self) -> RetryAdvice {
+        match self {
             Self::RateLimited
-                | Self::Overloaded
-                | Self::ServerError
-                | Self::Timeout
-                | Self::Connection
-                | Self::StreamInterrupted
-        )
+            | Self::Overloaded
+            | Self::ServerError
+            | Self::Timeout
+            | Self::Connection
+            | Self::StreamInterrupted => RetryAdvice::Backoff,
+            Self::StaleReasoning => RetryAdvice::AfterChange(Change::StripReasoning),
+            Self::StateLost => RetryAdvice::AfterChange(Change::RebuildState),
+            Self::MalformedToolCall => RetryAdvice::AfterChange(Change::Feedback),
+            _ => RetryAdvice::Never,
+        }
     }
 }
 
@@ -180,7 +197,8 @@ impl fmt::Display for LlmErrorKind {
 }
 
 /// How far a failed call had come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ErrorPhase {
     /// Nothing was sent.
     Encode,
@@ -193,7 +211,8 @@ pub enum ErrorPhase {
 }
 
 /// Whether to try again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RetryAdvice {
     /// The same call fails again.
     Never,
@@ -201,4 +220,20 @@ pub enum RetryAdvice {
     After(Duration),
     /// After a while.
     Backoff,
+    /// At once, but not as it is.
+    AfterChange(Change),
+}
+
+/// How a request has to change before it is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// Without the reasoning of earlier turns.
+    StripReasoning,
+    /// With everything that it builds on.
+    RebuildState,
+    /// On the provider's other interface.
+    OtherApi,
+    /// With a word on what was wrong with the reply.
+    Feedback,
 }

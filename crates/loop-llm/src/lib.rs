@@ -24,33 +24,53 @@
 //! # });
 //! ```
 
+mod anthropic;
 mod call;
+mod codec;
+mod defaults;
 mod delay;
 mod error;
+mod gemini;
 mod http;
+mod http_model;
 mod mask;
 mod model;
 mod offline;
-pub mod openai_chat;
+mod openai_chat;
+mod openai_models;
+mod openai_responses;
 mod options;
+pub mod prices;
+mod profile;
+mod raw;
 mod request;
-mod retry;
 mod scripted;
 mod secrets;
 mod sse;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod transport;
+mod warnings;
+mod wrap;
 
-pub use call::{Arguments, Stop, ToolCall};
-pub use error::{ErrorCause, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Partial, RetryAdvice};
+pub use call::{Arguments, Filtered, Stop, ToolCall};
+pub use codec::{Aliases, Api, Body, Codec, Decoder, Encoded, Memory, classify};
+pub use defaults::Defaults;
+pub use error::{Change, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Partial, RetryAdvice};
 pub use http::{http_client, http_error};
+pub use http_model::HttpModel;
 pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete};
 pub use offline::Offline;
-pub use openai_chat::OpenAiChat;
-pub use options::{CallOptions, Effort, Strictness, ToolChoice, ToolSpec, Unsupported};
-pub use request::{CallResult, Image, Message, ModelRequest, RequestMeta};
-pub use retry::{RetryPolicy, Retrying};
+pub use options::{Caching, Effort, OutputFormat, Strictness, ToolChoice, ToolSpec, Unsupported};
+pub use profile::{
+    Auth, CacheMarks, MaxTokensField, NullContent, Profile, ReasoningBack, SystemRole, ToolIds,
+};
+pub use raw::Raw;
+pub use request::{AssistantTurn, Image, Message, ModelRequest, RequestMeta, ToolResult};
 pub use scripted::{Purpose, ScriptError, Scripted, ScriptedReply};
 pub use secrets::Secrets;
 pub use transport::Timers;
+pub use wrap::{
+    Breaker, BreakerPolicy, BreakerState, CircuitBreaker, RECORDING_VERSION, RateGate, RateLimited, RateLimits,
+    RecordError, Recorded, RecordedError, Recorder, Recording, RetryPolicy, Retrying,
+};

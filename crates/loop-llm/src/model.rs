@@ -10,9 +10,10 @@ use futures::stream::BoxStream;
 use loop_core::{FinishReason, PicoUsd, Usage};
 use serde::{Deserialize, Serialize};
 
-use crate::call::{Stop, ToolCall};
+use crate::call::{Filtered, Stop, ToolCall};
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
-use crate::request::ModelRequest;
+use crate::raw::Raw;
+use crate::request::{AssistantTurn, Message, ModelRequest};
 
 /// A model that can be talked to. Streaming first: whole replies are drained streams.
 ///
@@ -32,13 +33,16 @@ pub trait ChatModel: Send + Sync + fmt::Debug {
 pub type EventStream = BoxStream<'static, Result<ModelEvent, LlmError>>;
 
 /// Something that a model said while it was replying.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
 pub enum ModelEvent {
     /// The provider has begun.
     Started {
         /// The provider's id of the reply.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         reply: Option<Arc<str>>,
         /// The model that really serves.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<Arc<str>>,
     },
     /// A piece of visible text.
@@ -49,6 +53,20 @@ pub enum ModelEvent {
     /// A piece of reasoning.
     ReasoningDelta {
         /// It follows what came before without a gap.
+        text: Arc<str>,
+    },
+    /// A call has begun. It may be run once the whole reply is there, and not before.
+    ToolCallStarted {
+        /// Which one, from 0, in the order in which they began.
+        nth: u32,
+        /// The tool's name as the request gave it.
+        name: Arc<str>,
+    },
+    /// A piece of a call's arguments.
+    ToolArgumentsDelta {
+        /// Which call.
+        nth: u32,
+        /// It follows what came before of this call without a gap.
         text: Arc<str>,
     },
     /// Tokens so far; replaces the one before.
@@ -62,24 +80,31 @@ pub enum ModelEvent {
 /// A complete reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelReply {
-    /// The visible text.
+    /// The visible text, without a refusal's words.
     pub text: Arc<str>,
     /// Why the model ended.
     pub finish: FinishReason,
     /// Tokens; `None` where the provider does not say.
     pub usage: Option<Usage>,
     /// The cost where the provider itself reports one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<PicoUsd>,
     /// The model that really served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_model: Option<Arc<str>>,
-    /// The provider's own turn, where it must go back unchanged.
-    pub raw: Option<Arc<str>>,
+    /// The class of service that really served, in the provider's word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_tier: Option<Arc<str>>,
+    /// The provider's own turn, where text and calls do not say all that has to go back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<Raw>,
     /// What was not as it should be, and was borne.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Arc<str>>,
     /// The tools that it wants run, in order; complete ones alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// The words of a refusal, where the provider marks them as such; `text` holds them too where it said nothing else.
+    /// The words of a refusal, where the provider marks them as such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Arc<str>>,
     /// What it reasoned, as far as the provider shows it.
@@ -88,12 +113,21 @@ pub struct ModelReply {
     /// Why it ended, more finely than `finish`; `None` where nobody said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Stop>,
+    /// More on why: the category of a refusal or a filter, the text at which it ended, what is wrong with a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_detail: Option<Arc<str>>,
+    /// Where a filter stopped it: which side of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filtered: Option<Filtered>,
     /// The provider's own word for why it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_stop: Option<Arc<str>>,
     /// The provider's id of the reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<Arc<str>>,
+    /// The provider's id of the exchange, for its support.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Arc<str>>,
 }
 
 fn nothing() -> Arc<str> {
@@ -109,15 +143,34 @@ impl ModelReply {
             usage,
             cost: None,
             served_model: None,
+            served_tier: None,
             raw: None,
             warnings: Vec::new(),
             tool_calls: Vec::new(),
             refusal: None,
             reasoning: Arc::default(),
             stop: None,
+            stop_detail: None,
+            filtered: None,
             raw_stop: None,
             reply: None,
+            request: None,
         }
+    }
+
+    /// The reply as a turn of the history.
+    pub fn turn(&self) -> Message {
+        Message::Assistant(AssistantTurn {
+            text: Arc::clone(&self.text),
+            calls: self.tool_calls.clone(),
+            reasoning: Arc::clone(&self.reasoning),
+            raw: self.raw.clone(),
+        })
+    }
+
+    /// The visible text, or the words of a refusal where there is no other.
+    pub fn shown(&self) -> &Arc<str> {
+        self.refusal.as_ref().filter(|_| self.text.is_empty()).unwrap_or(&self.text)
     }
 }
 

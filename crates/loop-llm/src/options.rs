@@ -5,42 +5,36 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What is asked of a model beside the conversation: the same for all calls, so that prefixes stay the same.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CallOptions {
-    /// The tools that it may call.
-    pub tools: Vec<ToolSpec>,
-    /// Which of them; ignored without tools.
-    pub tool_choice: ToolChoice,
-    /// Whether it must call one tool at a time.
-    pub one_call_at_a_time: bool,
-    /// From 0 to 2.
-    pub temperature: Option<f64>,
-    /// From 0 to 1.
-    pub top_p: Option<f64>,
-    /// For a best effort at the same reply again.
-    pub seed: Option<i64>,
-    /// How long it should reason; its own default where it is not given.
-    pub effort: Option<Effort>,
-    /// Texts at which it ends.
-    pub stop: Vec<Arc<str>>,
-    /// What happens to an option that the model does not offer.
-    pub unsupported: Unsupported,
-}
-
 /// A tool as a model sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ToolSpec {
     /// Its name; one that the provider does not allow travels under an alias.
     pub name: Arc<str>,
     /// What it does.
+    #[serde(default)]
     pub description: Arc<str>,
-    /// The JSON Schema of its arguments: an object.
+    /// The JSON Schema of its arguments: an object. Without one it takes none.
+    #[serde(default = "nothing")]
     pub parameters: Value,
     /// Whether the provider must hold the model to the schema.
     #[serde(default)]
     pub strict: Strictness,
+}
+
+impl ToolSpec {
+    /// Whether it takes any arguments.
+    pub(crate) fn has_parameters(&self) -> bool {
+        let properties = self.parameters.get("properties").and_then(Value::as_object);
+        properties.is_some_and(|properties| !properties.is_empty())
+            || self.parameters.as_object().is_some_and(|schema| {
+                schema.keys().any(|key| !matches!(key.as_str(), "type" | "properties" | "additionalProperties" | "required"))
+            })
+    }
+}
+
+fn nothing() -> Value {
+    serde_json::json!({"type": "object", "properties": {}})
 }
 
 /// Whether a provider holds a model to a schema.
@@ -50,7 +44,7 @@ pub enum Strictness {
     /// No.
     #[default]
     Off,
-    /// Where the schema allows it. Optional arguments then come as `null`.
+    /// Where the schema allows it.
     Prefer,
     /// Yes; a schema that does not allow it is an error.
     Require,
@@ -69,13 +63,35 @@ pub enum ToolChoice {
     Required,
     /// This one.
     Named(Arc<str>),
-    /// Any of these; the list of tools that is sent stays whole.
+    /// Any of these; the list of tools that is sent stays whole where the provider allows that.
     AnyOf(Vec<Arc<str>>),
 }
 
-/// How long a model should reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The form of the visible text.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+pub enum OutputFormat {
+    /// Any text.
+    #[default]
+    Text,
+    /// A JSON object of any shape.
+    JsonObject,
+    /// JSON of this shape.
+    JsonSchema {
+        /// The shape's name: letters, digits, `_` and `-`.
+        name: Arc<str>,
+        /// Its JSON Schema.
+        schema: Value,
+        /// Whether the provider must hold the model to it.
+        #[serde(default)]
+        strict: Strictness,
+    },
+}
+
+/// How long a model should reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Effort {
     /// Not at all.
     None,
@@ -87,9 +103,18 @@ pub enum Effort {
     Medium,
     /// Long.
     High,
+    /// Very long.
+    #[serde(rename = "xhigh")]
+    XHigh,
+    /// As long as it can.
+    Max,
 }
 
 impl Effort {
+    /// All of them, the least first.
+    pub const ALL: [Self; 7] =
+        [Self::None, Self::Minimal, Self::Low, Self::Medium, Self::High, Self::XHigh, Self::Max];
+
     /// The effort as it is written.
     pub fn name(self) -> &'static str {
         match self {
@@ -98,7 +123,34 @@ impl Effort {
             Self::Low => "low",
             Self::Medium => "medium",
             Self::High => "high",
+            Self::XHigh => "xhigh",
+            Self::Max => "max",
         }
+    }
+
+    /// The nearest of those that a model offers, the lower of two that are as near; `None` where it offers none.
+    pub(crate) fn nearest(self, offered: &[Self]) -> Option<Self> {
+        let distance = |other: &Self| (*other as i32 - self as i32).abs();
+        offered.iter().copied().min_by_key(|other| (distance(other), *other))
+    }
+}
+
+/// What a provider may keep in its cache of the beginning of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Caching {
+    /// Nothing that we would have to ask for.
+    pub off: bool,
+    /// Calls with the same beginning have the same key, for example the run's id: some providers route by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<Arc<str>>,
+    /// It is to be kept for long (an hour or more), which costs more to write.
+    pub long: bool,
+}
+
+impl Caching {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 

@@ -3,23 +3,94 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::call::ToolCall;
+use crate::codec::Memory;
+use crate::options::{Caching, Effort, OutputFormat, ToolChoice, ToolSpec, Unsupported};
+use crate::raw::Raw;
 
 /// One call to a model, in no provider's terms.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ModelRequest {
     /// The model's id as the provider knows it.
+    #[serde(default)]
     pub model: Arc<str>,
     /// Rules; stable for a whole run.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
     pub system: Arc<str>,
-    /// The turns so far; append-only within a run, the last from the user.
+    /// The turns so far; append-only within a run, the last from the user or from tools.
     pub messages: Vec<Message>,
-    /// The most output tokens that may be written.
-    pub max_output_tokens: u64,
+    /// The most output tokens that may be written, reasoning included; the model's own limit where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u64>,
+    /// The tools that it may call: the same for all calls of a run, so that prefixes stay the same.
+    #[serde(default = "no_tools", skip_serializing_if = "<[_]>::is_empty")]
+    pub tools: Arc<[ToolSpec]>,
+    /// Which of them; ignored without tools.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tool_choice: ToolChoice,
+    /// Whether it must call one tool at a time.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub one_call_at_a_time: bool,
+    /// The form of the visible text.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub output: OutputFormat,
+    /// How long it should reason; its own default where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
+    /// The most tokens that it may reason with, for models that are told so in place of an effort.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_tokens: Option<u64>,
+    /// Whether its reasoning, or a summary, should be told.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub show_reasoning: bool,
+    /// From 0 to 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// From 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// How many tokens are drawn from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<u64>,
+    /// For a best effort at the same reply again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<i64>,
+    /// Texts at which it ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<Arc<str>>,
+    /// What the provider may keep in its cache.
+    #[serde(default, skip_serializing_if = "Caching::is_default")]
+    pub cache: Caching,
+    /// The provider's class of service, in its own word, for example `flex`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_tier: Option<Arc<str>>,
+    /// What happens to an option that the model does not offer.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unsupported: Unsupported,
+    /// Whether the provider is to send the reply in one piece.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub no_stream: bool,
+    /// Members of the provider's own request, merged into the body last; they win.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub extra: Map<String, Value>,
     /// What the call belongs to, for traces; it changes nothing that the model sees.
     #[serde(default)]
     pub meta: RequestMeta,
+    /// What encoders keep of the turns, so that only new ones are encoded: one for each conversation, a clone with each
+    /// of its requests. A new one keeps nothing and is never wrong.
+    #[serde(skip)]
+    pub memory: Memory,
+}
+
+fn no_tools() -> Arc<[ToolSpec]> {
+    Arc::default()
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl ModelRequest {
@@ -28,9 +99,9 @@ impl ModelRequest {
         Self {
             model: model.into(),
             system: system.into(),
-            messages: vec![Message::User { text: user.into() }],
-            max_output_tokens: 4_096,
-            meta: RequestMeta::default(),
+            messages: vec![Message::user(user)],
+            max_output_tokens: Some(4_096),
+            ..Self::default()
         }
     }
 
@@ -42,60 +113,129 @@ impl ModelRequest {
 
 /// One turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "role", rename_all = "snake_case")]
+#[serde(tag = "role", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Message {
     /// From us.
     User {
         /// Its text.
         text: Arc<str>,
+        /// Its pictures.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<Image>,
     },
-    /// From the model, earlier.
-    Assistant {
-        /// Its visible text.
-        text: Arc<str>,
-        /// The provider's own turn, which goes back unchanged to the same provider and model.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        raw: Option<Arc<str>>,
-    },
-    /// From the model, earlier: tools that it wanted run. Their results come next, one each.
-    AssistantCalls {
-        /// What it said beside them.
-        text: Arc<str>,
-        /// The calls.
-        calls: Vec<ToolCall>,
-    },
+    /// From the model, earlier. Where it called tools, their results come next, one each.
+    Assistant(AssistantTurn),
     /// What all calls of the turn before gave, in any order.
-    ToolResults {
+    Tool {
         /// One for each call.
-        results: Vec<CallResult>,
+        results: Vec<ToolResult>,
+    },
+    /// A late instruction of ours, which is not the user's.
+    Operator {
+        /// Its text.
+        text: Arc<str>,
     },
 }
 
 impl Message {
+    /// A user's text.
+    pub fn user(text: impl Into<Arc<str>>) -> Self {
+        Self::User { text: text.into(), images: Vec::new() }
+    }
+
+    /// A text of the model's.
+    pub fn assistant(text: impl Into<Arc<str>>) -> Self {
+        Self::Assistant(AssistantTurn { text: text.into(), ..AssistantTurn::default() })
+    }
+
     /// The turn's text; of results, none.
     pub fn text(&self) -> &str {
         match self {
-            Self::User { text } | Self::Assistant { text, .. } | Self::AssistantCalls { text, .. } => text,
-            Self::ToolResults { .. } => "",
+            Self::User { text, .. } | Self::Operator { text } => text,
+            Self::Assistant(turn) => &turn.text,
+            Self::Tool { .. } => "",
         }
     }
 
     /// Bytes of everything in it that a model reads.
     pub fn bytes(&self) -> usize {
         match self {
-            Self::User { text } | Self::Assistant { text, .. } => text.len(),
-            Self::AssistantCalls { text, calls } => {
-                text.len()
-                    + calls.iter().map(|call| call.name.len() + call.arguments.text().len()).sum::<usize>()
+            Self::User { text, .. } | Self::Operator { text } => text.len(),
+            Self::Assistant(turn) => {
+                let calls = turn.calls.iter();
+                turn.text.len()
+                    + calls.map(|call| call.name.len() + call.arguments.text().len()).sum::<usize>()
             }
-            Self::ToolResults { results } => results.iter().map(|result| result.text.len()).sum(),
+            Self::Tool { results } => results.iter().map(|result| result.text.len()).sum(),
+        }
+    }
+
+    /// The calls that the next turn has to answer.
+    pub(crate) fn calls(&self) -> &[ToolCall] {
+        match self {
+            Self::Assistant(turn) => &turn.calls,
+            Self::User { .. } | Self::Tool { .. } | Self::Operator { .. } => &[],
+        }
+    }
+
+    /// Whether it is the same turn; the same texts need not be read for that.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let same = |one: &Arc<str>, two: &Arc<str>| Arc::ptr_eq(one, two) || one == two;
+        match (self, other) {
+            (Self::User { text, images }, Self::User { text: other, images: others }) => {
+                same(text, other) && images == others
+            }
+            (Self::Operator { text }, Self::Operator { text: other }) => same(text, other),
+            (Self::Assistant(turn), Self::Assistant(other)) => {
+                same(&turn.text, &other.text)
+                    && same(&turn.reasoning, &other.reasoning)
+                    && turn.calls.len() == other.calls.len()
+                    && turn.calls.iter().zip(&other.calls).all(|(one, two)| {
+                        same(&one.id, &two.id)
+                            && same(&one.name, &two.name)
+                            && same(one.arguments.text(), two.arguments.text())
+                    })
+                    && match (&turn.raw, &other.raw) {
+                        (Some(one), Some(two)) => one.is_same(two),
+                        (None, None) => true,
+                        _ => false,
+                    }
+            }
+            (Self::Tool { results }, Self::Tool { results: others }) => {
+                results.len() == others.len()
+                    && results.iter().zip(others).all(|(one, two)| {
+                        same(&one.call, &two.call)
+                            && one.is_error == two.is_error
+                            && same(&one.text, &two.text)
+                            && one.images == two.images
+                    })
+            }
+            _ => false,
         }
     }
 }
 
+/// A turn of the model's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AssistantTurn {
+    /// Its visible text.
+    pub text: Arc<str>,
+    /// The tools that it wanted run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<ToolCall>,
+    /// What it reasoned, as far as it was told; it goes back where a provider wants it, and as part of `raw` otherwise.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub reasoning: Arc<str>,
+    /// The provider's own turn, which goes back unchanged to the same provider and model, and to no other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw: Option<Raw>,
+}
+
 /// What a call gave, for the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CallResult {
+#[serde(deny_unknown_fields)]
+pub struct ToolResult {
     /// The id of the call.
     pub call: Arc<str>,
     /// Whether it is an error that the model should see as one.
@@ -110,6 +250,7 @@ pub struct CallResult {
 
 /// A picture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Image {
     /// For example `image/png`.
     pub media_type: Arc<str>,
@@ -119,7 +260,7 @@ pub struct Image {
 
 /// What a call belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct RequestMeta {
     /// The run.
     pub run: Arc<str>,

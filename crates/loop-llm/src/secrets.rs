@@ -37,6 +37,14 @@ impl Secrets {
         self.forms = forms.into_iter().map(SecretString::from).collect();
     }
 
+    /// All of `others` as well.
+    pub fn extend(&mut self, others: &Self) {
+        let mut forms: Vec<&str> = self.forms().chain(others.forms()).collect();
+        forms.sort_by(|one, other| other.len().cmp(&one.len()).then(one.cmp(other)));
+        forms.dedup();
+        self.forms = forms.into_iter().map(SecretString::from).collect();
+    }
+
     /// Every form of every secret, the longest first.
     fn forms(&self) -> impl Iterator<Item = &str> {
         self.forms.iter().map(ExposeSecret::expose_secret)
@@ -60,6 +68,9 @@ impl Secrets {
 
     /// A text of a reply, whole.
     pub(crate) fn reply(&self, text: &str) -> String {
+        if self.forms.is_empty() {
+            return text.to_owned();
+        }
         let mut masker = Masker::new(self);
         let mut masked = masker.push(text);
         masked.push_str(&masker.finish());
@@ -88,6 +99,9 @@ impl Masker {
 
     /// What can be told after this piece.
     pub(crate) fn push(&mut self, piece: &str) -> String {
+        if self.secrets.forms.is_empty() {
+            return piece.to_owned();
+        }
         self.held.push_str(piece);
         self.told(/*is_over*/ false)
     }

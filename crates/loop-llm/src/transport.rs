@@ -13,9 +13,10 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::http::http_error;
+use crate::codec::request_id;
 use crate::mask;
 use crate::model::{EventStream, ModelEvent};
-use crate::openai_chat::Decoder;
+use crate::codec::{Body, Decoder, Sending};
 use crate::secrets::Secrets;
 
 /// How long a call may take, by part. A connection may take ten seconds besides.
@@ -55,7 +56,7 @@ pub(crate) struct Post {
     pub(crate) client: Client,
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
+    pub(crate) body: Body,
     pub(crate) secrets: Secrets,
     pub(crate) timers: Timers,
     pub(crate) classify: Classify,
@@ -82,7 +83,7 @@ pub(crate) async fn send(
         .header(CONTENT_TYPE, "application/json")
         .header(ACCEPT, "text/event-stream, application/json")
         .header(ACCEPT_ENCODING, "identity")
-        .body(post.body)
+        .body(reqwest::Body::wrap(Sending::from(post.body)))
         .send();
     let response = timeout_at(first, request).await.map_err(|_| late())?;
     let response = response.map_err(|error| {
@@ -108,6 +109,7 @@ pub(crate) async fn send(
         end,
         progress: Instant::now() + post.timers.progress,
         settled: None,
+        request: request_id(&headers, &post.secrets),
         secrets: post.secrets,
         body: body.boxed(),
     };
@@ -139,6 +141,8 @@ struct Call {
     /// When it ends with what is there, once the word for the end has come.
     settled: Option<Instant>,
     secrets: Secrets,
+    /// The provider's id of the exchange.
+    request: Option<Arc<str>>,
 }
 
 impl Call {
@@ -151,6 +155,12 @@ impl Call {
             let mut warnings = std::mem::take(&mut self.warnings);
             warnings.append(&mut reply.warnings);
             reply.warnings = warnings;
+            reply.request = self.request.clone();
+        }
+        if let Err(error) = &mut item
+            && let Some(request) = &self.request
+        {
+            error.detail.get_or_insert_default().request.get_or_insert_with(|| Arc::clone(request));
         }
         Some(item)
     }
@@ -238,7 +248,9 @@ mod tests {
 
     use super::*;
     use crate::error::Partial;
-    use crate::openai_chat::Aliases;
+    use crate::codec::{Aliases, Codec};
+    use crate::profile::Profile;
+    use crate::request::ModelRequest;
 
     /// What comes of pieces, each after so many seconds, of a body that never ends; and when, in seconds.
     async fn end(pieces: &[(u64, &str)], timers: Timers) -> (Result<ModelEvent, LlmError>, u64) {
@@ -262,7 +274,11 @@ mod tests {
         let start = Instant::now();
         Call {
             body,
-            decoder: Decoder::new(Aliases::default(), Secrets::default()),
+            decoder: Codec::new(Profile::named("compatible").unwrap()).decoder(
+                &ModelRequest::default(),
+                Aliases::default(),
+                Secrets::default(),
+            ),
             warnings: Vec::new(),
             ready: VecDeque::new(),
             timers,
@@ -270,6 +286,7 @@ mod tests {
             progress: start + timers.progress,
             settled: None,
             secrets: Secrets::default(),
+            request: None,
         }
     }
 

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod raw;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,8 +16,9 @@ use loop_llm::{
     ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply,
     ModelRequest, Offline, RetryAdvice, Scripted,
 };
+use raw::{Reply, exchange, get, send, soon};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 #[tokio::test]
@@ -79,6 +82,7 @@ async fn without_a_stream_the_reply_is_one_object() {
     let server = Server::start(Service::of(Arc::new(Saying(vec![finished(reply)])))).unwrap();
     let mut asked = streamed("hi");
     asked["stream"] = false.into();
+    asked["stream_options"] = Value::Null;
     let reply = post(&server, &asked).await;
     assert_eq!(reply.header("content-type"), Some("application/json"));
     assert_eq!(
@@ -119,9 +123,9 @@ async fn every_end_of_a_reply_has_its_word() {
 async fn texts_arrive_unchanged_and_the_offline_model_says_the_same_over_http() {
     let mut request =
         ModelRequest::new("m", "# Rules\r\n \u{1f600}\t\"q\" \\n\n", "  # Printer, 3 µm\n\nslow\u{2028}\n");
-    request.messages.push(Message::Assistant { text: "## A\n\nno\n".into(), raw: None });
-    request.messages.push(Message::User { text: "".into() });
-    request.max_output_tokens = 77;
+    request.messages.push(Message::assistant("## A\n\nno\n"));
+    request.messages.push(Message::user(""));
+    request.max_output_tokens = Some(77);
     let body = json!({"model": "m", "stream": true, "max_completion_tokens": 77, "messages": [
         {"role": "developer", "content": &*request.system},
         {"role": "user", "content": [
@@ -317,6 +321,7 @@ async fn errors_of_a_model_become_statuses_that_say_the_same() {
             let server = Server::start(Service::of(Arc::new(Saying(vec![Err(error)])))).unwrap();
             let mut asked = streamed("hi");
             asked["stream"] = streams.into();
+            asked["stream_options"] = Value::Null;
             let answer = exchange(&server, &request_bytes(&asked)).await;
             let Some((status, code)) = &said else {
                 assert!(answer.is_empty(), "{kind}: closed without an answer");
@@ -406,9 +411,12 @@ async fn a_question_that_no_model_here_can_answer_is_refused_with_its_parameter(
         (with("messages", json!([{"role": "tool", "content": "x", "tool_call_id": "1"}])), "messages"),
         (with("messages", json!([{"role": "user", "content": [{"type": "image_url"}]}])), "messages"),
         (
-            with("messages", json!([{"role": "user", "content": "x"}, {"role": "system", "content": "y"}])),
+            with("messages", json!([{"role": "user", "content": "x"}, {"role": "nobody", "content": "y"}])),
             "messages",
         ),
+        (with("future_option", json!(1)), "future_option"),
+        (with("stream", json!(false)), "stream_options"),
+        (with("parallel_tool_calls", json!(true)), "parallel_tool_calls"),
         (with("tools", json!([{"type": "function"}])), "tools"),
         (with("n", json!(2)), "n"),
         (with("max_completion_tokens", json!(0)), "max_completion_tokens"),
@@ -558,80 +566,6 @@ fn finished(reply: ModelReply) -> Result<ModelEvent, LlmError> {
     Ok(ModelEvent::Finished(Box::new(reply)))
 }
 
-/// An answer as a plain client reads it.
-struct Reply {
-    status: u16,
-    headers: Vec<(String, String)>,
-    body: Vec<u8>,
-    /// The sizes of its chunks.
-    pieces: Vec<usize>,
-    /// Whether a chunked body has its last chunk.
-    is_complete: bool,
-}
-
-impl Reply {
-    #[track_caller]
-    fn read(bytes: &[u8]) -> Self {
-        let at = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
-        let head = std::str::from_utf8(&bytes[..at]).unwrap();
-        let mut lines = head.split("\r\n");
-        let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
-        let headers: Vec<(String, String)> = lines
-            .map(|line| line.split_once(": ").unwrap())
-            .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
-            .collect();
-        let mut reply =
-            Self { status, headers, body: bytes[at + 4..].to_vec(), pieces: Vec::new(), is_complete: false };
-        if reply.header("transfer-encoding") == Some("chunked") {
-            reply.unchunk();
-        }
-        reply
-    }
-
-    fn unchunk(&mut self) {
-        let bytes = std::mem::take(&mut self.body);
-        let mut rest = bytes.as_slice();
-        while let Some(at) = rest.windows(2).position(|two| two == b"\r\n") {
-            let size = usize::from_str_radix(std::str::from_utf8(&rest[..at]).unwrap(), 16).unwrap();
-            self.body.extend_from_slice(&rest[at + 2..at + 2 + size]);
-            assert_eq!(rest[at + 2 + size..at + 4 + size], *b"\r\n");
-            rest = &rest[at + 4 + size..];
-            if size == 0 {
-                self.is_complete = true;
-            } else {
-                self.pieces.push(size);
-            }
-        }
-        assert!(rest.is_empty());
-    }
-
-    fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.body.clone()).unwrap()
-    }
-
-    fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap()
-    }
-
-    fn events(&self) -> Vec<String> {
-        self.text().split_inclusive("\n\n").map(str::to_owned).collect()
-    }
-
-    /// The visible text of a stream.
-    fn content(&self) -> String {
-        let chunks = self.events().into_iter().filter_map(|event| {
-            serde_json::from_str::<Value>(event.trim().strip_prefix("data: ").unwrap_or_default()).ok()
-        });
-        chunks
-            .filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str().map(str::to_owned))
-            .collect()
-    }
-}
-
 fn streamed(user: &str) -> Value {
     json!({
         "model": "m", "stream": true, "stream_options": {"include_usage": true},
@@ -639,36 +573,10 @@ fn streamed(user: &str) -> Value {
     })
 }
 
-fn request_bytes(body: &Value) -> Vec<u8> {
-    let body = body.to_string();
-    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: ";
-    format!("{head}{}\r\n\r\n{body}", body.len()).into_bytes()
-}
-
-async fn send(server: &Server, bytes: &[u8]) -> TcpStream {
-    let mut stream = TcpStream::connect(server.address()).await.unwrap();
-    stream.write_all(bytes).await.unwrap();
-    stream
-}
-
-/// Everything that comes until the server closes.
-async fn exchange(server: &Server, bytes: &[u8]) -> Vec<u8> {
-    let mut stream = send(server, bytes).await;
-    let mut answer = Vec::new();
-    soon(stream.read_to_end(&mut answer)).await.unwrap();
-    answer
-}
-
-/// A guard, not a measure: what hangs fails.
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), future).await.expect("it came to an end")
-}
-
 async fn post(server: &Server, body: &Value) -> Reply {
     Reply::read(&exchange(server, &request_bytes(body)).await)
 }
 
-async fn get(server: &Server, path: &str) -> Reply {
-    let request = format!("GET {path} HTTP/1.1\r\nconnection: close\r\n\r\n");
-    Reply::read(&exchange(server, request.as_bytes()).await)
+fn request_bytes(body: &Value) -> Vec<u8> {
+    raw::request("/v1/chat/completions", &[], body)
 }

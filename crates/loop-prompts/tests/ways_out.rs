@@ -67,7 +67,7 @@ fn a_landing_names_the_limit_that_makes_it_the_last_call() {
         let mut limited = spec();
         limited.models.picker = None;
         limited.models.base.price =
-            Some(Price { input: 100_000, output: 400_000, cache_read: None, cache_write: None });
+            Some(Price::flat(100_000, 400_000));
         limited.limits.output_tokens = 256;
         tight(&mut limited);
         let mut world = start(limited, item(), prompts());

@@ -22,8 +22,9 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::{
     CallModel, Certificate, Command, CommandKey, Condition, Event, Fact, Measure, Millis, ModelFailure, Note,
-    Outcome, Phase, Rejected, Run, RunTool, SaveResult, Saved, Started, StopMode, StopReason,
+    Outcome, Phase, Rejected, Run, RunTool, SaveResult, Saved, Slot, Started, StopMode, StopReason, Tier,
 };
+use loop_llm::Memory;
 use loop_prompts::{Dialogue, Prompt};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
@@ -45,6 +46,8 @@ pub(crate) struct Driver {
     clock: Clock,
     first: Vec<(Event, Vec<Note>)>,
     dialogue: Dialogue,
+    /// What encoders keep of the conversation, by the model that it is held with.
+    memories: BTreeMap<Tier, Memory>,
     /// The rendered prompt of the call that is being announced.
     prompt: Option<(CommandKey, u32, Prompt)>,
     in_flight: BTreeMap<(CommandKey, u32), CancellationToken>,
@@ -108,6 +111,7 @@ impl Driver {
             clock,
             first,
             dialogue: Dialogue::default(),
+            memories: BTreeMap::new(),
             prompt: None,
             in_flight: BTreeMap::new(),
             tasks: FuturesUnordered::new(),
@@ -271,7 +275,12 @@ impl Driver {
             },
         };
         let token = CancellationToken::new();
-        let request = model::request(&self.run, &call, granted, &prompt);
+        // What branches off never goes on, and would only push out what does.
+        let memory = match call.key.slot {
+            Slot::Main | Slot::Landing => self.memories.entry(call.tier).or_default().clone(),
+            _ => Memory::default(),
+        };
+        let request = model::request(&self.run, &call, granted, &prompt, memory);
         let client = Arc::clone(self.parts.models.of(call.tier));
         let feeds = self.feeds.clone();
         let key = call.key;

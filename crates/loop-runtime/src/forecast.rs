@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use loop_core::{
-    CallModel, Command, CommandKey, CostMode, Digest, Facts, Limits, ModelSpec, Picking, Run, RunId, RunSpec,
-    Tier, WorkItem,
+    CallModel, Command, CommandKey, CostMode, Digest, Facts, Limits, ModelSpec, Picking, Price, Run, RunId,
+    RunSpec, Tier, WorkItem,
 };
 use loop_prompts::{Dialogue, Prompts};
 
@@ -37,7 +37,7 @@ impl Forecast {
         let mut bounds = vec![Bound { setting: "limits.passes", passes: limits.passes }];
         if let Some(limit) = limits.cost.filter(|_| !worst.is_free()) {
             let passes = worst.passes(limit.0, |model, input, output| {
-                model.price.map_or(0, |price| match limits.cost_mode {
+                model.price.as_ref().map_or(0, |price| match limits.cost_mode {
                     CostMode::Strict => price.ceiling(input, output).0,
                     CostMode::Estimated | CostMode::After => price.fresh(input, output).0,
                 })
@@ -124,7 +124,7 @@ impl<'a> Worst<'a> {
     fn is_free(&self) -> bool {
         [Tier::Picker, Tier::Base]
             .into_iter()
-            .all(|tier| self.spec.model(tier).price.is_none_or(|price| price.input == 0 && price.output == 0))
+            .all(|tier| self.spec.model(tier).price.as_ref().is_none_or(Price::is_free))
     }
 
     /// How many passes fit into `limit`, when a call takes `takes(model, input tokens, output tokens)`.

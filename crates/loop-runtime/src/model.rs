@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use loop_core::{CallModel, Fact, FinishReason, ModelFailure, Reply, Run, Tier, Usage};
 use loop_llm::{
-    ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest,
-    RequestMeta, RetryAdvice,
+    AssistantTurn, Caching, Change, ChatModel, ErrorPhase, LlmError, LlmErrorKind, Memory, Message, ModelEvent,
+    ModelReply, ModelRequest, Raw, RequestMeta, RetryAdvice,
 };
 use loop_prompts::{Prompt, Turn};
 use tokio::time::Instant;
@@ -40,23 +40,37 @@ impl Models {
     }
 }
 
-/// The neutral request of a granted call.
-pub(crate) fn request(run: &Run, call: &CallModel, max_output_tokens: u64, prompt: &Prompt) -> ModelRequest {
+/// The neutral request of a granted call. `memory` is what encoders keep of the conversation that it goes on with.
+pub(crate) fn request(
+    run: &Run,
+    call: &CallModel,
+    max_output_tokens: u64,
+    prompt: &Prompt,
+    memory: Memory,
+) -> ModelRequest {
     let messages = prompt.turns.iter().map(|turn| match turn {
-        Turn::User(text) => Message::User { text: Arc::clone(text) },
-        Turn::Assistant { text, raw } => Message::Assistant { text: Arc::clone(text), raw: raw.clone() },
+        Turn::User(text) => Message::user(Arc::clone(text)),
+        Turn::Assistant { text, raw } => Message::Assistant(AssistantTurn {
+            text: Arc::clone(text),
+            raw: raw.clone().map(Raw::from_text),
+            ..AssistantTurn::default()
+        }),
     });
     ModelRequest {
         model: Arc::clone(&run.spec().model(call.tier).model),
         system: Arc::clone(&prompt.system),
         messages: messages.collect(),
-        max_output_tokens,
+        max_output_tokens: Some(max_output_tokens),
+        // The calls of one run begin alike.
+        cache: Caching { key: Some(Arc::clone(&run.id().0)), ..Caching::default() },
         meta: RequestMeta {
             run: Arc::clone(&run.id().0),
             key: call.key.to_string().into(),
             attempt: call.attempt,
             timeout_ms: Some(call.timeout_ms),
         },
+        memory,
+        ..ModelRequest::default()
     }
 }
 
@@ -86,17 +100,17 @@ pub(crate) async fn call(
     match result {
         Ok(reply) => {
             let reply = Reply {
-                text: reply.text,
+                text: Arc::clone(reply.shown()),
                 finish: reply.finish,
                 usage: reply.usage,
                 cost: reply.cost,
-                raw: reply.raw,
+                raw: reply.raw.map(|raw| Arc::clone(raw.text())),
             };
             Settled { fact: Fact::ModelReplied { key, attempt, reply }, retry: None }
         }
         Err(error) => {
             let retry = match error.retry {
-                RetryAdvice::Never => None,
+                RetryAdvice::Never | RetryAdvice::AfterChange(_) => None,
                 RetryAdvice::After(delay) => Some(delay),
                 // Half a second, then one, then two.
                 RetryAdvice::Backoff => Some(Duration::from_millis(500 << attempt.saturating_sub(1).min(4))),
@@ -132,7 +146,7 @@ async fn drain(
 ) -> Result<ModelReply, LlmError> {
     let mut events = model.stream(request).await?;
     heard.began = true;
-    let most_bytes = request.max_output_tokens.saturating_mul(BYTES_A_TOKEN).max(LEAST_BYTES);
+    let most_bytes = request.max_output_tokens.unwrap_or(u64::MAX).saturating_mul(BYTES_A_TOKEN).max(LEAST_BYTES);
     let mut pieces = 0_u32;
     while let Some(event) = events.next().await {
         pieces = pieces.wrapping_add(1);
@@ -153,7 +167,11 @@ async fn drain(
             }
             ModelEvent::Usage(usage) => heard.usage = Some(usage),
             ModelEvent::Finished(reply) => return Ok(*reply),
-            ModelEvent::Started { .. } | ModelEvent::ReasoningDelta { .. } | ModelEvent::KeepAlive => {}
+            ModelEvent::Started { .. }
+            | ModelEvent::ReasoningDelta { .. }
+            | ModelEvent::ToolCallStarted { .. }
+            | ModelEvent::ToolArgumentsDelta { .. }
+            | ModelEvent::KeepAlive => {}
         }
     }
     Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
@@ -166,7 +184,15 @@ fn failure(error: LlmError, heard: Heard) -> ModelFailure {
         RetryAdvice::After(delay) if delay >= LONG_WAIT => {
             format!("{}; it asks to be tried again in {} s", error.message, delay.as_secs()).into()
         }
-        RetryAdvice::After(_) | RetryAdvice::Backoff | RetryAdvice::Never => Arc::clone(&error.message),
+        RetryAdvice::After(_) | RetryAdvice::Backoff | RetryAdvice::Never | RetryAdvice::AfterChange(_) => {
+            Arc::clone(&error.message)
+        }
+    };
+    // A model that garbled a call may write it well the next time; any other change is not ours to make.
+    let retryable = match error.retry {
+        RetryAdvice::Never => false,
+        RetryAdvice::AfterChange(change) => change == Change::Feedback,
+        RetryAdvice::After(_) | RetryAdvice::Backoff => true,
     };
     // What the client says at the end counts, also where it takes an earlier count back.
     let (text, usage) = match error.partial {
@@ -177,7 +203,7 @@ fn failure(error: LlmError, heard: Heard) -> ModelFailure {
     ModelFailure {
         kind: error.kind.name().into(),
         message,
-        retryable: error.retry != RetryAdvice::Never,
+        retryable,
         retry_at: None,
         partial: (!text.is_empty()).then_some(text),
         usage: if is_free { Some(Usage::default()) } else { usage },

@@ -85,13 +85,14 @@ impl AskModel for Asker {
             results: &request.candidates,
             bytes: self.budget.bytes,
         });
-        let messages = prompt.turns.iter().map(|turn| Message::User { text: turn.text().into() });
+        let messages = prompt.turns.iter().map(|turn| Message::user(turn.text()));
         let request = ModelRequest {
             model: Arc::clone(&self.id),
             system: prompt.system.clone(),
             messages: messages.collect(),
-            max_output_tokens: self.budget.output_tokens,
+            max_output_tokens: Some(self.budget.output_tokens),
             meta: self.meta.clone(),
+            ..ModelRequest::default()
         };
         let limit = Duration::from_millis(self.budget.timeout_ms);
         let late = |_| {

@@ -16,7 +16,7 @@ fn passes(forecast: &Forecast, setting: &str) -> Option<u32> {
     forecast.bounds.iter().find(|bound| bound.setting == setting).map(|bound| bound.passes)
 }
 
-const DEAR: Price = Price { input: 3_000_000, output: 15_000_000, cache_read: None, cache_write: None };
+const DEAR: Price = Price::flat(3_000_000, 15_000_000);
 
 #[test]
 fn the_first_limit_that_can_bind_is_named() {
@@ -57,6 +57,6 @@ fn a_limit_of_nothing_and_a_model_for_nothing_are_told_as_they_are() {
         nothing.to_string().ends_with("at the worst limits.passes binds first, before a whole pass"),
         "{nothing}"
     );
-    let free = Price { input: 0, output: 0, cache_read: None, cache_write: None };
+    let free = Price::flat(0, 0);
     assert_eq!(passes(&forecast(Some(free), |_| ()), "limits.cost_usd"), None, "money binds nothing");
 }

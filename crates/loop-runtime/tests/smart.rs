@@ -38,7 +38,7 @@ fn spec(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
     let mut spec = unpicked();
     let picker = loop_core::ModelSpec {
         model: "small".into(),
-        price: Some(Price { input: 1, output: 1, cache_read: None, cache_write: None }),
+        price: Some(Price::flat(1, 1)),
         ..spec.models.base.clone()
     };
     spec.models.picker = Some(picker);

@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Runs(JournalArgs),
     /// List a domain's tools, or call one
     Tools(ToolsArgs),
+    /// List the models whose prices are known
+    Models(ModelsArgs),
     /// Serve a domain's models on this machine, by OpenAI's Chat Completions
     Mock(Box<MockArgs>),
     /// Work on domain folders
@@ -141,6 +143,18 @@ pub(crate) struct CallArgs {
     #[arg(long = "scope", value_name = "KEY=VALUE")]
     pub(crate) scope: Vec<String>,
     /// Print the whole observation as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ModelsArgs {
+    /// Only those whose provider and name, written as PROVIDER/NAME, hold this text
+    pub(crate) pattern: Option<String>,
+    /// Only those of this provider, by its name in a domain or in the table
+    #[arg(long, value_name = "NAME")]
+    pub(crate) provider: Option<String>,
+    /// Print them as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -5,6 +5,7 @@ mod domain;
 mod failure;
 mod live;
 mod mock;
+mod models;
 mod places;
 mod run;
 mod show;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
             Command::Show(show) => show::show(show).await,
             Command::Runs(runs) => show::runs(runs).await,
             Command::Tools(tools) => tools::tools(tools).await,
+            Command::Models(args) => models::models(&args),
             Command::Mock(mock) => mock::mock(*mock).await,
             Command::Domain(DomainCommand::Check(check)) => domain::check(&check),
         }

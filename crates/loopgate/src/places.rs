@@ -1,7 +1,7 @@
 //! What arguments name: domains, items, journals.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loop_core::{Tier, WorkItem};
@@ -16,6 +16,7 @@ pub(crate) fn load(args: &DomainArgs) -> Result<Domain, Failure> {
     let mut options = LoadOptions { profile: args.profile.clone(), ..LoadOptions::default() };
     options.cwd =
         std::env::current_dir().map_err(|error| Failure::new(format!("the current folder: {error}")))?;
+    options.prices = prices();
     for text in &args.set {
         let Some((key, value)) = text.split_once('=') else {
             return Err(Failure::new(format!(
@@ -31,6 +32,11 @@ pub(crate) fn load(args: &DomainArgs) -> Result<Domain, Failure> {
         options.base_urls.push(base_url(text)?);
     }
     Ok(Domain::load(&args.domain, &options)?)
+}
+
+/// The file with prices of one's own that the environment names.
+pub(crate) fn prices() -> Option<PathBuf> {
+    std::env::var_os("LOOPGATE_PRICES").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// Reads the work item from a file, or from standard input for `-`.

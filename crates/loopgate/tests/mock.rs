@@ -35,7 +35,8 @@ impl Mock {
         let length = body.len();
         write!(
             stream,
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nanthropic-version: 2023-06-01\r\n\
+             content-length: {length}\r\n\r\n{body}"
         )
         .unwrap();
         let mut answer = String::new();
@@ -96,6 +97,53 @@ fn a_domains_models_answer_until_ctrl_c() {
     assert!(lines[4].starts_with("filter gpt [31m (unknown; offline-1 answers): "), "{}", ran.err);
     assert!(lines[6].ends_with("status 400"), "{}", ran.err);
     assert_eq!(lines.len(), 7, "one line a request: {}", ran.err);
+}
+
+#[test]
+fn a_domains_models_answer_in_four_protocols() {
+    let shell = Shell::new();
+    let mock = Mock::start(&shell, &[HELPDESK]);
+    let rules = "You are filtering results.";
+    let asked = "Looking for: printer\n## Results\n0: a lamp\n1: a printer\n";
+    let user = json!([{"role": "user", "content": asked}]);
+    let questions = [
+        (
+            "/v1/chat/completions",
+            json!({"model": "offline-1", "messages": [
+                {"role": "system", "content": rules}, {"role": "user", "content": asked},
+            ]}),
+            "/choices/0/message/content",
+        ),
+        (
+            "/v1/responses",
+            json!({"model": "offline-1", "instructions": rules, "input": user}),
+            "/output/0/content/0/text",
+        ),
+        (
+            "/v1/messages",
+            json!({"model": "offline-1", "max_tokens": 4096, "system": rules, "messages": user}),
+            "/content/0/text",
+        ),
+        (
+            "/v1beta/models/offline-1:generateContent",
+            json!({
+                "systemInstruction": {"parts": [{"text": rules}]},
+                "contents": [{"role": "user", "parts": [{"text": asked}]}],
+            }),
+            "/candidates/0/content/parts/0/text",
+        ),
+    ];
+    let mut said = Vec::new();
+    for (path, question, pointer) in questions {
+        let reply = body_of(&mock.exchange("POST", path, &question.to_string()));
+        said.push(reply.pointer(pointer).unwrap_or_else(|| panic!("{path}: {reply}")).clone());
+    }
+    assert!(said[0].as_str().unwrap().contains("\"index\":1"), "{said:?}");
+    assert!(said.iter().all(|text| *text == said[0]), "{said:?}");
+    let ran = mock.end("-INT");
+    let lines: Vec<&str> = ran.err.lines().skip(2).collect();
+    assert_eq!(lines.len(), 4, "{}", ran.err);
+    assert!(lines.iter().all(|line| line.starts_with("filter offline-1: ")), "{}", ran.err);
 }
 
 #[test]

@@ -209,7 +209,7 @@ impl Run {
             estimated: true,
             ..Usage::default()
         });
-        let price = self.spec.model(charge.tier).price;
+        let price = self.spec.model(charge.tier).price.as_ref();
         // What nobody reported is held to have cost its whole reserve, which may be counted at a dearer price.
         let reserved = charge.reserve.cost.filter(|_| charge.usage.is_none());
         let cost = charge.reported.or(reserved).or_else(|| price.map(|price| price.of(&usage)));

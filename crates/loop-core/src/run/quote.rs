@@ -3,7 +3,7 @@
 use crate::event::{Refusal, Reserve};
 use crate::ids::{CommandKey, Slot};
 use crate::limits::{CostMode, LANDING_OUTPUT_TOKENS, held_back, least_limit};
-use crate::money::{PicoUsd, Price};
+use crate::money::{PicoUsd, Price, Rates};
 use crate::run::{Call, Run};
 use crate::spec::Tier;
 use crate::stop::{Change, Condition, Measure, StopReason};
@@ -145,7 +145,7 @@ impl Run {
             }
         }
         let input_tokens = fits.input_tokens;
-        let cost = model.price.map(|price| self.price(price, input_tokens, max_output_tokens));
+        let cost = model.price.as_ref().map(|price| self.price(price, input_tokens, max_output_tokens));
         let reserve = Reserve { input_tokens, output_tokens: max_output_tokens, cost };
         Ok(Quote { tier, max_output_tokens, reserve })
     }
@@ -192,7 +192,7 @@ impl Run {
             CostMode::Estimated | CostMode::After => limits.sub_call_bytes.div_ceil(2),
         };
         let output_tokens = limits.sub_call_tokens;
-        let price = self.spec.model(Tier::Picker).price;
+        let price = self.spec.model(Tier::Picker).price.as_ref();
         let cost = price.map(|price| self.price(price, input_tokens, output_tokens));
         Reserve { input_tokens, output_tokens, cost }
     }
@@ -305,12 +305,12 @@ impl Run {
 
     fn money(&self, tier: Tier, slot: Slot, input: u64) -> Result<Option<Purse>, Refusal> {
         let Some(limit) = self.spec.limits.cost else { return Ok(None) };
-        let price = self.spec.model(tier).price.ok_or(Refusal::UnknownPrice)?;
+        let price = self.spec.model(tier).price.as_ref().ok_or(Refusal::UnknownPrice)?;
         let reserved = self.reserved().cost.unwrap_or_default();
         let landing = match slot {
             Slot::Landing => 0,
             _ => {
-                let lands_on = self.spec.model(self.state.tier).price.unwrap_or(price);
+                let lands_on = self.spec.model(self.state.tier).price.as_ref().unwrap_or(price);
                 self.price(lands_on, self.landing_input(input), LANDING_OUTPUT_TOKENS).0
             }
         };
@@ -318,7 +318,7 @@ impl Run {
             limit: limit.0,
             taken: self.state.totals.cost.known.plus(reserved).0,
             input: self.price(price, input, 0).0,
-            output_token: price.output,
+            output_token: self.rates(price, input).output,
             landing,
         }))
     }
@@ -328,10 +328,18 @@ impl Run {
         self.state.last_main.map_or(input, |last| last.input_tokens.max(input))
     }
 
-    fn price(&self, price: Price, input: u64, output: u64) -> PicoUsd {
+    fn price(&self, price: &Price, input: u64, output: u64) -> PicoUsd {
         match self.spec.limits.cost_mode {
             CostMode::Strict => price.ceiling(input, output),
             CostMode::Estimated | CostMode::After => price.fresh(input, output),
+        }
+    }
+
+    /// The rates at which [`Self::price`] counts output.
+    fn rates(&self, price: &Price, input: u64) -> Rates {
+        match self.spec.limits.cost_mode {
+            CostMode::Strict => price.dearest_rates(input),
+            CostMode::Estimated | CostMode::After => price.rates(input),
         }
     }
 

@@ -75,7 +75,7 @@ impl Setup {
 
     /// A dearer model for runs whose confidence stays low.
     pub fn escalating(mut self) -> Self {
-        let price = Price { input: 1_000_000, output: 4_000_000, cache_read: None, cache_write: None };
+        let price = Price::flat(1_000_000, 4_000_000);
         self.spec.models.escalated = Some(model(Some(price)));
         self
     }
@@ -757,8 +757,8 @@ pub fn spec() -> RunSpec {
         ],
         picking: Picking { enabled: false, defaults: Vec::new() },
         models: Models {
-            picker: Some(model(Some(Price { input: 10, output: 40, cache_read: None, cache_write: None }))),
-            base: model(Some(Price { input: 100_000, output: 400_000, cache_read: None, cache_write: None })),
+            picker: Some(model(Some(Price::flat(10, 40)))),
+            base: model(Some(Price::flat(100_000, 400_000))),
             escalated: None,
         },
         limits: Limits::default(),

@@ -348,7 +348,7 @@ fn spending(name: &'static str, setup: Setup, mode: CostMode, wide: bool) -> Alp
 /// Prompts that do not fit, so that old evidence gives way to its summary.
 pub fn context(wide: bool) -> Alphabet {
     let setup = small().with(|spec| {
-        spec.models.base = ModelSpec { context_tokens: 4_000, ..model(spec.models.base.price) };
+        spec.models.base = ModelSpec { context_tokens: 4_000, ..model(spec.models.base.price.clone()) };
     });
     Alphabet {
         replies: always([

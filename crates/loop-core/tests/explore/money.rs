@@ -109,7 +109,7 @@ fn purses(edge: &Edge<'_>) -> Vec<Purse> {
         });
     }
     if let Some(PicoUsd(limit)) = limits.cost {
-        let lands_on = edge.after.spec().model(edge.after.tier()).price;
+        let lands_on = edge.after.spec().model(edge.after.tier()).price.as_ref();
         purses.push(Purse {
             name: "money",
             limit,
@@ -182,7 +182,7 @@ fn sub_call(run: &Run) -> Reserve {
         CostMode::Estimated | CostMode::After => limits.sub_call_bytes.div_ceil(2),
     };
     let output_tokens = limits.sub_call_tokens;
-    let price = run.spec().model(Tier::Picker).price;
+    let price = run.spec().model(Tier::Picker).price.as_ref();
     Reserve {
         input_tokens,
         output_tokens,
@@ -190,7 +190,7 @@ fn sub_call(run: &Run) -> Reserve {
     }
 }
 
-fn priced(run: &Run, price: Price, input: u64, output: u64) -> PicoUsd {
+fn priced(run: &Run, price: &Price, input: u64, output: u64) -> PicoUsd {
     match run.spec().limits.cost_mode {
         CostMode::Strict => price.ceiling(input, output),
         CostMode::Estimated | CostMode::After => price.fresh(input, output),

@@ -4,6 +4,8 @@ mod gate;
 mod limits;
 mod models;
 mod ordered;
+mod prices;
+mod providers;
 mod tools;
 
 use loop_core::NonceMode;
@@ -15,8 +17,10 @@ use serde_json::{Map, Value};
 
 pub(crate) use gate::GateConfig;
 pub(crate) use limits::LimitsConfig;
-pub(crate) use models::{ModelConfig, ModelsConfig, OPENAI_CHAT, PROVIDERS, PriceConfig};
+pub(crate) use models::{ModelConfig, ModelsConfig};
 pub(crate) use ordered::Ordered;
+pub(crate) use providers::ProviderConfig;
+pub(crate) use prices::{PriceConfig, PriceFileConfig, PriceRowConfig, PricesConfig};
 pub(crate) use tools::{SourceConfig, ToolConfig, ToolKind};
 
 /// The version of the format that this crate reads.
@@ -54,6 +58,12 @@ pub(crate) struct Config {
     /// Which model is used for what. Without it the offline stand-in is used, which is not an AI.
     #[serde(default)]
     pub(crate) models: ModelsConfig,
+    /// Providers of one's own, and changes to known ones, by name.
+    #[serde(default)]
+    pub(crate) providers: Ordered<ProviderConfig>,
+    /// Where prices are found that are not given beside a model.
+    #[serde(default)]
+    pub(crate) prices: PricesConfig,
     /// What a run never passes.
     #[serde(default)]
     pub(crate) limits: LimitsConfig,

@@ -1,15 +1,10 @@
 //! `[models]`: which model is used for what, and what it costs.
 
+use loop_llm::Effort;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::money::Usd;
-
-/// The providers that this version knows.
-pub(crate) const PROVIDERS: [&str; 3] = ["offline", "scripted", OPENAI_CHAT];
-
-/// Any server that speaks OpenAI Chat Completions.
-pub(crate) const OPENAI_CHAT: &str = "openai-chat";
+use crate::config::PriceConfig;
 
 /// Which model is used for what.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -27,21 +22,37 @@ pub(crate) struct ModelsConfig {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ModelConfig {
-    /// Who answers: `offline` is a stand-in without AI, `scripted` gives replies from a file, `openai-chat` is any server
-    /// that speaks OpenAI Chat Completions. Default: `offline`.
-    #[schemars(extend("enum" = ["offline", "scripted", "openai-chat"]))]
+    /// Who answers: `offline` is a stand-in without AI, `scripted` gives replies from a file, `recorded` plays a recording
+    /// back; any other is a server: `openai`, `openai-chat`, `openai-responses`, `azure`, `azure-responses`, `anthropic`,
+    /// `gemini`, `groq`, `mistral`, `deepseek`, `openrouter`, `xai`, `xai-chat`, `vllm`, `ollama`, `lm-studio`,
+    /// `llama-cpp`, `compatible`, or one of `[providers]`. Default: `offline`.
     pub(crate) provider: String,
-    /// The model's name at the provider; `openai-chat` needs it. Default: the provider's name and `-1`.
+    /// The model's name at the provider; a server needs it. Default: the provider's name and `-1`.
     pub(crate) model: Option<String>,
     /// For `scripted`: the file with the replies.
     pub(crate) script: Option<String>,
-    /// For `openai-chat`: where the server is, for example `http://127.0.0.1:11434/v1`. Default:
-    /// `https://api.openai.com/v1`.
+    /// For `recorded`: the file with the exchanges, as `loopgate run --record` writes it.
+    pub(crate) recording: Option<String>,
+    /// Where the server is, for example `http://127.0.0.1:11434/v1`. Default: the provider's own.
     pub(crate) base_url: Option<String>,
-    /// For `openai-chat`: the environment variable that holds the key. Default: `OPENAI_API_KEY` for OpenAI's own server,
-    /// and no key for others.
+    /// The environment variable that holds the key. Default: the provider's own, for example `OPENAI_API_KEY`; none for
+    /// `openai-chat` with a `base_url`.
     pub(crate) api_key_env: Option<String>,
-    /// What its tokens cost. Default: nothing for `offline` and `scripted`, unknown for others.
+    /// The model that it is, where the server has a name of its own for it, for example a deployment at Azure: for its price
+    /// and for what it takes.
+    pub(crate) base_model: Option<String>,
+    /// How long it should reason. Default: as the model does by itself.
+    pub(crate) effort: Option<Effort>,
+    /// From 0 to 2. Default: as the model does by itself.
+    #[schemars(range(min = 0, max = 2))]
+    pub(crate) temperature: Option<f64>,
+    /// From 0 to 1. Default: as the model does by itself.
+    #[schemars(range(min = 0, max = 1))]
+    pub(crate) top_p: Option<f64>,
+    /// For a best effort at the same reply again. Default: none.
+    pub(crate) seed: Option<i64>,
+    /// What its tokens cost. Default: nothing for `offline` and `scripted`; for others what the prices of one's own say, then
+    /// the table that loopgate brings, where the server is the provider's own; else unknown.
     pub(crate) price: Option<PriceConfig>,
     /// Tokens that fit into one call, input and output together. Default: 128,000.
     pub(crate) context_tokens: u64,
@@ -57,28 +68,18 @@ impl Default for ModelConfig {
             provider: "offline".to_owned(),
             model: None,
             script: None,
+            recording: None,
             base_url: None,
             api_key_env: None,
+            base_model: None,
+            effort: None,
+            temperature: None,
+            top_p: None,
+            seed: None,
             price: None,
             context_tokens: 128_000,
             max_output_tokens: 8_192,
             timeout_ms: 120_000,
         }
     }
-}
-
-/// What tokens cost, in dollars for a million of them; at most six digits behind the point.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PriceConfig {
-    /// A million fresh input tokens.
-    pub(crate) input_usd_per_million: Usd,
-    /// A million output tokens, reasoning included.
-    pub(crate) output_usd_per_million: Usd,
-    /// A million input tokens that the provider had in its cache. Default: as fresh ones.
-    #[serde(default)]
-    pub(crate) cache_read_usd_per_million: Option<Usd>,
-    /// A million input tokens that the provider put into its cache. Default: as fresh ones.
-    #[serde(default)]
-    pub(crate) cache_write_usd_per_million: Option<Usd>,
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::offline::words::Shape;
-use crate::request::{Message, ModelRequest};
+use crate::request::{AssistantTurn, Message, ModelRequest};
 use crate::scripted::{nonce_of, rules_of};
 
 /// What a prompt says.
@@ -105,11 +105,11 @@ impl<'a> Read<'a> {
         read.read_turn(&request.system);
         for message in &request.messages {
             match message {
-                Message::User { text } => read.read_turn(text),
-                Message::Assistant { text, .. } | Message::AssistantCalls { text, .. } => {
+                Message::User { text, .. } | Message::Operator { text } => read.read_turn(text),
+                Message::Assistant(AssistantTurn { text, .. }) => {
                     read.read_document(text)
                 }
-                Message::ToolResults { .. } => {}
+                Message::Tool { .. } => {}
             }
         }
         read

@@ -1,69 +1,79 @@
 //! Token counts as a server reports them, in disjoint buckets.
 
-use loop_core::{PicoUsd, Usage};
-use serde_json::Value;
+use loop_core::Usage;
+use serde::Deserialize;
 
-/// What a server said about the tokens of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
-    /// Nothing.
-    Nothing,
-    /// Something that cannot be counted with: a count is missing, negative or absurd.
-    Unusable,
-    /// These counts; `is_odd` where they contradicted each other and were made to fit.
-    Counts { usage: Usage, is_odd: bool },
+use crate::codec::{Count, Maybe, Number, UsageTold};
+
+/// What a server reports, in the words of many.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Report {
+    prompt_tokens: Count,
+    completion_tokens: Count,
+    total_tokens: Count,
+    prompt_cache_hit_tokens: Count,
+    num_cached_tokens: Count,
+    prompt_tokens_details: Maybe<InputDetails>,
+    prompt_token_details: Maybe<InputDetails>,
+    completion_tokens_details: Maybe<OutputDetails>,
+    pub(super) cost: Number,
 }
 
-/// The usage of a chunk or a reply.
-pub(super) fn read(usage: &Value) -> Told {
-    let mut is_odd = false;
-    let mut number = |value: Option<&Value>| match value {
-        None | Some(Value::Null) => None,
-        Some(value) => {
-            let read = value.as_u64().filter(|tokens| *tokens <= MOST);
-            is_odd |= read.is_none();
-            read
-        }
-    };
-    let prompt = number(usage.get("prompt_tokens"));
-    let completion = number(usage.get("completion_tokens"));
-    let is_missing = |name: &str| usage.get(name).is_none_or(Value::is_null);
-    let (Some(prompt), Some(completion)) = (prompt, completion) else {
-        let is_silent = is_missing("prompt_tokens") && is_missing("completion_tokens");
-        return if is_silent { Told::Nothing } else { Told::Unusable };
-    };
-    let input_details = usage.get("prompt_tokens_details");
-    let cached = number(input_details.and_then(|details| details.get("cached_tokens")))
-        .or_else(|| number(usage.get("prompt_cache_hit_tokens")))
-        .or_else(|| number(usage.get("num_cached_tokens")))
-        .unwrap_or(0);
-    let written = number(input_details.and_then(|details| details.get("cache_write_tokens"))).unwrap_or(0);
-    let output_details = usage.get("completion_tokens_details");
-    let reasoning = number(output_details.and_then(|details| details.get("reasoning_tokens"))).unwrap_or(0);
-    // Some servers count reasoning beside the completion, which shows in the total.
-    let total = number(usage.get("total_tokens"));
-    let is_beside = reasoning > 0 && total == Some(prompt + completion + reasoning);
-    is_odd |= cached.saturating_add(written) > prompt || (reasoning > completion && !is_beside);
-    let cache_read = cached.min(prompt);
-    let cache_write_short = written.min(prompt - cache_read);
-    let reasoning = if is_beside { reasoning } else { reasoning.min(completion) };
-    let usage = Usage {
-        input: prompt - cache_read - cache_write_short,
-        cache_read,
-        cache_write_short,
-        cache_write_long: 0,
-        output: if is_beside { completion } else { completion - reasoning },
-        reasoning,
-        estimated: false,
-    };
-    Told::Counts { usage, is_odd }
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct InputDetails {
+    cached_tokens: Count,
+    cache_write_tokens: Count,
 }
 
-/// What the server itself says that the call cost, in dollars. Nothing is no price.
-pub(super) fn cost(usage: &Value) -> Option<PicoUsd> {
-    let pico = (usage.get("cost")?.as_f64()? * PicoUsd::PER_USD as f64).round();
-    (pico >= 1.0 && pico < u64::MAX as f64).then_some(PicoUsd(pico as u64))
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct OutputDetails {
+    reasoning_tokens: Count,
 }
 
-/// More tokens than any call can have.
-const MOST: u64 = 1_000_000_000;
+impl Report {
+    /// The counts; writes to the cache are long ones where that was asked for, and reasoning is counted beside the
+    /// completion where the endpoint does so.
+    pub(super) fn usage(&self, long_writes: bool, beside: bool) -> UsageTold {
+        let mut is_odd = false;
+        let prompt = self.prompt_tokens.get(&mut is_odd);
+        let completion = self.completion_tokens.get(&mut is_odd);
+        let (Some(prompt), Some(completion)) = (prompt, completion) else {
+            let is_silent = self.prompt_tokens == Count::Missing && self.completion_tokens == Count::Missing;
+            return if is_silent { UsageTold::Nothing } else { UsageTold::Unusable };
+        };
+        let details = self.prompt_tokens_details.get().or(self.prompt_token_details.get());
+        let cached = details
+            .and_then(|details| details.cached_tokens.get(&mut is_odd))
+            .or_else(|| self.prompt_cache_hit_tokens.get(&mut is_odd))
+            .or_else(|| self.num_cached_tokens.get(&mut is_odd))
+            .unwrap_or(0);
+        let written = details.and_then(|details| details.cache_write_tokens.get(&mut is_odd)).unwrap_or(0);
+        let output = self.completion_tokens_details.get();
+        let reasoning = output.and_then(|details| details.reasoning_tokens.get(&mut is_odd)).unwrap_or(0);
+        // Some servers count reasoning beside the completion, which shows in the total.
+        let total = self.total_tokens.get(&mut is_odd);
+        let is_beside = reasoning > 0
+            && match total {
+                Some(total) => total == prompt + completion + reasoning && total != prompt + completion,
+                None => beside,
+            };
+        is_odd |= cached.saturating_add(written) > prompt || (reasoning > completion && !is_beside);
+        let cache_read = cached.min(prompt);
+        let written = written.min(prompt - cache_read);
+        let reasoning = if is_beside { reasoning } else { reasoning.min(completion) };
+        let (cache_write_short, cache_write_long) = if long_writes { (0, written) } else { (written, 0) };
+        let usage = Usage {
+            input: prompt - cache_read - written,
+            cache_read,
+            cache_write_short,
+            cache_write_long,
+            output: if is_beside { completion } else { completion - reasoning },
+            reasoning,
+            estimated: false,
+        };
+        UsageTold::Counts { usage, is_odd }
+    }
+}

@@ -16,6 +16,8 @@ pub(super) struct Request {
     pub(super) method: String,
     /// Without the query.
     pub(super) path: String,
+    /// What stands behind the question mark.
+    pub(super) query: String,
     /// Names in lower case, in the order of the head.
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
@@ -61,7 +63,8 @@ impl Reader {
             Length::Chunked => self.chunks().await?,
         };
         let keeps = !head.has("connection", "close");
-        Ok(Request { method: head.method, path: head.path, headers: head.headers, body, keeps })
+        let Head { method, path, query, headers } = head;
+        Ok(Request { method, path, query, headers, body, keeps })
     }
 
     async fn head(&mut self) -> Result<Head, Unreadable> {
@@ -193,6 +196,7 @@ enum Length {
 struct Head {
     method: String,
     path: String,
+    query: String,
     headers: Vec<(String, String)>,
 }
 
@@ -213,9 +217,11 @@ impl Head {
             return Err(Unreadable::Refused { code: 505, message: "only HTTP/1.1 is spoken here" });
         }
         let target = request.path.unwrap_or_default();
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let head = Self {
             method: request.method.unwrap_or_default().to_owned(),
-            path: target.split('?').next().unwrap_or_default().to_owned(),
+            path: path.to_owned(),
+            query: query.to_owned(),
             headers: request
                 .headers
                 .iter()
@@ -279,6 +285,8 @@ pub(super) struct Answer<'a> {
     taken: u64,
     chunked: bool,
     held: Vec<u8>,
+    /// The header that names the request, and its id.
+    name: Option<(&'static str, String)>,
 }
 
 impl<'a> Answer<'a> {
@@ -301,7 +309,13 @@ impl<'a> Answer<'a> {
             taken: 0,
             chunked: false,
             held: Vec::new(),
+            name: None,
         }
+    }
+
+    /// Has the head name the request.
+    pub(super) fn names(&mut self, header: &'static str, id: String) {
+        self.name = Some((header, id));
     }
 
     /// What comes of `future`, unless the client hangs up before.
@@ -320,7 +334,7 @@ impl<'a> Answer<'a> {
         headers: &[(&str, String)],
         body: &[u8],
     ) -> Result<(), Ending> {
-        self.head(code, "application/json", headers, Some(body.len() as u64)).await?;
+        self.head(code, JSON, headers, Some(body.len() as u64)).await?;
         self.write(body).await?;
         self.finish().await
     }
@@ -348,7 +362,8 @@ impl<'a> Answer<'a> {
         let mut text = format!("HTTP/1.1 {code} {}\r\ncontent-type: {content_type}\r\n", phrase(code));
         let more = headers.iter().map(|(name, value)| (*name, value.as_str()));
         let extra = delivery.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        for (name, value) in more.chain(extra) {
+        let name = self.name.iter().map(|(name, id)| (*name, id.as_str()));
+        for (name, value) in name.chain(more).chain(extra) {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
         match length {
@@ -434,6 +449,7 @@ impl<'a> Answer<'a> {
     }
 }
 
+pub(super) const JSON: &str = "application/json";
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 /// A comment of an event stream.
 pub(super) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
@@ -443,7 +459,10 @@ fn phrase(code: u16) -> &'static str {
     match code {
         200 => "OK",
         400 => "Bad Request",
+        307 => "Temporary Redirect",
         401 => "Unauthorized",
+        402 => "Payment Required",
+        403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
         408 => "Request Timeout",
@@ -453,6 +472,8 @@ fn phrase(code: u16) -> &'static str {
         500 => "Internal Server Error",
         501 => "Not Implemented",
         503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        529 => "Overloaded",
         505 => "HTTP Version Not Supported",
         _ => "Status",
     }

@@ -1,10 +1,24 @@
-//! A server on loopback that speaks OpenAI's Chat Completions, and that can misbehave.
+//! A server on loopback that speaks four protocols, and that can misbehave.
+//!
+//! ```text
+//! POST /v1/chat/completions                                OpenAI's Chat Completions
+//! POST /v1/responses                                       OpenAI's Responses
+//! POST /v1/messages                                        Anthropic's Messages
+//! POST /v1beta/models/{model}:generateContent              Gemini, as a whole
+//! POST /v1beta/models/{model}:streamGenerateContent        Gemini, as a stream: events with ?alt=sse, else an array
+//! GET  /v1/models                                          the names
+//! ```
+//!
+//! Every path is known without its version too.
 //!
 //! It serves any [`ChatModel`](crate::ChatModel) over HTTP, so that a client is tried against real sockets with the
 //! replies of [`Offline`](crate::Offline) or [`Scripted`](crate::Scripted); and it breaks off, stalls, lies and
 //! floods where a [`Behaviour`] says so. There is no chance in it but a seed that is given, and no time but the pauses
-//! that are asked for. It knows no tools, no pictures, no keys and no TLS, and it is not meant to face anybody but its
-//! own machine.
+//! that are asked for. It knows no keys and no TLS, and it is not meant to face anybody but its own machine.
+//!
+//! Requests are read as strictly as the provider reads them, and what is wrong is said in the provider's own form: so
+//! it is what encoders are checked against. Reasoning goes out with an opaque part that only the server can make, and
+//! has to come back unchanged beside what it was issued for.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -20,9 +34,16 @@
 //! # });
 //! ```
 
+mod anthropic;
 mod behaviour;
 mod chat;
+mod gemini;
+mod heard;
 mod http;
+mod protocol;
+mod responses;
+mod seal;
+mod serve;
 mod server;
 
 pub use behaviour::{Behaviour, Chunks};

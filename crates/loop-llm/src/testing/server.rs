@@ -14,8 +14,10 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::behaviour::{Behaviour, Delivery, Reply};
-use super::chat::{self, Asked};
+use super::chat;
 use super::http::{Answer, Reader, Request, Unreadable};
+use super::protocol::{self, Trouble};
+use super::serve::Exchange;
 use crate::model::ChatModel;
 use crate::request::ModelRequest;
 
@@ -58,9 +60,15 @@ impl Server {
         self.address
     }
 
-    /// What a client takes as its base: `http://127.0.0.1:PORT/v1`.
+    /// What a client of most protocols takes as its base: `http://127.0.0.1:PORT/v1`.
     pub fn base_url(&self) -> String {
-        format!("http://{}/v1", self.address)
+        format!("{}/v1", self.url())
+    }
+
+    /// The server without any path: `http://127.0.0.1:PORT`. Every protocol is found below it, with and without the
+    /// version that its provider's paths begin with.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     /// The requests that were received so far, oldest first; those that are being answered are among them.
@@ -93,7 +101,8 @@ impl Drop for Server {
 
 /// What a server serves: a model, behaviours, or behaviours and then a model.
 ///
-/// A behaviour is used up by one `POST …/chat/completions`, in order; [`Behaviour::refuse`] by one connection.
+/// A behaviour is used up by one question to a model, in whichever protocol, in order; [`Behaviour::refuse`] by one
+/// connection.
 pub struct Service {
     model: Option<Arc<dyn ChatModel>>,
     names: Vec<Arc<str>>,
@@ -183,6 +192,8 @@ pub struct Received {
     pub method: String,
     /// Without the query.
     pub path: String,
+    /// What stands behind the question mark; empty where nothing does.
+    pub query: String,
     /// Names in lower case, in the order in which they came.
     pub headers: Vec<(String, String)>,
     /// The body; a text where it is no JSON, and `null` where there is none.
@@ -205,7 +216,8 @@ impl Received {
 
     /// The neutral request that a model is given, where the body holds one.
     pub fn request(&self) -> Option<ModelRequest> {
-        Asked::read(&self.body).ok().map(|asked| asked.request)
+        let (protocol, target) = protocol::find(&self.path, &self.query, &self.headers)?;
+        protocol.read(&target, &self.body).ok().map(|asked| asked.request)
     }
 
     fn new(request: &Request) -> Self {
@@ -217,6 +229,7 @@ impl Received {
         Self {
             method: request.method.clone(),
             path: request.path.clone(),
+            query: request.query.clone(),
             headers: request.headers.clone(),
             body,
             bytes_in: request.body.len() as u64,
@@ -237,6 +250,7 @@ impl fmt::Debug for Received {
         f.debug_struct("Received")
             .field("method", &self.method)
             .field("path", &self.path)
+            .field("query", &self.query)
             .field("headers", &self.headers.iter().map(shown).collect::<Vec<_>>())
             .field("body", &self.body)
             .field("bytes_in", &self.bytes_in)
@@ -378,7 +392,7 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
             Err(Unreadable::Refused { code, message }) => {
                 let delivery = Delivery::default();
                 let mut answer = Answer::new(&mut reader, &mut writer, &delivery, /*keeps*/ false);
-                let body = chat::error_body(message, INVALID, None, None);
+                let body = chat::plain_error(message, None);
                 if answer.json(code, &[], &body).await.is_ok() && writer.shutdown().await.is_ok() {
                     reader.drain().await;
                 }
@@ -391,11 +405,8 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
 
 /// Only questions to a model use behaviours up.
 fn behaviour(state: &State, received: &Received) -> Behaviour {
-    if received.method == "POST" && received.path == COMPLETIONS {
-        state.behaviour().clone()
-    } else {
-        Behaviour::model()
-    }
+    let is_question = protocol::find(&received.path, &received.query, &received.headers).is_some();
+    if received.method == "POST" && is_question { state.behaviour().clone() } else { Behaviour::model() }
 }
 
 async fn route(
@@ -405,64 +416,61 @@ async fn route(
     number: u64,
     answer: &mut Answer<'_>,
 ) -> Result<(), Ending> {
-    match (received.method.as_str(), received.path.as_str()) {
-        ("POST", COMPLETIONS) => complete(state, received, reply, number, answer).await,
-        ("GET", MODELS) => answer.json(200, &[], &chat::models(&state.service.names)).await,
-        (method, COMPLETIONS | MODELS) => {
-            let allowed = if received.path == MODELS { "GET" } else { "POST" };
-            let message = format!("{method} is not for {}; use {allowed}", received.path);
-            let body = chat::error_body(message, INVALID, None, Some("method_not_allowed"));
-            answer.json(405, &[("allow", allowed.to_owned())], &body).await
+    let (method, path) = (received.method.as_str(), received.path.as_str());
+    let found = protocol::find(path, &received.query, &received.headers);
+    let allowed = match (&found, path) {
+        (Some(_), _) => "POST",
+        (None, MODELS) => "GET",
+        (None, _) => {
+            let message = format!("there is nothing at {path}; there are {QUESTIONS} and {MODELS}");
+            return answer.json(404, &[], &chat::plain_error(&message, Some("unknown_url"))).await;
         }
-        (_, path) => {
-            let message = format!("there is nothing at {path}; there are {COMPLETIONS} and {MODELS}");
-            answer.json(404, &[], &chat::error_body(message, INVALID, None, Some("unknown_url"))).await
-        }
+    };
+    if method != allowed {
+        let message = format!("{method} is not for {path}; use {allowed}");
+        let body = chat::plain_error(&message, Some("method_not_allowed"));
+        return answer.json(405, &[("allow", allowed.to_owned())], &body).await;
     }
-}
-
-async fn complete(
-    state: &State,
-    received: &Received,
-    reply: &Reply,
-    number: u64,
-    answer: &mut Answer<'_>,
-) -> Result<(), Ending> {
+    let Some((protocol, target)) = found else {
+        return answer.json(200, &[], &chat::models(&state.service.names)).await;
+    };
+    let request = format!("req_{number}");
+    answer.names(protocol.request_header(), request.clone());
+    let mut exchange = Exchange { protocol, number, request, answer };
     match reply {
-        Reply::Model => match (Asked::read(&received.body), &state.service.model) {
-            (Err(unfit), _) => answer.json(400, &[], &unfit.body()).await,
-            (Ok(asked), Some(model)) => chat::answer(model.as_ref(), &asked, number, answer).await,
-            (Ok(_), None) => {
-                let body = chat::error_body("there is no model to answer", "server_error", None, None);
-                answer.json(500, &[], &body).await
-            }
+        Reply::Model => match (protocol.read(&target, &received.body), &state.service.model) {
+            (Err(unfit), _) => exchange.say(unfit.trouble, &unfit.message, Some(&unfit.param)).await,
+            (Ok(asked), Some(model)) => exchange.ask(model.as_ref(), &asked).await,
+            (Ok(_), None) => exchange.say(Trouble::ServerError, "there is no model to answer", None).await,
         },
-        Reply::Status { code, body } => answer.json(*code, &[], body).await,
+        Reply::Status { code, body } => exchange.answer.json(*code, &[], body).await,
         Reply::Body(body) => {
-            answer.events().await?;
-            answer.write(body).await?;
-            answer.finish().await
+            exchange.answer.events().await?;
+            exchange.answer.write(body).await?;
+            exchange.answer.finish().await
         }
         Reply::Refuse => Err(Ending::Cut),
         Reply::Garbage => {
-            answer.raw(GARBAGE).await?;
+            exchange.answer.raw(GARBAGE).await?;
             Err(Ending::Cut)
         }
-        Reply::Flood { bytes } => chat::flood(*bytes, number, answer).await,
-        Reply::Line { bytes } => chat::endless_line(*bytes, answer).await,
+        Reply::Flood { bytes } => exchange.flood(*bytes).await,
+        Reply::Line { bytes } => exchange.endless_line(*bytes).await,
     }
 }
 
-const COMPLETIONS: &str = "/v1/chat/completions";
 const MODELS: &str = "/v1/models";
-const INVALID: &str = "invalid_request_error";
+/// Where models are asked.
+const QUESTIONS: &str = "/v1/chat/completions, /v1/responses, /v1/messages, /v1beta/models/MODEL:generateContent, \
+                         /v1beta/models/MODEL:streamGenerateContent";
 
 /// How many connections are open at a time; more wait to be accepted.
 const MOST_CONNECTIONS: usize = 256;
 /// How long nothing is accepted after that has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Headers whose values are not printed.
-const SECRET_HEADERS: [&str; 5] = ["authorization", "proxy-authorization", "api-key", "x-api-key", "cookie"];
+const SECRET_HEADERS: [&str; 6] =
+    ["authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"];
 
 const GARBAGE: &[u8] = b"HTTP/1.1 200 OK\r\nthis is no header\x00\r\n: neither is this\r\n\r\ndata: {}\n\n";
 

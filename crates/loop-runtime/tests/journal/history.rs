@@ -128,7 +128,7 @@ fn spec() -> RunSpec {
     let base = ModelSpec {
         provider: "offline".into(),
         model: "m".into(),
-        price: Some(Price { input: 100_000, output: 400_000, cache_read: None, cache_write: None }),
+        price: Some(Price::flat(100_000, 400_000)),
         context_tokens: 100_000,
         max_output_tokens: 8_192,
         timeout_ms: 60_000,

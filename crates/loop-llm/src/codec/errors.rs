@@ -1,12 +1,13 @@
 //! What a response that is no reply means.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use crate::delay;
-use crate::error::{ErrorCause, ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
+use crate::error::{Change, ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::mask;
 use crate::secrets::Secrets;
 
@@ -31,7 +32,7 @@ pub fn classify(
 }
 
 /// The error that an error object within a 200 stands for.
-pub(super) fn within(body: &Value, secrets: &Secrets) -> LlmError {
+pub(crate) fn within(body: &Value, secrets: &Secrets) -> LlmError {
     let told = Told::of(body);
     // The number beside the text is a status, where it can be one.
     let number: Option<u16> =
@@ -146,20 +147,20 @@ fn judge(told: &Told, status: u16, headers: &HeaderMap, now: SystemTime, secrets
         .or_else(|| told.retry_after.and_then(|delay| Duration::try_from_secs_f64(delay).ok()))
         .filter(|delay| !delay.is_zero());
     let has_header = headers.contains_key("retry-after") || headers.contains_key("retry-after-ms");
-    let (kind, cause) = kind(told, status, has_header);
+    let kind = kind(told, status, has_header);
     let mut message = mask::line(&told.message, secrets);
     if message.is_empty() {
         message = format!("status {status} without a message");
     }
-    if cause == Some(ErrorCause::QuotaExhausted) {
-        message = format!("quota exhausted: {message}");
-    }
     let mut error = LlmError::new(kind, ErrorPhase::Stream, message);
-    if let Some(cause) = cause {
-        error = error.with_cause(cause);
+    if kind == LlmErrorKind::ContextTooLong {
+        let text = head(&told.message, MOST_JUDGED).to_ascii_lowercase();
+        let (used, max) = context_numbers(&text);
+        let detail = error.detail.get_or_insert_default();
+        (detail.used_tokens, detail.max_tokens) = (told.used.or(used), told.max.or(max));
     }
-    if cause == Some(ErrorCause::QuotaExhausted) || cause == Some(ErrorCause::RequestTooLarge) {
-        error.retry = RetryAdvice::Never;
+    if kind == LlmErrorKind::InvalidRequest && wants_other_api(told, status) {
+        error.retry = RetryAdvice::AfterChange(Change::OtherApi);
     }
     if status != 413 && headers.get("x-should-retry").is_some_and(|value| value == "true") {
         error.retry = RetryAdvice::Backoff;
@@ -170,71 +171,56 @@ fn judge(told: &Told, status: u16, headers: &HeaderMap, now: SystemTime, secrets
     if headers.get("x-should-retry").is_some_and(|value| value == "false") {
         error.retry = RetryAdvice::Never;
     }
-    let id = ["x-request-id", "apim-request-id", "x-ms-request-id", "x-generation-id"];
-    if let Some(id) = id.iter().find_map(|name| headers.get(*name)?.to_str().ok()) {
-        error.detail.get_or_insert_default().request = Some(mask::line(id, secrets).into());
+    if let Some(id) = request_id(headers, secrets) {
+        error.detail.get_or_insert_default().request = Some(id);
     }
     error
 }
 
-fn kind(told: &Told, status: u16, has_header: bool) -> (LlmErrorKind, Option<ErrorCause>) {
+/// The provider's id of an exchange, for its support.
+pub(crate) fn request_id(headers: &HeaderMap, secrets: &Secrets) -> Option<Arc<str>> {
+    let names = ["x-request-id", "request-id", "apim-request-id", "x-ms-request-id", "x-generation-id"];
+    let id = names.iter().find_map(|name| headers.get(*name)?.to_str().ok())?;
+    Some(mask::line(id, secrets).into())
+}
+
+fn kind(told: &Told, status: u16, has_header: bool) -> LlmErrorKind {
     use LlmErrorKind as Kind;
     let text = head(&told.message, MOST_JUDGED).to_ascii_lowercase();
     let has = |words: &[&str]| told.has(words);
-    if (300..400).contains(&status) {
-        return (Kind::BadResponse, None);
-    }
     let says_overflow = matches!(status, 400 | 413 | 422 | 500) && is_overflow(&text);
-    if has(&["context_length_exceeded", "exceed_context_size_error"]) || says_overflow {
-        let (used, max) = context_numbers(&text);
-        let cause = ErrorCause::Context { used: told.used.or(used), max: told.max.or(max) };
-        return (Kind::ContextTooLong, Some(cause));
-    }
-    if status == 413 {
-        return (Kind::InvalidRequest, Some(ErrorCause::RequestTooLarge));
-    }
-    if has(&OUT_OF_MONEY) || (status == 402 && !has_header) {
-        return (Kind::RateLimited, Some(ErrorCause::QuotaExhausted));
-    }
-    if has(&FILTERED) {
-        return (Kind::InvalidRequest, Some(ErrorCause::ContentFilter));
-    }
-    if has(&["tool_use_failed"]) {
-        return (Kind::BadResponse, Some(ErrorCause::MalformedToolCall));
-    }
-    if has(&["model_not_found"]) {
-        return (Kind::ModelNotFound, None);
-    }
-    if has(&["invalid_api_key", "authentication_error"]) {
-        return (Kind::Auth, None);
-    }
-    if status == 400 && told.param == "reasoning_effort" && text.contains("tool") {
-        return (Kind::InvalidRequest, Some(ErrorCause::OtherInterface));
-    }
-    if status == 429 && text.contains("request too large") {
-        return (Kind::InvalidRequest, Some(ErrorCause::RequestTooLarge));
-    }
-    if has(&OVERLOADED) {
-        return (Kind::Overloaded, None);
-    }
-    if has(&["rate_limit_exceeded"]) {
-        return (Kind::RateLimited, None);
-    }
-    if has(&["timeout"]) {
-        return (Kind::Timeout, None);
-    }
     match status {
-        401 => (Kind::Auth, None),
-        403 => (Kind::Auth, Some(ErrorCause::Permission)),
-        404 if text.contains("model") => (Kind::ModelNotFound, None),
-        408 => (Kind::Timeout, None),
-        402 | 429 => (Kind::RateLimited, None),
-        498 | 503 | 529 => (Kind::Overloaded, None),
+        300..400 => Kind::BadResponse,
+        _ if has(&["context_length_exceeded", "exceed_context_size_error"]) || says_overflow => {
+            Kind::ContextTooLong
+        }
+        413 => Kind::RequestTooLarge,
+        _ if has(&OUT_OF_MONEY) => Kind::QuotaExhausted,
+        402 if !has_header => Kind::Billing,
+        _ if has(&FILTERED) => Kind::ContentFilter,
+        _ if has(&["tool_use_failed"]) => Kind::MalformedToolCall,
+        _ if has(&["model_not_found"]) => Kind::ModelNotFound,
+        _ if has(&["invalid_api_key", "authentication_error"]) => Kind::Auth,
+        429 if text.contains("request too large") => Kind::RequestTooLarge,
+        _ if has(&OVERLOADED) => Kind::Overloaded,
+        _ if has(&["rate_limit_exceeded"]) => Kind::RateLimited,
+        _ if has(&["timeout"]) => Kind::Timeout,
+        401 => Kind::Auth,
+        403 => Kind::Permission,
+        404 if text.contains("model") => Kind::ModelNotFound,
+        408 => Kind::Timeout,
+        402 | 429 => Kind::RateLimited,
+        498 | 503 | 529 => Kind::Overloaded,
         // A conflict passes, as a fault of the server does.
-        409 | 500.. => (Kind::ServerError, None),
-        200..300 => (Kind::BadResponse, None),
-        _ => (Kind::InvalidRequest, None),
+        409 | 500.. => Kind::ServerError,
+        200..300 => Kind::BadResponse,
+        _ => Kind::InvalidRequest,
     }
+}
+
+/// Whether the model takes what was asked of it on the provider's other interface alone.
+fn wants_other_api(told: &Told, status: u16) -> bool {
+    status == 400 && told.param == "reasoning_effort" && told.message.to_ascii_lowercase().contains("tool")
 }
 
 /// The first bytes of a text, at most `most`.

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::error::{LlmError, LlmErrorKind, RetryAdvice};
-use crate::model::{ChatModel, EventStream};
-use crate::request::ModelRequest;
+use super::{Item, Patience, Watch, watched};
+use crate::codec::Memory;
+use crate::error::{Change, LlmError, LlmErrorKind, RetryAdvice};
+use crate::model::{ChatModel, EventStream, ModelEvent};
+use crate::request::{AssistantTurn, Message, ModelRequest};
 
 /// How often, and how soon, a failed call is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,10 @@ impl Default for RetryPolicy {
 /// | `stream_interrupted` | 0.5 s | 8 s | 2 |
 /// | any other, where its error advises it | 0.5 s | 8 s | 1 |
 ///
+/// A request whose reasoning is refused ([`Change::StripReasoning`]) is sent once more at once, without the reasoning and
+/// the provider's own form of earlier turns; a reply to it warns `reasoning_stripped`. Any other change is the caller's to
+/// make, and such an error comes back as it is.
+///
 /// A wait is drawn evenly from nothing up to the value of the table; one that the server asked for is kept, and up to
 /// a tenth is added. An error that comes back after the last try advises [`RetryAdvice::Never`], so that nobody
 /// multiplies the tries; one whose server asks for more than `max_server_delay`, or whose wait does not fit into the
@@ -60,7 +66,7 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
             return None;
         }
         match error.retry {
-            RetryAdvice::Never => None,
+            RetryAdvice::Never | RetryAdvice::AfterChange(_) => None,
             RetryAdvice::After(delay) => Some(delay + self.up_to(delay / 10)),
             RetryAdvice::Backoff => {
                 let doubled = row.first.saturating_mul(1 << failures.saturating_sub(1).min(16));
@@ -86,24 +92,33 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
 impl<M: ChatModel + ?Sized> ChatModel for Retrying<M> {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let mut failures = 0;
-        let began = tokio::time::Instant::now();
-        let time = request.meta.timeout_ms.map(Duration::from_millis);
+        let patience = Patience::of(request);
+        let mut stripped: Option<ModelRequest> = None;
         loop {
-            let mut error = match self.inner.stream(request).await {
+            let asked = stripped.as_ref().unwrap_or(request);
+            let mut error = match self.inner.stream(&patience.rest(asked)).await {
+                Ok(events) if stripped.is_some() => return Ok(watched(events, Stripped)),
                 Ok(events) => return Ok(events),
                 Err(error) => error,
             };
-            failures += 1;
-            if let RetryAdvice::After(delay) = error.retry
-                && delay > self.policy.max_server_delay
-            {
-                return Err(error);
+            match error.retry {
+                RetryAdvice::AfterChange(Change::StripReasoning) => {
+                    let without = stripped.is_none().then(|| without_reasoning(request)).flatten();
+                    if without.is_some() {
+                        stripped = without;
+                        continue;
+                    }
+                }
+                RetryAdvice::AfterChange(_) => return Err(error),
+                RetryAdvice::After(delay) if delay > self.policy.max_server_delay => return Err(error),
+                RetryAdvice::Never | RetryAdvice::After(_) | RetryAdvice::Backoff => {}
             }
+            failures += 1;
             let Some(wait) = self.wait(&error, failures) else {
                 error.retry = RetryAdvice::Never;
                 return Err(error);
             };
-            if time.is_some_and(|time| began.elapsed().saturating_add(wait) >= time) {
+            if !patience.covers(wait) {
                 // The caller would be gone by then: it decides whether to wait as long by itself.
                 error.retry = RetryAdvice::After(wait);
                 return Err(error);
@@ -111,6 +126,38 @@ impl<M: ChatModel + ?Sized> ChatModel for Retrying<M> {
             tokio::time::sleep(wait).await;
         }
     }
+}
+
+/// Says of a reply that its request was changed.
+struct Stripped;
+
+impl Watch for Stripped {
+    fn see(&mut self, item: &mut Item) {
+        if let Ok(ModelEvent::Finished(reply)) = item {
+            reply.warnings.push("reasoning_stripped".into());
+        }
+    }
+}
+
+/// The request without what earlier turns reasoned; `None` where there is nothing of it.
+fn without_reasoning(request: &ModelRequest) -> Option<ModelRequest> {
+    let holds = |turn: &AssistantTurn| turn.raw.is_some() || !turn.reasoning.is_empty();
+    let is_any =
+        request.messages.iter().any(|message| matches!(message, Message::Assistant(turn) if holds(turn)));
+    let mut without = is_any.then(|| request.clone())?;
+    for message in &mut without.messages {
+        if let Message::Assistant(turn) = message {
+            turn.raw = None;
+            turn.reasoning = Arc::default();
+        }
+    }
+    // A turn of nothing but reasoning is no turn.
+    without.messages.retain(
+        |message| !matches!(message, Message::Assistant(turn) if turn.text.is_empty() && turn.calls.is_empty()),
+    );
+    // What is kept of the whole turns serves the requests that come later.
+    without.memory = Memory::default();
+    Some(without)
 }
 
 struct Row {
@@ -130,12 +177,6 @@ fn row(kind: LlmErrorKind) -> Row {
         LlmErrorKind::Overloaded => row(2_000, 60, 5),
         LlmErrorKind::ServerError | LlmErrorKind::Timeout | LlmErrorKind::Connection => row(500, 8, 3),
         LlmErrorKind::StreamInterrupted => row(500, 8, 2),
-        LlmErrorKind::InvalidRequest
-        | LlmErrorKind::Auth
-        | LlmErrorKind::ModelNotFound
-        | LlmErrorKind::ContextTooLong
-        | LlmErrorKind::BadResponse
-        | LlmErrorKind::ScriptExhausted
-        | LlmErrorKind::Cancelled => row(500, 8, 1),
+        _ => row(500, 8, 1),
     }
 }

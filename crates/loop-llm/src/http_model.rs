@@ -1,4 +1,4 @@
-//! A model behind Chat Completions.
+//! A model behind HTTP, whatever its protocol.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,68 +8,108 @@ use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::decode::Decoder;
-use super::encode::encode;
-use super::errors::classify;
-use super::profile::Profile;
+use crate::codec::{Api, Codec, classify};
+use crate::defaults::Defaults;
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::http::http_client;
 use crate::model::{ChatModel, EventStream};
-use crate::options::CallOptions;
+use crate::profile::{Auth, Profile};
 use crate::request::ModelRequest;
 use crate::secrets::Secrets;
 use crate::transport::{self, Post, Timers};
 
-/// A model that speaks Chat Completions: OpenAI's own, or one behind a compatible server.
+/// A model behind a provider's server, or behind one that is compatible with it: which protocol is spoken, and how, is
+/// said by its [`Profile`].
 ///
 /// It does not try again by itself: [`Retrying`](crate::Retrying) does.
-pub struct OpenAiChat {
+///
+/// ```
+/// # use loop_llm::{HttpModel, LlmError, Profile};
+/// # fn main() -> Result<(), LlmError> {
+/// let profile = Profile::named("anthropic").unwrap_or_default();
+/// let model = HttpModel::new(profile, None)?.with_key("sk-ant-…".into())?;
+/// # Ok(()) }
+/// ```
+pub struct HttpModel {
     url: Url,
-    profile: Profile,
+    codec: Codec,
     has_key: bool,
     secrets: Secrets,
     headers: HeaderMap,
-    options: CallOptions,
+    defaults: Defaults,
     timers: Timers,
 }
 
-impl OpenAiChat {
-    /// A model behind `base_url`, for example `http://127.0.0.1:8080/v1`, without a key.
+impl HttpModel {
+    /// A model behind `base_url`, without a key; where there is none, behind the one of the profile.
+    ///
+    /// Of a base URL of Anthropic's or Google's protocol that names no version the usual version is taken.
     ///
     /// # Errors
-    /// [`LlmErrorKind::InvalidRequest`] where `base_url` is no http or https URL.
-    pub fn new(base_url: &str, profile: Profile) -> Result<Self, LlmError> {
-        let wrong = || {
-            let message = "the base URL must be an http or https URL, for example http://127.0.0.1:8080/v1";
-            LlmError::new(LlmErrorKind::InvalidRequest, ErrorPhase::Encode, message)
+    /// [`LlmErrorKind::InvalidRequest`] where there is no base URL, or one that is no http or https URL.
+    pub fn new(profile: Arc<Profile>, base_url: Option<&str>) -> Result<Self, LlmError> {
+        let wrong = |message: &str| LlmError::unsendable(LlmErrorKind::InvalidRequest, message);
+        let Some(base_url) = base_url.or(profile.base_url.as_deref()) else {
+            let message = format!("{} needs a base URL: every user has their own", profile.name);
+            return Err(wrong(&message));
         };
-        let mut url = Url::parse(base_url.trim()).map_err(|_| wrong())?;
+        let no_url = || wrong("the base URL must be an http or https URL, for example http://127.0.0.1:8080/v1");
+        let mut url = Url::parse(base_url.trim()).map_err(|_| no_url())?;
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-            return Err(wrong());
+            return Err(no_url());
         }
-        url.path_segments_mut().map_err(|()| wrong())?.pop_if_empty().extend(["chat", "completions"]);
+        let version = match profile.api {
+            Api::OpenaiChat | Api::OpenaiResponses => None,
+            Api::Anthropic => Some("v1"),
+            Api::Gemini => Some("v1beta"),
+        };
+        let is_version = |part: &str| {
+            part.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        let has_version = url.path_segments().is_some_and(|mut parts| parts.any(is_version));
+        let mut segments = url.path_segments_mut().map_err(|()| no_url())?;
+        segments.pop_if_empty();
+        if let Some(version) = version.filter(|_| !has_version) {
+            segments.push(version);
+        }
+        drop(segments);
+        let mut headers = HeaderMap::new();
+        if profile.api == Api::Anthropic {
+            headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+        }
         Ok(Self {
             secrets: secrets_of(&url),
             url,
-            profile,
+            codec: Codec::new(profile),
             has_key: false,
-            headers: HeaderMap::new(),
-            options: CallOptions::default(),
+            headers,
+            defaults: Defaults::default(),
             timers: Timers::default(),
         })
     }
 
-    /// The same model with a key, sent as `Authorization: Bearer`.
+    /// The same model with the abilities of `base_model`, where the server has a name of its own for it.
+    pub fn with_base_model(self, base_model: impl Into<Arc<str>>) -> Self {
+        Self { codec: self.codec.with_base_model(base_model), ..self }
+    }
+
+    /// The same model with a key, sent as the profile says.
     ///
     /// # Errors
     /// [`LlmErrorKind::Auth`] where the key cannot stand in a header; the message does not show it.
     pub fn with_key(mut self, key: SecretString) -> Result<Self, LlmError> {
-        let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose_secret())).map_err(|_| {
+        let (name, before) = match self.codec.profile().auth {
+            Auth::Bearer => ("authorization", "Bearer "),
+            Auth::ApiKey => ("api-key", ""),
+            Auth::XApiKey => ("x-api-key", ""),
+            Auth::XGoogApiKey => ("x-goog-api-key", ""),
+        };
+        let mut value = HeaderValue::from_str(&format!("{before}{}", key.expose_secret())).map_err(|_| {
             let message = "the key holds characters that a header cannot carry";
             LlmError::new(LlmErrorKind::Auth, ErrorPhase::Encode, message)
         })?;
         value.set_sensitive(true);
-        self.headers.insert(reqwest::header::AUTHORIZATION, value);
+        self.headers.insert(name, value);
         self.secrets.add(&key);
         self.has_key = true;
         Ok(self)
@@ -96,44 +136,59 @@ impl OpenAiChat {
         Ok(self)
     }
 
-    /// The same model with other options for every call.
-    pub fn with_options(self, options: CallOptions) -> Self {
-        Self { options, ..self }
+    /// The same model with these options in every request that does not say otherwise.
+    pub fn with_defaults(self, defaults: Defaults) -> Self {
+        Self { defaults, ..self }
     }
 
     /// The same model with other timers.
     pub fn with_timers(self, timers: Timers) -> Self {
         Self { timers, ..self }
     }
+
+    /// The credentials that it uses, to be kept out of what is written down.
+    pub fn secrets(&self) -> Secrets {
+        self.secrets.clone()
+    }
 }
 
 #[async_trait]
-impl ChatModel for OpenAiChat {
+impl ChatModel for HttpModel {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
-        let encoded = encode(request, &self.options, &self.profile)?;
+        let with_defaults = self.defaults.fill(request);
+        let request = with_defaults.as_ref().unwrap_or(request);
+        let encoded = self.codec.encode(request)?;
+        let (path, query) = self.codec.path(request);
+        let mut url = self.url.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.extend(path);
+        }
+        if let Some(query) = query {
+            url.set_query(Some(query));
+        }
         let post = Post {
             client: http_client()?,
-            url: self.url.clone(),
+            url,
             headers: self.headers.clone(),
             body: encoded.body,
             secrets: self.secrets.clone(),
             timers: self.timers,
             classify,
         };
-        let decoder = Decoder::new(encoded.aliases, self.secrets.clone());
+        let decoder = self.codec.decoder(request, encoded.aliases, self.secrets.clone());
         transport::send(post, decoder, encoded.warnings).await
     }
 }
 
-impl fmt::Debug for OpenAiChat {
+impl fmt::Debug for HttpModel {
     /// Where it is and what it is like; neither key nor headers nor what a URL may hold beside host and path.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host: Arc<str> = self.url.host_str().unwrap_or_default().into();
-        f.debug_struct("OpenAiChat")
+        f.debug_struct("HttpModel")
             .field("host", &host)
             .field("port", &self.url.port_or_known_default())
             .field("path", &self.url.path())
-            .field("profile", &self.profile)
+            .field("profile", &self.codec.profile().name)
             .field("has_key", &self.has_key)
             .finish_non_exhaustive()
     }

@@ -1,0 +1,125 @@
+//! From the typed file to the models of its tiers.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use loop_llm::{ChatModel, Offline, Recorded, Recorder, Recording, Scripted, Secrets};
+use loop_runtime::Models;
+
+use crate::config::ModelConfig;
+use crate::error::DomainError;
+use crate::file::File;
+use crate::parts::one_line;
+use crate::remote::{self, LOCAL, Servers};
+
+/// The models of a domain.
+pub(crate) struct Built {
+    pub(crate) models: Models,
+    /// What their callers miss in the environment.
+    pub(crate) unset: Vec<DomainError>,
+    /// What writes their exchanges down, where that is wanted.
+    pub(crate) recorder: Option<Recorder>,
+}
+
+/// One model, before anything is wrapped around it.
+struct Bare<'a> {
+    tier: &'static str,
+    config: &'a ModelConfig,
+    model: Arc<dyn ChatModel>,
+}
+
+/// The model of each tier; their exchanges are written to `record`, where that is given.
+pub(crate) fn models(file: &File, record: Option<&Path>) -> Result<Built, DomainError> {
+    let config = &file.config.models;
+    let mut unset = Vec::new();
+    let mut secrets = Secrets::default();
+    let mut bare = |tier: &'static str, config| bare(file, tier, config, &mut unset, &mut secrets);
+    let base = bare("base", &config.base)?;
+    let picker = config.picker.as_ref().map(|config| bare("picker", config)).transpose()?;
+    let escalated = config.escalated.as_ref().map(|config| bare("escalated", config)).transpose()?;
+    let recorder = match record {
+        Some(path) => Some(Recorder::create(path, secrets).map_err(|error| DomainError::Option {
+            option: format!("--record {}", path.display()),
+            message: error.to_string(),
+        })?),
+        None => None,
+    };
+    let mut servers = Servers::default();
+    let mut wrap = |bare: Bare<'_>| {
+        let Bare { tier, config, mut model } = bare;
+        if let Some(recorder) = &recorder {
+            model = Arc::new(Recording::new(model, recorder.clone(), tier));
+        }
+        if LOCAL.contains(&config.provider.as_str()) { model } else { servers.guarded(file, config, model) }
+    };
+    let base = wrap(base);
+    let mut or_base = |bare: Option<Bare<'_>>| bare.map_or_else(|| Arc::clone(&base), &mut wrap);
+    let (picker, escalated) = (or_base(picker), or_base(escalated));
+    Ok(Built { models: Models { picker, base, escalated }, unset, recorder })
+}
+
+fn bare<'a>(
+    file: &File,
+    tier: &'static str,
+    config: &'a ModelConfig,
+    unset: &mut Vec<DomainError>,
+    secrets: &mut Secrets,
+) -> Result<Bare<'a>, DomainError> {
+    check_keys(file, tier, config)?;
+    let error = |key: &str, message: String| file.error(&["models", tier, key], message);
+    let model: Arc<dyn ChatModel> = match (config.provider.as_str(), &config.script, &config.recording) {
+        ("offline", _, _) => Arc::new(Offline::new()),
+        ("scripted", Some(script), _) => {
+            let script = file.resolve(&["models", tier, "script"], script);
+            let shown = script.display();
+            let text = fs::read_to_string(&script).map_err(|cause| {
+                error("script", format!("{shown}: cannot be read: {cause}; correct the path or make the file"))
+            })?;
+            let scripted = Scripted::from_json(&text).map_err(|cause| {
+                error("script", format!("{shown}: is no script: {}; correct it there", one_line(cause)))
+            })?;
+            Arc::new(scripted)
+        }
+        ("recorded", _, Some(recording)) => {
+            let path = file.resolve(&["models", tier, "recording"], recording);
+            Arc::new(Recorded::open(&path).map_err(|cause| error("recording", one_line(cause)))?)
+        }
+        ("scripted", None, _) => {
+            return Err(error("provider", "a scripted model needs its replies; add `script = \"FILE.json\"`".to_owned()));
+        }
+        ("recorded", _, None) => {
+            let message = "a recorded model needs its recording; add `recording = \"FILE.jsonl\"`";
+            return Err(error("provider", message.to_owned()));
+        }
+        _ => {
+            let (model, own) = remote::model(file, tier, config, unset)?;
+            secrets.extend(&own);
+            model
+        }
+    };
+    Ok(Bare { tier, config, model })
+}
+
+/// Keys that say nothing to the provider are slips.
+fn check_keys(file: &File, tier: &str, config: &ModelConfig) -> Result<(), DomainError> {
+    let provider = config.provider.as_str();
+    let is_remote = !LOCAL.contains(&provider);
+    let (server, scripted, recorded) = ("a provider with a server", "the provider `scripted`", "the provider `recorded`");
+    for (key, is_given, fits, wants) in [
+        ("base_url", config.base_url.is_some(), is_remote, server),
+        ("api_key_env", config.api_key_env.is_some(), is_remote, server),
+        ("base_model", config.base_model.is_some(), is_remote, server),
+        ("effort", config.effort.is_some(), is_remote, server),
+        ("temperature", config.temperature.is_some(), is_remote, server),
+        ("top_p", config.top_p.is_some(), is_remote, server),
+        ("seed", config.seed.is_some(), is_remote, server),
+        ("script", config.script.is_some(), provider == "scripted", scripted),
+        ("recording", config.recording.is_some(), provider == "recorded", recorded),
+    ] {
+        if is_given && !fits {
+            return Err(file.error(&["models", tier, key], format!("`{key}` is for {wants}; take it out")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! Where a model of a domain has its price from: its own file, prices of one's own, the table, or nowhere.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::fs;
+use std::path::Path;
+
+use loop_core::{PicoUsd, Price, PriceAbove, Tier};
+use loop_domain::{Domain, LoadOptions, read_prices};
+
+const SECTION: &str = "version = 1\nname = \"x\"\n\n[[section]]\nid = \"a\"\nheading = \"A\"\n\n";
+
+fn load(folder: &Path, text: &str, options: &LoadOptions) -> Result<Domain, String> {
+    fs::write(folder.join("loopgate.toml"), format!("{SECTION}{text}")).unwrap();
+    Domain::load(folder, options).map_err(|error| {
+        let error = error.to_string();
+        assert!(!error.contains('\n'), "{error}");
+        error.replace(&format!("{}/", folder.display()), "")
+    })
+}
+
+/// The price of the base model, where this stands in the domain.
+#[track_caller]
+fn price(folder: &Path, text: &str) -> Option<Price> {
+    let domain = load(folder, text, &LoadOptions::default()).unwrap();
+    domain.spec.model(Tier::Base).price.clone()
+}
+
+fn base(model: &str) -> String {
+    format!("[models.base]\nprovider = \"openai-chat\"\nmodel = \"{model}\"\n")
+}
+
+const OWN: &str = r#"
+version = 1
+
+[[model]]
+provider = "openai-chat"
+model = "gpt-4o*"
+price = { input_usd_per_million = 0.5, output_usd_per_million = 1 }
+"#;
+
+#[test]
+fn what_the_domain_says_comes_before_ones_own_file_and_that_before_the_table() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("own.toml"), OWN).unwrap();
+    let table = Price { cache_read: Some(75_000), ..Price::flat(150_000, 600_000) };
+    let mini = base("gpt-4o-mini");
+    assert_eq!(price(folder.path(), &mini), Some(table));
+    let with_file = format!("{mini}[prices]\nfile = \"own.toml\"\n");
+    assert_eq!(price(folder.path(), &with_file), Some(Price::flat(500_000, 1_000_000)));
+    let said = "price = { input_usd_per_million = 7, output_usd_per_million = 8 }\n";
+    let with_both = format!("{mini}{said}[prices]\nfile = \"own.toml\"\n");
+    assert_eq!(price(folder.path(), &with_both), Some(Price::flat(7_000_000, 8_000_000)));
+    // wire WU12
+    assert_eq!(price(folder.path(), &base("gpt-99")), None);
+}
+
+#[test]
+fn the_file_that_the_domain_names_comes_before_the_one_that_is_given_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("own.toml"), OWN).unwrap();
+    let given = folder.path().join("given.toml");
+    fs::write(&given, OWN.replace("0.5", "0.25")).unwrap();
+    let options = LoadOptions { prices: Some(given), ..LoadOptions::default() };
+    for (text, expected) in [("", 250_000), ("[prices]\nfile = \"own.toml\"\n", 500_000)] {
+        let domain = load(folder.path(), &format!("{}{text}", base("gpt-4o")), &options).unwrap();
+        assert_eq!(domain.spec.model(Tier::Base).price.as_ref().unwrap().input, expected);
+    }
+}
+
+#[test]
+fn a_server_that_is_not_the_providers_own_has_no_price_of_the_table() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("own.toml"), OWN).unwrap();
+    let elsewhere = format!("{}base_url = \"http://127.0.0.1:9/v1\"\n", base("gpt-4o-mini"));
+    assert_eq!(price(folder.path(), &elsewhere), None);
+    let with_file = format!("{elsewhere}[prices]\nfile = \"own.toml\"\n");
+    assert_eq!(price(folder.path(), &with_file), Some(Price::flat(500_000, 1_000_000)));
+}
+
+#[test]
+fn a_limit_of_money_needs_a_price_and_a_known_one_brings_the_usual_limit() {
+    // S0-45
+    let folder = tempfile::tempdir().unwrap();
+    let limit = "[limits]\ncost_usd = 0.05\n";
+    let load = |text: String| load(folder.path(), &text, &LoadOptions::default());
+    let error = load(format!("{}{limit}", base("gpt-99"))).unwrap_err();
+    assert!(error.contains("the price of openai-chat/gpt-99 is not known"), "{error}");
+    assert_eq!(load(base("gpt-99")).unwrap().spec.limits.cost, None);
+    let known = load(format!("{}{limit}", base("gpt-4o"))).unwrap();
+    assert_eq!(known.spec.limits.cost, Some(PicoUsd(50_000_000_000)));
+    assert_eq!(load(base("gpt-4o")).unwrap().spec.limits.cost, Some(PicoUsd(PicoUsd::PER_USD / 10)));
+}
+
+#[test]
+fn thresholds_and_long_caches_can_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "{}[models.base.price]\ninput_usd_per_million = 2\noutput_usd_per_million = 10\n\
+         cache_write_usd_per_million = 2.5\ncache_write_long_usd_per_million = 5\n\
+         [[models.base.price.above]]\ninput_tokens = 272000\ninput_usd_per_million = 4\n\
+         output_usd_per_million = 15\ncache_read_usd_per_million = 0.2\n",
+        base("m")
+    );
+    let above = PriceAbove {
+        input_tokens: 272_000,
+        input: 4_000_000,
+        output: 15_000_000,
+        cache_read: Some(200_000),
+        cache_write: None,
+        cache_write_long: None,
+    };
+    let expected = Price {
+        cache_write: Some(2_500_000),
+        cache_write_long: Some(5_000_000),
+        above: vec![above],
+        ..Price::flat(2_000_000, 10_000_000)
+    };
+    assert_eq!(price(folder.path(), &text), Some(expected));
+}
+
+#[test]
+fn a_price_of_ones_own_can_begin_on_a_day_and_covers_what_comes_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("own.toml");
+    let row = |from: &str, input: &str| {
+        format!(
+            "[[model]]\nprovider = \"acme\"\nmodel = \"m\"\n{from}\
+             price = {{ input_usd_per_million = {input}, output_usd_per_million = 1 }}\n"
+        )
+    };
+    fs::write(&path, format!("version = 1\n{}{}", row("", "1"), row("from = 2026-12-01\n", "2"))).unwrap();
+    let models = read_prices(&path).unwrap();
+    assert_eq!(models.len(), 1, "two rows of one model are two periods of it");
+    let day = |text: &str| text.parse::<loop_llm::prices::Date>().unwrap().start();
+    let input = |text: &str| models.first().unwrap().at(day(text)).unwrap().input;
+    assert_eq!((input("2026-11-30"), input("2026-12-01")), (1_000_000, 2_000_000));
+}
+
+#[test]
+fn every_slip_in_a_price_file_is_one_line_that_points_at_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let row = "[[model]]\nprovider = \"p\"\nmodel = \"m\"\n";
+    let price = "price = { input_usd_per_million = 1, output_usd_per_million = 1 }\n";
+    for (text, expected) in [
+        (format!("{row}{price}"), "own.toml:1:1: the key `version` is missing; add it".to_owned()),
+        (
+            "version = 2\n".to_owned(),
+            "own.toml:1:1: this loopgate reads the format 1; write `version = 1`".to_owned(),
+        ),
+        (format!("version = 1\n{row}"), "own.toml:2:1: the key `price` is missing; add it".to_owned()),
+        (
+            format!("version = 1\n{row}prize = 1\n{price}"),
+            "own.toml:5:1: unknown key `prize`; did you mean `price`?".to_owned(),
+        ),
+        (
+            format!("version = 1\n{row}from = \"1 May\"\n{price}"),
+            "own.toml:5:1: `1 May` is no date; write it as 2026-11-20".to_owned(),
+        ),
+        (
+            format!("version = 1\n{row}{}", price.replace("= 1,", "= 0.0000001,")),
+            "own.toml:5:11: a price for a million tokens has at most 6 digits behind the point; round it up"
+                .to_owned(),
+        ),
+        (
+            format!("version = 1\n{row}{}", price.replace("= 1,", "= \"dear\",")),
+            "own.toml:5:35: `dear` is no amount of dollars; write dollars such as 0.10".to_owned(),
+        ),
+        (
+            format!("version = 1\n{row}{price}{row}{price}"),
+            "own.toml:8:1: the same model has a row before this one that begins as late; give this one a later `from`"
+                .to_owned(),
+        ),
+        (
+            format!("version = 1\n{}{price}", row.replace("\"m\"", "\" \"")),
+            "own.toml:4:1: `model` is empty; write a name".to_owned(),
+        ),
+    ] {
+        fs::write(folder.path().join("own.toml"), &text).unwrap();
+        let domain = "[prices]\nfile = \"own.toml\"\n";
+        let error = load(folder.path(), domain, &LoadOptions::default()).unwrap_err();
+        assert_eq!(error, expected, "{text}");
+    }
+    let missing = load(folder.path(), "[prices]\nfile = \"none.toml\"\n", &LoadOptions::default());
+    let expected =
+        "loopgate.toml:9:1: none.toml: there is no such file; correct the path or make the file".to_owned();
+    assert_eq!(missing.unwrap_err(), expected);
+    let options = LoadOptions { prices: Some("/none/such.toml".into()), ..LoadOptions::default() };
+    let error = load(folder.path(), "", &options).unwrap_err();
+    assert!(error.starts_with("/none/such.toml: cannot be read: "), "{error}");
+}

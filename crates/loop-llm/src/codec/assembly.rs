@@ -1,0 +1,429 @@
+//! A reply while it is coming: what a protocol tells, put together in neutral terms.
+
+use std::sync::Arc;
+
+use loop_core::{PicoUsd, Usage};
+
+use super::calls::{Calls, MOST_ARGUMENTS, too_much};
+use super::names::Aliases;
+use crate::call::{Filtered, Stop, ToolCall};
+use crate::error::{LlmError, LlmErrorKind, Partial};
+use crate::model::{ModelEvent, ModelReply};
+use crate::raw::Raw;
+use crate::secrets::{Masker, Secrets};
+
+/// The reply so far, and the events that are still to be told.
+///
+/// Whatever stands in it is masked: `[masked]` in place of a secret.
+#[derive(Debug)]
+pub(crate) struct Assembly {
+    items: Vec<ModelEvent>,
+    aliases: Aliases,
+    secrets: Secrets,
+    /// Whether bytes of the event that is being read were no UTF-8.
+    pub(super) is_damaged: bool,
+    has_begun: bool,
+    heard: usize,
+    text_masker: Masker,
+    reasoning_masker: Masker,
+    id: Option<Arc<str>>,
+    model: Option<Arc<str>>,
+    tier: Option<Arc<str>>,
+    text: String,
+    reasoning: String,
+    refusal: String,
+    /// Whether the provider did something that is neither text nor a call of ours.
+    has_other: bool,
+    calls: Calls,
+    stop: Option<(Arc<str>, Stop)>,
+    stop_detail: Option<Arc<str>>,
+    filtered: Option<Filtered>,
+    usage: Option<Usage>,
+    cost: Option<PicoUsd>,
+    warnings: Vec<Arc<str>>,
+    is_over: bool,
+}
+
+/// What a server said about the tokens of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UsageTold {
+    /// Nothing.
+    Nothing,
+    /// Something that cannot be counted with: a count is missing, negative or absurd.
+    Unusable,
+    /// These counts; `is_odd` where they contradicted each other and were made to fit.
+    Counts { usage: Usage, is_odd: bool },
+}
+
+impl Assembly {
+    pub(super) fn new(aliases: Aliases, secrets: Secrets) -> Self {
+        Self {
+            items: Vec::new(),
+            text_masker: Masker::new(&secrets),
+            reasoning_masker: Masker::new(&secrets),
+            aliases,
+            secrets,
+            is_damaged: false,
+            has_begun: false,
+            heard: 0,
+            id: None,
+            model: None,
+            tier: None,
+            text: String::new(),
+            reasoning: String::new(),
+            refusal: String::new(),
+            has_other: false,
+            calls: Calls::default(),
+            stop: None,
+            stop_detail: None,
+            filtered: None,
+            usage: None,
+            cost: None,
+            warnings: Vec::new(),
+            is_over: false,
+        }
+    }
+
+    // ---- what a protocol tells
+
+    /// The reply has begun. It may be said again, with more; what was said first stays.
+    pub(crate) fn begin(&mut self, id: Option<&str>, model: Option<&str>) {
+        if self.id.is_none() {
+            self.id = id.map(|id| self.secrets.reply(id).into());
+        }
+        if self.model.is_none() {
+            self.model = model.map(|model| self.secrets.reply(model).into());
+        }
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.items.push(ModelEvent::Started { reply: self.id.clone(), model: self.model.clone() });
+        }
+    }
+
+    /// A piece of visible text.
+    pub(crate) fn say(&mut self, piece: &str) {
+        self.damage("invalid_utf8");
+        self.heard += piece.len();
+        let told = self.text_masker.push(piece);
+        self.add_text(told);
+    }
+
+    /// A piece of reasoning.
+    pub(crate) fn reason(&mut self, piece: &str) {
+        self.damage("invalid_utf8");
+        self.heard += piece.len();
+        let told = self.reasoning_masker.push(piece);
+        self.add_reasoning(told);
+    }
+
+    /// A piece of a refusal.
+    pub(crate) fn refuse(&mut self, piece: &str) {
+        self.heard += piece.len();
+        self.refusal.push_str(piece);
+    }
+
+    /// The provider did something that counts as a reply and is neither text nor a call of ours.
+    pub(crate) fn did_other(&mut self) {
+        self.has_other = true;
+        self.heard += 1;
+    }
+
+    /// The calls so far.
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// A new call; `index` is its place among the reply's calls, as the provider numbers them.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub(crate) fn add_call(&mut self, index: Option<u64>) -> Result<usize, LlmError> {
+        self.heard += 1;
+        self.calls.add(index, &self.secrets)
+    }
+
+    /// What is known of a call's id and name; what was known first stays.
+    pub(crate) fn name_call(&mut self, at: usize, id: &str, name: &str) {
+        if let Some(call) = self.calls.get_mut(at) {
+            if call.id.is_empty() && !id.is_empty() {
+                self.heard += id.len();
+                id.clone_into(&mut call.id);
+            }
+            if call.name.is_empty() && !name.is_empty() {
+                self.heard += name.len();
+                name.clone_into(&mut call.name);
+            }
+        }
+        self.tell_call(at, /*is_over*/ false);
+    }
+
+    /// A piece of a call's arguments.
+    ///
+    /// # Errors
+    /// They are too long, or were no UTF-8.
+    pub(crate) fn add_arguments(&mut self, at: usize, piece: &str) -> Result<(), LlmError> {
+        if self.is_damaged {
+            return Err(LlmError::unreadable("a tool call that is not UTF-8"));
+        }
+        let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
+        if call.arguments.len() + piece.len() > MOST_ARGUMENTS {
+            return Err(too_much());
+        }
+        self.heard += piece.len();
+        call.arguments.push_str(piece);
+        self.tell_call(at, /*is_over*/ false);
+        Ok(())
+    }
+
+    /// A call's arguments as a whole, which hold whatever the pieces said.
+    ///
+    /// # Errors
+    /// They are too long, or were no UTF-8.
+    pub(crate) fn set_arguments(&mut self, at: usize, whole: &str) -> Result<(), LlmError> {
+        let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
+        if call.arguments == whole {
+            return Ok(());
+        }
+        if let Some(rest) = whole.strip_prefix(&call.arguments) {
+            let rest = rest.to_owned();
+            return self.add_arguments(at, &rest);
+        }
+        if whole.len() > MOST_ARGUMENTS {
+            return Err(too_much());
+        }
+        whole.clone_into(&mut call.arguments);
+        self.warn("arguments_replaced");
+        Ok(())
+    }
+
+    /// Tokens so far, in place of what was said before.
+    pub(crate) fn set_usage(&mut self, told: UsageTold) {
+        match told {
+            UsageTold::Nothing => {}
+            UsageTold::Unusable => {
+                self.usage = None;
+                self.warn("usage_unusable");
+            }
+            UsageTold::Counts { usage, is_odd } => {
+                if is_odd {
+                    self.warn("usage_inconsistent");
+                }
+                // Whether no tokens at all can be true shows at the end.
+                if self.usage.replace(usage) != Some(usage) && usage != Usage::default() {
+                    self.items.push(ModelEvent::Usage(usage));
+                }
+            }
+        }
+    }
+
+    /// What the server itself says that the call cost, in dollars. Nothing is no price.
+    pub(crate) fn set_cost(&mut self, dollars: f64) {
+        let pico = (dollars * PicoUsd::PER_USD as f64).round();
+        if pico >= 1.0 && pico < u64::MAX as f64 {
+            self.cost = Some(PicoUsd(pico as u64));
+        }
+    }
+
+    /// The class of service that served.
+    pub(crate) fn set_tier(&mut self, tier: &str) {
+        self.tier = Some(self.secrets.reply(tier).into());
+    }
+
+    /// The word for the end, and what it means. The first one holds.
+    pub(crate) fn stop(&mut self, word: &str, stop: Stop) {
+        let word = self.secrets.reply(word);
+        match &self.stop {
+            None => self.stop = Some((word.into(), stop)),
+            Some((first, _)) if **first != *word => self.warn("second_finish_reason"),
+            Some(_) => {}
+        }
+    }
+
+    /// More on why it ended.
+    pub(crate) fn set_stop_detail(&mut self, detail: &str) {
+        self.stop_detail = Some(self.secrets.reply(detail).into());
+    }
+
+    /// Which side of the call a filter stopped.
+    pub(crate) fn set_filtered(&mut self, side: Filtered) {
+        self.filtered = Some(side);
+    }
+
+    /// Whether the word for the end has come.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    /// Nothing that comes from here on belongs to the reply.
+    pub(crate) fn over(&mut self) {
+        self.is_over = true;
+    }
+
+    /// Something that was not as it should be, once.
+    pub(crate) fn warn(&mut self, warning: &str) {
+        if !self.warnings.iter().any(|known| **known == *warning) {
+            self.warnings.push(warning.into());
+        }
+    }
+
+    /// A sign of life.
+    pub(crate) fn keep_alive(&mut self) {
+        self.items.push(ModelEvent::KeepAlive);
+    }
+
+    /// Whether bytes of what is being read were no UTF-8.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.is_damaged
+    }
+
+    /// The credentials of the call, to be kept out of messages.
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    // ---- what the decoder does with it
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// A number that grows with everything that the reply says.
+    pub(super) fn heard(&self) -> usize {
+        self.heard
+    }
+
+    /// Whether nothing can be shown of it.
+    pub(super) fn is_mute(&self) -> bool {
+        self.text.trim().is_empty() && self.refusal.is_empty()
+    }
+
+    pub(super) fn take_items(&mut self) -> impl Iterator<Item = ModelEvent> + use<> {
+        std::mem::take(&mut self.items).into_iter()
+    }
+
+    /// Tells what was held back.
+    pub(super) fn settle(&mut self) {
+        let (text, reasoning) = (self.text_masker.finish(), self.reasoning_masker.finish());
+        self.add_reasoning(reasoning);
+        self.add_text(text);
+        self.drop_empty_usage();
+    }
+
+    /// What had come of a reply that failed.
+    pub(super) fn partial(&self) -> Partial {
+        Partial { text: self.text.as_str().into(), usage: self.usage }
+    }
+
+    /// Why it ended, by all that is known: calls decide, unless it was cut, refused or filtered.
+    pub(super) fn ending(&self) -> Stop {
+        let has_calls = !self.calls.is_empty();
+        match self.stop.as_ref().map_or(Stop::Other, |(_, stop)| *stop) {
+            _ if !self.refusal.is_empty() => Stop::Refusal,
+            stop @ (Stop::Refusal
+            | Stop::ContentFilter
+            | Stop::MalformedToolCall
+            | Stop::MaxTokens
+            | Stop::ContextWindow
+            | Stop::PauseTurn
+            | Stop::Compaction) => stop,
+            _ if has_calls => Stop::ToolUse,
+            Stop::ToolUse => Stop::MalformedToolCall,
+            Stop::EndTurn if self.text.trim().is_empty() && !self.has_other => Stop::Empty,
+            stop => stop,
+        }
+    }
+
+    /// Whether the calls of a reply that ended like this are meant.
+    pub(super) fn keeps_calls(&self) -> bool {
+        self.ending() == Stop::ToolUse
+    }
+
+    /// The whole reply; `raw` is what the protocol wants to go back.
+    pub(super) fn finish(
+        &mut self,
+        origin: &str,
+        raw: impl FnOnce(/*has_new_ids*/ bool, &[ToolCall]) -> Option<String>,
+    ) -> ModelReply {
+        let stop = self.ending();
+        let keeps_calls = self.keeps_calls();
+        if !self.calls.is_empty() {
+            for at in 0..self.calls.open().len() {
+                self.tell_call(at, /*is_over*/ true);
+            }
+        }
+        let mut tool_calls = self.calls.finish(&self.aliases, &self.secrets);
+        if !keeps_calls && !tool_calls.is_empty() {
+            // What was cut off may be incomplete, and what was refused is not meant.
+            tool_calls.clear();
+            self.warn("dropped_partial_calls");
+        }
+        let raw = raw(self.calls.has_new_ids, &tool_calls).map(|json| Raw::new(origin, &self.secrets.reply(&json)));
+        let refusal = (!self.refusal.is_empty()).then(|| self.secrets.reply(&self.refusal).into());
+        ModelReply {
+            finish: stop.finish(),
+            cost: self.cost,
+            served_model: self.model.take(),
+            served_tier: self.tier.take(),
+            raw,
+            warnings: std::mem::take(&mut self.warnings),
+            tool_calls,
+            refusal,
+            reasoning: std::mem::take(&mut self.reasoning).into(),
+            stop: Some(stop),
+            stop_detail: self.stop_detail.take(),
+            filtered: self
+                .filtered
+                .or((stop == Stop::ContentFilter).then_some(Filtered::Output))
+                .filter(|_| stop == Stop::ContentFilter),
+            raw_stop: self.stop.take().map(|(word, _)| word),
+            reply: self.id.take(),
+            ..ModelReply::text(std::mem::take(&mut self.text), self.usage)
+        }
+    }
+
+    fn damage(&mut self, warning: &str) {
+        if self.is_damaged {
+            self.warn(warning);
+        }
+    }
+
+    fn add_text(&mut self, piece: String) {
+        if !piece.is_empty() {
+            self.text.push_str(&piece);
+            self.items.push(ModelEvent::TextDelta { text: piece.into() });
+        }
+    }
+
+    fn add_reasoning(&mut self, piece: String) {
+        if !piece.is_empty() {
+            self.reasoning.push_str(&piece);
+            self.items.push(ModelEvent::ReasoningDelta { text: piece.into() });
+        }
+    }
+
+    fn tell_call(&mut self, at: usize, is_over: bool) {
+        let Some(call) = self.calls.get_mut(at) else { return };
+        let nth = u32::try_from(at).unwrap_or(u32::MAX);
+        let (begins, arguments) = call.news(is_over);
+        if begins {
+            let name = self.aliases.name(&self.secrets.reply(&call.name));
+            self.items.push(ModelEvent::ToolCallStarted { nth, name });
+        }
+        if !arguments.is_empty() {
+            self.items.push(ModelEvent::ToolArgumentsDelta { nth, text: arguments.into() });
+        }
+    }
+
+    /// Whoever says something has used tokens.
+    fn drop_empty_usage(&mut self) {
+        let is_empty = self.usage.is_some_and(|usage| usage.total_output() == 0);
+        if is_empty && (!self.is_mute() || !self.reasoning.is_empty() || !self.calls.is_empty()) {
+            self.usage = None;
+            self.warn("usage_empty");
+        }
+    }
+}
+
+/// The error of a reply that ended without saying why.
+pub(super) fn interrupted(kind: LlmErrorKind, message: &str) -> LlmError {
+    LlmError::new(kind, crate::error::ErrorPhase::Stream, message)
+}

@@ -1,0 +1,124 @@
+//! A body in pieces, most of which were there before.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
+/// The bytes of a request: pieces that are shared with the requests before.
+#[derive(Clone, Default)]
+pub struct Body {
+    pieces: Vec<Bytes>,
+    bytes: usize,
+}
+
+impl Body {
+    pub(crate) fn push(&mut self, piece: impl Into<Bytes>) {
+        let piece = piece.into();
+        if !piece.is_empty() {
+            self.bytes += piece.len();
+            self.pieces.push(piece);
+        }
+    }
+
+    /// How many bytes there are.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The pieces, in order.
+    pub fn pieces(&self) -> &[Bytes] {
+        &self.pieces
+    }
+
+    /// All of them as one; a copy.
+    pub fn to_bytes(&self) -> Bytes {
+        match self.pieces.as_slice() {
+            [one] => one.clone(),
+            pieces => pieces.concat().into(),
+        }
+    }
+
+    /// How many bytes at the beginning are the same. Pieces that both share are not read.
+    pub fn shared_prefix(&self, other: &Self) -> usize {
+        let (mut ours, mut theirs) = (self.pieces.iter(), other.pieces.iter());
+        let (mut one, mut two): (&[u8], &[u8]) = (&[], &[]);
+        let mut shared = 0;
+        loop {
+            if one.is_empty() {
+                one = ours.next().map_or(&[], |piece| piece.as_ref());
+            }
+            if two.is_empty() {
+                two = theirs.next().map_or(&[], |piece| piece.as_ref());
+            }
+            let most = one.len().min(two.len());
+            if most == 0 {
+                return shared;
+            }
+            let (head, other) = (one.get(..most).unwrap_or_default(), two.get(..most).unwrap_or_default());
+            if !std::ptr::eq(head, other) && head != other {
+                return shared + head.iter().zip(other).take_while(|(a, b)| a == b).count();
+            }
+            shared += most;
+            one = one.get(most..).unwrap_or_default();
+            two = two.get(most..).unwrap_or_default();
+        }
+    }
+}
+
+impl PartialEq for Body {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes && self.shared_prefix(other) == self.bytes
+    }
+}
+
+impl Eq for Body {}
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.to_bytes()))
+    }
+}
+
+/// The body on its way.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    pieces: VecDeque<Bytes>,
+    left: u64,
+}
+
+impl From<Body> for Sending {
+    fn from(body: Body) -> Self {
+        Self { left: body.bytes as u64, pieces: body.pieces.into() }
+    }
+}
+
+impl http_body::Body for Sending {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+        let this = self.get_mut();
+        let piece = this.pieces.pop_front();
+        this.left -= piece.as_ref().map_or(0, |piece| piece.len() as u64);
+        Poll::Ready(piece.map(|piece| Ok(http_body::Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        http_body::SizeHint::with_exact(self.left)
+    }
+}

@@ -1,0 +1,319 @@
+//! Events out of the bytes of a reply, a stream or one JSON object, in any pieces.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::assembly::{Assembly, interrupted};
+use super::names::Aliases;
+use crate::call::{Stop, ToolCall};
+use crate::error::{LlmError, LlmErrorKind, RetryAdvice};
+use crate::model::ModelEvent;
+use crate::secrets::Secrets;
+use crate::sse::{Frame, Framer, TooLong};
+
+/// How one wire protocol is read.
+pub(crate) trait Protocol: fmt::Debug + Send {
+    /// One event of a stream; `data` is trimmed and not empty.
+    ///
+    /// # Errors
+    /// It is the provider's word for a failure, or cannot be read. That ends the reply.
+    fn event(&mut self, name: Option<&str>, data: &str, reply: &mut Assembly) -> Result<(), LlmError>;
+
+    /// A reply that came as one JSON value; `body` is trimmed.
+    ///
+    /// # Errors
+    /// As of an event.
+    fn whole(&mut self, body: &str, reply: &mut Assembly) -> Result<(), LlmError>;
+
+    /// What has to go back in place of the turn's text and calls, as JSON: the values that stand in the history of a
+    /// request. `calls` are those of the reply that are meant. `None` where text and calls say it all, or where it cannot
+    /// go back.
+    fn raw(&mut self, end: &End, calls: &[ToolCall]) -> Option<String>;
+}
+
+/// How a reply ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) stop: Stop,
+    /// Whether its calls stay: otherwise they must not go back, since nobody will answer them.
+    pub(crate) keeps_calls: bool,
+    /// Whether ids of calls are others than the provider wrote, so that its own turn would not fit the results.
+    pub(crate) has_new_ids: bool,
+}
+
+/// Decodes one reply.
+///
+/// After any number of [`Decoder::push`], [`Decoder::finish`] or [`Decoder::interrupt`] says that the bytes are over.
+/// Exactly one [`ModelEvent::Finished`] or error comes out, as the last item, and nothing after it. How the bytes are
+/// cut makes no difference to what comes out.
+///
+/// A line or a JSON object may have 8 MiB, the arguments of a call 1 MiB, a reply 128 calls: beyond that it is an
+/// error. A stream is cut at 64 MiB and ends as [`Stop::MaxTokens`]; one without any visible text by then is an error.
+///
+/// In text, reasoning, refusals and calls `[masked]` stands in place of a secret; as much of a piece as may be the
+/// beginning of one is held back until the next piece.
+#[derive(Debug)]
+pub struct Decoder {
+    protocol: Box<dyn Protocol>,
+    origin: Arc<str>,
+    body: Kind,
+    frames: Vec<Frame>,
+    reply: Assembly,
+    received: usize,
+    is_done: bool,
+}
+
+/// What kind of body it is: that shows in its first byte that is no space.
+#[derive(Debug)]
+enum Kind {
+    /// `seen` bytes of it are a byte order mark and blanks.
+    Unknown {
+        head: Vec<u8>,
+        seen: usize,
+    },
+    Json(Vec<u8>),
+    Stream(Framer),
+}
+
+impl Kind {
+    fn unknown() -> Self {
+        Self::Unknown { head: Vec::new(), seen: 0 }
+    }
+}
+
+type Items = Vec<Result<ModelEvent, LlmError>>;
+
+impl Decoder {
+    /// A decoder of the reply to one request of `origin`: its aliases are undone, and secrets are masked wherever they
+    /// stand.
+    pub(crate) fn new(protocol: Box<dyn Protocol>, origin: Arc<str>, aliases: Aliases, secrets: Secrets) -> Self {
+        Self {
+            protocol,
+            origin,
+            body: Kind::unknown(),
+            frames: Vec::new(),
+            reply: Assembly::new(aliases, secrets),
+            received: 0,
+            is_done: false,
+        }
+    }
+
+    /// Whether the last item has come.
+    pub fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// Whether the word for the end has come: only usage and the mark of the end may still follow.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.reply.is_ending()
+    }
+
+    /// A number that grows with everything that the reply says, be it shown yet or not.
+    pub(crate) fn heard(&self) -> usize {
+        self.reply.heard()
+    }
+
+    /// What these bytes tell.
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<Result<ModelEvent, LlmError>> {
+        let mut items = Vec::new();
+        // What is beyond the guard is not looked at, wherever the pieces were cut.
+        let room = MOST_REPLY - self.received;
+        let taken = bytes.get(..room).unwrap_or(bytes);
+        self.received += taken.len();
+        self.take(taken, &mut items);
+        if taken.len() < bytes.len() {
+            self.cut(&mut items);
+        }
+        items
+    }
+
+    /// What is left when the body has ended as it should.
+    pub fn finish(&mut self) -> Vec<Result<ModelEvent, LlmError>> {
+        let mut items = Vec::new();
+        if self.is_done {
+            return items;
+        }
+        match std::mem::replace(&mut self.body, Kind::unknown()) {
+            Kind::Unknown { .. } => self.fail(again("an empty body in place of a reply"), &mut items),
+            Kind::Json(body) => self.whole(&body, &mut items),
+            Kind::Stream(mut framer) => {
+                let result = framer.finish(&mut self.frames);
+                self.take_frames(result, &mut items);
+            }
+        }
+        self.end(LlmErrorKind::StreamInterrupted, "the reply ended without its end", &mut items);
+        items
+    }
+
+    /// What is left when the body broke off: an error of this kind, unless the reply was complete by then.
+    pub fn interrupt(&mut self, kind: LlmErrorKind, message: &str) -> Vec<Result<ModelEvent, LlmError>> {
+        let mut items = Vec::new();
+        if self.reply.is_ending() {
+            self.reply.warn("broken_off_after_its_end");
+        }
+        self.end(kind, message, &mut items);
+        items
+    }
+
+    fn take(&mut self, bytes: &[u8], items: &mut Items) {
+        if self.is_done {
+            return;
+        }
+        if let Kind::Unknown { head, seen } = &mut self.body {
+            head.extend_from_slice(bytes);
+            if *seen == 0 && head.starts_with(MARK) {
+                *seen = MARK.len();
+            }
+            if *seen == 0 && MARK.starts_with(head) {
+                return;
+            }
+            let blank = |head: &[u8], seen: usize| head.get(seen).is_some_and(u8::is_ascii_whitespace);
+            while blank(head, *seen) {
+                *seen += 1;
+            }
+            if *seen > MOST_JSON {
+                return self.fail(LlmError::unreadable(TOO_LARGE), items);
+            }
+            let Some(first) = head.get(*seen).copied() else { return };
+            let head = std::mem::take(head);
+            self.body = if matches!(first, b'{' | b'[' | b'<' | b'n' | b'"') {
+                Kind::Json(Vec::new())
+            } else {
+                Kind::Stream(Framer::new(MOST_LINE))
+            };
+            return self.take(&head, items);
+        }
+        match &mut self.body {
+            Kind::Unknown { .. } => {}
+            Kind::Json(body) if body.len() + bytes.len() > MOST_JSON => {
+                self.fail(LlmError::unreadable(TOO_LARGE), items);
+            }
+            Kind::Json(body) => body.extend_from_slice(bytes),
+            Kind::Stream(framer) => {
+                let result = framer.push(bytes, &mut self.frames);
+                self.take_frames(result, items);
+            }
+        }
+    }
+
+    fn take_frames(&mut self, result: Result<(), TooLong>, items: &mut Items) {
+        for frame in std::mem::take(&mut self.frames) {
+            if self.is_done {
+                return;
+            }
+            match frame {
+                Frame::Comment => items.push(Ok(ModelEvent::KeepAlive)),
+                Frame::Data { event, data, is_damaged } => {
+                    self.data(event.as_deref(), data.trim(), is_damaged, items);
+                }
+            }
+        }
+        if result == Err(TooLong) && !self.is_done {
+            self.fail(LlmError::unreadable("a line of the reply is longer than 8 MiB"), items);
+        }
+    }
+
+    fn data(&mut self, event: Option<&str>, data: &str, is_damaged: bool, items: &mut Items) {
+        if data == "[DONE]" {
+            return self.end(LlmErrorKind::StreamInterrupted, "the reply ended without a reason", items);
+        }
+        if data.is_empty() {
+            return;
+        }
+        self.reply.is_damaged = is_damaged;
+        let result = self.protocol.event(event, data, &mut self.reply);
+        self.reply.is_damaged = false;
+        self.tell(items);
+        match result {
+            Err(error) => self.fail(error, items),
+            Ok(()) if self.reply.is_over() => {
+                self.end(LlmErrorKind::StreamInterrupted, "the reply ended without a reason", items);
+            }
+            Ok(()) => {}
+        }
+    }
+
+    /// A reply that came as one JSON value.
+    fn whole(&mut self, body: &[u8], items: &mut Items) {
+        let body = body.strip_prefix(MARK).unwrap_or(body).trim_ascii();
+        if body.first() == Some(&b'<') {
+            return self.fail(again("an HTML page in place of a reply"), items);
+        }
+        let result = match std::str::from_utf8(body) {
+            Ok(body) => self.protocol.whole(body, &mut self.reply),
+            Err(_) => Err(again("a body that is not UTF-8 in place of a reply")),
+        };
+        self.tell(items);
+        if let Err(error) = result {
+            self.fail(error, items);
+        }
+    }
+
+    fn tell(&mut self, items: &mut Items) {
+        items.extend(self.reply.take_items().map(Ok));
+    }
+
+    /// The end of the reply, if it was said that there is one.
+    fn end(&mut self, kind: LlmErrorKind, message: &str, items: &mut Items) {
+        if self.is_done {
+            return;
+        }
+        if !self.reply.is_ending() {
+            return self.fail(interrupted(kind, message), items);
+        }
+        self.is_done = true;
+        self.reply.settle();
+        let (stop, keeps_calls) = (self.reply.ending(), self.reply.keeps_calls());
+        let protocol = &mut self.protocol;
+        let raw = |has_new_ids, calls: &[ToolCall]| protocol.raw(&End { stop, keeps_calls, has_new_ids }, calls);
+        let reply = self.reply.finish(&self.origin, raw);
+        self.tell(items);
+        items.push(Ok(ModelEvent::Finished(Box::new(reply))));
+    }
+
+    fn cut(&mut self, items: &mut Items) {
+        if self.is_done {
+            return;
+        }
+        if !matches!(self.body, Kind::Stream(_)) {
+            return self.fail(LlmError::unreadable(TOO_LARGE), items);
+        }
+        if !self.reply.is_ending() && self.reply.is_mute() {
+            let message = "64 MiB of a reply came without any text";
+            return self.fail(LlmError::unreadable(message), items);
+        }
+        self.reply.warn("reply_cut");
+        if !self.reply.is_ending() {
+            self.reply.stop("length", Stop::MaxTokens);
+        }
+        self.end(LlmErrorKind::BadResponse, "", items);
+    }
+
+    fn fail(&mut self, mut error: LlmError, items: &mut Items) {
+        self.is_done = true;
+        self.reply.settle();
+        self.tell(items);
+        error.partial = Some(self.reply.partial());
+        items.push(Err(error));
+    }
+}
+
+/// A part of a reply that is no JSON.
+pub(crate) fn unreadable(error: &serde_json::Error) -> LlmError {
+    LlmError::unreadable(format!("a part of the reply cannot be read as JSON: {error}"))
+}
+
+/// Something in place of a reply that may be one the next time.
+pub(crate) fn again(message: &str) -> LlmError {
+    LlmError { retry: RetryAdvice::Backoff, ..LlmError::unreadable(message) }
+}
+
+/// The byte order mark.
+const MARK: &[u8] = b"\xEF\xBB\xBF";
+/// The most bytes of a line.
+const MOST_LINE: usize = 8 << 20;
+/// The most bytes of a reply that is one JSON object, and of the blanks before any reply.
+const MOST_JSON: usize = 8 << 20;
+/// The most bytes of a reply.
+const MOST_REPLY: usize = 64 << 20;
+const TOO_LARGE: &str = "a reply without a stream is larger than 8 MiB";

@@ -1,0 +1,110 @@
+//! JSON that is written piece by piece, in an order of our own.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// JSON text in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Json(Vec<u8>);
+
+impl Json {
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
+        Self(Vec::with_capacity(bytes))
+    }
+
+    /// Text that is JSON already.
+    pub(crate) fn raw(&mut self, text: &str) -> &mut Self {
+        self.0.extend_from_slice(text.as_bytes());
+        self
+    }
+
+    /// Any value.
+    pub(crate) fn value(&mut self, value: &(impl Serialize + ?Sized)) -> &mut Self {
+        // Texts, numbers and values of JSON can always be written into memory.
+        if serde_json::to_writer(&mut self.0, value).is_err() {
+            self.raw("null");
+        }
+        self
+    }
+
+    /// Two texts as one.
+    pub(crate) fn text_after(&mut self, first: &str, second: &str) -> &mut Self {
+        if first.is_empty() {
+            return self.value(second);
+        }
+        self.value(first);
+        self.0.pop();
+        let start = self.0.len();
+        self.value(second);
+        self.0.remove(start);
+        self
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+/// The members of a request's body that are no turns, into which those that the caller gives are merged: theirs win.
+#[derive(Debug)]
+pub(crate) struct Members<'a> {
+    extra: &'a Map<String, Value>,
+    used: Vec<&'a str>,
+    json: Json,
+}
+
+impl<'a> Members<'a> {
+    pub(crate) fn new(extra: &'a Map<String, Value>) -> Self {
+        Self { extra, used: Vec::new(), json: Json::default() }
+    }
+
+    /// `,"key":value`.
+    pub(crate) fn add(&mut self, key: &str, value: &(impl Serialize + ?Sized)) {
+        match self.extra.get_key_value(key) {
+            None => {
+                self.json.raw(",").value(key).raw(":").value(value);
+            }
+            Some((key, theirs)) => {
+                self.used.push(key);
+                let ours = serde_json::to_value(value).unwrap_or_default();
+                self.json.raw(",").value(key).raw(":").value(&merged(ours, theirs));
+            }
+        }
+    }
+
+    /// `,"key":json`, where the JSON is written already.
+    pub(crate) fn add_json(&mut self, key: &str, json: &str) {
+        if self.extra.contains_key(key) {
+            self.add(key, &serde_json::from_str::<Value>(json).unwrap_or_default());
+        } else {
+            self.json.raw(",").value(key).raw(":").raw(json);
+        }
+    }
+
+    /// All of them, those that only the caller gave at the end.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        for (key, value) in self.extra {
+            if !self.used.contains(&key.as_str()) {
+                self.json.raw(",").value(key).raw(":").value(value);
+            }
+        }
+        self.json.take()
+    }
+}
+
+fn merged(ours: Value, theirs: &Value) -> Value {
+    match (ours, theirs) {
+        (Value::Object(mut ours), Value::Object(theirs)) => {
+            for (key, value) in theirs {
+                let merged = merged(ours.remove(key).unwrap_or_default(), value);
+                ours.insert(key.clone(), merged);
+            }
+            Value::Object(ours)
+        }
+        (_, theirs) => theirs.clone(),
+    }
+}

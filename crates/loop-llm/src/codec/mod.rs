@@ -1,0 +1,196 @@
+//! What the codecs of all protocols share: bodies in pieces, what is kept of a conversation, names of tools, and the way
+//! from bytes to events.
+//!
+//! ```text
+//! ModelRequest ─ turns(…) by each codec, kept in Memory ─▶ Encoded { body, aliases, warnings }
+//! bytes ─ Decoder: one JSON object or a stream of events ─▶ Protocol of each codec ─▶ Assembly ─▶ ModelEvent …, one end
+//! ```
+//!
+//! A codec does no I/O and has no clock. It is made of two parts: a [`TurnWriter`](turns::TurnWriter), which writes one
+//! turn without looking at others, and a [`Protocol`](decoder::Protocol), which tells the
+//! [`Assembly`](assembly::Assembly) what one event says.
+
+mod assembly;
+mod body;
+mod calls;
+mod decoder;
+mod errors;
+mod json;
+mod lenient;
+mod memory;
+mod names;
+mod turns;
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::LlmError;
+use crate::profile::Profile;
+use crate::raw::Raw;
+use crate::request::{AssistantTurn, ModelRequest};
+use crate::secrets::Secrets;
+use crate::{anthropic, gemini, openai_chat, openai_responses};
+
+pub(crate) use assembly::{Assembly, UsageTold};
+pub use body::Body;
+pub(crate) use body::Sending;
+pub use decoder::Decoder;
+pub(crate) use decoder::{End, Protocol, again, unreadable};
+pub use errors::classify;
+pub(crate) use errors::{request_id, within};
+pub(crate) use json::{Json, Members};
+pub(crate) use lenient::{Count, Fields, List, Maybe, Number, Text, text};
+pub use memory::Memory;
+pub use names::Aliases;
+pub(crate) use names::{short_id, wire_id, wire_name};
+pub(crate) use turns::{Joint, Turn, TurnWriter, Written, results_in_order, turns};
+
+/// A wire protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Api {
+    /// OpenAI's Chat Completions, and what is compatible with it.
+    OpenaiChat,
+    /// OpenAI's Responses.
+    OpenaiResponses,
+    /// Anthropic's Messages.
+    Anthropic,
+    /// Google's generateContent.
+    Gemini,
+}
+
+impl Api {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::OpenaiChat, Self::OpenaiResponses, Self::Anthropic, Self::Gemini];
+
+    /// The protocol as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OpenaiChat => "openai-chat",
+            Self::OpenaiResponses => "openai-responses",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+        }
+    }
+}
+
+/// A request as it is sent.
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    /// The JSON body.
+    pub body: Body,
+    /// Where the turns stand in it, without the closing brackets: what the same turns and more encode to has these bytes
+    /// at the same place.
+    pub messages: Range<usize>,
+    /// What was left out or changed.
+    pub warnings: Vec<Arc<str>>,
+    /// Tools that travel under another name.
+    pub aliases: Aliases,
+}
+
+/// A protocol as one endpoint speaks it: requests to bytes, bytes to replies.
+#[derive(Clone, Debug)]
+pub struct Codec {
+    profile: Arc<Profile>,
+    base_model: Option<Arc<str>>,
+}
+
+/// What a request is encoded for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target<'a> {
+    pub(crate) profile: &'a Profile,
+    /// The model as it is called there.
+    pub(crate) model: &'a str,
+    /// The model whose abilities it has: another name of it where the endpoint has names of its own.
+    pub(crate) known_as: &'a str,
+}
+
+impl Target<'_> {
+    /// `api/profile/model`.
+    pub(crate) fn origin(&self) -> Arc<str> {
+        format!("{}/{}/{}", self.profile.api.name(), self.profile.name, self.model).into()
+    }
+
+    /// A turn's own form, where it came from here.
+    pub(crate) fn own<'a>(&self, turn: &'a AssistantTurn) -> Option<&'a Raw> {
+        turn.raw.as_ref().filter(|raw| {
+            let mut parts = raw.origin().splitn(3, '/');
+            parts.next() == Some(self.profile.api.name())
+                && parts.next() == Some(&*self.profile.name)
+                && parts.next() == Some(self.model)
+        })
+    }
+}
+
+impl Codec {
+    /// The protocol as `profile` speaks it.
+    pub fn new(profile: Arc<Profile>) -> Self {
+        Self { profile, base_model: None }
+    }
+
+    /// The same where the endpoint has a name of its own for the model `base_model`.
+    pub fn with_base_model(self, base_model: impl Into<Arc<str>>) -> Self {
+        Self { base_model: Some(base_model.into()), ..self }
+    }
+
+    /// What the endpoint is like.
+    pub fn profile(&self) -> &Arc<Profile> {
+        &self.profile
+    }
+
+    fn target<'a>(&'a self, request: &'a ModelRequest) -> Target<'a> {
+        let known_as = self.base_model.as_deref().unwrap_or(&request.model);
+        Target { profile: &self.profile, model: &request.model, known_as }
+    }
+
+    /// The body of a call.
+    ///
+    /// # Errors
+    /// In phase [`ErrorPhase::Encode`](crate::ErrorPhase::Encode): [`LlmErrorKind::InvalidRequest`] for no turns, a
+    /// call without its result, or a result without its call; [`LlmErrorKind::Unsupported`] for an option that the
+    /// model does not offer and that may not be left out.
+    ///
+    /// [`LlmErrorKind::InvalidRequest`]: crate::LlmErrorKind::InvalidRequest
+    /// [`LlmErrorKind::Unsupported`]: crate::LlmErrorKind::Unsupported
+    pub fn encode(&self, request: &ModelRequest) -> Result<Encoded, LlmError> {
+        let target = self.target(request);
+        match self.profile.api {
+            Api::OpenaiChat => openai_chat::encode(request, &target),
+            Api::OpenaiResponses => openai_responses::encode(request, &target),
+            Api::Anthropic => anthropic::encode(request, &target),
+            Api::Gemini => gemini::encode(request, &target),
+        }
+    }
+
+    /// A decoder of the reply to `request`, whose encoding gave `aliases`.
+    pub fn decoder(&self, request: &ModelRequest, aliases: Aliases, secrets: Secrets) -> Decoder {
+        let target = self.target(request);
+        let protocol = match self.profile.api {
+            Api::OpenaiChat => openai_chat::protocol(request, &target),
+            Api::OpenaiResponses => openai_responses::protocol(request, &target),
+            Api::Anthropic => anthropic::protocol(request, &target),
+            Api::Gemini => gemini::protocol(request, &target),
+        };
+        Decoder::new(protocol, target.origin(), aliases, secrets)
+    }
+
+    /// Where a request goes, below the base URL: segments of the path, and the query.
+    pub(crate) fn path<'a>(&self, request: &'a ModelRequest) -> (Vec<Cow<'a, str>>, Option<&'static str>) {
+        match self.profile.api {
+            Api::OpenaiChat => (vec!["chat".into(), "completions".into()], None),
+            Api::OpenaiResponses => (vec!["responses".into()], None),
+            Api::Anthropic => (vec!["messages".into()], None),
+            Api::Gemini if request.no_stream => {
+                (vec!["models".into(), format!("{}:generateContent", request.model).into()], None)
+            }
+            Api::Gemini => {
+                let method = format!("{}:streamGenerateContent", request.model);
+                (vec!["models".into(), method.into()], Some("alt=sse"))
+            }
+        }
+    }
+}

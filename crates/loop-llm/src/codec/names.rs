@@ -1,0 +1,82 @@
+//! Names and ids as providers allow them.
+
+use std::sync::Arc;
+
+use crate::error::{LlmError, LlmErrorKind};
+use crate::options::ToolSpec;
+
+/// Names of tools as they travel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Aliases(Arc<[(Arc<str>, Arc<str>)]>);
+
+impl Aliases {
+    /// The aliases of a request's tools.
+    ///
+    /// # Errors
+    /// [`LlmErrorKind::InvalidRequest`] where two tools cannot be told apart.
+    pub fn of(tools: &[ToolSpec]) -> Result<Self, LlmError> {
+        let mut names: Vec<(Arc<str>, Arc<str>)> = Vec::new();
+        for tool in tools {
+            let alias = wire_name(&tool.name);
+            let is_taken = tools.iter().any(|other| other.name == alias && other.name != tool.name)
+                || names.iter().any(|(_, taken)| *taken == alias);
+            let is_twice = tools.iter().filter(|other| other.name == tool.name).count() > 1;
+            if is_taken || is_twice {
+                let message = format!("the tool {} has a name that cannot be told from another's", tool.name);
+                return Err(LlmError::unsendable(LlmErrorKind::InvalidRequest, message));
+            }
+            if alias != tool.name {
+                names.push((Arc::clone(&tool.name), alias));
+            }
+        }
+        Ok(Self(names.into()))
+    }
+
+    /// The name that the request gave to the tool that travels as `wire`.
+    pub fn name(&self, wire: &str) -> Arc<str> {
+        let found = self.0.iter().find(|(_, alias)| **alias == *wire);
+        found.map_or_else(|| wire.into(), |(name, _)| Arc::clone(name))
+    }
+}
+
+/// The name under which a tool travels: its own where all providers allow it, and otherwise an alias that is always
+/// the same.
+pub(crate) fn wire_name(name: &Arc<str>) -> Arc<str> {
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let begins = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    if begins && name.len() <= MOST_NAME && name.chars().all(is_legal) {
+        return Arc::clone(name);
+    }
+    let head: String = name.chars().filter(|c| is_legal(*c)).take(MOST_NAME - 11).collect();
+    let first = if head.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') { "" } else { "t_" };
+    format!("{first}{head}_{:08x}", fnv(name)).into()
+}
+
+/// The id under which a call travels: its own where `is_legal` says so and it is short enough, and otherwise one that
+/// is always the same for it.
+pub(crate) fn wire_id(id: &Arc<str>, most: usize, is_legal: impl Fn(char) -> bool) -> Arc<str> {
+    if (1..=most).contains(&id.len()) && id.chars().all(is_legal) {
+        return Arc::clone(id);
+    }
+    format!("call{:08x}{:08x}", fnv(id), fnv(&format!("{id}/"))).into()
+}
+
+/// A text of `length` letters and digits that is always the same for `text`.
+pub(crate) fn short_id(text: &str, length: usize) -> String {
+    const DIGITS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+    let mut state = (u64::from(fnv(text)) << 32) | u64::from(fnv(&format!("{text}/")));
+    let digits = (0..length).map(|_| {
+        let digit = DIGITS.get((state % 36) as usize).copied().unwrap_or(b'a');
+        state /= 36;
+        char::from(digit)
+    });
+    digits.collect()
+}
+
+/// The 32-bit FNV-1a hash.
+fn fnv(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// The most bytes of a name that all providers allow.
+const MOST_NAME: usize = 64;

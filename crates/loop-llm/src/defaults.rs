@@ -1,0 +1,46 @@
+//! What every request of a model says that does not say otherwise.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::options::Effort;
+use crate::request::ModelRequest;
+
+/// Options that a request takes over where it has none of its own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Defaults {
+    /// How long it should reason.
+    pub effort: Option<Effort>,
+    /// From 0 to 2.
+    pub temperature: Option<f64>,
+    /// From 0 to 1.
+    pub top_p: Option<f64>,
+    /// For a best effort at the same reply again.
+    pub seed: Option<i64>,
+    /// Members of the provider's own request.
+    pub extra: Map<String, Value>,
+}
+
+impl Defaults {
+    /// The request with them; `None` where they change nothing.
+    pub(crate) fn fill(&self, request: &ModelRequest) -> Option<ModelRequest> {
+        let is_whole = (self.effort.is_none() || request.effort.is_some())
+            && (self.temperature.is_none() || request.temperature.is_some())
+            && (self.top_p.is_none() || request.top_p.is_some())
+            && (self.seed.is_none() || request.seed.is_some())
+            && self.extra.is_empty();
+        if is_whole {
+            return None;
+        }
+        let mut filled = request.clone();
+        filled.effort = request.effort.or(self.effort);
+        filled.temperature = request.temperature.or(self.temperature);
+        filled.top_p = request.top_p.or(self.top_p);
+        filled.seed = request.seed.or(self.seed);
+        for (key, value) in &self.extra {
+            filled.extra.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+        Some(filled)
+    }
+}

@@ -1,0 +1,115 @@
+//! What OpenAI's models take, by name: data, so that a newer model needs a row and no code.
+
+use crate::options::Effort;
+
+/// What a model takes beside texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Abilities {
+    /// The efforts that it takes; of a model that does not reason, none.
+    pub(crate) efforts: &'static [Effort],
+    /// How it reasons when nothing is said.
+    pub(crate) default_effort: Effort,
+    /// Whether it takes `temperature`, `top_p` and the like.
+    pub(crate) sampling: When,
+    /// Whether it takes tools on Chat Completions.
+    pub(crate) tools_on_chat: When,
+    /// Whether it takes texts at which it ends.
+    pub(crate) stop: When,
+}
+
+/// When a model takes something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// Whatever the effort.
+    Always,
+    /// Without reasoning alone.
+    WithoutReasoning,
+    /// Never.
+    Never,
+}
+
+impl Abilities {
+    /// Whether something is taken at this effort.
+    pub(crate) fn takes(&self, when: When, effort: Option<Effort>) -> bool {
+        match when {
+            When::Always => true,
+            When::WithoutReasoning => effort.unwrap_or(self.default_effort) == Effort::None,
+            When::Never => false,
+        }
+    }
+}
+
+/// What the model of this name takes. Of a name that is not known, everything.
+pub(crate) fn abilities(model: &str) -> Abilities {
+    // A fine-tuned model is named after its base, and some hosts put a vendor before the name.
+    let name = model.strip_prefix("ft:").unwrap_or(model);
+    let name = name.rsplit_once('/').map_or(name, |(_, name)| name);
+    let is_it = |row: &&(&str, Abilities)| {
+        let rest = name.strip_prefix(row.0);
+        rest.is_some_and(|rest| row.0.ends_with('-') || rest.is_empty() || rest.starts_with(['-', ':', '@']))
+    };
+    ROWS.iter().find(is_it).map_or(ANY, |(_, abilities)| *abilities)
+}
+
+use Effort::{High, Low, Max, Medium, Minimal, None as Not, XHigh};
+use When::{Always, Never, WithoutReasoning};
+
+const ANY: Abilities = Abilities {
+    efforts: &Effort::ALL,
+    default_effort: Not,
+    sampling: Always,
+    tools_on_chat: Always,
+    stop: Always,
+};
+
+const PLAIN: Abilities = Abilities { efforts: &[], ..ANY };
+
+const fn reasons(efforts: &'static [Effort], default_effort: Effort, sampling: When, tools_on_chat: When) -> Abilities {
+    Abilities { efforts, default_effort, sampling, tools_on_chat, stop: sampling }
+}
+
+/// Beginnings of names, the finer before the coarser; what follows one begins with `-` or is nothing.
+/// From OpenAI's model pages, November 2026.
+const ROWS: [(&str, Abilities); 23] = [
+    ("gpt-4.1", PLAIN),
+    ("gpt-4o", PLAIN),
+    ("gpt-4", PLAIN),
+    ("gpt-3.5", PLAIN),
+    ("chatgpt-4o", PLAIN),
+    ("o1", reasons(&[Low, Medium, High], Medium, Never, Always)),
+    ("o3", reasons(&[Low, Medium, High], Medium, Never, Always)),
+    ("o4", reasons(&[Low, Medium, High], Medium, Never, Always)),
+    ("gpt-5", reasons(&[Minimal, Low, Medium, High], Medium, Never, Always)),
+    ("gpt-5.1", reasons(&[Not, Low, Medium, High, XHigh], Not, WithoutReasoning, Always)),
+    ("gpt-5.2", reasons(&[Not, Low, Medium, High, XHigh], Not, WithoutReasoning, Always)),
+    ("gpt-5.3", reasons(&[Not, Low, Medium, High, XHigh], Not, WithoutReasoning, Always)),
+    ("gpt-5.4", reasons(&[Not, Low, Medium, High, XHigh], Not, WithoutReasoning, WithoutReasoning)),
+    ("gpt-5.5", reasons(&[Not, Low, Medium, High, XHigh], Medium, WithoutReasoning, WithoutReasoning)),
+    ("gpt-5.6", reasons(&[Not, Low, Medium, High, XHigh, Max], Medium, WithoutReasoning, WithoutReasoning)),
+    ("gpt-6-sol", reasons(&Effort::ALL, Medium, WithoutReasoning, WithoutReasoning)),
+    ("gpt-6-luna", reasons(&Effort::ALL, Medium, WithoutReasoning, WithoutReasoning)),
+    ("gpt-6-astra", reasons(&[Low, Medium, High, XHigh, Max], Medium, Never, Never)),
+    ("gpt-6", reasons(&[Low, Medium, High], Medium, Never, Never)),
+    ("gpt-6.1-sol", reasons(&[Low, Medium, High, XHigh, Max], Medium, Never, Never)),
+    ("gpt-6.1-terra", reasons(&[Not, Low, Medium, High, XHigh, Max], Medium, WithoutReasoning, Never)),
+    ("gpt-6.1", reasons(&[Low, Medium, High], Medium, Never, Never)),
+    ("gpt-6.2", reasons(&[Low, Medium, High, XHigh, Max], Medium, Never, Never)),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_finds_its_own_row() {
+        assert_eq!(abilities("gpt-4o-mini-2024-07-18"), PLAIN);
+        assert_eq!(abilities("gpt-5.4-mini").tools_on_chat, WithoutReasoning);
+        assert_eq!(abilities("gpt-5-mini").default_effort, Medium);
+        assert_eq!(abilities("gpt-6.2-sol").sampling, Never);
+        assert_eq!(abilities("openai/gpt-6-luna").efforts.len(), 7);
+        assert_eq!(abilities("gpt-oss-120b"), ANY);
+        assert!(abilities("gpt-5.5").takes(WithoutReasoning, Some(Not)));
+        assert!(!abilities("gpt-5.5").takes(WithoutReasoning, None));
+        assert!(abilities("gpt-5.2").takes(WithoutReasoning, None));
+    }
+}

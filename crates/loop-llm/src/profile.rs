@@ -1,0 +1,333 @@
+//! How endpoints differ, as data: one row for each.
+
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Serialize};
+
+use crate::codec::Api;
+
+/// What an endpoint is like: where it is, which key it takes, what it expects and offers.
+///
+/// Fields that a protocol does not have are ignored with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Profile {
+    /// Its name, for example `groq`.
+    pub name: Arc<str>,
+    /// The protocol that it speaks.
+    pub api: Api,
+    /// Where it is, up to and with the version; `None` where everybody has their own.
+    pub base_url: Option<Arc<str>>,
+    /// The environment variable that its users keep their key in; `None` where there is no key.
+    pub api_key_env: Option<Arc<str>>,
+    /// How the key is sent.
+    pub auth: Auth,
+    /// Whether its models are those of the protocol's inventor, so that what is known of their names holds.
+    pub known_models: bool,
+    /// What the limit of output tokens is called.
+    pub max_tokens_field: MaxTokensField,
+    /// Whose word the rules are.
+    pub system_role: SystemRole,
+    /// What stands in place of the text of a turn of calls alone.
+    pub null_content: NullContent,
+    /// Whether usage has to be asked for in a stream.
+    pub ask_usage: bool,
+    /// Whether reasoning goes back with the turns that it belongs to.
+    pub reasoning_back: ReasoningBack,
+    /// Whether reasoning may stand in the text between `<think>` and `</think>`.
+    pub think_tags: bool,
+    /// Which ids of calls are taken.
+    pub tool_ids: ToolIds,
+    /// The word that says that some tool must be called; `None` where there is none.
+    pub required_choice: Option<Arc<str>>,
+    /// Whether one tool can be named that must be called.
+    pub named_choice: bool,
+    /// Whether calls can be restricted to some of the tools.
+    pub allowed_tools: bool,
+    /// Whether tools can be bound to their schema.
+    pub strict_tools: bool,
+    /// Whether the text can be bound to a schema.
+    pub json_schema: bool,
+    /// Whether calls can be kept to one at a time.
+    pub parallel_switch: bool,
+    /// Whether an effort is taken.
+    pub effort: bool,
+    /// What a seed is called; `None` where there is none.
+    pub seed_field: Option<Arc<str>>,
+    /// The most texts at which a reply ends.
+    pub stop_max: usize,
+    /// Whether a key may say which calls begin alike.
+    pub cache_key: bool,
+    /// Where the beginnings are marked that the cache keeps.
+    pub cache_marks: CacheMarks,
+    /// Whether reasoning is counted beside the completion, and not within it.
+    pub reasoning_beside_completion: bool,
+    /// Whether each piece of a call's arguments has all of them so far.
+    pub whole_arguments_each_chunk: bool,
+    /// Whether a user's turn may not come right after tools' results.
+    pub no_user_after_tool: bool,
+}
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$word_doc:meta])* $word:ident),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        pub enum $name { $($(#[$word_doc])* $word),* }
+    };
+}
+
+words! {
+    /// How a key is sent.
+    Auth {
+        /// As `Authorization: Bearer`.
+        Bearer,
+        /// As `api-key`.
+        ApiKey,
+        /// As `x-api-key`.
+        XApiKey,
+        /// As `x-goog-api-key`.
+        XGoogApiKey,
+    }
+}
+
+words! {
+    /// What the limit of output tokens is called.
+    MaxTokensField {
+        /// So.
+        MaxCompletionTokens,
+        /// So.
+        MaxTokens,
+    }
+}
+
+words! {
+    /// Whose word the rules are.
+    SystemRole {
+        /// Role `developer`.
+        Developer,
+        /// Role `system`.
+        System,
+    }
+}
+
+words! {
+    /// What stands in place of a text that there is not.
+    NullContent {
+        /// `null`.
+        Null,
+        /// `""`.
+        EmptyString,
+        /// Nothing.
+        Omit,
+    }
+}
+
+words! {
+    /// Whether reasoning goes back.
+    ReasoningBack {
+        /// No.
+        Never,
+        /// With turns that call tools, as `reasoning_content`.
+        WithToolCalls,
+        /// Always, as it came.
+        Always,
+    }
+}
+
+words! {
+    /// Which ids of calls are taken.
+    ToolIds {
+        /// Any.
+        Any,
+        /// Nine letters and digits.
+        Alnum9,
+    }
+}
+
+words! {
+    /// Where the beginnings are marked that the cache keeps.
+    CacheMarks {
+        /// Nowhere: it finds them by itself, or has none.
+        None,
+        /// Once for the whole request, which marks its last block.
+        Automatic,
+        /// At blocks.
+        Blocks,
+    }
+}
+
+impl Profile {
+    /// The profile of this name.
+    pub fn named(name: &str) -> Option<Arc<Self>> {
+        Self::all().iter().find(|profile| &*profile.name == name).map(Arc::clone)
+    }
+
+    /// All that are known.
+    pub fn all() -> &'static [Arc<Self>] {
+        static ALL: OnceLock<Vec<Arc<Profile>>> = OnceLock::new();
+        ALL.get_or_init(|| rows().into_iter().map(Arc::new).collect())
+    }
+}
+
+impl Default for Profile {
+    /// A server that speaks Chat Completions and of which nothing else is known.
+    fn default() -> Self {
+        compatible()
+    }
+}
+
+fn text(text: &str) -> Option<Arc<str>> {
+    Some(text.into())
+}
+
+/// OpenAI's own Chat Completions.
+fn openai_chat() -> Profile {
+    Profile {
+        name: "openai-chat".into(),
+        api: Api::OpenaiChat,
+        base_url: text("https://api.openai.com/v1"),
+        api_key_env: text("OPENAI_API_KEY"),
+        auth: Auth::Bearer,
+        known_models: true,
+        max_tokens_field: MaxTokensField::MaxCompletionTokens,
+        system_role: SystemRole::Developer,
+        null_content: NullContent::Null,
+        ask_usage: true,
+        reasoning_back: ReasoningBack::Never,
+        think_tags: false,
+        tool_ids: ToolIds::Any,
+        required_choice: text("required"),
+        named_choice: true,
+        allowed_tools: true,
+        strict_tools: true,
+        json_schema: true,
+        parallel_switch: true,
+        effort: true,
+        seed_field: text("seed"),
+        stop_max: 4,
+        cache_key: true,
+        cache_marks: CacheMarks::None,
+        reasoning_beside_completion: false,
+        whole_arguments_each_chunk: false,
+        no_user_after_tool: false,
+    }
+}
+
+/// Any server that is compatible with it.
+fn compatible() -> Profile {
+    Profile {
+        name: "compatible".into(),
+        base_url: None,
+        api_key_env: None,
+        known_models: false,
+        max_tokens_field: MaxTokensField::MaxTokens,
+        system_role: SystemRole::System,
+        null_content: NullContent::EmptyString,
+        allowed_tools: false,
+        strict_tools: false,
+        cache_key: false,
+        ..openai_chat()
+    }
+}
+
+fn rows() -> Vec<Profile> {
+    let (openai_chat, compatible) = (openai_chat(), compatible());
+    let responses = Profile { name: "openai-responses".into(), api: Api::OpenaiResponses, ..openai_chat.clone() };
+    let local = |name: &str, url: &str| Profile { name: name.into(), base_url: text(url), ..compatible.clone() };
+    let hosted = |name: &str, url: &str, key: &str| Profile {
+        name: name.into(),
+        base_url: text(url),
+        api_key_env: text(key),
+        ..compatible.clone()
+    };
+    vec![
+        Profile { name: "openai".into(), ..responses.clone() },
+        responses.clone(),
+        Profile {
+            name: "azure".into(),
+            base_url: None,
+            api_key_env: text("AZURE_OPENAI_API_KEY"),
+            auth: Auth::ApiKey,
+            ..openai_chat.clone()
+        },
+        Profile {
+            name: "azure-responses".into(),
+            base_url: None,
+            api_key_env: text("AZURE_OPENAI_API_KEY"),
+            auth: Auth::ApiKey,
+            ..responses.clone()
+        },
+        Profile {
+            name: "anthropic".into(),
+            api: Api::Anthropic,
+            base_url: text("https://api.anthropic.com/v1"),
+            api_key_env: text("ANTHROPIC_API_KEY"),
+            auth: Auth::XApiKey,
+            cache_marks: CacheMarks::Automatic,
+            ..openai_chat.clone()
+        },
+        Profile {
+            name: "gemini".into(),
+            api: Api::Gemini,
+            base_url: text("https://generativelanguage.googleapis.com/v1beta"),
+            api_key_env: text("GEMINI_API_KEY"),
+            auth: Auth::XGoogApiKey,
+            stop_max: 5,
+            ..openai_chat.clone()
+        },
+        Profile {
+            max_tokens_field: MaxTokensField::MaxCompletionTokens,
+            json_schema: true,
+            ..hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY")
+        },
+        Profile {
+            tool_ids: ToolIds::Alnum9,
+            required_choice: text("any"),
+            seed_field: text("random_seed"),
+            reasoning_back: ReasoningBack::Always,
+            cache_key: true,
+            // It streams usage unasked, and refuses fields that it does not know.
+            ask_usage: false,
+            no_user_after_tool: true,
+            ..hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY")
+        },
+        Profile {
+            reasoning_back: ReasoningBack::WithToolCalls,
+            json_schema: false,
+            ..hosted("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY")
+        },
+        Profile {
+            reasoning_back: ReasoningBack::Always,
+            ..hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY")
+        },
+        Profile {
+            api: Api::OpenaiResponses,
+            known_models: false,
+            max_tokens_field: MaxTokensField::MaxCompletionTokens,
+            ..hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY")
+        },
+        Profile {
+            name: "xai-chat".into(),
+            max_tokens_field: MaxTokensField::MaxCompletionTokens,
+            reasoning_beside_completion: true,
+            ..hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY")
+        },
+        Profile {
+            max_tokens_field: MaxTokensField::MaxCompletionTokens,
+            ..local("vllm", "http://127.0.0.1:8000/v1")
+        },
+        Profile {
+            required_choice: None,
+            named_choice: false,
+            parallel_switch: false,
+            ..local("ollama", "http://127.0.0.1:11434/v1")
+        },
+        local("lm-studio", "http://127.0.0.1:1234/v1"),
+        Profile { parallel_switch: true, ..local("llama-cpp", "http://127.0.0.1:8080/v1") },
+        compatible,
+        openai_chat,
+    ]
+}

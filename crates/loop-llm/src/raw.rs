@@ -1,0 +1,67 @@
+//! A provider's own form of a turn.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// A turn as its provider wrote it, with who that was: it goes back unchanged to the same interface, profile and
+/// model, and to nobody else.
+///
+/// It is one text: a line with the origin, `api/profile/model`, and below it the JSON that stands in a request.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Raw(Arc<str>);
+
+impl Raw {
+    /// The JSON of a turn that came from `origin`.
+    pub(crate) fn new(origin: &str, json: &str) -> Self {
+        Self(format!("{origin}\n{json}").into())
+    }
+
+    /// The text as it is kept.
+    pub fn text(&self) -> &Arc<str> {
+        &self.0
+    }
+
+    /// Takes up what [`Raw::text`] gave.
+    pub fn from_text(text: impl Into<Arc<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// Who wrote it: `api/profile/model`.
+    pub fn origin(&self) -> &str {
+        self.0.split_once('\n').map_or("", |(origin, _)| origin)
+    }
+
+    /// What it says, in the provider's terms.
+    pub fn json(&self) -> &str {
+        self.0.split_once('\n').map_or("", |(_, json)| json)
+    }
+
+    /// The JSON without a copy of it.
+    pub(crate) fn bytes(&self) -> Bytes {
+        let start = self.origin().len() + 1;
+        let all = Bytes::from_owner(Shared(Arc::clone(&self.0)));
+        if start > all.len() { Bytes::new() } else { all.slice(start..) }
+    }
+
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl fmt::Debug for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Raw").field("origin", &self.origin()).field("json", &self.json()).finish()
+    }
+}
+
+struct Shared(Arc<str>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}

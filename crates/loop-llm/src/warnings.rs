@@ -1,0 +1,70 @@
+//! What is left out of a request or changed in it, said once, or refused.
+
+use std::sync::Arc;
+
+use crate::codec::Turn;
+use crate::error::{LlmError, LlmErrorKind};
+use crate::options::Unsupported;
+
+/// The warnings of one encoding.
+#[derive(Debug)]
+pub(crate) struct Warnings {
+    policy: Unsupported,
+    list: Vec<Arc<str>>,
+}
+
+impl Warnings {
+    /// With those of the turns.
+    pub(crate) fn of(policy: Unsupported, turns: &[Turn]) -> Self {
+        let mut warnings = Self { policy, list: Vec::new() };
+        for warning in turns.iter().flat_map(|turn| &turn.warnings) {
+            warnings.warn(Arc::clone(warning));
+        }
+        warnings
+    }
+
+    /// Says something, once.
+    pub(crate) fn warn(&mut self, warning: impl Into<Arc<str>>) {
+        let warning = warning.into();
+        if !self.list.contains(&warning) {
+            self.list.push(warning);
+        }
+    }
+
+    /// An option that the model does not take is left out, `param_dropped(name)`.
+    ///
+    /// # Errors
+    /// [`LlmErrorKind::Unsupported`] where that may not be.
+    pub(crate) fn leave_out(&mut self, name: &str) -> Result<(), LlmError> {
+        self.bear("param_dropped", name)
+    }
+
+    /// An option is sent as the nearest that the model takes, `param_changed(name)`.
+    ///
+    /// # Errors
+    /// [`LlmErrorKind::Unsupported`] where that may not be.
+    pub(crate) fn change(&mut self, name: &str) -> Result<(), LlmError> {
+        self.bear("param_changed", name)
+    }
+
+    /// Something is done in a lesser way, `code(name)`.
+    ///
+    /// # Errors
+    /// [`LlmErrorKind::Unsupported`] where that may not be.
+    pub(crate) fn bear(&mut self, code: &str, name: &str) -> Result<(), LlmError> {
+        match self.policy {
+            Unsupported::Degrade => {
+                self.warn(format!("{code}({name})"));
+                Ok(())
+            }
+            Unsupported::Reject => {
+                let message = format!("this model does not take {name} as it is given");
+                Err(LlmError::unsendable(LlmErrorKind::Unsupported, message))
+            }
+        }
+    }
+
+    pub(crate) fn finish(self) -> Vec<Arc<str>> {
+        self.list
+    }
+}

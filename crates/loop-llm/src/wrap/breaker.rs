@@ -1,0 +1,256 @@
+//! Not asking a provider that keeps failing.
+
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+
+use super::{Item, Patience, Watch, later, watched};
+use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
+use crate::model::{ChatModel, EventStream, ModelEvent};
+use crate::request::ModelRequest;
+
+/// When a breaker opens, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerPolicy {
+    /// After how many failures of the provider's making in a row it opens.
+    pub failures: NonZeroU32,
+    /// How long it stays open before one call is let through to see.
+    pub rest: Duration,
+}
+
+impl Default for BreakerPolicy {
+    /// Five failures, 30 seconds.
+    fn default() -> Self {
+        Self { failures: NonZeroU32::MIN.saturating_add(4), rest: Duration::from_secs(30) }
+    }
+}
+
+/// What a breaker does with the next call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BreakerState {
+    /// It lets it through.
+    Closed,
+    /// It refuses it.
+    Open,
+    /// It lets one through, and refuses all others until that one has ended.
+    HalfOpen,
+}
+
+/// The breaker of a provider: one for all models of a profile, a clone with each of them.
+///
+/// ```text
+///           n failures in a row                 its rest is over
+///  Closed ──────────────────────▶ Open ──────────────────────────────▶ HalfOpen
+///    ▲                             ▲                                    │   │  ▲ │
+///    │                             └──────── the probe fails ───────────┘   │  └─┘ it is dropped:
+///    └─────────────────────────── the probe is answered ────────────────────┘      the next one is the probe
+/// ```
+///
+/// Failures are [`Overloaded`](LlmErrorKind::Overloaded), [`ServerError`](LlmErrorKind::ServerError),
+/// [`Timeout`](LlmErrorKind::Timeout), [`Connection`](LlmErrorKind::Connection) and
+/// [`StreamInterrupted`](LlmErrorKind::StreamInterrupted), in the middle of a reply as well, and a call that its caller
+/// left because its `timeout_ms` was over. A whole reply begins the count anew. What is the request's fault, or did not
+/// come to the provider, counts neither way. What ends after the breaker has opened is not counted.
+#[derive(Clone, Debug)]
+pub struct Breaker {
+    policy: BreakerPolicy,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    phase: Phase,
+    /// Changes with the phase: calls of an earlier one have no say.
+    age: u64,
+    /// The last failure, in words.
+    last: Arc<str>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Closed { failures: u32 },
+    Open { until: Instant },
+    Probing,
+}
+
+impl State {
+    fn turn(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.age += 1;
+    }
+}
+
+/// What one call says about its provider.
+#[derive(Clone, Debug)]
+enum Judgement {
+    /// It answered in full.
+    Replied,
+    /// It answered that the request is wrong.
+    Answered,
+    /// It failed.
+    Failed(Arc<str>),
+    /// Nothing.
+    Nothing,
+}
+
+impl Breaker {
+    /// A closed breaker.
+    pub fn new(policy: BreakerPolicy) -> Self {
+        let state = State { phase: Phase::Closed { failures: 0 }, age: 0, last: Arc::default() };
+        Self { policy, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// What it would do with a call that came at this moment.
+    pub fn state(&self) -> BreakerState {
+        match self.lock().phase {
+            Phase::Closed { .. } => BreakerState::Closed,
+            Phase::Open { until } if Instant::now() < until => BreakerState::Open,
+            Phase::Open { .. } | Phase::Probing => BreakerState::HalfOpen,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a call through, or says why not.
+    fn enter(&self, patience: Patience) -> Result<Call, LlmError> {
+        let mut state = self.lock();
+        let now = Instant::now();
+        match state.phase {
+            Phase::Closed { .. } => {}
+            Phase::Open { until } if now < until => return Err(refusal(&state.last, until - now)),
+            // Nobody knows when the probe will end.
+            Phase::Probing => return Err(refusal(&state.last, self.policy.rest)),
+            Phase::Open { .. } => state.turn(Phase::Probing),
+        }
+        Ok(Call { breaker: self.clone(), age: state.age, patience, judgement: None })
+    }
+
+    fn judge(&self, age: u64, judgement: Judgement) {
+        let mut state = self.lock();
+        if state.age != age {
+            return;
+        }
+        let until = later(Instant::now(), self.policy.rest);
+        match (&mut state.phase, judgement) {
+            (Phase::Closed { failures }, Judgement::Replied) => *failures = 0,
+            (Phase::Closed { failures }, Judgement::Failed(last)) => {
+                *failures += 1;
+                let is_enough = *failures >= self.policy.failures.get();
+                state.last = last;
+                if is_enough {
+                    state.turn(Phase::Open { until });
+                }
+            }
+            (Phase::Probing, Judgement::Replied | Judgement::Answered) => {
+                state.turn(Phase::Closed { failures: 0 });
+            }
+            (Phase::Probing, Judgement::Failed(last)) => {
+                state.last = last;
+                state.turn(Phase::Open { until });
+            }
+            // Its rest is over: the next call is the probe.
+            (Phase::Probing, Judgement::Nothing) => state.turn(Phase::Open { until: Instant::now() }),
+            (Phase::Closed { .. }, Judgement::Answered | Judgement::Nothing) | (Phase::Open { .. }, _) => {}
+        }
+    }
+}
+
+fn refusal(last: &str, rest: Duration) -> LlmError {
+    let message = format!(
+        "the provider has failed too often to be asked again at once, the last time with \"{last}\"; \
+         the next call may go out in {:.1} s",
+        rest.as_secs_f64()
+    );
+    let mut error = LlmError::new(LlmErrorKind::Overloaded, ErrorPhase::Encode, message);
+    error.retry = RetryAdvice::After(rest);
+    error
+}
+
+fn judged(error: &LlmError) -> Judgement {
+    // Nothing was sent: another wrapper, or the encoder, refused it.
+    if error.phase == ErrorPhase::Encode {
+        return Judgement::Nothing;
+    }
+    match error.kind {
+        LlmErrorKind::Overloaded
+        | LlmErrorKind::ServerError
+        | LlmErrorKind::Timeout
+        | LlmErrorKind::Connection
+        | LlmErrorKind::StreamInterrupted => Judgement::Failed(error.to_string().into()),
+        // Whether the provider wrote it, or somebody between, nobody knows.
+        LlmErrorKind::BadResponse | LlmErrorKind::Cancelled | LlmErrorKind::ScriptExhausted => {
+            Judgement::Nothing
+        }
+        _ => Judgement::Answered,
+    }
+}
+
+/// A call that was let through.
+#[derive(Debug)]
+struct Call {
+    breaker: Breaker,
+    age: u64,
+    patience: Patience,
+    judgement: Option<Judgement>,
+}
+
+impl Watch for Call {
+    fn see(&mut self, item: &mut Item) {
+        match item {
+            Ok(ModelEvent::Finished(_)) => self.judgement = Some(Judgement::Replied),
+            Ok(_) => {}
+            Err(error) => self.judgement = Some(judged(error)),
+        }
+    }
+
+    fn broke_off(&mut self) {
+        self.judgement = Some(Judgement::Failed("the reply ended without its end".into()));
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let left = || match self.patience.is_over() {
+            true => Judgement::Failed("no whole reply in the caller's time".into()),
+            false => Judgement::Nothing,
+        };
+        let judgement = self.judgement.take().unwrap_or_else(left);
+        self.breaker.judge(self.age, judgement);
+    }
+}
+
+/// A model that is not asked while its [`Breaker`] is open.
+///
+/// A refused call fails at once and costs nothing: [`LlmErrorKind::Overloaded`] in [`ErrorPhase::Encode`], with
+/// [`RetryAdvice::After`] the rest.
+#[derive(Debug)]
+pub struct CircuitBreaker<M: ?Sized> {
+    breaker: Breaker,
+    inner: Arc<M>,
+}
+
+impl<M: ChatModel + ?Sized> CircuitBreaker<M> {
+    /// The same model behind `breaker`.
+    pub fn new(inner: Arc<M>, breaker: Breaker) -> Self {
+        Self { breaker, inner }
+    }
+}
+
+#[async_trait]
+impl<M: ChatModel + ?Sized> ChatModel for CircuitBreaker<M> {
+    async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+        let mut call = self.breaker.enter(Patience::of(request))?;
+        match self.inner.stream(request).await {
+            Ok(events) => Ok(watched(events, call)),
+            Err(error) => {
+                call.judgement = Some(judged(&error));
+                Err(error)
+            }
+        }
+    }
+}

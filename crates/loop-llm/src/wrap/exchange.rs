@@ -1,0 +1,235 @@
+//! The file form of recordings, version 1: a line that names the version, and one line for each exchange.
+
+use std::sync::Arc;
+
+use loop_core::digest;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::masking;
+use crate::error::LlmError;
+use crate::model::{ModelEvent, ModelReply};
+use crate::request::ModelRequest;
+use crate::scripted::nonce_of;
+use crate::secrets::Secrets;
+
+/// The version of the file form of recordings that this crate writes and reads.
+pub const RECORDING_VERSION: u32 = 1;
+
+/// The first line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Header {
+    pub(super) recording: u32,
+}
+
+/// Every other line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Exchange {
+    /// From 1, in the order in which the exchanges ended.
+    pub(super) seq: u64,
+    /// Which of several models it was, in the words of who recorded it.
+    pub(super) tier: Arc<str>,
+    pub(super) model: Arc<str>,
+    /// The call's key within the run, and which try it was: for people alone.
+    pub(super) key: Arc<str>,
+    pub(super) attempt: u32,
+    /// The digest of `request`, but for what a model does not see.
+    pub(super) content: Arc<str>,
+    /// What stands in place of the run's nonce, where the request names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) nonce: Option<Arc<str>>,
+    pub(super) request: Value,
+    pub(super) events: Vec<ModelEvent>,
+    pub(super) end: End,
+}
+
+/// How an exchange ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum End {
+    /// With a whole reply.
+    Reply { reply: Box<ModelReply> },
+    /// With an error in the middle of the reply.
+    Failed { error: LlmError },
+    /// With an error before the reply began.
+    Refused { error: LlmError },
+    /// Its caller went away, because its time was over or for a reason of its own.
+    Dropped { is_late: bool },
+    /// Without a word.
+    BrokeOff,
+}
+
+/// What went by, as it was.
+#[derive(Debug)]
+pub(super) struct Heard {
+    pub(super) tier: Arc<str>,
+    pub(super) request: ModelRequest,
+    pub(super) events: Vec<ModelEvent>,
+    pub(super) end: End,
+}
+
+impl Heard {
+    /// The line with this number, without secrets and without what changes from run to run.
+    ///
+    /// # Errors
+    /// Where masking leaves no exchange: a secret is a word of the file form.
+    pub(super) fn written(self, seq: u64, secrets: &Secrets) -> Result<Exchange, serde_json::Error> {
+        let Self { tier, request, mut events, mut end } = self;
+        let nonce = nonce_of_run(&request).map(str::to_owned);
+        let meta = &request.meta;
+        let key =
+            meta.key.strip_prefix(&*meta.run).and_then(|key| key.strip_prefix('/')).unwrap_or(&meta.key);
+        let model = model(&request, secrets);
+        let key = masking::text(secrets, key).into();
+        let tier = masking::text(secrets, &tier).into();
+        let mut asked = form(&request, secrets)?;
+        let content = content(&seen(&asked, nonce.as_deref()));
+
+        for mut pieces in masking::texts(&mut events) {
+            masking::pieces(secrets, &mut pieces);
+        }
+        let mask = |form: &mut Value| masking::tree(secrets, form, /*is_free*/ false);
+        for event in events.iter_mut().filter(|event| !is_piece(event)) {
+            change(event, mask)?;
+        }
+        change(&mut end, mask)?;
+        let word = match &nonce {
+            Some(nonce) => {
+                let word = word(&asked, &events, &end)?;
+                put(&mut asked, nonce, &word);
+                said(&mut events, &mut end, nonce, &word)?;
+                Some(word)
+            }
+            None => None,
+        };
+        let attempt = request.meta.attempt;
+        Ok(Exchange { seq, tier, model, key, attempt, content, nonce: word, request: asked, events, end })
+    }
+}
+
+impl Exchange {
+    /// Whether its request is the one that its digest was made of.
+    pub(super) fn is_sound(&self) -> bool {
+        content(&self.seen()) == self.content
+    }
+
+    /// What the model saw.
+    pub(super) fn seen(&self) -> Value {
+        seen(&self.request, self.nonce.as_deref())
+    }
+
+    /// Events and end with `nonce` in its place.
+    ///
+    /// # Errors
+    /// Where that leaves no exchange.
+    pub(super) fn told(&self, nonce: Option<&str>) -> Result<(Vec<ModelEvent>, End), serde_json::Error> {
+        let (mut events, mut end) = (self.events.clone(), self.end.clone());
+        if let (Some(word), Some(nonce)) = (&self.nonce, nonce) {
+            said(&mut events, &mut end, word, nonce)?;
+        }
+        Ok((events, end))
+    }
+}
+
+/// A request as it is written: without secrets, without its model, which stands beside it, and without what belongs to
+/// one run alone.
+pub(super) fn form(request: &ModelRequest, secrets: &Secrets) -> Result<Value, serde_json::Error> {
+    let mut form = serde_json::to_value(request)?;
+    if let Some(members) = form.as_object_mut() {
+        members.remove("meta");
+        members.remove("model");
+        members.get_mut("cache").and_then(Value::as_object_mut).and_then(|cache| cache.remove("key"));
+    }
+    masking::tree(secrets, &mut form, /*is_free*/ false);
+    Ok(form)
+}
+
+/// What a model sees of a written request, with the same word in the place of every nonce.
+pub(super) fn seen(form: &Value, nonce: Option<&str>) -> Value {
+    let mut seen: Map<String, Value> = form.as_object().cloned().unwrap_or_default();
+    for unseen in ["cache", "no_stream", "service_tier", "unsupported"] {
+        seen.remove(unseen);
+    }
+    let mut seen = Value::Object(seen);
+    if let Some(nonce) = nonce {
+        put(&mut seen, nonce, WORD);
+    }
+    seen
+}
+
+/// The digest of what a model sees.
+pub(super) fn content(seen: &Value) -> Arc<str> {
+    digest("recording/content", seen).to_string().into()
+}
+
+/// The name of the model that a request asks, as it is written.
+pub(super) fn model(request: &ModelRequest, secrets: &Secrets) -> Arc<str> {
+    masking::text(secrets, &request.model).into()
+}
+
+/// The nonce that a run's prompts carry: in the marks around the last text from outside in the first turn, or in the
+/// words of the prompt.
+pub(super) fn nonce_of_run(request: &ModelRequest) -> Option<&str> {
+    let first = request.messages.first().map_or("", |message| message.text());
+    let marked = first.rsplit_once("\n<<<end ").and_then(|(before, after)| {
+        let (label, nonce) = after.split(">>>").next()?.rsplit_once(' ')?;
+        before.contains(&format!("<<<{label} {nonce}>>>\n")).then_some(nonce)
+    });
+    // What is shorter would be found in places that mean something else.
+    marked.or_else(|| nonce_of(request)).filter(|nonce| nonce.len() >= LEAST)
+}
+
+/// A word for the nonce that stands nowhere in the exchange.
+fn word(asked: &Value, events: &[ModelEvent], end: &End) -> Result<Arc<str>, serde_json::Error> {
+    let mut all = asked.to_string();
+    all.push_str(&serde_json::to_string(events)?);
+    all.push_str(&serde_json::to_string(end)?);
+    let words = (2..).map(|n| format!("{{{{nonce_{n}}}}}"));
+    let word = [WORD.to_owned()].into_iter().chain(words).find(|word| !all.contains(word));
+    Ok(word.unwrap_or_default().into())
+}
+
+fn put(form: &mut Value, from: &str, to: &str) {
+    masking::strings(form, &|string| {
+        if string.contains(from) {
+            *string = string.replace(from, to);
+        }
+    });
+}
+
+/// Puts `to` in place of `from` in everything that was said.
+fn said(events: &mut [ModelEvent], end: &mut End, from: &str, to: &str) -> Result<(), serde_json::Error> {
+    for mut pieces in masking::texts(events) {
+        masking::replace(&mut pieces, from, to);
+    }
+    for event in events.iter_mut().filter(|event| !is_piece(event)) {
+        change(event, |form| put(form, from, to))?;
+    }
+    change(end, |form| put(form, from, to))
+}
+
+/// Changes a value by its JSON.
+fn change<T: Serialize + for<'de> Deserialize<'de>>(
+    value: &mut T,
+    by: impl Fn(&mut Value),
+) -> Result<(), serde_json::Error> {
+    let mut form = serde_json::to_value(&*value)?;
+    by(&mut form);
+    *value = serde_json::from_value(form)?;
+    Ok(())
+}
+
+fn is_piece(event: &ModelEvent) -> bool {
+    matches!(
+        event,
+        ModelEvent::TextDelta { .. }
+            | ModelEvent::ReasoningDelta { .. }
+            | ModelEvent::ToolArgumentsDelta { .. }
+    )
+}
+
+/// What stands in place of a nonce.
+const WORD: &str = "{{nonce}}";
+/// Bytes of the shortest nonce.
+const LEAST: usize = 8;

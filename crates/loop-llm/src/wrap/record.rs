@@ -1,0 +1,254 @@
+//! Writing exchanges down.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use async_trait::async_trait;
+
+use super::exchange::{End, Header, Heard, RECORDING_VERSION};
+use super::{Item, Patience, Watch, watched};
+use crate::error::LlmError;
+use crate::model::{ChatModel, EventStream, ModelEvent};
+use crate::request::ModelRequest;
+use crate::secrets::Secrets;
+
+/// A recording that could not be made, or not to its end: one line, with how to mend it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct RecordError {
+    message: String,
+}
+
+/// Where exchanges are written: one line each, appended whole when the exchange has ended, and flushed.
+///
+/// Several models may share one, a clone with each; every line names its model. A thread of its own masks and writes, so
+/// that no disk holds up a run. Dropping the last clone waits until everything is written; [`Recorder::finish`] does too,
+/// and says whether it was.
+#[derive(Clone)]
+pub struct Recorder {
+    writer: Arc<Writer>,
+}
+
+struct Writer {
+    /// Taken when there is nothing more to come.
+    jobs: Option<Sender<Job>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+enum Job {
+    Write(Box<Heard>),
+    Tell(Sender<Result<u64, RecordError>>),
+}
+
+impl Recorder {
+    /// Begins a new file, readable to its owner alone: prompts and replies may hold what is nobody else's business. None
+    /// of `secrets` is ever written; headers never come here.
+    ///
+    /// # Errors
+    /// Where the file exists or cannot be written.
+    pub fn create(path: impl AsRef<Path>, secrets: Secrets) -> Result<Self, RecordError> {
+        let path = path.as_ref();
+        let file = new_file(path).map_err(|error| {
+            let message = match error.kind() {
+                io::ErrorKind::AlreadyExists => {
+                    format!("the recording {} exists; name another file, or remove it", path.display())
+                }
+                _ => format!(
+                    "cannot begin the recording {}: {error}; name a file that can be written",
+                    path.display()
+                ),
+            };
+            RecordError { message }
+        })?;
+        Self::start(file, path.display().to_string(), secrets)
+    }
+
+    /// Writes to anything that takes bytes, without `secrets`.
+    ///
+    /// # Errors
+    /// Where it does not take the first line.
+    pub fn to(sink: impl Write + Send + 'static, secrets: Secrets) -> Result<Self, RecordError> {
+        Self::start(sink, "of this run".to_owned(), secrets)
+    }
+
+    fn start(sink: impl Write + Send + 'static, name: String, secrets: Secrets) -> Result<Self, RecordError> {
+        let mut tape = Tape { sink, name, secrets, written: 0, fault: None };
+        tape.line(&Header { recording: RECORDING_VERSION })?;
+        let (jobs, inbox) = mpsc::channel();
+        let thread = thread::Builder::new().name("recorder".to_owned()).spawn(move || {
+            for job in inbox {
+                match job {
+                    Job::Write(heard) => tape.write(*heard),
+                    // Whoever asked may be gone.
+                    Job::Tell(to) => drop(to.send(tape.told())),
+                }
+            }
+        });
+        let thread =
+            thread.map_err(|error| RecordError { message: format!("cannot begin a recording: {error}") })?;
+        Ok(Self { writer: Arc::new(Writer { jobs: Some(jobs), thread: Mutex::new(Some(thread)) }) })
+    }
+
+    /// Waits until all exchanges that have ended are written, and says how many there are. It blocks the thread: it is
+    /// for the end of a program.
+    ///
+    /// # Errors
+    /// What kept the recording from being whole; from there on nothing was written.
+    pub fn finish(&self) -> Result<u64, RecordError> {
+        let (to, answer) = mpsc::channel();
+        self.send(Job::Tell(to));
+        let lost = |_| Err(RecordError { message: "the recording broke off: its writer is gone".to_owned() });
+        answer.recv().unwrap_or_else(lost)
+    }
+
+    fn send(&self, job: Job) {
+        if let Some(jobs) = &self.writer.jobs {
+            // The writer ends after the last sender; if it is gone, `finish` says so.
+            drop(jobs.send(job));
+        }
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.jobs = None;
+        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        // A writer that panicked has said so by itself.
+        thread.into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
+
+fn new_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// The file, on its own thread.
+struct Tape<W> {
+    sink: W,
+    name: String,
+    secrets: Secrets,
+    written: u64,
+    fault: Option<RecordError>,
+}
+
+impl<W: Write> Tape<W> {
+    fn write(&mut self, heard: Heard) {
+        if self.fault.is_some() {
+            return;
+        }
+        let seq = self.written + 1;
+        let result = heard.written(seq, &self.secrets).map_err(|_| RecordError {
+            message: format!(
+                "the recording {} ends before call {seq}: a secret is also a word of the file's own form; \
+                 use another key",
+                self.name
+            ),
+        });
+        match result.and_then(|exchange| self.line(&exchange)) {
+            Ok(()) => self.written = seq,
+            Err(fault) => self.fault = Some(fault),
+        }
+    }
+
+    fn line(&mut self, line: &impl serde::Serialize) -> Result<(), RecordError> {
+        let mut bytes = serde_json::to_vec(line).map_err(|error| self.failed(&error))?;
+        bytes.push(b'\n');
+        // One write, so that lines of a file are whole or absent.
+        self.sink.write_all(&bytes).and_then(|()| self.sink.flush()).map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, error: &dyn fmt::Display) -> RecordError {
+        let message = format!(
+            "the recording {} is not whole: {error}; nothing after call {} is in it",
+            self.name, self.written
+        );
+        RecordError { message }
+    }
+
+    fn told(&self) -> Result<u64, RecordError> {
+        self.fault.clone().map_or(Ok(self.written), Err)
+    }
+}
+
+/// A model whose exchanges are written down: what it was asked, every event, and how it ended, also when its caller went
+/// away. Nothing about it changes; a recording that fails fails alone, and [`Recorder::finish`] says so.
+#[derive(Debug)]
+pub struct Recording<M: ?Sized> {
+    recorder: Recorder,
+    tier: Arc<str>,
+    inner: Arc<M>,
+}
+
+impl<M: ChatModel + ?Sized> Recording<M> {
+    /// The same model, written down by `recorder` under the name `tier`, for example `base`.
+    pub fn new(inner: Arc<M>, recorder: Recorder, tier: impl Into<Arc<str>>) -> Self {
+        Self { recorder, tier: tier.into(), inner }
+    }
+}
+
+#[async_trait]
+impl<M: ChatModel + ?Sized> ChatModel for Recording<M> {
+    async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+        let mut hearing = Hearing {
+            recorder: self.recorder.clone(),
+            patience: Patience::of(request),
+            asked: Some((Arc::clone(&self.tier), request.clone())),
+            events: Vec::new(),
+            end: None,
+        };
+        match self.inner.stream(request).await {
+            Ok(events) => Ok(watched(events, hearing)),
+            Err(error) => {
+                hearing.end = Some(End::Refused { error: error.clone() });
+                Err(error)
+            }
+        }
+    }
+}
+
+/// One exchange while it goes on.
+struct Hearing {
+    recorder: Recorder,
+    patience: Patience,
+    asked: Option<(Arc<str>, ModelRequest)>,
+    events: Vec<ModelEvent>,
+    end: Option<End>,
+}
+
+impl Watch for Hearing {
+    fn see(&mut self, item: &mut Item) {
+        match item {
+            Ok(ModelEvent::Finished(reply)) => self.end = Some(End::Reply { reply: reply.clone() }),
+            Ok(event) => self.events.push(event.clone()),
+            Err(error) => self.end = Some(End::Failed { error: error.clone() }),
+        }
+    }
+
+    fn broke_off(&mut self) {
+        self.end = Some(End::BrokeOff);
+    }
+}
+
+impl Drop for Hearing {
+    fn drop(&mut self) {
+        let Some((tier, request)) = self.asked.take() else { return };
+        let events = std::mem::take(&mut self.events);
+        let end = self.end.take().unwrap_or(End::Dropped { is_late: self.patience.is_over() });
+        self.recorder.send(Job::Write(Box::new(Heard { tier, request, events, end })));
+    }
+}

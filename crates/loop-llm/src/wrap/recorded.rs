@@ -1,0 +1,329 @@
+//! A model that plays recordings back.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use loop_core::Usage;
+use serde_json::Value;
+
+use super::exchange::{self, End, Exchange, Header, RECORDING_VERSION};
+use crate::error::{ErrorPhase, LlmError, LlmErrorKind, Partial};
+use crate::mask;
+use crate::model::{ChatModel, EventStream, ModelEvent};
+use crate::request::ModelRequest;
+use crate::secrets::Secrets;
+
+/// A file that is no recording, or a damaged one: one line with file, line number and how to mend it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {message}")]
+pub struct RecordedError {
+    place: String,
+    message: String,
+}
+
+/// A model that gives what was recorded: the same pieces, the same end, errors too, and no pauses.
+///
+/// An exchange is found by the model's name and by what the model sees of the request; equal ones are given in the order
+/// in which they were recorded, each once. A request that is not there, or not once more, is an error of kind
+/// [`LlmErrorKind::ScriptExhausted`] that says where it first differs from the nearest one. A nonce of the run that asks
+/// stands where the recorded run's stood.
+///
+/// An exchange that its caller had left ends with an error: [`LlmErrorKind::Timeout`] where the caller's time was over,
+/// [`LlmErrorKind::Cancelled`] otherwise.
+///
+/// Clones share what was already given.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    shelf: Arc<Shelf>,
+    secrets: Secrets,
+}
+
+#[derive(Debug)]
+struct Shelf {
+    name: String,
+    /// With the number of the line that it stands on.
+    exchanges: Vec<(usize, Exchange)>,
+    /// Those of each model and content, in order.
+    found: HashMap<Key, Vec<usize>>,
+    /// How many of them were given.
+    given: Mutex<HashMap<Key, usize>>,
+}
+
+/// What an exchange is found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    model: Arc<str>,
+    content: Arc<str>,
+}
+
+impl Recorded {
+    /// Reads a recording into memory.
+    ///
+    /// # Errors
+    /// Where the file cannot be read, is no recording, is of another version, or is damaged.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, RecordedError> {
+        let path = path.as_ref();
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| RecordedError {
+            place: name.clone(),
+            message: format!("cannot read the recording: {error}; name a file that was recorded"),
+        })?;
+        Self::read(&name, &text)
+    }
+
+    /// Takes up the text of a recording; messages call it `name`.
+    ///
+    /// # Errors
+    /// As [`Recorded::open`].
+    pub fn read(name: &str, text: &str) -> Result<Self, RecordedError> {
+        let mut lines = text.split_inclusive('\n').enumerate().map(|(at, line)| (at + 1, line));
+        let first = lines.next().map_or("", |(_, line)| line);
+        header(first).map_err(|message| RecordedError { place: format!("{name}:1"), message })?;
+        let mut exchanges = Vec::new();
+        let mut found: HashMap<Key, Vec<usize>> = HashMap::new();
+        for (number, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
+            let read = exchange(line)
+                .map_err(|message| RecordedError { place: format!("{name}:{number}"), message })?;
+            let key = Key { model: Arc::clone(&read.model), content: Arc::clone(&read.content) };
+            found.entry(key).or_default().push(exchanges.len());
+            exchanges.push((number, read));
+        }
+        let shelf = Shelf { name: name.to_owned(), exchanges, found, given: Mutex::default() };
+        Ok(Self { shelf: Arc::new(shelf), secrets: Secrets::default() })
+    }
+
+    /// The same model for requests that hold secrets which were masked when it was recorded.
+    pub fn with_secrets(self, secrets: Secrets) -> Self {
+        Self { secrets, ..self }
+    }
+
+    /// The models that were recorded, by name.
+    pub fn models(&self) -> Vec<Arc<str>> {
+        let mut models: Vec<_> =
+            self.shelf.exchanges.iter().map(|(_, exchange)| Arc::clone(&exchange.model)).collect();
+        models.sort();
+        models.dedup();
+        models
+    }
+
+    /// The next exchange of this request.
+    fn take(&self, asked: &Asked) -> Result<&Exchange, LlmError> {
+        let all = self.shelf.found.get(&asked.key).map_or(&[][..], Vec::as_slice);
+        let nth = {
+            let mut given = self.shelf.given.lock().unwrap_or_else(PoisonError::into_inner);
+            let given = given.entry(asked.key.clone()).or_default();
+            let nth = *given;
+            *given += usize::from(nth < all.len());
+            nth
+        };
+        let exchange = all.get(nth).and_then(|at| self.shelf.exchanges.get(*at));
+        exchange.map(|(_, exchange)| exchange).ok_or_else(|| {
+            let message = if all.is_empty() { self.absent(asked) } else { self.used_up(asked, all) };
+            let message = mask::line(&format!("{}: {message}", self.shelf.name), &self.secrets);
+            LlmError::new(LlmErrorKind::ScriptExhausted, ErrorPhase::Encode, message)
+        })
+    }
+
+    fn used_up(&self, asked: &Asked, all: &[usize]) -> String {
+        let lines =
+            all.iter().filter_map(|at| self.shelf.exchanges.get(*at)).map(|(line, _)| line.to_string());
+        let lines: Vec<String> = lines.collect();
+        let (times, lines) = (all.len(), lines.join(", "));
+        format!(
+            "{} was asked of {} more than the {times} times that were recorded (line {lines}); record the run again",
+            asked.name, asked.key.model
+        )
+    }
+
+    fn absent(&self, asked: &Asked) -> String {
+        let of_model = self.shelf.exchanges.iter().filter(|(_, exchange)| exchange.model == asked.key.model);
+        let nearest = of_model
+            .map(|(line, exchange)| (difference(&exchange.seen(), &asked.seen), line, exchange))
+            .reduce(|best, other| if other.0.same_bytes > best.0.same_bytes { other } else { best });
+        match nearest {
+            Some((difference, line, exchange)) => format!(
+                "{} of {} was not recorded; the nearest is line {line} ({}), which differs first in {}: {}",
+                asked.name, asked.key.model, exchange.key, difference.place, difference.words
+            ),
+            None => {
+                let models: Vec<String> = self.models().iter().map(|model| format!("`{model}`")).collect();
+                let models = if models.is_empty() { "nothing".to_owned() } else { models.join(", ") };
+                format!("no call of the model `{}` was recorded; recorded is {models}", asked.key.model)
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl ChatModel for Recorded {
+    async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+        let asked = Asked::of(request, &self.secrets).map_err(|error| unplayable(&error))?;
+        let exchange = self.take(&asked)?;
+        let (events, end) = exchange.told(asked.nonce.as_deref()).map_err(|error| unplayable(&error))?;
+        let last = match end {
+            End::Refused { error } => return Err(error),
+            End::Reply { reply } => Some(Ok(ModelEvent::Finished(reply))),
+            End::Failed { error } => Some(Err(error)),
+            End::Dropped { is_late } => Some(Err(left(&events, is_late))),
+            End::BrokeOff => None,
+        };
+        Ok(futures::stream::iter(events.into_iter().map(Ok).chain(last)).boxed())
+    }
+}
+
+/// A request as it would have been recorded.
+struct Asked {
+    key: Key,
+    /// What people call it.
+    name: String,
+    seen: Value,
+    nonce: Option<String>,
+}
+
+impl Asked {
+    fn of(request: &ModelRequest, secrets: &Secrets) -> Result<Self, serde_json::Error> {
+        let form = exchange::form(request, secrets)?;
+        let nonce = exchange::nonce_of_run(request).map(str::to_owned);
+        let seen = exchange::seen(&form, nonce.as_deref());
+        let key = Key { model: exchange::model(request, secrets), content: exchange::content(&seen) };
+        let name = match &*request.meta.key {
+            "" => "this call".to_owned(),
+            key => format!("the call {key}"),
+        };
+        Ok(Self { key, name, seen, nonce })
+    }
+}
+
+fn unplayable(error: &serde_json::Error) -> LlmError {
+    let message = format!("the recorded exchange cannot be played: {error}");
+    LlmError::new(LlmErrorKind::BadResponse, ErrorPhase::Encode, message)
+}
+
+/// What the caller of an exchange is told that nobody heard the end of.
+fn left(events: &[ModelEvent], is_late: bool) -> LlmError {
+    let mut partial = Partial::default();
+    let mut text = String::new();
+    let mut usage: Option<Usage> = None;
+    for event in events {
+        match event {
+            ModelEvent::TextDelta { text: piece } => text.push_str(piece),
+            ModelEvent::Usage(told) => usage = Some(*told),
+            _ => {}
+        }
+    }
+    partial.text = text.into();
+    partial.usage = usage;
+    let (kind, message) = match is_late {
+        true => (LlmErrorKind::Timeout, "no whole reply in the caller's time when this was recorded"),
+        false => (LlmErrorKind::Cancelled, "the recording ends here: the caller went away"),
+    };
+    let mut error = LlmError::new(kind, ErrorPhase::Stream, message);
+    error.partial = Some(partial);
+    error
+}
+
+fn header(line: &str) -> Result<(), String> {
+    match serde_json::from_str(line) {
+        Ok(Header { recording: RECORDING_VERSION }) => Ok(()),
+        Ok(Header { recording }) => Err(format!(
+            "recording version {recording} cannot be read; this program reads version {RECORDING_VERSION}; record it again"
+        )),
+        Err(_) => Err(format!(
+            "not a recording: the first line has to be {{\"recording\":{RECORDING_VERSION}}}; name a file that was recorded"
+        )),
+    }
+}
+
+fn exchange(line: &str) -> Result<Exchange, String> {
+    let exchange: Exchange = serde_json::from_str(line).map_err(|error| match line.ends_with('\n') {
+        true => format!("not an exchange: {error}; remove the line, or record the run again"),
+        false => "the line was cut off while it was written; remove it".to_owned(),
+    })?;
+    match exchange.is_sound() {
+        true => Ok(exchange),
+        false => {
+            Err("the request is not the one that `content` was made of; record the run again".to_owned())
+        }
+    }
+}
+
+/// Where two requests first differ.
+struct Difference {
+    same_bytes: usize,
+    place: String,
+    words: String,
+}
+
+fn difference(recorded: &Value, asked: &Value) -> Difference {
+    let (mut one, mut two) = (Vec::new(), Vec::new());
+    leaves(recorded, String::new(), &mut one);
+    leaves(asked, String::new(), &mut two);
+    let nothing = (String::new(), String::new());
+    let mut same_bytes = 0;
+    for at in 0..one.len().max(two.len()) {
+        let (recorded, asked) = (one.get(at).unwrap_or(&nothing), two.get(at).unwrap_or(&nothing));
+        if recorded == asked {
+            same_bytes += recorded.1.len();
+            continue;
+        }
+        if recorded.0 != asked.0 {
+            let name =
+                |place: &str| if place.is_empty() { "nothing more".to_owned() } else { place.to_owned() };
+            let (recorded, asked) = (name(&recorded.0), name(&asked.0));
+            let words = format!("recorded is {recorded}, asked is {asked}");
+            return Difference { same_bytes, place: "what it holds".to_owned(), words };
+        }
+        let same: usize = recorded
+            .1
+            .chars()
+            .zip(asked.1.chars())
+            .take_while(|(a, b)| a == b)
+            .map(|(a, _)| a.len_utf8())
+            .sum();
+        let from = |text: &str| {
+            let rest = text.get(same..).unwrap_or_default();
+            format!("{:?}", rest.chars().take(EXCERPT).collect::<String>())
+        };
+        let words = format!("recorded is {}, asked is {}", from(&recorded.1), from(&asked.1));
+        let place = format!("{} at byte {same}", asked.0);
+        return Difference { same_bytes: same_bytes + same, place, words };
+    }
+    // The digests differ and no leaf does: only the form of something empty can.
+    Difference {
+        same_bytes,
+        place: "its form".to_owned(),
+        words: "an empty part is written in two ways".to_owned(),
+    }
+}
+
+/// Every text and number with its place, in the order in which a model reads.
+fn leaves(value: &Value, place: String, into: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(members) => {
+            let is_top = place.is_empty();
+            let mut members: Vec<_> = members.iter().collect();
+            let rank =
+                |key: &str| FIRST.iter().position(|first| is_top && *first == key).unwrap_or(FIRST.len());
+            members.sort_by_key(|(key, _)| (rank(key), key.as_str()));
+            for (key, member) in members {
+                let place = if is_top { key.clone() } else { format!("{place}.{key}") };
+                leaves(member, place, into);
+            }
+        }
+        Value::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                leaves(item, format!("{place}[{at}]"), into);
+            }
+        }
+        Value::String(text) => into.push((place, text.clone())),
+        Value::Null | Value::Bool(_) | Value::Number(_) => into.push((place, value.to_string())),
+    }
+}
+
+/// What a model reads first.
+const FIRST: [&str; 3] = ["tools", "system", "messages"];
+/// Characters of an excerpt.
+const EXCERPT: usize = 40;

@@ -1,0 +1,106 @@
+//! Trying again without what earlier turns reasoned.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod wrap_common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loop_llm::{
+    Arguments, AssistantTurn, Change, LlmError, LlmErrorKind, Message, ModelRequest, Raw, RetryAdvice, RetryPolicy,
+    Retrying, ToolCall, ToolResult, complete,
+};
+use wrap_common::{Fake, Step, error, finished, patient, request};
+
+/// A history in which the model reasoned twice, once without a word beside it.
+fn reasoned() -> ModelRequest {
+    let call = ToolCall { id: "c1".into(), name: "look".into(), arguments: Arguments::read("{}") };
+    let raw = |json: &str| Some(Raw::from_text(format!("anthropic/p/m\n{json}")));
+    let mut request = request();
+    request.messages.extend([
+        Message::Assistant(AssistantTurn { reasoning: "hm".into(), raw: raw("[1]"), ..AssistantTurn::default() }),
+        Message::Assistant(AssistantTurn {
+            text: "Wait.".into(),
+            calls: vec![call],
+            reasoning: "so".into(),
+            raw: raw("[2]"),
+        }),
+        Message::Tool {
+            results: vec![ToolResult { call: "c1".into(), is_error: false, text: "42".into(), images: Vec::new() }],
+        },
+    ]);
+    request
+}
+
+fn stale() -> Step {
+    Step::Refuse(error(LlmErrorKind::StaleReasoning))
+}
+
+async fn call(fake: &Arc<Fake>, request: &ModelRequest) -> Result<loop_llm::ModelReply, LlmError> {
+    complete(&Retrying::new(Arc::clone(fake), RetryPolicy::default()), request).await
+}
+
+// wire WE12
+#[tokio::test(start_paused = true)]
+async fn refused_reasoning_is_left_out_once() {
+    let fake = Fake::new([stale()]);
+    let reply = call(&fake, &reasoned()).await.unwrap();
+    assert_eq!(reply.warnings, ["reasoning_stripped".into()]);
+    let calls = fake.calls.lock().unwrap();
+    assert_eq!((calls.len(), calls[0].0), (2, calls[1].0), "at once");
+    assert_eq!(calls[0].1, reasoned());
+    let mut wanted = reasoned();
+    wanted.messages.remove(1);
+    if let Message::Assistant(turn) = &mut wanted.messages[1] {
+        (turn.reasoning, turn.raw) = ("".into(), None);
+    }
+    assert_eq!(calls[1].1, wanted);
+}
+
+// wire WE12
+#[tokio::test(start_paused = true)]
+async fn there_is_never_a_third_try() {
+    let fake = Fake::new([stale(), stale(), stale()]);
+    let error = call(&fake, &reasoned()).await.unwrap_err();
+    assert_eq!((error.kind, error.retry, fake.count()), (LlmErrorKind::StaleReasoning, RetryAdvice::Never, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nothing_was_reasoned_the_same_request_would_fail_again() {
+    let fake = Fake::new([stale()]);
+    let error = call(&fake, &request()).await.unwrap_err();
+    assert_eq!((error.retry, fake.count()), (RetryAdvice::Never, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stripped_request_stays_stripped_and_is_tried_again_like_any_other() {
+    let busy = || Step::Refuse(error(LlmErrorKind::ServerError));
+    let fake = Fake::new([busy(), stale(), busy(), busy(), busy()]);
+    let error = call(&fake, &reasoned()).await.unwrap_err();
+    assert_eq!((error.kind, error.retry, fake.count()), (LlmErrorKind::ServerError, RetryAdvice::Never, 5));
+    let turns: Vec<usize> = fake.calls.lock().unwrap().iter().map(|(_, request)| request.messages.len()).collect();
+    assert_eq!(turns, [4, 4, 3, 3, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_changes_are_the_callers() {
+    for change in [Change::RebuildState, Change::OtherApi, Change::Feedback] {
+        let advice = RetryAdvice::AfterChange(change);
+        let fake = Fake::new([Step::Refuse(LlmError { retry: advice, ..error(LlmErrorKind::StateLost) })]);
+        let error = call(&fake, &reasoned()).await.unwrap_err();
+        assert_eq!((error.retry, fake.count()), (advice, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_try_is_told_how_much_time_is_left() {
+    let asks = Step::Refuse(wrap_common::asks(LlmErrorKind::RateLimited, 20));
+    let fake = Fake::new([asks, Step::Give(vec![Ok(finished("hi", 1))], Duration::ZERO)]);
+    call(&fake, &patient(60)).await.unwrap();
+    let calls = fake.calls.lock().unwrap();
+    let waited = (calls[1].0 - calls[0].0).as_millis() as u64;
+    assert!((20_000..=22_001).contains(&waited), "{waited}");
+    let left: Vec<u64> = calls.iter().map(|(_, request)| request.meta.timeout_ms.unwrap()).collect();
+    assert_eq!(left[0], 60_000);
+    assert!(left[1].abs_diff(60_000 - waited) <= 1, "{left:?}");
+}

@@ -1,0 +1,197 @@
+//! `cargo xtask prices [--check] [--wheel FILE]`: the price table, made from the published package `genai-prices`.
+//!
+//! The package is fetched from the package index by pip and only read: none of its code runs. The same package gives the
+//! same table, with one model a line. With `--check` nothing is written: the package of the version that the table names
+//! must give the table that is committed.
+
+mod convert;
+mod rules;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use xshell::{Shell, cmd};
+
+use crate::prices::convert::{Converted, convert};
+use crate::workspace::{self, Failure};
+
+/// The table, from the root of the workspace.
+const TABLE: &str = "crates/loop-llm/src/prices/table.json";
+/// The package, at the package index.
+const PACKAGE: &str = "genai-prices";
+/// The larger a table, the longer every program starts and the less it is read.
+const MOST_BYTES: usize = 300_000;
+
+pub(crate) fn run(check: bool, wheel: Option<&Path>) -> Result<(), Failure> {
+    let shell = Shell::new()?;
+    shell.change_dir(workspace::root());
+    let path = workspace::root().join(TABLE);
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    let wheel = match wheel {
+        // Relative to where the command was called, not to the root.
+        Some(wheel) => std::path::absolute(wheel).map_err(|error| Failure::Check(error.to_string()))?,
+        None => fetched(&shell, check.then(|| header(&committed, "version")).flatten())?,
+    };
+    let read = include_str!("prices/package.py");
+    let read = cmd!(shell, "python3 - {wheel}").stdin(read).quiet().read()?;
+    let package: Value = serde_json::from_str(&read)
+        .map_err(|error| Failure::Check(format!("{}: {error}", wheel.display())))?;
+    let version = package.get("version").and_then(Value::as_str).unwrap_or_default();
+    let converted = convert(&package);
+    let dated = dated(&committed, version, &converted).unwrap_or_else(today);
+    let table = written(version, &dated, &converted)?;
+    let models = converted.priced;
+    if check {
+        if table != committed {
+            return Err(Failure::Check(format!("{TABLE} is not what {PACKAGE} {version} gives; {MEND}")));
+        }
+        println!("prices: {models} models, as {PACKAGE} {version} gives them");
+        return Ok(());
+    }
+    print_notes(&converted);
+    fs::write(&path, &table).map_err(|error| Failure::Check(format!("{}: {error}", path.display())))?;
+    println!("prices: {models} models of {PACKAGE} {version}, {} bytes, dated {dated}", table.len());
+    Ok(())
+}
+
+const MEND: &str = "run `cargo xtask prices` and look at the difference";
+
+/// The wheel of the package: of this version, or the newest.
+fn fetched(shell: &Shell, version: Option<String>) -> Result<PathBuf, Failure> {
+    let folder = workspace::root().join("target/prices");
+    shell.remove_path(&folder)?;
+    shell.create_dir(&folder)?;
+    let wanted = version.map_or_else(|| PACKAGE.to_owned(), |version| format!("{PACKAGE}=={version}"));
+    let pip = cmd!(
+        shell,
+        "python3 -m pip download --no-deps --only-binary :all: --disable-pip-version-check -q -d {folder} {wanted}"
+    );
+    pip.run()?;
+    let wheel =
+        shell.read_dir(&folder)?.into_iter().find(|path| path.extension().is_some_and(|it| it == "whl"));
+    wheel.ok_or_else(|| Failure::Check(format!("pip brought no wheel of {wanted}")))
+}
+
+/// The day of the committed table, where the package gives the same models: a table is not newer for being made again.
+fn dated(committed: &str, version: &str, converted: &Converted) -> Option<String> {
+    let dated = header(committed, "dated")?;
+    (written(version, &dated, converted).ok()? == committed).then_some(dated)
+}
+
+/// A text of the table's first line.
+fn header(table: &str, key: &str) -> Option<String> {
+    let first = table.lines().next()?.strip_suffix(HEAD_END)?;
+    let head: Value = serde_json::from_str(&format!("{first}}}")).ok()?;
+    head.get(key)?.as_str().map(str::to_owned)
+}
+
+/// Between the head and the first model.
+const HEAD_END: &str = ",\"models\":[";
+
+/// The table as it is committed: a line for the head, and one a model.
+fn written(version: &str, dated: &str, converted: &Converted) -> Result<String, Failure> {
+    let head = json!({
+        "format": 1,
+        "package": PACKAGE,
+        "version": version,
+        "dated": dated,
+        "unit": "usd_per_million_tokens",
+        "fallback": converted.fallback,
+    });
+    let head = head.to_string();
+    let lines: Vec<String> = converted.models.iter().map(Value::to_string).collect();
+    let table =
+        format!("{}{HEAD_END}\n{}\n]}}\n", head.strip_suffix('}').unwrap_or_default(), lines.join(",\n"));
+    match table.len() {
+        0..=MOST_BYTES => Ok(table),
+        bytes => Err(Failure::Check(format!(
+            "the table has {bytes} bytes, {MOST_BYTES} are allowed: leave models out"
+        ))),
+    }
+}
+
+fn print_notes(converted: &Converted) {
+    for (reason, what) in &converted.notes.0 {
+        let names: Vec<&str> = what.iter().map(String::as_str).collect();
+        println!("{reason} ({}):\n    {}", names.len(), names.join(" "));
+    }
+}
+
+/// The day, in UTC.
+fn today() -> String {
+    let days = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 86_400);
+    date(days)
+}
+
+/// The civil date of a day counted from 1970-01-01.
+fn date(days: u64) -> String {
+    let (mut year, mut day) = (1970, days);
+    let is_leap =
+        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    while day >= 365 + u64::from(is_leap(year)) {
+        day -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(is_leap(year));
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if day < length {
+            break;
+        }
+        day -= length;
+        month += 1;
+    }
+    format!("{year}-{month:02}-{:02}", day + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+    use super::*;
+
+    fn converted(id: &str) -> Converted {
+        let fallback = [("azure".to_owned(), vec!["openai".to_owned()])].into();
+        Converted { fallback, models: vec![json!({ "id": id })], ..Converted::default() }
+    }
+
+    #[test]
+    fn the_head_is_found_again_and_the_table_is_json() {
+        let table = written("0.2.3", "2026-11-21", &converted("m")).unwrap();
+        assert_eq!(header(&table, "version").as_deref(), Some("0.2.3"));
+        assert_eq!(header(&table, "dated").as_deref(), Some("2026-11-21"));
+        let whole: Value = serde_json::from_str(&table).unwrap();
+        assert_eq!(whole["models"], json!([{ "id": "m" }]));
+        assert_eq!(whole["fallback"], json!({ "azure": ["openai"] }));
+        assert_eq!(header("", "version"), None);
+    }
+
+    #[test]
+    fn a_table_that_is_made_again_keeps_its_day_and_a_changed_one_does_not() {
+        let table = written("0.2.3", "2026-11-21", &converted("m")).unwrap();
+        assert_eq!(dated(&table, "0.2.3", &converted("m")).as_deref(), Some("2026-11-21"));
+        assert_eq!(dated(&table, "0.2.3", &converted("other")), None);
+        assert_eq!(dated(&table, "0.2.4", &converted("m")), None);
+        assert_eq!(dated("", "0.2.3", &converted("m")), None);
+    }
+
+    #[test]
+    fn a_table_that_grew_too_large_is_refused() {
+        assert!(written("1", "2026-11-21", &converted(&"m".repeat(MOST_BYTES))).is_err());
+    }
+
+    #[test]
+    fn days_become_dates() {
+        for (days, expected) in [
+            (0, "1970-01-01"),
+            (59, "1970-03-01"),
+            (11_016, "2000-02-29"),
+            (20_778, "2026-11-21"),
+            (364, "1970-12-31"),
+        ] {
+            assert_eq!(date(days), expected);
+        }
+    }
+}
