@@ -15,9 +15,9 @@ xflags::xflags! {
         cmd ci {}
         /// Walk the reachable states of small runs, wider than in a test run.
         cmd explore {}
-        /// Measure what a decision, a clone of the state and a whole offline run cost.
+        /// Measure what a decision and a whole offline run cost, and what decoding, encoding and an exchange cost.
         cmd bench {
-            /// core
+            /// core or wire
             optional suite: String
         }
         /// Hold the dependencies between the crates against the table in xtask/src/layers.rs.
@@ -35,6 +35,15 @@ xflags::xflags! {
             optional --check
             /// A wheel of the package that is here already, in place of fetching one
             optional --wheel path: PathBuf
+        }
+        /// Compare our codecs with recorded exchanges: docs/wire.md.
+        cmd wire {
+            /// Files of exchanges, one JSON object a line; `-` is what comes in
+            repeated files: PathBuf
+            /// How many differences are shown (default: 10)
+            optional --differences number: usize
+            /// Print the report as JSON
+            optional --json
         }
         /// Check what a reviewer should not have to look at.
         cmd tidy {}

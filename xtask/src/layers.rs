@@ -34,7 +34,7 @@ const ARROWS: [(&str, &[&str]); 9] = [
             "loop-tools",
         ],
     ),
-    ("xtask", &[]),
+    ("xtask", &["loop-core", "loop-llm"]),
 ];
 
 /// What a crate must not bring in, at any depth.

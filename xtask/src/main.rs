@@ -11,6 +11,7 @@ mod requirements;
 mod rust_text;
 mod test;
 mod tidy;
+mod wire;
 mod workspace;
 
 use std::process::ExitCode;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         XtaskCmd::Layers(_) => layers::run(),
         XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),
         XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),
+        XtaskCmd::Wire(flags) => wire::run(&flags.files, flags.differences, flags.json),
         XtaskCmd::Tidy(_) => tidy::run(),
     };
     match result {

@@ -77,7 +77,7 @@ impl RunSpec {
             protocol: ProtocolSpec::Document(DocumentSpec { sections, nonce: NonceMode::default() }),
             tools: Vec::new(),
             picking: Picking::default(),
-            models: Models { picker: None, base: model, escalated: None },
+            models: Models { picker: None, base: model, escalated: None, fallback: None },
             limits,
             gate: GateSettings::default(),
             save: false,
@@ -110,12 +110,13 @@ impl RunSpec {
         by_name.or_else(|| self.tools.iter().find(|tool| tool.aliases.iter().any(|alias| &**alias == name)))
     }
 
-    /// The model of a tier; `escalated` falls back to `base`, `picker` too.
+    /// The model of a tier; where it has none of its own, the base model.
     pub fn model(&self, tier: Tier) -> &ModelSpec {
         let special = match tier {
             Tier::Picker => self.models.picker.as_ref(),
             Tier::Base => None,
             Tier::Escalated => self.models.escalated.as_ref(),
+            Tier::Fallback => self.models.fallback.as_ref(),
         };
         special.unwrap_or(&self.models.base)
     }
@@ -299,6 +300,8 @@ pub enum Tier {
     Base,
     /// More capable: used when confidence stays low.
     Escalated,
+    /// Another route: used for the rest of a run once the model of the tier before cannot be had.
+    Fallback,
 }
 
 impl Tier {
@@ -308,6 +311,7 @@ impl Tier {
             Self::Picker => "picker",
             Self::Base => "base",
             Self::Escalated => "escalated",
+            Self::Fallback => "fallback",
         }
     }
 }
@@ -324,6 +328,9 @@ pub struct Models {
     /// No escalation where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalated: Option<ModelSpec>,
+    /// No other route where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<ModelSpec>,
 }
 
 /// A model: whose it is, what it costs, what fits into it.

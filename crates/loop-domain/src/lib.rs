@@ -61,5 +61,6 @@ mod tree;
 pub use domain::{Domain, LoadOptions};
 pub use error::{DomainError, ItemError};
 pub use prices::{price_schema, read_prices};
+pub use remote::provider;
 pub use report::Report;
 pub use schema::schema;

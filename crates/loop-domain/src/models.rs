@@ -38,6 +38,7 @@ pub(crate) fn models(file: &File, record: Option<&Path>) -> Result<Built, Domain
     let base = bare("base", &config.base)?;
     let picker = config.picker.as_ref().map(|config| bare("picker", config)).transpose()?;
     let escalated = config.escalated.as_ref().map(|config| bare("escalated", config)).transpose()?;
+    let fallback = config.fallback.as_ref().map(|config| bare("fallback", config)).transpose()?;
     let recorder = match record {
         Some(path) => Some(Recorder::create(path, secrets).map_err(|error| DomainError::Option {
             option: format!("--record {}", path.display()),
@@ -55,8 +56,8 @@ pub(crate) fn models(file: &File, record: Option<&Path>) -> Result<Built, Domain
     };
     let base = wrap(base);
     let mut or_base = |bare: Option<Bare<'_>>| bare.map_or_else(|| Arc::clone(&base), &mut wrap);
-    let (picker, escalated) = (or_base(picker), or_base(escalated));
-    Ok(Built { models: Models { picker, base, escalated }, unset, recorder })
+    let (picker, escalated, fallback) = (or_base(picker), or_base(escalated), or_base(fallback));
+    Ok(Built { models: Models { picker, base, escalated, fallback }, unset, recorder })
 }
 
 fn bare<'a>(

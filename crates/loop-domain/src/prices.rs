@@ -35,16 +35,19 @@ impl PriceList {
         Self { prices: Prices::with_own(own), at }
     }
 
-    /// The row of a model by the name `name` at its provider; `None` where its file gives a price, and where nobody knows
-    /// one.
+    /// The row of a model, by the name of its base model where one is given; `None` where its file gives a price, and
+    /// where nobody knows one.
     ///
-    /// The table has no price for a server that is not the provider's own. Where somebody says whose model is served
-    /// there, that name is looked up with no `base_url`.
-    pub(crate) fn row(&self, model: &ModelConfig, base_url: Option<&str>, name: &str) -> Option<Row> {
+    /// The table has no price for a server that is not the provider's own, unless a base model says what is served there.
+    pub(crate) fn row(&self, model: &ModelConfig) -> Option<Row> {
         let (provider, at) = (model.provider.as_str(), self.at);
         if model.price.is_some() {
             return None;
         }
+        let (name, base_url) = match &model.base_model {
+            Some(base_model) => (base_model.as_str(), None),
+            None => (model.model.as_deref()?, model.base_url.as_deref()),
+        };
         self.prices.own(provider, name, at).or_else(|| {
             list_of(provider, base_url)?;
             self.prices.find(provider, name, at)
@@ -172,8 +175,12 @@ mod tests {
             ModelPrices::new("openai-chat", "flat", [Period { from: None, price: Price::flat(1, 1) }], "");
         let list = PriceList::new(vec![own]);
         let is_wrapped = |name: &str| {
-            let config = ModelConfig { provider: "openai-chat".to_owned(), ..ModelConfig::default() };
-            let row = list.row(&config, None, name);
+            let config = ModelConfig {
+                provider: "openai-chat".to_owned(),
+                model: Some(name.to_owned()),
+                ..ModelConfig::default()
+            };
+            let row = list.row(&config);
             format!("{:?}", list.priced(Arc::new(Offline::new()), row)).starts_with("Priced")
         };
         assert!(is_wrapped("gpt-6.1-sol"), "its classes of service have prices of their own");

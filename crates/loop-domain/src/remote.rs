@@ -1,6 +1,7 @@
 //! Models behind a server: which profile it has, where it is, which key it takes, and what stands between it and a run.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use loop_llm::{
@@ -9,6 +10,7 @@ use loop_llm::{
 };
 use secrecy::SecretString;
 
+use crate::LoadOptions;
 use crate::config::{ModelConfig, ProviderConfig};
 use crate::error::DomainError;
 use crate::file::File;
@@ -33,6 +35,18 @@ pub(crate) fn names<'a>(own: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> 
 pub(crate) fn profile(file: &File, name: &str) -> Result<Option<Arc<Profile>>, DomainError> {
     match file.config.providers.get(name) {
         Some(config) => own_profile(file, name, config).map(Some),
+        None => Ok(Profile::named(name)),
+    }
+}
+
+/// What the provider `name` is like: one of the `[providers]` of the domain in `folder`, or a known one; `None` where there
+/// is none of this name.
+///
+/// # Errors
+/// The domain's file cannot be read, or what it says of the provider does not fit.
+pub fn provider(folder: Option<&Path>, name: &str) -> Result<Option<Arc<Profile>>, DomainError> {
+    match folder {
+        Some(folder) => profile(&File::read(folder, &LoadOptions::default())?, name),
         None => Ok(Profile::named(name)),
     }
 }
@@ -140,12 +154,7 @@ pub(crate) fn model(
         ..Defaults::default()
     });
     let secrets = model.secrets();
-    let name = config.model.as_deref().unwrap_or_default();
-    let row = match &config.base_model {
-        Some(base_model) => file.prices.row(config, None, base_model),
-        None => file.prices.row(config, config.base_url.as_deref(), name),
-    };
-    Ok((file.prices.priced(Arc::new(model), row), secrets))
+    Ok((file.prices.priced(Arc::new(model), file.prices.row(config)), secrets))
 }
 
 impl Servers {

@@ -49,15 +49,17 @@ pub(crate) fn lines(
         };
         lines.push(format!("  {}: {kind}, {}{smart}{aliases}", tool.name, tool.effect.name()));
     }
-    for tier in [Tier::Picker, Tier::Base, Tier::Escalated] {
+    for tier in [Tier::Picker, Tier::Base, Tier::Escalated, Tier::Fallback] {
         let is_own = match tier {
             Tier::Picker => spec.models.picker.is_some(),
             Tier::Base => true,
             Tier::Escalated => spec.models.escalated.is_some(),
+            Tier::Fallback => spec.models.fallback.is_some(),
         };
         let model = match tier {
             _ if is_own => model(spec.model(tier)),
             Tier::Escalated => "none, so that nothing is escalated".to_owned(),
+            Tier::Fallback => "none, so that a provider that fails ends the run".to_owned(),
             Tier::Picker | Tier::Base => "the base model".to_owned(),
         };
         lines.push(format!("model {}: {model}", tier.name()));

@@ -193,6 +193,7 @@ fn models(file: &File) -> Result<Models, DomainError> {
         picker: of("picker", &config.picker)?,
         base: model_spec(file, "base", &config.base)?,
         escalated: of("escalated", &config.escalated)?,
+        fallback: of("fallback", &config.fallback)?,
     })
 }
 
@@ -218,7 +219,7 @@ fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec,
             file.error(&[&["models", tier, "price"][..], key].concat(), message)
         })?),
         None if is_free(provider) => Some(Price::flat(0, 0)),
-        None => file.prices.row(model, model.base_url.as_deref(), &name).map(|row| row.dearest),
+        None => file.prices.row(model).map(|row| row.dearest),
     };
     Ok(ModelSpec {
         provider: provider.into(),
@@ -244,6 +245,7 @@ fn check_prices(file: &File, models: &Models) -> Result<(), DomainError> {
         ("base", Some(&models.base)),
         ("picker", models.picker.as_ref()),
         ("escalated", models.escalated.as_ref()),
+        ("fallback", models.fallback.as_ref()),
     ];
     for (tier, model) in tiers {
         if let Some(model) = model.filter(|model| model.price.is_none()) {
@@ -259,7 +261,8 @@ fn check_prices(file: &File, models: &Models) -> Result<(), DomainError> {
 
 fn limits(config: &LimitsConfig, models: &Models) -> Limits {
     let defaults = Limits::default();
-    let priced = [Some(&models.base), models.picker.as_ref(), models.escalated.as_ref()];
+    let priced =
+        [Some(&models.base), models.picker.as_ref(), models.escalated.as_ref(), models.fallback.as_ref()];
     let all_priced = priced.into_iter().flatten().all(|model| model.price.is_some());
     Limits {
         passes: config.passes.unwrap_or(defaults.passes),
@@ -306,8 +309,8 @@ mod tests {
     #[test]
     fn with_an_unknown_price_only_a_limit_that_was_set_counts() {
         // S0-45, S0-119
-        let unknown = Models { picker: Some(model(None)), base: model(Some(1)), escalated: None };
-        let known = Models { picker: None, base: model(Some(1)), escalated: Some(model(Some(0))) };
+        let unknown = Models { picker: Some(model(None)), base: model(Some(1)), escalated: None, fallback: None };
+        let known = Models { picker: None, base: model(Some(1)), escalated: Some(model(Some(0))), fallback: None };
         let unset = LimitsConfig::default();
         let set = LimitsConfig { cost_usd: Some(CostLimit(Some(PicoUsd(7)))), ..LimitsConfig::default() };
         let none = LimitsConfig { cost_usd: Some(CostLimit(None)), ..LimitsConfig::default() };

@@ -189,3 +189,32 @@ fn every_slip_in_a_price_file_is_one_line_that_points_at_its_place() {
     let error = load(folder.path(), "", &options).unwrap_err();
     assert!(error.starts_with("/none/such.toml: cannot be read: "), "{error}");
 }
+
+#[test]
+fn the_file_in_the_documentation_is_read() {
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/prices.md")).unwrap();
+    let (_, rest) = page.split_once("```toml\n").unwrap();
+    let (text, _) = rest.split_once("```").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("prices.toml");
+    fs::write(&path, text).unwrap();
+    let models = read_prices(&path).unwrap();
+    let names: Vec<&str> = models.iter().map(|model| &*model.id).collect();
+    assert_eq!(names, ["gpt-6.2-sol*", "large"]);
+    let large = models.last().unwrap();
+    let january = "2027-01-01".parse::<loop_llm::prices::Date>().unwrap().start();
+    assert_eq!(large.at(january - 1).unwrap().input, 3_000_000);
+    assert_eq!(large.at(january).unwrap().rates(200_001).input, 4_000_000);
+}
+
+#[test]
+fn a_base_model_says_what_a_server_of_somebody_else_serves() {
+    // wire WQ04
+    let folder = tempfile::tempdir().unwrap();
+    let named = format!(
+        "{}base_url = \"https://gateway.example.org/v1\"\nbase_model = \"gpt-4o-mini\"\n",
+        base("prod-a")
+    );
+    assert_eq!(price(folder.path(), &named).map(|price| price.input), Some(150_000));
+}

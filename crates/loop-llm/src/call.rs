@@ -75,6 +75,34 @@ impl Arguments {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for ToolCall {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ToolCall".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A tool that a model wants run.",
+            "type": "object",
+            "required": ["id", "name", "arguments"],
+            "additionalProperties": false,
+            "properties": {
+                "id": {"type": "string", "description": "Unique within the turn; its result names it."},
+                "name": {"type": "string", "description": "The tool's name as the request gave it."},
+                "arguments": {
+                    "type": ["object", "string"],
+                    "description": "An object; the text as it came where it is none.",
+                },
+                "arguments_text": {
+                    "type": "string",
+                    "description": "The object as it was written, where that is not how it is written here.",
+                },
+            },
+        })
+    }
+}
+
 impl Serialize for ToolCall {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut call = serializer.serialize_struct("ToolCall", 4)?;
@@ -130,6 +158,7 @@ impl<'de> Deserialize<'de> for ToolCall {
 /// Why a reply ended, more finely than [`FinishReason`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Stop {
     /// It was done.
     EndTurn,
@@ -193,6 +222,7 @@ impl Stop {
 /// Which side of a call a filter stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Filtered {
     /// What was sent.
     Input,

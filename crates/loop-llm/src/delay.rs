@@ -2,22 +2,49 @@
 
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::HeaderMap;
+use crate::prices::Date;
 
-/// The wait that a response asks for: `retry-after-ms`, `retry-after` in seconds or as a date held against `now`, the
-/// words of the message, the window of the bucket that is empty, in this order.
-pub(crate) fn asked(headers: &HeaderMap, message: &str, now: SystemTime) -> Option<Duration> {
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+/// The wait that a response asks for: `retry-after-ms`, `retry-after`, what its body `told`, the words of the message,
+/// the window of the bucket that is empty, in this order. Dates are held against `now`.
+pub(crate) fn asked<'a>(
+    header: impl Fn(&str) -> Option<&'a str>,
+    told: Option<Duration>,
+    message: &str,
+    now: SystemTime,
+) -> Option<Duration> {
     let milliseconds = || header("retry-after-ms").and_then(|value| seconds(value, 1e-3));
-    let after = || header("retry-after").and_then(|value| seconds(value, 1.0).or_else(|| date(value, now)));
+    let after = || header("retry-after").and_then(|value| wait(value, now));
     let window = || {
-        ["requests", "tokens"]
-            .iter()
-            .filter(|bucket| header(&format!("x-ratelimit-remaining-{bucket}")) == Some("0"))
-            .filter_map(|bucket| duration(header(&format!("x-ratelimit-reset-{bucket}"))?))
-            .max()
+        let empty = WINDOWS.iter().filter(|(remaining, _)| header(remaining) == Some("0"));
+        empty.filter_map(|(_, reset)| wait(header(reset)?, now)).max()
     };
-    milliseconds().or_else(after).or_else(|| in_words(message)).or_else(window)
+    milliseconds().or_else(after).or(told).or_else(|| in_words(message)).or_else(window)
+}
+
+/// What is left of a bucket, and when it is full again.
+const WINDOWS: [(&str, &str); 8] = [
+    ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
+    ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
+    ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
+    ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
+    ("anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"),
+    ("anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"),
+    ("x-ratelimit-remaining", "x-ratelimit-reset"),
+    ("ratelimit-remaining", "ratelimit-reset"),
+];
+
+/// Seconds, a span, or a moment: as a date, or as seconds or milliseconds from 1970 on.
+fn wait(text: &str, now: SystemTime) -> Option<Duration> {
+    let moment = match text.parse::<f64>() {
+        Ok(number) if number >= MILLISECONDS_FROM => SystemTime::UNIX_EPOCH.checked_add(seconds(text, 1e-3)?)?,
+        Ok(number) if number >= SECONDS_FROM => SystemTime::UNIX_EPOCH.checked_add(seconds(text, 1.0)?)?,
+        Ok(_) => return seconds(text, 1.0),
+        Err(_) => match span(text) {
+            Some(span) => return Some(span),
+            None => httpdate::parse_http_date(text).ok().or_else(|| date(text))?,
+        },
+    };
+    Some(moment.duration_since(now).unwrap_or_default())
 }
 
 fn seconds(text: &str, unit: f64) -> Option<Duration> {
@@ -25,9 +52,20 @@ fn seconds(text: &str, unit: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(number * unit).ok()
 }
 
-fn date(text: &str, now: SystemTime) -> Option<Duration> {
-    let then = httpdate::parse_http_date(text).ok()?;
-    Some(then.duration_since(now).unwrap_or_default())
+/// `2026-11-21T12:00:30Z`, `2026-11-21T13:00:30.5+01:00`.
+fn date(text: &str) -> Option<SystemTime> {
+    let (day, time) = text.split_once(['T', 't'])?;
+    let start: Date = day.parse().ok()?;
+    let (time, zone) = time.split_at_checked(time.find(['Z', 'z', '+', '-'])?)?;
+    let mut parts = time.split(':');
+    let (hours, minutes, rest) = (parts.next()?, parts.next()?, parts.next()?);
+    let of_day = seconds(hours, 3_600.0)? + seconds(minutes, 60.0)? + seconds(rest, 1.0)?;
+    let offset = match zone.strip_prefix(['+', '-']).and_then(|zone| zone.split_once(':')) {
+        Some((hours, minutes)) => seconds(hours, 3_600.0)? + seconds(minutes, 60.0)?,
+        None => Duration::ZERO,
+    };
+    let there = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(start.start()) + of_day)?;
+    if zone.starts_with('-') { there.checked_add(offset) } else { there.checked_sub(offset) }
 }
 
 /// "Please try again in 5.289s", "retry after 20 seconds".
@@ -40,7 +78,7 @@ fn in_words(message: &str) -> Option<Duration> {
             .unwrap_or(after.len());
         let mut words = after.get(..end)?.split_whitespace();
         let first = words.next()?.trim_end_matches('.');
-        duration(first).or_else(|| {
+        span(first).or_else(|| {
             let unit = match words.next()?.trim_end_matches('.') {
                 "ms" | "milliseconds" => 1e-3,
                 "s" | "sec" | "second" | "seconds" => 1.0,
@@ -53,7 +91,7 @@ fn in_words(message: &str) -> Option<Duration> {
 }
 
 /// `6m0s`, `2m59.56s`, `120ms`.
-fn duration(mut text: &str) -> Option<Duration> {
+pub(crate) fn span(mut text: &str) -> Option<Duration> {
     let mut sum = Duration::ZERO;
     while !text.is_empty() {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
@@ -72,3 +110,7 @@ fn duration(mut text: &str) -> Option<Duration> {
     }
     Some(sum)
 }
+
+/// Numbers from here on are no spans: seconds from 1970 on, and milliseconds.
+const SECONDS_FROM: f64 = 1e8;
+const MILLISECONDS_FROM: f64 = 1e11;

@@ -97,6 +97,7 @@ pub struct Partial {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum LlmErrorKind {
     /// The request is not one that can be answered.
     InvalidRequest,
@@ -199,6 +200,7 @@ impl fmt::Display for LlmErrorKind {
 /// How far a failed call had come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ErrorPhase {
     /// Nothing was sent.
     Encode,
@@ -236,4 +238,16 @@ pub enum Change {
     OtherApi,
     /// With a word on what was wrong with the reply.
     Feedback,
+}
+
+impl Change {
+    /// The change as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StripReasoning => "strip_reasoning",
+            Self::RebuildState => "rebuild_state",
+            Self::OtherApi => "other_api",
+            Self::Feedback => "feedback",
+        }
+    }
 }

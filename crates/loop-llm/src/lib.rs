@@ -8,11 +8,14 @@
 //! Two models need no network: [`Scripted`] replies from a list, for tests and demonstrations; [`Offline`] is an
 //! honest stand-in without AI, which reads the same prompts as a model would.
 //!
-//! [`OpenAiChat`] speaks OpenAI's Chat Completions over HTTP, with OpenAI and with the many servers that are
-//! compatible. Its codec, [`openai_chat`], does no I/O: bytes out of a request, events out of bytes. One client serves
-//! the process ([`http_client`]): it follows no redirect and asks for no compression; the proxies that the
-//! environment names are used. [`Retrying`] tries again what failed before the first byte of a reply, and nothing
-//! later. A credential is never shown, logged or put into a message.
+//! [`HttpModel`] asks a provider over HTTP: which of four wire protocols it speaks, and how, is said by its [`Profile`],
+//! a row of data. The protocols' codecs, behind [`Codec`], do no I/O: bytes out of a request, events out of bytes. One
+//! client serves the process ([`http_client`]): it follows no redirect and asks for no compression; the proxies that
+//! the environment names are used.
+//!
+//! Wrappers compose over any model: [`Retrying`] tries again what failed before the first byte of a reply, and nothing
+//! later; [`CircuitBreaker`] stops asking a provider that keeps failing; calls take turns behind [`RateLimited`]; what
+//! [`Recording`] writes down, [`Recorded`] plays back. A credential is never shown, logged or put into a message.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -43,6 +46,7 @@ mod options;
 pub mod prices;
 mod profile;
 mod raw;
+mod report;
 mod request;
 mod scripted;
 mod secrets;
@@ -66,6 +70,9 @@ pub use profile::{
     Auth, CacheMarks, MaxTokensField, NullContent, Profile, ReasoningBack, SystemRole, ToolIds,
 };
 pub use raw::Raw;
+pub use report::{ModelReport, ReportedError};
+#[cfg(feature = "schema")]
+pub use report::{report_schema, request_schema};
 pub use request::{AssistantTurn, Image, Message, ModelRequest, RequestMeta, ToolResult};
 pub use scripted::{Purpose, ScriptError, Scripted, ScriptedReply};
 pub use secrets::Secrets;

@@ -29,6 +29,11 @@ pub(crate) enum When {
 }
 
 impl Abilities {
+    /// Whether it reasons at all.
+    pub(crate) fn reasons(&self) -> bool {
+        !self.efforts.is_empty()
+    }
+
     /// Whether something is taken at this effort.
     pub(crate) fn takes(&self, when: When, effort: Option<Effort>) -> bool {
         match when {
@@ -70,15 +75,20 @@ const fn reasons(efforts: &'static [Effort], default_effort: Effort, sampling: W
 
 /// Beginnings of names, the finer before the coarser; what follows one begins with `-` or is nothing.
 /// From OpenAI's model pages, November 2026.
-const ROWS: [(&str, Abilities); 23] = [
+const ROWS: [(&str, Abilities); 28] = [
     ("gpt-4.1", PLAIN),
     ("gpt-4o", PLAIN),
     ("gpt-4", PLAIN),
     ("gpt-3.5", PLAIN),
     ("chatgpt-4o", PLAIN),
+    ("o1-pro", reasons(&[Low, Medium, High], Medium, Never, Never)),
+    ("o3-pro", reasons(&[Low, Medium, High], Medium, Never, Never)),
     ("o1", reasons(&[Low, Medium, High], Medium, Never, Always)),
     ("o3", reasons(&[Low, Medium, High], Medium, Never, Always)),
     ("o4", reasons(&[Low, Medium, High], Medium, Never, Always)),
+    ("gpt-5-chat", PLAIN),
+    ("gpt-5-pro", reasons(&[High], High, Never, Never)),
+    ("gpt-5.2-pro", reasons(&[Medium, High, XHigh], Medium, Never, Never)),
     ("gpt-5", reasons(&[Minimal, Low, Medium, High], Medium, Never, Always)),
     ("gpt-5.1", reasons(&[Not, Low, Medium, High, XHigh], Not, WithoutReasoning, Always)),
     ("gpt-5.2", reasons(&[Not, Low, Medium, High, XHigh], Not, WithoutReasoning, Always)),
@@ -105,6 +115,8 @@ mod tests {
         assert_eq!(abilities("gpt-4o-mini-2024-07-18"), PLAIN);
         assert_eq!(abilities("gpt-5.4-mini").tools_on_chat, WithoutReasoning);
         assert_eq!(abilities("gpt-5-mini").default_effort, Medium);
+        assert!(!abilities("gpt-5-chat-latest").reasons() && abilities("gpt-5-2025-08-07").reasons());
+        assert_eq!(abilities("gpt-5.2-pro").efforts, [Medium, High, XHigh]);
         assert_eq!(abilities("gpt-6.2-sol").sampling, Never);
         assert_eq!(abilities("openai/gpt-6-luna").efforts.len(), 7);
         assert_eq!(abilities("gpt-oss-120b"), ANY);

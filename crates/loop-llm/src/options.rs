@@ -8,6 +8,7 @@ use serde_json::Value;
 /// A tool as a model sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolSpec {
     /// Its name; one that the provider does not allow travels under an alias.
     pub name: Arc<str>,
@@ -40,6 +41,7 @@ fn nothing() -> Value {
 /// Whether a provider holds a model to a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Strictness {
     /// No.
     #[default]
@@ -53,6 +55,7 @@ pub enum Strictness {
 /// Which tools may be called.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ToolChoice {
     /// As the model likes.
     #[default]
@@ -70,6 +73,7 @@ pub enum ToolChoice {
 /// The form of the visible text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum OutputFormat {
     /// Any text.
     #[default]
@@ -138,6 +142,7 @@ impl Effort {
 /// What a provider may keep in its cache of the beginning of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Caching {
     /// Nothing that we would have to ask for.
     pub off: bool,
@@ -157,6 +162,7 @@ impl Caching {
 /// What happens to an option that a model does not offer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Unsupported {
     /// It is left out, with a warning.
     #[default]

@@ -53,6 +53,8 @@ pub struct Profile {
     pub parallel_switch: bool,
     /// Whether an effort is taken.
     pub effort: bool,
+    /// Whether it can be told how many tokens to draw from.
+    pub top_k: bool,
     /// What a seed is called; `None` where there is none.
     pub seed_field: Option<Arc<str>>,
     /// The most texts at which a reply ends.
@@ -67,6 +69,8 @@ pub struct Profile {
     pub whole_arguments_each_chunk: bool,
     /// Whether a user's turn may not come right after tools' results.
     pub no_user_after_tool: bool,
+    /// Whether what does not fit into the model is cut off without a word.
+    pub cuts_silently: bool,
 }
 
 macro_rules! words {
@@ -206,6 +210,7 @@ fn openai_chat() -> Profile {
         json_schema: true,
         parallel_switch: true,
         effort: true,
+        top_k: false,
         seed_field: text("seed"),
         stop_max: 4,
         cache_key: true,
@@ -213,6 +218,7 @@ fn openai_chat() -> Profile {
         reasoning_beside_completion: false,
         whole_arguments_each_chunk: false,
         no_user_after_tool: false,
+        cuts_silently: false,
     }
 }
 
@@ -228,6 +234,7 @@ fn compatible() -> Profile {
         null_content: NullContent::EmptyString,
         allowed_tools: false,
         strict_tools: false,
+        top_k: true,
         cache_key: false,
         ..openai_chat()
     }
@@ -266,6 +273,7 @@ fn rows() -> Vec<Profile> {
             base_url: text("https://api.anthropic.com/v1"),
             api_key_env: text("ANTHROPIC_API_KEY"),
             auth: Auth::XApiKey,
+            top_k: true,
             cache_marks: CacheMarks::Automatic,
             ..openai_chat.clone()
         },
@@ -275,17 +283,19 @@ fn rows() -> Vec<Profile> {
             base_url: text("https://generativelanguage.googleapis.com/v1beta"),
             api_key_env: text("GEMINI_API_KEY"),
             auth: Auth::XGoogApiKey,
+            top_k: true,
             stop_max: 5,
             ..openai_chat.clone()
         },
         Profile {
             max_tokens_field: MaxTokensField::MaxCompletionTokens,
-            json_schema: true,
+            top_k: false,
             ..hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY")
         },
         Profile {
             tool_ids: ToolIds::Alnum9,
             required_choice: text("any"),
+            top_k: false,
             seed_field: text("random_seed"),
             reasoning_back: ReasoningBack::Always,
             cache_key: true,
@@ -297,6 +307,7 @@ fn rows() -> Vec<Profile> {
         Profile {
             reasoning_back: ReasoningBack::WithToolCalls,
             json_schema: false,
+            top_k: false,
             ..hosted("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY")
         },
         Profile {
@@ -313,6 +324,7 @@ fn rows() -> Vec<Profile> {
             name: "xai-chat".into(),
             max_tokens_field: MaxTokensField::MaxCompletionTokens,
             reasoning_beside_completion: true,
+            top_k: false,
             ..hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY")
         },
         Profile {
@@ -323,10 +335,11 @@ fn rows() -> Vec<Profile> {
             required_choice: None,
             named_choice: false,
             parallel_switch: false,
+            cuts_silently: true,
             ..local("ollama", "http://127.0.0.1:11434/v1")
         },
         local("lm-studio", "http://127.0.0.1:1234/v1"),
-        Profile { parallel_switch: true, ..local("llama-cpp", "http://127.0.0.1:8080/v1") },
+        local("llama-cpp", "http://127.0.0.1:8080/v1"),
         compatible,
         openai_chat,
     ]

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 /// It is one text: a line with the origin, `api/profile/model`, and below it the JSON that stands in a request.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Raw(Arc<str>);
 
 impl Raw {

@@ -13,6 +13,7 @@ use crate::raw::Raw;
 /// One call to a model, in no provider's terms.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModelRequest {
     /// The model's id as the provider knows it.
     #[serde(default)]
@@ -82,6 +83,7 @@ pub struct ModelRequest {
     /// What encoders keep of the turns, so that only new ones are encoded: one for each conversation, a clone with each
     /// of its requests. A new one keeps nothing and is never wrong.
     #[serde(skip)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     pub memory: Memory,
 }
 
@@ -114,6 +116,7 @@ impl ModelRequest {
 /// One turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case", deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Message {
     /// From us.
     User {
@@ -218,6 +221,7 @@ impl Message {
 /// A turn of the model's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AssistantTurn {
     /// Its visible text.
     pub text: Arc<str>,
@@ -235,6 +239,7 @@ pub struct AssistantTurn {
 /// What a call gave, for the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolResult {
     /// The id of the call.
     pub call: Arc<str>,
@@ -251,6 +256,7 @@ pub struct ToolResult {
 /// A picture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Image {
     /// For example `image/png`.
     pub media_type: Arc<str>,
@@ -261,6 +267,7 @@ pub struct Image {
 /// What a call belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequestMeta {
     /// The run.
     pub run: Arc<str>,

@@ -149,7 +149,7 @@ impl fmt::Debug for Masker {
 }
 
 /// How many bytes at the end of `text` are a beginning of `form`, and not the whole of it.
-fn begun(text: &str, form: &str) -> usize {
+pub(crate) fn begun(text: &str, form: &str) -> usize {
     let is_begun = |bytes: &usize| {
         let end = text.len().checked_sub(*bytes).and_then(|start| text.get(start..));
         end.is_some_and(|end| form.starts_with(end))

@@ -57,14 +57,29 @@ impl Warnings {
                 self.warn(format!("{code}({name})"));
                 Ok(())
             }
-            Unsupported::Reject => {
-                let message = format!("this model does not take {name} as it is given");
-                Err(LlmError::unsendable(LlmErrorKind::Unsupported, message))
+            Unsupported::Reject => Err(refused(name)),
+        }
+    }
+
+    /// The option `name` is done in a lesser way, `code`.
+    ///
+    /// # Errors
+    /// [`LlmErrorKind::Unsupported`] where that may not be.
+    pub(crate) fn lessen(&mut self, code: &str, name: &str) -> Result<(), LlmError> {
+        match self.policy {
+            Unsupported::Degrade => {
+                self.warn(code);
+                Ok(())
             }
+            Unsupported::Reject => Err(refused(name)),
         }
     }
 
     pub(crate) fn finish(self) -> Vec<Arc<str>> {
         self.list
     }
+}
+
+fn refused(name: &str) -> LlmError {
+    LlmError::unsendable(LlmErrorKind::Unsupported, format!("this model does not take {name} as it is given"))
 }

@@ -311,7 +311,7 @@ proptest! {
     ) {
         let all = Prices::default();
         let models: Vec<_> =
-            all.all().filter(|model| model.has_hours() || model.periods().count() > 1).collect();
+            all.all().filter(|model| model.by_hour().next().is_some() || model.periods().count() > 1).collect();
         let model = nth.get(&models);
         let usage = Usage { input, cache_read, output, ..Usage::default() };
         let reserved = model.dearest(start).unwrap().ceiling(input + cache_read, output);

@@ -54,6 +54,7 @@ async fn run(model: &Arc<Failing>, seed: u64) -> (Result<(), LlmError>, Vec<Dura
     (end, calls.windows(2).map(|pair| pair[1] - pair[0]).collect())
 }
 
+// L2, L5
 #[tokio::test(start_paused = true)]
 async fn tries_are_counted_by_kind_and_then_nobody_tries() {
     let table = [
@@ -83,6 +84,7 @@ async fn waits_are_drawn_from_the_seed() {
     assert_ne!(waits(5).await, waits(6).await);
 }
 
+// L4
 #[tokio::test(start_paused = true)]
 async fn what_fails_again_is_not_tried_again() {
     for kind in [
@@ -98,7 +100,7 @@ async fn what_fails_again_is_not_tried_again() {
     assert_eq!(run(&failing(LlmErrorKind::InvalidRequest, Some(RetryAdvice::Backoff), 1), 1).await.0, Ok(()));
 }
 
-// WE23
+// wire WE23
 #[tokio::test(start_paused = true)]
 async fn a_servers_delay_is_kept_or_left_to_the_caller() {
     let asked = |seconds| Some(RetryAdvice::After(Duration::from_secs(seconds)));

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use loop_llm::{
-    Breaker, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, ErrorPhase, LlmError, LlmErrorKind, ModelReply,
-    ModelRequest, RetryAdvice, complete,
+    Breaker, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, ErrorPhase, LlmError, LlmErrorKind,
+    ModelReply, ModelRequest, RetryAdvice, complete,
 };
 use wrap_common::{Fake, Step, broken, error, patient, request};
 
@@ -80,7 +80,11 @@ async fn failures_of_the_providers_making_open_it_wherever_they_come() {
     for _ in 0..3 {
         silent.call().await.unwrap_err();
     }
-    assert_eq!(silent.breaker.state(), BreakerState::Open, "a stream without an end is one that was interrupted");
+    assert_eq!(
+        silent.breaker.state(),
+        BreakerState::Open,
+        "a stream without an end is one that was interrupted"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,11 +193,11 @@ async fn only_one_probe_goes_out() {
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_is_left_does_not_leave_it_stuck() {
     // Left before it was answered, and in the middle of a reply; and one that could not be sent.
-    let left = rig([Step::Hang, Step::HangAfterWord, Step::Refuse(LlmError::new(
-        LlmErrorKind::InvalidRequest,
-        ErrorPhase::Encode,
-        "cannot be sent",
-    ))]);
+    let left = rig([
+        Step::Hang,
+        Step::HangAfterWord,
+        Step::Refuse(LlmError::new(LlmErrorKind::InvalidRequest, ErrorPhase::Encode, "cannot be sent")),
+    ]);
     left.half_open().await;
     assert!(left.model.stream(&request()).now_or_never().is_none());
     assert_eq!(left.breaker.state(), BreakerState::HalfOpen);
@@ -220,6 +224,27 @@ async fn what_ends_after_it_opened_is_not_counted() {
     while failed.next().await.is_some() {}
     let rest = rig.call().await.unwrap_err().retry;
     assert_eq!(rest, RetryAdvice::After(Duration::from_secs(1)), "an old failure does not make it longer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_began_before_it_opened_says_nothing_about_the_probe() {
+    let rig = rig([
+        Step::Give(wrap_common::said("late"), Duration::ZERO),
+        broken(LlmErrorKind::Timeout),
+        Step::HangAfterWord,
+    ]);
+    let mut replied = rig.model.stream(&request()).await.unwrap();
+    let mut failed = rig.model.stream(&request()).await.unwrap();
+    let steps: Vec<Step> = rig.fake.steps.lock().unwrap().drain(..).collect();
+    rig.half_open().await;
+    rig.fake.steps.lock().unwrap().extend(steps);
+    let probe = rig.model.stream(&request()).await.unwrap();
+    while replied.next().await.is_some() {}
+    assert_eq!(rig.call().await.unwrap_err().phase, ErrorPhase::Encode, "an old reply does not close it");
+    while failed.next().await.is_some() {}
+    drop(probe);
+    assert_eq!(rig.breaker.state(), BreakerState::HalfOpen, "an old failure does not open it");
+    assert!(rig.call().await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use loop_llm::{
-    Breaker, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, LlmErrorKind, RateGate, RateLimited, RateLimits,
-    Recorded, Recording, RetryAdvice, RetryPolicy, Retrying, Secrets, complete,
+    Breaker, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, LlmErrorKind, RateGate, RateLimited,
+    RateLimits, Recorded, Recording, RetryAdvice, RetryPolicy, Retrying, Secrets, complete,
 };
 use tape::{Tape, hear};
 use tokio::time::Instant;
@@ -59,7 +59,8 @@ const USUAL: [usize; 4] = [0, 1, 2, 3];
 async fn a_delay_is_waited_for_by_everybody_and_each_try_is_recorded() {
     let shared = Shared::new(5, 0);
     let fake = Fake::new([Step::Refuse(asks(LlmErrorKind::RateLimited, 30))]);
-    let (one, two) = (shared.stack(USUAL, Arc::clone(&fake) as _), shared.stack(USUAL, Arc::clone(&fake) as _));
+    let (one, two) =
+        (shared.stack(USUAL, Arc::clone(&fake) as _), shared.stack(USUAL, Arc::clone(&fake) as _));
     let began = Instant::now();
     let asked = request();
     let second = async {
@@ -72,7 +73,8 @@ async fn a_delay_is_waited_for_by_everybody_and_each_try_is_recorded() {
     // The second waits for the first one's delay; the first adds up to a tenth.
     assert_eq!((at.len(), at[0], at[1]), (3, 0, 30));
     assert!((30..=33).contains(&at[2]), "{at:?}");
-    let ends: Vec<String> = shared.tape.lines().iter().map(|line| line["end"]["type"].as_str().unwrap().to_owned()).collect();
+    let ends: Vec<String> =
+        shared.tape.lines().iter().map(|line| line["end"]["type"].as_str().unwrap().to_owned()).collect();
     assert_eq!(ends, ["refused", "reply", "reply"]);
 }
 
@@ -83,7 +85,10 @@ async fn tries_open_the_breaker_and_wait_for_it_where_the_caller_has_the_time() 
     let model = shared.stack(USUAL, Arc::clone(&fake) as _);
     let began = Instant::now();
     let hurried = complete(&*model, &patient(20)).await.unwrap_err();
-    assert!(matches!(hurried.retry, RetryAdvice::After(rest) if rest >= Duration::from_secs(29)), "{hurried:?}");
+    assert!(
+        matches!(hurried.retry, RetryAdvice::After(rest) if rest >= Duration::from_secs(29)),
+        "{hurried:?}"
+    );
     assert_eq!((hurried.kind, hurried.is_free()), (LlmErrorKind::Overloaded, true));
     assert_eq!((fake.count(), shared.breaker.state()), (3, BreakerState::Open));
     assert!(began.elapsed() < Duration::from_secs(4), "nobody waits for a breaker beyond the caller's time");
@@ -111,7 +116,11 @@ async fn whatever_the_order_a_call_ends_once_and_leaves_nothing_behind() {
         let heard = hear(&*model, &request()).await;
         assert_eq!((heard.len(), heard.iter().all(Result::is_ok)), (2, true), "{order:?}");
         let heard = hear(&*model, &request()).await;
-        assert_eq!((heard.len(), heard[1].is_err()), (2, true), "nothing is tried again after the first byte");
+        assert_eq!(
+            (heard.len(), heard[1].is_err()),
+            (2, true),
+            "nothing is tried again after the first byte"
+        );
         let mut left = model.stream(&request()).await.unwrap();
         assert!(left.next().await.unwrap().is_ok());
         assert_eq!(fake.under_way.load(Ordering::SeqCst), 1);

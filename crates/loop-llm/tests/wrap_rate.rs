@@ -12,8 +12,8 @@ use std::time::Duration;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_llm::{
-    ChatModel, ErrorPhase, LlmError, LlmErrorKind, ModelRequest, RateGate, RateLimited, RateLimits, RetryAdvice,
-    complete,
+    ChatModel, ErrorPhase, LlmError, LlmErrorKind, ModelRequest, RateGate, RateLimited, RateLimits,
+    RetryAdvice, complete,
 };
 use proptest::prelude::*;
 use tokio::time::Instant;
@@ -48,7 +48,9 @@ fn reply(tokens: u64) -> Step {
 
 /// Makes all calls at once, and waits for them.
 async fn all(model: &RateLimited<Fake>, requests: &[ModelRequest]) -> Vec<Result<(), LlmError>> {
-    futures::future::join_all(requests.iter().map(async |request| complete(model, request).await.map(drop))).await
+    let calls = requests.iter().map(async |request| complete(model, request).await.map(drop));
+    let all = futures::future::join_all(calls);
+    tokio::time::timeout(Duration::from_secs(86_400), all).await.expect("everybody ends")
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,6 +95,23 @@ async fn calls_go_in_the_order_in_which_they_came() {
         fake.calls.lock().unwrap().iter().map(|(_, request)| request.messages.concat_texts()).collect();
     assert_eq!(texts.concat(), "012345678");
     assert_eq!(fake.most_at_once.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_overtakes_who_was_called_and_has_not_gone_yet() {
+    let (fake, model) = rig(limits(0, 0, 1), [Step::HangAfterWord, Step::HangAfterWord]);
+    let held = model.stream(&request()).await.unwrap();
+    let asked = request();
+    let mut first = Box::pin(model.stream(&asked));
+    assert!(first.as_mut().now_or_never().is_none());
+    drop(held);
+    let mut second = Box::pin(model.stream(&asked));
+    assert!(second.as_mut().now_or_never().is_none());
+    let first = first.now_or_never().expect("it is its turn").unwrap();
+    assert!(second.as_mut().now_or_never().is_none());
+    drop(first);
+    assert!(second.await.is_ok());
+    assert_eq!((fake.count(), fake.most_at_once.load(Ordering::SeqCst)), (3, 1));
 }
 
 trait Texts {
@@ -147,10 +166,21 @@ async fn reported_tokens_take_the_place_of_estimated_ones() {
     assert_eq!(fake.seconds(began), [0, 0, 60]);
     // What no model saw counts as nothing; what broke off counts as far as it was told.
     let began = Instant::now();
-    let partial = loop_llm::Partial { text: "w".into(), usage: Some(loop_core::Usage { output: 30, ..Default::default() }) };
-    let broken = LlmError { partial: Some(partial), ..LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "no") };
+    let partial = loop_llm::Partial {
+        text: "w".into(),
+        usage: Some(loop_core::Usage { output: 30, ..Default::default() }),
+    };
+    let broken = LlmError {
+        partial: Some(partial),
+        ..LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "no")
+    };
     let free = LlmError { phase: ErrorPhase::Connect, ..error(LlmErrorKind::Connection) };
-    let steps = [Step::Refuse(free), Step::Give(vec![Ok(text("w")), Err(broken)], Duration::ZERO), reply(70), reply(1)];
+    let steps = [
+        Step::Refuse(free),
+        Step::Give(vec![Ok(text("w")), Err(broken)], Duration::ZERO),
+        reply(70),
+        reply(1),
+    ];
     let (fake, model) = rig(limits(0, 100, 0), steps);
     for request in [sized(100), sized(100), sized(70), sized(1)] {
         drop(complete(&*model, &request).await);
@@ -171,7 +201,9 @@ async fn a_call_that_is_too_large_for_a_minute_goes_when_the_minute_is_empty() {
 async fn a_servers_delay_closes_the_gate_for_all_callers() {
     for kind in [LlmErrorKind::RateLimited, LlmErrorKind::Overloaded] {
         let in_stream = LlmError { phase: ErrorPhase::Stream, ..asks(kind, 30) };
-        for step in [Step::Refuse(asks(kind, 30)), Step::Give(vec![Ok(text("w")), Err(in_stream)], Duration::ZERO)] {
+        for step in
+            [Step::Refuse(asks(kind, 30)), Step::Give(vec![Ok(text("w")), Err(in_stream)], Duration::ZERO)]
+        {
             let began = Instant::now();
             let (fake, model) = rig(limits(0, 0, 0), [step]);
             assert!(complete(&*model, &request()).await.is_err());
@@ -179,6 +211,33 @@ async fn a_servers_delay_closes_the_gate_for_all_callers() {
             assert_eq!(fake.seconds(began), [0, 30, 30, 30]);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_delay_is_over_nobody_waits_for_another_to_end() {
+    let steps =
+        [vec![Step::Refuse(asks(LlmErrorKind::Overloaded, 30))], vec![Step::HangAfterWord; 3]].concat();
+    let (fake, model) = rig(limits(0, 0, 0), steps);
+    let began = Instant::now();
+    assert!(complete(&*model, &request()).await.is_err());
+    let asked = request();
+    let held = futures::future::join_all((0..3).map(|_| model.stream(&asked)));
+    let held = tokio::time::timeout(Duration::from_secs(86_400), held).await.expect("everybody goes");
+    assert_eq!((held.len(), fake.seconds(began)), (3, vec![0, 30, 30, 30]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stands_behind_learns_of_a_delay_at_once() {
+    let late = LlmError { phase: ErrorPhase::Stream, ..asks(LlmErrorKind::RateLimited, 50) };
+    let (_, model) = rig(limits(0, 0, 1), [Step::Give(vec![Err(late)], Duration::from_secs(5))]);
+    let began = Instant::now();
+    let call = async |request: ModelRequest| {
+        (complete(&*model, &request).await.map(drop), began.elapsed().as_secs())
+    };
+    let calls = [call(request()), call(request()), call(patient(30))];
+    let ends = futures::future::join_all(calls).await;
+    assert_eq!((ends[0].1, ends[1].1, ends[2].1), (5, 55, 5), "{ends:?}");
+    assert_eq!(ends[2].0.as_ref().unwrap_err().retry, RetryAdvice::After(Duration::from_secs(50)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -298,14 +357,10 @@ struct Caller {
 
 fn caller() -> impl Strategy<Value = Caller> {
     let times = (0..90_000_u64, 0..30_000_u64);
-    let rest = (1..60_u64, 0..=100_u64, prop::option::weighted(0.2, 0..60_000_u64), prop::bool::weighted(0.2));
-    (times, rest).prop_map(|((arrives_ms, takes_ms), (tokens, used_per_cent, leaves_after_ms, fails))| Caller {
-        arrives_ms,
-        takes_ms,
-        tokens,
-        used_per_cent,
-        leaves_after_ms,
-        fails,
+    let rest =
+        (1..60_u64, 0..=100_u64, prop::option::weighted(0.2, 0..60_000_u64), prop::bool::weighted(0.2));
+    (times, rest).prop_map(|((arrives_ms, takes_ms), (tokens, used_per_cent, leaves_after_ms, fails))| {
+        Caller { arrives_ms, takes_ms, tokens, used_per_cent, leaves_after_ms, fails }
     })
 }
 
@@ -380,7 +435,9 @@ proptest! {
                     }
                 }
             }).collect();
-            while calls.next().await.is_some() {}
+            // The clock jumps to its end where nobody will ever be woken.
+            let all = async { while calls.next().await.is_some() {} };
+            tokio::time::timeout(Duration::from_secs(86_400), all).await.expect("everybody ends");
             let log = inner.log.lock().unwrap();
             assert!(inner.most.load(Ordering::SeqCst) <= at_once as usize);
             let stayed = callers.iter().enumerate().filter(|(_, caller)| caller.leaves_after_ms.is_none());

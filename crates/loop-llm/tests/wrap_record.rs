@@ -1,9 +1,9 @@
 //! What a recorder writes, when, and what it never writes.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod wrap_common;
 #[path = "wrap_common/tape.rs"]
 mod tape;
+mod wrap_common;
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, mpsc};
@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use loop_llm::{
-    Arguments, ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest, Partial,
-    Raw, Recorder, Recording, Secrets, ToolCall, complete,
+    Arguments, ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest,
+    Partial, Raw, Recorder, Recording, Secrets, ToolCall, complete,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -50,7 +50,10 @@ async fn every_exchange_is_a_line_however_it_ends() {
     let ends: Vec<&Value> = lines.iter().map(|line| &line["end"]).collect();
     assert_eq!(ends[0]["type"], "reply");
     assert_eq!((&ends[0]["reply"]["text"], &ends[0]["reply"]["usage"]["input"]), (&json!("hi"), &json!(1)));
-    assert_eq!((&ends[1]["type"], &ends[1]["error"]["kind"]), (&json!("failed"), &json!("stream_interrupted")));
+    assert_eq!(
+        (&ends[1]["type"], &ends[1]["error"]["kind"]),
+        (&json!("failed"), &json!("stream_interrupted"))
+    );
     assert_eq!(ends[2]["type"], "refused");
     assert_eq!(ends[2]["error"]["retry"], json!({"after": {"secs": 30, "nanos": 0}}));
     assert_eq!(*ends[3], json!({"type": "broke_off"}));
@@ -78,9 +81,12 @@ async fn what_belongs_to_one_run_alone_is_left_out() {
     asked.cache.key = Some("0192-run".into());
     hear(&model, &asked).await;
     let line = &tape.lines()[0];
-    assert_eq!((&line["key"], &line["attempt"], &line["model"], &line["tier"]), (&json!("2/action(1)"), &json!(3), &json!("m"), &json!("base")));
+    assert_eq!(
+        (&line["key"], &line["attempt"], &line["model"], &line["tier"]),
+        (&json!("2/action(1)"), &json!(3), &json!("m"), &json!("base"))
+    );
     assert!(!tape.text().contains("0192-run"));
-    assert!(!tape.text().contains("8000"));
+    assert!(!tape.text().contains("timeout_ms"));
     let request = line["request"].as_object().unwrap();
     assert!(!request.contains_key("meta") && !request.contains_key("model"));
     assert_eq!(request["system"], "s");
@@ -117,12 +123,19 @@ const PASSWORD: &str = "p@ss/word-in-url";
 
 /// A reply that tells the key wherever a reply can hold something.
 fn leak() -> Vec<ModelEvent> {
-    let arguments = json!({"url": format!("https://me:{PASSWORD}@host/?k=sk-canary%2F%220123456789%2Bx"), "key": KEY}).to_string();
+    let arguments =
+        json!({"url": format!("https://me:{PASSWORD}@host/?k=sk-canary%2F%220123456789%2Bx"), "key": KEY})
+            .to_string();
     let calls = vec![
         ToolCall { id: KEY.into(), name: "get".into(), arguments: Arguments::read(arguments.as_str()) },
-        ToolCall { id: "c2".into(), name: "get".into(), arguments: Arguments::read(format!("{{\"key\": \"{KEY}")) },
+        ToolCall {
+            id: "c2".into(),
+            name: "get".into(),
+            arguments: Arguments::read(format!("{{\"key\": \"{KEY}")),
+        },
     ];
-    let wire = json!({"role": "assistant", "tool_calls": [{"function": {"arguments": arguments}}], "note": KEY});
+    let wire =
+        json!({"role": "assistant", "tool_calls": [{"function": {"arguments": arguments}}], "note": KEY});
     let reply = ModelReply {
         tool_calls: calls,
         raw: Some(Raw::from_text(format!("openai-chat/p/m\n{}", wire.to_string().replace('/', "\\/")))),
@@ -138,10 +151,10 @@ fn leak() -> Vec<ModelEvent> {
     events.extend(pieces("the key is ", KEY).map(|text| ModelEvent::ReasoningDelta { text }));
     events.push(ModelEvent::ToolCallStarted { nth: 0, name: KEY.into() });
     let half = arguments.len() / 2;
-    events.extend([&arguments[..half], &arguments[half..]].map(|piece| ModelEvent::ToolArgumentsDelta {
-        nth: 0,
-        text: piece.into(),
-    }));
+    events.extend(
+        [&arguments[..half], &arguments[half..]]
+            .map(|piece| ModelEvent::ToolArgumentsDelta { nth: 0, text: piece.into() }),
+    );
     events.push(ModelEvent::Finished(Box::new(reply)));
     events
 }
@@ -170,7 +183,9 @@ async fn no_secret_is_written_in_any_form() {
     asked.meta.key = KEY.into();
     asked.messages.push(ModelReply { raw: None, ..reply_of(&leak()) }.turn());
     asked.messages.push(reply_of(&leak()).turn());
-    let results = vec![serde_json::from_value(json!({"call": KEY, "text": format!("{{\"env\": {:?}}}", KEY)})).unwrap()];
+    let results = vec![
+        serde_json::from_value(json!({"call": KEY, "text": format!("{{\"env\": {:?}}}", KEY)})).unwrap(),
+    ];
     asked.messages.push(Message::Tool { results });
     asked.stop = vec![KEY.into()];
     asked.extra.insert(KEY.into(), json!({"deep": [KEY]}));
@@ -186,7 +201,13 @@ async fn no_secret_is_written_in_any_form() {
     }
     // Pieces are as many as they were, and say the same as the whole text.
     let line = &tape.lines()[0];
-    let told: Vec<&str> = line["events"].as_array().unwrap().iter().filter(|event| event["event"] == "text_delta").map(|event| event["text"].as_str().unwrap()).collect();
+    let told: Vec<&str> = line["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|event| event["event"] == "text_delta")
+        .map(|event| event["text"].as_str().unwrap())
+        .collect();
     assert_eq!((told.len(), told.concat().as_str()), (11, "you are [masked]"));
     assert_eq!(line["end"]["reply"]["text"], "you are [masked], are you?");
     assert_eq!(line["end"]["reply"]["tool_calls"][0]["arguments"]["key"], "[masked]");
@@ -198,6 +219,18 @@ fn reply_of(events: &[ModelEvent]) -> ModelReply {
         Some(ModelEvent::Finished(reply)) => (**reply).clone(),
         _ => unreachable!("a reply ends with its end"),
     }
+}
+
+#[tokio::test]
+async fn short_secrets_are_masked_in_messages_alone() {
+    let refused =
+        Step::Refuse(LlmError::new(LlmErrorKind::Auth, ErrorPhase::Headers, "the key dummy is wrong"));
+    let tape = Tape::new(Secrets::new([SecretString::from("dummy")]));
+    let model = tape.model(Fake::new([refused]));
+    hear(&model, &ModelRequest::new("m", "s", "a dummy")).await;
+    let line = &tape.lines()[0];
+    assert_eq!(line["end"]["error"]["message"], "the key [masked] is wrong");
+    assert_eq!(line["request"]["messages"][0]["text"], "a dummy");
 }
 
 #[tokio::test]
@@ -238,9 +271,44 @@ async fn a_full_disk_ends_the_recording_and_not_the_run() {
         assert!(complete(&model, &request()).await.is_ok());
     }
     let error = recorder.finish().unwrap_err().to_string();
-    assert!(error.starts_with("the recording of this run is not whole: no space left; nothing after call "), "{error}");
+    assert!(
+        error.starts_with("the recording of this run is not whole: no space left; nothing after call "),
+        "{error}"
+    );
     let error = Recorder::to(Full(3), Secrets::default()).unwrap_err().to_string();
     assert_eq!(error, "the recording of this run is not whole: no space left; nothing after call 0 is in it");
+}
+
+/// Cuts the second exchange in the middle, and then takes everything.
+struct Flaky(u32, Arc<Mutex<Vec<u8>>>);
+
+impl Write for Flaky {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += 1;
+        match self.0 {
+            3 => self.1.lock().unwrap().write(&bytes[..9]),
+            4 => Err(io::Error::other("no answer")),
+            _ => self.1.lock().unwrap().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_written_behind_a_line_that_was_cut() {
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let recorder = Recorder::to(Flaky(0, Arc::clone(&written)), Secrets::default()).unwrap();
+    let model = Recording::new(Fake::new([]), recorder.clone(), "base");
+    for _ in 0..4 {
+        assert!(complete(&model, &request()).await.is_ok());
+    }
+    let error = recorder.finish().unwrap_err().to_string();
+    assert_eq!(error, "the recording of this run is not whole: no answer; nothing after call 1 is in it");
+    let text = String::from_utf8(written.lock().unwrap().clone()).unwrap();
+    assert!(text.ends_with("}\n{\"seq\":2,"), "{text}");
 }
 
 /// Takes bytes when it is let.
@@ -268,7 +336,11 @@ async fn a_disk_that_stalls_holds_up_no_run_and_loses_nothing() {
     for _ in 0..3 {
         assert!(complete(&model, &request()).await.is_ok());
     }
-    assert_eq!(written.lock().unwrap().iter().filter(|byte| **byte == b'\n').count(), 1, "nothing but the first line");
+    assert_eq!(
+        written.lock().unwrap().iter().filter(|byte| **byte == b'\n').count(),
+        1,
+        "nothing but the first line"
+    );
     drop(go);
     // The last clone goes, and what has ended is written by then.
     drop(model);
@@ -292,8 +364,12 @@ async fn a_file_is_new_and_its_owners_alone() {
     let again = Recorder::create(&path, Secrets::default()).unwrap_err().to_string();
     assert_eq!(again, format!("the recording {} exists; name another file, or remove it", path.display()));
     assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 2);
-    let nowhere = Recorder::create(folder.path().join("no/x.jsonl"), Secrets::default()).unwrap_err().to_string();
-    assert!(nowhere.starts_with("cannot begin the recording ") && nowhere.ends_with("name a file that can be written"));
+    let nowhere =
+        Recorder::create(folder.path().join("no/x.jsonl"), Secrets::default()).unwrap_err().to_string();
+    assert!(
+        nowhere.starts_with("cannot begin the recording ")
+            && nowhere.ends_with("name a file that can be written")
+    );
     assert!(format!("{recorder:?} {model:?}").contains("Recorder"));
 }
 

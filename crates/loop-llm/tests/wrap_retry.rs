@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_llm::{
-    Arguments, AssistantTurn, Change, LlmError, LlmErrorKind, Message, ModelRequest, Raw, RetryAdvice, RetryPolicy,
-    Retrying, ToolCall, ToolResult, complete,
+    Arguments, AssistantTurn, Change, LlmError, LlmErrorKind, Message, ModelRequest, Raw, RetryAdvice,
+    RetryPolicy, Retrying, ToolCall, ToolResult, complete,
 };
 use wrap_common::{Fake, Step, error, finished, patient, request};
 
@@ -18,7 +18,11 @@ fn reasoned() -> ModelRequest {
     let raw = |json: &str| Some(Raw::from_text(format!("anthropic/p/m\n{json}")));
     let mut request = request();
     request.messages.extend([
-        Message::Assistant(AssistantTurn { reasoning: "hm".into(), raw: raw("[1]"), ..AssistantTurn::default() }),
+        Message::Assistant(AssistantTurn {
+            reasoning: "hm".into(),
+            raw: raw("[1]"),
+            ..AssistantTurn::default()
+        }),
         Message::Assistant(AssistantTurn {
             text: "Wait.".into(),
             calls: vec![call],
@@ -26,7 +30,12 @@ fn reasoned() -> ModelRequest {
             raw: raw("[2]"),
         }),
         Message::Tool {
-            results: vec![ToolResult { call: "c1".into(), is_error: false, text: "42".into(), images: Vec::new() }],
+            results: vec![ToolResult {
+                call: "c1".into(),
+                is_error: false,
+                text: "42".into(),
+                images: Vec::new(),
+            }],
         },
     ]);
     request
@@ -62,7 +71,10 @@ async fn refused_reasoning_is_left_out_once() {
 async fn there_is_never_a_third_try() {
     let fake = Fake::new([stale(), stale(), stale()]);
     let error = call(&fake, &reasoned()).await.unwrap_err();
-    assert_eq!((error.kind, error.retry, fake.count()), (LlmErrorKind::StaleReasoning, RetryAdvice::Never, 2));
+    assert_eq!(
+        (error.kind, error.retry, fake.count()),
+        (LlmErrorKind::StaleReasoning, RetryAdvice::Never, 2)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,7 +90,8 @@ async fn a_stripped_request_stays_stripped_and_is_tried_again_like_any_other() {
     let fake = Fake::new([busy(), stale(), busy(), busy(), busy()]);
     let error = call(&fake, &reasoned()).await.unwrap_err();
     assert_eq!((error.kind, error.retry, fake.count()), (LlmErrorKind::ServerError, RetryAdvice::Never, 5));
-    let turns: Vec<usize> = fake.calls.lock().unwrap().iter().map(|(_, request)| request.messages.len()).collect();
+    let turns: Vec<usize> =
+        fake.calls.lock().unwrap().iter().map(|(_, request)| request.messages.len()).collect();
     assert_eq!(turns, [4, 4, 3, 3, 3]);
 }
 

@@ -23,12 +23,19 @@ pub struct Models {
     pub base: Arc<dyn ChatModel>,
     /// More capable.
     pub escalated: Arc<dyn ChatModel>,
+    /// Another route, for when the model of the tier before cannot be had.
+    pub fallback: Arc<dyn ChatModel>,
 }
 
 impl Models {
     /// One model for every tier.
     pub fn one(model: Arc<dyn ChatModel>) -> Self {
-        Self { picker: Arc::clone(&model), base: Arc::clone(&model), escalated: model }
+        Self {
+            picker: Arc::clone(&model),
+            base: Arc::clone(&model),
+            escalated: Arc::clone(&model),
+            fallback: model,
+        }
     }
 
     pub(crate) fn of(&self, tier: Tier) -> &Arc<dyn ChatModel> {
@@ -36,6 +43,7 @@ impl Models {
             Tier::Picker => &self.picker,
             Tier::Base => &self.base,
             Tier::Escalated => &self.escalated,
+            Tier::Fallback => &self.fallback,
         }
     }
 }

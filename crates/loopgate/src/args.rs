@@ -29,6 +29,9 @@ pub(crate) enum Command {
     Tools(ToolsArgs),
     /// List the models whose prices are known
     Models(ModelsArgs),
+    /// Call a model without a loop, or decode what a provider replied
+    #[command(subcommand)]
+    Model(ModelCommand),
     /// Serve a domain's models on this machine, by OpenAI's Chat Completions
     Mock(Box<MockArgs>),
     /// Work on domain folders
@@ -59,6 +62,9 @@ pub(crate) struct RunArgs {
     /// Do not save the outcome where the domain says
     #[arg(long)]
     pub(crate) no_save: bool,
+    /// Write every exchange with a model to this file, to be played back by the provider `recorded`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
     /// Show what happens while it happens, on standard error
     #[arg(long, value_enum, default_value_t = Progress::Auto, value_name = "WHEN")]
     pub(crate) progress: Progress,
@@ -85,7 +91,7 @@ pub(crate) struct DomainArgs {
     /// Use another model for a tier: picker, base or escalated
     #[arg(long = "model", value_name = "TIER=PROVIDER/NAME")]
     pub(crate) models: Vec<String>,
-    /// Where the server of a tier's model is, for the provider openai-chat
+    /// Where the server of a tier's model is, for a provider with a server
     #[arg(long = "base-url", value_name = "TIER=URL")]
     pub(crate) base_urls: Vec<String>,
     /// Change a setting of the domain, for example limits.max_passes=3
@@ -157,6 +163,71 @@ pub(crate) struct ModelsArgs {
     /// Print them as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelCommand {
+    /// Send one neutral request, once, and print the neutral reply as JSON
+    Call(Box<ModelCallArgs>),
+    /// Decode the bytes of a provider's reply without a network, and print the neutral reply as JSON
+    Decode(ModelDecodeArgs),
+    /// List the models whose prices are known, like `loopgate models`
+    Models(ModelsArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes: 0 a reply, 6 the call failed (the JSON says how), 1 it could not be made, 2 wrong usage.")]
+pub(crate) struct ModelCallArgs {
+    /// The provider: openai, anthropic, gemini, … ; `loopgate model call --provider ?` lists them
+    #[arg(long, value_name = "NAME")]
+    pub(crate) provider: String,
+    /// The model's name there [default: the one in the request]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// Where the server is [default: the provider's own]
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// The environment variable that holds the key [default: the provider's own]
+    #[arg(long, value_name = "VARIABLE")]
+    pub(crate) api_key_env: Option<String>,
+    /// The model that it is, where the server has a name of its own for it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) base_model: Option<String>,
+    /// A domain whose `[providers]` are known as well
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) domain: Option<PathBuf>,
+    /// The neutral request: a JSON file, or `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) request: PathBuf,
+    /// Ask for the reply in one piece
+    #[arg(long)]
+    pub(crate) no_stream: bool,
+    /// Print each event as a JSON line, and the reply as the last
+    #[arg(long)]
+    pub(crate) events: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes: 0 a reply, 6 the bytes tell of a failure (the JSON says of which), 1 they could not be \
+    read, 2 wrong usage.")]
+pub(crate) struct ModelDecodeArgs {
+    /// The protocol: openai-chat, openai-responses, anthropic or gemini
+    #[arg(long, value_name = "API", value_parser = crate::model::api)]
+    pub(crate) api: loop_llm::Api,
+    /// The provider whose ways of speaking it are meant [default: the protocol's inventor]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) provider: Option<String>,
+    /// The bytes are a stream of events; without it that is seen by itself
+    #[arg(long)]
+    pub(crate) stream: bool,
+    /// The status of the response: of one that is not 2xx the error is told
+    #[arg(long, default_value_t = 200, value_name = "CODE", value_parser = clap::value_parser!(u16).range(200..600))]
+    pub(crate) status: u16,
+    /// Print each event as a JSON line, and the reply as the last
+    #[arg(long)]
+    pub(crate) events: bool,
+    /// The recorded body, or `-` for standard input
+    pub(crate) file: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]

@@ -183,6 +183,10 @@ impl Live {
                 let from = format!("  the confidence stays low: from the {} model to the ", from.name());
                 note(Line::from(from).styled(BOLD, "escalated").plain(" one"));
             }
+            Note::TierChanged { from, to: Tier::Fallback } => {
+                let from = format!("  the {} model cannot be had: from it to the ", from.name());
+                note(Line::from(from).styled(ODD, "fallback").plain(" one"));
+            }
             Note::TierChanged { from, to } => {
                 let what = format!("back from the {} model to the {} one", from.name(), to.name());
                 note(Line::from("  ").styled(DIM, what));

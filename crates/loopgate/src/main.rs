@@ -5,6 +5,7 @@ mod domain;
 mod failure;
 mod live;
 mod mock;
+mod model;
 mod models;
 mod places;
 mod run;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
             Command::Runs(runs) => show::runs(runs).await,
             Command::Tools(tools) => tools::tools(tools).await,
             Command::Models(args) => models::models(&args),
+            Command::Model(command) => model::model(command).await,
             Command::Mock(mock) => mock::mock(*mock).await,
             Command::Domain(DomainCommand::Check(check)) => domain::check(&check),
         }

@@ -112,6 +112,9 @@ impl Tiers {
         if let Some(escalated) = &spec.models.escalated {
             others.push(named("escalated", escalated, &models.escalated)?);
         }
+        if let Some(fallback) = &spec.models.fallback {
+            others.push(named("fallback", fallback, &models.fallback)?);
+        }
         Ok(Self { base: named("base", &spec.models.base, &models.base)?, others })
     }
 

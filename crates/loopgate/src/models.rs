@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::{places, stream};
 
 /// Columns of a name; longer ones have a line of their own.
-const NAME: usize = 38;
+const NAME: usize = 39;
 
 pub(crate) fn models(args: &ModelsArgs) -> Result<ExitCode, Failure> {
     let own = places::prices();
@@ -83,10 +83,8 @@ fn add(text: &mut String, model: &ModelPrices, now: u64) {
     let mut add_other = |label: &str, price: &Price| {
         add_price(text, &format!("    {label}"), price, String::new());
     };
-    if model.has_hours()
-        && let Some(dearest) = model.dearest(now)
-    {
-        add_other("at the dearest hour of the next day", &dearest);
+    for (hours, price) in model.by_hour() {
+        add_other(&hours.to_string(), price);
     }
     for period in model.periods() {
         if let Some(from) = period.from.filter(|from| from.start() > now) {
@@ -94,9 +92,7 @@ fn add(text: &mut String, model: &ModelPrices, now: u64) {
         }
     }
     let mut notes: Vec<String> = Vec::new();
-    let mut tiers: Vec<&str> = model.tiers().collect();
-    tiers.sort_unstable();
-    tiers.dedup();
+    let tiers = tiers(model);
     if !tiers.is_empty() {
         notes.push(format!("other prices for {}", tiers.join(", ")));
     }
@@ -160,15 +156,16 @@ fn as_json(model: &ModelPrices, now: u64) -> Value {
             json!({ "from": from, "usd_per_million": price_json(&period.price) })
         })
         .collect();
-    let mut tiers: Vec<&str> = model.tiers().collect();
-    tiers.sort_unstable();
-    tiers.dedup();
+    let by_hour = model
+        .by_hour()
+        .map(|(hours, price)| json!({ "hours": hours.to_string(), "usd_per_million": price_json(price) }));
+    let by_hour: Vec<Value> = by_hour.collect();
+    let tiers = tiers(model);
     json!({
         "provider": &*model.provider,
         "model": &*model.id,
         "usd_per_million": model.at(now).map(price_json),
-        "dearest_of_the_next_day": model.dearest(now).as_ref().map(price_json),
-        "depends_on_the_hour": model.has_hours(),
+        "by_hour": by_hour,
         "later": later,
         "service_tiers": tiers,
         "context_tokens": model.context_tokens,
@@ -200,6 +197,14 @@ fn price_json(price: &Price) -> Value {
         whole["above"] = Value::Array(above);
     }
     whole
+}
+
+/// The classes of service with a price of their own, each once.
+fn tiers(model: &ModelPrices) -> Vec<&str> {
+    let mut tiers: Vec<&str> = model.tiers().collect();
+    tiers.sort_unstable();
+    tiers.dedup();
+    tiers
 }
 
 /// Dollars for a million tokens, exactly, from pico-dollars for one.

@@ -13,7 +13,13 @@ use crate::failure::Failure;
 
 /// Reads and checks a domain.
 pub(crate) fn load(args: &DomainArgs) -> Result<Domain, Failure> {
+    load_recorded(args, None)
+}
+
+/// Reads and checks a domain whose exchanges with models are written to `record`.
+pub(crate) fn load_recorded(args: &DomainArgs, record: Option<&Path>) -> Result<Domain, Failure> {
     let mut options = LoadOptions { profile: args.profile.clone(), ..LoadOptions::default() };
+    options.record = record.map(Path::to_owned);
     options.cwd =
         std::env::current_dir().map_err(|error| Failure::new(format!("the current folder: {error}")))?;
     options.prices = prices();
@@ -71,7 +77,7 @@ pub(crate) fn existing_journal(args: &JournalArgs) -> Result<Arc<SqliteJournal>,
 fn model(text: &str) -> Result<(Tier, String), Failure> {
     let expected = || {
         Failure::new(format!(
-            "--model {text}: expected TIER=PROVIDER/NAME with tier picker, base or escalated, for example base=offline/offline-1"
+            "--model {text}: expected TIER=PROVIDER/NAME with tier picker, base, escalated or fallback, for example base=offline/offline-1"
         ))
     };
     let (tier, model) = of_tier(text).ok_or_else(expected)?;
@@ -84,7 +90,7 @@ fn model(text: &str) -> Result<(Tier, String), Failure> {
 fn base_url(text: &str) -> Result<(Tier, String), Failure> {
     let (tier, url) = of_tier(text).ok_or_else(|| {
         Failure::new(format!(
-            "--base-url {text}: expected TIER=URL with tier picker, base or escalated, for example base=http://127.0.0.1:8080/v1"
+            "--base-url {text}: expected TIER=URL with tier picker, base, escalated or fallback, for example base=http://127.0.0.1:8080/v1"
         ))
     })?;
     Ok((tier, url.to_owned()))
@@ -92,6 +98,6 @@ fn base_url(text: &str) -> Result<(Tier, String), Failure> {
 
 fn of_tier(text: &str) -> Option<(Tier, &str)> {
     let (tier, rest) = text.split_once('=')?;
-    let tiers = [Tier::Picker, Tier::Base, Tier::Escalated];
+    let tiers = [Tier::Picker, Tier::Base, Tier::Escalated, Tier::Fallback];
     Some((tiers.into_iter().find(|known| known.name() == tier)?, rest))
 }

@@ -17,7 +17,7 @@ use crate::live::Live;
 use crate::{places, stream};
 
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
-    let domain = places::load(&args.domain)?;
+    let domain = places::load_recorded(&args.domain, args.record.as_deref())?;
     let item = places::item(&domain, &args.item)?;
     domain.ready(!args.no_save)?;
     let journal = places::journal(&args.journal)?;

@@ -16,6 +16,22 @@ use crate::stop::{Certificate, Condition, Measure, StopReason};
 
 /// How often a call is tried in all.
 pub(super) const ATTEMPTS: u32 = 3;
+/// Kinds of failure that say something about a provider, and nothing about what it was asked.
+const OF_THE_ROUTE: [&str; 13] = [
+    "rate_limited",
+    "overloaded",
+    "server_error",
+    "timeout",
+    "connection",
+    "stream_interrupted",
+    "bad_response",
+    "auth",
+    "permission",
+    "billing",
+    "quota_exhausted",
+    "model_not_found",
+    "script_exhausted",
+];
 
 /// The kind of a failure that says: the call took longer than it was given.
 const TIMED_OUT: &str = "timeout";
@@ -288,7 +304,8 @@ impl Run {
         notes: &mut Vec<Note>,
     ) {
         let is_whole = self.spec.has_whole_gate();
-        let has_tries = failure.retryable && attempt < ATTEMPTS && self.state.stop_asked.is_none();
+        let tries = self.state.phase.call().map_or(attempt, Call::try_here);
+        let has_tries = failure.retryable && tries < ATTEMPTS && self.state.stop_asked.is_none();
         if &*failure.kind == TIMED_OUT
             && self.state.stop_asked.is_none()
             && matches!(self.state.phase, Phase::Calling { .. })
@@ -324,6 +341,20 @@ impl Run {
             notes.push(Note::CallRetried { key: *key, attempt: attempt + 1, not_before: failure.retry_at });
             return;
         }
+        if brought_nothing && self.state.stop_asked.is_none() && self.has_other_route(failure) {
+            if let Some(call) = self.state.phase.call_mut() {
+                call.failed = Some(format!("{}: {}", failure.kind, failure.message).into());
+                (call.tier, call.elsewhere) = (Tier::Fallback, call.attempt);
+            }
+            self.change_tier(Tier::Fallback, notes);
+            // Another model: what was reported by the last one says nothing about it.
+            self.state.last_main = None;
+            self.call_again(/*not_before*/ None, notes);
+            if self.state.phase.is_working() {
+                notes.push(Note::CallRetried { key: *key, attempt: attempt + 1, not_before: None });
+            }
+            return;
+        }
         self.salvage(key, failure, notes);
         let failed = model_failure(format!("{}: {}", failure.kind, failure.message).into());
         let conditions = match (&self.state.phase, self.state.stop_asked) {
@@ -341,6 +372,13 @@ impl Run {
         if let Some(certificate) = Certificate::of(conditions) {
             self.stop(certificate, notes);
         }
+    }
+
+    /// Whether there is another route, and the failure is one of the route that was taken and not of what was asked.
+    fn has_other_route(&self, failure: &ModelFailure) -> bool {
+        self.spec.models.fallback.is_some()
+            && self.state.tier != Tier::Fallback
+            && OF_THE_ROUTE.contains(&&*failure.kind)
     }
 
     /// Keeps the complete sections of a reply that failed midway.

@@ -117,6 +117,7 @@ impl Run {
             fresh: passes.last().is_some_and(|pass| pass.fresh),
             idle: if is_first_of_its_kind { 0 } else { idle },
             may_escalate: self.spec.models.escalated.is_some()
+                && self.state.tier != Tier::Fallback
                 && self.state.escalated.is_none()
                 && last(settings.escalate_after).is_some_and(is_low),
             may_mend: (self.state.mending.len() as u32) < settings.mending_passes,

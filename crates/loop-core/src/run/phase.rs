@@ -192,6 +192,9 @@ pub struct Call {
     pub attempt: u32,
     /// The tier that it is wished on.
     pub tier: Tier,
+    /// How many tries were made on other tiers before this one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub elsewhere: u32,
     /// Not before this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Millis>,
@@ -205,8 +208,17 @@ pub struct Call {
 
 impl Call {
     pub(super) fn wished(key: CommandKey, tier: Tier) -> Self {
-        Self { key, attempt: 1, tier, not_before: None, failed: None, started: None }
+        Self { key, attempt: 1, tier, elsewhere: 0, not_before: None, failed: None, started: None }
     }
+
+    /// Which try on its tier, from 1.
+    pub(super) fn try_here(&self) -> u32 {
+        self.attempt.saturating_sub(self.elsewhere)
+    }
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What a call in flight was granted.

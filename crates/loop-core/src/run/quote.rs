@@ -370,7 +370,8 @@ fn cheaper_than(tier: Tier) -> &'static [Tier] {
     match tier {
         Tier::Escalated => &[Tier::Base, Tier::Picker],
         Tier::Base => &[Tier::Picker],
-        Tier::Picker => &[],
+        // A route that is taken because another cannot be had is not left for that one.
+        Tier::Picker | Tier::Fallback => &[],
     }
 }
 

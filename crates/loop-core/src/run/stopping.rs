@@ -236,7 +236,7 @@ impl Run {
             return;
         };
         self.charge_lost(&call, notes);
-        if self.state.phase.is_working() && call.attempt < ATTEMPTS {
+        if self.state.phase.is_working() && call.try_here() < ATTEMPTS {
             return self.call_again(None, notes);
         }
         if let Some(call) = self.state.phase.call_mut() {

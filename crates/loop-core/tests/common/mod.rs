@@ -80,6 +80,12 @@ impl Setup {
         self
     }
 
+    /// Another route, twice as dear as the base model.
+    pub fn with_fallback(mut self) -> Self {
+        self.spec.models.fallback = Some(model(Some(Price::flat(200_000, 800_000))));
+        self
+    }
+
     /// Somebody answers when an action needs consent.
     pub fn people(mut self) -> Self {
         self.spec.gate.people = true;
@@ -760,6 +766,7 @@ pub fn spec() -> RunSpec {
             picker: Some(model(Some(Price::flat(10, 40)))),
             base: model(Some(Price::flat(100_000, 400_000))),
             escalated: None,
+            fallback: None,
         },
         limits: Limits::default(),
         gate: GateSettings::default(),

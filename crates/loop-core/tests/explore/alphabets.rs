@@ -44,7 +44,7 @@ pub fn all() -> Vec<Alphabet> {
     let mut all: Vec<Alphabet> =
         modes.iter().flat_map(|mode| [money(*mode, false), tokens(*mode, false)]).collect();
     all.extend([plain, time, lost_writes, people, context, picking, five_passes].map(|make| make(false)));
-    all.extend([verdicts, tools, stops, crashes].map(|make| make()));
+    all.extend([verdicts, tools, stops, crashes, routes].map(|make| make()));
     all
 }
 
@@ -230,6 +230,26 @@ fn failures() -> Vec<ModelFailure> {
         with(false, Some(&asked), true),
         with(true, Some(CUT), true),
     ]
+}
+
+/// Models that cannot be had, and another route beside them; a driver that is gone at any moment.
+pub fn routes() -> Alphabet {
+    let of_the_request = ModelFailure { kind: "content_filter".into(), ..failure(false) };
+    Alphabet {
+        replies: always([asks(said("low"), &["a"]), said("high"), text("## Situation\nWithout a contract.")]),
+        repairs: replies([said_bare("high")]),
+        failures: vec![failure(true), failure(false), of_the_request],
+        resumes: vec![0],
+        reaches: &[ModelFailed, MaxModelCalls, Confident],
+        ..base(
+            "routes",
+            small()
+                .escalating()
+                .with_fallback()
+                .limits(|limits| (limits.passes, limits.model_calls) = (3, 7))
+                .with(|spec| spec.gate.escalate_after = 1),
+        )
+    }
 }
 
 /// Models that fail in every way, blank replies, replies without a contract; and a driver that is gone at any moment.

@@ -121,7 +121,9 @@ fn every_try_settles_once(run: &Run, ghost: &Ghost) -> Result {
         };
         must(!keys.contains(&key), || format!("{key} is wished twice"))?;
         keys.push(key);
-        must(attempt <= TRIES, || format!("{key} is tried {attempt} times"))?;
+        // A call has its tries on each route.
+        let most = if !runs && ghost.rerouted > 0 { 2 * TRIES } else { TRIES };
+        must(attempt <= most, || format!("{key} is tried {attempt} times"))?;
         let Some((settled, status)) = ghost.settled.get(&key) else { continue };
         must(attempt == settled + 1, || format!("{key} attempt {attempt} after attempt {settled} settled"))?;
         let again = status.is_none_or(Status::is_retryable);
@@ -298,8 +300,16 @@ fn escalates_once(edge: &Edge<'_>) -> Result {
     must(next.mended.len() as u32 <= edge.after.spec().gate.mending_passes, || {
         "mended too often".to_owned()
     })?;
-    let is_raised = next.raised == 1 && next.stops == 0;
-    let tier = if is_raised { Tier::Escalated } else { Tier::Base };
+    must(next.rerouted <= 1, || "another route was taken twice".to_owned())?;
+    must(next.rerouted == 0 || edge.was.rerouted == 0 || next.raised == edge.was.raised, || {
+        "the tier was raised on another route".to_owned()
+    })?;
+    let tier = match (next.rerouted, next.raised) {
+        _ if next.stops > 0 => Tier::Base,
+        (1.., _) => Tier::Fallback,
+        (0, 1..) => Tier::Escalated,
+        (0, 0) => Tier::Base,
+    };
     must(edge.after.tier() == tier, || format!("the tier is {:?}", edge.after.tier()))
 }
 

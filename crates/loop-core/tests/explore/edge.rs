@@ -36,6 +36,8 @@ impl Edge<'_> {
 /// What the checks know of the way to a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ghost {
+    /// How often another route was taken.
+    pub rerouted: u32,
     /// The pass that the escalated model took over with.
     pub escalated: Option<u32>,
     /// How often the tier was raised.
@@ -70,6 +72,7 @@ impl Ghost {
                     next.raised += 1;
                     next.escalated.get_or_insert(edge.after.passes().len() as u32 + 1);
                 }
+                Note::TierChanged { to: Tier::Fallback, .. } => next.rerouted += 1,
                 Note::GateDecided { pass, decision: Decision::Mend { .. }, .. } => next.mended.push(pass + 1),
                 Note::Stopped { .. } => next.stops += 1,
                 _ => {}

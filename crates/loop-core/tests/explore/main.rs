@@ -110,6 +110,11 @@ fn time() {
 }
 
 #[test]
+fn routes() {
+    explore(|_| alphabets::routes(), MANY);
+}
+
+#[test]
 fn crashes() {
     explore(|_| alphabets::crashes(), MANY);
 }

@@ -119,6 +119,7 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     let low = |passes: &[PassRecord]| passes.iter().all(|pass| level(pass.confidence) == 0);
     let escalates = spec.models.escalated.is_some()
         && edge.was.escalated.is_none()
+        && edge.was.rerouted == 0
         && gate.escalate_after > 0
         && last(gate.escalate_after).is_some_and(low);
     // 6: confidence that does not rise, and passes that bring nothing.

@@ -16,6 +16,8 @@ pub(crate) struct ModelsConfig {
     pub(crate) base: ModelConfig,
     /// A more capable model for runs whose confidence stays low. Default: there is none.
     pub(crate) escalated: Option<ModelConfig>,
+    /// Another model, best at another provider, for the rest of a run once its model cannot be had. Default: there is none.
+    pub(crate) fallback: Option<ModelConfig>,
 }
 
 /// One model.

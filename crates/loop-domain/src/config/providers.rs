@@ -59,6 +59,8 @@ pub(crate) struct ProviderConfig {
     pub(crate) parallel_switch: Option<bool>,
     /// Whether an effort is taken.
     pub(crate) effort: Option<bool>,
+    /// Whether it can be told how many tokens to draw from.
+    pub(crate) top_k: Option<bool>,
     /// What a seed is called; `""` where there is none.
     pub(crate) seed_field: Option<String>,
     /// The most texts at which a reply ends.
@@ -73,6 +75,8 @@ pub(crate) struct ProviderConfig {
     pub(crate) whole_arguments_each_chunk: Option<bool>,
     /// Whether a user's turn may not come right after tools' results.
     pub(crate) no_user_after_tool: Option<bool>,
+    /// Whether what does not fit into the model is cut off without a word.
+    pub(crate) cuts_silently: Option<bool>,
 }
 
 impl ProviderConfig {
@@ -105,12 +109,14 @@ impl ProviderConfig {
             json_schema,
             parallel_switch,
             effort,
+            top_k,
             stop_max,
             cache_key,
             cache_marks,
             reasoning_beside_completion,
             whole_arguments_each_chunk,
-            no_user_after_tool
+            no_user_after_tool,
+            cuts_silently
         )
     }
 }

@@ -374,7 +374,7 @@ impl Assembly {
                 .filtered
                 .or((stop == Stop::ContentFilter).then_some(Filtered::Output))
                 .filter(|_| stop == Stop::ContentFilter),
-            raw_stop: self.stop.take().map(|(word, _)| word),
+            raw_stop: self.stop.take().map(|(word, _)| word).filter(|word| !word.is_empty()),
             reply: self.id.take(),
             ..ModelReply::text(std::mem::take(&mut self.text), self.usage)
         }

@@ -60,6 +60,8 @@ pub struct Decoder {
     frames: Vec<Frame>,
     reply: Assembly,
     received: usize,
+    /// Whether the body ended within the event that is being read.
+    is_unclosed: bool,
     is_done: bool,
 }
 
@@ -94,6 +96,7 @@ impl Decoder {
             frames: Vec::new(),
             reply: Assembly::new(aliases, secrets),
             received: 0,
+            is_unclosed: false,
             is_done: false,
         }
     }
@@ -138,6 +141,7 @@ impl Decoder {
             Kind::Json(body) => self.whole(&body, &mut items),
             Kind::Stream(mut framer) => {
                 let result = framer.finish(&mut self.frames);
+                self.is_unclosed = true;
                 self.take_frames(result, &mut items);
             }
         }
@@ -225,6 +229,11 @@ impl Decoder {
         self.reply.is_damaged = false;
         self.tell(items);
         match result {
+            // An event that cannot be read since its end is missing.
+            Err(error) if self.is_unclosed && error.kind == LlmErrorKind::BadResponse => {
+                let message = "the reply ended in the middle of an event";
+                self.fail(interrupted(LlmErrorKind::StreamInterrupted, message), items);
+            }
             Err(error) => self.fail(error, items),
             Ok(()) if self.reply.is_over() => {
                 self.end(LlmErrorKind::StreamInterrupted, "the reply ended without a reason", items);

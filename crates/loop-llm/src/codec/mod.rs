@@ -42,7 +42,7 @@ pub(crate) use decoder::{End, Protocol, again, unreadable};
 pub use errors::classify;
 pub(crate) use errors::{request_id, within};
 pub(crate) use json::{Json, Members};
-pub(crate) use lenient::{Count, Fields, List, Maybe, Number, Text, text};
+pub(crate) use lenient::{Count, Fields, List, Maybe, Number, Raws, Text, text};
 pub use memory::Memory;
 pub use names::Aliases;
 pub(crate) use names::{short_id, wire_id, wire_name};
@@ -84,7 +84,8 @@ pub struct Encoded {
     /// The JSON body.
     pub body: Body,
     /// Where the turns stand in it, without the closing brackets: what the same turns and more encode to has these bytes
-    /// at the same place.
+    /// at the same place. Rules that stand outside of the turns are counted in, and marks of what a cache keeps are not:
+    /// those move with the turns.
     pub messages: Range<usize>,
     /// What was left out or changed.
     pub warnings: Vec<Arc<str>>,

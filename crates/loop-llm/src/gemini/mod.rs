@@ -1,13 +1,15 @@
 //! Google's generateContent.
+//!
+//! The word for the end is `STOP` for calls too, so calls decide. A turn goes back part by part as it came, since a
+//! signature belongs to the part that it stands in; summaries of thoughts stay behind. Calls need not have ids: results
+//! are found by their place, and name an id only where their call came with one.
 
-use crate::codec::{Encoded, Protocol, Target};
-use crate::error::{LlmError, LlmErrorKind};
-use crate::request::ModelRequest;
+mod decode;
+mod encode;
+mod models;
+mod partial;
+mod turn;
+mod usage;
 
-pub(crate) fn encode(_: &ModelRequest, _: &Target<'_>) -> Result<Encoded, LlmError> {
-    Err(LlmError::unsendable(LlmErrorKind::Unsupported, "not there yet"))
-}
-
-pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn Protocol> {
-    crate::openai_chat::protocol(request, target)
-}
+pub(crate) use decode::protocol;
+pub(crate) use encode::encode;

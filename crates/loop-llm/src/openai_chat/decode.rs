@@ -1,6 +1,7 @@
 //! What the chunks of a stream, or a whole reply, say.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -10,7 +11,8 @@ use super::turn::Kept;
 use super::usage::Report;
 use crate::call::{Stop, ToolCall};
 use crate::codec::{
-    self, Assembly, End, Fields, List, Maybe, Number, Protocol, Target, Text, again, unreadable, within,
+    self, Assembly, End, Fields, List, Maybe, Number, Protocol, Target, Text, UsageTold, again, unreadable,
+    within,
 };
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::request::ModelRequest;
@@ -23,6 +25,8 @@ struct Chat {
     kept: Kept,
     long_writes: bool,
     reasoning_beside: bool,
+    /// Of fewer tokens of input it is to be feared that the rest was cut off.
+    least_input: u64,
 }
 
 pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn Protocol> {
@@ -33,6 +37,8 @@ pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn P
         kept: Kept::new(profile.reasoning_back),
         long_writes: request.cache.long,
         reasoning_beside: profile.reasoning_beside_completion,
+        // Twice as many bytes a token as texts usually have.
+        least_input: if profile.cuts_silently { request.bytes() as u64 / 8 } else { 0 },
     })
 }
 
@@ -66,6 +72,15 @@ struct Choice<'a> {
     message: Fields<'a>,
     #[serde(borrow)]
     finish_reason: Text<'a>,
+    content_filter_result: Maybe<Filter>,
+    content_filter_results: Maybe<Filter>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Filter {
+    /// What kept the filter from looking.
+    error: Maybe<IgnoredAny>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -110,10 +125,20 @@ impl Chat {
         if let Some(choice) = choice {
             self.message(&choice.delta, reply)?;
             self.message(&choice.message, reply)?;
+            let filters = [&choice.content_filter_result, &choice.content_filter_results];
+            if filters.iter().any(|filter| filter.get().is_some_and(|it| it.error.get().is_some())) {
+                reply.warn("text_not_filtered");
+            }
         }
         let vendor = chunk.x_groq.get().and_then(|groq| groq.usage.get());
         if let Some(report) = chunk.usage.get().or(vendor) {
-            reply.set_usage(report.usage(self.long_writes, self.reasoning_beside));
+            let told = report.usage(self.long_writes, self.reasoning_beside);
+            if let UsageTold::Counts { usage, .. } = told
+                && (1..self.least_input).contains(&usage.total_input())
+            {
+                reply.warn("context_truncated_suspected");
+            }
+            reply.set_usage(told);
             if let Some(dollars) = report.cost.0 {
                 reply.set_cost(dollars);
             }
@@ -126,6 +151,12 @@ impl Chat {
         let reasoning = [message.text("reasoning_content"), message.text("reasoning")];
         if let Some(piece) = reasoning.iter().find_map(Text::some) {
             reply.reason(piece);
+        } else if let Some(details) = message.get("reasoning_details") {
+            let details: List<Fields<'_>> = serde_json::from_str(details.get()).map_err(|it| unreadable(&it))?;
+            for detail in details.iter() {
+                let told = [detail.text("text"), detail.text("summary")];
+                reply.reason(told.iter().find_map(Text::some).unwrap_or_default());
+            }
         }
         for (key, value) in &message.0 {
             match key.as_ref() {
@@ -146,7 +177,8 @@ impl Chat {
                     let calls: List<Fields<'_>> = serde_json::from_str(value.get()).map_err(|it| unreadable(&it))?;
                     for fragment in calls.iter() {
                         if let Some(at) = self.calls.push(fragment, reply)? {
-                            self.kept.call(at, fragment);
+                            let index = reply.calls().open().get(at).and_then(|call| call.index);
+                            self.kept.call(at, index, fragment);
                         }
                     }
                 }

@@ -72,7 +72,8 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     Ok(Encoded { body, messages: start..range.end, warnings: warnings.finish(), aliases })
 }
 
-fn known(target: &Target<'_>) -> Abilities {
+/// What the model of a request takes.
+pub(crate) fn known(target: &Target<'_>) -> Abilities {
     abilities(if target.profile.known_models { target.known_as } else { "" })
 }
 
@@ -119,7 +120,7 @@ impl Writer<'_> {
     fn user(&self, text: &str, images: &[Image], before: Option<&Message>, json: &mut Json) -> usize {
         let is_after_tool = matches!(before, Some(Message::Tool { .. })) && self.target.profile.no_user_after_tool;
         if is_after_tool {
-            json.raw("{\"role\":\"assistant\",\"content\":\"OK.\"},");
+            json.raw(BRIDGE);
         }
         json.raw("{\"role\":\"user\",\"content\":");
         if images.is_empty() {
@@ -188,7 +189,8 @@ impl Writer<'_> {
         }
         for (call, result) in results_in_order(calls, results).filter(|(_, result)| !result.images.is_empty()) {
             let label = format!("Pictures of the result of {}:", self.id(&call.id));
-            json.raw(",{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":").value(&label).raw("}");
+            json.raw(",").raw(if values == calls.len() && self.target.profile.no_user_after_tool { BRIDGE } else { "" });
+            json.raw("{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":").value(&label).raw("}");
             pictures(&result.images, json);
             json.raw("]}");
             values += 1;
@@ -214,7 +216,7 @@ fn pictures(images: &[Image], json: &mut Json) {
 }
 
 /// The effort that is asked for: the nearest that the model takes.
-fn effort(
+pub(crate) fn effort(
     request: &ModelRequest,
     target: &Target<'_>,
     abilities: &Abilities,
@@ -328,15 +330,7 @@ fn output(
     match &request.output {
         OutputFormat::Text => {}
         OutputFormat::JsonSchema { name, schema, strict } if target.profile.json_schema => {
-            let bound = if *strict == Strictness::Off { None } else { schema::strict(schema) };
-            if bound.is_none() && *strict == Strictness::Require {
-                let message = format!("the schema {name} cannot be made binding for this model");
-                return Err(LlmError::unsendable(LlmErrorKind::Unsupported, message));
-            }
-            if bound.is_none() && *strict == Strictness::Prefer {
-                warnings.warn(format!("schema_not_strict({name})"));
-            }
-            let form = json!({"name": name, "schema": bound.as_ref().unwrap_or(schema), "strict": bound.is_some()});
+            let form = shape(name, schema, *strict, warnings)?;
             members.add("response_format", &json!({"type": "json_schema", "json_schema": form}));
         }
         OutputFormat::JsonSchema { .. } => {
@@ -346,6 +340,24 @@ fn output(
         OutputFormat::JsonObject => members.add("response_format", &json!({"type": "json_object"})),
     }
     Ok(())
+}
+
+/// A shape of the text by its name, binding where that was asked for and can be.
+pub(crate) fn shape(
+    name: &str,
+    schema: &Value,
+    strict: Strictness,
+    warnings: &mut Warnings,
+) -> Result<Value, LlmError> {
+    let bound = if strict == Strictness::Off { None } else { schema::strict(schema) };
+    if bound.is_none() && strict == Strictness::Require {
+        let message = format!("the schema {name} cannot be made binding for this model");
+        return Err(LlmError::unsendable(LlmErrorKind::Unsupported, message));
+    }
+    if bound.is_none() && strict == Strictness::Prefer {
+        warnings.warn(format!("schema_not_strict({name})"));
+    }
+    Ok(json!({"name": name, "schema": bound.as_ref().unwrap_or(schema), "strict": bound.is_some()}))
 }
 
 fn sampling(
@@ -365,10 +377,10 @@ fn sampling(
         }
     }
     if let Some(most) = request.top_k {
-        if target.profile.known_models {
-            warnings.leave_out("top_k")?;
-        } else {
+        if target.profile.top_k {
             members.add("top_k", &most);
+        } else {
+            warnings.leave_out("top_k")?;
         }
     }
     match (&target.profile.seed_field, request.seed) {
@@ -388,8 +400,10 @@ fn sampling(
     Ok(())
 }
 
+/// The turn that has to stand between results and the user, where they may not meet.
+const BRIDGE: &str = "{\"role\":\"assistant\",\"content\":\"OK.\"},";
 /// What stands before the text of a result that is an error: the protocol has no mark for one.
-const ERROR_PREFIX: &str = "ERROR: ";
+pub(crate) const ERROR_PREFIX: &str = "ERROR: ";
 /// What stands for a picture, which a result cannot hold here.
 const PICTURE: &str = "[picture below]";
 const PICTURE_AFTER_TEXT: &str = "\n[picture below]";

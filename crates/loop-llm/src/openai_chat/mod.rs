@@ -12,4 +12,5 @@ mod turn;
 mod usage;
 
 pub(crate) use decode::protocol;
-pub(crate) use encode::{encode, strict};
+pub(crate) use encode::{ERROR_PREFIX, effort, encode, known, shape, strict};
+pub(crate) use usage::Counts;

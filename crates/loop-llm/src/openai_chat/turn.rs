@@ -1,7 +1,5 @@
 //! A turn as it goes back to the server that wrote it, where text and calls do not say it all.
 
-use std::collections::BTreeMap;
-
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -16,7 +14,8 @@ pub(super) struct Kept {
     text: String,
     /// The content where it is a list.
     parts: Vec<Value>,
-    calls: BTreeMap<usize, Map<String, Value>>,
+    /// What else the calls have, in the order in which they began, each with its place among them.
+    calls: Vec<(u64, Map<String, Value>)>,
     others: Map<String, Value>,
     bytes: usize,
 }
@@ -27,46 +26,60 @@ impl Kept {
             reasoning_back,
             text: String::new(),
             parts: Vec::new(),
-            calls: BTreeMap::new(),
+            calls: Vec::new(),
             others: Map::new(),
             bytes: 0,
         }
     }
 
     pub(super) fn text(&mut self, piece: &str) {
-        self.text.push_str(piece);
+        if self.parts.is_empty() {
+            self.text.push_str(piece);
+        } else if !piece.is_empty() {
+            add_part(&mut self.parts, text_part(piece));
+        }
     }
 
     /// A content, or a piece of one, that is a list. Pieces of one kind become one.
     pub(super) fn content(&mut self, list: &RawValue) {
-        if let Some(Value::Array(parts)) = self.value(list) {
-            for part in parts {
-                add_part(&mut self.parts, part);
-            }
+        let Some(Value::Array(parts)) = self.value(list) else { return };
+        if !self.text.is_empty() {
+            self.parts.push(text_part(&std::mem::take(&mut self.text)));
+        }
+        if self.parts.is_empty() {
+            self.parts = parts;
+            return;
+        }
+        for part in parts {
+            add_part(&mut self.parts, part);
         }
     }
 
-    /// A fragment of a call. What is not ours to know is kept as it came.
-    pub(super) fn call(&mut self, at: usize, fragment: &Fields<'_>) {
+    /// A fragment of the call that began as number `at`; `index` is its place, where it is told. What is not ours to
+    /// know is kept as it came.
+    pub(super) fn call(&mut self, at: usize, index: Option<u64>, fragment: &Fields<'_>) {
+        if self.calls.len() <= at {
+            self.calls.resize_with(at + 1, || (index.unwrap_or(u64::MAX), Map::new()));
+        }
         for (key, value) in &fragment.0 {
             if matches!(key.as_ref(), "index" | "id" | "type" | "function") || is_nothing(value) {
                 continue;
             }
-            if let Some(value) = self.value(value) {
-                self.calls.entry(at).or_default().insert(key.as_ref().to_owned(), value);
+            if let (Some(value), Some((_, call))) = (self.value(value), self.calls.get_mut(at)) {
+                call.insert(key.as_ref().to_owned(), value);
             }
         }
     }
 
     /// A member of the message that is neither text nor call.
     pub(super) fn other(&mut self, key: &str, value: &RawValue) {
-        let is_back = self.reasoning_back != ReasoningBack::Never || !key.starts_with("reasoning");
+        let is_back = self.reasoning_back != ReasoningBack::Never || !is_reasoning(key);
         if !is_back || NOT_BACK.contains(&key) || is_nothing(value) {
             return;
         }
         let Some(value) = self.value(value) else { return };
         match (self.others.get_mut(key), value) {
-            (Some(Value::String(text)), Value::String(piece)) => text.push_str(&piece),
+            (Some(Value::String(text)), Value::String(piece)) if is_reasoning(key) => text.push_str(&piece),
             (Some(Value::Array(parts)), Value::Array(more)) => {
                 more.into_iter().for_each(|part| add_part(parts, part));
             }
@@ -78,8 +91,12 @@ impl Kept {
 
     /// The message with `calls`, where text and calls do not say it all.
     pub(super) fn raw(&mut self, end: &End, calls: &[ToolCall]) -> Option<String> {
-        let others = std::mem::take(&mut self.others);
-        let is_plain = others.is_empty() && self.parts.is_empty() && self.calls.is_empty();
+        let mut others = std::mem::take(&mut self.others);
+        if self.reasoning_back == ReasoningBack::WithToolCalls && calls.is_empty() {
+            others.retain(|key, _| !is_reasoning(key));
+        }
+        let has_more_of_calls = end.keeps_calls && self.calls.iter().any(|(_, call)| !call.is_empty());
+        let is_plain = others.is_empty() && self.parts.is_empty() && !has_more_of_calls;
         if is_plain || end.has_new_ids || self.bytes > MOST_KEPT {
             return None;
         }
@@ -94,8 +111,11 @@ impl Kept {
         message.insert("role".to_owned(), "assistant".into());
         message.insert("content".to_owned(), content);
         if !calls.is_empty() {
-            let calls = calls.iter().enumerate().map(|(at, written)| {
-                let mut call = self.calls.remove(&at).unwrap_or_default();
+            // The calls stand in the order of their places.
+            self.calls.sort_by_key(|(index, _)| *index);
+            let mut extras = std::mem::take(&mut self.calls).into_iter();
+            let calls = calls.iter().map(|written| {
+                let mut call = extras.next().map(|(_, call)| call).unwrap_or_default();
                 call.insert("id".to_owned(), (*written.id).into());
                 call.insert("type".to_owned(), "function".into());
                 let name = wire_name(&written.name);
@@ -120,32 +140,41 @@ impl Kept {
 /// Adds a part to a list. Texts of the same kind and place that follow each other become one; of what else they have
 /// the last value stays.
 fn add_part(parts: &mut Vec<Value>, part: Value) {
-    let same = |one: &Value, two: &Value, key: &str| one.get(key) == two.get(key);
-    if let (Some(Value::Object(last)), Value::Object(new)) = (parts.last_mut(), &part) {
-        let one = Value::Object(last.clone());
-        let is_text = ["text", "summary"].iter().any(|key| new.get(*key).is_some_and(Value::is_string));
-        let is_thought = new.get("thinking").is_some_and(Value::is_array);
-        let is_signature = new.contains_key("signature") && new.get("text").is_none_or(Value::is_null);
-        let joins = same(&one, &part, "type") && same(&one, &part, "index") && new.get("data").is_none();
-        if joins && (is_text || is_thought || is_signature) {
-            for (key, value) in new {
-                match (last.get_mut(key), value) {
-                    (Some(Value::String(text)), Value::String(piece)) if JOINED.contains(&key.as_str()) => {
-                        text.push_str(piece);
-                    }
-                    (Some(Value::Array(inner)), Value::Array(more)) => {
-                        more.iter().for_each(|part| add_part(inner, part.clone()));
-                    }
-                    (_, Value::Null) => {}
-                    (_, value) => {
-                        last.insert(key.clone(), value.clone());
-                    }
-                }
+    let Value::Object(new) = part else { return parts.push(part) };
+    let last = parts.last_mut().and_then(Value::as_object_mut);
+    let Some(last) = last.filter(|last| goes_on(last, &new)) else { return parts.push(Value::Object(new)) };
+    for (key, value) in new {
+        match (last.get_mut(&key), value) {
+            (Some(Value::String(text)), Value::String(piece)) if JOINED.contains(&key.as_str()) => {
+                text.push_str(&piece);
             }
-            return;
+            (Some(Value::Array(inner)), Value::Array(more)) => {
+                more.into_iter().for_each(|part| add_part(inner, part));
+            }
+            (_, Value::Null) => {}
+            (_, value) => {
+                last.insert(key, value);
+            }
         }
     }
-    parts.push(part);
+}
+
+/// Whether a part goes on with the last one.
+fn goes_on(last: &Map<String, Value>, new: &Map<String, Value>) -> bool {
+    let same = |key: &str| last.get(key) == new.get(key);
+    let is_text = JOINED.iter().any(|key| new.get(*key).is_some_and(Value::is_string));
+    let is_thought = new.get("thinking").is_some_and(Value::is_array);
+    let is_signature = new.contains_key("signature") && new.get("text").is_none_or(Value::is_null);
+    let is_sealed = new.contains_key("data");
+    same("type") && same("index") && !is_sealed && (is_text || is_thought || is_signature)
+}
+
+fn text_part(text: &str) -> Value {
+    serde_json::json!({"type": "text", "text": text})
+}
+
+fn is_reasoning(key: &str) -> bool {
+    key.starts_with("reasoning")
 }
 
 fn is_nothing(value: &RawValue) -> bool {

@@ -1,13 +1,17 @@
-//! OpenAI's Responses.
+//! OpenAI's Responses, and what is compatible with it.
+//!
+//! The output is a list of items. An item counts as it stands in `response.output_item.done`, or else in the output of
+//! the event that ends the reply; what came in pieces before is for the eyes alone. Every event but the one that ends
+//! the reply may be missing. Nothing is stored with the provider unless the caller asks for it, so that the items go
+//! back as they came, reasoning in its encrypted form.
 
-use crate::codec::{Encoded, Protocol, Target};
-use crate::error::{LlmError, LlmErrorKind};
-use crate::request::ModelRequest;
+mod decode;
+mod encode;
+mod items;
+mod kept;
+mod stop;
+mod turn;
+mod usage;
 
-pub(crate) fn encode(_: &ModelRequest, _: &Target<'_>) -> Result<Encoded, LlmError> {
-    Err(LlmError::unsendable(LlmErrorKind::Unsupported, "not there yet"))
-}
-
-pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn Protocol> {
-    crate::openai_chat::protocol(request, target)
-}
+pub(crate) use decode::protocol;
+pub(crate) use encode::encode;

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use loop_core::Price;
 
 pub use date::Date;
-pub use model::{ModelPrices, Period};
+pub use model::{Hours, ModelPrices, Period};
 pub use priced::Priced;
 pub use provider::list_of;
 

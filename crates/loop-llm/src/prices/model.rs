@@ -1,5 +1,6 @@
 //! What one model costs, at any moment and in any class of service.
 
+use std::fmt;
 use std::sync::Arc;
 
 use loop_core::Price;
@@ -41,30 +42,49 @@ pub struct Period {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct When {
     pub(super) from: Option<Date>,
-    /// Seconds of the day, in UTC; over midnight where the end is before the start.
-    pub(super) hours: Option<(u64, u64)>,
-    pub(super) working_days: bool,
+    pub(super) hours: Option<Hours>,
     pub(super) price: Price,
+}
+
+/// Hours of the day in UTC; over midnight where the end is before the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hours {
+    /// The second of the day with which they begin.
+    pub(super) start: u64,
+    /// The second of the day before which they end.
+    pub(super) end: u64,
+    /// Whether they count from Monday to Friday alone.
+    pub(super) working_days: bool,
+}
+
+impl Hours {
+    fn hold(&self, at: u64) -> bool {
+        let (start, end, second) = (self.start, self.end, at % DAY);
+        let in_time =
+            if start <= end { start <= second && second < end } else { start <= second || second < end };
+        in_time && (!self.working_days || is_working_day(at))
+    }
+}
+
+impl fmt::Display for Hours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (start, end) = (self.start / 60, self.end / 60);
+        write!(f, "{:02}:{:02}-{:02}:{:02} UTC", start / 60, start % 60, end / 60, end % 60)?;
+        f.write_str(if self.working_days { ", Monday to Friday" } else { "" })
+    }
 }
 
 impl When {
     fn is_active(&self, at: u64) -> bool {
-        self.from.is_none_or(|from| at >= from.start())
-            && (!self.working_days || is_working_day(at))
-            && self.hours.is_none_or(|(start, end)| {
-                let second = at % DAY;
-                if start <= end { start <= second && second < end } else { start <= second || second < end }
-            })
+        self.from.is_none_or(|from| at >= from.start()) && self.hours.is_none_or(|hours| hours.hold(at))
     }
 
     /// The moments of the 24 hours from `at` on at which this price can begin or end.
     fn changes(&self, at: u64) -> impl Iterator<Item = u64> {
         let next = move |second: u64| at + (second + DAY - at % DAY) % DAY;
-        let (start, end) = self.hours.unzip();
-        [Some(0).filter(|_| self.from.is_some() || self.working_days), start, end]
-            .into_iter()
-            .flatten()
-            .map(next)
+        let midnight = Some(0).filter(|_| self.from.is_some() || self.hours.is_some());
+        let hours = self.hours.into_iter().flat_map(|hours| [hours.start, hours.end]);
+        midnight.into_iter().chain(hours).map(next)
     }
 }
 
@@ -77,12 +97,8 @@ impl ModelPrices {
         periods: impl IntoIterator<Item = Period>,
         source: impl Into<Arc<str>>,
     ) -> Self {
-        let periods = periods.into_iter().map(|period| When {
-            from: period.from,
-            hours: None,
-            working_days: false,
-            price: period.price,
-        });
+        let periods =
+            periods.into_iter().map(|period| When { from: period.from, hours: None, price: period.price });
         Self {
             provider: provider.into(),
             id: model.into(),
@@ -132,9 +148,9 @@ impl ModelPrices {
         all_day.map(|period| Period { from: period.from, price: period.price.clone() })
     }
 
-    /// Whether its price depends on the hour of the day.
-    pub fn has_hours(&self) -> bool {
-        self.periods.iter().any(|period| period.hours.is_some())
+    /// The prices that hold for some hours of a day. Of several that hold at once the last counts.
+    pub fn by_hour(&self) -> impl Iterator<Item = (Hours, &Price)> {
+        self.periods.iter().filter_map(|period| Some((period.hours?, &period.price)))
     }
 
     /// The classes of service with a price of their own, in the provider's words.

@@ -7,7 +7,7 @@ use loop_core::{Price, PriceAbove};
 use serde::Deserialize;
 
 use crate::prices::date::Date;
-use crate::prices::model::{ModelPrices, When};
+use crate::prices::model::{Hours, ModelPrices, When};
 use crate::prices::pattern::Pattern;
 
 /// What `cargo xtask prices` makes of the published package.
@@ -155,10 +155,15 @@ impl LinePeriod {
                 cache_write_long: tier.write_long.as_deref().map(token).transpose()?,
             })
         });
+        let working_days = matches!(self.days, Some(Days::MondayToFriday));
+        let hours = match (&self.hours, working_days) {
+            (Some(text), _) => Some(hours(text, working_days)),
+            (None, true) => return Err("days without hours".to_owned()),
+            (None, false) => None,
+        };
         Ok(When {
             from: self.from.map(|day| day.parse()).transpose()?,
-            hours: self.hours.as_deref().map(hours).transpose()?,
-            working_days: matches!(self.days, Some(Days::MondayToFriday)),
+            hours: hours.transpose()?,
             price: Price {
                 input: token(&self.r#in)?,
                 output: token(&self.out)?,
@@ -182,14 +187,15 @@ fn token(usd_per_million: &str) -> Result<u64, String> {
     format!("{whole}{places:0<6}").parse().map_err(|_| refused())
 }
 
-/// Seconds of the day, from `01:00-04:00`.
-fn hours(text: &str) -> Result<(u64, u64), String> {
+/// Hours from `01:00-04:00`.
+fn hours(text: &str, working_days: bool) -> Result<Hours, String> {
     let second = |clock: &str| {
         let (hour, minute) = clock.split_once(':')?;
         let (hour, minute): (u64, u64) = (hour.parse().ok()?, minute.parse().ok()?);
         (hour < 24 && minute < 60).then_some(hour * 3_600 + minute * 60)
     };
     let read = text.split_once('-').and_then(|(start, end)| second(start).zip(second(end)));
+    let read = read.map(|(start, end)| Hours { start, end, working_days });
     read.ok_or_else(|| format!("`{text}` are no hours; write 01:00-04:00"))
 }
 
@@ -218,9 +224,12 @@ mod tests {
 
     #[test]
     fn hours_are_read_and_others_refused() {
-        assert_eq!(hours("01:00-04:30"), Ok((3_600, 16_200)));
+        let read = hours("01:00-04:30", true).unwrap();
+        assert_eq!((read.start, read.end), (3_600, 16_200));
+        assert_eq!(read.to_string(), "01:00-04:30 UTC, Monday to Friday");
+        assert_eq!(hours("23:05-00:00", false).unwrap().to_string(), "23:05-00:00 UTC");
         for text in ["", "1", "01:00", "24:00-01:00", "01:60-02:00", "a:b-c:d"] {
-            assert!(hours(text).is_err(), "{text}");
+            assert!(hours(text, false).is_err(), "{text}");
         }
     }
 

@@ -62,7 +62,7 @@ impl Exchange<'_, '_> {
 
     /// A flood of visible text, as a stream.
     pub(super) async fn flood(mut self, mut bytes: u64) -> Result<(), Ending> {
-        let line = format!("{}\n", "x".repeat(1_023));
+        let lines = format!("{}\n", "x".repeat(1_023)).repeat(16);
         let ways = Ways { streams: true, ..Ways::default() };
         let head = Head { number: self.number, id: None, model: "flood".to_owned(), input_guess: 1, ways };
         let mut writer = self.protocol.writer(head);
@@ -70,8 +70,8 @@ impl Exchange<'_, '_> {
         self.answer.events().await?;
         writer.begin(&mut out);
         while bytes > 0 {
-            let length = bytes.min(line.len() as u64);
-            writer.text(line.get(line.len() - length as usize..).unwrap_or_default(), &mut out);
+            let length = bytes.min(lines.len() as u64);
+            writer.text(lines.get(lines.len() - length as usize..).unwrap_or_default(), &mut out);
             self.write(&mut out).await?;
             bytes -= length;
         }

@@ -51,9 +51,9 @@ pub enum BreakerState {
 ///
 /// Failures are [`Overloaded`](LlmErrorKind::Overloaded), [`ServerError`](LlmErrorKind::ServerError),
 /// [`Timeout`](LlmErrorKind::Timeout), [`Connection`](LlmErrorKind::Connection) and
-/// [`StreamInterrupted`](LlmErrorKind::StreamInterrupted), in the middle of a reply as well, and a call that its caller
-/// left because its `timeout_ms` was over. A whole reply begins the count anew. What is the request's fault, or did not
-/// come to the provider, counts neither way. What ends after the breaker has opened is not counted.
+/// [`StreamInterrupted`](LlmErrorKind::StreamInterrupted), in the middle of a reply as well, and a call that its
+/// caller left because its `timeout_ms` was over. A whole reply begins the count anew. What is the request's fault,
+/// or did not come to the provider, counts neither way. What ends after the breaker has opened is not counted.
 #[derive(Clone, Debug)]
 pub struct Breaker {
     policy: BreakerPolicy,

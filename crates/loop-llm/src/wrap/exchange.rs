@@ -93,6 +93,10 @@ impl Heard {
         for event in events.iter_mut().filter(|event| !is_piece(event)) {
             change(event, mask)?;
         }
+        if let End::Failed { error } | End::Refused { error } = &mut end {
+            // In messages short secrets are masked as well.
+            error.message = secrets.masked(&error.message, "[masked]", /*cut*/ false).into();
+        }
         change(&mut end, mask)?;
         let word = match &nonce {
             Some(nonce) => {
@@ -132,8 +136,8 @@ impl Exchange {
     }
 }
 
-/// A request as it is written: without secrets, without its model, which stands beside it, and without what belongs to
-/// one run alone.
+/// A request as it is written: without secrets, without its model, which stands beside it, and without what belongs
+/// to one run alone.
 pub(super) fn form(request: &ModelRequest, secrets: &Secrets) -> Result<Value, serde_json::Error> {
     let mut form = serde_json::to_value(request)?;
     if let Some(members) = form.as_object_mut() {

@@ -29,7 +29,8 @@ pub(super) fn text(secrets: &Secrets, text: &str) -> String {
     if without == value { masked } else { format!("{head}{without}") }
 }
 
-/// A tree without secrets. In a part that `is_free`, whose form is nobody's promise, a number may be a secret as well.
+/// A tree without secrets. In a part that `is_free`, whose form is nobody's promise, a number may be a secret as
+/// well.
 pub(super) fn tree(secrets: &Secrets, value: &mut Value, is_free: bool) {
     match value {
         Value::Null | Value::Bool(_) => {}

@@ -60,8 +60,8 @@ impl Patience {
         self.limit.map(|limit| later(self.began, limit))
     }
 
-    /// Whether a caller that goes away goes because its time is over. Its clock began a little before ours, so the last
-    /// sixteenth counts as over.
+    /// Whether a caller that goes away goes because its time is over. Its clock began a little before ours, so the
+    /// last sixteenth counts as over.
     fn is_over(&self) -> bool {
         let spent = self.began.elapsed();
         self.limit.is_some_and(|limit| spent.saturating_add(limit / 16) >= limit)

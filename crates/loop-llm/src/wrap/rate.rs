@@ -45,9 +45,9 @@ impl Default for RateLimits {
 /// write, until the provider says how many tokens it was; one that no model saw counts as none. A call that is larger
 /// than a whole minute's tokens goes when the minute is empty.
 ///
-/// When a call is answered with [`LlmErrorKind::RateLimited`] or [`LlmErrorKind::Overloaded`] and a delay, nobody goes
-/// until the delay is over. A delay of more than [`RateLimits::max_server_delay`] is not waited for: for so long as
-/// that, calls fail at once.
+/// When a call is answered with [`LlmErrorKind::RateLimited`] or [`LlmErrorKind::Overloaded`] and a delay, nobody
+/// goes until the delay is over. A delay of more than [`RateLimits::max_server_delay`] is not waited for: for so
+/// long as that, calls fail at once.
 #[derive(Clone, Debug)]
 pub struct RateGate {
     limits: RateLimits,
@@ -234,13 +234,13 @@ impl State {
         }
     }
 
+    /// Puts told tokens in place of estimated ones. The call ends with it, which wakes the next one.
     fn correct(&mut self, id: u64, tokens: u64) {
         if let Ok(at) = self.begun.binary_search_by_key(&id, |begun| begun.id)
             && let Some(begun) = self.begun.get_mut(at)
         {
             self.tokens = self.tokens.saturating_sub(begun.tokens).saturating_add(tokens);
             begun.tokens = tokens;
-            self.wake();
         }
     }
 
@@ -312,7 +312,8 @@ impl Drop for Permit {
 
 fn too_long(wait: Duration) -> LlmError {
     let (message, retry) = if wait.is_zero() {
-        let message = "other calls of this provider took all the time that this one had; allow more calls at once or more time";
+        let message = "other calls of this provider took all the time that this one had; \
+                       allow more calls at once or more time";
         (message.to_owned(), RetryAdvice::Backoff)
     } else {
         let message = format!(
@@ -333,8 +334,9 @@ fn estimate(request: &ModelRequest) -> u64 {
 
 /// A model whose calls take turns at a [`RateGate`].
 ///
-/// A call that cannot go within its `timeout_ms` fails at once, with [`RetryAdvice::After`] where it is known when it
-/// could; nothing was sent, so it is [free](LlmError::is_free). A call is under way until its stream ends or is dropped.
+/// A call that cannot go within its `timeout_ms` fails at once, with [`RetryAdvice::After`] where it is known when
+/// it could; nothing was sent, so it is [free](LlmError::is_free). A call is under way until its stream ends or is
+/// dropped.
 #[derive(Debug)]
 pub struct RateLimited<M: ?Sized> {
     gate: RateGate,

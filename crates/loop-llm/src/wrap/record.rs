@@ -26,9 +26,9 @@ pub struct RecordError {
 
 /// Where exchanges are written: one line each, appended whole when the exchange has ended, and flushed.
 ///
-/// Several models may share one, a clone with each; every line names its model. A thread of its own masks and writes, so
-/// that no disk holds up a run. Dropping the last clone waits until everything is written; [`Recorder::finish`] does too,
-/// and says whether it was.
+/// Several models may share one, a clone with each; every line names its model. A thread of its own masks and
+/// writes, so that no disk holds up a run. Dropping the last clone waits until everything is written;
+/// [`Recorder::finish`] does too, and says whether it was.
 #[derive(Clone)]
 pub struct Recorder {
     writer: Arc<Writer>,
@@ -46,8 +46,8 @@ enum Job {
 }
 
 impl Recorder {
-    /// Begins a new file, readable to its owner alone: prompts and replies may hold what is nobody else's business. None
-    /// of `secrets` is ever written; headers never come here.
+    /// Begins a new file, readable to its owner alone: prompts and replies may hold what is nobody else's business.
+    /// None of `secrets` is ever written; headers never come here.
     ///
     /// # Errors
     /// Where the file exists or cannot be written.
@@ -94,8 +94,8 @@ impl Recorder {
         Ok(Self { writer: Arc::new(Writer { jobs: Some(jobs), thread: Mutex::new(Some(thread)) }) })
     }
 
-    /// Waits until all exchanges that have ended are written, and says how many there are. It blocks the thread: it is
-    /// for the end of a program.
+    /// Waits until all exchanges that have ended are written, and says how many there are. It blocks the thread: it
+    /// is for the end of a program.
     ///
     /// # Errors
     /// What kept the recording from being whole; from there on nothing was written.
@@ -185,8 +185,8 @@ impl<W: Write> Tape<W> {
     }
 }
 
-/// A model whose exchanges are written down: what it was asked, every event, and how it ended, also when its caller went
-/// away. Nothing about it changes; a recording that fails fails alone, and [`Recorder::finish`] says so.
+/// A model whose exchanges are written down: what it was asked, every event, and how it ended, also when its caller
+/// went away. Nothing about it changes; a recording that fails fails alone, and [`Recorder::finish`] says so.
 #[derive(Debug)]
 pub struct Recording<M: ?Sized> {
     recorder: Recorder,

@@ -1,6 +1,7 @@
 //! A model that plays recordings back.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,13 +27,13 @@ pub struct RecordedError {
 
 /// A model that gives what was recorded: the same pieces, the same end, errors too, and no pauses.
 ///
-/// An exchange is found by the model's name and by what the model sees of the request; equal ones are given in the order
-/// in which they were recorded, each once. A request that is not there, or not once more, is an error of kind
-/// [`LlmErrorKind::ScriptExhausted`] that says where it first differs from the nearest one. A nonce of the run that asks
-/// stands where the recorded run's stood.
+/// An exchange is found by the model's name and by what the model sees of the request; equal ones are given in the
+/// order in which they were recorded, each once. A request that is not there, or not once more, is an error of kind
+/// [`LlmErrorKind::ScriptExhausted`] that says where it first differs from the nearest one. A nonce of the run that
+/// asks stands where the recorded run's stood.
 ///
-/// An exchange that its caller had left ends with an error: [`LlmErrorKind::Timeout`] where the caller's time was over,
-/// [`LlmErrorKind::Cancelled`] otherwise.
+/// An exchange that its caller had left ends with an error: [`LlmErrorKind::Timeout`] where the caller's time was
+/// over, [`LlmErrorKind::Cancelled`] otherwise.
 ///
 /// Clones share what was already given.
 #[derive(Clone, Debug)]
@@ -41,7 +42,6 @@ pub struct Recorded {
     secrets: Secrets,
 }
 
-#[derive(Debug)]
 struct Shelf {
     name: String,
     /// With the number of the line that it stands on.
@@ -50,6 +50,16 @@ struct Shelf {
     found: HashMap<Key, Vec<usize>>,
     /// How many of them were given.
     given: Mutex<HashMap<Key, usize>>,
+}
+
+impl fmt::Debug for Shelf {
+    /// Which file, and how much is in it; nothing of what was said.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shelf")
+            .field("name", &self.name)
+            .field("exchanges", &self.exchanges.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// What an exchange is found by.

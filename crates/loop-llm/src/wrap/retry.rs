@@ -38,9 +38,9 @@ impl Default for RetryPolicy {
 /// | `stream_interrupted` | 0.5 s | 8 s | 2 |
 /// | any other, where its error advises it | 0.5 s | 8 s | 1 |
 ///
-/// A request whose reasoning is refused ([`Change::StripReasoning`]) is sent once more at once, without the reasoning and
-/// the provider's own form of earlier turns; a reply to it warns `reasoning_stripped`. Any other change is the caller's to
-/// make, and such an error comes back as it is.
+/// A request whose reasoning is refused ([`Change::StripReasoning`]) is sent once more at once, without the
+/// reasoning and the provider's own form of earlier turns; a reply to it warns `reasoning_stripped`. Any other
+/// change is the caller's to make, and such an error comes back as it is.
 ///
 /// A wait is drawn evenly from nothing up to the value of the table; one that the server asked for is kept, and up to
 /// a tenth is added. An error that comes back after the last try advises [`RetryAdvice::Never`], so that nobody

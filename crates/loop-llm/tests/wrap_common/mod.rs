@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::Usage;
 use loop_llm::{
-    ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest, RetryAdvice,
+    ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest,
+    RetryAdvice,
 };
 use tokio::time::Instant;
 
@@ -73,14 +74,24 @@ impl ChatModel for Fake {
             Step::Hang => std::future::pending().await,
             Step::HangAfterWord => {
                 let word = futures::stream::iter([Ok(text("word"))]).chain(futures::stream::pending());
-                Ok(word.map(move |item| { let _ = &live; item }).boxed())
+                Ok(word
+                    .map(move |item| {
+                        let _ = &live;
+                        item
+                    })
+                    .boxed())
             }
             Step::Give(events, pause) => {
                 let paced = futures::stream::iter(events).then(move |item| async move {
                     tokio::time::sleep(pause).await;
                     item
                 });
-                Ok(paced.map(move |item| { let _ = &live; item }).boxed())
+                Ok(paced
+                    .map(move |item| {
+                        let _ = &live;
+                        item
+                    })
+                    .boxed())
             }
         }
     }

@@ -72,7 +72,7 @@ pub fn spec() -> RunSpec {
             tool("fetch_part", "Fetch the stock of a part", "A part is named", "P-12-A"),
         ],
         picking: Picking { enabled: false, defaults: Vec::new() },
-        models: Models { picker: None, base: model, escalated: None },
+        models: Models { picker: None, base: model, escalated: None, fallback: None },
         limits: Limits { cost: None, ..Limits::default() },
         // Prompts of many passes are looked at, whatever a model says of its confidence.
         gate: GateSettings { stale: Stale::Off, no_progress: 0, ..GateSettings::default() },

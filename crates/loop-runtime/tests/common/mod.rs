@@ -61,7 +61,7 @@ pub fn spec() -> RunSpec {
         }),
         tools: Vec::new(),
         picking: Picking::default(),
-        models: ModelSpecs { picker: None, base: model, escalated: None },
+        models: ModelSpecs { picker: None, base: model, escalated: None, fallback: None },
         limits: Limits::default(),
         gate: GateSettings::default(),
         save: false,

@@ -144,7 +144,7 @@ fn spec() -> RunSpec {
         }),
         tools: vec![device],
         picking: Picking { enabled: false, defaults: Vec::new() },
-        models: Models { picker: None, base, escalated: None },
+        models: Models { picker: None, base, escalated: None, fallback: None },
         limits: Limits::default(),
         gate: GateSettings::default(),
         save: false,

@@ -130,8 +130,6 @@ struct Input<'a> {
     heard: &'a mut Heard,
     /// The calls that have no output.
     open: Vec<Arc<str>>,
-    /// All calls so far.
-    seen: Vec<Arc<str>>,
     /// The reasoning item that waits for what followed it.
     reasoning: Option<String>,
     /// Whether the turn that is being read holds reasoning.
@@ -140,7 +138,7 @@ struct Input<'a> {
 
 impl<'a> Input<'a> {
     fn new(heard: &'a mut Heard) -> Self {
-        Self { heard, open: Vec::new(), seen: Vec::new(), reasoning: None, reasoned: false }
+        Self { heard, open: Vec::new(), reasoning: None, reasoned: false }
     }
 
     fn read(mut self, items: &[Value]) -> Result<(), Unfit> {
@@ -221,10 +219,9 @@ impl<'a> Input<'a> {
         let name = name.ok_or_else(|| missing("name"))?;
         let arguments = text_of(item, "arguments").ok_or_else(|| missing("arguments"))?;
         let id: Arc<str> = id.into();
-        if self.seen.contains(&id) {
+        if self.open.contains(&id) {
             return Err(unfit(format!("Duplicate function call id {id}.")));
         }
-        self.seen.push(Arc::clone(&id));
         self.open.push(Arc::clone(&id));
         let call = ToolCall { id, name: name.into(), arguments: Arguments::read(arguments) };
         self.turn(|_, calls| calls.push(call));

@@ -1,0 +1,74 @@
+//! Another route: when a model cannot be had, the run goes on with the fallback, by its own price and with its own tries.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
+
+mod common;
+
+use common::*;
+
+use loop_core::{ModelFailure, Note, PicoUsd, StopReason, Tier};
+
+fn of_kind(kind: &str) -> ModelFailure {
+    ModelFailure { kind: kind.into(), ..failure(false) }
+}
+
+#[test]
+fn a_model_that_cannot_be_had_gives_way_to_the_other_route() {
+    // L2, C3 of the retry policy
+    for kind in ["overloaded", "rate_limited", "connection", "auth", "quota_exhausted", "model_not_found"] {
+        let world = run().with_fallback().start().started().failed(of_kind(kind)).expect_call("1/main", 2);
+        assert_eq!(world.call().tier, Tier::Fallback, "{kind}");
+        let changed = Note::TierChanged { from: Tier::Base, to: Tier::Fallback };
+        assert!(world.all_notes().any(|note| *note == changed));
+        let world = world.replied(&said("high")).ends(StopReason::Confident);
+        assert_eq!(world.run.passes()[0].tier, Tier::Fallback);
+        assert_eq!(world.run.tier(), Tier::Base, "it is given back");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_the_request_is_wrong_on_every_route() {
+    for kind in ["content_filter", "context_too_long", "invalid_request", "malformed_tool_call", "unsupported"] {
+        let world = run().with_fallback().start().started().failed(of_kind(kind));
+        world.ends(StopReason::ModelFailure);
+    }
+    run().start().started().failed(of_kind("overloaded")).ends(StopReason::ModelFailure);
+}
+
+#[test]
+fn each_route_has_its_tries() {
+    let mut world = run().with_fallback().start();
+    let mut tiers = Vec::new();
+    while world.phase() == "calling" {
+        tiers.push(world.call().tier);
+        world = world.started().failed(failure(true));
+    }
+    assert_eq!(tiers, [[Tier::Base; 3], [Tier::Fallback; 3]].concat());
+    world.ends(StopReason::ModelFailure);
+}
+
+#[test]
+fn the_other_route_stays_and_nothing_is_escalated_from_it() {
+    let world = run().escalating().with_fallback().start().started().failed(failure(false));
+    let mut world = world;
+    for n in 1..=3 {
+        world = world.replied(&said("low").asks("fetch_device", target(&format!("d{n}"))));
+        if world.phase() == "acting" {
+            world = world.finished(&format!("{n}/action-0"), found(&format!("brought {n}")));
+        }
+    }
+    assert!(world.run.passes().iter().all(|pass| pass.tier == Tier::Fallback));
+}
+
+#[test]
+fn the_other_route_is_paid_at_its_own_price_and_only_where_the_money_lasts() {
+    let paid = |setup: Setup| {
+        let world = setup.start().started().failed(ModelFailure { usage: Some(used(0, 0)), ..failure(false) });
+        world.replied(&said("high")).run.totals().cost.known
+    };
+    let (dear, cheap) = (paid(run().with_fallback()), run().start().replied(&said("high")).run.totals().cost.known);
+    assert_eq!(dear, PicoUsd(cheap.0 * 2));
+    // Money for the base model alone: the route that is dearer is not taken beyond it.
+    let poor = run().with_fallback().limits(|limits| limits.cost = Some(PicoUsd(cheap.0 + cheap.0 / 4)));
+    let world = poor.start().started().failed(failure(false));
+    assert!(world.run.is_done() || world.run.quote(&key("1/main"), PROMPT).is_err());
+}

@@ -1,0 +1,327 @@
+//! The blocks of a reply as they have to go back, where text and calls do not say it all.
+
+use serde_json::value::RawValue;
+
+use super::turn::legal_id;
+use crate::call::{Stop, ToolCall};
+use crate::codec::{End, Fields, Json, text};
+
+/// What a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Thinking,
+    Redacted,
+    /// A call of ours: which one, in the order in which they began.
+    Call(usize),
+    /// What the provider did by itself, or what is not known here.
+    Other,
+}
+
+/// One block.
+#[derive(Debug)]
+pub(super) struct Block {
+    index: Option<u64>,
+    pub(super) kind: Kind,
+    form: Form,
+    /// Whether there is nothing in it that text and calls do not say.
+    is_plain: bool,
+    /// Whether it is complete.
+    is_closed: bool,
+    has_text: bool,
+    has_signature: bool,
+    /// Whether its input comes in pieces.
+    is_fed: bool,
+    /// The id under which it waits for a result of the provider's own.
+    waits: Option<String>,
+    /// The id of what it is the result of.
+    answers: Option<String>,
+}
+
+/// How a block is written.
+#[derive(Debug)]
+enum Form {
+    /// As it came.
+    Whole(String),
+    /// Member by member.
+    Members(Vec<(String, Member)>),
+}
+
+#[derive(Debug)]
+enum Member {
+    Json(String),
+    Text(String),
+}
+
+impl Block {
+    /// A block that begins, or a whole one.
+    pub(super) fn new(
+        index: Option<u64>,
+        kind: Kind,
+        raw: &RawValue,
+        fields: &Fields<'_>,
+        is_whole: bool,
+    ) -> Self {
+        let as_it_came = is_whole && !matches!(kind, Kind::Call(_));
+        let members = || {
+            fields
+                .0
+                .iter()
+                .map(|(key, value)| (key.as_ref().to_owned(), Member::Json(value.get().to_owned())))
+        };
+        let is_plain = fields.0.iter().all(|(key, value)| match kind {
+            Kind::Text => matches!(key.as_ref(), "type" | "text") || is_nothing(value),
+            Kind::Call(_) => {
+                let is_direct = || Fields::of(value).text("type").some() == Some("direct");
+                matches!(key.as_ref(), "type" | "id" | "name" | "input")
+                    || is_nothing(value)
+                    || (key == "caller" && is_direct())
+            }
+            Kind::Thinking | Kind::Redacted | Kind::Other => false,
+        });
+        let is_use =
+            kind == Kind::Other && fields.text("type").some().is_some_and(|kind| kind.ends_with("tool_use"));
+        Self {
+            index,
+            kind,
+            form: if as_it_came {
+                Form::Whole(raw.get().to_owned())
+            } else {
+                Form::Members(members().collect())
+            },
+            is_plain,
+            is_closed: is_whole,
+            has_text: !fields.text("text").or_empty().trim().is_empty(),
+            has_signature: fields.text("signature").some().is_some(),
+            is_fed: false,
+            waits: fields.text("id").some().filter(|_| is_use).map(str::to_owned),
+            answers: fields.text("tool_use_id").some().map(str::to_owned),
+        }
+    }
+
+    /// The input that came with the block itself.
+    pub(super) fn first_input(&self) -> Option<&str> {
+        let Form::Members(members) = &self.form else { return None };
+        members.iter().find_map(|(key, value)| match value {
+            Member::Json(json) if key == "input" && !matches!(json.as_str(), "null" | "{}") => {
+                Some(json.as_str())
+            }
+            Member::Json(_) | Member::Text(_) => None,
+        })
+    }
+
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// A piece of a member that is a text.
+    pub(super) fn add_text(&mut self, key: &str, piece: &str) {
+        self.has_text |= key == "text" && !piece.trim().is_empty();
+        self.is_plain &= key == "text";
+        let Some(member) = self.member(key) else { return };
+        match member {
+            Member::Text(text) => text.push_str(piece),
+            Member::Json(json) => {
+                let before = serde_json::from_str::<String>(json).unwrap_or_default();
+                *member = Member::Text(before + piece);
+            }
+        }
+    }
+
+    /// A signature, in place of the one before.
+    pub(super) fn sign(&mut self, signature: &str) {
+        self.has_signature |= !signature.is_empty();
+        if let Some(member) = self.member("signature") {
+            *member = Member::Text(signature.to_owned());
+        }
+    }
+
+    /// A piece of an input that is no call's of ours.
+    pub(super) fn feed(&mut self, piece: &str) {
+        let is_first = !std::mem::replace(&mut self.is_fed, true);
+        match self.member("input") {
+            Some(Member::Json(json)) if !is_first => json.push_str(piece),
+            Some(member) => *member = Member::Json(piece.to_owned()),
+            None => {}
+        }
+    }
+
+    /// One more value of a member that is a list.
+    pub(super) fn add_value(&mut self, key: &str, value: &RawValue) {
+        self.is_plain = false;
+        let Some(member) = self.member(key) else { return };
+        *member = match member {
+            Member::Json(json) if json.starts_with('[') && json.len() > 2 => {
+                let list = json.strip_suffix(']').unwrap_or(json);
+                Member::Json(format!("{list},{}]", value.get()))
+            }
+            Member::Json(_) | Member::Text(_) => Member::Json(format!("[{}]", value.get())),
+        };
+    }
+
+    /// What a delta of a kind that is not known says: texts go on, all else is put in place of what was.
+    pub(super) fn add_unknown(&mut self, delta: &Fields<'_>) {
+        self.is_plain = false;
+        for (key, value) in delta.0.iter().filter(|(key, _)| key != "type") {
+            let piece = text(value);
+            if piece.is_text() {
+                self.add_text(key, piece.or_empty());
+            } else if value.get() != "null"
+                && let Some(member) = self.member(key)
+            {
+                *member = Member::Json(value.get().to_owned());
+            }
+        }
+    }
+
+    /// The member of this name; a new one where there is none.
+    fn member(&mut self, key: &str) -> Option<&mut Member> {
+        let Form::Members(members) = &mut self.form else { return None };
+        let at = members.iter().position(|(name, _)| name == key).unwrap_or(members.len());
+        if at == members.len() {
+            members.push((key.to_owned(), Member::Json("null".to_owned())));
+        }
+        members.get_mut(at).map(|(_, member)| member)
+    }
+
+    fn write(&self, call: Option<&ToolCall>, json: &mut Json) {
+        let members = match &self.form {
+            Form::Whole(whole) => {
+                json.raw(whole);
+                return;
+            }
+            Form::Members(members) => members,
+        };
+        let (mut has_id, mut has_input) = (false, false);
+        for (nth, (key, member)) in members.iter().enumerate() {
+            json.raw(if nth == 0 { "{" } else { "," }).value(key).raw(":");
+            match (key.as_str(), member, call) {
+                ("id", _, Some(call)) => {
+                    has_id = true;
+                    json.value(&legal_id(&call.id))
+                }
+                ("input", _, Some(call)) => {
+                    has_input = true;
+                    json.raw(&call.arguments.object_text())
+                }
+                ("input", Member::Json(fed), None) if self.is_fed => {
+                    let is_object =
+                        serde_json::from_str::<&RawValue>(fed).is_ok_and(|it| it.get().starts_with('{'));
+                    json.raw(if is_object { fed } else { "{}" })
+                }
+                (_, Member::Json(written), _) => json.raw(written),
+                (_, Member::Text(text), _) => json.value(text),
+            };
+        }
+        if let Some(call) = call {
+            if !has_id {
+                json.raw(",\"id\":").value(&legal_id(&call.id));
+            }
+            if !has_input {
+                json.raw(",\"input\":").raw(&call.arguments.object_text());
+            }
+        }
+        json.raw("}");
+    }
+}
+
+/// The blocks of a reply, in order.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    list: Vec<Block>,
+    bytes: usize,
+    /// Whether what is kept is not what came, so that it cannot go back.
+    is_lost: bool,
+}
+
+impl Blocks {
+    pub(super) fn push(&mut self, block: Block, bytes: usize) {
+        if self.grow(bytes) {
+            self.list.push(block);
+        }
+    }
+
+    /// The block of this index; the latest where there is none.
+    pub(super) fn at(&mut self, index: Option<u64>) -> Option<&mut Block> {
+        match index {
+            Some(_) => self.list.iter_mut().rfind(|block| block.index == index),
+            None => self.list.last_mut(),
+        }
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Block> {
+        self.list.iter_mut()
+    }
+
+    /// Whether there is room for so many bytes more; without, nothing goes back.
+    pub(super) fn grow(&mut self, bytes: usize) -> bool {
+        self.bytes += bytes;
+        if self.bytes > MOST_KEPT || self.list.len() >= MOST_BLOCKS {
+            self.is_lost = true;
+        }
+        !self.is_lost
+    }
+
+    /// What is kept is not what came.
+    pub(super) fn lose(&mut self) {
+        self.is_lost = true;
+    }
+
+    /// The blocks as they go back, with commas between them, where text and calls do not say it all. Thinking without a
+    /// signature goes back where it `may_be_unsigned`.
+    pub(super) fn raw(&self, end: &End, calls: &[ToolCall], may_be_unsigned: bool) -> Option<String> {
+        // A refused turn is not gone on with.
+        if self.is_lost || end.stop == Stop::Refusal {
+            return None;
+        }
+        let goes_on = matches!(end.stop, Stop::PauseTurn | Stop::ToolUse);
+        let mut kept: Vec<&Block> = self
+            .list
+            .iter()
+            .filter(|block| match block.kind {
+                Kind::Text => block.has_text,
+                Kind::Thinking => block.is_closed && (block.has_signature || may_be_unsigned),
+                Kind::Redacted => block.is_closed,
+                Kind::Call(_) => end.keeps_calls,
+                Kind::Other => block.is_closed && (goes_on || !self.is_waiting(block)),
+            })
+            .collect();
+        // Thinking that leads to nothing is refused at the end of a turn.
+        while end.stop != Stop::PauseTurn
+            && kept.pop_if(|block| matches!(block.kind, Kind::Thinking | Kind::Redacted)).is_some()
+        {}
+        let is_call = |block: &&Block| matches!(block.kind, Kind::Call(_));
+        // One text, and calls after it.
+        let has_text = kept.first().is_some_and(|block| block.kind == Kind::Text);
+        let is_plain =
+            kept.iter().all(|block| block.is_plain) && kept.iter().skip(usize::from(has_text)).all(is_call);
+        let mut places: Vec<_> =
+            self.list.iter().filter(is_call).map(|block| (block.index, block.kind)).collect();
+        places.sort_by_key(|(index, _)| index.unwrap_or(u64::MAX));
+        if is_plain || (end.keeps_calls && places.len() != calls.len()) {
+            return None;
+        }
+        let mut json = Json::with_capacity(self.bytes);
+        for (nth, block) in kept.iter().enumerate() {
+            let place = places.iter().position(|(_, kind)| *kind == block.kind);
+            let call = place.filter(|_| is_call(block)).and_then(|place| calls.get(place));
+            json.raw(if nth == 0 { "" } else { "," });
+            block.write(call, &mut json);
+        }
+        String::from_utf8(json.take()).ok()
+    }
+
+    /// Whether a block waits for a result that has not come.
+    fn is_waiting(&self, block: &Block) -> bool {
+        block.waits.is_some() && !self.list.iter().any(|other| other.answers == block.waits)
+    }
+}
+
+fn is_nothing(value: &RawValue) -> bool {
+    matches!(value.get(), "null" | "[]")
+}
+
+/// The most bytes of what is kept of a reply.
+const MOST_KEPT: usize = 16 << 20;
+/// The most blocks of a reply that are kept.
+const MOST_BLOCKS: usize = 4_096;

@@ -1,0 +1,78 @@
+//! Where the beginnings are marked that the cache keeps.
+
+use bytes::Bytes;
+
+use super::turn::{ASSISTANT, USER};
+use crate::codec::Turn;
+use crate::options::Caching;
+use crate::profile::CacheMarks;
+
+/// The marks of one request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Marks {
+    /// Whether the rules are marked, or the tools where there are no rules.
+    pub(super) head: bool,
+    /// Whether the server is to mark the last block.
+    pub(super) whole: bool,
+    /// Turns whose last block is marked.
+    turns: [Option<usize>; 2],
+    long: bool,
+}
+
+impl Marks {
+    /// The marks of a request of these turns. After them may stand an instruction that later requests do not have, and
+    /// that must not be what is kept.
+    pub(super) fn of(kind: CacheMarks, caching: &Caching, turns: &[Turn], has_instruction: bool) -> Self {
+        if caching.off || kind == CacheMarks::None {
+            return Self::default();
+        }
+        let (newest, mut before) = user_ends(turns);
+        let whole = kind == CacheMarks::Automatic && !has_instruction;
+        let last = turns.iter().rposition(|turn| turn.values > 0);
+        // Where the model goes on with its own turn, the request before ended with the newest of ours.
+        let goes_on =
+            whole && last.and_then(|last| turns.get(last)).is_some_and(|turn| turn.joint == ASSISTANT);
+        if goes_on {
+            before = newest;
+        }
+        let end = if goes_on { last } else { newest };
+        let between = |from: usize| {
+            let blocks = turns.iter().enumerate().filter(|(nth, _)| *nth > from && Some(*nth) <= end);
+            blocks.map(|(_, turn)| turn.values).sum::<usize>()
+        };
+        let is_far = before.is_some_and(|from| between(from) > MOST_LOOKED_BACK);
+        let newest = newest.filter(|_| !whole);
+        let before = before.filter(|_| kind == CacheMarks::Blocks || is_far);
+        Self { head: true, whole, turns: [newest, before], long: caching.long }
+    }
+
+    /// The mark as JSON.
+    pub(super) fn json(&self) -> &'static str {
+        if self.long { "{\"type\":\"ephemeral\",\"ttl\":\"1h\"}" } else { "{\"type\":\"ephemeral\"}" }
+    }
+
+    /// A turn's bytes with the mark on its last block, in pieces: they are not copied.
+    pub(super) fn pieces(&self, nth: usize, turn: &Turn) -> [Bytes; 3] {
+        let end = turn.json.len().saturating_sub(1);
+        if !self.turns.contains(&Some(nth)) {
+            return [turn.json.clone(), Bytes::new(), Bytes::new()];
+        }
+        let mark = if self.long { MARK_LONG } else { MARK };
+        [turn.json.slice(..end), Bytes::from_static(mark.as_bytes()), turn.json.slice(end..)]
+    }
+}
+
+/// Where the newest run of user's turns ends, and the one before it.
+fn user_ends(turns: &[Turn]) -> (Option<usize>, Option<usize>) {
+    let said = || turns.iter().enumerate().rev().filter(|(_, turn)| turn.values > 0);
+    let newest = said().find(|(_, turn)| turn.joint == USER).map(|(nth, _)| nth);
+    let between = newest.and_then(|newest| said().find(|(nth, turn)| *nth < newest && turn.joint != USER));
+    let before =
+        between.and_then(|(between, _)| said().find(|(nth, turn)| *nth < between && turn.joint == USER));
+    (newest, before.map(|(nth, _)| nth))
+}
+
+const MARK: &str = ",\"cache_control\":{\"type\":\"ephemeral\"}";
+const MARK_LONG: &str = ",\"cache_control\":{\"type\":\"ephemeral\",\"ttl\":\"1h\"}";
+/// How many blocks before a mark the server looks for what it has: less a few that it may count in another way.
+const MOST_LOOKED_BACK: usize = 18;

@@ -1,0 +1,391 @@
+//! What the events of a stream, or a whole message, say.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::block::{Block, Blocks, Kind};
+use super::usage::{Counts, Report};
+use crate::call::{Stop, ToolCall};
+use crate::codec::{Assembly, End, Fields, Maybe, Number, Protocol, Target, Text, again, unreadable, within};
+use crate::error::LlmError;
+use crate::request::ModelRequest;
+
+/// Events, or one message.
+#[derive(Debug)]
+struct Messages {
+    blocks: Blocks,
+    counts: Counts,
+    /// The word for the end, which holds once the end has come.
+    stop: Option<(String, Stop)>,
+    long_writes: bool,
+    may_be_unsigned: bool,
+}
+
+pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn Protocol> {
+    Box::new(Messages {
+        blocks: Blocks::default(),
+        counts: Counts::default(),
+        stop: None,
+        long_writes: request.cache.long,
+        may_be_unsigned: !target.profile.known_models,
+    })
+}
+
+/// An event. Of what is not named here nothing is kept.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Event<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    index: Number,
+    #[serde(borrow)]
+    message: Maybe<Message<'a>>,
+    #[serde(borrow)]
+    content_block: Option<&'a RawValue>,
+    #[serde(borrow)]
+    delta: Maybe<Delta<'a>>,
+    #[serde(borrow)]
+    usage: Maybe<Report<'a>>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// A message, or the beginning of one.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Message<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    id: Text<'a>,
+    #[serde(borrow)]
+    model: Text<'a>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    stop_reason: Text<'a>,
+    #[serde(borrow)]
+    stop_sequence: Text<'a>,
+    #[serde(borrow)]
+    stop_details: Maybe<Details<'a>>,
+    #[serde(borrow)]
+    usage: Maybe<Report<'a>>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// A piece of a block, or of the message.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Delta<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    text: Text<'a>,
+    #[serde(borrow)]
+    thinking: Text<'a>,
+    #[serde(borrow)]
+    partial_json: Text<'a>,
+    #[serde(borrow)]
+    signature: Text<'a>,
+    #[serde(borrow)]
+    citation: Option<&'a RawValue>,
+    #[serde(borrow)]
+    stop_reason: Text<'a>,
+    #[serde(borrow)]
+    stop_sequence: Text<'a>,
+    #[serde(borrow)]
+    stop_details: Maybe<Details<'a>>,
+}
+
+/// Why the model refused.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Details<'a> {
+    #[serde(borrow)]
+    category: Text<'a>,
+    #[serde(borrow)]
+    explanation: Text<'a>,
+}
+
+impl Protocol for Messages {
+    fn event(&mut self, name: Option<&str>, data: &str, reply: &mut Assembly) -> Result<(), LlmError> {
+        let event: Event<'_> = serde_json::from_str(data).map_err(|error| unreadable(&error))?;
+        if reply.is_damaged() {
+            self.blocks.lose();
+        }
+        let kind = event.kind.some().or(name).unwrap_or_default();
+        if kind == "error" || event.error.is_some() {
+            return Err(failure(data, reply));
+        }
+        match kind {
+            "ping" => {
+                reply.keep_alive();
+                return Ok(());
+            }
+            "message_start" => {
+                let message = event.message.get();
+                reply.begin(message.and_then(|it| it.id.some()), message.and_then(|it| it.model.some()));
+                if let Some(message) = message {
+                    self.count(message.usage.get(), reply);
+                }
+                return Ok(());
+            }
+            _ => reply.begin(None, None),
+        }
+        match kind {
+            "content_block_start" => {
+                if let Some(raw) = event.content_block {
+                    self.begin(event.index.index(), raw, /*is_whole*/ false, reply)?;
+                }
+            }
+            "content_block_delta" => {
+                if let Some(delta) = event.delta.get() {
+                    self.delta(event.index.index(), delta, data, reply)?;
+                }
+            }
+            "content_block_stop" => {
+                if let Some(block) = self.blocks.at(event.index.index()) {
+                    close(block, reply)?;
+                }
+            }
+            "message_delta" => {
+                self.count(event.usage.get(), reply);
+                if let Some(delta) = event.delta.get() {
+                    self.ends(&delta.stop_reason, &delta.stop_sequence, &delta.stop_details, reply);
+                }
+            }
+            "message_stop" => self.end(reply)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn whole(&mut self, body: &str, reply: &mut Assembly) -> Result<(), LlmError> {
+        let message = match serde_json::from_str::<Maybe<Message<'_>>>(body) {
+            Ok(Maybe(Some(message))) => message,
+            Ok(Maybe(None)) | Err(_) => {
+                return Err(again("a body that is no JSON object in place of a reply"));
+            }
+        };
+        if message.kind.some() == Some("error") || message.error.is_some() {
+            return Err(failure(body, reply));
+        }
+        reply.begin(message.id.some(), message.model.some());
+        let content = message.content.filter(|content| content.get().starts_with('['));
+        let content: Vec<&RawValue> = content
+            .map_or(Ok(Vec::new()), |it| serde_json::from_str(it.get()))
+            .map_err(|it| unreadable(&it))?;
+        for (nth, raw) in content.into_iter().enumerate() {
+            self.begin(u64::try_from(nth).ok(), raw, /*is_whole*/ true, reply)?;
+        }
+        self.count(message.usage.get(), reply);
+        self.ends(&message.stop_reason, &message.stop_sequence, &message.stop_details, reply);
+        if self.stop.is_some() { self.end(reply) } else { Ok(()) }
+    }
+
+    fn raw(&mut self, end: &End, calls: &[ToolCall]) -> Option<String> {
+        self.blocks.raw(end, calls, self.may_be_unsigned)
+    }
+}
+
+impl Messages {
+    /// A block that begins, or a whole one.
+    fn begin(
+        &mut self,
+        index: Option<u64>,
+        raw: &RawValue,
+        is_whole: bool,
+        reply: &mut Assembly,
+    ) -> Result<(), LlmError> {
+        if !raw.get().starts_with('{') {
+            return Ok(());
+        }
+        let fields = Fields::of(raw);
+        let kind = match fields.text("type").or_empty() {
+            "text" => Kind::Text,
+            "thinking" => Kind::Thinking,
+            "redacted_thinking" => Kind::Redacted,
+            "tool_use" => {
+                let at = reply.add_call(index)?;
+                reply.name_call(at, fields.text("id").or_empty(), fields.text("name").or_empty());
+                Kind::Call(at)
+            }
+            _ => Kind::Other,
+        };
+        match kind {
+            Kind::Text => say(fields.text("text").or_empty(), reply),
+            Kind::Thinking => reason(fields.text("thinking").or_empty(), reply),
+            Kind::Other => reply.did_other(),
+            Kind::Call(_) | Kind::Redacted => {}
+        }
+        if let (Kind::Call(at), true, Some(input)) = (kind, is_whole, fields.get("input")) {
+            reply.set_arguments(at, input.get())?;
+        }
+        self.blocks.push(Block::new(index, kind, raw, &fields, is_whole), raw.get().len());
+        Ok(())
+    }
+
+    fn delta(
+        &mut self,
+        index: Option<u64>,
+        delta: &Delta<'_>,
+        data: &str,
+        reply: &mut Assembly,
+    ) -> Result<(), LlmError> {
+        let kind = delta.kind.or_empty();
+        if self.blocks.at(index).is_none() {
+            // Some servers say nothing before the first piece of a text.
+            let block = match kind {
+                "text_delta" => "{\"type\":\"text\",\"text\":\"\"}",
+                "thinking_delta" => "{\"type\":\"thinking\",\"thinking\":\"\"}",
+                _ => return Ok(()),
+            };
+            self.begin(
+                index,
+                serde_json::from_str(block).unwrap_or(RawValue::NULL),
+                /*is_whole*/ false,
+                reply,
+            )?;
+        }
+        let is_kept = self.blocks.grow(data.len());
+        let block = self.blocks.at(index);
+        match (kind, block) {
+            ("text_delta", block) => {
+                let piece = delta.text.or_empty();
+                say(piece, reply);
+                if let Some(block) = block.filter(|_| is_kept) {
+                    block.add_text("text", piece);
+                }
+            }
+            ("thinking_delta", block) => {
+                let piece = delta.thinking.or_empty();
+                reason(piece, reply);
+                if let Some(block) = block.filter(|_| is_kept) {
+                    block.add_text("thinking", piece);
+                }
+            }
+            ("input_json_delta", Some(block)) => match block.kind {
+                Kind::Call(at) => reply.add_arguments(at, delta.partial_json.or_empty())?,
+                _ if is_kept => block.feed(delta.partial_json.or_empty()),
+                _ => {}
+            },
+            (_, None) => {}
+            (_, Some(_)) if !is_kept => {}
+            ("signature_delta", Some(block)) => block.sign(delta.signature.or_empty()),
+            ("citations_delta", Some(block)) => {
+                if let Some(citation) = delta.citation {
+                    block.add_value("citations", citation);
+                }
+            }
+            (_, Some(block)) => {
+                let all: Unknown<'_> = serde_json::from_str(data).map_err(|error| unreadable(&error))?;
+                block.add_unknown(&all.delta);
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, report: Option<&Report<'_>>, reply: &mut Assembly) {
+        if let Some(report) = report {
+            self.counts.take(report);
+            reply.set_usage(self.counts.told(/*is_over*/ false, self.long_writes));
+            if let Some(tier) = report.service_tier.some() {
+                reply.set_tier(tier);
+            }
+        }
+    }
+
+    /// The word for the end, and more on it.
+    fn ends(
+        &mut self,
+        word: &Text<'_>,
+        sequence: &Text<'_>,
+        details: &Maybe<Details<'_>>,
+        reply: &mut Assembly,
+    ) {
+        let Some(word) = word.some() else { return };
+        if let Some((first, _)) = &self.stop {
+            if first != word {
+                reply.warn("second_finish_reason");
+            }
+            return;
+        }
+        let stop = match word {
+            "end_turn" => Stop::EndTurn,
+            "stop_sequence" => Stop::StopSequence,
+            "max_tokens" => Stop::MaxTokens,
+            "tool_use" => Stop::ToolUse,
+            "pause_turn" => Stop::PauseTurn,
+            "refusal" => Stop::Refusal,
+            "model_context_window_exceeded" => Stop::ContextWindow,
+            "compaction" => Stop::Compaction,
+            _ => Stop::Other,
+        };
+        match (stop, sequence.some(), details.get()) {
+            (Stop::StopSequence, Some(sequence), _) => reply.set_stop_detail(sequence),
+            (Stop::Refusal, _, Some(details)) => {
+                if let Some(category) = details.category.some() {
+                    reply.set_stop_detail(category);
+                }
+                reply.refuse(details.explanation.or_empty());
+            }
+            _ => {}
+        }
+        self.stop = Some((word.to_owned(), stop));
+    }
+
+    /// The end has come.
+    fn end(&mut self, reply: &mut Assembly) -> Result<(), LlmError> {
+        let (word, stop) = self.stop.take().unwrap_or_else(|| {
+            reply.warn("no_finish_reason");
+            (String::new(), Stop::EndTurn)
+        });
+        // What was being written when it was cut is not complete; otherwise the word that a block is may be missing.
+        if !matches!(stop, Stop::MaxTokens | Stop::ContextWindow) {
+            for block in self.blocks.iter_mut() {
+                close(block, reply)?;
+            }
+        }
+        reply.set_usage(self.counts.told(/*is_over*/ true, self.long_writes));
+        reply.stop(&word, stop);
+        reply.over();
+        Ok(())
+    }
+}
+
+/// A delta of a kind that is not known.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Unknown<'a> {
+    #[serde(borrow)]
+    delta: Fields<'a>,
+}
+
+/// A block is complete. The input of a call may have come with its beginning.
+fn close(block: &mut Block, reply: &mut Assembly) -> Result<(), LlmError> {
+    block.close();
+    let Kind::Call(at) = block.kind else { return Ok(()) };
+    let has_arguments = reply.calls().open().get(at).is_some_and(|call| !call.arguments.is_empty());
+    match block.first_input() {
+        Some(input) if !has_arguments => reply.set_arguments(at, input),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn say(piece: &str, reply: &mut Assembly) {
+    if !piece.is_empty() {
+        reply.say(piece);
+    }
+}
+
+fn reason(piece: &str, reply: &mut Assembly) {
+    if !piece.is_empty() {
+        reply.reason(piece);
+    }
+}
+
+fn failure(data: &str, reply: &Assembly) -> LlmError {
+    within(&serde_json::from_str::<Value>(data).unwrap_or_default(), reply.secrets())
+}

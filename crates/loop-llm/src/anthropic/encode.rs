@@ -1,0 +1,151 @@
+//! A request as bytes: the same request gives the same bytes, and more turns only append.
+
+use serde_json::json;
+
+use super::cache::Marks;
+use super::models::{Abilities, abilities};
+use super::think::{sampling, thinking};
+use super::tools::{self, Given};
+use super::turn::{ASSISTANT, Writer};
+use crate::codec::{Aliases, Body, Encoded, Json, Members, Target, Turn, turns};
+use crate::error::{LlmError, LlmErrorKind};
+use crate::options::{Effort, OutputFormat, Strictness};
+use crate::request::ModelRequest;
+use crate::warnings::Warnings;
+
+pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Encoded, LlmError> {
+    let aliases = Aliases::of(&request.tools)?;
+    let abilities = abilities(if target.profile.known_models { target.known_as } else { "" });
+    let turns = turns(request, &Writer { target: *target, late_system: abilities.late_system })?;
+    check(&turns)?;
+    let mut warnings = Warnings::of(request.unsupported, &turns);
+    let mut members = Members::new(&request.extra);
+    let most = request.max_output_tokens.unwrap_or(abilities.max_output);
+    members.add("max_tokens", &most);
+    let told = thinking(request, target, &abilities, most, &mut warnings)?;
+    let has_system = !request.system.trim().is_empty() && !request.extra.contains_key("system");
+    let marks =
+        |has_instruction| Marks::of(target.profile.cache_marks, &request.cache, &turns, has_instruction);
+    let mark = Some(marks(false)).filter(|marks| marks.head).map(|marks| marks.json());
+    let given = Given { abilities: &abilities, thinks: told.thinks, mark: mark.filter(|_| !has_system) };
+    let choice = tools::add(request, target, &given, &mut members, &mut warnings)?;
+    if let Some(thinking) = &told.thinking {
+        members.add("thinking", thinking);
+    }
+    let form = output(request, target, &abilities, told.effort, &mut members, &mut warnings)?;
+    sampling(request, &abilities, told.thinks, &mut members, &mut warnings)?;
+    if request.seed.is_some() {
+        warnings.leave_out("seed")?;
+    }
+    stop(request, &mut members, &mut warnings)?;
+    if let Some(tier) = &request.service_tier {
+        members.add("service_tier", tier);
+    }
+    let instruction = [choice, form].into_iter().flatten().collect::<Vec<_>>().join("\n");
+    let marks = marks(!instruction.is_empty());
+    if marks.whole {
+        members.add_json("cache_control", marks.json());
+    }
+    if !request.no_stream {
+        members.add("stream", &true);
+    }
+    let mut head = Json::default();
+    head.raw("{\"model\":").value(target.model);
+    let start = head.len() + 1;
+    if has_system {
+        head.raw(",\"system\":[{\"type\":\"text\",\"text\":").value(&request.system);
+        if let Some(mark) = mark {
+            head.raw(",\"cache_control\":").raw(mark);
+        }
+        head.raw("}]");
+    }
+    head.raw(",\"messages\":[");
+    let mut body = Body::default();
+    body.push(head.take());
+    let (range, close) = Turn::join(&turns, &mut body, |nth, turn, body| {
+        for piece in marks.pieces(nth, turn) {
+            body.push(piece);
+        }
+    });
+    let mut tail = Json::default();
+    let ends_with_ours =
+        turns.iter().rev().find(|turn| turn.values > 0).is_some_and(|turn| turn.joint != ASSISTANT);
+    if !instruction.is_empty() && ends_with_ours {
+        tail.raw(",{\"type\":\"text\",\"text\":").value(&instruction).raw("}");
+    }
+    tail.raw(close).raw("]");
+    body.push(tail.take());
+    body.push(members.finish());
+    body.push(&b"}"[..]);
+    Ok(Encoded { body, messages: start..range.end, warnings: warnings.finish(), aliases })
+}
+
+/// The first turn that says something has to be one of ours.
+fn check(turns: &[Turn]) -> Result<(), LlmError> {
+    let wrong = |message: &str| Err(LlmError::unsendable(LlmErrorKind::InvalidRequest, message));
+    match turns.iter().find(|turn| turn.values > 0) {
+        None => wrong("a request without a turn that says anything"),
+        Some(turn) if turn.joint == ASSISTANT => wrong("the first turn has to be the user's"),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Effort, and the form of the text; returns what has to be said of it in words.
+fn output(
+    request: &ModelRequest,
+    target: &Target<'_>,
+    abilities: &Abilities,
+    effort: Option<Effort>,
+    members: &mut Members<'_>,
+    warnings: &mut Warnings,
+) -> Result<Option<String>, LlmError> {
+    let mut config = serde_json::Map::new();
+    if let Some(effort) = effort {
+        config.insert("effort".to_owned(), effort.name().into());
+    }
+    let instruction = match &request.output {
+        OutputFormat::Text => None,
+        OutputFormat::JsonObject => {
+            warnings.change("response_format")?;
+            Some(ONE_OBJECT.to_owned())
+        }
+        OutputFormat::JsonSchema { name, schema, strict } => {
+            let is_offered = target.profile.json_schema && abilities.schemas;
+            match super::schema::Room::whole().bind(schema).filter(|_| is_offered) {
+                Some(bound) => {
+                    config.insert("format".to_owned(), json!({"type": "json_schema", "schema": bound}));
+                    None
+                }
+                None if *strict == Strictness::Require => {
+                    let message = format!("the schema {name} cannot be made binding for this model");
+                    return Err(LlmError::unsendable(LlmErrorKind::Unsupported, message));
+                }
+                None => {
+                    warnings.change("response_format")?;
+                    if *strict == Strictness::Prefer {
+                        warnings.warn(format!("schema_not_strict({name})"));
+                    }
+                    Some(format!("{ONE_OBJECT} It has to be valid against this JSON Schema: {schema}"))
+                }
+            }
+        }
+    };
+    if !config.is_empty() {
+        members.add("output_config", &config);
+    }
+    Ok(instruction)
+}
+
+/// Texts at which it ends; blank ones are refused.
+fn stop(request: &ModelRequest, members: &mut Members<'_>, warnings: &mut Warnings) -> Result<(), LlmError> {
+    let texts: Vec<_> = request.stop.iter().filter(|text| !text.trim().is_empty()).collect();
+    if texts.len() < request.stop.len() {
+        warnings.leave_out("stop")?;
+    }
+    if !texts.is_empty() {
+        members.add("stop_sequences", &texts);
+    }
+    Ok(())
+}
+
+const ONE_OBJECT: &str = "Reply with one JSON object and nothing else.";

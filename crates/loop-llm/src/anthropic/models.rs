@@ -1,0 +1,187 @@
+//! What Anthropic's models take, by name: data, so that a newer model needs a row and no code.
+
+use crate::options::Effort;
+
+/// What a model takes beside texts and tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Abilities {
+    /// The most output tokens of a reply.
+    pub(super) max_output: u64,
+    /// How it is told to think.
+    pub(super) thinking: Thinking,
+    /// The efforts that it takes.
+    pub(super) efforts: &'static [Effort],
+    /// Whether it takes `temperature` and the like.
+    pub(super) sampling: Sampling,
+    /// Whether it can be made to call a tool.
+    pub(super) forced_choice: Forced,
+    /// Whether rules may come late, in a turn of their own.
+    pub(super) late_system: bool,
+    /// Whether tools and text can be bound to a schema.
+    pub(super) schemas: bool,
+}
+
+/// How a model is told to think.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Thinking {
+    /// It does not think.
+    Never,
+    /// It thinks when it is given a number of tokens.
+    Budget,
+    /// It thinks when it is asked to, as long as it likes or with a number of tokens.
+    Either,
+    /// It thinks when it is asked to, as long as it likes.
+    Asked,
+    /// It thinks unless it is told otherwise.
+    Always(Off),
+}
+
+/// How a model is told not to think.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Off {
+    /// By `disabled`.
+    Disabled,
+    /// No further than by `between_tools`.
+    BetweenTools,
+    /// Not at all.
+    Never,
+}
+
+/// Which of `temperature`, `top_p` and `top_k` a model takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sampling {
+    /// All of them.
+    All,
+    /// Not `temperature` and `top_p` together.
+    NotBoth,
+    /// None.
+    None,
+}
+
+/// Whether a model can be made to call a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Forced {
+    /// Where it is not asked to think.
+    WithoutThinking,
+    /// Never.
+    Never,
+}
+
+/// What the model of this name takes. A newer version than those that are known is taken for the newest of its family,
+/// an unknown family for the newest of all, and a name that is none of Anthropic's for one that takes what most take.
+pub(super) fn abilities(model: &str) -> Abilities {
+    let lower = model.to_ascii_lowercase();
+    let Some((_, name)) = lower.rsplit_once("claude") else { return ANY };
+    let words: Vec<&str> =
+        name.split(['-', '.', ':', '@', '_', '/']).filter(|word| !word.is_empty()).collect();
+    let number = |word: &&str| word.parse::<u8>().ok().filter(|_| word.len() <= 2);
+    let first = words.iter().position(|word| number(word).is_some());
+    let at = |place: usize| words.get(place).and_then(number);
+    let version = first.map_or((u8::MAX, 0), |first| (at(first).unwrap_or(0), at(first + 1).unwrap_or(0)));
+    let is_it = |row: &&Row| words.contains(&row.family) && row.from <= version;
+    match ROWS.iter().find(is_it) {
+        Some(row) => row.abilities,
+        None if version < (4, 0) => OLD,
+        None => NEWEST,
+    }
+}
+
+/// What a family takes from a version on.
+struct Row {
+    family: &'static str,
+    from: (u8, u8),
+    abilities: Abilities,
+}
+
+const fn row(family: &'static str, major: u8, minor: u8, abilities: Abilities) -> Row {
+    Row { family, from: (major, minor), abilities }
+}
+
+use Effort::{High, Low, Max, Medium, XHigh};
+
+const ANY: Abilities = Abilities {
+    max_output: 4_096,
+    thinking: Thinking::Budget,
+    efforts: &[],
+    sampling: Sampling::All,
+    forced_choice: Forced::WithoutThinking,
+    late_system: false,
+    schemas: true,
+};
+
+const OLD: Abilities = Abilities { thinking: Thinking::Never, schemas: false, ..ANY };
+const OLD_LONGER: Abilities = Abilities { max_output: 8_192, ..OLD };
+const BUDGET: Abilities = Abilities { max_output: 64_000, schemas: false, ..ANY };
+const BOUND: Abilities = Abilities { schemas: true, sampling: Sampling::NotBoth, ..BUDGET };
+const EITHER: Abilities = Abilities {
+    max_output: 128_000,
+    thinking: Thinking::Either,
+    efforts: &[Low, Medium, High, Max],
+    ..BOUND
+};
+const ASKED: Abilities = Abilities {
+    thinking: Thinking::Asked,
+    efforts: &[Low, Medium, High, XHigh, Max],
+    sampling: Sampling::None,
+    ..EITHER
+};
+const THINKS: Abilities = Abilities { thinking: Thinking::Always(Off::Disabled), ..ASKED };
+const NEWEST: Abilities = Abilities {
+    thinking: Thinking::Always(Off::Never),
+    forced_choice: Forced::Never,
+    late_system: true,
+    ..ASKED
+};
+
+/// The newest of each family first. From Anthropic's model pages, November 2026.
+const ROWS: [Row; 22] = [
+    row("fable", 0, 0, NEWEST),
+    row("mythos", 0, 0, NEWEST),
+    row("opus", 5, 5, NEWEST),
+    row("opus", 5, 0, Abilities { late_system: true, ..THINKS }),
+    row("opus", 4, 8, Abilities { late_system: true, ..ASKED }),
+    row("opus", 4, 7, ASKED),
+    row("opus", 4, 6, EITHER),
+    row("opus", 4, 5, BOUND),
+    row("opus", 4, 1, Abilities { max_output: 32_000, sampling: Sampling::NotBoth, ..BUDGET }),
+    row("opus", 4, 0, Abilities { max_output: 32_000, ..BUDGET }),
+    row("opus", 0, 0, OLD),
+    row("sonnet", 5, 5, Abilities { thinking: Thinking::Always(Off::BetweenTools), ..NEWEST }),
+    row("sonnet", 5, 0, THINKS),
+    row("sonnet", 4, 6, EITHER),
+    row("sonnet", 4, 5, BOUND),
+    row("sonnet", 3, 7, BUDGET),
+    row("sonnet", 3, 5, OLD_LONGER),
+    row("sonnet", 0, 0, OLD),
+    row("haiku", 5, 0, Abilities { late_system: true, ..THINKS }),
+    row("haiku", 4, 5, BOUND),
+    row("haiku", 3, 5, OLD_LONGER),
+    row("haiku", 0, 0, OLD),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_finds_its_own_row() {
+        assert_eq!(abilities("claude-sonnet-4-5-20250929"), BOUND);
+        assert_eq!(abilities("claude-sonnet-4-20250514"), BUDGET);
+        assert_eq!(abilities("claude-3-7-sonnet-latest"), BUDGET);
+        assert_eq!(abilities("anthropic/claude-3.5-haiku:beta"), OLD_LONGER);
+        assert_eq!(abilities("us.anthropic.claude-opus-4-1-20250805-v1:0").max_output, 32_000);
+        assert_eq!(abilities("claude-opus-4-20250514").max_output, 32_000);
+        assert_eq!(abilities("claude-opus-4-6").thinking, Thinking::Either);
+        assert_eq!(abilities("claude-opus-4-8").sampling, Sampling::None);
+        assert!(!abilities("claude-opus-4-7").late_system && abilities("claude-opus-5").late_system);
+        assert_eq!(abilities("claude-opus-5-20260601").forced_choice, Forced::WithoutThinking);
+        assert_eq!(abilities("claude-5.5-opus").forced_choice, Forced::Never);
+        assert_eq!(abilities("claude-sonnet-5-5").thinking, Thinking::Always(Off::BetweenTools));
+        assert_eq!(abilities("claude-sonnet-5"), THINKS);
+        assert_eq!(abilities("claude-haiku-5-5").thinking, THINKS.thinking);
+        assert_eq!(abilities("claude-fable-5-2"), NEWEST);
+        assert_eq!(abilities("claude-2.1"), OLD);
+        assert_eq!(abilities("claude-saga-7"), NEWEST);
+        assert_eq!(abilities("qwen3-coder"), ANY);
+    }
+}

@@ -1,0 +1,203 @@
+//! How a model is told to think, and whether it then takes sampling.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::models::{Abilities, Off, Sampling, Thinking};
+use crate::codec::{Members, Target, Text};
+use crate::error::LlmError;
+use crate::options::Effort;
+use crate::request::{Message, ModelRequest};
+use crate::warnings::Warnings;
+
+/// What is said of thinking.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// The member `thinking`.
+    pub(super) thinking: Option<Value>,
+    pub(super) effort: Option<Effort>,
+    /// Whether it was asked to think.
+    pub(super) thinks: bool,
+}
+
+pub(super) fn thinking(
+    request: &ModelRequest,
+    target: &Target<'_>,
+    abilities: &Abilities,
+    most: u64,
+    warnings: &mut Warnings,
+) -> Result<Told, LlmError> {
+    let has_efforts = !abilities.efforts.is_empty() && target.profile.effort;
+    match abilities.thinking {
+        Thinking::Never => {
+            if request.effort.is_some_and(|effort| effort != Effort::None) {
+                warnings.leave_out("reasoning_effort")?;
+            }
+            if request.reasoning_tokens.is_some() {
+                warnings.leave_out("reasoning_tokens")?;
+            }
+            Ok(Told::default())
+        }
+        Thinking::Budget => budget(request, target, most, warnings),
+        Thinking::Either if request.reasoning_tokens.is_some() || !has_efforts => {
+            budget(request, target, most, warnings)
+        }
+        Thinking::Either | Thinking::Asked | Thinking::Always(_) => {
+            if request.reasoning_tokens.is_some() {
+                warnings.leave_out("reasoning_tokens")?;
+            }
+            adaptive(request, abilities, has_efforts, warnings)
+        }
+    }
+}
+
+/// For models that are given a number of tokens.
+fn budget(
+    request: &ModelRequest,
+    target: &Target<'_>,
+    most: u64,
+    warnings: &mut Warnings,
+) -> Result<Told, LlmError> {
+    let is_off = request.effort == Some(Effort::None) && request.reasoning_tokens.is_none();
+    let wanted = match (request.reasoning_tokens, request.effort) {
+        _ if is_off => return Ok(Told::default()),
+        (Some(tokens), _) => tokens,
+        (None, None) => return Ok(Told::default()),
+        (None, Some(_)) if !target.profile.effort => {
+            warnings.leave_out("reasoning_effort")?;
+            return Ok(Told::default());
+        }
+        (None, Some(effort)) => tokens_of(effort),
+    };
+    let name = if request.reasoning_tokens.is_some() { "reasoning_tokens" } else { "reasoning_effort" };
+    // What is left must be enough for a reply, and a number that somebody chose is kept as far as it may be.
+    let room = if request.reasoning_tokens.is_some() { most.saturating_sub(1) } else { most - most / 4 };
+    if room < LEAST_BUDGET {
+        warnings.leave_out(name)?;
+        return Ok(Told::default());
+    }
+    let tokens = wanted.clamp(LEAST_BUDGET, room);
+    if tokens != wanted && request.reasoning_tokens.is_some() {
+        warnings.change(name)?;
+    }
+    if answers_without_thinking(request, target) {
+        // A turn whose calls are being answered would have to begin with thinking, and there is none to give back.
+        warnings.warn(format!("param_dropped({name})"));
+        return Ok(Told::default());
+    }
+    let thinking = json!({"type": "enabled", "budget_tokens": tokens});
+    Ok(Told { thinking: Some(thinking), effort: None, thinks: true })
+}
+
+/// For models that think as long as they like.
+fn adaptive(
+    request: &ModelRequest,
+    abilities: &Abilities,
+    has_efforts: bool,
+    warnings: &mut Warnings,
+) -> Result<Told, LlmError> {
+    let thinks_anyway = matches!(abilities.thinking, Thinking::Always(_));
+    let mut wanted = request.effort;
+    if wanted == Some(Effort::None) {
+        match abilities.thinking {
+            Thinking::Always(Off::Disabled) => {
+                return Ok(Told { thinking: Some(json!({"type": "disabled"})), ..Told::default() });
+            }
+            Thinking::Always(Off::BetweenTools) => {
+                return Ok(Told { thinking: Some(json!({"type": "between_tools"})), ..Told::default() });
+            }
+            Thinking::Always(Off::Never) => {}
+            _ => return Ok(Told::default()),
+        }
+    }
+    if wanted.is_some() && !has_efforts {
+        warnings.leave_out("reasoning_effort")?;
+        wanted = None;
+    }
+    let effort = wanted.and_then(|wanted| wanted.nearest(abilities.efforts));
+    if effort != wanted {
+        warnings.change("reasoning_effort")?;
+    }
+    let thinks = effort.is_some() || (thinks_anyway && request.show_reasoning);
+    let mut thinking = thinks.then(|| json!({"type": "adaptive"}));
+    if let (true, Some(Value::Object(thinking))) = (request.show_reasoning, &mut thinking) {
+        thinking.insert("display".to_owned(), "summarized".into());
+    }
+    Ok(Told { thinking, effort, thinks })
+}
+
+/// `temperature`, `top_p` and `top_k`.
+pub(super) fn sampling(
+    request: &ModelRequest,
+    abilities: &Abilities,
+    thinks: bool,
+    members: &mut Members<'_>,
+    warnings: &mut Warnings,
+) -> Result<(), LlmError> {
+    let is_taken = abilities.sampling != Sampling::None && !thinks;
+    match request.temperature {
+        Some(_) if !is_taken => warnings.leave_out("temperature")?,
+        Some(temperature) if temperature > 1.0 => {
+            warnings.change("temperature")?;
+            members.add("temperature", &1.0);
+        }
+        Some(temperature) => members.add("temperature", &temperature),
+        None => {}
+    }
+    let is_second = abilities.sampling == Sampling::NotBoth && request.temperature.is_some();
+    match request.top_p {
+        Some(_) if !is_taken || is_second => warnings.leave_out("top_p")?,
+        Some(share) => members.add("top_p", &share),
+        None => {}
+    }
+    match request.top_k {
+        Some(_) if !is_taken => warnings.leave_out("top_k")?,
+        Some(most) => members.add("top_k", &most),
+        None => {}
+    }
+    Ok(())
+}
+
+/// Whether results are given to a turn that does not begin with thinking.
+fn answers_without_thinking(request: &ModelRequest, target: &Target<'_>) -> bool {
+    let mut turns = request.messages.iter().rev().skip_while(|turn| !matches!(turn, Message::Assistant(_)));
+    let mut since = request.messages.iter().rev().take_while(|turn| !matches!(turn, Message::Assistant(_)));
+    if !since.any(|turn| matches!(turn, Message::Tool { .. })) {
+        return false;
+    }
+    // Turns of the model's that follow each other are one.
+    let mut first = None;
+    while let Some(Message::Assistant(turn)) = turns.next() {
+        first = Some(turn);
+    }
+    let own = first.and_then(|turn| target.own(turn));
+    !own.is_some_and(|own| begins_with_thinking(own.json()))
+}
+
+fn begins_with_thinking(blocks: &str) -> bool {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Block<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Text<'a>,
+    }
+    let first = serde_json::Deserializer::from_str(blocks).into_iter::<Block<'_>>().next();
+    first.is_some_and(|block| {
+        block.is_ok_and(|block| matches!(block.kind.some(), Some("thinking" | "redacted_thinking")))
+    })
+}
+
+/// The tokens that stand for an effort where there are no efforts.
+fn tokens_of(effort: Effort) -> u64 {
+    match effort {
+        Effort::None | Effort::Minimal => LEAST_BUDGET,
+        Effort::Low => 2_048,
+        Effort::Medium => 8_192,
+        Effort::High => 16_384,
+        Effort::XHigh => 32_768,
+        Effort::Max => 49_152,
+    }
+}
+
+/// The fewest tokens that may be given to think with.
+const LEAST_BUDGET: u64 = 1_024;

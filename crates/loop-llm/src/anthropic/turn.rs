@@ -1,0 +1,148 @@
+//! Turns as blocks, and where marks stand in them.
+
+use std::sync::Arc;
+
+use crate::call::ToolCall;
+use crate::codec::{Joint, Json, Target, TurnWriter, Written, results_in_order, wire_id, wire_name};
+use crate::error::LlmError;
+use crate::request::{AssistantTurn, Image, Message, ToolResult};
+
+/// What stands around the blocks of a user's turn, results and late instructions among them.
+pub(super) const USER: Joint = Joint { open: "{\"role\":\"user\",\"content\":[", close: "]}" };
+/// What stands around the blocks of the model's turn.
+pub(super) const ASSISTANT: Joint = Joint { open: "{\"role\":\"assistant\",\"content\":[", close: "]}" };
+/// What stands around late instructions, for models that take them as such.
+const SYSTEM: Joint = Joint { open: "{\"role\":\"system\",\"content\":[", close: "]}" };
+
+pub(super) struct Writer<'a> {
+    pub(super) target: Target<'a>,
+    /// Whether late instructions have a role of their own.
+    pub(super) late_system: bool,
+}
+
+impl TurnWriter for Writer<'_> {
+    fn origin(&self) -> Arc<str> {
+        self.target.origin()
+    }
+
+    fn write(
+        &self,
+        message: &Message,
+        before: Option<&Message>,
+        json: &mut Json,
+        _: &mut Vec<Arc<str>>,
+    ) -> Result<Written, LlmError> {
+        let (joint, values) = match message {
+            Message::User { text, images } => (USER, blocks(text, images, json)),
+            Message::Operator { text } if self.late_system && before.is_some_and(is_ours) => {
+                (SYSTEM, blocks(text, &[], json))
+            }
+            Message::Operator { text } => (USER, blocks(text, &[], json)),
+            Message::Assistant(turn) => match self.target.own(turn) {
+                Some(raw) => return Ok(Written::own(ASSISTANT, raw, values(raw.json()))),
+                None => (ASSISTANT, assistant(turn, json)),
+            },
+            Message::Tool { results: given } => {
+                (USER, results(before.map_or(&[], Message::calls), given, json))
+            }
+        };
+        Ok(Written::values(joint, values))
+    }
+}
+
+/// Whether a turn is one of ours and says something: an instruction in a role of its own has to follow such a turn.
+fn is_ours(message: &Message) -> bool {
+    match message {
+        Message::User { text, images } => !images.is_empty() || !text.trim().is_empty(),
+        Message::Operator { text } => !text.trim().is_empty(),
+        Message::Tool { .. } => true,
+        Message::Assistant(_) => false,
+    }
+}
+
+/// Blocks of a text and pictures. There is no block for a blank text, which is refused.
+fn blocks(text: &str, images: &[Image], json: &mut Json) -> usize {
+    let has_text = !text.trim().is_empty();
+    if has_text {
+        json.raw("{\"type\":\"text\",\"text\":").value(text).raw("}");
+    }
+    for (nth, image) in images.iter().enumerate() {
+        json.raw(if has_text || nth > 0 { "," } else { "" });
+        json.raw("{\"type\":\"image\",\"source\":{\"type\":\"base64\",\"media_type\":")
+            .value(&image.media_type);
+        json.raw(",\"data\":").value(&image.base64).raw("}}");
+    }
+    usize::from(has_text) + images.len()
+}
+
+fn assistant(turn: &AssistantTurn, json: &mut Json) -> usize {
+    let mut values = blocks(&turn.text, &[], json);
+    for call in &turn.calls {
+        json.raw(if values == 0 { "" } else { "," });
+        json.raw("{\"type\":\"tool_use\",\"id\":").value(&legal_id(&call.id));
+        json.raw(",\"name\":").value(&wire_name(&call.name));
+        json.raw(",\"input\":").raw(&call.arguments.object_text()).raw("}");
+        values += 1;
+    }
+    values
+}
+
+fn results(calls: &[ToolCall], given: &[ToolResult], json: &mut Json) -> usize {
+    let mut values = 0;
+    for (call, result) in results_in_order(calls, given) {
+        json.raw(if values == 0 { "" } else { "," });
+        json.raw("{\"type\":\"tool_result\",\"tool_use_id\":").value(&legal_id(&call.id));
+        // An error has to say something.
+        let text = if result.is_error && result.text.trim().is_empty() { "error" } else { &result.text };
+        if result.is_error {
+            json.raw(",\"is_error\":true");
+        }
+        if !result.images.is_empty() {
+            json.raw(",\"content\":[");
+            blocks(text, &result.images, json);
+            json.raw("]");
+        } else if !text.trim().is_empty() {
+            json.raw(",\"content\":").value(text);
+        }
+        json.raw("}");
+        values += 1;
+    }
+    values
+}
+
+/// The id of a call as it is taken here, in the call and in its result.
+pub(super) fn legal_id(id: &Arc<str>) -> Arc<str> {
+    wire_id(id, MOST_ID, |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+}
+
+/// How many JSON values stand in a text, with commas between them.
+fn values(json: &str) -> usize {
+    let (mut values, mut depth, mut is_text, mut is_escaped) = (1, 0_usize, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            _ if is_text => {}
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => values += 1,
+            _ => {}
+        }
+    }
+    values
+}
+
+/// The most bytes of an id.
+const MOST_ID: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::values;
+
+    #[test]
+    fn values_are_counted_at_the_outermost_level_alone() {
+        assert_eq!(values(r#"{"a":[1,2,{"b":"},{\",\\"}]}"#), 1);
+        assert_eq!(values(r#"{"a":","},{"b":{}},{"c":[{},{}]}"#), 3);
+    }
+}

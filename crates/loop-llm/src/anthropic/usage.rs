@@ -1,0 +1,88 @@
+//! Token counts as they are reported: again and again, the later ones in place of the earlier.
+
+use loop_core::Usage;
+use serde::Deserialize;
+
+use crate::codec::{Count, Maybe, Text, UsageTold};
+
+/// What one event reports.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Report<'a> {
+    input_tokens: Count,
+    cache_creation_input_tokens: Count,
+    cache_read_input_tokens: Count,
+    cache_creation: Maybe<Written>,
+    output_tokens: Count,
+    output_tokens_details: Maybe<Output>,
+    #[serde(borrow)]
+    pub(super) service_tier: Text<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Written {
+    ephemeral_5m_input_tokens: Count,
+    ephemeral_1h_input_tokens: Count,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Output {
+    thinking_tokens: Count,
+}
+
+/// What was reported so far.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    input: Option<u64>,
+    read: Option<u64>,
+    written: Option<u64>,
+    short: Option<u64>,
+    long: Option<u64>,
+    output: Option<u64>,
+    thinking: Option<u64>,
+    is_odd: bool,
+}
+
+impl Counts {
+    /// Takes what is reported in place of what was; what is not reported stays.
+    pub(super) fn take(&mut self, report: &Report<'_>) {
+        let is_odd = &mut self.is_odd;
+        let mut put = |slot: &mut Option<u64>, count: Count| *slot = count.get(is_odd).or(*slot);
+        put(&mut self.input, report.input_tokens);
+        put(&mut self.read, report.cache_read_input_tokens);
+        put(&mut self.written, report.cache_creation_input_tokens);
+        put(&mut self.output, report.output_tokens);
+        if let Some(written) = report.cache_creation.get() {
+            put(&mut self.short, written.ephemeral_5m_input_tokens);
+            put(&mut self.long, written.ephemeral_1h_input_tokens);
+        }
+        if let Some(output) = report.output_tokens_details.get() {
+            put(&mut self.thinking, output.thinking_tokens);
+        }
+    }
+
+    /// The counts in buckets. Where the reply is over, a count that is missing is missing for good; writes to the cache
+    /// of which nobody says for how long are long ones where that was asked for.
+    pub(super) fn told(&self, is_over: bool, long_writes: bool) -> UsageTold {
+        let (Some(input), Some(all)) = (self.input, self.output) else {
+            let is_silent = self.input.is_none() && self.output.is_none() && !self.is_odd;
+            return if is_over && !is_silent { UsageTold::Unusable } else { UsageTold::Nothing };
+        };
+        let (short, long) = (self.short.unwrap_or(0), self.long.unwrap_or(0));
+        let other = self.written.unwrap_or(0).saturating_sub(short.saturating_add(long));
+        let (other_short, other_long) = if long_writes { (0, other) } else { (other, 0) };
+        let reasoning = self.thinking.unwrap_or(0).min(all);
+        let usage = Usage {
+            input,
+            cache_read: self.read.unwrap_or(0),
+            cache_write_short: short.saturating_add(other_short),
+            cache_write_long: long.saturating_add(other_long),
+            output: all - reasoning,
+            reasoning,
+            estimated: false,
+        };
+        UsageTold::Counts { usage, is_odd: self.is_odd || self.thinking > self.output }
+    }
+}

@@ -1,0 +1,177 @@
+//! Which kind of failure a response stands for: by its code, or else by its words, or else by its status.
+
+use super::head;
+use super::overflow::is_overflow;
+use super::told::Told;
+use crate::error::LlmErrorKind as Kind;
+
+/// A response, as far as it is judged.
+#[derive(Debug)]
+pub(super) struct Case<'a> {
+    pub(super) told: &'a Told,
+    pub(super) status: u16,
+    /// Whether a header says when to come again.
+    pub(super) has_delay: bool,
+    /// The message in lower case, or its beginning.
+    pub(super) text: String,
+}
+
+impl<'a> Case<'a> {
+    pub(super) fn new(told: &'a Told, status: u16, has_delay: bool) -> Self {
+        let text = head(&told.message, super::MOST_JUDGED).to_ascii_lowercase();
+        Self { told, status, has_delay, text }
+    }
+
+    fn has(&self, words: &[&str]) -> bool {
+        self.told.has(words)
+    }
+
+    fn says(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.text.contains(word))
+    }
+
+    /// The kind of failure. What is more particular comes first.
+    pub(super) fn kind(&self) -> Kind {
+        let is_fault = matches!(self.status, 400 | 422);
+        match self.status {
+            300..=399 => Kind::BadResponse,
+            _ if self.is_overflow() => Kind::ContextTooLong,
+            413 => Kind::RequestTooLarge,
+            _ if self.has(&["request_too_large"]) => Kind::RequestTooLarge,
+            _ if self.is_out_of_quota() => Kind::QuotaExhausted,
+            _ if self.is_unpaid() => Kind::Billing,
+            _ if self.has(&["invalid_encrypted_content"]) => Kind::StaleReasoning,
+            _ if is_fault && self.is_stale() => Kind::StaleReasoning,
+            _ if self.has(&["previous_response_not_found"]) => Kind::StateLost,
+            _ if self.is_filtered() => Kind::ContentFilter,
+            _ if self.has(&["tool_use_failed"]) => Kind::MalformedToolCall,
+            _ if self.wants_other_api() => Kind::InvalidRequest,
+            _ if self.has(&NO_MODEL) || (is_fault && self.says(&NO_MODEL_SAID)) => Kind::ModelNotFound,
+            _ if self.has(&NO_KEY) || (is_fault && self.says(&["api key not valid"])) => Kind::Auth,
+            429 if self.says(&["request too large"]) => Kind::RequestTooLarge,
+            _ if self.has(&OVERLOADED) || self.is_loading() => Kind::Overloaded,
+            _ if self.has(&RATE_LIMITED) => Kind::RateLimited,
+            _ if self.has(&LATE) => Kind::Timeout,
+            _ if self.has(&NOT_ALLOWED) => Kind::Permission,
+            401 => Kind::Auth,
+            403 => Kind::Permission,
+            404 if self.says(&["model"]) || self.has(&["not_found_error", "not_found"]) => Kind::ModelNotFound,
+            408 | 504 => Kind::Timeout,
+            402 | 429 => Kind::RateLimited,
+            498 | 503 | 529 => Kind::Overloaded,
+            499 => Kind::Cancelled,
+            500.. if self.says(&TEMPLATE) => Kind::InvalidRequest,
+            // A conflict passes, as a fault of the server does.
+            409 | 500.. => Kind::ServerError,
+            200..300 => Kind::BadResponse,
+            _ => Kind::InvalidRequest,
+        }
+    }
+
+    fn is_overflow(&self) -> bool {
+        self.has(&["context_length_exceeded", "exceed_context_size_error"])
+            || (matches!(self.status, 400 | 413 | 422 | 500) && is_overflow(&self.text))
+    }
+
+    fn is_out_of_quota(&self) -> bool {
+        let is_daily = || self.told.quotas.iter().any(|quota| quota.contains("perday") || quota.contains("daily"));
+        // A limit of nothing is no limit that is waited for.
+        let is_nothing = || {
+            self.text.match_indices("limit: 0").any(|(at, found)| {
+                let next = self.text.get(at + found.len()..).and_then(|rest| rest.chars().next());
+                next.is_none_or(|c| !c.is_ascii_digit() && c != '.')
+            })
+        };
+        self.has(&OUT_OF_QUOTA)
+            || self.text.starts_with("you have reached your specified api usage limits")
+            || (self.has(&["resource_exhausted"]) && (is_daily() || is_nothing()))
+    }
+
+    fn is_unpaid(&self) -> bool {
+        let is_waited_for = self.status == 402 && self.has_delay;
+        let is_fault = matches!(self.status, 400 | 402 | 403);
+        !is_waited_for
+            && (self.status == 402
+                || self.has(&["billing_error", "billing_disabled", "payment_required"])
+                || (is_fault && self.says(&["credit balance is too low"])))
+    }
+
+    /// Whether reasoning of an earlier turn was refused, or what belongs to it was missing.
+    fn is_stale(&self) -> bool {
+        let is_sealed = self.says(&["encrypted content", "encrypted_content"])
+            && self.says(&["verif", "decrypt", "invalid", "parsed"]);
+        let is_thought =
+            self.says(&["thinking"]) && self.says(&["signature", "cannot be modified", "bound to", "binding"]);
+        is_sealed || is_thought || self.says(&["thought signature", "thought_signature", "thoughtsignature"])
+            || self.says(&["without its required", "items are not persisted when"])
+    }
+
+    fn is_filtered(&self) -> bool {
+        self.has(&FILTERED)
+            || (self.status == 403 && !self.told.filters.is_empty())
+            || (matches!(self.status, 400 | 403)
+                && self.says(&["content filtering policy", "content violates usage guidelines"]))
+    }
+
+    /// Whether the model takes what was asked of it on the provider's other interface alone.
+    pub(super) fn wants_other_api(&self) -> bool {
+        let is_effort = self.told.param == "reasoning_effort" || self.says(&["reasoning_effort"]);
+        (self.status == 400 && is_effort && self.says(&["tool"]))
+            || (matches!(self.status, 400 | 404) && self.says(&["v1/responses"]))
+    }
+
+    /// Whether the server is still loading the model.
+    pub(super) fn is_loading(&self) -> bool {
+        self.status >= 500 && self.says(&["loading model", "model is loading", "currently loading"])
+    }
+}
+
+/// Codes of errors that pass by themselves.
+pub(super) const RATE_LIMITED: [&str; 5] =
+    ["rate_limit_exceeded", "rate_limit_error", "rate_limited", "resource_exhausted", "too_many_requests"];
+pub(super) const OVERLOADED: [&str; 8] = [
+    "slow_down",
+    "server_is_overloaded",
+    "overloaded_error",
+    "provider_overloaded",
+    "unavailable_error",
+    "unavailable",
+    "service_unavailable",
+    "insufficient_system_resource",
+];
+/// Types of errors that come again with the same request, and the statuses that they have otherwise.
+pub(super) const REFUSALS: [(&str, u16); 9] = [
+    ("authentication_error", 401),
+    ("unauthenticated", 401),
+    ("permission_error", 403),
+    ("permission_denied", 403),
+    ("not_found_error", 404),
+    ("not_found", 404),
+    ("invalid_request_error", 400),
+    ("invalid_argument", 400),
+    ("failed_precondition", 400),
+];
+const OUT_OF_QUOTA: [&str; 7] = [
+    "insufficient_quota",
+    "credit_balance_exhausted",
+    "organization_spend_limit_exceeded",
+    "project_spend_limit_exceeded",
+    "organization_usage_limit_exceeded",
+    "billing_hard_limit_reached",
+    "enforced_spend_limit_reached",
+];
+const FILTERED: [&str; 6] = [
+    "content_filter",
+    "content_policy_violation",
+    "invalid_prompt",
+    "bio_policy",
+    "responsibleaipolicyviolation",
+    "refusal",
+];
+const NO_MODEL: [&str; 4] = ["model_not_found", "deploymentnotfound", "invalid_model", "model_decommissioned"];
+const NO_MODEL_SAID: [&str; 2] = ["is not a valid model id", "model not exist"];
+const NO_KEY: [&str; 4] = ["invalid_api_key", "authentication_error", "api_key_invalid", "unauthenticated"];
+const LATE: [&str; 3] = ["timeout", "timeout_error", "deadline_exceeded"];
+const NOT_ALLOWED: [&str; 3] = ["permission_error", "permission_denied", "failed_precondition"];
+/// What a chat template says that cannot write the turns.
+const TEMPLATE: [&str; 4] = ["raise_exception", "roles must alternate", "chat template", "jinja"];

@@ -1,0 +1,127 @@
+//! What a response that is no reply means, of whichever provider.
+
+mod kinds;
+mod overflow;
+mod told;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+
+use self::kinds::{Case, OVERLOADED, RATE_LIMITED, REFUSALS};
+use self::told::Told;
+use crate::delay;
+use crate::error::{Change, ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
+use crate::mask;
+use crate::secrets::Secrets;
+
+/// The error that a response with a status other than 2xx stands for.
+///
+/// Delays that are dates are held against `now`; `secrets` are the credentials that were sent, and never stand in the
+/// message. Of a long message only the first 4 KiB are judged.
+pub fn classify(
+    status: u16,
+    headers: &HeaderMap,
+    body: &[u8],
+    now: SystemTime,
+    secrets: &Secrets,
+) -> LlmError {
+    let told = Told::of_text(&String::from_utf8_lossy(body));
+    let mut error = judge(&told, status, headers, now, secrets);
+    error.phase = ErrorPhase::Headers;
+    error.detail.get_or_insert_default().status = Some(status);
+    error
+}
+
+/// The error that an error object within a 200 stands for.
+pub(crate) fn within(body: &Value, secrets: &Secrets) -> LlmError {
+    let told = Told::of(body);
+    // The number beside the text is a status, where it can be one.
+    let number: Option<u16> =
+        told.words.iter().find_map(|word| word.parse().ok().filter(|it| (400..600).contains(it)));
+    // What passes is told by a number or a code, whatever the type beside it says.
+    let passes =
+        number.is_some_and(|it| it == 429 || it >= 500) || told.has(&RATE_LIMITED) || told.has(&OVERLOADED);
+    let faulty = REFUSALS.iter().find(|(word, _)| !passes && told.has(&[word])).map(|(_, status)| *status);
+    let status = number.filter(|_| faulty.is_none()).or(faulty).unwrap_or(500);
+    let mut error = judge(&told, status, &HeaderMap::new(), SystemTime::UNIX_EPOCH, secrets);
+    if faulty.is_some() && !matches!(error.retry, RetryAdvice::AfterChange(_)) {
+        error.retry = RetryAdvice::Never;
+    }
+    error
+}
+
+fn judge(told: &Told, status: u16, headers: &HeaderMap, now: SystemTime, secrets: &Secrets) -> LlmError {
+    let theirs = |name: &str| told.headers.iter().find(|(other, _)| other == name).map(|(_, value)| &**value);
+    let header = |name: &str| {
+        let ours = headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+        ours.or_else(|| theirs(name))
+    };
+    // No wait at all is no advice: it would be asked for again at once.
+    let asked = delay::asked(header, told.wait, head(&told.message, MOST_JUDGED), now)
+        .filter(|delay| !delay.is_zero());
+    let has_delay = header("retry-after").is_some() || header("retry-after-ms").is_some();
+    let case = Case::new(told, status, has_delay);
+    let kind = case.kind();
+    let mut message = mask::line(&told.message, secrets);
+    if message.is_empty() {
+        message = format!("status {status} without a message");
+    }
+    let mut error = LlmError::new(kind, ErrorPhase::Stream, message);
+    if kind == LlmErrorKind::ContextTooLong {
+        let (used, max) = overflow::numbers(&case.text);
+        let detail = error.detail.get_or_insert_default();
+        (detail.used_tokens, detail.max_tokens) = (told.used.or(used), told.max.or(max));
+    }
+    if kind == LlmErrorKind::ContentFilter && !told.filters.is_empty() {
+        let category = mask::line(&told.filters.join(", "), secrets);
+        error.detail.get_or_insert_default().category = Some(category.into());
+    }
+    if kind == LlmErrorKind::InvalidRequest && case.wants_other_api() {
+        error.retry = RetryAdvice::AfterChange(Change::OtherApi);
+    }
+    if kind == LlmErrorKind::Overloaded && case.is_loading() {
+        error.retry = RetryAdvice::After(LOADING);
+    }
+    let should_retry = match header("x-should-retry") {
+        Some("true") => Some(true),
+        Some("false") => Some(false),
+        _ => told.retryable,
+    };
+    if should_retry == Some(true) && status != 413 && !error.is_retryable() {
+        error.retry = RetryAdvice::Backoff;
+    }
+    if let (true, Some(delay)) = (matches!(error.retry, RetryAdvice::Backoff | RetryAdvice::After(_)), asked) {
+        error.retry = RetryAdvice::After(delay);
+    }
+    if should_retry == Some(false) {
+        error.retry = RetryAdvice::Never;
+    }
+    let request = request_id(headers, secrets)
+        .or_else(|| told.request.as_deref().map(|id| mask::line(id, secrets).into()));
+    if let Some(id) = request {
+        error.detail.get_or_insert_default().request = Some(id);
+    }
+    error
+}
+
+/// The provider's id of an exchange, for its support.
+pub(crate) fn request_id(headers: &HeaderMap, secrets: &Secrets) -> Option<Arc<str>> {
+    let names = ["x-request-id", "request-id", "apim-request-id", "x-ms-request-id", "x-generation-id"];
+    let id = names.iter().find_map(|name| headers.get(*name)?.to_str().ok())?;
+    Some(mask::line(id, secrets).into())
+}
+
+/// The first bytes of a text, at most `most`.
+fn head(text: &str, most: usize) -> &str {
+    text.get(..text.floor_char_boundary(most)).unwrap_or_default()
+}
+
+/// How much of a message is judged.
+const MOST_JUDGED: usize = 4 << 10;
+/// How much of a code or a type is looked at.
+const MOST_WORD: usize = 256;
+/// How long a model that is being loaded is waited for.
+const LOADING: Duration = Duration::from_secs(10);

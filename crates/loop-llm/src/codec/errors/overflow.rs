@@ -1,0 +1,84 @@
+//! How providers say that a request does not fit into the model.
+
+use super::head;
+
+/// Whether a text in lower case says that a request does not fit.
+pub(super) fn is_overflow(text: &str) -> bool {
+    let near = |first: &str, second: &[&str], most: usize| {
+        text.match_indices(first).any(|(start, _)| {
+            let after = text.get(start + first.len()..).unwrap_or_default();
+            second.iter().any(|word| {
+                let window = head(after, after.ceil_char_boundary(most + word.len()));
+                window.find(word).is_some_and(|at| !head(window, at).contains('.'))
+            })
+        })
+    };
+    if text.contains("tokens per min") {
+        return false;
+    }
+    SAID.iter().any(|said| text.contains(said))
+        || (text.contains("input token count") && text.contains("exceeds the maximum"))
+        || WINDOWS.iter().any(|window| near(window, &["exceed"], 40))
+        || near("exceed", &["context"], 40)
+        || near("too many", &["tokens"], 40)
+        || near("reduce the length of", &["tokens", "messages"], 40)
+}
+
+/// Tokens that the request has, and may have, out of a text in lower case.
+pub(super) fn numbers(text: &str) -> (Option<u64>, Option<u64>) {
+    let after = |words: &str| {
+        let (_, rest) = text.split_once(words)?;
+        let start = rest.find(|c: char| c.is_ascii_digit()).filter(|start| *start <= 24)?;
+        let digits = rest.get(start..)?;
+        let end = digits.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(digits.len());
+        digits.get(..end)?.replace(',', "").parse().ok()
+    };
+    let first = |words: &[&str]| words.iter().find_map(|words| after(words));
+    let used = first(&[
+        "prompt is too long:",
+        "exceed context limit:",
+        "resulted in",
+        "input token count",
+        "you requested",
+        "request contains",
+        "prompt contains",
+    ]);
+    // The sum of input and output is held against the last number.
+    let limit = text.split_once("exceed context limit:").and_then(|(_, sum)| {
+        let (_, most) = sum.split_once('>')?;
+        let digits: String = most.trim_start().chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    });
+    let max = limit.or_else(|| {
+        first(&[
+            "tokens >",
+            "maximum context length is",
+            "maximum context length of",
+            "maximum prompt length is",
+            "tokens allowed",
+            "context length of only",
+            "too large for model with",
+        ])
+    });
+    (used, max)
+}
+
+/// What says it by itself.
+const SAID: [&str; 7] = [
+    "prompt is too long",
+    "input is too long",
+    "context is too long",
+    "maximum context length",
+    "maximum prompt length",
+    "context the overflows",
+    "context length of only",
+];
+/// What says it beside a word on what is exceeded.
+const WINDOWS: [&str; 6] = [
+    "context length",
+    "context window",
+    "context size",
+    "context_length",
+    "context_window",
+    "context_size",
+];

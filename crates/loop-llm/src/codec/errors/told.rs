@@ -1,0 +1,156 @@
+//! What the body of an error tells, whatever its form.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{MOST_WORD, head};
+use crate::delay;
+
+/// What an error body tells.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) message: String,
+    /// Codes, types and reasons, in lower case.
+    pub(super) words: Vec<String>,
+    /// The names of the quotas that were met, in lower case.
+    pub(super) quotas: Vec<String>,
+    pub(super) param: String,
+    pub(super) used: Option<u64>,
+    pub(super) max: Option<u64>,
+    /// The wait that it asks for.
+    pub(super) wait: Option<Duration>,
+    /// Whether it says that the same call may succeed later, or not.
+    pub(super) retryable: Option<bool>,
+    /// Headers of the server behind the one that answered, in lower case.
+    pub(super) headers: Vec<(String, String)>,
+    /// What a filter found.
+    pub(super) filters: Vec<String>,
+    /// The provider's id of the exchange.
+    pub(super) request: Option<String>,
+}
+
+impl Told {
+    /// A body that is text: JSON, a proxy's page, or a line.
+    pub(super) fn of_text(text: &str) -> Self {
+        if let Ok(body) = serde_json::from_str::<Value>(text.trim()) {
+            return Self::of(&body);
+        }
+        let message =
+            if text.trim_start().starts_with('<') { page_title(text) } else { text.trim().to_owned() };
+        Self { message, ..Self::default() }
+    }
+
+    pub(super) fn of(body: &Value) -> Self {
+        // A stream of values that ends with an error is a list.
+        let listed = body.as_array().and_then(|list| list.iter().find(|value| value.is_object()));
+        let body = listed.unwrap_or(body);
+        let error = body.get("error").filter(|error| !error.is_null());
+        let object = match error {
+            Some(error) if error.is_object() => error,
+            _ => body,
+        };
+        let metadata = object.get("metadata");
+        let mut told = Self::default();
+        told.words.extend(["code", "type", "status"].iter().filter_map(|key| word(object.get(key))));
+        let inner = [object.get("innererror"), metadata, Some(body)];
+        told.words.extend(inner.iter().filter_map(|it| word(it.as_ref()?.get("code"))));
+        told.words.extend(metadata.and_then(|metadata| word(metadata.get("error_type"))));
+        told.message = match error {
+            Some(Value::String(text)) => text.clone(),
+            _ => text_of(object.get("message")).or_else(|| faults(body.get("detail"))).unwrap_or_default(),
+        };
+        if let Some(raw) = metadata.and_then(|metadata| text_of(metadata.get("raw"))) {
+            told.message = format!("{}: {raw}", told.message);
+        }
+        let number = |key: &str| object.get(key).and_then(Value::as_u64);
+        (told.used, told.max) = (number("n_prompt_tokens"), number("n_ctx"));
+        object.get("param").and_then(Value::as_str).unwrap_or_default().clone_into(&mut told.param);
+        told.request = body.get("request_id").and_then(Value::as_str).map(ToOwned::to_owned);
+        let availability = metadata.and_then(|it| it.get("availability")).or(object.get("availability"));
+        told.retryable = availability.and_then(|it| it.get("retryable")).and_then(Value::as_bool);
+        let seconds = availability.and_then(|it| it.get("retry_after")).and_then(Value::as_f64);
+        told.wait = seconds.and_then(|delay| Duration::try_from_secs_f64(delay).ok());
+        let headers = metadata.and_then(|it| it.get("headers")).and_then(Value::as_object);
+        told.headers.extend(headers.into_iter().flatten().filter_map(|(name, value)| {
+            let value = text_of(Some(value))?;
+            Some((name.to_ascii_lowercase(), value.trim().to_owned()))
+        }));
+        told.details(object.get("details"));
+        told.filters(object, metadata);
+        told
+    }
+
+    /// Anthropic's details, an object; Google's, a list of objects of many kinds.
+    fn details(&mut self, details: Option<&Value>) {
+        let Some(details) = details else { return };
+        self.words.extend(word(details.get("error_code")));
+        for detail in details.as_array().into_iter().flatten() {
+            self.words.extend(word(detail.get("reason")));
+            let span = detail.get("retryDelay").and_then(Value::as_str).and_then(delay::span);
+            self.wait = self.wait.or(span);
+            for violation in detail.get("violations").and_then(Value::as_array).into_iter().flatten() {
+                self.quotas.extend(word(violation.get("quotaId")));
+            }
+        }
+    }
+
+    /// What Azure's filters and OpenRouter's moderation found.
+    fn filters(&mut self, object: &Value, metadata: Option<&Value>) {
+        let inner = object.get("innererror");
+        let one = [inner, Some(object)].into_iter().flatten();
+        let results = one.filter_map(|it| it.get("content_filter_result").or(it.get("content_filter_results")));
+        let listed = object.get("content_filters").and_then(Value::as_array).into_iter().flatten();
+        let listed = listed.filter_map(|filter| filter.get("content_filter_results"));
+        for (name, found) in results.chain(listed).filter_map(Value::as_object).flatten() {
+            if found.get("filtered") == Some(&Value::Bool(true)) && !self.filters.contains(name) {
+                self.filters.push(name.clone());
+            }
+        }
+        let reasons = metadata.and_then(|it| it.get("reasons")).and_then(Value::as_array);
+        self.filters.extend(reasons.into_iter().flatten().filter_map(|reason| text_of(Some(reason))));
+    }
+
+    pub(super) fn has(&self, words: &[&str]) -> bool {
+        self.words.iter().any(|word| words.contains(&word.as_str()))
+    }
+}
+
+fn word(value: Option<&Value>) -> Option<String> {
+    match value? {
+        Value::String(text) => Some(head(text, MOST_WORD).to_ascii_lowercase()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+fn text_of(value: Option<&Value>) -> Option<String> {
+    match value? {
+        Value::String(text) => Some(text.clone()),
+        Value::Null => None,
+        other => Some(other.to_string()),
+    }
+}
+
+/// Field and text of each fault, as some frameworks list them.
+fn faults(detail: Option<&Value>) -> Option<String> {
+    let Some(faults) = detail.and_then(Value::as_array) else { return text_of(detail) };
+    let line = |fault: &Value| {
+        let field = fault
+            .get("loc")
+            .and_then(Value::as_array)
+            .map(|loc| loc.iter().filter_map(|part| text_of(Some(part))).collect::<Vec<_>>().join("."));
+        format!("{}: {}", field.unwrap_or_default(), text_of(fault.get("msg")).unwrap_or_default())
+    };
+    Some(faults.iter().map(line).collect::<Vec<_>>().join("; "))
+}
+
+fn page_title(page: &str) -> String {
+    let lower = page.to_ascii_lowercase();
+    let title = lower.find("<title>").and_then(|start| {
+        let start = start + "<title>".len();
+        let end = start + lower.get(start..)?.find("</title>")?;
+        page.get(start..end)
+    });
+    format!("an HTML page in place of JSON: {}", title.unwrap_or("without a title").trim())
+}

@@ -1,0 +1,295 @@
+//! What the chunks of a stream, or a whole reply, say.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::partial::Partial;
+use super::turn::Kept;
+use super::usage::{Counts, Report};
+use crate::call::{Filtered, Stop, ToolCall};
+use crate::codec::{
+    self, Assembly, End, Fields, List, Maybe, Number, Protocol, Raws, Target, Text, again, unreadable, within,
+};
+use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
+use crate::request::ModelRequest;
+
+/// Chunks, or one reply.
+#[derive(Debug, Default)]
+struct Gemini {
+    kept: Kept,
+    counts: Counts,
+    /// A call whose arguments are still coming.
+    partial: Option<Partial>,
+}
+
+pub(crate) fn protocol(_: &ModelRequest, _: &Target<'_>) -> Box<dyn Protocol> {
+    Box::new(Gemini::default())
+}
+
+/// A chunk, or a whole reply. Of what is not named here nothing is kept.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    response_id: Text<'a>,
+    #[serde(borrow)]
+    model_version: Text<'a>,
+    #[serde(borrow)]
+    candidates: List<Candidate<'a>>,
+    #[serde(borrow)]
+    prompt_feedback: Maybe<Feedback<'a>>,
+    #[serde(borrow)]
+    usage_metadata: Maybe<Report<'a>>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Candidate<'a> {
+    index: Number,
+    #[serde(borrow)]
+    content: Maybe<Content<'a>>,
+    #[serde(borrow)]
+    finish_reason: Text<'a>,
+    #[serde(borrow)]
+    finish_message: Text<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Content<'a> {
+    #[serde(borrow)]
+    parts: Raws<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Feedback<'a> {
+    #[serde(borrow)]
+    block_reason: Text<'a>,
+}
+
+impl Protocol for Gemini {
+    fn event(&mut self, name: Option<&str>, data: &str, reply: &mut Assembly) -> Result<(), LlmError> {
+        if data.starts_with('[') {
+            return self.list(data, reply);
+        }
+        let chunk: Chunk<'_> = serde_json::from_str(data).map_err(|error| unreadable(&error))?;
+        if chunk.is_error() || name == Some("error") {
+            return Err(failure(data, reply));
+        }
+        self.chunk(&chunk, reply)
+    }
+
+    fn whole(&mut self, body: &str, reply: &mut Assembly) -> Result<(), LlmError> {
+        if body.starts_with('[') {
+            return self.list(body, reply);
+        }
+        let chunk = match serde_json::from_str::<Maybe<Chunk<'_>>>(body) {
+            Ok(Maybe(Some(chunk))) => chunk,
+            Ok(Maybe(None)) | Err(_) => return Err(no_reply()),
+        };
+        if chunk.is_error() {
+            return Err(failure(body, reply));
+        }
+        if chunk.is_foreign() {
+            return Err(no_reply());
+        }
+        self.chunk(&chunk, reply)?;
+        if chunk.candidates.is_empty() && !reply.is_ending() {
+            reply.stop("", Stop::Empty);
+        }
+        Ok(())
+    }
+
+    fn raw(&mut self, end: &End, _: &[ToolCall]) -> Option<String> {
+        self.kept.raw(end)
+    }
+}
+
+impl Chunk<'_> {
+    fn is_error(&self) -> bool {
+        self.error.is_some_and(|error| error.get() != "null")
+    }
+
+    /// Whether it says nothing that a reply would say.
+    fn is_foreign(&self) -> bool {
+        self.candidates.is_empty()
+            && self.prompt_feedback.get().is_none()
+            && self.usage_metadata.get().is_none()
+            && self.model_version.some().is_none()
+            && self.response_id.some().is_none()
+    }
+}
+
+impl Gemini {
+    /// Chunks as one list, which is how a stream comes that is none of events.
+    fn list(&mut self, body: &str, reply: &mut Assembly) -> Result<(), LlmError> {
+        let chunks: Raws<'_> = serde_json::from_str(body).map_err(|_| no_reply())?;
+        if chunks.0.iter().all(|chunk| !chunk.get().starts_with('{')) {
+            return Err(no_reply());
+        }
+        chunks.0.iter().filter(|chunk| chunk.get().starts_with('{')).try_for_each(|chunk| {
+            self.event(/*name*/ None, chunk.get(), reply)
+        })
+    }
+
+    fn chunk(&mut self, chunk: &Chunk<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
+        reply.begin(chunk.response_id.some(), chunk.model_version.some());
+        if let Some(report) = chunk.usage_metadata.get() {
+            reply.set_usage(self.counts.add(report));
+            if let Some(tier) = report.tier() {
+                reply.set_tier(tier);
+            }
+        }
+        if let Some(reason) = chunk.prompt_feedback.get().and_then(|feedback| feedback.block_reason.some()) {
+            reply.set_stop_detail(reason);
+            reply.set_filtered(Filtered::Input);
+            reply.stop(reason, Stop::ContentFilter);
+            return Ok(());
+        }
+        // The candidate of index 0: we ask for one.
+        let candidate = chunk.candidates.iter().find(|candidate| candidate.index.index().unwrap_or(0) == 0);
+        let Some(candidate) = candidate else { return Ok(()) };
+        for part in candidate.content.get().iter().flat_map(|content| &content.parts.0) {
+            self.part(part, reply)?;
+        }
+        match candidate.finish_reason.some() {
+            Some(word) => self.end(word, candidate.finish_message.some(), reply),
+            None => Ok(()),
+        }
+    }
+
+    fn part(&mut self, part: &RawValue, reply: &mut Assembly) -> Result<(), LlmError> {
+        let fields = Fields::of(part);
+        if let Some(call) = fields.get("functionCall").filter(|call| call.get().starts_with('{')) {
+            return self.call(part, &fields, &Fields::of(call), reply);
+        }
+        let is_signed = fields.get("thoughtSignature").is_some();
+        let is_thought = fields.get("thought").is_some_and(|it| it.get() == "true");
+        let has_more = fields.0.iter().any(|(key, value)| {
+            !matches!(key.as_ref(), "text" | "thought" | "thoughtSignature") && value.get() != "null"
+        });
+        let goes_back = is_signed || (has_more && !is_thought);
+        let written = fields.get("text").filter(|text| text.get().starts_with('"'));
+        if let Some(written) = written {
+            let text = codec::text(written);
+            if !text.is_text() {
+                return Err(LlmError::unreadable("a text of the reply cannot be read"));
+            }
+            // A summary of thoughts need not go back, unless it is signed.
+            if is_thought {
+                reply.reason(text.or_empty());
+            } else {
+                reply.say(text.or_empty());
+                if !goes_back {
+                    self.kept.text(written.get());
+                }
+            }
+        } else if has_more && !is_thought {
+            reply.did_other();
+        }
+        if goes_back {
+            self.kept.other(part.get());
+        }
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        part: &RawValue,
+        fields: &Fields<'_>,
+        call: &Fields<'_>,
+        reply: &mut Assembly,
+    ) -> Result<(), LlmError> {
+        let (id, name) = (call.text("id"), call.text("name"));
+        let goes_on = call.get("willContinue").is_some_and(|it| it.get() == "true");
+        if name.some().is_some() {
+            self.break_off(reply)?;
+        }
+        let values = call.get("partialArgs");
+        if self.partial.is_none() && !goes_on && values.is_none() {
+            let at = reply.add_call(/*index*/ None)?;
+            reply.name_call(at, id.or_empty(), name.or_empty());
+            if let Some(args) = call.get("args") {
+                reply.add_arguments(at, args.get())?;
+            }
+            let is_known = |known: &[&str], fields: &Fields<'_>| {
+                fields.0.iter().all(|(key, _)| known.contains(&key.as_ref()))
+            };
+            let is_plain = is_known(&["functionCall"], fields) && is_known(&["id", "name", "args"], call);
+            self.kept.call(part.get(), is_plain);
+            return Ok(());
+        }
+        if self.partial.is_none() {
+            let at = reply.add_call(/*index*/ None)?;
+            reply.name_call(at, id.or_empty(), name.or_empty());
+            self.partial = Some(Partial {
+                at,
+                id: id.or_empty().to_owned(),
+                name: name.or_empty().to_owned(),
+                signature: None,
+                args: Value::Object(serde_json::Map::new()),
+            });
+        }
+        let Some(partial) = &mut self.partial else { return Ok(()) };
+        if let Some(signature) = fields.get("thoughtSignature") {
+            partial.signature = Some(signature.get().to_owned());
+        }
+        if let Some(values) = values {
+            partial.add(values);
+        }
+        if goes_on {
+            return Ok(());
+        }
+        reply.add_arguments(partial.at, &partial.args.to_string())?;
+        let json = partial.part();
+        self.kept.call(&json, /*is_plain*/ false);
+        self.partial = None;
+        Ok(())
+    }
+
+    /// Arguments whose end did not come are no object.
+    fn break_off(&mut self, reply: &mut Assembly) -> Result<(), LlmError> {
+        let Some(partial) = self.partial.take() else { return Ok(()) };
+        let args = partial.args.to_string();
+        reply.add_arguments(partial.at, args.strip_suffix('}').unwrap_or(&args))?;
+        self.kept.call(&partial.part(), /*is_plain*/ false);
+        Ok(())
+    }
+
+    fn end(&mut self, word: &str, message: Option<&str>, reply: &mut Assembly) -> Result<(), LlmError> {
+        self.break_off(reply)?;
+        let stop = match word {
+            "STOP" => Stop::EndTurn,
+            "MAX_TOKENS" => Stop::MaxTokens,
+            "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" => Stop::MalformedToolCall,
+            "MISSING_THOUGHT_SIGNATURE" => {
+                let message = "the provider misses a signature of reasoning in the history";
+                return Err(LlmError::new(LlmErrorKind::StaleReasoning, ErrorPhase::Stream, message));
+            }
+            word if FILTERS.contains(&word) || word.starts_with("IMAGE_") => Stop::ContentFilter,
+            _ => Stop::Other,
+        };
+        let detail = if stop == Stop::ContentFilter { Some(word) } else { message };
+        if let (Some(detail), false) = (detail, stop == Stop::EndTurn || reply.is_ending()) {
+            reply.set_stop_detail(detail);
+        }
+        reply.stop(word, stop);
+        Ok(())
+    }
+}
+
+fn failure(data: &str, reply: &Assembly) -> LlmError {
+    within(&serde_json::from_str::<Value>(data).unwrap_or_default(), reply.secrets())
+}
+
+fn no_reply() -> LlmError {
+    again("a body that is no reply")
+}
+
+/// Words for an end that a filter made.
+const FILTERS: [&str; 7] =
+    ["SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"];

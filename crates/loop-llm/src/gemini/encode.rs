@@ -1,0 +1,413 @@
+//! A request as bytes: the same request gives the same bytes, and more turns only append.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::models::{Abilities, Thinking, abilities};
+use super::turn::call_ids;
+use crate::call::ToolCall;
+use crate::codec::{
+    Aliases, Body, Encoded, Joint, Json, Members, Target, Turn, TurnWriter, Written, results_in_order, turns,
+    wire_name,
+};
+use crate::error::{LlmError, LlmErrorKind};
+use crate::options::{Effort, OutputFormat, Strictness, ToolChoice};
+use crate::request::{AssistantTurn, Image, Message, ModelRequest, ToolResult};
+use crate::warnings::Warnings;
+
+pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Encoded, LlmError> {
+    let aliases = Aliases::of(&request.tools)?;
+    let abilities = abilities(if target.profile.known_models { target.known_as } else { "" });
+    let turns = turns(request, &Writer { target: *target, abilities })?;
+    if turns.iter().find(|turn| turn.values > 0).is_none_or(|turn| turn.joint != USER) {
+        let message = "the first turn that says something has to be the user's";
+        return Err(LlmError::unsendable(LlmErrorKind::InvalidRequest, message));
+    }
+    // What is kept at the provider has its own rules and tools.
+    let is_kept_there = request.extra.contains_key("cachedContent");
+    let mut body = Body::default();
+    let mut head = Json::default();
+    head.raw("{");
+    if !request.system.is_empty() && !is_kept_there && !request.extra.contains_key("systemInstruction") {
+        head.raw("\"systemInstruction\":{\"parts\":[{\"text\":").value(&request.system).raw("}]},");
+    }
+    head.raw("\"contents\":[");
+    body.push(head.take());
+    let (messages, close) = Turn::join(&turns, &mut body, |_, turn, body| body.push(turn.json.clone()));
+    body.push(close.as_bytes());
+    body.push(&b"]"[..]);
+    let mut warnings = Warnings::of(request.unsupported, &turns);
+    let mut members = Members::new(&request.extra);
+    if !is_kept_there {
+        tools(request, target, &abilities, &mut members, &mut warnings)?;
+    }
+    let config = config(request, target, &abilities, &mut warnings)?;
+    if !config.is_empty() {
+        members.add("generationConfig", &config);
+    }
+    if let Some(tier) = &request.service_tier {
+        members.add("serviceTier", tier);
+    }
+    body.push(members.finish());
+    body.push(&b"}"[..]);
+    Ok(Encoded { body, messages, warnings: warnings.finish(), aliases })
+}
+
+struct Writer<'a> {
+    target: Target<'a>,
+    abilities: Abilities,
+}
+
+impl TurnWriter for Writer<'_> {
+    fn origin(&self) -> Arc<str> {
+        self.target.origin()
+    }
+
+    fn write(
+        &self,
+        message: &Message,
+        before: Option<&Message>,
+        json: &mut Json,
+        _: &mut Vec<Arc<str>>,
+    ) -> Result<Written, LlmError> {
+        let mut parts = Parts { json, count: 0 };
+        let joint = match message {
+            Message::User { text, images } => {
+                parts.text(text);
+                images.iter().for_each(|image| parts.picture(image));
+                USER
+            }
+            Message::Operator { text } => {
+                parts.text(text);
+                USER
+            }
+            Message::Assistant(turn) => {
+                if let Some(raw) = self.target.own(turn) {
+                    return Ok(Written::own(MODEL, raw, 1));
+                }
+                self.rebuilt(turn, &mut parts);
+                MODEL
+            }
+            Message::Tool { results } => {
+                if let Some(Message::Assistant(turn)) = before {
+                    self.results(turn, results, &mut parts);
+                }
+                USER
+            }
+        };
+        Ok(Written::values(joint, parts.count))
+    }
+}
+
+/// The parts of a turn in the making.
+struct Parts<'a> {
+    json: &'a mut Json,
+    count: usize,
+}
+
+impl Parts<'_> {
+    /// The beginning of one more.
+    fn begin(&mut self, open: &str) -> &mut Json {
+        self.json.raw(if self.count == 0 { "" } else { "," });
+        self.count += 1;
+        self.json.raw(open)
+    }
+
+    /// A text; an empty one may not stand there.
+    fn text(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.begin("{\"text\":").value(text).raw("}");
+        }
+    }
+
+    fn picture(&mut self, image: &Image) {
+        let json = self.begin("");
+        picture(image, json);
+    }
+}
+
+impl Writer<'_> {
+    /// A turn of which nothing is kept in the provider's own form, or that another one wrote.
+    fn rebuilt(&self, turn: &AssistantTurn, parts: &mut Parts<'_>) {
+        parts.text(&turn.text);
+        for (nth, call) in turn.calls.iter().enumerate() {
+            let json = parts.begin("{\"functionCall\":{");
+            if is_provided(&call.id) {
+                json.raw("\"id\":").value(&call.id).raw(",");
+            }
+            json.raw("\"name\":").value(&wire_name(&call.name));
+            json.raw(",\"args\":").raw(&call.arguments.object_text()).raw("}");
+            if nth == 0 && self.abilities.signs {
+                json.raw(",\"thoughtSignature\":").value(NO_SIGNATURE);
+            }
+            json.raw("}");
+        }
+    }
+
+    /// The results of the calls of a turn, as many and in their order.
+    fn results(&self, turn: &AssistantTurn, results: &[ToolResult], parts: &mut Parts<'_>) {
+        let ids: Vec<Option<String>> = match self.target.own(turn) {
+            Some(raw) => call_ids(raw.json()),
+            None => turn.calls.iter().map(|call| is_provided(&call.id).then(|| call.id.to_string())).collect(),
+        };
+        let mut pictures: Vec<(&ToolCall, &[Image])> = Vec::new();
+        for (nth, (call, result)) in results_in_order(&turn.calls, results).enumerate() {
+            let json = parts.begin("{\"functionResponse\":{");
+            if let Some(id) = ids.get(nth).and_then(Option::as_ref) {
+                json.raw("\"id\":").value(id).raw(",");
+            }
+            json.raw("\"name\":").value(&wire_name(&call.name)).raw(",\"response\":{");
+            json.raw(if result.is_error { "\"error\":" } else { "\"output\":" });
+            let is_below = !result.images.is_empty() && !self.abilities.pictures_in_results;
+            match (is_below, is_structure(&result.text) && !result.is_error) {
+                (true, _) if result.text.is_empty() => json.value(PICTURE),
+                (true, _) => json.value(&format!("{}\n{PICTURE}", result.text)),
+                (false, true) => json.raw(&result.text),
+                (false, false) => json.value(&result.text),
+            };
+            json.raw("}");
+            if is_below {
+                pictures.push((call, &result.images));
+            } else if !result.images.is_empty() {
+                json.raw(",\"parts\":[");
+                for (nth, image) in result.images.iter().enumerate() {
+                    json.raw(if nth == 0 { "" } else { "," });
+                    picture(image, json);
+                }
+                json.raw("]");
+            }
+            json.raw("}}");
+        }
+        for (call, images) in pictures {
+            parts.text(&format!("Pictures of the result of {}:", wire_name(&call.name)));
+            images.iter().for_each(|image| parts.picture(image));
+        }
+    }
+}
+
+fn picture(image: &Image, json: &mut Json) {
+    json.raw("{\"inlineData\":{\"mimeType\":").value(&image.media_type);
+    json.raw(",\"data\":").value(&image.base64).raw("}}");
+}
+
+/// Whether a call came with this id. Where a provider gave none, ours is `call_1`, `call_2` ….
+fn is_provided(id: &str) -> bool {
+    let is_count = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    !id.strip_prefix("call_").is_some_and(is_count)
+}
+
+/// Whether a text is an object or a list that the provider can take as one.
+fn is_structure(text: &str) -> bool {
+    text.starts_with(['{', '[']) && {
+        // Structures that are too deep, and numbers that no double holds, are refused there as here.
+        let is_shallow = |value: &Value| depth(value, MOST_DEPTH);
+        serde_json::from_str::<Value>(text).is_ok_and(|value| is_shallow(&value))
+    }
+}
+
+/// Whether a value is no deeper than this.
+fn depth(value: &Value, most: usize) -> bool {
+    match value {
+        Value::Array(items) => most > 0 && items.iter().all(|item| depth(item, most - 1)),
+        Value::Object(members) => most > 0 && members.values().all(|member| depth(member, most - 1)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
+fn tools(
+    request: &ModelRequest,
+    target: &Target<'_>,
+    abilities: &Abilities,
+    members: &mut Members<'_>,
+    warnings: &mut Warnings,
+) -> Result<(), LlmError> {
+    if request.tools.is_empty() {
+        return Ok(());
+    }
+    let profile = target.profile;
+    let can_bind = abilities.validates && profile.strict_tools;
+    let mut json = Json::default();
+    let mut is_bound = false;
+    for (nth, tool) in request.tools.iter().enumerate() {
+        json.raw(if nth == 0 { "[{\"functionDeclarations\":[" } else { "," });
+        json.raw("{\"name\":").value(&wire_name(&tool.name));
+        if !tool.description.is_empty() {
+            json.raw(",\"description\":").value(&tool.description);
+        }
+        if tool.has_parameters() {
+            json.raw(",\"parametersJsonSchema\":").value(&tool.parameters);
+        }
+        json.raw("}");
+        match tool.strict {
+            Strictness::Off => {}
+            Strictness::Prefer | Strictness::Require if can_bind => is_bound = true,
+            Strictness::Prefer => warnings.warn(format!("schema_not_strict({})", tool.name)),
+            Strictness::Require => {
+                let message = format!("the schema of the tool {} cannot be made binding for this model", tool.name);
+                return Err(LlmError::unsendable(LlmErrorKind::Unsupported, message));
+            }
+        }
+    }
+    json.raw("]}]");
+    members.add_json("tools", &String::from_utf8_lossy(&json.take()));
+    let names = |names: &[Arc<str>]| names.iter().map(|name| wire_name(name).to_string()).collect::<Vec<_>>();
+    let calling: Option<Value> = match &request.tool_choice {
+        ToolChoice::Auto => is_bound.then(|| json!({"mode": "VALIDATED"})),
+        ToolChoice::None => Some(json!({"mode": "NONE"})),
+        ToolChoice::Required if profile.required_choice.is_some() => Some(json!({"mode": "ANY"})),
+        ToolChoice::Named(name) if profile.named_choice => {
+            Some(json!({"mode": "ANY", "allowedFunctionNames": names(std::slice::from_ref(name))}))
+        }
+        // It may call one of them, or none.
+        ToolChoice::AnyOf(some) if profile.allowed_tools && abilities.validates => {
+            Some(json!({"mode": "VALIDATED", "allowedFunctionNames": names(some)}))
+        }
+        ToolChoice::Required | ToolChoice::Named(_) | ToolChoice::AnyOf(_) => {
+            warnings.leave_out("tool_choice").map(|()| None)?
+        }
+    };
+    if let Some(calling) = calling {
+        members.add("toolConfig", &json!({"functionCallingConfig": calling}));
+    }
+    if request.one_call_at_a_time {
+        warnings.leave_out("parallel_tool_calls")?;
+    }
+    Ok(())
+}
+
+/// How the reply is to be written.
+fn config(
+    request: &ModelRequest,
+    target: &Target<'_>,
+    abilities: &Abilities,
+    warnings: &mut Warnings,
+) -> Result<Map<String, Value>, LlmError> {
+    let mut config = Map::new();
+    let mut set = |name: &str, value: Value| config.insert(name.to_owned(), value);
+    if let Some(most) = request.max_output_tokens {
+        set("maxOutputTokens", most.into());
+    }
+    if let Some(temperature) = request.temperature {
+        set("temperature", temperature.into());
+    }
+    if let Some(share) = request.top_p {
+        set("topP", share.into());
+    }
+    match request.top_k {
+        Some(most) if target.profile.top_k => {
+            set("topK", most.into());
+        }
+        Some(_) => warnings.leave_out("top_k")?,
+        None => {}
+    }
+    match request.seed.map(i32::try_from) {
+        None => {}
+        Some(Ok(seed)) => {
+            set("seed", seed.into());
+        }
+        Some(Err(_)) => warnings.leave_out("seed")?,
+    }
+    if !request.stop.is_empty() {
+        let most = target.profile.stop_max;
+        if request.stop.len() > most {
+            warnings.leave_out("stop")?;
+        }
+        if most > 0 {
+            set("stopSequences", request.stop.iter().take(most).map(|text| Value::from(&**text)).collect());
+        }
+    }
+    let can_form = abilities.form_with_tools || request.tools.is_empty();
+    match &request.output {
+        OutputFormat::Text => {}
+        OutputFormat::JsonObject | OutputFormat::JsonSchema { .. } if !can_form => {
+            warnings.leave_out("response_format")?;
+        }
+        OutputFormat::JsonObject => {
+            set("responseMimeType", "application/json".into());
+        }
+        OutputFormat::JsonSchema { schema, .. } => {
+            set("responseMimeType", "application/json".into());
+            if target.profile.json_schema {
+                set("responseJsonSchema", schema.clone());
+            } else {
+                warnings.change("response_format")?;
+            }
+        }
+    }
+    let thinking = thinking(request, target, abilities, warnings)?;
+    if !thinking.is_empty() {
+        config.insert("thinkingConfig".to_owned(), thinking.into());
+    }
+    Ok(config)
+}
+
+/// How long to reason, by level or by tokens, never by both.
+fn thinking(
+    request: &ModelRequest,
+    target: &Target<'_>,
+    abilities: &Abilities,
+    warnings: &mut Warnings,
+) -> Result<Map<String, Value>, LlmError> {
+    let mut thinking = Map::new();
+    let wanted = request.effort.filter(|_| target.profile.effort);
+    if request.effort.is_some_and(|effort| effort != Effort::None) && wanted.is_none() {
+        warnings.leave_out("reasoning_effort")?;
+    }
+    match abilities.thinking {
+        Thinking::No => {
+            if wanted.is_some_and(|effort| effort != Effort::None) {
+                warnings.leave_out("reasoning_effort")?;
+            }
+            if request.reasoning_tokens.is_some() {
+                warnings.leave_out("reasoning_tokens")?;
+            }
+            return Ok(thinking);
+        }
+        Thinking::Level(levels) => {
+            if request.reasoning_tokens.is_some() {
+                warnings.leave_out("reasoning_tokens")?;
+            }
+            let nearest = wanted.and_then(|effort| effort.nearest(levels));
+            if nearest != wanted {
+                warnings.change("reasoning_effort")?;
+            }
+            if let Some(level) = nearest {
+                thinking.insert("thinkingLevel".to_owned(), level.name().into());
+            }
+        }
+        Thinking::Budget { least, most, can_be_off } => {
+            let within = |tokens: u64| if tokens == 0 && can_be_off { 0 } else { tokens.clamp(least, most) };
+            match (request.reasoning_tokens, wanted) {
+                (None, None) => {}
+                (Some(tokens), _) => {
+                    if within(tokens) != tokens {
+                        warnings.change("reasoning_tokens")?;
+                    }
+                    thinking.insert("thinkingBudget".to_owned(), within(tokens).into());
+                }
+                (None, Some(effort)) => {
+                    if effort == Effort::None && !can_be_off {
+                        warnings.change("reasoning_effort")?;
+                    }
+                    thinking.insert("thinkingBudget".to_owned(), within(Abilities::tokens(effort)).into());
+                }
+            }
+        }
+    }
+    if request.show_reasoning {
+        thinking.insert("includeThoughts".to_owned(), true.into());
+    }
+    Ok(thinking)
+}
+
+/// A turn that is ours.
+const USER: Joint = Joint { open: "{\"role\":\"user\",\"parts\":[", close: "]}" };
+/// A turn of the model's.
+const MODEL: Joint = Joint { open: "{\"role\":\"model\",\"parts\":[", close: "]}" };
+/// What stands in for a signature that a turn of another model cannot have.
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+/// What stands for a picture that a result cannot hold here.
+const PICTURE: &str = "[picture below]";
+/// How deep a structure may be to go as one.
+const MOST_DEPTH: usize = 64;

@@ -1,0 +1,88 @@
+//! Token counts in disjoint buckets.
+
+use loop_core::Usage;
+use serde::Deserialize;
+
+use crate::codec::{Count, Text, UsageTold};
+
+/// What one chunk reports.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Report<'a> {
+    prompt_token_count: Count,
+    cached_content_token_count: Count,
+    candidates_token_count: Count,
+    thoughts_token_count: Count,
+    tool_use_prompt_token_count: Count,
+    total_token_count: Count,
+    #[serde(borrow)]
+    service_tier: Text<'a>,
+    #[serde(borrow)]
+    traffic_type: Text<'a>,
+}
+
+impl Report<'_> {
+    /// The class of service that served.
+    pub(super) fn tier(&self) -> Option<&str> {
+        self.service_tier.some().or(self.traffic_type.some())
+    }
+}
+
+/// The counts so far: each is the last that was told.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    prompt: Count,
+    cached: Count,
+    candidates: Count,
+    thoughts: Count,
+    tools: Count,
+    total: Count,
+}
+
+impl Counts {
+    /// What is known once `report` is.
+    pub(super) fn add(&mut self, report: &Report<'_>) -> UsageTold {
+        for (count, told) in [
+            (&mut self.prompt, report.prompt_token_count),
+            (&mut self.cached, report.cached_content_token_count),
+            (&mut self.candidates, report.candidates_token_count),
+            (&mut self.thoughts, report.thoughts_token_count),
+            (&mut self.tools, report.tool_use_prompt_token_count),
+            (&mut self.total, report.total_token_count),
+        ] {
+            if told != Count::Missing {
+                *count = told;
+            }
+        }
+        self.usage()
+    }
+
+    fn usage(&self) -> UsageTold {
+        let mut is_odd = false;
+        let mut get = |count: Count| count.get(&mut is_odd);
+        let (prompt, total) = (get(self.prompt), get(self.total));
+        let (candidates, thoughts) = (get(self.candidates), get(self.thoughts));
+        if is_odd {
+            return UsageTold::Unusable;
+        }
+        let cached = self.cached.get(&mut is_odd).unwrap_or(0);
+        let tools = self.tools.get(&mut is_odd).unwrap_or(0);
+        let told = candidates.unwrap_or(0) + thoughts.unwrap_or(0);
+        let prompt = match (prompt, total) {
+            (Some(prompt), _) => prompt,
+            (None, Some(total)) => total.saturating_sub(told + tools),
+            (None, None) => return UsageTold::Nothing,
+        };
+        // What nobody told of is what is left of the total.
+        let left = total.unwrap_or(0).saturating_sub(prompt + tools + told);
+        let (output, reasoning) = match (candidates, thoughts) {
+            (Some(candidates), Some(thoughts)) => (candidates, thoughts),
+            (Some(candidates), None) => (candidates, left),
+            (None, thoughts) => (left, thoughts.unwrap_or(0)),
+        };
+        is_odd |= cached > prompt || total.is_some_and(|total| total < prompt);
+        let cache_read = cached.min(prompt);
+        let input = prompt - cache_read + tools;
+        UsageTold::Counts { usage: Usage { input, cache_read, output, reasoning, ..Usage::default() }, is_odd }
+    }
+}

@@ -1,0 +1,248 @@
+//! What the events of a stream, or a whole response, say.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::items::{At, Items, Part};
+use super::kept;
+use super::stop::Cut;
+use super::usage::Report;
+use crate::call::{Stop, ToolCall};
+use crate::codec::{Assembly, End, Maybe, Number, Protocol, Raws, Target, Text, again, text, unreadable, within};
+use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
+use crate::request::ModelRequest;
+
+/// Events, or one response.
+#[derive(Debug)]
+struct Responses {
+    items: Items,
+    long_writes: bool,
+    /// Whether the provider keeps the response, so that its items may be named by their ids.
+    is_stored: bool,
+    /// Whether some of what came was no UTF-8.
+    is_damaged: bool,
+    has_ended: bool,
+}
+
+pub(crate) fn protocol(request: &ModelRequest, _: &Target<'_>) -> Box<dyn Protocol> {
+    Box::new(Responses {
+        items: Items::new(Cut::new(&request.stop)),
+        long_writes: request.cache.long,
+        is_stored: request.extra.get("store") == Some(&Value::Bool(true)),
+        is_damaged: false,
+        has_ended: false,
+    })
+}
+
+/// An event. Of what is not named here nothing is read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Event<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    item_id: Text<'a>,
+    output_index: Number,
+    content_index: Number,
+    summary_index: Number,
+    #[serde(borrow)]
+    delta: Text<'a>,
+    #[serde(borrow)]
+    text: Text<'a>,
+    #[serde(borrow)]
+    refusal: Text<'a>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input: Text<'a>,
+    #[serde(borrow)]
+    item: Option<&'a RawValue>,
+    #[serde(borrow)]
+    response: Maybe<Response<'a>>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// A response, or a part of one.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Response<'a> {
+    #[serde(borrow)]
+    id: Text<'a>,
+    #[serde(borrow)]
+    model: Text<'a>,
+    #[serde(borrow)]
+    status: Text<'a>,
+    #[serde(borrow)]
+    service_tier: Text<'a>,
+    #[serde(borrow)]
+    output: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    incomplete_details: Maybe<Details<'a>>,
+    usage: Maybe<Report>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Details<'a> {
+    #[serde(borrow)]
+    reason: Text<'a>,
+}
+
+impl Protocol for Responses {
+    fn event(&mut self, name: Option<&str>, data: &str, reply: &mut Assembly) -> Result<(), LlmError> {
+        let event: Event<'_> = serde_json::from_str(data).map_err(|error| unreadable(&error))?;
+        self.is_damaged |= reply.is_damaged();
+        let kind = event.kind.some().or(name).unwrap_or_default();
+        let kind = kind.strip_prefix("response.").unwrap_or(kind);
+        if self.has_ended {
+            if matches!(kind, "completed" | "incomplete" | "failed" | "cancelled" | "done" | "error") {
+                reply.warn("second_end");
+            }
+            return Ok(());
+        }
+        let at = At { id: event.item_id.or_empty(), index: event.output_index.index() };
+        let part = |part: Part| match part {
+            Part::Summary => (part, event.summary_index.index().unwrap_or(0)),
+            Part::Text | Part::Refusal | Part::Thought => (part, event.content_index.index().unwrap_or(0)),
+        };
+        let items = &mut self.items;
+        match kind {
+            "output_text.delta" => items.piece(at, part(Part::Text), event.delta.or_empty(), reply),
+            "refusal.delta" => items.piece(at, part(Part::Refusal), event.delta.or_empty(), reply),
+            "reasoning_summary_text.delta" => {
+                items.piece(at, part(Part::Summary), event.delta.or_empty(), reply)
+            }
+            "reasoning_text.delta" => items.piece(at, part(Part::Thought), event.delta.or_empty(), reply),
+            "function_call_arguments.delta" | "custom_tool_call_input.delta" => {
+                items.arguments(at, event.delta.or_empty(), reply)
+            }
+            "output_text.done" => items.whole(at, part(Part::Text), event.text.or_empty(), reply),
+            "refusal.done" => items.whole(at, part(Part::Refusal), event.refusal.or_empty(), reply),
+            "reasoning_summary_text.done" => {
+                items.whole(at, part(Part::Summary), event.text.or_empty(), reply)
+            }
+            "reasoning_text.done" => items.whole(at, part(Part::Thought), event.text.or_empty(), reply),
+            "function_call_arguments.done" => match event.arguments {
+                Some(whole) if whole.get().starts_with('"') => {
+                    items.whole_arguments(at, text(whole).or_empty(), reply)
+                }
+                Some(whole) => items.whole_arguments(at, whole.get(), reply),
+                None => Ok(()),
+            },
+            "custom_tool_call_input.done" => items.whole_arguments(at, event.input.or_empty(), reply),
+            "output_item.added" => {
+                event.item.map_or(Ok(()), |item| items.begin(item, event.output_index.index(), reply))
+            }
+            "output_item.done" => event.item.map_or(Ok(()), |item| items.done(item, at, reply)),
+            "created" | "queued" | "in_progress" => {
+                let response = event.response.get();
+                reply.begin(
+                    response.and_then(|response| response.id.some()),
+                    response.and_then(|response| response.model.some()),
+                );
+                Ok(())
+            }
+            "completed" | "incomplete" | "failed" | "cancelled" | "done" => {
+                let nothing = Response::default();
+                let response = event.response.get().unwrap_or(&nothing);
+                let status = if kind == "done" { "completed" } else { kind };
+                self.end(response.status.some().unwrap_or(status), response, reply)
+            }
+            "error" => Err(failure(data, reply)),
+            "keepalive" | "ping" => {
+                reply.keep_alive();
+                Ok(())
+            }
+            _ if event.error.is_some_and(is_something) => Err(failure(data, reply)),
+            // The provider's own tools are at work.
+            _ if kind.contains("_call") => {
+                reply.did_other();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn whole(&mut self, body: &str, reply: &mut Assembly) -> Result<(), LlmError> {
+        let response = match serde_json::from_str::<Maybe<Response<'_>>>(body) {
+            Ok(Maybe(Some(response))) => response,
+            Ok(Maybe(None)) | Err(_) => return Err(again("a body that is no JSON object in place of a reply")),
+        };
+        let is_error = response.error.is_some_and(is_something);
+        match response.status.some() {
+            Some(status) => self.end(status, &response, reply),
+            None if is_error => Err(failure(body, reply)),
+            None if response.output.is_some() => self.end("completed", &response, reply),
+            None => Err(again("a body without an output in place of a reply")),
+        }
+    }
+
+    fn raw(&mut self, end: &End, calls: &[ToolCall]) -> Option<String> {
+        if self.is_damaged { None } else { kept::raw(&self.items, end, calls, self.is_stored) }
+    }
+}
+
+impl Responses {
+    /// The end of a reply, which has all of it once more.
+    fn end(&mut self, status: &str, response: &Response<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
+        reply.begin(response.id.some(), response.model.some());
+        if let Some(report) = response.usage.get() {
+            reply.set_usage(report.usage(self.long_writes));
+            if let Some(dollars) = report.dollars() {
+                reply.set_cost(dollars);
+            }
+        }
+        let failed = |kind, message| Err(LlmError::new(kind, ErrorPhase::Stream, message));
+        match status {
+            _ if response.error.is_some_and(is_something) => {
+                let error = response.error.and_then(|error| serde_json::from_str::<Value>(error.get()).ok());
+                return Err(within(&serde_json::json!({"error": error}), reply.secrets()));
+            }
+            "failed" => return failed(LlmErrorKind::ServerError, "the provider failed and does not say why"),
+            "cancelled" => return failed(LlmErrorKind::Cancelled, "the reply was cancelled with the provider"),
+            "queued" | "in_progress" => {
+                return failed(LlmErrorKind::BadResponse, "the reply is still being made with the provider");
+            }
+            _ => {}
+        }
+        if let Some(output) = response.output {
+            let output: Raws<'_> = serde_json::from_str(output.get()).map_err(|error| unreadable(&error))?;
+            if !self.items.has_all(output.0.len()) {
+                self.items.output(&output.0, reply)?;
+            }
+        }
+        self.items.finish(reply);
+        if let Some(tier) = response.service_tier.some() {
+            reply.set_tier(tier);
+        }
+        let reason = response.incomplete_details.get().and_then(|details| details.reason.some());
+        let (word, stop) = match (status, reason) {
+            ("completed", _) => (status, Stop::EndTurn),
+            ("incomplete", Some("content_filter")) => ("content_filter", Stop::ContentFilter),
+            // Cut it was, for whatever reason.
+            ("incomplete", reason) => (reason.unwrap_or(status), Stop::MaxTokens),
+            _ => (status, Stop::Other),
+        };
+        match self.items.cut_at() {
+            Some(text) if matches!(stop, Stop::EndTurn | Stop::MaxTokens) => {
+                reply.stop(word, Stop::StopSequence);
+                reply.set_stop_detail(text);
+            }
+            _ => reply.stop(word, stop),
+        }
+        self.has_ended = true;
+        Ok(())
+    }
+}
+
+fn is_something(value: &RawValue) -> bool {
+    value.get() != "null"
+}
+
+fn failure(data: &str, reply: &Assembly) -> LlmError {
+    within(&serde_json::from_str::<Value>(data).unwrap_or_default(), reply.secrets())
+}

@@ -1,0 +1,380 @@
+//! The items of an output while they are coming.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::stop::Cut;
+use crate::codec::{Assembly, List, Text, text};
+use crate::error::LlmError;
+
+/// What came of an output.
+#[derive(Debug, Default)]
+pub(super) struct Items {
+    list: Vec<Item>,
+    cut: Cut,
+    /// Bytes of the items that are done.
+    bytes: usize,
+}
+
+/// One item.
+#[derive(Debug, Default)]
+pub(super) struct Item {
+    /// Its place in the output.
+    pub(super) index: Option<u64>,
+    id: String,
+    /// Which call of the reply it is, and the id of that call.
+    call: Option<usize>,
+    call_id: String,
+    /// What was told of each of its parts.
+    parts: Vec<(Part, u64, String)>,
+    /// As it is written once it is done.
+    pub(super) done: Option<Box<str>>,
+}
+
+/// Which item an event is about: by its id, or else by its place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct At<'a> {
+    pub(super) id: &'a str,
+    pub(super) index: Option<u64>,
+}
+
+/// A kind of part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Visible text.
+    Text,
+    /// Words of a refusal.
+    Refusal,
+    /// A summary of reasoning.
+    Summary,
+    /// Reasoning itself.
+    Thought,
+}
+
+/// An item as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Written<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    id: Text<'a>,
+    #[serde(borrow)]
+    call_id: Text<'a>,
+    #[serde(borrow)]
+    name: Text<'a>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input: Text<'a>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    summary: List<WrittenPart<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct WrittenPart<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    text: Text<'a>,
+    #[serde(borrow)]
+    refusal: Text<'a>,
+}
+
+impl Items {
+    /// Nothing yet, of a reply whose text is cut as told.
+    pub(super) fn new(cut: Cut) -> Self {
+        Self { cut, ..Self::default() }
+    }
+
+    /// In the order of the output.
+    pub(super) fn in_order(&self) -> Vec<&Item> {
+        let mut items: Vec<&Item> = self.list.iter().collect();
+        items.sort_by_key(|item| item.index.unwrap_or(u64::MAX));
+        items
+    }
+
+    /// The text before which the visible text was cut.
+    pub(super) fn cut_at(&self) -> Option<&str> {
+        self.cut.found()
+    }
+
+    /// Whether more came than is kept.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.bytes > MOST_KEPT
+    }
+
+    /// Whether as many items are done as an output of `count` items has.
+    pub(super) fn has_all(&self, count: usize) -> bool {
+        self.list.iter().filter(|item| item.done.is_some()).count() >= count
+    }
+
+    /// An item begins.
+    pub(super) fn begin(&mut self, raw: &RawValue, index: Option<u64>, reply: &mut Assembly) -> Result<(), LlmError> {
+        let Ok(written) = serde_json::from_str::<Written<'_>>(raw.get()) else { return Ok(()) };
+        let id = written.id.or_empty();
+        let known = self.list.iter().rposition(|item| match item.id.is_empty() {
+            true => index.is_some() && item.index == index,
+            false => item.id == id,
+        });
+        let nth = match known {
+            Some(nth) => nth,
+            None => self.add(At { id, index })?,
+        };
+        if is_call(written.kind.or_empty())
+            && let Some(call) = self.call(nth, reply)?
+        {
+            reply.name_call(call, "", written.name.or_empty());
+        }
+        if let Some(item) = self.list.get_mut(nth) {
+            id.clone_into(&mut item.id);
+            written.call_id.or_empty().clone_into(&mut item.call_id);
+        }
+        Ok(())
+    }
+
+    /// A piece of a part.
+    pub(super) fn piece(
+        &mut self,
+        at: At<'_>,
+        part: (Part, u64),
+        piece: &str,
+        reply: &mut Assembly,
+    ) -> Result<(), LlmError> {
+        let nth = self.find_or_add(at)?;
+        if let Some(said) = self.said(nth, part) {
+            said.push_str(piece);
+        }
+        self.tell(part.0, piece, reply);
+        Ok(())
+    }
+
+    /// A part as a whole: what was not told of it yet.
+    pub(super) fn whole(
+        &mut self,
+        at: At<'_>,
+        part: (Part, u64),
+        text: &str,
+        reply: &mut Assembly,
+    ) -> Result<(), LlmError> {
+        let nth = self.find_or_add(at)?;
+        self.complete(nth, part, text, reply);
+        Ok(())
+    }
+
+    /// A piece of a call's arguments.
+    pub(super) fn arguments(&mut self, at: At<'_>, piece: &str, reply: &mut Assembly) -> Result<(), LlmError> {
+        let nth = self.find_or_add(at)?;
+        match self.call(nth, reply)? {
+            Some(call) => reply.add_arguments(call, piece),
+            None => Ok(()),
+        }
+    }
+
+    /// A call's arguments as a whole.
+    pub(super) fn whole_arguments(&mut self, at: At<'_>, whole: &str, reply: &mut Assembly) -> Result<(), LlmError> {
+        let nth = self.find_or_add(at)?;
+        match self.call(nth, reply)? {
+            Some(call) if !whole.is_empty() => reply.set_arguments(call, whole),
+            _ => Ok(()),
+        }
+    }
+
+    /// An item is done: it holds, whatever its pieces said.
+    pub(super) fn done(&mut self, raw: &RawValue, at: At<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
+        let Ok(written) = serde_json::from_str::<Written<'_>>(raw.get()) else { return Ok(()) };
+        let at = At { id: written.id.some().unwrap_or(at.id), ..at };
+        let nth = match self.find(at, /*open*/ true) {
+            Some(nth) => nth,
+            None => self.add(at)?,
+        };
+        // The same item may be told twice.
+        if self.list.get(nth).is_none_or(|item| item.done.is_some()) {
+            return Ok(());
+        }
+        self.read(nth, &written, reply)?;
+        self.bytes += raw.get().len();
+        let kept = if self.is_too_large() { "" } else { raw.get() };
+        if let Some(item) = self.list.get_mut(nth) {
+            item.done = Some(kept.into());
+        }
+        Ok(())
+    }
+
+    /// The output as the end of the reply has it: the items that were not done yet.
+    pub(super) fn output(&mut self, output: &[&RawValue], reply: &mut Assembly) -> Result<(), LlmError> {
+        for (index, raw) in (0..).zip(output).filter(|(_, raw)| raw.get().starts_with('{')) {
+            let written = serde_json::from_str::<Written<'_>>(raw.get()).unwrap_or_default();
+            let at = At { id: written.id.or_empty(), index: Some(index) };
+            let is_known = self.find(at, /*open*/ false).and_then(|nth| self.list.get(nth));
+            if is_known.is_none_or(|item| item.done.is_none()) {
+                self.done(raw, at, reply)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing comes any more.
+    pub(super) fn finish(&mut self, reply: &mut Assembly) {
+        for item in &self.list {
+            if let Some(call) = item.call {
+                let id = if item.call_id.is_empty() { &item.id } else { &item.call_id };
+                reply.name_call(call, id, "");
+            }
+        }
+        let rest = self.cut.finish();
+        if !rest.is_empty() {
+            reply.say(&rest);
+        }
+    }
+
+    fn read(&mut self, nth: usize, written: &Written<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
+        match written.kind.or_empty() {
+            "message" => match written.content {
+                Some(content) if content.get().starts_with('"') => {
+                    self.complete(nth, (Part::Text, 0), text(content).or_empty(), reply);
+                }
+                _ => self.parts(nth, written, Part::Text, reply),
+            },
+            "reasoning" => {
+                for (index, part) in (0..).zip(written.summary.iter()) {
+                    self.complete(nth, (Part::Summary, index), part.text.or_empty(), reply);
+                }
+                self.parts(nth, written, Part::Thought, reply);
+            }
+            kind if is_call(kind) => {
+                let Some(call) = self.call(nth, reply)? else { return Ok(()) };
+                let id = written.call_id.some().unwrap_or(written.id.or_empty());
+                reply.name_call(call, id, written.name.or_empty());
+                let arguments = match written.arguments {
+                    Some(arguments) if arguments.get().starts_with('"') => text(arguments),
+                    Some(arguments) => return reply.set_arguments(call, arguments.get()),
+                    None => Text::default(),
+                };
+                if let Some(whole) = arguments.some().or(written.input.some()) {
+                    reply.set_arguments(call, whole)?;
+                }
+            }
+            kind if is_deed(kind) => reply.did_other(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn parts(&mut self, nth: usize, written: &Written<'_>, kind: Part, reply: &mut Assembly) {
+        let content = written.content.map_or("[]", RawValue::get);
+        let parts: List<WrittenPart<'_>> = serde_json::from_str(content).unwrap_or_default();
+        for (index, part) in (0..).zip(parts.iter()) {
+            let (kind, whole) = match part.kind.or_empty() {
+                "refusal" => (Part::Refusal, &part.refusal),
+                _ => (kind, &part.text),
+            };
+            self.complete(nth, (kind, index), whole.or_empty(), reply);
+        }
+    }
+
+    fn complete(&mut self, nth: usize, part: (Part, u64), whole: &str, reply: &mut Assembly) {
+        let Some(said) = self.said(nth, part) else { return };
+        match whole.strip_prefix(said.as_str()) {
+            Some(rest) => {
+                said.push_str(rest);
+                self.tell(part.0, rest, reply);
+            }
+            // What was told cannot be taken back.
+            None => reply.warn("text_differs"),
+        }
+    }
+
+    fn tell(&mut self, part: Part, piece: &str, reply: &mut Assembly) {
+        match part {
+            _ if piece.is_empty() => {}
+            Part::Text if self.cut.is_idle() => reply.say(piece),
+            Part::Text => {
+                let told = self.cut.push(piece);
+                if !told.is_empty() {
+                    reply.say(&told);
+                }
+            }
+            Part::Refusal => reply.refuse(piece),
+            // What comes after the end of the text would not have come.
+            Part::Summary | Part::Thought if self.cut.found().is_some() => {}
+            Part::Summary | Part::Thought => reply.reason(piece),
+        }
+    }
+
+    /// The call that an item is; `None` where the text had ended before it began.
+    fn call(&mut self, nth: usize, reply: &mut Assembly) -> Result<Option<usize>, LlmError> {
+        let is_late = self.cut.found().is_some();
+        let Some(item) = self.list.get_mut(nth) else { return Ok(None) };
+        if item.call.is_none() && !is_late {
+            item.call = Some(reply.add_call(item.index)?);
+        }
+        Ok(item.call)
+    }
+
+    fn said(&mut self, nth: usize, (part, index): (Part, u64)) -> Option<&mut String> {
+        let index = index.min(MOST_PARTS);
+        let parts = &mut self.list.get_mut(nth)?.parts;
+        let known = parts.iter().rposition(|(other, at, _)| (*other, *at) == (part, index));
+        let known = known.unwrap_or_else(|| {
+            parts.push((part, index, String::new()));
+            parts.len() - 1
+        });
+        parts.get_mut(known).map(|(_, _, said)| said)
+    }
+
+    /// The item with this id, or else at this place; without either, the last. `open` leaves out those that are done,
+    /// unless the id names one.
+    fn find(&self, at: At<'_>, open: bool) -> Option<usize> {
+        let by_id = || self.list.iter().rposition(|item| item.id == at.id);
+        let is_open = |item: &Item| !open || item.done.is_none();
+        let by_index = || self.list.iter().rposition(|item| item.index == at.index && is_open(item));
+        let last = || self.list.iter().rposition(|item| is_open(item) && item.index.is_none());
+        let named = if at.id.is_empty() { None } else { by_id() };
+        named.or_else(|| if at.index.is_some() { by_index() } else { None }).or_else(|| {
+            if at.id.is_empty() && at.index.is_none() { last() } else { None }
+        })
+    }
+
+    fn find_or_add(&mut self, at: At<'_>) -> Result<usize, LlmError> {
+        match self.find(at, /*open*/ false) {
+            Some(nth) => Ok(nth),
+            None => self.add(at),
+        }
+    }
+
+    fn add(&mut self, At { id, index }: At<'_>) -> Result<usize, LlmError> {
+        if self.list.len() == MOST_ITEMS {
+            return Err(LlmError::unreadable("the reply has more than 1,000 items"));
+        }
+        self.list.push(Item { index, id: id.to_owned(), ..Item::default() });
+        Ok(self.list.len() - 1)
+    }
+}
+
+impl Item {
+    /// Whether something was told of it that its own form would have to say.
+    pub(super) fn is_told(&self) -> bool {
+        self.call.is_some() || self.parts.iter().any(|(_, _, said)| !said.is_empty())
+    }
+}
+
+/// Calls of the caller's tools: with arguments by a schema, or with any text.
+pub(super) fn is_call(kind: &str) -> bool {
+    matches!(kind, "function_call" | "custom_tool_call")
+}
+
+/// Whether the provider did something that counts as a reply.
+fn is_deed(kind: &str) -> bool {
+    !kind.is_empty() && !kind.contains("compaction") && !kind.contains("configuration")
+}
+
+/// The most items of an output.
+const MOST_ITEMS: usize = 1_000;
+/// The most parts of an item that are told apart.
+const MOST_PARTS: u64 = 100;
+/// The most bytes of items that are kept to go back.
+const MOST_KEPT: usize = 16 << 20;

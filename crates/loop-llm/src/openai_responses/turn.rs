@@ -1,0 +1,150 @@
+//! One turn as items of a request.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::codec::{
+    Joint, Json, List, Target, Text, TurnWriter, Written, results_in_order, wire_id, wire_name,
+};
+use crate::error::LlmError;
+use crate::openai_chat::ERROR_PREFIX;
+use crate::profile::SystemRole;
+use crate::raw::Raw;
+use crate::request::{AssistantTurn, Image, Message, ToolResult};
+
+/// Writes turns for one model.
+pub(super) struct Writer<'a> {
+    pub(super) target: Target<'a>,
+}
+
+impl TurnWriter for Writer<'_> {
+    fn origin(&self) -> Arc<str> {
+        self.target.origin()
+    }
+
+    fn write(
+        &self,
+        message: &Message,
+        before: Option<&Message>,
+        json: &mut Json,
+        _: &mut Vec<Arc<str>>,
+    ) -> Result<Written, LlmError> {
+        let values = match message {
+            Message::User { text, images } => {
+                json.raw("{\"role\":\"user\",\"content\":");
+                content(text, images, json);
+                json.raw("}");
+                1
+            }
+            Message::Operator { text } => {
+                let role = match self.target.profile.system_role {
+                    SystemRole::Developer => "developer",
+                    SystemRole::System => "system",
+                };
+                json.raw("{\"role\":").value(role).raw(",\"content\":").value(text).raw("}");
+                1
+            }
+            Message::Assistant(turn) => match self.target.own(turn) {
+                Some(raw) => return Ok(Written::own(Joint::NONE, raw, 1)),
+                None => assistant(turn, json),
+            },
+            Message::Tool { results } => {
+                let Some(Message::Assistant(turn)) = before else { return Ok(Written::values(Joint::NONE, 0)) };
+                self.results(turn, results, json)
+            }
+        };
+        Ok(Written::values(Joint::NONE, values))
+    }
+}
+
+impl Writer<'_> {
+    fn results(&self, turn: &AssistantTurn, results: &[ToolResult], json: &mut Json) -> usize {
+        let own = self.target.own(turn);
+        let custom = own.map(custom_calls).unwrap_or_default();
+        let mut values = 0;
+        for (call, result) in results_in_order(&turn.calls, results) {
+            let is_custom = custom.iter().any(|id| **id == *call.id);
+            let kind = if is_custom { "custom_tool_call_output" } else { "function_call_output" };
+            // A turn that goes back as it came has its ids as they came.
+            let id = if own.is_some() { Arc::clone(&call.id) } else { call_id(&call.id) };
+            json.raw(if values == 0 { "{\"type\":" } else { ",{\"type\":" }).value(kind);
+            json.raw(",\"call_id\":").value(&id).raw(",\"output\":");
+            let first = if result.is_error { ERROR_PREFIX } else { "" };
+            if result.images.is_empty() {
+                json.text_after(first, &result.text);
+            } else {
+                content(&format!("{first}{}", result.text), &result.images, json);
+            }
+            json.raw("}");
+            values += 1;
+        }
+        values
+    }
+}
+
+/// A turn that goes back in our own words: items without ids, and without reasoning.
+fn assistant(turn: &AssistantTurn, json: &mut Json) -> usize {
+    let mut values = 0;
+    if !turn.text.is_empty() {
+        json.raw("{\"role\":\"assistant\",\"content\":").value(&turn.text).raw("}");
+        values += 1;
+    }
+    for call in &turn.calls {
+        json.raw(if values == 0 { "" } else { "," });
+        json.raw("{\"type\":\"function_call\",\"call_id\":").value(&call_id(&call.id));
+        json.raw(",\"name\":").value(&wire_name(&call.name));
+        // Some servers parse the arguments of earlier calls, and nothing is no JSON.
+        let arguments = call.arguments.text();
+        let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
+        json.raw(",\"arguments\":").value(arguments).raw("}");
+        values += 1;
+    }
+    values
+}
+
+/// A text, and what is seen beside it.
+fn content(text: &str, images: &[Image], json: &mut Json) {
+    if images.is_empty() {
+        json.value(text);
+        return;
+    }
+    let mut before = "[";
+    if !text.is_empty() {
+        json.raw("[{\"type\":\"input_text\",\"text\":").value(text).raw("}");
+        before = ",";
+    }
+    for image in images {
+        let url = format!("data:{};base64,{}", image.media_type, image.base64);
+        json.raw(before).value(&json!({"type": "input_image", "image_url": url}));
+        before = ",";
+    }
+    json.raw("]");
+}
+
+fn call_id(id: &Arc<str>) -> Arc<str> {
+    wire_id(id, MOST_ID, |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+}
+
+/// The ids of the calls of a turn whose tools take any text: their results are of another kind.
+fn custom_calls(raw: &Raw) -> Vec<String> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Item<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: Text<'a>,
+        #[serde(borrow)]
+        call_id: Text<'a>,
+    }
+    if !raw.json().contains("custom_tool_call") {
+        return Vec::new();
+    }
+    let list = format!("[{}]", raw.json());
+    let items: List<Item<'_>> = serde_json::from_str(&list).unwrap_or_default();
+    let custom = items.iter().filter(|item| item.kind.or_empty() == "custom_tool_call");
+    custom.map(|item| item.call_id.or_empty().to_owned()).collect()
+}
+
+/// The most bytes of a call's id.
+const MOST_ID: usize = 64;

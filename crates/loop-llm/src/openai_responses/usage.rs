@@ -1,0 +1,60 @@
+//! Token counts as they are reported, in disjoint buckets.
+
+use serde::Deserialize;
+
+use crate::codec::{Count, Maybe, Number, UsageTold};
+use crate::openai_chat::Counts;
+
+/// What a server reports.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Report {
+    input_tokens: Count,
+    output_tokens: Count,
+    total_tokens: Count,
+    input_tokens_details: Maybe<InputDetails>,
+    output_tokens_details: Maybe<OutputDetails>,
+    /// What xAI says that the call cost.
+    cost_in_usd_ticks: Number,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct InputDetails {
+    cached_tokens: Count,
+    cache_write_tokens: Count,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct OutputDetails {
+    reasoning_tokens: Count,
+}
+
+impl Report {
+    /// The counts; writes to the cache are long ones where that was asked for.
+    pub(super) fn usage(&self, long_writes: bool) -> UsageTold {
+        let mut is_odd = false;
+        let input = self.input_tokens_details.get();
+        let output = self.output_tokens_details.get();
+        let counts = Counts {
+            prompt: self.input_tokens.get(&mut is_odd),
+            completion: self.output_tokens.get(&mut is_odd),
+            total: self.total_tokens.get(&mut is_odd),
+            cached: input.and_then(|details| details.cached_tokens.get(&mut is_odd)),
+            written: input.and_then(|details| details.cache_write_tokens.get(&mut is_odd)),
+            reasoning: output.and_then(|details| details.reasoning_tokens.get(&mut is_odd)),
+            is_silent: self.input_tokens == Count::Missing && self.output_tokens == Count::Missing,
+            // Last, since the counts above tell it.
+            is_odd,
+        };
+        counts.usage(long_writes, /*beside*/ false)
+    }
+
+    /// What the call cost by the server's own word, in dollars.
+    pub(super) fn dollars(&self) -> Option<f64> {
+        self.cost_in_usd_ticks.0.map(|ticks| ticks * DOLLARS_A_TICK)
+    }
+}
+
+const DOLLARS_A_TICK: f64 = 1e-10;

@@ -1,0 +1,624 @@
+//! What goes wrong between a client and a server, over real sockets, for every protocol: never an empty success, never
+//! a panic, and what came is kept.
+
+#![allow(clippy::unwrap_used)]
+
+mod sockets;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use loop_core::Usage;
+use loop_llm::testing::{Behaviour, Chunks, Ending, Server, Service};
+use loop_llm::{
+    Api, Arguments, ChatModel, ErrorPhase, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice, RetryPolicy,
+    Retrying, Scripted, Stop, Timers, ToolCall,
+};
+use sockets::{
+    KEY, answering, ask, bytes_of, client, client_at, error, failed, patient, replying, request, saying,
+    soon, text,
+};
+
+const TENTH: Duration = Duration::from_millis(100);
+
+/// A reply with a character of several bytes, in pieces.
+fn short() -> Service {
+    saying(vec![text("H\u{e9}"), text("llo"), finished("H\u{e9}llo")])
+}
+
+fn finished(text: &str) -> Result<ModelEvent, loop_llm::LlmError> {
+    let usage = Usage { input: 3, output: 2, ..Usage::default() };
+    Ok(ModelEvent::Finished(Box::new(ModelReply::text(text, Some(usage)))))
+}
+
+#[tokio::test]
+async fn a_busy_server_says_when_to_come_back() {
+    // L1, L2; wire WE01, WE08 and WE22
+    let busy = |status| Behaviour::status(status, "{}");
+    let past = "Wed, 21 Oct 2015 07:28:00 GMT";
+    for api in Api::ALL {
+        let told = [
+            (busy(429).with_header("retry-after", "7"), RetryAdvice::After(Duration::from_secs(7))),
+            (
+                busy(429).with_header("retry-after-ms", "1500").with_header("retry-after", "9"),
+                RetryAdvice::After(Duration::from_millis(1_500)),
+            ),
+            (busy(429).with_header("retry-after", past), RetryAdvice::Backoff),
+            (busy(429).with_header("retry-after", "soon"), RetryAdvice::Backoff),
+            (busy(429), RetryAdvice::Backoff),
+        ];
+        for (behaviour, advice) in told {
+            let what = format!("{behaviour:?}");
+            let error = failed(&what, api, ask(&client(api, &answering(behaviour))).await);
+            assert_eq!((error.kind, error.phase), (LlmErrorKind::RateLimited, ErrorPhase::Headers), "{what}");
+            assert_eq!(error.retry, advice, "{what}");
+            assert!(error.is_free(), "{what}");
+        }
+        for status in [503, 529] {
+            let error = failed("busy", api, ask(&client(api, &answering(busy(status)))).await);
+            assert_eq!(
+                (error.kind, error.retry),
+                (LlmErrorKind::Overloaded, RetryAdvice::Backoff),
+                "{status}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_fails_may_be_asked_again_and_one_that_refuses_may_not() {
+    // L3, L4; wire WE07 and WQ41
+    for api in Api::ALL {
+        for status in [500, 502, 504] {
+            let page = Behaviour::status(status, "<html><title>Bad gateway</title></html>")
+                .with_content_type("text/html");
+            let error = failed("down", api, ask(&client(api, &answering(page))).await);
+            assert!(matches!(error.kind, LlmErrorKind::ServerError | LlmErrorKind::Timeout), "{error:?}");
+            assert_eq!(
+                (error.retry, error.is_free()),
+                (RetryAdvice::Backoff, false),
+                "{status} {}",
+                api.name()
+            );
+            assert!(error.message.contains("Bad gateway"), "{error}");
+        }
+        let never = Behaviour::status(500, "{}").with_header("x-should-retry", "false");
+        let error = failed("never", api, ask(&client(api, &answering(never))).await);
+        assert_eq!((error.kind, error.retry), (LlmErrorKind::ServerError, RetryAdvice::Never));
+        let refusals = [
+            (400, LlmErrorKind::InvalidRequest),
+            (401, LlmErrorKind::Auth),
+            (403, LlmErrorKind::Permission),
+            (413, LlmErrorKind::RequestTooLarge),
+        ];
+        for (status, kind) in refusals {
+            let said = Behaviour::status(status, format!("{{\"error\":{{\"message\":\"no: {KEY}\"}}}}"));
+            let error = failed("refused", api, ask(&client(api, &answering(said))).await);
+            // wire WE25
+            assert_eq!((error.kind, &*error.message), (kind, "no: ***"), "{status} {}", api.name());
+            assert_eq!((error.retry, error.is_free()), (RetryAdvice::Never, true), "{status}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_kind_of_failure_is_read_as_what_it_is_in_every_protocol() {
+    // L1 to L4 and L7; wire WE02, WE04, WE05, WE08 to WE18
+    let kinds = [
+        (LlmErrorKind::InvalidRequest, "no luck"),
+        (LlmErrorKind::Auth, "no luck"),
+        (LlmErrorKind::Permission, "no luck"),
+        (LlmErrorKind::Billing, "no luck"),
+        (LlmErrorKind::ModelNotFound, "no luck"),
+        (LlmErrorKind::QuotaExhausted, "no luck"),
+        (LlmErrorKind::RateLimited, "no luck"),
+        (LlmErrorKind::Overloaded, "no luck"),
+        (LlmErrorKind::ServerError, "no luck"),
+        (LlmErrorKind::Timeout, "no luck"),
+        (LlmErrorKind::ContextTooLong, "prompt is too long: 208310 tokens > 200000 maximum"),
+        (
+            LlmErrorKind::StaleReasoning,
+            "Invalid `signature` in `thinking` block: thought signature, encrypted content",
+        ),
+    ];
+    for (kind, message) in kinds {
+        for api in Api::ALL {
+            let told = loop_llm::LlmError::new(kind, ErrorPhase::Headers, message);
+            let server = Server::start(saying(vec![Err(told.clone())])).unwrap();
+            let error = failed("a status", api, ask(&client(api, &server)).await);
+            assert_eq!((error.kind, error.phase), (kind, ErrorPhase::Headers), "{} {error:?}", api.name());
+            assert_eq!(error.is_retryable(), told.is_retryable(), "{} {error:?}", api.name());
+            let detail = error.detail.unwrap();
+            assert!(detail.request.is_some() || api == Api::Gemini, "{}", api.name());
+            if kind == LlmErrorKind::ContextTooLong {
+                assert_eq!((detail.used_tokens, detail.max_tokens), (Some(208_310), Some(200_000)));
+            }
+            if kind == LlmErrorKind::Billing {
+                // Nobody's credit is asked about in the middle of a reply, so there are no words for it.
+                continue;
+            }
+            let server = Server::start(saying(vec![text("So far."), Err(told)])).unwrap();
+            let error = failed("in a stream", api, ask(&client(api, &server)).await);
+            assert_eq!((error.kind, error.phase), (kind, ErrorPhase::Stream), "{} {error:?}", api.name());
+            assert_eq!(&*error.partial.unwrap().text, "So far.", "{}", api.name());
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_fails_before_the_first_byte_is_tried_again() {
+    // L1, L2, L3 and L5; wire WE19 and WE23
+    let policy = RetryPolicy::default();
+    for api in Api::ALL {
+        let busy = Behaviour::status(429, "{}").with_header("retry-after-ms", "1");
+        let service = short().first([
+            busy,
+            Behaviour::refuse(),
+            Behaviour::status(500, "{}").with_header("retry-after-ms", "1"),
+        ]);
+        let server = Server::start(service).unwrap();
+        let model = Retrying::new(Arc::new(client(api, &server)), policy);
+        let reply = ask(&model).await.unwrap();
+        assert_eq!(&*reply.text, "H\u{e9}llo", "{}", api.name());
+        let bodies: Vec<_> = soon(server.ended(3)).await.into_iter().map(|received| received.body).collect();
+        assert!(
+            bodies.len() >= 3 && bodies.windows(2).all(|two| two.first() == two.last()),
+            "{}",
+            api.name()
+        );
+
+        let later = Behaviour::status(429, "{}").with_header("retry-after", "3600");
+        let server = answering(later);
+        let model = Retrying::new(Arc::new(client(api, &server)), policy);
+        let error = failed("an hour", api, ask(&model).await);
+        assert_eq!(error.retry, RetryAdvice::After(Duration::from_secs(3_600)), "{}", api.name());
+        assert_eq!(server.requests().len(), 1, "nobody sleeps for an hour");
+
+        let cut = Server::start(short().usually(Behaviour::model().cuts_after(600))).unwrap();
+        let model = Retrying::new(Arc::new(client(api, &cut)), policy);
+        failed("cut", api, ask(&model).await);
+        assert_eq!(cut.requests().len(), 1, "what has begun is not sent again");
+    }
+}
+
+#[tokio::test]
+async fn nobody_there_and_nothing_sent_are_failed_connections() {
+    // L5; wire WE19
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    for api in Api::ALL {
+        let error = failed("nobody", api, ask(&client_at(api, &url)).await);
+        assert_eq!((error.kind, error.phase), (LlmErrorKind::Connection, ErrorPhase::Connect));
+        assert_eq!((error.retry, error.is_free()), (RetryAdvice::Backoff, true));
+        for (what, behaviour) in [("closed", Behaviour::refuse()), ("no HTTP", Behaviour::garbage_head())] {
+            let error = failed(what, api, ask(&client(api, &answering(behaviour))).await);
+            assert_eq!((error.kind, error.phase), (LlmErrorKind::Connection, ErrorPhase::Headers), "{what}");
+            assert_eq!(error.retry, RetryAdvice::Backoff, "{what}");
+        }
+        let after_head = Behaviour::model().cuts_after(0);
+        let error = failed(
+            "after the head",
+            api,
+            ask(&client(api, &Server::start(short().usually(after_head)).unwrap())).await,
+        );
+        assert!(
+            matches!(error.kind, LlmErrorKind::Connection | LlmErrorKind::StreamInterrupted),
+            "{error:?}"
+        );
+        assert_eq!(error.retry, RetryAdvice::Backoff);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_or_ended_at_any_byte_keeps_what_came() {
+    // L6, L8 and L15; wire WC13, WR11, WA15 and WG12
+    for api in Api::ALL {
+        let whole = bytes_of(api, short()).await;
+        let complete = whole_from(api, &whole);
+        let server = |how: Behaviour| Server::start(short().usually(how)).unwrap();
+        for (n, how) in [Behaviour::cuts_after, Behaviour::ends_after].into_iter().enumerate() {
+            let (mut longest, mut kept) = (0, 0);
+            // A connection that is lost is slower to serve than a body that ends.
+            for after in (0..whole.len()).step_by(if n == 0 { 3 } else { 1 }) {
+                let what = format!("{n} at {after} over {}", api.name());
+                let server = Server::start(short().usually(how(Behaviour::model(), after as u64))).unwrap();
+                let model = client(api, &server).with_timers(Timers { after_end: TENTH, ..patient() });
+                match ask(&model).await {
+                    Ok(reply) => {
+                        assert!(after >= complete, "{what}: {reply:?}");
+                        assert_eq!((&*reply.text, reply.stop), ("H\u{e9}llo", Some(Stop::EndTurn)), "{what}");
+                        kept += 1;
+                    }
+                    Err(error) => {
+                        assert!(error.is_retryable() && kept == 0, "{what}: {error:?}");
+                        let partial = error.partial.unwrap_or_default();
+                        assert!("H\u{e9}llo".starts_with(&*partial.text), "{what}: {partial:?}");
+                        assert!(partial.text.len() >= longest, "{what}: {partial:?}");
+                        longest = partial.text.len();
+                    }
+                }
+            }
+            assert_eq!(longest, "H\u{e9}llo".len(), "{n} over {}: all that came is kept", api.name());
+            assert!(kept > 0 || n == 0, "{}: the last line may lack its end", api.name());
+        }
+    }
+}
+
+/// The first byte behind which a reply may count as complete: where the word for its end begins.
+fn whole_from(api: Api, bytes: &[u8]) -> usize {
+    let word: &[u8] = match api {
+        Api::OpenaiChat => b"\"finish_reason\":\"stop\"",
+        Api::OpenaiResponses => b"event: response.completed",
+        Api::Anthropic => b"event: message_stop",
+        Api::Gemini => b"\"finishReason\":\"STOP\"",
+    };
+    bytes.windows(word.len()).position(|window| window == word).unwrap()
+}
+
+#[tokio::test]
+async fn a_server_that_stalls_or_dribbles_is_left_in_time() {
+    // L9 and L10; wire WE20 and WE21
+    for api in Api::ALL {
+        let stalls =
+            |after: u64| Server::start(short().usually(Behaviour::model().stalls_after(after))).unwrap();
+        let server = stalls(0);
+        let silent = client(api, &server).with_timers(Timers { first_byte: TENTH, ..patient() });
+        let error = failed("silent", api, ask(&silent).await);
+        assert_eq!((error.kind, error.phase), (LlmErrorKind::Timeout, ErrorPhase::Headers), "{}", api.name());
+
+        let whole = bytes_of(api, short()).await;
+        let middle = (whole_from(api, &whole) - 10) as u64;
+        let server = stalls(middle);
+        let model = client(api, &server).with_timers(Timers { idle: 2 * TENTH, ..patient() });
+        let error = failed("stalled", api, ask(&model).await);
+        assert_eq!((error.kind, error.phase), (LlmErrorKind::Timeout, ErrorPhase::Stream), "{}", api.name());
+        assert_eq!(&*error.partial.unwrap().text, "H\u{e9}llo", "{}", api.name());
+        let received = soon(server.ended(1)).await;
+        assert_eq!(received.first().unwrap().ending, Some(Ending::HungUp), "the connection is closed");
+
+        let dribbling = Server::start(short().usually(Behaviour::model().slow(TENTH / 5))).unwrap();
+        let model = client(api, &dribbling).with_timers(Timers { total: 5 * TENTH, ..patient() });
+        let error = failed("dribbling", api, ask(&model).await);
+        assert_eq!((error.kind, error.phase), (LlmErrorKind::Timeout, ErrorPhase::Stream), "{}", api.name());
+    }
+}
+
+#[tokio::test]
+async fn pings_alone_are_no_progress() {
+    // L9 and L10; wire WE21
+    for api in Api::ALL {
+        let comments = Behaviour::body("").with_keep_alives(u32::MAX).with_pause(TENTH / 10);
+        let ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
+        let events =
+            Behaviour::body(ping.repeat(10_000)).in_chunks(Chunks::Bytes(ping.len())).with_pause(TENTH / 10);
+        // Only one protocol has pings that are events.
+        let kinds = if api == Api::Anthropic { vec![comments, events] } else { vec![comments] };
+        for behaviour in kinds {
+            let server = answering(behaviour);
+            let model = client(api, &server).with_timers(Timers { progress: 3 * TENTH, ..patient() });
+            let error = failed("pings", api, ask(&model).await);
+            assert_eq!(
+                (error.kind, error.phase),
+                (LlmErrorKind::Timeout, ErrorPhase::Stream),
+                "{}",
+                api.name()
+            );
+            assert_eq!(&*error.partial.unwrap().text, "");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_endless_reply_is_cut_as_if_it_had_come_to_its_limit() {
+    // L11 and L23
+    for api in Api::ALL {
+        let server = answering(Behaviour::flood(u64::MAX));
+        let reply = ask(&client(api, &server)).await.unwrap();
+        assert_eq!(reply.stop, Some(Stop::MaxTokens), "{}", api.name());
+        assert!(
+            reply.text.len() < 64 << 20 && reply.text.len() > 1 << 20,
+            "{} {}",
+            api.name(),
+            reply.text.len()
+        );
+        assert!(reply.warnings.iter().any(|warning| warning.contains("cut")), "{:?}", reply.warnings);
+        let received = soon(server.ended(1)).await;
+        assert_eq!(received.first().unwrap().ending, Some(Ending::HungUp), "{}", api.name());
+    }
+}
+
+#[tokio::test]
+async fn a_line_of_a_hundred_megabytes_is_never_held() {
+    // L23; wire WE28
+    for api in Api::ALL {
+        let server = answering(Behaviour::endless_line(100 << 20));
+        let error = failed("a line", api, ask(&client(api, &server)).await);
+        assert_eq!(
+            (error.kind, error.phase),
+            (LlmErrorKind::BadResponse, ErrorPhase::Stream),
+            "{}",
+            api.name()
+        );
+        let received = soon(server.ended(1)).await;
+        let received = received.first().unwrap();
+        assert_eq!(received.ending, Some(Ending::HungUp), "{}", api.name());
+        assert!(received.bytes_out < 50 << 20, "{}: {} bytes were taken", api.name(), received.bytes_out);
+    }
+}
+
+#[tokio::test]
+async fn calls_that_were_cut_are_never_run() {
+    // L6 and L12; wire WC09, WR05 and WA09
+    let call = |id: &str| ToolCall {
+        id: id.into(),
+        name: "weather".into(),
+        arguments: Arguments::read("{\"city\":\"Oslo\"}"),
+    };
+    let mut calling = ModelReply::text("I will check.", None);
+    calling.tool_calls = vec![call("call_a"), call("call_b")];
+    (calling.stop, calling.finish) = (Some(Stop::ToolUse), Stop::ToolUse.finish());
+    let mut cut = calling.clone();
+    (cut.stop, cut.finish) = (Some(Stop::MaxTokens), Stop::MaxTokens.finish());
+    for api in Api::ALL {
+        let server = Server::start(replying(cut.clone())).unwrap();
+        let reply = ask(&client(api, &server)).await.unwrap();
+        assert_eq!(
+            (reply.stop, reply.tool_calls.len()),
+            (Some(Stop::MaxTokens), 0),
+            "{}: {reply:?}",
+            api.name()
+        );
+        let whole = bytes_of(api, replying(calling.clone())).await;
+        let complete = whole_from_calls(api, &whole);
+        for after in (0..whole.len()).step_by(7) {
+            let how = Behaviour::model().ends_after(after as u64);
+            let server = Server::start(replying(calling.clone()).usually(how)).unwrap();
+            match ask(&client(api, &server).with_timers(Timers { after_end: TENTH, ..patient() })).await {
+                Ok(reply) => assert!(after >= complete && reply.tool_calls.len() == 2, "{after}: {reply:?}"),
+                Err(error) => assert!(error.is_retryable(), "{after} over {}: {error:?}", api.name()),
+            }
+        }
+    }
+}
+
+fn whole_from_calls(api: Api, bytes: &[u8]) -> usize {
+    if api != Api::OpenaiChat {
+        return whole_from(api, bytes);
+    }
+    let word = b"\"finish_reason\":\"tool_calls\"";
+    bytes.windows(word.len()).position(|window| window == word).unwrap()
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_harm_nothing_but_themselves() {
+    // L15; wire WE26 and WX11
+    for api in Api::ALL {
+        let whole = bytes_of(api, short()).await;
+        let text = String::from_utf8(whole.clone()).unwrap();
+        let same = [
+            text.clone(),
+            format!("\u{feff}{text}"),
+            text.replace("\r\n", "\n").replace('\n', "\r\n"),
+            text.replace("data: ", "data:"),
+            format!(": a comment\n\nid: 7\nretry: 10\n{text}"),
+            text.trim_end().to_owned(),
+        ];
+        for (n, form) in same.into_iter().enumerate() {
+            for chunks in [Chunks::Whole, Chunks::Bytes(1), Chunks::Random { seed: n as u64 }] {
+                let server = answering(Behaviour::body(form.clone()).in_chunks(chunks));
+                let reply = ask(&client(api, &server)).await.unwrap();
+                assert_eq!(
+                    (&*reply.text, reply.stop),
+                    ("H\u{e9}llo", Some(Stop::EndTurn)),
+                    "{n} {}",
+                    api.name()
+                );
+            }
+        }
+        let mut damaged = whole.clone();
+        let at = damaged.iter().position(|byte| *byte == 0xc3).unwrap();
+        *damaged.get_mut(at).unwrap() = 0xff;
+        match ask(&client(api, &answering(Behaviour::body(damaged)))).await {
+            Ok(reply) => {
+                assert!(reply.text.contains('\u{fffd}') || &*reply.text == "H\u{e9}llo", "{reply:?}")
+            }
+            Err(error) => assert_eq!(error.kind, LlmErrorKind::BadResponse, "{} {error:?}", api.name()),
+        }
+        let broken = text.replacen("H\u{e9}", "H\" \u{e9}", 1);
+        let error = failed("broken JSON", api, ask(&client(api, &answering(Behaviour::body(broken)))).await);
+        assert_eq!(
+            (error.kind, error.phase),
+            (LlmErrorKind::BadResponse, ErrorPhase::Stream),
+            "{}",
+            api.name()
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_reply_is_never_an_empty_success() {
+    // L19; wire WE26, WG18 and WQ41
+    let lies = [
+        ("nothing", Behaviour::status(200, "")),
+        ("nothing at all", Behaviour::body("")),
+        ("blanks", Behaviour::body("\n\n  \n")),
+        ("null", Behaviour::status(200, "null")),
+        ("a text", Behaviour::status(200, "\"fine\"")),
+        ("a list", Behaviour::status(200, "[]")),
+        ("a list of lists", Behaviour::status(200, "[[],[]]")),
+        ("an object", Behaviour::status(200, "{}")),
+        (
+            "a page",
+            Behaviour::status(200, "<!doctype html><title>Log in</title>").with_content_type("text/html"),
+        ),
+        ("half an object", Behaviour::half_json()),
+        ("an error", Behaviour::status(200, "{\"error\":{\"message\":\"no\",\"code\":500}}")),
+        (
+            "a list of an error",
+            Behaviour::status(
+                200,
+                "[{\"error\":{\"message\":\"no\",\"code\":503,\"status\":\"UNAVAILABLE\"}}]",
+            ),
+        ),
+        ("comments", Behaviour::body(": a\n\n: b\n\n")),
+        ("the mark of the end", Behaviour::body("data: [DONE]\n\n")),
+        ("null in a stream", Behaviour::body("data: null\n\n")),
+        ("a list in a stream", Behaviour::body("data: []\n\n")),
+        ("an empty object in a stream", Behaviour::body("data: {}\n\n")),
+        ("an unknown event", Behaviour::body("event: future\ndata: {\"type\":\"future\"}\n\n")),
+        ("bytes", Behaviour::body(vec![0_u8, 159, 146, 150, 255])),
+    ];
+    for (what, behaviour) in lies {
+        for api in Api::ALL {
+            match ask(&client(api, &answering(behaviour.clone()))).await {
+                Err(_) => {}
+                // Google answers with nothing where it has nothing to say, which is no success either.
+                Ok(reply) => {
+                    assert_eq!(reply.stop, Some(Stop::Empty), "{what} over {}: {reply:?}", api.name())
+                }
+            }
+        }
+    }
+    for api in Api::ALL {
+        for blank in ["", " \n"] {
+            let server = Server::start(replying(ModelReply::text(blank, None))).unwrap();
+            let reply = ask(&client(api, &server)).await.unwrap();
+            assert_eq!(reply.stop, Some(Stop::Empty), "{blank:?} over {}: {reply:?}", api.name());
+        }
+        let mut musing = ModelReply::text("", None);
+        musing.reasoning = "Hm.".into();
+        let reply = ask(&client(api, &Server::start(replying(musing)).unwrap())).await.unwrap();
+        assert_eq!((reply.stop, &*reply.text), (Some(Stop::Empty), ""), "{}: {reply:?}", api.name());
+    }
+}
+
+#[tokio::test]
+async fn heads_that_lie_about_the_body_do_no_harm() {
+    // wire WE26 and WQ39
+    for api in Api::ALL {
+        let length = bytes_of(api, short()).await.len() as u64;
+        let server = |how: Behaviour| Server::start(short().usually(how)).unwrap();
+        let too_short = Behaviour::model().with_content_length(length / 2);
+        let error = failed("too short", api, ask(&client(api, &server(too_short))).await);
+        assert_eq!(error.kind, LlmErrorKind::StreamInterrupted, "{} {error:?}", api.name());
+        let too_long = Behaviour::model().with_content_length(length + 100);
+        let end =
+            ask(&client(api, &server(too_long)).with_timers(Timers { after_end: TENTH, ..patient() })).await;
+        // The reply itself was complete.
+        assert_eq!(&*end.unwrap().text, "H\u{e9}llo", "{}", api.name());
+        for content_type in ["text/html", "application/json", "application/octet-stream", "nonsense"] {
+            let server = server(Behaviour::model().with_content_type(content_type));
+            let reply = ask(&client(api, &server)).await.unwrap();
+            assert_eq!(&*reply.text, "H\u{e9}llo", "{content_type} over {}", api.name());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    // wire WE27
+    let elsewhere = Server::start(short()).unwrap();
+    for api in Api::ALL {
+        for status in [301, 302, 307, 308] {
+            let location = format!("{}/v1/messages", elsewhere.url());
+            let server = answering(Behaviour::status(status, "").with_header("location", &location));
+            let error = failed("a redirect", api, ask(&client(api, &server)).await);
+            assert_eq!(
+                (error.kind, error.retry),
+                (LlmErrorKind::BadResponse, RetryAdvice::Never),
+                "{}",
+                api.name()
+            );
+        }
+    }
+    assert!(elsewhere.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_caller_who_goes_away_closes_the_connection() {
+    // wire WE24
+    for api in Api::ALL {
+        let server = Server::start(
+            saying(vec![text("So far."), text(" More."), finished("")])
+                .usually(Behaviour::model().in_chunks(Chunks::Bytes(1)).with_pause(Duration::from_millis(1))),
+        )
+        .unwrap();
+        let model = client(api, &server);
+        let mut events = soon(model.stream(&request())).await.unwrap();
+        while !matches!(soon(events.next()).await, Some(Ok(ModelEvent::TextDelta { .. }))) {}
+        drop(events);
+        let received = soon(server.ended(1)).await;
+        assert_eq!(received.first().unwrap().ending, Some(Ending::HungUp), "{}", api.name());
+    }
+}
+
+#[tokio::test]
+async fn refusals_are_replies_and_are_not_tried_again() {
+    // L20
+    for api in Api::ALL {
+        let mut refusal = ModelReply::text("", None);
+        refusal.refusal = Some("I will not.".into());
+        (refusal.stop, refusal.finish) = (Some(Stop::Refusal), Stop::Refusal.finish());
+        let server = Server::start(replying(refusal)).unwrap();
+        let model = Retrying::new(Arc::new(client(api, &server)), RetryPolicy::default());
+        let reply = ask(&model).await.unwrap();
+        assert!(matches!(reply.stop, Some(Stop::Refusal | Stop::ContentFilter)), "{}: {reply:?}", api.name());
+        assert_eq!((&**reply.shown(), server.requests().len()), ("I will not.", 1), "{}", api.name());
+    }
+}
+
+#[tokio::test]
+async fn tokens_that_cannot_be_right_do_not_overflow() {
+    // L21
+    let absurd =
+        Usage { input: u64::MAX, cache_read: u64::MAX, output: u64::MAX, reasoning: 7, ..Usage::default() };
+    for api in Api::ALL {
+        let server = Server::start(replying(ModelReply::text("Fine.", Some(absurd)))).unwrap();
+        let reply = ask(&client(api, &server)).await.unwrap();
+        assert_eq!(&*reply.text, "Fine.", "{}", api.name());
+        // Sums saturate; nobody panics.
+        let _ = reply.usage.map(|usage| usage.total());
+    }
+    let silent = Server::start(replying(ModelReply::text("Fine.", None))).unwrap();
+    for api in [Api::OpenaiChat, Api::OpenaiResponses] {
+        assert_eq!(ask(&client(api, &silent)).await.unwrap().usage, None, "unknown is not nothing");
+    }
+}
+
+#[tokio::test]
+async fn another_model_than_was_asked_for_is_named() {
+    // L24
+    for api in Api::ALL {
+        let mut other = ModelReply::text("Fine.", None);
+        other.served_model = Some("m-2026-11-20".into());
+        let started = ModelEvent::Started { reply: None, model: other.served_model.clone() };
+        let server =
+            Server::start(saying(vec![Ok(started), Ok(ModelEvent::Finished(Box::new(other)))])).unwrap();
+        let reply = ask(&client(api, &server)).await.unwrap();
+        assert_eq!(reply.served_model.as_deref(), Some("m-2026-11-20"), "{}", api.name());
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_the_model_that_breaks_off_is_no_reply() {
+    // L6 and L7
+    let kinds = [LlmErrorKind::StreamInterrupted, LlmErrorKind::Connection, LlmErrorKind::BadResponse];
+    for api in Api::ALL {
+        for kind in kinds {
+            let server = Server::start(saying(vec![text("So far."), error(kind)])).unwrap();
+            let error = failed("broken off", api, ask(&client(api, &server)).await);
+            let read = if kind == LlmErrorKind::BadResponse { kind } else { LlmErrorKind::StreamInterrupted };
+            assert_eq!((error.kind, error.phase), (read, ErrorPhase::Stream), "{} {error:?}", api.name());
+            assert_eq!(&*error.partial.unwrap().text, "So far.", "{}", api.name());
+        }
+    }
+    let script = Arc::new(Scripted::replies(["one"]));
+    let server = Server::start(Service::of(script)).unwrap();
+    assert_eq!(&*ask(&client(Api::Anthropic, &server)).await.unwrap().text, "one");
+    for api in Api::ALL {
+        let error = failed("exhausted", api, ask(&client(api, &server)).await);
+        assert_eq!(error.retry, RetryAdvice::Never, "{}: {error:?}", api.name());
+    }
+}

@@ -1,0 +1,409 @@
+//! What the decoder of generateContent makes of replies, however their bytes are cut.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod common;
+
+use common::{Wire, calls, raw, sse};
+use loop_core::{FinishReason, Usage};
+use loop_llm::{Arguments, Filtered, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice, Secrets, Stop};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+
+fn gemini() -> Wire {
+    Wire::new("gemini", "gemini-3-flash-preview")
+}
+
+/// A chunk with these parts.
+fn parts(parts: Value) -> Value {
+    json!({"candidates": [{"content": {"role": "model", "parts": parts}, "index": 0}], "modelVersion": "m-1", "responseId": "r1"})
+}
+
+fn text(text: &str) -> Value {
+    parts(json!([{"text": text}]))
+}
+
+fn stop(reason: &str) -> Value {
+    json!({"candidates": [{"finishReason": reason, "index": 0}]})
+}
+
+/// The end of these chunks as events, as one list, and, where it is one chunk, as a whole reply: all the same.
+#[track_caller]
+fn end(chunks: &[Value]) -> Result<ModelReply, LlmError> {
+    let reply = gemini().stream(chunks);
+    assert_eq!(gemini().end(Value::from(chunks.to_vec()).to_string()), reply, "as a list");
+    if let [chunk] = chunks {
+        assert_eq!(gemini().end(format!("\n{chunk}\n")), reply, "as a whole");
+    }
+    reply
+}
+
+// wire WG01
+#[test]
+fn text_in_chunks() {
+    let usage = json!({"promptTokenCount": 8, "candidatesTokenCount": 2, "totalTokenCount": 10, "serviceTier": "standard"});
+    let mut last = stop("STOP");
+    last["usageMetadata"] = usage;
+    let reply = end(&[text("Hel"), text("lö"), last]).unwrap();
+    assert_eq!((&*reply.text, reply.finish, reply.stop), ("Hellö", FinishReason::EndTurn, Some(Stop::EndTurn)));
+    assert_eq!(reply.usage, Some(Usage { input: 8, output: 2, ..Usage::default() }));
+    assert_eq!((reply.served_model.as_deref(), reply.reply.as_deref()), (Some("m-1"), Some("r1")));
+    assert_eq!((reply.served_tier.as_deref(), reply.raw_stop.as_deref()), (Some("standard"), Some("STOP")));
+    // What text and calls say is not kept twice.
+    assert_eq!((reply.raw, reply.warnings), (None, vec![]));
+}
+
+// wire WG02
+#[test]
+fn a_signed_call() {
+    let part = json!({"functionCall": {"id": "c1", "name": "find", "args": {"q": "é"}}, "thoughtSignature": "S"});
+    let reply = end(&[parts(json!([part])), stop("STOP")]).unwrap();
+    assert_eq!((reply.finish, reply.stop), (FinishReason::ToolUse, Some(Stop::ToolUse)));
+    assert_eq!(calls(&reply), [("c1", "find", "{\"q\":\"é\"}")]);
+    assert_eq!(raw(&reply), json!([part]));
+}
+
+// wire WG03
+#[test]
+fn two_calls_without_ids() {
+    let signed = json!({"functionCall": {"name": "a", "args": {}}, "thoughtSignature": "S"});
+    let plain = json!({"functionCall": {"name": "b", "args": {}}});
+    let reply = end(&[parts(json!([signed])), parts(json!([plain])), stop("STOP")]).unwrap();
+    assert_eq!(calls(&reply), [("call_1", "a", "{}"), ("call_2", "b", "{}")]);
+    assert_eq!(raw(&reply), json!([signed, plain]));
+}
+
+#[test]
+fn arguments_keep_their_text() {
+    let args = r#"{"b": 1.0, "a":12345678901234567890123, "a":"\ud83d\ude00"}"#;
+    let call = |args: &str| {
+        let part = format!(r#"{{"functionCall":{{"name":"f"{args}}}}}"#);
+        let body = format!(r#"{{"candidates":[{{"content":{{"parts":[{part}]}},"finishReason":"STOP"}}]}}"#);
+        gemini().end(body).unwrap()
+    };
+    // wire WX09
+    let reply = call(&format!(",\"args\":{args}"));
+    assert_eq!(calls(&reply), [("call_1", "f", args)]);
+    assert!(reply.raw.is_none());
+    for none in ["", ",\"args\":null"] {
+        assert!(matches!(&call(none).tool_calls[0].arguments, Arguments::Object { value, .. } if value.is_empty()));
+    }
+    assert!(matches!(call(",\"args\":[1]").tool_calls[0].arguments, Arguments::Invalid { .. }));
+}
+
+// wire WG04
+#[test]
+fn thoughts_are_told_and_do_not_go_back() {
+    let thought = |text: &str| json!({"text": text, "thought": true});
+    let reply =
+        end(&[parts(json!([thought("Hm"), thought(", so")])), text("Yes."), stop("STOP")]).unwrap();
+    assert_eq!((&*reply.reasoning, &*reply.text, reply.raw), ("Hm, so", "Yes.", None));
+    let signed = json!({"text": "Yes.", "thoughtSignature": "S"});
+    let reply = end(&[parts(json!([thought("Hm"), signed])), stop("STOP")]).unwrap();
+    assert_eq!(raw(&reply), json!([signed]));
+    let sealed = json!({"text": "Hm", "thought": true, "thoughtSignature": "S"});
+    let reply = end(&[parts(json!([sealed])), text("Yes."), stop("STOP")]).unwrap();
+    assert_eq!(raw(&reply), json!([sealed, {"text": "Yes."}]));
+}
+
+// wire WG05
+#[test]
+fn a_signature_without_a_text_is_a_part_of_its_own() {
+    let seal = json!({"text": "", "thoughtSignature": "S"});
+    let reply = end(&[text("Yes"), text("."), parts(json!([seal])), stop("STOP")]).unwrap();
+    assert_eq!(&*reply.text, "Yes.");
+    assert_eq!(raw(&reply), json!([{"text": "Yes."}, seal]));
+    let bare = json!({"thoughtSignature": "S"});
+    let reply = end(&[parts(json!([bare])), stop("STOP")]).unwrap();
+    assert_eq!((raw(&reply), reply.stop), (json!([bare]), Some(Stop::Empty)));
+}
+
+// wire WG06
+#[test]
+fn a_request_that_was_blocked() {
+    for reason in ["SAFETY", "OTHER", "PROHIBITED_CONTENT", "MODEL_ARMOR", "JAILBREAK"] {
+        let blocked = json!({"promptFeedback": {"blockReason": reason}, "usageMetadata": {"trafficType": "ON_DEMAND"}});
+        let reply = end(&[blocked]).unwrap();
+        assert_eq!((reply.finish, reply.stop), (FinishReason::Refusal, Some(Stop::ContentFilter)));
+        assert_eq!((reply.filtered, reply.stop_detail.as_deref()), (Some(Filtered::Input), Some(reason)));
+        assert_eq!((reply.usage, reply.served_tier.as_deref()), (None, Some("ON_DEMAND")));
+    }
+    let ratings = json!({"promptFeedback": {"safetyRatings": []}});
+    assert_eq!(end(&[ratings, text("Hi"), stop("STOP")]).unwrap().stop, Some(Stop::EndTurn));
+}
+
+// wire WG07
+#[test]
+fn a_reply_that_was_filtered() {
+    let words = ["RECITATION", "SAFETY", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"];
+    for word in words.into_iter().chain(["IMAGE_SAFETY", "IMAGE_RECITATION", "IMAGE_OTHER"]) {
+        let reply = end(&[stop(word)]).unwrap();
+        assert_eq!((reply.stop, reply.filtered), (Some(Stop::ContentFilter), Some(Filtered::Output)));
+        assert_eq!((reply.stop_detail.as_deref(), reply.raw_stop.as_deref()), (Some(word), Some(word)));
+    }
+    let reply = end(&[text("So far"), stop("SAFETY")]).unwrap();
+    assert_eq!((&*reply.text, reply.stop), ("So far", Some(Stop::ContentFilter)));
+}
+
+// wire WG08
+#[test]
+fn a_malformed_call_is_not_run() {
+    let call = json!({"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "S"});
+    for word in ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"] {
+        let mut last = stop(word);
+        last["candidates"][0]["finishMessage"] = "Malformed function call: f(".into();
+        let reply = end(&[parts(json!([{"text": "I"}, call])), last]).unwrap();
+        assert_eq!((reply.stop, reply.finish), (Some(Stop::MalformedToolCall), FinishReason::Other));
+        assert_eq!(reply.stop_detail.as_deref(), Some("Malformed function call: f("));
+        assert_eq!((reply.tool_calls.len(), reply.raw), (0, None));
+    }
+}
+
+// wire WG09
+#[test]
+fn an_end_without_parts_is_empty() {
+    for chunk in [stop("STOP"), json!({"candidates": [{"content": {"parts": []}, "finishReason": "STOP"}]})] {
+        assert_eq!(end(&[chunk]).unwrap().stop, Some(Stop::Empty));
+    }
+    let nothing = json!({"usageMetadata": {"promptTokenCount": 9, "totalTokenCount": 9}, "modelVersion": "m"});
+    let reply = gemini().end(nothing.to_string()).unwrap();
+    assert_eq!((reply.stop, reply.usage.unwrap().input), (Some(Stop::Empty), 9));
+    assert_eq!(gemini().stream(&[nothing]).unwrap_err().kind, LlmErrorKind::StreamInterrupted);
+}
+
+// wire WG10
+#[test]
+fn a_reply_that_was_cut_while_thinking() {
+    let thought = parts(json!([{"text": "Hm", "thought": true}]));
+    let reply = end(&[thought, stop("MAX_TOKENS")]).unwrap();
+    assert_eq!((&*reply.text, &*reply.reasoning, reply.stop), ("", "Hm", Some(Stop::MaxTokens)));
+    let call = json!({"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "S"});
+    let signed = json!({"text": "Look", "thoughtSignature": "T"});
+    let reply = end(&[parts(json!([signed, call])), stop("MAX_TOKENS")]).unwrap();
+    assert_eq!((reply.tool_calls.len(), raw(&reply)), (0, json!([signed])));
+    assert_eq!(*reply.warnings, ["dropped_partial_calls".into()]);
+}
+
+// wire WG11
+#[test]
+fn a_word_for_the_end_on_every_chunk() {
+    let piece = |piece: &str| {
+        let mut chunk = text(piece);
+        chunk["candidates"][0]["finishReason"] = "STOP".into();
+        chunk
+    };
+    let reply = end(&[piece("a"), piece("b"), piece("c")]).unwrap();
+    assert_eq!((&*reply.text, reply.stop, reply.warnings), ("abc", Some(Stop::EndTurn), vec![]));
+    // wire WX10
+    let reply = end(&[piece("a"), stop("MAX_TOKENS")]).unwrap();
+    assert_eq!((reply.stop, &*reply.warnings), (Some(Stop::EndTurn), &["second_finish_reason".into()][..]));
+}
+
+// wire WG12
+#[test]
+fn an_end_that_is_not_said_is_an_error() {
+    let error = end(&[text("Hi")]).unwrap_err();
+    assert_eq!((error.kind, &*error.partial.unwrap().text), (LlmErrorKind::StreamInterrupted, "Hi"));
+    assert_eq!(gemini().end(": ping\n\n").unwrap_err().kind, LlmErrorKind::StreamInterrupted);
+}
+
+// wire WG18
+#[test]
+fn errors_behind_a_status_of_200() {
+    let busy = json!({"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}});
+    for body in [json!([busy]).to_string(), busy.to_string(), sse(std::slice::from_ref(&busy))] {
+        let error = gemini().end(&body).unwrap_err();
+        assert_eq!((error.kind, error.is_retryable()), (LlmErrorKind::Overloaded, true), "{body}");
+    }
+    // L7
+    let error = end(&[text("Hi"), busy]).unwrap_err();
+    assert_eq!((error.kind, &*error.partial.unwrap().text), (LlmErrorKind::Overloaded, "Hi"));
+    let error = end(&[text("Hi"), stop("MISSING_THOUGHT_SIGNATURE")]).unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::StaleReasoning);
+    for body in ["[]", "[1]", "null", "{}", "{\"message\":\"no\"}", "<html>", "", "[{\"candidates\":"] {
+        let error = gemini().end(body).unwrap_err();
+        assert_eq!((error.kind, error.retry), (LlmErrorKind::BadResponse, RetryAdvice::Backoff), "{body:?}");
+    }
+    let error = gemini().end(format!("{}data: {{\n\n", sse(&[text("Hi")]))).unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::BadResponse);
+}
+
+// wire WG19
+#[test]
+fn other_words_for_the_end() {
+    for word in ["OTHER", "NO_IMAGE", "FINISH_REASON_UNSPECIFIED", "WORD_OF_TOMORROW"] {
+        let reply = end(&[text("Hi"), stop(word)]).unwrap();
+        assert_eq!((reply.stop, reply.raw_stop.as_deref()), (Some(Stop::Other), Some(word)));
+    }
+}
+
+// wire WG20
+#[test]
+fn several_calls_are_told_though_one_was_asked_for() {
+    let wire = gemini().with(|request| request.one_call_at_a_time = true);
+    let call = |name: &str| json!({"functionCall": {"name": name}});
+    let reply = wire.stream(&[parts(json!([call("a"), call("b")])), stop("STOP")]).unwrap();
+    assert_eq!(reply.tool_calls.len(), 2);
+}
+
+// wire WG21
+#[test]
+fn signed_parts_stay_apart() {
+    let signed = |text: &str| json!({"text": text, "thoughtSignature": text});
+    let sent = [text("a"), text("b"), parts(json!([signed("c")])), parts(json!([signed("d")])), text("e"), stop("STOP")];
+    let reply = end(&sent).unwrap();
+    assert_eq!(&*reply.text, "abcde");
+    assert_eq!(raw(&reply), json!([{"text": "ab"}, signed("c"), signed("d"), {"text": "e"}]));
+}
+
+// wire WG22 WX02
+#[test]
+fn parts_of_another_kind_go_back_in_their_place() {
+    let code = json!({"executableCode": {"language": "PYTHON", "code": "1+1", "new": 1.50}});
+    let ran = json!({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}, "thoughtSignature": "S"});
+    let odd = json!({"text": "two", "partMetadata": {"k": [1]}});
+    let picture = json!({"inlineData": {"mimeType": "image/png", "data": "QUJD"}});
+    let sent = json!([{"text": "a"}, code, ran, odd, picture, {"text": ""}, {}, 7]);
+    let reply = end(&[parts(sent), stop("STOP")]).unwrap();
+    assert_eq!((&*reply.text, reply.stop), ("atwo", Some(Stop::EndTurn)));
+    assert_eq!(raw(&reply), json!([{"text": "a"}, code, ran, odd, picture]));
+    let reply = end(&[parts(json!([code])), stop("STOP")]).unwrap();
+    assert_eq!(reply.stop, Some(Stop::EndTurn), "it did something");
+    let written = r#"{"toolCall":{ "id":"x", "n":1.0 }}"#;
+    let body = format!(r#"{{"candidates":[{{"content":{{"parts":[{written}]}},"finishReason":"STOP"}}]}}"#);
+    assert_eq!(gemini().end(body).unwrap().raw.unwrap().json(), written);
+}
+
+#[test]
+fn unknown_members_nulls_and_kinds_are_ignored() {
+    let odd = [
+        json!({"candidates": null, "new": 1}),
+        json!({"candidates": [{"content": null, "finishReason": null, "index": 0, "safetyRatings": []}]}),
+        json!({"candidates": [{"content": {"parts": null}, "finishReason": ""}], "usageMetadata": 7}),
+        json!({"candidates": [{"content": {"parts": [{"text": "another"}]}, "index": 1, "finishReason": "SAFETY"}]}),
+        json!({"candidates": [{"content": {"parts": [{"text": "Hi", "thought": false}, {"text": 7}], "x": {}}, "avgLogprobs": -0.1}]}),
+        json!({"candidates": [{"finishReason": "STOP", "finishMessage": "Done."}], "promptFeedback": null}),
+    ];
+    let reply = end(&odd).unwrap();
+    assert_eq!((&*reply.text, reply.stop, reply.stop_detail), ("Hi", Some(Stop::EndTurn), None));
+}
+
+/// The reply to chunks with these counts, each in one.
+#[track_caller]
+fn counted(counts: &[Value]) -> ModelReply {
+    let chunk = |counts: &Value| {
+        let mut chunk = text("x");
+        chunk["usageMetadata"] = counts.clone();
+        chunk
+    };
+    let mut chunks: Vec<Value> = counts.iter().map(chunk).collect();
+    chunks.push(stop("STOP"));
+    end(&chunks).unwrap()
+}
+
+// wire WU05
+#[test]
+fn usage_is_in_disjoint_buckets() {
+    let reply = counted(&[json!({"promptTokenCount": 2006, "cachedContentTokenCount": 1920, "candidatesTokenCount": 108,
+        "thoughtsTokenCount": 192, "toolUsePromptTokenCount": 0, "totalTokenCount": 2306})]);
+    let wanted = Usage { input: 86, cache_read: 1920, output: 108, reasoning: 192, ..Usage::default() };
+    assert_eq!((reply.usage, reply.warnings.len()), (Some(wanted), 0));
+    let reply = counted(&[json!({"promptTokenCount": 10, "toolUsePromptTokenCount": 5, "candidatesTokenCount": 1})]);
+    assert_eq!(reply.usage.unwrap().input, 15);
+}
+
+// wire WU06
+#[test]
+fn counts_that_are_missing_follow_from_the_total() {
+    let usage = |counts: Value| {
+        let usage = counted(&[counts]).usage.unwrap();
+        (usage.input, usage.output, usage.reasoning)
+    };
+    assert_eq!(usage(json!({"totalTokenCount": 100, "promptTokenCount": 60, "thoughtsTokenCount": 40})), (60, 0, 40));
+    assert_eq!(usage(json!({"totalTokenCount": 100, "promptTokenCount": 60})), (60, 40, 0));
+    assert_eq!(usage(json!({"totalTokenCount": 100, "promptTokenCount": 60, "candidatesTokenCount": 30})), (60, 30, 10));
+    let without_prompt = json!({"totalTokenCount": 100, "candidatesTokenCount": 30, "thoughtsTokenCount": 10});
+    assert_eq!(usage(without_prompt), (60, 30, 10));
+}
+
+#[test]
+fn the_last_value_of_each_count_holds() {
+    let reply = counted(&[
+        json!({"promptTokenCount": 9, "thoughtsTokenCount": 14, "totalTokenCount": 23}),
+        json!({"trafficType": "ON_DEMAND"}),
+        json!({"promptTokenCount": 9, "candidatesTokenCount": 12, "totalTokenCount": 35}),
+    ]);
+    assert_eq!(reply.usage, Some(Usage { input: 9, output: 12, reasoning: 14, ..Usage::default() }));
+}
+
+// L21
+#[test]
+fn counts_that_cannot_be_used_are_no_usage() {
+    for odd in [json!({"promptTokenCount": -1, "candidatesTokenCount": 2}), json!({"promptTokenCount": 5e12})] {
+        let reply = counted(std::slice::from_ref(&odd));
+        assert_eq!((reply.usage, &*reply.warnings), (None, &["usage_unusable".into()][..]), "{odd}");
+    }
+    let silent = counted(&[json!({"candidatesTokenCount": 2})]);
+    assert_eq!((silent.usage, silent.warnings.len()), (None, 0));
+    let odd = counted(&[json!({"promptTokenCount": 10, "cachedContentTokenCount": 20, "candidatesTokenCount": 1})]);
+    assert_eq!((odd.usage.unwrap().cache_read, &*odd.warnings), (10, &["usage_inconsistent".into()][..]));
+}
+
+#[test]
+fn arguments_may_come_value_by_value() {
+    let piece = |call: Value| parts(json!([{"functionCall": call}]));
+    let value = |path: &str, text: &str| json!([{"jsonPath": path, "stringValue": text, "willContinue": true}]);
+    let mut first = piece(json!({"name": "find", "id": "c1", "willContinue": true}));
+    first["candidates"][0]["content"]["parts"][0]["thoughtSignature"] = "S".into();
+    let begun = [
+        first,
+        piece(json!({"partialArgs": value("$.q", "Os"), "willContinue": true})),
+        piece(json!({"partialArgs": value("$.q", "lo"), "willContinue": true})),
+    ];
+    let whole: Vec<Value> = begun.iter().cloned().chain([piece(json!({})), stop("STOP")]).collect();
+    let reply = end(&whole).unwrap();
+    assert_eq!(calls(&reply), [("c1", "find", "{\"q\":\"Oslo\"}")]);
+    let part = json!({"functionCall": {"id": "c1", "name": "find", "args": {"q": "Oslo"}}, "thoughtSignature": "S"});
+    assert_eq!(raw(&reply), json!([part]));
+    // What was not ended is never run.
+    let broken: Vec<Value> = begun.iter().cloned().chain([stop("STOP")]).collect();
+    let reply = end(&broken).unwrap();
+    assert!(matches!(reply.tool_calls[0].arguments, Arguments::Invalid { .. }));
+}
+
+// wire WX11
+#[test]
+fn events_in_every_form() {
+    let (one, two) = (text("Hi"), stop("STOP"));
+    let wanted = gemini().stream(&[one.clone(), two.clone()]).unwrap();
+    for body in [
+        format!("data: {one}\r\n\r\ndata: {two}\r\n\r\n"),
+        format!("\u{feff}data:{one}\n\n: ping\n\ndata:{two}"),
+        format!("data: {}\n\ndata: {two}\n\ndata: [DONE]\n\n", format!("{one:#}").replace('\n', "\ndata: ")),
+    ] {
+        assert_eq!(gemini().end(&body).unwrap(), wanted, "{body}");
+    }
+}
+
+#[test]
+fn a_secret_is_masked_also_in_what_goes_back() {
+    let wire = Wire { secrets: Secrets::new([SecretString::from("sk-canary/0123456789")]), ..gemini() };
+    let signed = parts(json!([{"text": "sk-canary/0123456789", "thoughtSignature": "S"}]));
+    let items = wire.items(sse(&[text("It is sk-can"), text("ary/0123456789 "), signed, stop("STOP")]).as_bytes());
+    assert!(!format!("{items:?}").contains("canary"), "{items:?}");
+    let Some(Ok(ModelEvent::Finished(reply))) = items.last() else { panic!("{items:?}") };
+    assert_eq!(raw(reply), json!([{"text": "It is [masked] "}, {"text": "[masked]", "thoughtSignature": "S"}]));
+}
+
+// wire WE28
+#[test]
+fn guards_bound_calls_and_arguments() {
+    let many = |count: usize| {
+        let calls: Vec<Value> = (0..count).map(|_| json!({"functionCall": {"name": "f", "args": {}}})).collect();
+        gemini().decode(&[sse(&[parts(calls.into()), stop("STOP")]).as_bytes()]).pop().unwrap()
+    };
+    assert!(matches!(many(128), Ok(ModelEvent::Finished(reply)) if reply.tool_calls.len() == 128));
+    assert_eq!(many(129).unwrap_err().kind, LlmErrorKind::BadResponse);
+    let large = json!({"functionCall": {"name": "f", "args": {"a": "x".repeat(1 << 20)}}});
+    let error = gemini().decode(&[sse(&[parts(json!([large])), stop("STOP")]).as_bytes()]).pop().unwrap();
+    assert_eq!(error.unwrap_err().kind, LlmErrorKind::BadResponse);
+}

@@ -1,0 +1,257 @@
+//! One conversation over four protocols and real sockets: the same reply comes out, and what goes back is taken by a
+//! server that reads as strictly as the provider does.
+
+#![allow(clippy::unwrap_used)]
+
+mod sockets;
+
+use std::sync::Arc;
+
+use loop_core::Usage;
+use loop_llm::testing::{Behaviour, Chunks, Server};
+use loop_llm::{
+    Api, Arguments, AssistantTurn, Image, LlmError, LlmErrorKind, Message, ModelReply, ModelRequest, Raw,
+    RetryPolicy, Retrying, Stop, ToolCall, ToolChoice, ToolResult, ToolSpec, complete,
+};
+use serde_json::json;
+use sockets::{client, replying, soon};
+
+fn full() -> ModelReply {
+    let usage = Usage {
+        input: 50,
+        cache_read: 1_800,
+        cache_write_short: 150,
+        cache_write_long: 50,
+        output: 180,
+        reasoning: 120,
+        estimated: false,
+    };
+    let mut reply = ModelReply::text("I will check.", Some(usage));
+    reply.reasoning = "Two cities.".into();
+    reply.tool_calls = vec![call("call_a", "{\"city\":\"Oslo\"}"), call("call_b", "{}")];
+    (reply.stop, reply.finish) = (Some(Stop::ToolUse), Stop::ToolUse.finish());
+    reply
+}
+
+fn call(id: &str, arguments: &str) -> ToolCall {
+    ToolCall { id: id.into(), name: "weather".into(), arguments: Arguments::read(arguments) }
+}
+
+fn result(call: &str, is_error: bool, text: &str) -> ToolResult {
+    ToolResult { call: call.into(), is_error, text: text.into(), images: Vec::new() }
+}
+
+fn results() -> Message {
+    Message::Tool {
+        results: vec![result("call_a", false, "3 degrees"), result("call_b", true, "no such city")],
+    }
+}
+
+/// A question with a tool.
+fn question() -> ModelRequest {
+    let mut request = ModelRequest::new("m", "Be brief.", "Oslo and Rome?");
+    let parameters = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    let weather = ToolSpec {
+        name: "weather".into(),
+        description: "Looks.".into(),
+        parameters,
+        strict: Default::default(),
+    };
+    request.tools = vec![weather].into();
+    request
+}
+
+async fn send(api: Api, server: &Server, request: &ModelRequest) -> Result<ModelReply, LlmError> {
+    soon(complete(&client(api, server), request)).await
+}
+
+/// The tokens as far as a protocol has words for them.
+fn known(api: Api, mut usage: Usage) -> Usage {
+    let written = usage.cache_write_short + usage.cache_write_long;
+    match api {
+        Api::Anthropic => return usage,
+        Api::OpenaiChat | Api::OpenaiResponses => usage.cache_write_short = written,
+        Api::Gemini => {
+            usage.input += written;
+            usage.cache_write_short = 0;
+        }
+    }
+    usage.cache_write_long = 0;
+    usage
+}
+
+#[tokio::test]
+async fn the_same_reply_comes_out_of_every_protocol_streamed_or_not() {
+    // wire WC04, WR02, WR03, WA02, WG03; WU01 to WU03 and WU05
+    for api in Api::ALL {
+        for chunks in [Chunks::Whole, Chunks::Bytes(1), Chunks::Random { seed: 11 }] {
+            let service = replying(full()).usually(Behaviour::model().in_chunks(chunks));
+            let server = Server::start(service).unwrap();
+            for no_stream in [false, true] {
+                let reply = send(api, &server, &ModelRequest { no_stream, ..question() }).await.unwrap();
+                let what = format!("{} {chunks:?} {no_stream}: {reply:?}", api.name());
+                assert_eq!((&*reply.text, &*reply.reasoning), ("I will check.", "Two cities."), "{what}");
+                assert_eq!(
+                    (&reply.tool_calls, reply.stop),
+                    (&full().tool_calls, Some(Stop::ToolUse)),
+                    "{what}"
+                );
+                assert_eq!(reply.usage, Some(known(api, full().usage.unwrap())), "{what}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_turn_goes_back_as_it_came_and_the_loop_goes_on() {
+    // wire WR04, WA04, WA06, WA07, WG02, WG03 and WX02
+    for api in Api::ALL {
+        for no_stream in [false, true] {
+            let server = Server::start(replying(full())).unwrap();
+            let mut request = ModelRequest { no_stream, ..question() };
+            for _ in 0..3 {
+                let reply = send(api, &server, &request).await.unwrap();
+                assert_eq!(reply.raw.is_some(), api != Api::OpenaiChat, "{}: {reply:?}", api.name());
+                request.messages.extend([reply.turn(), results()]);
+            }
+            let end = send(api, &server, &request).await;
+            assert!(end.is_ok(), "{}: {end:?}", api.name());
+            let received = soon(server.ended(4)).await;
+            let heard = received.last().unwrap().request().unwrap();
+            assert_eq!(heard.messages.len(), 7, "{}: {heard:?}", api.name());
+        }
+    }
+}
+
+#[tokio::test]
+async fn reasoning_that_the_server_does_not_know_is_left_out_once() {
+    // wire WE12, WE18 and WR18
+    for api in [Api::OpenaiResponses, Api::Anthropic, Api::Gemini] {
+        let server = Server::start(replying(full())).unwrap();
+        let mut request = question();
+        let mut turn = match send(api, &server, &request).await.unwrap().turn() {
+            Message::Assistant(turn) => turn,
+            other => panic!("{other:?}"),
+        };
+        let raw = turn.raw.as_ref().unwrap().text().replace("LoopSeal", "LoopSea1");
+        turn.raw = Some(Raw::from_text(raw));
+        request.messages.extend([Message::Assistant(turn), results()]);
+        let error = send(api, &server, &request).await.unwrap_err();
+        assert_eq!(error.kind, LlmErrorKind::StaleReasoning, "{} {error:?}", api.name());
+        let model = Retrying::new(Arc::new(client(api, &server)), RetryPolicy::default());
+        let reply = soon(complete(&model, &request)).await.unwrap();
+        assert!(
+            reply.warnings.iter().any(|warning| &**warning == "reasoning_stripped"),
+            "{:?}",
+            reply.warnings
+        );
+        assert_eq!(server.requests().len(), 4, "{}", api.name());
+    }
+}
+
+#[tokio::test]
+async fn a_turn_of_one_provider_is_taken_by_every_other() {
+    // wire WR16, WA24, WG14 and WX03
+    for from in Api::ALL {
+        let server = Server::start(replying(full())).unwrap();
+        let mut request = question();
+        let reply = send(from, &server, &request).await.unwrap();
+        request.messages.extend([reply.turn(), results()]);
+        for to in Api::ALL {
+            let end = send(to, &server, &request).await;
+            assert!(end.is_ok(), "from {} to {}: {end:?}", from.name(), to.name());
+            let heard = soon(server.ended(1)).await.last().unwrap().request().unwrap();
+            let calls = match heard.messages.get(1) {
+                Some(Message::Assistant(turn)) => turn.calls.len(),
+                other => panic!("from {} to {}: {other:?}", from.name(), to.name()),
+            };
+            assert_eq!(calls, 2, "from {} to {}", from.name(), to.name());
+        }
+    }
+}
+
+#[tokio::test]
+async fn histories_of_any_kind_are_taken_by_every_protocol() {
+    // I-16; wire WX01 and WX04
+    let server = Server::start(replying(ModelReply::text("Fine.", None))).unwrap();
+    for seed in 0..150 {
+        let request = history(seed);
+        for api in Api::ALL {
+            if let Err(error) = send(api, &server, &request).await {
+                panic!(
+                    "seed {seed} over {}: {error:?}\n{:#?}\n{:?}",
+                    api.name(),
+                    request.messages,
+                    server.requests().last()
+                );
+            }
+        }
+    }
+}
+
+/// A history that a loop may have: everything in it is drawn from the seed.
+fn history(seed: u64) -> ModelRequest {
+    let mut draw = Draw(seed);
+    let mut request = question();
+    if draw.below(4) == 0 {
+        request.system = "".into();
+    }
+    request.messages = vec![Message::user(draw.text("Begin"))];
+    for turn in 0..draw.below(6) {
+        match draw.below(5) {
+            0 => request.messages.push(Message::user(draw.text("More"))),
+            1 => request.messages.push(Message::Operator { text: draw.text("Note").into() }),
+            2 => {
+                let images = vec![Image { media_type: "image/png".into(), base64: "AAAA".into() }];
+                request.messages.push(Message::User { text: draw.text("See").into(), images });
+            }
+            _ => {
+                let calls: Vec<ToolCall> = (0..draw.below(4))
+                    .map(|n| {
+                        let arguments = ["", "{}", "{\"city\":\"Oslo\"}", "{\"city\":", "[1]"];
+                        let id = ["call.a/", "call_", "c-"].get(draw.below(3)).unwrap();
+                        call(&format!("{id}{turn}{n}"), arguments.get(draw.below(5)).unwrap())
+                    })
+                    .collect();
+                let mut results: Vec<ToolResult> = calls
+                    .iter()
+                    .map(|call| {
+                        let text = ["", "3 degrees", "  ", "{\"c\":3}"].get(draw.below(4)).unwrap();
+                        result(&call.id, draw.below(2) == 0, text)
+                    })
+                    .collect();
+                if draw.below(2) == 0 {
+                    results.reverse();
+                }
+                let text = ["", "I will check.", " \n"].get(draw.below(3)).unwrap();
+                let turn = AssistantTurn { text: (*text).into(), calls, ..AssistantTurn::default() };
+                request.messages.push(Message::Assistant(turn));
+                if !results.is_empty() {
+                    request.messages.push(Message::Tool { results });
+                }
+            }
+        }
+    }
+    if matches!(request.messages.last(), Some(Message::Assistant(_) | Message::Operator { .. })) {
+        request.messages.push(Message::user("Go on."));
+    }
+    request.tool_choice =
+        [ToolChoice::Auto, ToolChoice::None, ToolChoice::Required].get(draw.below(3)).unwrap().clone();
+    request.one_call_at_a_time = draw.below(2) == 0;
+    request
+}
+
+/// Numbers that follow from a seed.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % most
+    }
+
+    fn text(&mut self, text: &str) -> String {
+        let ends = ["", ".", " \n", "\u{e9}\u{1f600}", "\u{0}\u{202e}\"\\"];
+        format!("{text}{}", ends.get(self.below(5)).unwrap())
+    }
+}

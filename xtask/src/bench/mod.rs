@@ -1,0 +1,69 @@
+//! `cargo xtask bench [SUITE]`: what a decision costs, and what the wire costs.
+
+mod core;
+mod wire;
+
+use std::path::PathBuf;
+
+use xshell::{Shell, cmd};
+
+use crate::workspace::Failure;
+
+pub(crate) fn run(suite: Option<&str>) -> Result<(), Failure> {
+    match suite {
+        None => core::run().and_then(|()| wire::run()),
+        Some("core") => core::run(),
+        Some("wire") => wire::run(),
+        Some(other) => Err(Failure::Usage(format!("no bench `{other}`; there are core and wire"))),
+    }
+}
+
+/// The bench program among what cargo has built.
+fn program(messages: &str) -> Result<PathBuf, Failure> {
+    let built = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let mut programs = built.filter_map(|message| message.get("executable")?.as_str().map(PathBuf::from));
+    programs.next().ok_or_else(|| Failure::Check("cargo names no bench program".to_owned()))
+}
+
+/// Whether programs can be watched while they run.
+fn has_valgrind(shell: &Shell) -> bool {
+    cmd!(shell, "valgrind --version").quiet().ignore_stderr().read().is_ok()
+}
+
+/// What a tool of valgrind tells at its end of `program count CASE TIMES`, as `read` finds it there.
+fn watched(
+    shell: &Shell,
+    tool: &[&str],
+    program: &PathBuf,
+    case: &str,
+    times: u64,
+    read: fn(&str) -> Option<u64>,
+) -> Result<u64, Failure> {
+    let times = times.to_string();
+    let out = cmd!(shell, "valgrind {tool...} {program} count {case} {times}");
+    let output = out.quiet().ignore_status().output()?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    read(&told)
+        .filter(|_| output.status.success())
+        .ok_or_else(|| Failure::Check(format!("valgrind counted nothing of {case}:\n{told}")))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn the_program_is_the_one_that_cargo_names() {
+        let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\n\
+                        {\"reason\":\"compiler-artifact\",\"executable\":\"/t/core-1\"}\nnot json\n";
+        assert_eq!(program(messages).unwrap(), PathBuf::from("/t/core-1"));
+        assert!(program("{}").is_err());
+    }
+
+    #[test]
+    fn an_unknown_bench_names_the_known_ones() {
+        assert_eq!(run(Some("cors")).unwrap_err().to_string(), "no bench `cors`; there are core and wire");
+    }
+}

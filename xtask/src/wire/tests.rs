@@ -1,0 +1,1 @@
+//! The whole comparison over small exchanges, right and broken.
