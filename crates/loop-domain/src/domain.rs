@@ -28,7 +28,7 @@ pub struct LoadOptions {
     pub models: Vec<(Tier, String)>,
     /// Where the server of a tier's model is.
     pub base_urls: Vec<(Tier, String)>,
-    /// A file that all exchanges with models are written to; one that is there already is written anew.
+    /// A file that all exchanges with models are written to; it must not be there yet.
     pub record: Option<PathBuf>,
     /// A file with prices of one's own, where the domain names none.
     pub prices: Option<PathBuf>,

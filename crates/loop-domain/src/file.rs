@@ -206,7 +206,14 @@ fn set_model(tree: &mut Node, tier: Tier, model: &str) -> Result<(), Fault> {
     });
     let described = described.map(|entry| entry.node.clone());
     let path = format!("models.{}", tier.name());
+    // A recording takes the place of a model: its price and its limits stay, so that the run can be the same.
+    let replaced = models.iter().find(|entry| entry.key == tier.name() && provider == "recorded");
+    let stays = |key: &str| ["model", "price", "context_tokens", "max_output_tokens", "timeout_ms"].contains(&key);
+    let kept: Vec<_> = replaced.iter().flat_map(|entry| entry.node.entries()).filter(|it| stays(&it.key)).cloned().collect();
     tree.set(&path, "{}", &option)?;
+    for entry in kept {
+        tree.put_at(&["models", tier.name(), &entry.key], entry.node)?;
+    }
     if let Some(described) = described {
         return tree.put_at(&["models", tier.name()], described);
     }

@@ -60,6 +60,15 @@ pub(crate) fn models(file: &File, record: Option<&Path>) -> Result<Built, Domain
     Ok(Built { models: Models { picker, base, escalated, fallback }, unset, recorder })
 }
 
+/// The name of the model that was recorded for a tier; the base model's where none was. What is wrong with the file is
+/// said when the model is made.
+pub(crate) fn recorded_name(file: &File, tier: &str, config: &ModelConfig) -> Option<String> {
+    let recording = config.recording.as_ref().filter(|_| config.provider == "recorded")?;
+    let recorded = Recorded::open(file.resolve(&["models", tier, "recording"], recording)).ok()?;
+    let name = recorded.model_of(tier).or_else(|| recorded.model_of("base"))?;
+    Some(name.to_string())
+}
+
 fn bare<'a>(
     file: &File,
     tier: &'static str,

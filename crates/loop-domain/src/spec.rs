@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::config::{LimitsConfig, ModelConfig};
 use crate::error::DomainError;
 use crate::file::File;
+use crate::models;
 use crate::near::hint;
 use crate::prices;
 use crate::remote::{self, LOCAL};
@@ -213,7 +214,8 @@ fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec,
         let message = "a call that may take no time always fails; write 1 or more";
         return Err(file.error(&["models", tier, "timeout_ms"], message));
     }
-    let name = model.model.clone().unwrap_or_else(|| format!("{provider}-1"));
+    let recorded = || models::recorded_name(file, tier, model);
+    let name = model.model.clone().or_else(recorded).unwrap_or_else(|| format!("{provider}-1"));
     let price = match &model.price {
         Some(price) => Some(prices::price_of(price, |key, message| {
             file.error(&[&["models", tier, "price"][..], key].concat(), message)
@@ -233,7 +235,7 @@ fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec,
 
 /// Whether nobody is paid for its calls.
 fn is_free(provider: &str) -> bool {
-    matches!(provider, "offline" | "scripted")
+    LOCAL.contains(&provider)
 }
 
 /// A limit of money that was set needs every price: nobody could keep it otherwise.

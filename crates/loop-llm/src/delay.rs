@@ -36,7 +36,9 @@ const WINDOWS: [(&str, &str); 8] = [
 /// Seconds, a span, or a moment: as a date, or as seconds or milliseconds from 1970 on.
 fn wait(text: &str, now: SystemTime) -> Option<Duration> {
     let moment = match text.parse::<f64>() {
-        Ok(number) if number >= MILLISECONDS_FROM => SystemTime::UNIX_EPOCH.checked_add(seconds(text, 1e-3)?)?,
+        Ok(number) if number >= MILLISECONDS_FROM => {
+            SystemTime::UNIX_EPOCH.checked_add(seconds(text, 1e-3)?)?
+        }
         Ok(number) if number >= SECONDS_FROM => SystemTime::UNIX_EPOCH.checked_add(seconds(text, 1.0)?)?,
         Ok(_) => return seconds(text, 1.0),
         Err(_) => match span(text) {

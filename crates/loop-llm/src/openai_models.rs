@@ -69,7 +69,12 @@ const ANY: Abilities = Abilities {
 
 const PLAIN: Abilities = Abilities { efforts: &[], ..ANY };
 
-const fn reasons(efforts: &'static [Effort], default_effort: Effort, sampling: When, tools_on_chat: When) -> Abilities {
+const fn reasons(
+    efforts: &'static [Effort],
+    default_effort: Effort,
+    sampling: When,
+    tools_on_chat: When,
+) -> Abilities {
     Abilities { efforts, default_effort, sampling, tools_on_chat, stop: sampling }
 }
 

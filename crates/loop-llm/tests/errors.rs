@@ -1,5 +1,5 @@
 //! What statuses, headers and bodies of errors mean, whoever sent them, and what errors behind a 200 do.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod common;
 
@@ -98,7 +98,8 @@ fn an_empty_bucket_says_when_it_is_full_again() {
     assert_eq!(anthropic("2026-11-21T12:00:30Z"), after(30_000));
     assert_eq!(anthropic("2026-11-21T13:00:30.5+01:00"), after(30_500));
     assert_eq!(anthropic("2026-11-21T06:30:01-05:30"), after(1_000));
-    for odd in ["2026-11-21T11:00:00Z", "2026-11-21T", "2026-13-21T12:00:30Z", "T", "2026-11-21T1:1", "soon"] {
+    for odd in ["2026-11-21T11:00:00Z", "2026-11-21T", "2026-13-21T12:00:30Z", "T", "2026-11-21T1:1", "soon"]
+    {
         assert_eq!(anthropic(odd), RetryAdvice::Backoff, "{odd}");
     }
     let moment = (NOW + 90) * 1_000;
@@ -218,7 +219,8 @@ fn anthropic_says_it_by_type() {
 // wire WE14 WE15 WE16 WE17
 #[test]
 fn google_says_it_by_status_and_details() {
-    let retry_in = |delay: &str| json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay});
+    let retry_in =
+        |delay: &str| json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay});
     let quota = |id: &str| json!({"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": id}]});
     let minute = quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier");
     let limited = |message: &str, details: Value| {
@@ -267,10 +269,16 @@ fn reasoning_and_state_that_are_not_taken_any_more() {
     let bodies = [
         said("invalid_encrypted_content", "no"),
         said("", "The encrypted content gAAA could not be verified."),
-        said("", "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'."),
+        said(
+            "",
+            "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'.",
+        ),
         said("", "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false."),
         typed(wrong, "messages.1.content.0: Invalid `signature` in `thinking` block"),
-        typed(wrong, "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified."),
+        typed(
+            wrong,
+            "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.",
+        ),
         status(400, "INVALID_ARGUMENT", signature, json!([])),
     ];
     for body in bodies {
@@ -324,7 +332,8 @@ fn a_request_that_does_not_fit() {
     };
     let text = "This model's maximum context length is 128000 tokens. However, your messages resulted in 130001 tokens";
     check(400, said("context_length_exceeded", text), Some(130_001), Some(128_000));
-    let llama = json!({"code": 400, "type": "exceed_context_size_error", "n_prompt_tokens": 9000, "n_ctx": 8192});
+    let llama =
+        json!({"code": 400, "type": "exceed_context_size_error", "n_prompt_tokens": 9000, "n_ctx": 8192});
     check(400, json!({"error": llama}), Some(9000), Some(8192));
     let wrong = "invalid_request_error";
     check(

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Item, Wire, calls, call, foreign, raw, result, sse};
+use common::{Item, Wire, calls, raw, result, sse};
 use loop_core::{FinishReason, PicoUsd, Usage};
 use loop_llm::{
     Arguments, Decoder, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, Profile, RetryAdvice, Secrets, Stop,
@@ -567,7 +567,7 @@ fn an_error_that_says_the_request_is_wrong_is_not_tried_again() {
     );
     assert_eq!(told("authentication_error", Value::Null), (LlmErrorKind::Auth, false));
     assert_eq!(told("permission_error", Value::Null), (LlmErrorKind::Permission, false));
-    assert_eq!(told("not_found_error", Value::Null), (LlmErrorKind::InvalidRequest, false));
+    assert_eq!(told("not_found_error", Value::Null), (LlmErrorKind::ModelNotFound, false));
     assert_eq!(told("server_error", Value::Null), (LlmErrorKind::ServerError, true));
 }
 

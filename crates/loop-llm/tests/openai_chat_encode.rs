@@ -1,72 +1,71 @@
 //! What requests look like on Chat Completions, and which are never sent.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use loop_llm::openai_chat::{Encoded, Profile, ToolSupport, encode};
+mod common;
+
+use common::{Wire, call, foreign, result};
 use loop_llm::{
-    Arguments, CallOptions, CallResult, Effort, ErrorCause, ErrorPhase, Image, LlmErrorKind, Message,
-    ModelRequest, Strictness, ToolCall, ToolChoice, ToolSpec, Unsupported,
+    Effort, ErrorPhase, Image, LlmErrorKind, Message, ModelEvent, ModelRequest, OutputFormat, Profile, Strictness,
+    ToolChoice, ToolResult, ToolSpec, Unsupported,
 };
 use serde_json::{Value, json};
 
-fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
-    ToolCall { id: id.into(), name: name.into(), arguments: Arguments::read(arguments) }
+/// OpenAI, and a model that does not reason.
+fn openai() -> Wire {
+    Wire::new("openai-chat", "gpt-4o")
 }
 
-fn result(call: &str, is_error: bool, text: &str) -> CallResult {
-    CallResult { call: call.into(), is_error, text: text.into(), images: Vec::new() }
-}
-
-fn user(text: &str) -> Message {
-    Message::User { text: text.into() }
+fn compatible() -> Wire {
+    Wire::new("compatible", "m")
 }
 
 fn two_calls() -> Message {
-    Message::AssistantCalls {
-        text: "".into(),
-        calls: vec![call("a", "look", "{\"b\": 1.0,\"a\":2}"), call("b", "look", "")],
-    }
+    foreign("", vec![call("a", "look", "{\"b\": 1.0,\"a\":2}"), call("b", "look", "")])
 }
 
-fn request(messages: Vec<Message>) -> ModelRequest {
-    ModelRequest { messages, ..ModelRequest::new("m", "Rules.", "") }
+fn results(results: Vec<ToolResult>) -> Message {
+    Message::Tool { results }
 }
 
 fn tool(name: &str, parameters: Value, strict: Strictness) -> ToolSpec {
     ToolSpec { name: name.into(), description: "Looks.".into(), parameters, strict }
 }
 
-fn with_tools(names: &[&str]) -> CallOptions {
-    let tools = names.iter().map(|name| tool(name, json!({"type": "object"}), Strictness::Off)).collect();
-    CallOptions { tools, ..CallOptions::default() }
+fn with_tools(wire: &Wire, names: &[&str]) -> Wire {
+    let tools: Vec<_> = names.iter().map(|name| tool(name, json!({"type": "object"}), Strictness::Off)).collect();
+    wire.with(|request| request.tools = tools.into())
 }
 
-fn sent(request: &ModelRequest, options: &CallOptions, profile: &Profile) -> (Value, Encoded) {
-    let encoded = encode(request, options, profile).unwrap();
-    (serde_json::from_slice(&encoded.body).unwrap(), encoded)
+#[track_caller]
+fn refused(wire: &Wire) -> LlmErrorKind {
+    let error = wire.codec.encode(&wire.request).unwrap_err();
+    assert_eq!(error.phase, ErrorPhase::Encode);
+    error.kind
 }
 
-fn hello() -> ModelRequest {
-    request(vec![user("Hi")])
+fn rejecting(wire: &Wire) -> Wire {
+    wire.with(|request| request.unsupported = Unsupported::Reject)
 }
 
 #[test]
 fn a_plain_request_has_these_bytes() {
-    let encoded = encode(&hello(), &CallOptions::default(), &Profile::OPENAI).unwrap();
+    let encoded = openai().codec.encode(&openai().request).unwrap();
     let body =
-        r#"{"model":"m","messages":[{"role":"developer","content":"Rules."},{"role":"user","content":"Hi"}],"#
+        r#"{"model":"gpt-4o","messages":[{"role":"developer","content":"Rules."},{"role":"user","content":"Hi"}],"#
             .to_owned()
             + r#""max_completion_tokens":4096,"stream":true,"stream_options":{"include_usage":true}}"#;
-    assert_eq!(std::str::from_utf8(&encoded.body).unwrap(), body);
-    let (body, _) = sent(&hello(), &CallOptions::default(), &Profile::COMPATIBLE);
+    assert_eq!(std::str::from_utf8(&encoded.body.to_bytes()).unwrap(), body);
+    let body = compatible().sent();
     assert_eq!((&body["messages"][0]["role"], &body["max_tokens"]), (&json!("system"), &json!(4096)));
+    let whole = openai().with(|request| request.no_stream = true).sent();
+    assert_eq!((whole.get("stream"), whole.get("stream_options")), (None, None));
 }
 
-// WC30
+// wire WC30
 #[test]
 fn results_follow_their_calls_in_order() {
-    let results = vec![result("b", true, "station offline"), result("a", false, "3")];
-    let request = request(vec![user("?"), two_calls(), Message::ToolResults { results }]);
-    let (body, _) = sent(&request, &CallOptions::default(), &Profile::OPENAI);
+    let told = results(vec![result("b", true, "station offline"), result("a", false, "3")]);
+    let turns = [Message::user("?"), two_calls(), told];
     let function = |arguments: &str| json!({"name": "look", "arguments": arguments});
     let calls = json!([
         {"id": "a", "type": "function", "function": function("{\"b\": 1.0,\"a\":2}")},
@@ -79,185 +78,321 @@ fn results_follow_their_calls_in_order() {
         {"role": "tool", "tool_call_id": "a", "content": "3"},
         {"role": "tool", "tool_call_id": "b", "content": "ERROR: station offline"},
     ]);
-    assert_eq!(body["messages"], wanted);
-    let (body, _) = sent(&request, &CallOptions::default(), &Profile::COMPATIBLE);
-    assert_eq!(body["messages"][2]["content"], json!(""));
+    assert_eq!(openai().turns(&turns).sent()["messages"], wanted);
+    assert_eq!(compatible().turns(&turns).sent()["messages"][2]["content"], json!(""));
 }
 
-// WC31
+// wire WC31
 #[test]
 fn a_model_that_reasons_gets_no_temperature() {
-    let mut options =
-        CallOptions { temperature: Some(0.2), effort: Some(Effort::High), ..CallOptions::default() };
-    let (body, encoded) = sent(&hello(), &options, &Profile::OPENAI_REASONING);
+    let asked = |model: &str, effort: Option<Effort>| {
+        Wire::new("openai-chat", model).with(|request| {
+            request.temperature = Some(0.2);
+            request.effort = effort;
+        })
+    };
+    let wire = asked("gpt-5.5", Some(Effort::High));
+    let body = wire.sent();
     assert_eq!((body.get("temperature"), &body["reasoning_effort"]), (None, &json!("high")));
-    assert_eq!(
-        (&body["max_completion_tokens"], &*encoded.warnings),
-        (&json!(4096), &["param_dropped(temperature)".into()][..])
-    );
-    options.effort = Some(Effort::None);
-    assert_eq!(sent(&hello(), &options, &Profile::OPENAI_REASONING).0["temperature"], json!(0.2));
-    options.effort = None;
-    options.unsupported = Unsupported::Reject;
-    let error = encode(&hello(), &options, &Profile::OPENAI_REASONING).unwrap_err();
-    assert_eq!((error.cause(), error.phase), (Some(ErrorCause::Unsupported), ErrorPhase::Encode));
+    assert_eq!((&body["max_completion_tokens"], wire.warnings()), (&json!(4096), vec!["param_dropped(temperature)".into()]));
+    assert_eq!(asked("gpt-5.5", Some(Effort::None)).sent()["temperature"], json!(0.2));
+    assert_eq!(asked("gpt-4o", None).sent()["temperature"], json!(0.2));
+    assert_eq!(refused(&rejecting(&asked("gpt-5.5", None))), LlmErrorKind::Unsupported);
+    let changed = asked("o3", Some(Effort::Max));
+    assert_eq!(changed.sent()["reasoning_effort"], json!("high"));
+    assert_eq!(changed.warnings(), ["param_changed(reasoning_effort)", "param_dropped(temperature)"]);
 }
 
-// WC32
+// wire WC32
 #[test]
 fn tools_are_not_sent_where_they_are_refused() {
-    let mut options = with_tools(&["look"]);
-    let cause = |options: &CallOptions, profile| {
-        encode(&hello(), options, &profile).err().and_then(|error| error.cause())
+    let asked = |model: &str, effort: Option<Effort>| {
+        with_tools(&Wire::new("openai-chat", model), &["look"]).with(|request| request.effort = effort)
     };
-    assert_eq!(cause(&options, Profile::OPENAI_REASONING), Some(ErrorCause::OtherInterface));
-    options.effort = Some(Effort::None);
-    assert_eq!(cause(&options, Profile::OPENAI_REASONING), None);
-    let never = Profile { tools: ToolSupport::No, ..Profile::OPENAI_REASONING };
-    assert_eq!(cause(&options, never), Some(ErrorCause::OtherInterface));
+    assert_eq!(refused(&asked("gpt-5.5", None)), LlmErrorKind::Unsupported);
+    assert!(asked("gpt-5.5", Some(Effort::None)).sent().get("tools").is_some());
+    assert_eq!(refused(&asked("gpt-6.1-sol", Some(Effort::None))), LlmErrorKind::Unsupported);
+    assert!(asked("gpt-4.1", None).sent().get("tools").is_some());
 }
 
-// WC33 WC34 WC35
+// wire WC33 WC34 WC35
 #[test]
 fn schemas_are_made_binding_where_they_can_be() {
     let loose = json!({"type": "object", "properties": {
         "a": {"type": "string"}, "b": {"type": "integer", "minimum": 1}, "c": {"enum": ["x"]},
         "d": {"type": "array", "items": {"type": "object", "properties": {"e": {"type": ["string", "null"]}}}},
     }, "required": ["a"]});
-    let of = |parameters: &Value, strict| CallOptions {
-        tools: vec![tool("look", parameters.clone(), strict)],
-        ..CallOptions::default()
+    let of = |wire: Wire, parameters: &Value, strict| {
+        wire.with(|request| request.tools = [tool("look", parameters.clone(), strict)].into())
     };
-    let (body, encoded) = sent(&hello(), &of(&loose, Strictness::Prefer), &Profile::OPENAI);
+    let wire = of(openai(), &loose, Strictness::Prefer);
     let inner = json!({"type": "object", "properties": {"e": {"type": ["string", "null"]}}, "required": ["e"], "additionalProperties": false});
     let wanted = json!({"type": "object", "properties": {
         "a": {"type": "string"}, "b": {"type": ["integer", "null"], "minimum": 1},
         "c": {"anyOf": [{"enum": ["x"]}, {"type": "null"}]},
         "d": {"type": ["array", "null"], "items": inner},
     }, "required": ["a", "b", "c", "d"], "additionalProperties": false});
-    let function = &body["tools"][0]["function"];
+    let function = &wire.sent()["tools"][0]["function"];
     assert_eq!((&function["parameters"], &function["strict"]), (&wanted, &json!(true)));
-    assert!(encoded.warnings.is_empty());
+    assert!(wire.warnings().is_empty());
 
     let all_of = json!({"type": "object", "properties": {"a": {"allOf": [{"type": "string"}]}}});
-    let (body, encoded) = sent(&hello(), &of(&all_of, Strictness::Prefer), &Profile::OPENAI);
-    let function = &body["tools"][0]["function"];
+    let wire = of(openai(), &all_of, Strictness::Prefer);
+    let function = &wire.sent()["tools"][0]["function"];
     assert_eq!((&function["parameters"], &function["strict"]), (&all_of, &json!(false)));
-    assert_eq!(*encoded.warnings, ["schema_not_strict(look)".into()]);
-    let error = encode(&hello(), &of(&all_of, Strictness::Require), &Profile::OPENAI).unwrap_err();
-    assert_eq!((error.cause(), error.phase), (Some(ErrorCause::Unsupported), ErrorPhase::Encode));
+    assert_eq!(wire.warnings(), ["schema_not_strict(look)"]);
+    assert_eq!(refused(&of(openai(), &all_of, Strictness::Require)), LlmErrorKind::Unsupported);
+    // Where nobody can be bound, the word is not said.
+    let wire = of(compatible(), &loose, Strictness::Prefer);
+    assert_eq!(wire.sent()["tools"][0]["function"].get("strict"), None);
+    assert_eq!(wire.warnings(), ["schema_not_strict(look)"]);
 }
 
-// WC36
+// wire WC36
 #[test]
 fn pictures_of_results_come_after_all_results() {
     let mut first = result("a", false, "a chart");
     first.images.push(Image { media_type: "image/png".into(), base64: "QUJD".into() });
-    let results = vec![first, result("b", false, "")];
-    let (body, _) = sent(
-        &request(vec![user("?"), two_calls(), Message::ToolResults { results }]),
-        &CallOptions::default(),
-        &Profile::OPENAI,
-    );
-    let turns = body["messages"].as_array().unwrap();
-    let roles: Vec<_> = turns.iter().map(|turn| turn["role"].as_str().unwrap()).collect();
-    assert_eq!(roles, ["developer", "user", "assistant", "tool", "tool", "user"]);
-    assert_eq!(turns[3]["content"], json!("a chart\n[picture below]"));
-    assert_eq!(turns[5]["content"][1]["image_url"]["url"], json!("data:image/png;base64,QUJD"));
+    let told = [Message::user("?"), two_calls(), results(vec![first, result("b", false, "")]), Message::user("So?")];
+    let roles = |wire: Wire| {
+        let body = wire.turns(&told).sent();
+        let turns = body["messages"].as_array().unwrap();
+        (turns.iter().map(|turn| turn["role"].as_str().unwrap().to_owned()).collect::<Vec<_>>(), body.clone())
+    };
+    let (all, body) = roles(openai());
+    assert_eq!(all, ["developer", "user", "assistant", "tool", "tool", "user", "user"]);
+    assert_eq!(body["messages"][3]["content"], json!("a chart\n[picture below]"));
+    assert_eq!(body["messages"][5]["content"][1]["image_url"]["url"], json!("data:image/png;base64,QUJD"));
+    // Where a user may not follow results, something stands between them.
+    let (all, _) = roles(Wire::new("mistral", "mistral-large"));
+    assert_eq!(all, ["system", "user", "assistant", "tool", "tool", "assistant", "user", "assistant", "user"]);
 }
 
-// WC37
+// wire WC37
 #[test]
 fn names_that_are_not_allowed_travel_under_an_alias() {
     let long = format!("web.{}", "x".repeat(80));
-    let options = with_tools(&[&long, "plain"]);
-    let (body, encoded) = sent(&hello(), &options, &Profile::OPENAI);
+    let wire = with_tools(&openai(), &[&long, "plain"]);
+    let encoded = wire.codec.encode(&wire.request).unwrap();
+    let body = wire.sent();
     let alias = body["tools"][0]["function"]["name"].as_str().unwrap();
     assert!(alias.len() <= 64 && alias.starts_with("webxxx"), "{alias}");
     assert_eq!((&*encoded.aliases.name(alias), &*encoded.aliases.name("plain")), (&*long, "plain"));
-    assert_eq!(sent(&hello(), &options, &Profile::OPENAI).1, encoded);
-    let mut decoder = loop_llm::openai_chat::Decoder::new(encoded.aliases, loop_llm::Secrets::default());
     let call = json!({"index": 0, "id": "a", "function": {"name": alias, "arguments": "{}"}});
     let chunk = json!({"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]});
-    let mut items = decoder.push(format!("data: {chunk}\n\ndata: [DONE]\n\n").as_bytes());
-    let Some(Ok(loop_llm::ModelEvent::Finished(reply))) = items.pop() else { panic!("{items:?}") };
+    let wire = Wire { aliases: encoded.aliases, ..wire };
+    let items = wire.items(common::sse(&[chunk]).as_bytes());
+    let Some(Ok(ModelEvent::Finished(reply))) = items.last() else { panic!("{items:?}") };
     assert_eq!(*reply.tool_calls[0].name, *long);
+    let turns = [Message::user("?"), reply.turn(), results(vec![result("a", false, "1")])];
+    assert_eq!(wire.turns(&turns).sent()["messages"][2]["tool_calls"][0]["function"]["name"], json!(alias));
 }
 
-// WC38
+// wire WC38 WX04
 #[test]
 fn a_history_that_would_be_refused_is_not_sent() {
-    let check = |messages: Vec<Message>| {
-        let error = encode(&request(messages), &CallOptions::default(), &Profile::OPENAI).unwrap_err();
-        assert_eq!((error.kind, error.phase), (LlmErrorKind::InvalidRequest, ErrorPhase::Encode));
-    };
-    let results = |results: Vec<CallResult>| Message::ToolResults { results };
     let (a, b) = (result("a", false, "1"), result("b", false, "2"));
-    check(vec![]);
-    check(vec![two_calls()]);
-    check(vec![two_calls(), user("?")]);
-    check(vec![two_calls(), user("?"), results(vec![a.clone(), b.clone()])]);
-    check(vec![two_calls(), results(vec![a.clone()])]);
-    check(vec![two_calls(), results(vec![a.clone(), b.clone(), b.clone()])]);
-    check(vec![two_calls(), results(vec![a.clone(), b, result("c", false, "3")])]);
-    check(vec![user("?"), results(vec![a])]);
-    check(vec![Message::AssistantCalls { text: "".into(), calls: vec![] }, user("?")]);
+    let user = || Message::user("?");
+    for turns in [
+        vec![],
+        vec![two_calls()],
+        vec![two_calls(), user()],
+        vec![two_calls(), user(), results(vec![a.clone(), b.clone()])],
+        vec![two_calls(), results(vec![a.clone()])],
+        vec![two_calls(), results(vec![a.clone(), b.clone(), b.clone()])],
+        vec![two_calls(), results(vec![a.clone(), b, result("c", false, "3")])],
+        vec![user(), results(vec![a])],
+        vec![user(), results(vec![])],
+        vec![user(), foreign("", vec![call("a", "f", ""), call("a", "g", "")])],
+    ] {
+        assert_eq!(refused(&openai().turns(&turns)), LlmErrorKind::InvalidRequest, "{turns:?}");
+    }
 }
 
-// WC39
+// wire WC39
 #[test]
 fn more_turns_only_append() {
-    let results = vec![result("a", false, "1"), result("b", false, "2")];
     let all = [
-        user("1"),
+        Message::user("1"),
         two_calls(),
-        Message::ToolResults { results },
-        Message::Assistant { text: "[".into(), raw: None },
-        user("5"),
+        results(vec![result("a", false, "1"), result("b", false, "2")]),
+        Message::assistant("["),
+        Message::Operator { text: "4".into() },
+        Message::user("5"),
     ];
-    let options = with_tools(&["look"]);
+    let wire = with_tools(&openai(), &["look"]);
+    let mut request = ModelRequest { messages: vec![], ..wire.request.clone() };
     let mut before: Vec<u8> = Vec::new();
-    for count in [1, 3, 4, 5] {
-        let request = request(all[..count].to_vec());
-        let (_, encoded) = sent(&request, &options, &Profile::OPENAI);
-        assert_eq!(sent(&request, &options, &Profile::OPENAI).1, encoded);
-        let messages = &encoded.body[encoded.messages.clone()];
+    for count in [1, 3, 4, 5, 6] {
+        request.messages = all[..count].to_vec();
+        let encoded = wire.codec.encode(&request).unwrap();
+        assert_eq!(wire.codec.encode(&request).unwrap().body, encoded.body);
+        assert_eq!(wire.codec.encode(&wire.turns(&all[..count]).request).unwrap().body, encoded.body);
+        let messages = &encoded.body.to_bytes()[..encoded.messages.end];
         assert!(messages.starts_with(&before) && messages.len() > before.len(), "{count}");
         before = messages.to_vec();
     }
 }
 
-// WC40
+// wire WC40
 #[test]
 fn a_choice_leaves_the_list_of_tools_whole() {
-    let choose =
-        |tool_choice| CallOptions { tool_choice, one_call_at_a_time: true, ..with_tools(&["a", "b", "c"]) };
-    let (body, _) =
-        sent(&hello(), &choose(ToolChoice::AnyOf(vec!["a".into(), "b".into()])), &Profile::OPENAI);
+    let choose = |wire: &Wire, choice: ToolChoice| {
+        with_tools(wire, &["a", "b", "c"]).with(|request| {
+            request.tool_choice = choice;
+            request.one_call_at_a_time = true;
+        })
+    };
+    let some = || ToolChoice::AnyOf(vec!["a".into(), "b".into()]);
+    let body = choose(&openai(), some()).sent();
     let function = |name: &str| json!({"type": "function", "function": {"name": name}});
     let allowed = json!({"mode": "auto", "tools": [function("a"), function("b")]});
     assert_eq!(body["tool_choice"], json!({"type": "allowed_tools", "allowed_tools": allowed}));
     assert_eq!((body["tools"].as_array().unwrap().len(), &body["parallel_tool_calls"]), (3, &json!(false)));
-    let choice = |choice| sent(&hello(), &choose(choice), &Profile::OPENAI).0.get("tool_choice").cloned();
-    assert_eq!(choice(ToolChoice::Auto), None);
-    assert_eq!(choice(ToolChoice::None), Some(json!("none")));
-    assert_eq!(choice(ToolChoice::Required), Some(json!("required")));
-    assert_eq!(choice(ToolChoice::Named("c".into())), Some(function("c")));
+    let choice = |wire: &Wire, choice| choose(wire, choice).sent().get("tool_choice").cloned();
+    assert_eq!(choice(&openai(), ToolChoice::Auto), None);
+    assert_eq!(choice(&openai(), ToolChoice::None), Some(json!("none")));
+    assert_eq!(choice(&openai(), ToolChoice::Required), Some(json!("required")));
+    assert_eq!(choice(&openai(), ToolChoice::Named("c".into())), Some(function("c")));
+    let (mistral, ollama) = (Wire::new("mistral", "m"), Wire::new("ollama", "m"));
+    assert_eq!(choice(&mistral, ToolChoice::Required), Some(json!("any")));
+    assert_eq!((choice(&ollama, ToolChoice::Required), choice(&mistral, some())), (None, None));
+    let warnings = choose(&ollama, ToolChoice::Required).warnings();
+    assert_eq!(warnings, ["param_dropped(tool_choice)", "param_dropped(parallel_tool_calls)"]);
+    let alone = openai().with(|request| request.tool_choice = ToolChoice::Required).sent();
+    assert_eq!(alone.get("tool_choice"), None);
 }
 
-// WC41
+// wire WC41
 #[test]
 fn stop_texts_beyond_four() {
-    let stop = ["1", "2", "3", "4", "5", "6"].map(Into::into).to_vec();
-    let mut options = CallOptions { stop, ..CallOptions::default() };
-    let (body, encoded) = sent(&hello(), &options, &Profile::OPENAI);
-    assert_eq!(
-        (&body["stop"], &*encoded.warnings),
-        (&json!(["1", "2", "3", "4"]), &["param_dropped(stop)".into()][..])
-    );
-    options.unsupported = Unsupported::Reject;
-    assert_eq!(
-        encode(&hello(), &options, &Profile::OPENAI).unwrap_err().cause(),
-        Some(ErrorCause::Unsupported)
-    );
+    let wire = openai().with(|request| request.stop = ["1", "2", "3", "4", "5", "6"].map(Into::into).to_vec());
+    assert_eq!(wire.sent()["stop"], json!(["1", "2", "3", "4"]));
+    assert_eq!(wire.warnings(), ["param_dropped(stop)"]);
+    assert_eq!(refused(&rejecting(&wire)), LlmErrorKind::Unsupported);
+    let never = Wire::new("openai-chat", "o3").with(|request| request.stop = vec!["1".into()]);
+    assert_eq!((never.sent().get("stop"), never.warnings().len()), (None, 1));
+}
+
+// wire WQ04
+#[test]
+fn a_deployment_has_the_abilities_of_its_model() {
+    let azure = Wire::new("azure", "prod-a").with(|request| request.temperature = Some(0.2));
+    assert_eq!(azure.sent()["temperature"], json!(0.2));
+    let known = Wire { codec: azure.codec.clone().with_base_model("gpt-5.5"), ..azure };
+    let body = known.sent();
+    assert_eq!((&body["model"], body.get("temperature")), (&json!("prod-a"), None));
+}
+
+// wire WQ10
+#[test]
+fn ids_of_others_have_nine_letters_and_digits_for_mistral() {
+    let calls = vec![call("toolu_01ABC", "f", "{}"), call("abcDEF123", "g", "{}")];
+    let answers = results(vec![result("abcDEF123", false, "2"), result("toolu_01ABC", false, "1")]);
+    let body = Wire::new("mistral", "m").turns(&[Message::user("?"), foreign("", calls), answers]).sent();
+    let turns = body["messages"].as_array().unwrap();
+    let [first, second] = [0, 1].map(|nth| turns[2]["tool_calls"][nth]["id"].as_str().unwrap());
+    assert!(first.len() == 9 && first.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{first}");
+    assert_eq!(second, "abcDEF123");
+    assert_eq!((&turns[3]["tool_call_id"], &turns[4]["tool_call_id"]), (&json!(first), &json!(second)));
+}
+
+// wire WQ13
+#[test]
+fn mistral_gets_no_field_that_it_does_not_know() {
+    let everything = |wire: Wire| {
+        with_tools(&wire, &["a"]).with(|request| {
+            request.seed = Some(7);
+            request.top_k = Some(40);
+            request.top_p = Some(0.5);
+            request.temperature = Some(0.5);
+            request.effort = Some(Effort::High);
+            request.reasoning_tokens = Some(100);
+            request.show_reasoning = true;
+            request.one_call_at_a_time = true;
+            request.cache.key = Some("run".into());
+            request.stop = vec!["x".into()];
+            request.output = OutputFormat::JsonObject;
+        })
+    };
+    let mistral = everything(Wire::new("mistral", "m"));
+    let body = mistral.sent();
+    let mut fields: Vec<_> = body.as_object().unwrap().keys().map(String::as_str).collect();
+    fields.sort_unstable();
+    let known = [
+        "max_tokens", "messages", "model", "parallel_tool_calls", "prompt_cache_key", "random_seed", "reasoning_effort",
+        "response_format", "stop", "stream", "temperature", "tools", "top_p",
+    ];
+    assert_eq!((fields, &body["random_seed"]), (known.to_vec(), &json!(7)));
+    assert_eq!(mistral.warnings(), ["param_dropped(reasoning_tokens)", "param_dropped(top_k)"]);
+    let vllm = everything(Wire::new("vllm", "m")).sent();
+    assert_eq!((&vllm["seed"], &vllm["top_k"], vllm.get("prompt_cache_key")), (&json!(7), &json!(40), None));
+    assert_eq!(everything(openai()).sent()["prompt_cache_key"], json!("run"));
+}
+
+// wire WQ31
+#[test]
+fn a_call_without_an_id_gets_one_that_its_result_has() {
+    let chunk = json!({"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "", "function": {"name": "f", "arguments": ""}}]},
+        "finish_reason": "tool_calls"}]});
+    let studio = Wire::new("lm-studio", "m");
+    let reply = studio.stream(&[chunk]).unwrap();
+    let id = &*reply.tool_calls[0].id;
+    let body = studio.turns(&[Message::user("?"), reply.turn(), results(vec![result(id, false, "1")])]).sent();
+    let (called, answered) = (&body["messages"][2]["tool_calls"][0]["id"], &body["messages"][3]["tool_call_id"]);
+    assert_eq!((called, answered), (&json!("call_1"), &json!("call_1")));
+}
+
+#[test]
+fn the_form_of_the_text() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
+    let format = |wire: Wire, strict| {
+        let output = OutputFormat::JsonSchema { name: "n".into(), schema: schema.clone(), strict };
+        let wire = wire.with(|request| request.output = output);
+        (wire.sent()["response_format"].clone(), wire.warnings())
+    };
+    let mut bound = schema.clone();
+    bound["additionalProperties"] = json!(false);
+    let of = |schema: &Value, strict: bool| {
+        json!({"type": "json_schema", "json_schema": {"name": "n", "schema": schema, "strict": strict}})
+    };
+    assert_eq!(format(openai(), Strictness::Prefer), (of(&bound, true), vec![]));
+    assert_eq!(format(openai(), Strictness::Off), (of(&schema, false), vec![]));
+    let changed = vec!["param_changed(response_format)".to_owned()];
+    let deepseek = format(Wire::new("deepseek", "m"), Strictness::Prefer);
+    assert_eq!(deepseek, (json!({"type": "json_object"}), changed));
+}
+
+#[test]
+fn members_of_ones_own_win() {
+    let wire = openai().with(|request| {
+        let extra = json!({"stream_options": {"include_obfuscation": false}, "max_completion_tokens": 9, "store": true});
+        request.extra = extra.as_object().unwrap().clone();
+        request.service_tier = Some("flex".into());
+    });
+    let body = wire.sent();
+    assert_eq!(body["stream_options"], json!({"include_usage": true, "include_obfuscation": false}));
+    assert_eq!((&body["max_completion_tokens"], &body["store"]), (&json!(9), &json!(true)));
+    assert_eq!(body["service_tier"], json!("flex"));
+}
+
+// A row of A5.12 each.
+#[test]
+fn profiles_are_as_their_servers() {
+    let of = |name: &str| Profile::named(name).unwrap();
+    let hello = |name: &str| Wire::new(name, "m").sent();
+    for name in ["openai-chat", "azure", "groq", "xai-chat", "vllm"] {
+        assert!(hello(name).get("max_completion_tokens").is_some(), "{name}");
+    }
+    for name in ["mistral", "ollama", "deepseek", "lm-studio", "llama-cpp", "openrouter", "compatible"] {
+        assert!(hello(name).get("max_tokens").is_some(), "{name}");
+        assert_eq!(hello(name)["messages"][0]["role"], json!("system"), "{name}");
+    }
+    assert_eq!(hello("mistral").get("stream_options"), None);
+    assert!(of("xai-chat").reasoning_beside_completion && !of("openrouter").reasoning_beside_completion);
+    let mut names: Vec<_> = Profile::all().iter().map(|profile| profile.name.clone()).collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count, "each name is there once");
 }

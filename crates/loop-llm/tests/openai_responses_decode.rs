@@ -143,8 +143,14 @@ fn reasoning_and_text() {
     assert_eq!((&*reply.text, &*reply.reasoning), ("Hellö", "**Look** closely"));
     assert_eq!((reply.stop, reply.finish), (Some(Stop::EndTurn), FinishReason::EndTurn));
     assert_eq!(raw(&reply), json!(items));
-    assert_eq!((reply.reply.as_deref(), reply.served_model.as_deref()), (Some("resp_1"), Some("gpt-6-sol-2026")));
-    assert_eq!((reply.served_tier.as_deref(), reply.raw_stop.as_deref()), (Some("default"), Some("completed")));
+    assert_eq!(
+        (reply.reply.as_deref(), reply.served_model.as_deref()),
+        (Some("resp_1"), Some("gpt-6-sol-2026"))
+    );
+    assert_eq!(
+        (reply.served_tier.as_deref(), reply.raw_stop.as_deref()),
+        (Some("default"), Some("completed"))
+    );
     assert_eq!(reply.usage, Some(Usage { input: 8, output: 2, ..Usage::default() }));
     assert_eq!((reply, output(&items).warnings), (output(&items), vec![]));
     let first = responses().items(named(&events).as_bytes()).swap_remove(0);
@@ -225,7 +231,19 @@ fn a_call_that_was_cut_is_not_meant() {
 fn a_filter_stops_it() {
     let reply = end(&[incomplete("content_filter", &[reasoning(&[]), message("So")])]).unwrap();
     assert_eq!((reply.stop, reply.filtered), (Some(Stop::ContentFilter), Some(Filtered::Output)));
-    assert_eq!((&*reply.text, reply.raw), ("So", None));
+    assert_eq!((&*reply.text, &reply.raw, &reply.stop_detail), ("So", &None, &None));
+    // Azure tells what it found, and where.
+    let found = |source: &str| {
+        let mut last = incomplete("content_filter", &[]);
+        let results =
+            json!({"hate": {"filtered": false}, "violence": {"filtered": true, "severity": "high"}});
+        let filter = json!({"blocked": true, "source_type": source, "content_filter_results": results});
+        last["response"]["content_filters"] = json!([{"blocked": false, "source_type": "prompt"}, filter]);
+        let reply = Wire::new("azure-responses", "prod-a").end(named(&[last])).unwrap();
+        (reply.filtered, reply.stop_detail.unwrap().to_string())
+    };
+    assert_eq!(found("completion"), (Some(Filtered::Output), "violence".to_owned()));
+    assert_eq!(found("prompt"), (Some(Filtered::Input), "violence".to_owned()));
 }
 
 // wire WR07 WR08 WR09, L7
@@ -262,7 +280,8 @@ fn a_response_that_failed() {
 fn an_error_in_place_of_the_end() {
     let text = delta("output_text", "msg_1", 0, "So");
     let flat = json!({"type": "error", "code": "rate_limit_exceeded", "message": "slow", "param": null});
-    let nested = json!({"type": "error", "error": {"type": "server_error", "code": null, "message": "broke"}});
+    let nested =
+        json!({"type": "error", "error": {"type": "server_error", "code": null, "message": "broke"}});
     let bare = json!({"error": {"code": "server_is_overloaded", "message": "busy"}});
     for (event, kind, message) in [
         (flat, LlmErrorKind::RateLimited, "slow"),
@@ -311,7 +330,8 @@ fn the_item_that_is_done_holds() {
 #[test]
 fn what_is_not_known_is_kept_in_its_place() {
     let future = json!({"type": "future_thing", "id": "ft_1", "deep": {"z": 1.0, "a": [null]}});
-    let search = json!({"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "q"}});
+    let search =
+        json!({"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "q"}});
     let items = [reasoning(&[]), future, search, message("So")];
     let reply = output(&items);
     assert_eq!((&*reply.text, reply.stop), ("So", Some(Stop::EndTurn)));
@@ -338,7 +358,10 @@ fn a_refusal() {
     let item = json!({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
         "content": [{"type": "refusal", "refusal": "I cannot."}]});
     let whole = output(std::slice::from_ref(&item));
-    assert_eq!((whole.refusal.as_deref(), &*whole.text, whole.stop), (Some("I cannot."), "", Some(Stop::Refusal)));
+    assert_eq!(
+        (whole.refusal.as_deref(), &*whole.text, whole.stop),
+        (Some("I cannot."), "", Some(Stop::Refusal))
+    );
     let events = [
         created(),
         added(0, &item),
@@ -459,7 +482,8 @@ fn servers_that_tell_less() {
     let reply = end(&pieces).unwrap();
     assert_eq!((&*reply.text, &*calls(&reply)), ("So", &[("a", "find", "{\"q\":1}")][..]));
     assert_eq!(reply.raw, None);
-    let text = json!({"type": "response.output_text.done", "item_id": "msg_1", "output_index": 0, "text": "So"});
+    let text =
+        json!({"type": "response.output_text.done", "item_id": "msg_1", "output_index": 0, "text": "So"});
     assert_eq!(&*end(&[text, completed(&[])]).unwrap().text, "So");
     // All items at the same place, told apart by their ids.
     let mut second = function("fc_2", "b", "look", "{}");
@@ -474,7 +498,8 @@ fn servers_that_tell_less() {
     ];
     assert_eq!(calls(&end(&events).unwrap()), [("a", "find", "{\"q\":1}"), ("b", "look", "{}")]);
     // Names of events beside data without a type, and an end by another name.
-    let body = "event: response.output_text.delta\ndata: {\"delta\":\"So\"}\n\nevent: response.done\ndata: {}\n\n";
+    let body =
+        "event: response.output_text.delta\ndata: {\"delta\":\"So\"}\n\nevent: response.done\ndata: {}\n\n";
     assert_eq!(&*responses().end(body).unwrap().text, "So");
     // A content that is a text, arguments that are an object, no call's id.
     let plain = json!({"type": "message", "content": "So"});
@@ -501,7 +526,8 @@ fn reasoning_goes_back_encrypted_or_stored_or_not_at_all() {
     assert_eq!(raw(&stored.end(named(&[completed(&items)])).unwrap()), json!(items));
     // Nothing follows it.
     assert_eq!(output(&[reasoning(&["r"])]).raw, None);
-    let events = [delta("reasoning_text", "rs_1", 0, "h"), delta("reasoning_text", "rs_1", 0, "m"), completed(&items)];
+    let events =
+        [delta("reasoning_text", "rs_1", 0, "h"), delta("reasoning_text", "rs_1", 0, "m"), completed(&items)];
     assert_eq!(&*end(&events).unwrap().reasoning, "hm");
 }
 
@@ -553,7 +579,8 @@ fn tokens_in_disjoint_buckets() {
     };
     let told = json!({"input_tokens": 2006, "input_tokens_details": {"cached_tokens": 1000, "cache_write_tokens": 500},
         "output_tokens": 10, "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 2016});
-    let counts = Usage { input: 506, cache_read: 1000, cache_write_short: 500, output: 10, ..Usage::default() };
+    let counts =
+        Usage { input: 506, cache_read: 1000, cache_write_short: 500, output: 10, ..Usage::default() };
     assert_eq!(usage(told.clone(), false).usage, Some(counts));
     let long = Usage { cache_write_short: 0, cache_write_long: 500, ..counts };
     assert_eq!(usage(told, true).usage, Some(long));
@@ -563,7 +590,9 @@ fn tokens_in_disjoint_buckets() {
     let counts = Usage { cache_read: 10, output: 108, reasoning: 192, ..Usage::default() };
     assert_eq!((reply.usage, &*reply.warnings), (Some(counts), &["usage_inconsistent".into()][..]));
     assert_eq!(usage(Value::Null, false).usage, None);
-    for odd in [json!({"input_tokens": -1, "output_tokens": 1}), json!({"input_tokens": 1e12, "output_tokens": 1})] {
+    for odd in
+        [json!({"input_tokens": -1, "output_tokens": 1}), json!({"input_tokens": 1e12, "output_tokens": 1})]
+    {
         let reply = usage(odd, false);
         assert_eq!((reply.usage, &*reply.warnings), (None, &["usage_unusable".into()][..]));
     }
@@ -580,7 +609,8 @@ fn a_second_end_is_not_heard() {
     let items = [message("So")];
     let mut later = response("completed", &[message("So"), message("Later")]);
     later["usage"]["output_tokens"] = 99.into();
-    let events = [completed(&items), json!({"type": "response.completed", "response": later}), failed("server_error")];
+    let events =
+        [completed(&items), json!({"type": "response.completed", "response": later}), failed("server_error")];
     let reply = end(&events).unwrap();
     assert_eq!((&*reply.text, reply.usage.unwrap().output), ("So", 2));
     assert_eq!(reply.warnings, ["second_end".into()]);
@@ -603,12 +633,18 @@ fn events_in_other_dresses() {
 // wire WE26, L15
 #[test]
 fn bytes_that_are_no_text() {
-    let events = [added(0, &message("")), delta("output_text", "msg_1", 0, "a@b"), done(0, &message("a@b")), completed(&[])];
+    let events = [
+        added(0, &message("")),
+        delta("output_text", "msg_1", 0, "a@b"),
+        done(0, &message("a@b")),
+        completed(&[]),
+    ];
     let mut body = named(&events).into_bytes();
     body.iter_mut().filter(|byte| **byte == b'@').for_each(|byte| *byte = 0xff);
     let reply = responses().end(&body).unwrap();
     assert_eq!((&*reply.text, &*reply.warnings), ("a\u{fffd}b", &["invalid_utf8".into()][..]));
-    let mut body = named(&[delta("function_call_arguments", "fc_1", 0, "{\"q\":\"@\"}"), completed(&[])]).into_bytes();
+    let mut body =
+        named(&[delta("function_call_arguments", "fc_1", 0, "{\"q\":\"@\"}"), completed(&[])]).into_bytes();
     body.iter_mut().filter(|byte| **byte == b'@').for_each(|byte| *byte = 0xff);
     assert_eq!(responses().end(&body).unwrap_err().kind, LlmErrorKind::BadResponse);
     let error = responses().end("data: {\"type\":\n\n").unwrap_err();
@@ -627,7 +663,11 @@ fn arguments_keep_their_text() {
     assert_eq!(calls(&reply), [("a", "find", arguments)]);
     for (arguments, is_object) in [("", true), ("{\"a\":1", false), ("[1]", false)] {
         let reply = output(&[function("fc_1", "a", "find", arguments)]);
-        assert_eq!(matches!(reply.tool_calls[0].arguments, Arguments::Object { .. }), is_object, "{arguments}");
+        assert_eq!(
+            matches!(reply.tool_calls[0].arguments, Arguments::Object { .. }),
+            is_object,
+            "{arguments}"
+        );
         assert_eq!(**reply.tool_calls[0].arguments.text(), *arguments);
     }
 }
@@ -638,7 +678,9 @@ fn secrets_do_not_come_back() {
     wire.secrets = Secrets::new([SecretString::from("hunter2-hunter2")]);
     let items = [reasoning(&["hunter2-hunter2"]), message("at hunter2-hunter2")];
     let mut events = vec![added(0, &items[0]), done(0, &items[0])];
-    events.extend("at hunter2-hunter2".chars().map(|c| delta("output_text", "msg_1", 1, c.encode_utf8(&mut [0; 4]))));
+    events.extend(
+        "at hunter2-hunter2".chars().map(|c| delta("output_text", "msg_1", 1, c.encode_utf8(&mut [0; 4]))),
+    );
     events.push(completed(&items));
     let reply = wire.end(named(&events)).unwrap();
     assert_eq!((&*reply.text, &*reply.reasoning), ("at [masked]", "[masked]"));
@@ -652,4 +694,57 @@ fn more_items_than_any_reply_has() {
     let body = format!("{{\"status\":\"completed\",\"output\":[{items}{{}}]}}");
     let error = responses().decode(&[body.as_bytes()]).pop().unwrap().unwrap_err();
     assert_eq!(error.kind, LlmErrorKind::BadResponse);
+}
+
+// L14
+#[test]
+fn whatever_comes_there_is_one_end() {
+    let items = [reasoning(&["r"]), message("So"), function("fc_1", "a", "find", "{\"q\":1}")];
+    let events = [
+        created(),
+        added(0, &items[0]),
+        delta("reasoning_summary_text", "rs_1", 0, "r"),
+        done(0, &items[0]),
+        added(1, &items[1]),
+        delta("output_text", "msg_1", 1, "So"),
+        done(1, &items[1]),
+        added(2, &items[2]),
+        delta("function_call_arguments", "fc_1", 2, "{\"q\":1}"),
+        done(2, &items[2]),
+        completed(&items),
+    ];
+    let mut state = 7_u64;
+    let mut next = |most: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % most
+    };
+    let wire = responses().with(|request| request.stop = vec!["o".into()]);
+    let mut ended = 0;
+    for round in 0..400 {
+        let mut events = events.to_vec();
+        for _ in 0..next(4) {
+            let (one, two) = (next(events.len()), next(events.len()));
+            match next(4) {
+                0 => drop(events.remove(one)),
+                1 => events.swap(one, two),
+                2 => events.insert(one, events[two].clone()),
+                // A member of another kind than it should be.
+                _ => {
+                    let others = [json!(null), json!(7), json!("x"), json!({"a": []}), json!([{}, 3])];
+                    if let Some(event) = events[one].as_object_mut() {
+                        let nth = next(event.len());
+                        *event.values_mut().nth(nth).unwrap() = others[next(5)].clone();
+                    }
+                }
+            }
+        }
+        let mut body = named(&events).into_bytes();
+        if round % 3 == 0 {
+            let at = next(body.len());
+            body[at] = next(256) as u8;
+        }
+        let wire = if round % 2 == 0 { &wire } else { &responses() };
+        ended += usize::from(wire.items(&body).pop().unwrap().is_ok());
+    }
+    assert!((100..400).contains(&ended), "{ended}");
 }

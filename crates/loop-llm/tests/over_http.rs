@@ -10,8 +10,8 @@ use std::sync::Arc;
 use loop_core::Usage;
 use loop_llm::testing::{Behaviour, Chunks, Server};
 use loop_llm::{
-    Api, Arguments, AssistantTurn, Image, LlmError, LlmErrorKind, Message, ModelReply, ModelRequest, Raw,
-    RetryPolicy, Retrying, Stop, ToolCall, ToolChoice, ToolResult, ToolSpec, complete,
+    Api, Arguments, AssistantTurn, Caching, Effort, Image, LlmError, LlmErrorKind, Message, ModelReply,
+    ModelRequest, Raw, RetryPolicy, Retrying, Stop, ToolCall, ToolChoice, ToolResult, ToolSpec, complete,
 };
 use serde_json::json;
 use sockets::{client, replying, soon};
@@ -174,9 +174,11 @@ async fn a_turn_of_one_provider_is_taken_by_every_other() {
 async fn histories_of_any_kind_are_taken_by_every_protocol() {
     // I-16; wire WX01 and WX04
     let server = Server::start(replying(ModelReply::text("Fine.", None))).unwrap();
-    for seed in 0..150 {
-        let request = history(seed);
+    for seed in 0..300 {
+        let mut request = history(seed);
         for api in Api::ALL {
+            let models = models(api);
+            request.model = models.get(seed as usize % models.len()).copied().unwrap().into();
             if let Err(error) = send(api, &server, &request).await {
                 panic!(
                     "seed {seed} over {}: {error:?}\n{:#?}\n{:?}",
@@ -186,6 +188,18 @@ async fn histories_of_any_kind_are_taken_by_every_protocol() {
                 );
             }
         }
+    }
+}
+
+/// Models with different abilities, and one that nobody knows.
+fn models(api: Api) -> &'static [&'static str] {
+    match api {
+        Api::OpenaiChat => &["m", "gpt-4.1"],
+        Api::OpenaiResponses => &["m", "gpt-4.1", "gpt-5.6-sol", "gpt-6.2-sol"],
+        Api::Anthropic => {
+            &["m", "claude-opus-5-5", "claude-sonnet-4-5", "claude-haiku-5-5", "claude-fable-5-2"]
+        }
+        Api::Gemini => &["m", "gemini-2.5-flash", "gemini-3.1-pro", "gemini-4-argon"],
     }
 }
 
@@ -238,6 +252,15 @@ fn history(seed: u64) -> ModelRequest {
     request.tool_choice =
         [ToolChoice::Auto, ToolChoice::None, ToolChoice::Required].get(draw.below(3)).unwrap().clone();
     request.one_call_at_a_time = draw.below(2) == 0;
+    request.effort =
+        [None, Some(Effort::None), Some(Effort::Low), Some(Effort::Max)].get(draw.below(4)).copied().unwrap();
+    request.show_reasoning = draw.below(2) == 0;
+    request.max_output_tokens = [None, Some(5), Some(30_000)].get(draw.below(3)).copied().unwrap();
+    request.temperature = [None, Some(0.2), Some(1.7)].get(draw.below(3)).copied().unwrap();
+    request.seed = [None, Some(7)].get(draw.below(2)).copied().unwrap();
+    request.stop = (0..draw.below(7)).map(|n| format!("END{n}").into()).collect();
+    request.cache = Caching { off: draw.below(3) == 0, key: Some("run".into()), long: draw.below(2) == 0 };
+    request.no_stream = draw.below(2) == 0;
     request
 }
 

@@ -184,6 +184,7 @@ async fn a_request_that_was_not_recorded_is_held_against_the_nearest() {
     asked.model = "n".into();
     check(&asked, "x.jsonl: no call of the model `n` was recorded; recorded is `m`").await;
     assert_eq!(recorded.models(), ["m".into()]);
+    assert_eq!((recorded.model_of("base").as_deref(), recorded.model_of("picker")), (Some("m"), None));
     let shown = format!("{recorded:?}");
     assert!(shown.contains("exchanges: 3") && !shown.contains("Rules"), "{shown}");
     let empty = played("{\"recording\":1}\n");
@@ -261,7 +262,13 @@ async fn what_its_caller_left_ends_with_an_error_at_once() {
     assert!(stream.next().await.unwrap().is_ok());
     drop(stream);
     assert!(tokio::time::timeout(Duration::from_secs(8), complete(&model, &patient(8))).await.is_err());
-    let recorded = played(&tape.text());
+    let file = tape.text();
+    let again = Tape::new(Secrets::default());
+    let model = again.model(Arc::new(played(&file)));
+    hear(&model, &request()).await;
+    hear(&model, &patient(8)).await;
+    assert_eq!(again.text(), file, "what stands for a dropped exchange is written as one");
+    let recorded = played(&file);
     let early = hear(&recorded, &request()).now_or_never().expect("nobody waits");
     assert_eq!(early[0], Ok(text("word")));
     let error = early[1].as_ref().unwrap_err();

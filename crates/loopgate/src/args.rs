@@ -116,6 +116,9 @@ pub(crate) struct ShowArgs {
     /// Print each event and note as a JSON line
     #[arg(long)]
     pub(crate) events: bool,
+    /// Print, for each request to a model, what it shared with the one before and what was read from the provider's cache
+    #[arg(long, conflicts_with_all = ["json", "events"])]
+    pub(crate) cache: bool,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
 }

@@ -1,6 +1,7 @@
 //! The `loopgate` command: arguments in, a document, a reason and a bill out. All logic lives in the libraries.
 
 mod args;
+mod cache;
 mod domain;
 mod failure;
 mod live;

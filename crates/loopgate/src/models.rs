@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::args::ModelsArgs;
 use crate::failure::Failure;
+use crate::stream::grouped;
 use crate::{places, stream};
 
 /// Columns of a name; longer ones have a line of their own.
@@ -119,7 +120,7 @@ fn row(name: &str, cells: [String; 6]) -> String {
     let [input, output, read, write, long, context] = cells;
     let cells = format!("{input:>9}{output:>9}{read:>9}{write:>9}{long:>9}{context:>11}");
     let line = match name.chars().count() {
-        0..=NAME => format!("{name:NAME$}{cells}"),
+        0..=60 => format!("{name:NAME$}{cells}"),
         _ => format!("{name}\n{:NAME$}{cells}", ""),
     };
     line.trim_end().to_owned()
@@ -193,8 +194,8 @@ fn price_json(price: &Price) -> Value {
     });
     let above: Vec<Value> = above.collect();
     let mut whole = rates(price.rates(0));
-    if !above.is_empty() {
-        whole["above"] = Value::Array(above);
+    if let Some(members) = whole.as_object_mut().filter(|_| !above.is_empty()) {
+        members.insert("above".to_owned(), Value::Array(above));
     }
     whole
 }
@@ -211,17 +212,4 @@ fn tiers(model: &ModelPrices) -> Vec<&str> {
 fn usd(per_token: u64) -> String {
     let exact = format!("{}.{:06}", per_token / 1_000_000, per_token % 1_000_000);
     exact.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-/// A number with its thousands apart.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.char_indices() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

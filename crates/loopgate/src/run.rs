@@ -59,6 +59,13 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
             summary(&outcome);
         });
         let _ = printed.await;
+        match (domain.finish_recording(), &args.record) {
+            (Ok(Some(exchanges)), Some(path)) => {
+                stream::note(format!("recorded: {exchanges} exchanges in {}", path.display()));
+            }
+            (Ok(_), _) => {}
+            (Err(error), _) => stream::note(format!("recorded: no: {error}")),
+        }
     };
     tokio::select! {
         () = finish => Ok(code),

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::args::{JournalArgs, ShowArgs};
 use crate::failure::Failure;
 use crate::stream::{cut, one_line};
-use crate::{places, run, stream};
+use crate::{cache, places, run, stream};
 
 pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;
@@ -21,6 +21,10 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
         for entry in &recorded.entries {
             stream::print_json(&lines_of(entry));
         }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.cache {
+        stream::print(&cache::table(&recorded.entries));
         return Ok(ExitCode::SUCCESS);
     }
     let state = replay(&id, &recorded)?;

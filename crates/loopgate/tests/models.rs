@@ -48,8 +48,10 @@ fn hours_are_shown_and_names_that_are_too_long_have_a_line_of_their_own() {
     let flash = models(&shell, &["deepseek-flash", "--provider", "deepseek"], None).out;
     assert!(flash.contains("01:00-04:00 UTC, Monday to Friday"), "{flash}");
     let all = models(&shell, &["--provider", "openrouter"], None).out;
-    let mut long = all.lines().filter(|line| line.starts_with("  ") && line.chars().count() > 39);
-    assert!(long.all(|line| line.split_whitespace().count() != 2), "a long name beside its cells");
+    let cells = all.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let long: Vec<Vec<&str>> =
+        cells.filter(|cells| cells.first().is_some_and(|name| name.len() > 37)).collect();
+    assert!(long.len() > 5 && long.iter().all(|cells| cells.len() == 1), "{long:?}");
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub(crate) use body::Sending;
 pub use decoder::Decoder;
 pub(crate) use decoder::{End, Protocol, again, unreadable};
 pub use errors::classify;
-pub(crate) use errors::{request_id, within};
+pub(crate) use errors::{filtered, request_id, within};
 pub(crate) use json::{Json, Members};
 pub(crate) use lenient::{Count, Fields, List, Maybe, Number, Raws, Text, text};
 pub use memory::Memory;

@@ -13,6 +13,8 @@ enum State {
     #[default]
     Before,
     Inside,
+    /// Nothing but blanks since.
+    Between,
     After,
 }
 
@@ -45,8 +47,8 @@ impl Tags {
                 State::Inside => {
                     if let Some((reasoning, text)) = self.held.split_once(CLOSE) {
                         push(&mut parts, Part::Reasoning(reasoning.to_owned()));
-                        self.held = text.trim_start().to_owned();
-                        self.state = State::After;
+                        self.held = text.to_owned();
+                        self.state = State::Between;
                         continue;
                     }
                     let kept = begun(&self.held, CLOSE);
@@ -54,6 +56,13 @@ impl Tags {
                     let rest = self.held.split_off(told);
                     push(&mut parts, Part::Reasoning(std::mem::replace(&mut self.held, rest)));
                     return parts;
+                }
+                State::Between => {
+                    self.held = self.held.trim_start().to_owned();
+                    if self.held.is_empty() {
+                        return parts;
+                    }
+                    self.state = State::After;
                 }
                 State::After => {
                     push(&mut parts, Part::Text(std::mem::take(&mut self.held)));

@@ -8,8 +8,10 @@ use super::items::{At, Items, Part};
 use super::kept;
 use super::stop::Cut;
 use super::usage::Report;
-use crate::call::{Stop, ToolCall};
-use crate::codec::{Assembly, End, Maybe, Number, Protocol, Raws, Target, Text, again, text, unreadable, within};
+use crate::call::{Filtered, Stop, ToolCall};
+use crate::codec::{
+    Assembly, End, Maybe, Number, Protocol, Raws, Target, Text, again, filtered, text, unreadable, within,
+};
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::request::ModelRequest;
 
@@ -83,6 +85,9 @@ struct Response<'a> {
     #[serde(borrow)]
     incomplete_details: Maybe<Details<'a>>,
     usage: Maybe<Report>,
+    /// What Azure's filters found.
+    #[serde(borrow)]
+    content_filters: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -170,7 +175,9 @@ impl Protocol for Responses {
     fn whole(&mut self, body: &str, reply: &mut Assembly) -> Result<(), LlmError> {
         let response = match serde_json::from_str::<Maybe<Response<'_>>>(body) {
             Ok(Maybe(Some(response))) => response,
-            Ok(Maybe(None)) | Err(_) => return Err(again("a body that is no JSON object in place of a reply")),
+            Ok(Maybe(None)) | Err(_) => {
+                return Err(again("a body that is no JSON object in place of a reply"));
+            }
         };
         let is_error = response.error.is_some_and(is_something);
         match response.status.some() {
@@ -203,7 +210,9 @@ impl Responses {
                 return Err(within(&serde_json::json!({"error": error}), reply.secrets()));
             }
             "failed" => return failed(LlmErrorKind::ServerError, "the provider failed and does not say why"),
-            "cancelled" => return failed(LlmErrorKind::Cancelled, "the reply was cancelled with the provider"),
+            "cancelled" => {
+                return failed(LlmErrorKind::Cancelled, "the reply was cancelled with the provider");
+            }
             "queued" | "in_progress" => {
                 return failed(LlmErrorKind::BadResponse, "the reply is still being made with the provider");
             }
@@ -227,6 +236,9 @@ impl Responses {
             ("incomplete", reason) => (reason.unwrap_or(status), Stop::MaxTokens),
             _ => (status, Stop::Other),
         };
+        if stop == Stop::ContentFilter {
+            tell_filters(response, reply);
+        }
         match self.items.cut_at() {
             Some(text) if matches!(stop, Stop::EndTurn | Stop::MaxTokens) => {
                 reply.stop(word, Stop::StopSequence);
@@ -236,6 +248,22 @@ impl Responses {
         }
         self.has_ended = true;
         Ok(())
+    }
+}
+
+/// What a filter found, and on which side of the call.
+fn tell_filters(response: &Response<'_>, reply: &mut Assembly) {
+    let filters = response.content_filters.and_then(|filters| serde_json::from_str(filters.get()).ok());
+    let Some(Value::Array(filters)) = filters else { return };
+    let blocks = |filter: &&Value| filter.get("blocked") == Some(&Value::Bool(true));
+    let is_prompt = |filter: &Value| filter.get("source_type").is_some_and(|source| source == "prompt");
+    if filters.iter().filter(blocks).any(is_prompt) {
+        reply.set_filtered(Filtered::Input);
+    }
+    let results = filters.iter().filter_map(|filter| filter.get("content_filter_results"));
+    let found: Vec<&str> = results.flat_map(filtered).map(String::as_str).collect();
+    if !found.is_empty() {
+        reply.set_stop_detail(&found.join(", "));
     }
 }
 

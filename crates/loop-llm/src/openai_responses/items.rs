@@ -113,7 +113,12 @@ impl Items {
     }
 
     /// An item begins.
-    pub(super) fn begin(&mut self, raw: &RawValue, index: Option<u64>, reply: &mut Assembly) -> Result<(), LlmError> {
+    pub(super) fn begin(
+        &mut self,
+        raw: &RawValue,
+        index: Option<u64>,
+        reply: &mut Assembly,
+    ) -> Result<(), LlmError> {
         let Ok(written) = serde_json::from_str::<Written<'_>>(raw.get()) else { return Ok(()) };
         let id = written.id.or_empty();
         let known = self.list.iter().rposition(|item| match item.id.is_empty() {
@@ -166,7 +171,12 @@ impl Items {
     }
 
     /// A piece of a call's arguments.
-    pub(super) fn arguments(&mut self, at: At<'_>, piece: &str, reply: &mut Assembly) -> Result<(), LlmError> {
+    pub(super) fn arguments(
+        &mut self,
+        at: At<'_>,
+        piece: &str,
+        reply: &mut Assembly,
+    ) -> Result<(), LlmError> {
         let nth = self.find_or_add(at)?;
         match self.call(nth, reply)? {
             Some(call) => reply.add_arguments(call, piece),
@@ -175,7 +185,12 @@ impl Items {
     }
 
     /// A call's arguments as a whole.
-    pub(super) fn whole_arguments(&mut self, at: At<'_>, whole: &str, reply: &mut Assembly) -> Result<(), LlmError> {
+    pub(super) fn whole_arguments(
+        &mut self,
+        at: At<'_>,
+        whole: &str,
+        reply: &mut Assembly,
+    ) -> Result<(), LlmError> {
         let nth = self.find_or_add(at)?;
         match self.call(nth, reply)? {
             Some(call) if !whole.is_empty() => reply.set_arguments(call, whole),
@@ -334,9 +349,9 @@ impl Items {
         let by_index = || self.list.iter().rposition(|item| item.index == at.index && is_open(item));
         let last = || self.list.iter().rposition(|item| is_open(item) && item.index.is_none());
         let named = if at.id.is_empty() { None } else { by_id() };
-        named.or_else(|| if at.index.is_some() { by_index() } else { None }).or_else(|| {
-            if at.id.is_empty() && at.index.is_none() { last() } else { None }
-        })
+        named
+            .or_else(|| if at.index.is_some() { by_index() } else { None })
+            .or_else(|| if at.id.is_empty() && at.index.is_none() { last() } else { None })
     }
 
     fn find_or_add(&mut self, at: At<'_>) -> Result<usize, LlmError> {

@@ -51,7 +51,9 @@ impl TurnWriter for Writer<'_> {
                 None => assistant(turn, json),
             },
             Message::Tool { results } => {
-                let Some(Message::Assistant(turn)) = before else { return Ok(Written::values(Joint::NONE, 0)) };
+                let Some(Message::Assistant(turn)) = before else {
+                    return Ok(Written::values(Joint::NONE, 0));
+                };
                 self.results(turn, results, json)
             }
         };

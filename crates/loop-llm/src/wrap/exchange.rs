@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::masking;
-use crate::error::LlmError;
+use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::model::{ModelEvent, ModelReply};
 use crate::request::ModelRequest;
 use crate::scripted::nonce_of;
@@ -58,6 +58,29 @@ pub(super) enum End {
     Dropped { is_late: bool },
     /// Without a word.
     BrokeOff,
+}
+
+impl End {
+    /// How an exchange ended that failed in the middle of its reply. One that stands for a dropped exchange of another
+    /// recording is written as what it stands for.
+    pub(super) fn failed(error: &LlmError) -> Self {
+        let is_left = |is_late: &bool| {
+            let (kind, message) = left(*is_late);
+            (error.kind, error.phase, &*error.message) == (kind, ErrorPhase::Stream, message)
+        };
+        match [true, false].into_iter().find(is_left) {
+            Some(is_late) => Self::Dropped { is_late },
+            None => Self::Failed { error: error.clone() },
+        }
+    }
+}
+
+/// What a caller is told where the recorded one had left.
+pub(super) fn left(is_late: bool) -> (LlmErrorKind, &'static str) {
+    match is_late {
+        true => (LlmErrorKind::Timeout, "no whole reply in the caller's time when this was recorded"),
+        false => (LlmErrorKind::Cancelled, "the recording ends here: the caller went away"),
+    }
 }
 
 /// What went by, as it was.

@@ -235,7 +235,7 @@ impl Watch for Hearing {
         match item {
             Ok(ModelEvent::Finished(reply)) => self.end = Some(End::Reply { reply: reply.clone() }),
             Ok(event) => self.events.push(event.clone()),
-            Err(error) => self.end = Some(End::Failed { error: error.clone() }),
+            Err(error) => self.end = Some(End::failed(error)),
         }
     }
 

@@ -119,6 +119,12 @@ impl Recorded {
         models
     }
 
+    /// The model that was recorded under the name `tier`, where there is one.
+    pub fn model_of(&self, tier: &str) -> Option<Arc<str>> {
+        let mut exchanges = self.shelf.exchanges.iter().map(|(_, exchange)| exchange);
+        exchanges.find(|exchange| &*exchange.tier == tier).map(|exchange| Arc::clone(&exchange.model))
+    }
+
     /// The next exchange of this request.
     fn take(&self, asked: &Asked) -> Result<&Exchange, LlmError> {
         let all = self.shelf.found.get(&asked.key).map_or(&[][..], Vec::as_slice);
@@ -226,10 +232,7 @@ fn left(events: &[ModelEvent], is_late: bool) -> LlmError {
     }
     partial.text = text.into();
     partial.usage = usage;
-    let (kind, message) = match is_late {
-        true => (LlmErrorKind::Timeout, "no whole reply in the caller's time when this was recorded"),
-        false => (LlmErrorKind::Cancelled, "the recording ends here: the caller went away"),
-    };
+    let (kind, message) = exchange::left(is_late);
     let mut error = LlmError::new(kind, ErrorPhase::Stream, message);
     error.partial = Some(partial);
     error

@@ -55,7 +55,9 @@ impl<'a> Case<'a> {
             _ if self.has(&NOT_ALLOWED) => Kind::Permission,
             401 => Kind::Auth,
             403 => Kind::Permission,
-            404 if self.says(&["model"]) || self.has(&["not_found_error", "not_found"]) => Kind::ModelNotFound,
+            404 if self.says(&["model"]) || self.has(&["not_found_error", "not_found"]) => {
+                Kind::ModelNotFound
+            }
             408 | 504 => Kind::Timeout,
             402 | 429 => Kind::RateLimited,
             498 | 503 | 529 => Kind::Overloaded,
@@ -74,7 +76,8 @@ impl<'a> Case<'a> {
     }
 
     fn is_out_of_quota(&self) -> bool {
-        let is_daily = || self.told.quotas.iter().any(|quota| quota.contains("perday") || quota.contains("daily"));
+        let is_daily =
+            || self.told.quotas.iter().any(|quota| quota.contains("perday") || quota.contains("daily"));
         // A limit of nothing is no limit that is waited for.
         let is_nothing = || {
             self.text.match_indices("limit: 0").any(|(at, found)| {
@@ -100,9 +103,11 @@ impl<'a> Case<'a> {
     fn is_stale(&self) -> bool {
         let is_sealed = self.says(&["encrypted content", "encrypted_content"])
             && self.says(&["verif", "decrypt", "invalid", "parsed"]);
-        let is_thought =
-            self.says(&["thinking"]) && self.says(&["signature", "cannot be modified", "bound to", "binding"]);
-        is_sealed || is_thought || self.says(&["thought signature", "thought_signature", "thoughtsignature"])
+        let is_thought = self.says(&["thinking"])
+            && self.says(&["signature", "cannot be modified", "bound to", "binding"]);
+        is_sealed
+            || is_thought
+            || self.says(&["thought signature", "thought_signature", "thoughtsignature"])
             || self.says(&["without its required", "items are not persisted when"])
     }
 
@@ -168,7 +173,8 @@ const FILTERED: [&str; 6] = [
     "responsibleaipolicyviolation",
     "refusal",
 ];
-const NO_MODEL: [&str; 4] = ["model_not_found", "deploymentnotfound", "invalid_model", "model_decommissioned"];
+const NO_MODEL: [&str; 4] =
+    ["model_not_found", "deploymentnotfound", "invalid_model", "model_decommissioned"];
 const NO_MODEL_SAID: [&str; 2] = ["is not a valid model id", "model not exist"];
 const NO_KEY: [&str; 4] = ["invalid_api_key", "authentication_error", "api_key_invalid", "unauthenticated"];
 const LATE: [&str; 3] = ["timeout", "timeout_error", "deadline_exceeded"];

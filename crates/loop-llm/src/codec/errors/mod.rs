@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use self::kinds::{Case, OVERLOADED, RATE_LIMITED, REFUSALS};
 use self::told::Told;
+pub(crate) use self::told::filtered;
 use crate::delay;
 use crate::error::{Change, ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::mask;
@@ -93,7 +94,8 @@ fn judge(told: &Told, status: u16, headers: &HeaderMap, now: SystemTime, secrets
     if should_retry == Some(true) && status != 413 && !error.is_retryable() {
         error.retry = RetryAdvice::Backoff;
     }
-    if let (true, Some(delay)) = (matches!(error.retry, RetryAdvice::Backoff | RetryAdvice::After(_)), asked) {
+    if let (true, Some(delay)) = (matches!(error.retry, RetryAdvice::Backoff | RetryAdvice::After(_)), asked)
+    {
         error.retry = RetryAdvice::After(delay);
     }
     if should_retry == Some(false) {

@@ -74,11 +74,5 @@ const SAID: [&str; 7] = [
     "context length of only",
 ];
 /// What says it beside a word on what is exceeded.
-const WINDOWS: [&str; 6] = [
-    "context length",
-    "context window",
-    "context size",
-    "context_length",
-    "context_window",
-    "context_size",
-];
+const WINDOWS: [&str; 6] =
+    ["context length", "context window", "context size", "context_length", "context_window", "context_size"];

@@ -99,11 +99,12 @@ impl Told {
     fn filters(&mut self, object: &Value, metadata: Option<&Value>) {
         let inner = object.get("innererror");
         let one = [inner, Some(object)].into_iter().flatten();
-        let results = one.filter_map(|it| it.get("content_filter_result").or(it.get("content_filter_results")));
+        let results =
+            one.filter_map(|it| it.get("content_filter_result").or(it.get("content_filter_results")));
         let listed = object.get("content_filters").and_then(Value::as_array).into_iter().flatten();
         let listed = listed.filter_map(|filter| filter.get("content_filter_results"));
-        for (name, found) in results.chain(listed).filter_map(Value::as_object).flatten() {
-            if found.get("filtered") == Some(&Value::Bool(true)) && !self.filters.contains(name) {
+        for name in results.chain(listed).flat_map(filtered) {
+            if !self.filters.contains(name) {
                 self.filters.push(name.clone());
             }
         }
@@ -114,6 +115,12 @@ impl Told {
     pub(super) fn has(&self, words: &[&str]) -> bool {
         self.words.iter().any(|word| words.contains(&word.as_str()))
     }
+}
+
+/// The names under which Azure's filters found something that they stopped.
+pub(crate) fn filtered(results: &Value) -> impl Iterator<Item = &String> {
+    let found = results.as_object().into_iter().flatten();
+    found.filter(|(_, found)| found.get("filtered") == Some(&Value::Bool(true))).map(|(name, _)| name)
 }
 
 fn word(value: Option<&Value>) -> Option<String> {

@@ -1,0 +1,80 @@
+//! Megabytes a second of each decoder.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use loop_llm::{Aliases, Api, Codec, LlmError, ModelEvent, ModelReply, ModelRequest, Secrets};
+
+use crate::streams::{Kind, stream};
+use crate::{PROFILES, codec, median, model};
+
+/// Pieces of a stream.
+const PIECES: usize = 6_000;
+/// How a stream is cut.
+const CUT: usize = 4 << 10;
+const RUNS: usize = 15;
+
+pub(crate) fn table() {
+    println!("{:34} {:>9} {:>9} {:>8} {:>12}", "decoding", "events", "MB", "MB/s", "ns an event");
+    for (api, kind) in all() {
+        let (bytes, events) = stream(api, kind, PIECES);
+        let codec = codec(api);
+        let times: Vec<Duration> = (0..RUNS)
+            .map(|_| {
+                let start = Instant::now();
+                black_box(decode(&codec, api, black_box(&bytes)));
+                start.elapsed()
+            })
+            .collect();
+        let time = median(times).as_secs_f64();
+        let megabytes = bytes.len() as f64 / 1e6;
+        println!(
+            "{:34} {events:>9} {megabytes:>9.2} {:>8.0} {:>12.0}",
+            name(api, kind),
+            megabytes / time,
+            time * 1e9 / events as f64
+        );
+    }
+}
+
+fn all() -> impl Iterator<Item = (Api, Kind)> {
+    PROFILES.iter().flat_map(|(api, _)| Kind::SINGLE.iter().map(|kind| (*api, *kind)))
+}
+
+fn name(api: Api, kind: Kind) -> String {
+    format!("decode-{}-{}", api.name(), kind.name())
+}
+
+/// What can be counted, and how many events it has.
+pub(crate) fn cases() -> impl Iterator<Item = (String, usize)> {
+    all().map(|(api, kind)| (name(api, kind), stream(api, kind, PIECES).1))
+}
+
+pub(crate) fn count(case: &str, times: usize) -> bool {
+    let Some((api, kind)) = all().find(|(api, kind)| name(*api, *kind) == case) else { return false };
+    let (bytes, _) = stream(api, kind, PIECES);
+    let codec = codec(api);
+    for _ in 0..times {
+        black_box(decode(&codec, api, black_box(&bytes)));
+    }
+    true
+}
+
+/// The reply in a stream. Events are dropped as they come.
+pub(crate) fn decode(codec: &Codec, api: Api, bytes: &[u8]) -> ModelReply {
+    let request = ModelRequest::new(model(api), "", "Go on.");
+    let mut decoder = codec.decoder(&request, Aliases::default(), Secrets::default());
+    let mut reply = None;
+    let mut take = |items: Vec<Result<ModelEvent, LlmError>>| {
+        for item in items {
+            if let ModelEvent::Finished(finished) = black_box(item).unwrap() {
+                reply = Some(*finished);
+            }
+        }
+    };
+    for piece in bytes.chunks(CUT) {
+        take(decoder.push(piece));
+    }
+    take(decoder.finish());
+    reply.unwrap()
+}

@@ -1,0 +1,125 @@
+//! Nanoseconds to encode the next pass of a run, with what is kept of the passes before and without.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use loop_llm::{Api, Codec, Memory, Message, ModelRequest, ToolResult, ToolSpec};
+use serde_json::json;
+
+use crate::decoding::decode;
+use crate::streams::{Kind, stream};
+use crate::{PROFILES, codec, median, model};
+
+/// Which passes are encoded.
+const PASSES: [usize; 4] = [2, 8, 32, 128];
+/// The pass whose allocations are counted, and one that is much longer.
+const COUNTED: [usize; 2] = [8, 128];
+const RUNS: usize = 200;
+/// How often a counted case is done at the most.
+const TIMES: usize = 8;
+
+pub(crate) fn table() {
+    println!("\n{:26} {:>6} {:>9} {:>12} {:>12} {:>7}", "encoding", "pass", "KB", "ns, kept", "ns, fresh", "ratio");
+    for (api, _) in PROFILES {
+        let codec = codec(api);
+        for pass in PASSES {
+            let before = request(&codec, api, pass - 1);
+            let request = request(&codec, api, pass);
+            let (mut kept, mut fresh) = (Vec::new(), Vec::new());
+            let mut bytes = 0;
+            for _ in 0..RUNS {
+                let (primed, fresh_one) = (primed(&codec, &before, &request), with(&request, Memory::default()));
+                let (time, length) = encode(&codec, &primed);
+                kept.push(time);
+                fresh.push(encode(&codec, &fresh_one).0);
+                bytes = length;
+            }
+            let (kept, fresh) = (median(kept).as_nanos(), median(fresh).as_nanos());
+            println!(
+                "{:26} {pass:>6} {:>9.1} {kept:>12} {fresh:>12} {:>7.3}",
+                format!("encode-{}", api.name()),
+                bytes as f64 / 1e3,
+                kept as f64 / fresh as f64
+            );
+        }
+    }
+}
+
+fn encode(codec: &Codec, request: &ModelRequest) -> (Duration, usize) {
+    let start = Instant::now();
+    let encoded = black_box(codec.encode(black_box(request)).unwrap());
+    (start.elapsed(), encoded.body.len())
+}
+
+fn with(request: &ModelRequest, memory: Memory) -> ModelRequest {
+    ModelRequest { memory, ..request.clone() }
+}
+
+/// The request with what is kept after the pass before it.
+fn primed(codec: &Codec, before: &ModelRequest, request: &ModelRequest) -> ModelRequest {
+    let before = with(before, Memory::default());
+    codec.encode(&before).unwrap();
+    with(request, before.memory)
+}
+
+/// The request of a pass: rules, tools, and for each pass before it a turn with reasoning, a text and a call, and its
+/// result.
+fn request(codec: &Codec, api: Api, pass: usize) -> ModelRequest {
+    let turn = decode(codec, api, &stream(api, Kind::Turn, 300).0);
+    let mut request = ModelRequest::new(model(api), RULES.repeat(40), "Look at the ticket of this morning.");
+    let tool = |name: &str| ToolSpec {
+        name: name.into(),
+        description: "Writes a note, or reads one that was written before.".into(),
+        parameters: json!({"type": "object", "properties": {"note": {"type": "string"}}, "required": ["note"]}),
+        strict: Default::default(),
+    };
+    request.tools = ["note", "look", "ask"].map(tool).into_iter().collect();
+    for nth in 1..pass {
+        let mut reply = turn.turn();
+        if let Message::Assistant(turn) = &mut reply {
+            turn.text = format!("{nth}. {}", turn.text).into();
+        }
+        let Message::Assistant(turn) = &reply else { unreachable!("a reply is a turn of the model's") };
+        let results = turn.calls.iter().map(|call| ToolResult {
+            call: Arc::clone(&call.id),
+            is_error: false,
+            text: format!("{nth}: {}", RULES.repeat(20)).into(),
+            images: Vec::new(),
+        });
+        let results = results.collect();
+        request.messages.push(reply);
+        request.messages.push(Message::Tool { results });
+    }
+    request
+}
+
+fn all() -> impl Iterator<Item = (Api, usize, bool)> {
+    let ways = COUNTED.iter().flat_map(|pass| [true, false].map(|is_kept| (*pass, is_kept)));
+    PROFILES.iter().flat_map(move |(api, _)| ways.clone().map(move |(pass, is_kept)| (*api, pass, is_kept)))
+}
+
+fn name(api: Api, pass: usize, is_kept: bool) -> String {
+    format!("encode-{}-{pass}-{}", api.name(), if is_kept { "kept" } else { "fresh" })
+}
+
+/// What can be counted: each is one request.
+pub(crate) fn cases() -> impl Iterator<Item = (String, usize)> {
+    all().map(|(api, pass, is_kept)| (name(api, pass, is_kept), 1))
+}
+
+pub(crate) fn count(case: &str, times: usize) -> bool {
+    let found = all().find(|(api, pass, is_kept)| name(*api, *pass, *is_kept) == case);
+    let Some((api, pass, is_kept)) = found else { return false };
+    let codec = codec(api);
+    let (before, request) = (request(&codec, api, pass - 1), request(&codec, api, pass));
+    let requests: Vec<ModelRequest> = (0..TIMES)
+        .map(|_| if is_kept { primed(&codec, &before, &request) } else { with(&request, Memory::default()) })
+        .collect();
+    for request in requests.iter().take(times) {
+        black_box(codec.encode(black_box(request)).unwrap());
+    }
+    true
+}
+
+const RULES: &str = "Say what was found, and where; cite what you were shown. ";

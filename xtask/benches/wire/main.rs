@@ -1,0 +1,60 @@
+//! What the wire costs: decoding a stream, encoding the next pass of a run, and a whole exchange.
+//!
+//! Without arguments tables are printed. `cases` lists what can be counted, each with its units; `count CASE TIMES`
+//! does one of them so many times and prints nothing, for a program that counts allocations.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, missing_docs, unreachable_pub)]
+
+mod decoding;
+mod encoding;
+mod exchange;
+mod streams;
+
+use std::time::Duration;
+
+use loop_llm::{Api, Codec, Profile};
+
+/// A profile for each protocol.
+const PROFILES: [(Api, &str); 4] = [
+    (Api::OpenaiChat, "openai-chat"),
+    (Api::OpenaiResponses, "openai-responses"),
+    (Api::Anthropic, "anthropic"),
+    (Api::Gemini, "gemini"),
+];
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["cases"] => {
+            decoding::cases().chain(encoding::cases()).for_each(|(name, units)| println!("{name} {units}"));
+        }
+        ["count", name, times] => {
+            let times = times.parse().unwrap();
+            assert!(decoding::count(name, times) || encoding::count(name, times), "no case {name}");
+        }
+        _ => {
+            decoding::table();
+            encoding::table();
+            exchange::table();
+        }
+    }
+}
+
+fn codec(api: Api) -> Codec {
+    let (_, name) = PROFILES.iter().find(|(known, _)| *known == api).unwrap();
+    Codec::new(Profile::named(name).unwrap())
+}
+
+fn model(api: Api) -> &'static str {
+    match api {
+        Api::OpenaiChat => "gpt-4.1",
+        Api::OpenaiResponses => "gpt-5.2",
+        Api::Anthropic => "claude-sonnet-5",
+        Api::Gemini => "gemini-3.8-flash",
+    }
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
