@@ -14,13 +14,18 @@ mod tidy;
 mod wire;
 mod workspace;
 
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use crate::flags::XtaskCmd;
 use crate::workspace::Failure;
 
 fn main() -> ExitCode {
-    let result = match flags::Xtask::from_env_or_exit().subcommand {
+    let flags = match flags::Xtask::from_vec(dashes_last(std::env::args_os().skip(1))) {
+        Ok(flags) => flags,
+        Err(error) => error.exit(),
+    };
+    let result = match flags.subcommand {
         XtaskCmd::Test(flags) => test::run(flags.suite.as_deref()),
         XtaskCmd::Ci(_) => ci::run(),
         XtaskCmd::Explore(_) => explore::run(),
@@ -41,5 +46,27 @@ fn main() -> ExitCode {
             eprintln!("error: {message}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Arguments with each `-` at the end, after `--`: only there it is taken for a name.
+fn dashes_last(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let (dashes, mut others): (Vec<_>, Vec<_>) = arguments.partition(|argument| argument == OsStr::new("-"));
+    if !dashes.is_empty() {
+        others.push("--".into());
+        others.extend(dashes);
+    }
+    others
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dash_is_a_name() {
+        let sorted = |arguments: &[&str]| dashes_last(arguments.iter().map(OsString::from));
+        assert_eq!(sorted(&["wire", "-", "--json"]), ["wire", "--json", "--", "-"]);
+        assert_eq!(sorted(&["wire", "a"]), ["wire", "a"]);
     }
 }

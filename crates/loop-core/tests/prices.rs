@@ -4,8 +4,8 @@
 
 mod common;
 
-use common::{key, run, usd};
-use loop_core::{CostMode, PicoUsd, Price, PriceAbove, PromptSize, Usage};
+use common::{failure, key, run, said, usd};
+use loop_core::{CostMode, ModelFailure, PicoUsd, Price, PriceAbove, PromptSize, Usage};
 use proptest::prelude::*;
 
 /// A model with all that a price can have: caches of both kinds, and a dearer half above 272,000 tokens.
@@ -189,4 +189,26 @@ proptest! {
         let text = serde_json::to_string(&price).unwrap();
         prop_assert_eq!(serde_json::from_str::<Price>(&text).unwrap(), price);
     }
+}
+
+#[test]
+fn tries_that_cost_something_are_on_the_bill_to_the_last_unit() {
+    // wire WU15: one try fails before any output, one breaks off in the middle, one succeeds.
+    let cut = Usage { input: 1_001, output: 17, estimated: true, ..Usage::default() };
+    let nothing = ModelFailure { usage: Some(Usage::default()), ..failure(true) };
+    let broken = ModelFailure { usage: Some(cut), ..failure(true) };
+    let prepared = run().with(|spec| {
+        spec.models.base.price = Some(tiered());
+        spec.limits.cost = None;
+    });
+    let world = prepared.start().started().failed(nothing).expect_call("1/main", 2);
+    let world = world.started().failed(broken).expect_call("1/main", 3);
+    let mut answer = said("high");
+    let whole = Usage { input: 999, cache_read: 3, output: 101, ..Usage::default() };
+    answer.usage = Some(whole);
+    let world = world.replied(&answer);
+    let totals = world.run.totals();
+    assert_eq!(totals.cost.total(), Some(tiered().of(&cut).plus(tiered().of(&whole))));
+    assert_eq!(totals.usage, cut.plus(&whole));
+    assert!(totals.usage.estimated);
 }

@@ -27,7 +27,9 @@ fn a_model_that_cannot_be_had_gives_way_to_the_other_route() {
 
 #[test]
 fn what_is_wrong_with_the_request_is_wrong_on_every_route() {
-    for kind in ["content_filter", "context_too_long", "invalid_request", "malformed_tool_call", "unsupported"] {
+    for kind in
+        ["content_filter", "context_too_long", "invalid_request", "malformed_tool_call", "unsupported"]
+    {
         let world = run().with_fallback().start().started().failed(of_kind(kind));
         world.ends(StopReason::ModelFailure);
     }
@@ -62,10 +64,12 @@ fn the_other_route_stays_and_nothing_is_escalated_from_it() {
 #[test]
 fn the_other_route_is_paid_at_its_own_price_and_only_where_the_money_lasts() {
     let paid = |setup: Setup| {
-        let world = setup.start().started().failed(ModelFailure { usage: Some(used(0, 0)), ..failure(false) });
+        let world =
+            setup.start().started().failed(ModelFailure { usage: Some(used(0, 0)), ..failure(false) });
         world.replied(&said("high")).run.totals().cost.known
     };
-    let (dear, cheap) = (paid(run().with_fallback()), run().start().replied(&said("high")).run.totals().cost.known);
+    let (dear, cheap) =
+        (paid(run().with_fallback()), run().start().replied(&said("high")).run.totals().cost.known);
     assert_eq!(dear, PicoUsd(cheap.0 * 2));
     // Money for the base model alone: the route that is dearer is not taken beyond it.
     let poor = run().with_fallback().limits(|limits| limits.cost = Some(PicoUsd(cheap.0 + cheap.0 / 4)));

@@ -12,8 +12,8 @@ use loop_tools::{Credentials, Registry};
 
 use crate::error::{DomainError, ItemError};
 use crate::file::File;
-use crate::report::{self, Report};
 use crate::models::{self, Built};
+use crate::report::{self, Report};
 use crate::{item, parts, remote, spec, tools};
 
 /// What is given beside the folder; laid over its file in this order.

@@ -192,8 +192,7 @@ fn set_model(tree: &mut Node, tier: Tier, model: &str) -> Result<(), Fault> {
     let option = format!("--model {}={model}", tier.name());
     let Some((provider, name)) = model.split_once('/').filter(|(_, name)| !name.is_empty()) else {
         let origin = Origin::Setting(option.into());
-        let message =
-            format!("`{model}` is no model; write PROVIDER/NAME, for example offline/NAME");
+        let message = format!("`{model}` is no model; write PROVIDER/NAME, for example offline/NAME");
         return Err(Fault::new(origin, message));
     };
     let text = |node: &Node, key: &str| -> Option<String> {
@@ -208,8 +207,10 @@ fn set_model(tree: &mut Node, tier: Tier, model: &str) -> Result<(), Fault> {
     let path = format!("models.{}", tier.name());
     // A recording takes the place of a model: its price and its limits stay, so that the run can be the same.
     let replaced = models.iter().find(|entry| entry.key == tier.name() && provider == "recorded");
-    let stays = |key: &str| ["model", "price", "context_tokens", "max_output_tokens", "timeout_ms"].contains(&key);
-    let kept: Vec<_> = replaced.iter().flat_map(|entry| entry.node.entries()).filter(|it| stays(&it.key)).cloned().collect();
+    let stays =
+        |key: &str| ["model", "price", "context_tokens", "max_output_tokens", "timeout_ms"].contains(&key);
+    let kept: Vec<_> =
+        replaced.iter().flat_map(|entry| entry.node.entries()).filter(|it| stays(&it.key)).cloned().collect();
     tree.set(&path, "{}", &option)?;
     for entry in kept {
         tree.put_at(&["models", tier.name(), &entry.key], entry.node)?;

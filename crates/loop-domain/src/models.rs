@@ -84,7 +84,10 @@ fn bare<'a>(
             let script = file.resolve(&["models", tier, "script"], script);
             let shown = script.display();
             let text = fs::read_to_string(&script).map_err(|cause| {
-                error("script", format!("{shown}: cannot be read: {cause}; correct the path or make the file"))
+                error(
+                    "script",
+                    format!("{shown}: cannot be read: {cause}; correct the path or make the file"),
+                )
             })?;
             let scripted = Scripted::from_json(&text).map_err(|cause| {
                 error("script", format!("{shown}: is no script: {}; correct it there", one_line(cause)))
@@ -96,7 +99,10 @@ fn bare<'a>(
             Arc::new(Recorded::open(&path).map_err(|cause| error("recording", one_line(cause)))?)
         }
         ("scripted", None, _) => {
-            return Err(error("provider", "a scripted model needs its replies; add `script = \"FILE.json\"`".to_owned()));
+            return Err(error(
+                "provider",
+                "a scripted model needs its replies; add `script = \"FILE.json\"`".to_owned(),
+            ));
         }
         ("recorded", _, None) => {
             let message = "a recorded model needs its recording; add `recording = \"FILE.jsonl\"`";
@@ -115,7 +121,8 @@ fn bare<'a>(
 fn check_keys(file: &File, tier: &str, config: &ModelConfig) -> Result<(), DomainError> {
     let provider = config.provider.as_str();
     let is_remote = !LOCAL.contains(&provider);
-    let (server, scripted, recorded) = ("a provider with a server", "the provider `scripted`", "the provider `recorded`");
+    let (server, scripted, recorded) =
+        ("a provider with a server", "the provider `scripted`", "the provider `recorded`");
     for (key, is_given, fits, wants) in [
         ("base_url", config.base_url.is_some(), is_remote, server),
         ("api_key_env", config.api_key_env.is_some(), is_remote, server),

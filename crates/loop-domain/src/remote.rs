@@ -74,7 +74,8 @@ fn own_profile(file: &File, name: &str, config: &ProviderConfig) -> Result<Arc<P
                 file.error(&["providers", name, "like"], format!("unknown provider `{like}`; {hint}"))
             }
             None => {
-                let message = "say which provider it is like: add `like`, for example `like = \"compatible\"`";
+                let message =
+                    "say which provider it is like: add `like`, for example `like = \"compatible\"`";
                 file.error(&place, message)
             }
         });

@@ -311,8 +311,10 @@ mod tests {
     #[test]
     fn with_an_unknown_price_only_a_limit_that_was_set_counts() {
         // S0-45, S0-119
-        let unknown = Models { picker: Some(model(None)), base: model(Some(1)), escalated: None, fallback: None };
-        let known = Models { picker: None, base: model(Some(1)), escalated: Some(model(Some(0))), fallback: None };
+        let unknown =
+            Models { picker: Some(model(None)), base: model(Some(1)), escalated: None, fallback: None };
+        let known =
+            Models { picker: None, base: model(Some(1)), escalated: Some(model(Some(0))), fallback: None };
         let unset = LimitsConfig::default();
         let set = LimitsConfig { cost_usd: Some(CostLimit(Some(PicoUsd(7)))), ..LimitsConfig::default() };
         let none = LimitsConfig { cost_usd: Some(CostLimit(None)), ..LimitsConfig::default() };

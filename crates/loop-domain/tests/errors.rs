@@ -135,8 +135,8 @@ fn a_version_is_demanded_and_a_newer_one_is_recognised() {
 #[test]
 fn an_unknown_provider_is_refused() {
     check(
-        &format!("{SECTION}[models.base]\nprovider = \"openai\"\n"),
-        "8:1: unknown provider `openai`; this version knows `offline`, `scripted`, `openai-chat`",
+        &format!("{SECTION}[models.base]\nprovider = \"antropic\"\n"),
+        "8:1: unknown provider `antropic`; did you mean `anthropic`?",
     );
     check(
         &format!("{SECTION}[models.base]\nprovider = \"scripted\"\n"),
@@ -390,11 +390,14 @@ fn a_setting_with_an_unknown_path_is_refused() {
     for (key, value, expected) in cases {
         assert_eq!(error_with(&text, &set(key, value)), expected);
     }
-    let models = vec![(Tier::Base, "openai/gpt".to_owned())];
+    let models = vec![(Tier::Base, "acme/gpt".to_owned())];
     let options = LoadOptions { models, cwd: PathBuf::new(), ..LoadOptions::default() };
     assert_eq!(
         error_with(&text, &options),
-        "--model base=openai/gpt: unknown provider `openai`; this version knows `offline`, `scripted`, `openai-chat`"
+        "--model base=acme/gpt: unknown provider `acme`; this version knows `offline`, `scripted`, `recorded`, \
+         `openai`, `openai-responses`, `azure`, `azure-responses`, `anthropic`, `gemini`, `groq`, `mistral`, \
+         `deepseek`, `openrouter`, `xai`, `xai-chat`, `vllm`, `ollama`, `lm-studio`, `llama-cpp`, `compatible`, \
+         `openai-chat`"
     );
 }
 
@@ -451,6 +454,28 @@ fn what_is_forbidden_cannot_be_required_and_settings_of_the_gate_are_words() {
 }
 
 #[test]
+fn a_provider_of_ones_own_says_what_it_is_like() {
+    let with = |rest: &str| format!("{SECTION}[providers.{rest}");
+    check(
+        &with("acme]\nbase_url = \"https://acme.example\"\n"),
+        "7:12: say which provider it is like: add `like`, for example `like = \"compatible\"`",
+    );
+    check(&with("acme]\nlike = \"grok\"\n"), "8:1: unknown provider `grok`; did you mean `groq`?");
+    check(&with("offline]\nlike = \"groq\"\n"), "7:12: `offline` is no server; give it another name");
+    check(&with("groq]\ncalls_at_once = 0\n"), "8:1: with 0 no call would ever begin; write 1 or more");
+    let slip = error(&with("groq]\ntool_ids = \"nine\"\n"));
+    assert!(slip.contains("toml:8:12") && slip.contains("alnum9"), "{slip}");
+    check(
+        &format!("{SECTION}[models.base]\nprovider = \"azure\"\nmodel = \"m\"\n"),
+        "8:1: `azure` has no server that is the same for everybody; add `base_url`",
+    );
+    check(
+        &format!("{SECTION}[models.base]\nprovider = \"recorded\"\n"),
+        "8:1: a recorded model needs its recording; add `recording = \"FILE.jsonl\"`",
+    );
+}
+
+#[test]
 fn a_model_behind_a_server_says_what_it_lacks() {
     let with = |rest: &str| format!("{SECTION}[models.base]\n{rest}");
     let chat = "provider = \"openai-chat\"\n";
@@ -461,7 +486,7 @@ fn a_model_behind_a_server_says_what_it_lacks() {
     );
     check(
         &with("base_url = \"http://localhost\"\n"),
-        "8:1: `base_url` is for the provider `openai-chat`; take it out",
+        "8:1: `base_url` is for a provider with a server; take it out",
     );
     check(
         &with(&format!("{chat}model = \"m\"\nscript = \"x.json\"\n")),

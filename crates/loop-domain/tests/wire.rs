@@ -1,15 +1,17 @@
 //! A domain whose models stand behind a server: the same documents as without one, and no harm from a bad one.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use futures::StreamExt;
 use loop_core::{Outcome, StopClass, StopReason, Tier, WorkItem};
 use loop_domain::{Domain, LoadOptions};
 use loop_llm::testing::{Behaviour, Chunks, Server, Service};
-use loop_llm::{Offline, Scripted};
+use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelRequest, Offline, Scripted};
 
 fn helpdesk() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/helpdesk")
@@ -20,10 +22,18 @@ fn ticket(domain: &Domain, id: &str) -> WorkItem {
     domain.item(&std::fs::read_to_string(&path).unwrap(), &path.display().to_string()).unwrap()
 }
 
+/// Each protocol by a provider that speaks it.
+const PROTOCOLS: [&str; 4] = ["openai-chat", "openai-responses", "anthropic", "gemini"];
+
 /// The help desk with the models of these tiers behind a server.
 fn behind(base_url: &str, tiers: &[Tier], set: &[(&str, &str)]) -> Domain {
+    spoken(PROTOCOLS[0], base_url, tiers, set)
+}
+
+/// The same by the protocol of this provider.
+fn spoken(provider: &str, base_url: &str, tiers: &[Tier], set: &[(&str, &str)]) -> Domain {
     let options = LoadOptions {
-        models: tiers.iter().map(|tier| (*tier, "openai-chat/offline-1".to_owned())).collect(),
+        models: tiers.iter().map(|tier| (*tier, format!("{provider}/offline-1"))).collect(),
         base_urls: tiers.iter().map(|tier| (*tier, base_url.to_owned())).collect(),
         set: set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
         ..LoadOptions::default()
@@ -53,7 +63,7 @@ const SECTIONS: &str =
     "## 📋 Findings\n\n- The disk is full. [E1]\n\n## ✅ Next steps\n\n1. Clear it. [E1]\n\n";
 
 #[tokio::test]
-async fn the_tickets_give_the_same_documents_over_http_whatever_the_chunks() {
+async fn the_tickets_give_the_same_documents_over_each_protocol_whatever_the_chunks() {
     // S0-18
     let plain = Domain::load(helpdesk(), &LoadOptions::default()).unwrap();
     let ids = ["T-1041", "T-1042", "T-1043", "T-1044", "T-1045", "T-1046", "T-1047", "T-1048"];
@@ -65,14 +75,23 @@ async fn the_tickets_give_the_same_documents_over_http_whatever_the_chunks() {
     for chunks in chunkings {
         let service = Service::of(Arc::new(Offline::new())).usually(Behaviour::model().in_chunks(chunks));
         let server = Server::start(service).unwrap();
-        let domain = behind(&server.base_url(), &[Tier::Picker, Tier::Base], &[]);
-        for (id, expected) in ids.iter().zip(&expected) {
-            let outcome = run(&domain, id).await;
-            assert_eq!(outcome.document.to_markdown(), expected.document.to_markdown(), "{id} in {chunks:?}");
-            assert_eq!(outcome.stop, expected.stop, "{id} in {chunks:?}");
-            let (totals, without) = (outcome.totals, expected.totals);
-            assert_eq!((totals.model_calls, totals.usage), (without.model_calls, without.usage), "{id}");
-            assert_eq!(totals.cost.total(), None, "a price that nobody named is not nothing");
+        for provider in PROTOCOLS {
+            let domain = spoken(provider, &server.base_url(), &[Tier::Picker, Tier::Base], &[]);
+            // The pieces of single bytes and of thousands are tried on fewer of them, for the time that they take.
+            let some = if matches!(chunks, Chunks::Bytes(_)) { 2 } else { ids.len() };
+            for (id, expected) in ids.iter().zip(&expected).take(some) {
+                let outcome = run(&domain, id).await;
+                let place = format!("{id} over {provider} in {chunks:?}");
+                assert_eq!(outcome.document.to_markdown(), expected.document.to_markdown(), "{place}");
+                assert_eq!(outcome.stop, expected.stop, "{place}");
+                let (totals, without) = (outcome.totals, expected.totals);
+                assert_eq!(
+                    (totals.model_calls, totals.usage),
+                    (without.model_calls, without.usage),
+                    "{place}"
+                );
+                assert_eq!(totals.cost.total(), None, "a price that nobody named is not nothing");
+            }
         }
     }
 }
@@ -90,6 +109,66 @@ async fn a_server_that_is_not_there_ends_the_run_with_what_the_tools_brought() {
     assert_eq!(outcome.totals.passes, 0);
     let said = outcome.stop.primary.value.to_string();
     assert!(said.starts_with("connection: "), "{said}");
+}
+
+/// The stand-in, which says that it thought.
+#[derive(Debug, Default)]
+struct Thinking(Offline);
+
+#[async_trait]
+impl ChatModel for Thinking {
+    async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+        let thought =
+            futures::stream::iter([Ok(ModelEvent::ReasoningDelta { text: "I look at it.".into() })]);
+        let events = self.0.stream(request).await?.map(|event| match event {
+            Ok(ModelEvent::Finished(mut reply)) => {
+                reply.reasoning = "I look at it.".into();
+                Ok(ModelEvent::Finished(reply))
+            }
+            other => other,
+        });
+        Ok(thought.chain(events).boxed())
+    }
+}
+
+#[tokio::test]
+async fn a_turn_of_the_provider_goes_back_as_it_came_and_turns_are_only_added() {
+    // S0-18. The server refuses a turn whose opaque parts are not those that it gave out.
+    for (provider, turns, opaque) in [
+        ("openai-responses", "input", "encrypted_content"),
+        ("anthropic", "messages", "signature"),
+        ("gemini", "contents", "thoughtSignature"),
+    ] {
+        let server = Server::start(Service::of(Arc::new(Thinking::default()))).unwrap();
+        let domain = spoken(provider, &server.base_url(), &[Tier::Base], &[]);
+        let outcome = run(&domain, "T-1042").await;
+        assert_eq!(outcome.totals.passes, 2, "{provider}: {:?}", outcome.stop);
+        let bodies: Vec<_> = server.requests().into_iter().map(|request| request.body).collect();
+        let [first, second] = bodies.as_slice() else { panic!("{provider}: {} requests", bodies.len()) };
+        let (first, second) = (first[turns].as_array().unwrap(), second[turns].as_array().unwrap());
+        assert_eq!(first.as_slice(), &second[..first.len()], "{provider}");
+        let added = serde_json::to_string(&second[first.len()..]).unwrap();
+        assert!(added.contains(opaque), "{provider}: {added}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_cannot_be_had_gives_way_to_the_fallback() {
+    // L2
+    let busy = Service::of(Arc::new(Offline::new())).usually(Behaviour::status(401, "{}"));
+    let (busy, other) =
+        (Server::start(busy).unwrap(), Server::start(Service::of(Arc::new(Offline::new()))).unwrap());
+    let options = LoadOptions {
+        models: vec![
+            (Tier::Base, "anthropic/offline-1".to_owned()),
+            (Tier::Fallback, "gemini/offline-1".to_owned()),
+        ],
+        base_urls: vec![(Tier::Base, busy.base_url()), (Tier::Fallback, other.base_url())],
+        ..LoadOptions::default()
+    };
+    let outcome = run(&Domain::load(helpdesk(), &options).unwrap(), "T-1042").await;
+    assert_eq!(outcome.stop.class, StopClass::Answered, "{:?}", outcome.stop);
+    assert!(!other.requests().is_empty());
 }
 
 #[tokio::test]

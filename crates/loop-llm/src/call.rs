@@ -70,7 +70,9 @@ impl Arguments {
         match self {
             Self::Object { text, .. } if text.trim().is_empty() => "{}".into(),
             Self::Object { text, .. } => Arc::clone(text),
-            Self::Invalid { text, .. } => serde_json::json!({"unreadable_arguments": &**text}).to_string().into(),
+            Self::Invalid { text, .. } => {
+                serde_json::json!({"unreadable_arguments": &**text}).to_string().into()
+            }
         }
     }
 }

@@ -53,7 +53,8 @@ impl HttpModel {
             let message = format!("{} needs a base URL: every user has their own", profile.name);
             return Err(wrong(&message));
         };
-        let no_url = || wrong("the base URL must be an http or https URL, for example http://127.0.0.1:8080/v1");
+        let no_url =
+            || wrong("the base URL must be an http or https URL, for example http://127.0.0.1:8080/v1");
         let mut url = Url::parse(base_url.trim()).map_err(|_| no_url())?;
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
             return Err(no_url());

@@ -78,6 +78,6 @@ pub use scripted::{Purpose, ScriptError, Scripted, ScriptedReply};
 pub use secrets::Secrets;
 pub use transport::Timers;
 pub use wrap::{
-    Breaker, BreakerPolicy, BreakerState, CircuitBreaker, RECORDING_VERSION, RateGate, RateLimited, RateLimits,
-    RecordError, Recorded, RecordedError, Recorder, Recording, RetryPolicy, Retrying,
+    Breaker, BreakerPolicy, BreakerState, CircuitBreaker, RECORDING_VERSION, RateGate, RateLimited,
+    RateLimits, RecordError, Recorded, RecordedError, Recorder, Recording, RetryPolicy, Retrying,
 };

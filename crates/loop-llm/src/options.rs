@@ -29,7 +29,9 @@ impl ToolSpec {
         let properties = self.parameters.get("properties").and_then(Value::as_object);
         properties.is_some_and(|properties| !properties.is_empty())
             || self.parameters.as_object().is_some_and(|schema| {
-                schema.keys().any(|key| !matches!(key.as_str(), "type" | "properties" | "additionalProperties" | "required"))
+                schema.keys().any(|key| {
+                    !matches!(key.as_str(), "type" | "properties" | "additionalProperties" | "required")
+                })
             })
     }
 }

@@ -242,8 +242,10 @@ fn compatible() -> Profile {
 
 fn rows() -> Vec<Profile> {
     let (openai_chat, compatible) = (openai_chat(), compatible());
-    let responses = Profile { name: "openai-responses".into(), api: Api::OpenaiResponses, ..openai_chat.clone() };
-    let local = |name: &str, url: &str| Profile { name: name.into(), base_url: text(url), ..compatible.clone() };
+    let responses =
+        Profile { name: "openai-responses".into(), api: Api::OpenaiResponses, ..openai_chat.clone() };
+    let local =
+        |name: &str, url: &str| Profile { name: name.into(), base_url: text(url), ..compatible.clone() };
     let hosted = |name: &str, url: &str, key: &str| Profile {
         name: name.into(),
         base_url: text(url),

@@ -11,12 +11,12 @@ use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap};
 use reqwest::{Client, Url};
 use tokio::time::{Instant, timeout_at};
 
+use crate::codec::request_id;
+use crate::codec::{Body, Decoder, Sending};
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::http::http_error;
-use crate::codec::request_id;
 use crate::mask;
 use crate::model::{EventStream, ModelEvent};
-use crate::codec::{Body, Decoder, Sending};
 use crate::secrets::Secrets;
 
 /// How long a call may take, by part. A connection may take ten seconds besides.
@@ -247,8 +247,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::error::Partial;
     use crate::codec::{Aliases, Codec};
+    use crate::error::Partial;
     use crate::profile::Profile;
     use crate::request::ModelRequest;
 

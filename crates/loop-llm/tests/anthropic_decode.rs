@@ -478,6 +478,30 @@ fn a_turn_with_fields_that_nobody_knows_goes_back_the_same() {
     assert_eq!(sent_back(&whole(mixed.clone(), "tool_use"))[0]["content"], mixed);
 }
 
+// wire WA22: texts of blanks alone are refused when they come back.
+#[test]
+fn blank_texts_do_not_go_back() {
+    let content = json!([
+        {"type": "text", "text": "\n\n"},
+        {"type": "thinking", "thinking": "4", "signature": "s"},
+        {"type": "text", "text": "It is 4."},
+    ]);
+    let reply = whole(content.clone(), "end_turn");
+    assert_eq!((&*reply.text, raw(&reply).as_array().unwrap().len()), ("\n\nIt is 4.", 2));
+    let blocks = [text(0, &["\n", "\n"]), thinking(1, &["4"], "s"), text(2, &["\n", "It is 4."])];
+    assert_eq!(raw(&end(&blocks, "end_turn"))[0]["type"], "thinking");
+}
+
+#[test]
+fn what_was_damaged_on_its_way_does_not_go_back() {
+    let body = events(&[thinking(0, &["It is X."], "s"), text(1, &["So."])], "end_turn");
+    let (before, after) = body.split_once('X').unwrap();
+    let damaged = [before.as_bytes(), b"\xff", after.as_bytes()].concat();
+    let reply = wire().end(damaged).unwrap();
+    assert_eq!((&*reply.text, reply.raw), ("So.", None));
+    assert_eq!(*reply.warnings, ["invalid_utf8".into()]);
+}
+
 // wire WX09
 #[test]
 fn arguments_keep_their_text() {

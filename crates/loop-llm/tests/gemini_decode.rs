@@ -5,7 +5,9 @@ mod common;
 
 use common::{Wire, calls, raw, sse};
 use loop_core::{FinishReason, Usage};
-use loop_llm::{Arguments, Filtered, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice, Secrets, Stop};
+use loop_llm::{
+    Arguments, Filtered, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice, Secrets, Stop,
+};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
@@ -44,7 +46,10 @@ fn text_in_chunks() {
     let mut last = stop("STOP");
     last["usageMetadata"] = usage;
     let reply = end(&[text("Hel"), text("lö"), last]).unwrap();
-    assert_eq!((&*reply.text, reply.finish, reply.stop), ("Hellö", FinishReason::EndTurn, Some(Stop::EndTurn)));
+    assert_eq!(
+        (&*reply.text, reply.finish, reply.stop),
+        ("Hellö", FinishReason::EndTurn, Some(Stop::EndTurn))
+    );
     assert_eq!(reply.usage, Some(Usage { input: 8, output: 2, ..Usage::default() }));
     assert_eq!((reply.served_model.as_deref(), reply.reply.as_deref()), (Some("m-1"), Some("r1")));
     assert_eq!((reply.served_tier.as_deref(), reply.raw_stop.as_deref()), (Some("standard"), Some("STOP")));
@@ -55,7 +60,8 @@ fn text_in_chunks() {
 // wire WG02
 #[test]
 fn a_signed_call() {
-    let part = json!({"functionCall": {"id": "c1", "name": "find", "args": {"q": "é"}}, "thoughtSignature": "S"});
+    let part =
+        json!({"functionCall": {"id": "c1", "name": "find", "args": {"q": "é"}}, "thoughtSignature": "S"});
     let reply = end(&[parts(json!([part])), stop("STOP")]).unwrap();
     assert_eq!((reply.finish, reply.stop), (FinishReason::ToolUse, Some(Stop::ToolUse)));
     assert_eq!(calls(&reply), [("c1", "find", "{\"q\":\"é\"}")]);
@@ -85,7 +91,9 @@ fn arguments_keep_their_text() {
     assert_eq!(calls(&reply), [("call_1", "f", args)]);
     assert!(reply.raw.is_none());
     for none in ["", ",\"args\":null"] {
-        assert!(matches!(&call(none).tool_calls[0].arguments, Arguments::Object { value, .. } if value.is_empty()));
+        assert!(
+            matches!(&call(none).tool_calls[0].arguments, Arguments::Object { value, .. } if value.is_empty())
+        );
     }
     assert!(matches!(call(",\"args\":[1]").tool_calls[0].arguments, Arguments::Invalid { .. }));
 }
@@ -94,8 +102,7 @@ fn arguments_keep_their_text() {
 #[test]
 fn thoughts_are_told_and_do_not_go_back() {
     let thought = |text: &str| json!({"text": text, "thought": true});
-    let reply =
-        end(&[parts(json!([thought("Hm"), thought(", so")])), text("Yes."), stop("STOP")]).unwrap();
+    let reply = end(&[parts(json!([thought("Hm"), thought(", so")])), text("Yes."), stop("STOP")]).unwrap();
     assert_eq!((&*reply.reasoning, &*reply.text, reply.raw), ("Hm, so", "Yes.", None));
     let signed = json!({"text": "Yes.", "thoughtSignature": "S"});
     let reply = end(&[parts(json!([thought("Hm"), signed])), stop("STOP")]).unwrap();
@@ -121,7 +128,8 @@ fn a_signature_without_a_text_is_a_part_of_its_own() {
 #[test]
 fn a_request_that_was_blocked() {
     for reason in ["SAFETY", "OTHER", "PROHIBITED_CONTENT", "MODEL_ARMOR", "JAILBREAK"] {
-        let blocked = json!({"promptFeedback": {"blockReason": reason}, "usageMetadata": {"trafficType": "ON_DEMAND"}});
+        let blocked =
+            json!({"promptFeedback": {"blockReason": reason}, "usageMetadata": {"trafficType": "ON_DEMAND"}});
         let reply = end(&[blocked]).unwrap();
         assert_eq!((reply.finish, reply.stop), (FinishReason::Refusal, Some(Stop::ContentFilter)));
         assert_eq!((reply.filtered, reply.stop_detail.as_deref()), (Some(Filtered::Input), Some(reason)));
@@ -134,7 +142,8 @@ fn a_request_that_was_blocked() {
 // wire WG07
 #[test]
 fn a_reply_that_was_filtered() {
-    let words = ["RECITATION", "SAFETY", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"];
+    let words =
+        ["RECITATION", "SAFETY", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"];
     for word in words.into_iter().chain(["IMAGE_SAFETY", "IMAGE_RECITATION", "IMAGE_OTHER"]) {
         let reply = end(&[stop(word)]).unwrap();
         assert_eq!((reply.stop, reply.filtered), (Some(Stop::ContentFilter), Some(Filtered::Output)));
@@ -164,7 +173,8 @@ fn an_end_without_parts_is_empty() {
     for chunk in [stop("STOP"), json!({"candidates": [{"content": {"parts": []}, "finishReason": "STOP"}]})] {
         assert_eq!(end(&[chunk]).unwrap().stop, Some(Stop::Empty));
     }
-    let nothing = json!({"usageMetadata": {"promptTokenCount": 9, "totalTokenCount": 9}, "modelVersion": "m"});
+    let nothing =
+        json!({"usageMetadata": {"promptTokenCount": 9, "totalTokenCount": 9}, "modelVersion": "m"});
     let reply = gemini().end(nothing.to_string()).unwrap();
     assert_eq!((reply.stop, reply.usage.unwrap().input), (Some(Stop::Empty), 9));
     assert_eq!(gemini().stream(&[nothing]).unwrap_err().kind, LlmErrorKind::StreamInterrupted);
@@ -209,7 +219,8 @@ fn an_end_that_is_not_said_is_an_error() {
 // wire WG18
 #[test]
 fn errors_behind_a_status_of_200() {
-    let busy = json!({"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}});
+    let busy =
+        json!({"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}});
     for body in [json!([busy]).to_string(), busy.to_string(), sse(std::slice::from_ref(&busy))] {
         let error = gemini().end(&body).unwrap_err();
         assert_eq!((error.kind, error.is_retryable()), (LlmErrorKind::Overloaded, true), "{body}");
@@ -249,7 +260,14 @@ fn several_calls_are_told_though_one_was_asked_for() {
 #[test]
 fn signed_parts_stay_apart() {
     let signed = |text: &str| json!({"text": text, "thoughtSignature": text});
-    let sent = [text("a"), text("b"), parts(json!([signed("c")])), parts(json!([signed("d")])), text("e"), stop("STOP")];
+    let sent = [
+        text("a"),
+        text("b"),
+        parts(json!([signed("c")])),
+        parts(json!([signed("d")])),
+        text("e"),
+        stop("STOP"),
+    ];
     let reply = end(&sent).unwrap();
     assert_eq!(&*reply.text, "abcde");
     assert_eq!(raw(&reply), json!([{"text": "ab"}, signed("c"), signed("d"), {"text": "e"}]));
@@ -259,7 +277,8 @@ fn signed_parts_stay_apart() {
 #[test]
 fn parts_of_another_kind_go_back_in_their_place() {
     let code = json!({"executableCode": {"language": "PYTHON", "code": "1+1", "new": 1.50}});
-    let ran = json!({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}, "thoughtSignature": "S"});
+    let ran =
+        json!({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}, "thoughtSignature": "S"});
     let odd = json!({"text": "two", "partMetadata": {"k": [1]}});
     let picture = json!({"inlineData": {"mimeType": "image/png", "data": "QUJD"}});
     let sent = json!([{"text": "a"}, code, ran, odd, picture, {"text": ""}, {}, 7]);
@@ -303,11 +322,14 @@ fn counted(counts: &[Value]) -> ModelReply {
 // wire WU05
 #[test]
 fn usage_is_in_disjoint_buckets() {
-    let reply = counted(&[json!({"promptTokenCount": 2006, "cachedContentTokenCount": 1920, "candidatesTokenCount": 108,
-        "thoughtsTokenCount": 192, "toolUsePromptTokenCount": 0, "totalTokenCount": 2306})]);
+    let reply = counted(&[
+        json!({"promptTokenCount": 2006, "cachedContentTokenCount": 1920, "candidatesTokenCount": 108,
+        "thoughtsTokenCount": 192, "toolUsePromptTokenCount": 0, "totalTokenCount": 2306}),
+    ]);
     let wanted = Usage { input: 86, cache_read: 1920, output: 108, reasoning: 192, ..Usage::default() };
     assert_eq!((reply.usage, reply.warnings.len()), (Some(wanted), 0));
-    let reply = counted(&[json!({"promptTokenCount": 10, "toolUsePromptTokenCount": 5, "candidatesTokenCount": 1})]);
+    let reply =
+        counted(&[json!({"promptTokenCount": 10, "toolUsePromptTokenCount": 5, "candidatesTokenCount": 1})]);
     assert_eq!(reply.usage.unwrap().input, 15);
 }
 
@@ -318,10 +340,17 @@ fn counts_that_are_missing_follow_from_the_total() {
         let usage = counted(&[counts]).usage.unwrap();
         (usage.input, usage.output, usage.reasoning)
     };
-    assert_eq!(usage(json!({"totalTokenCount": 100, "promptTokenCount": 60, "thoughtsTokenCount": 40})), (60, 0, 40));
+    assert_eq!(
+        usage(json!({"totalTokenCount": 100, "promptTokenCount": 60, "thoughtsTokenCount": 40})),
+        (60, 0, 40)
+    );
     assert_eq!(usage(json!({"totalTokenCount": 100, "promptTokenCount": 60})), (60, 40, 0));
-    assert_eq!(usage(json!({"totalTokenCount": 100, "promptTokenCount": 60, "candidatesTokenCount": 30})), (60, 30, 10));
-    let without_prompt = json!({"totalTokenCount": 100, "candidatesTokenCount": 30, "thoughtsTokenCount": 10});
+    assert_eq!(
+        usage(json!({"totalTokenCount": 100, "promptTokenCount": 60, "candidatesTokenCount": 30})),
+        (60, 30, 10)
+    );
+    let without_prompt =
+        json!({"totalTokenCount": 100, "candidatesTokenCount": 30, "thoughtsTokenCount": 10});
     assert_eq!(usage(without_prompt), (60, 30, 10));
 }
 
@@ -338,20 +367,23 @@ fn the_last_value_of_each_count_holds() {
 // L21
 #[test]
 fn counts_that_cannot_be_used_are_no_usage() {
-    for odd in [json!({"promptTokenCount": -1, "candidatesTokenCount": 2}), json!({"promptTokenCount": 5e12})] {
+    for odd in [json!({"promptTokenCount": -1, "candidatesTokenCount": 2}), json!({"promptTokenCount": 5e12})]
+    {
         let reply = counted(std::slice::from_ref(&odd));
         assert_eq!((reply.usage, &*reply.warnings), (None, &["usage_unusable".into()][..]), "{odd}");
     }
     let silent = counted(&[json!({"candidatesTokenCount": 2})]);
     assert_eq!((silent.usage, silent.warnings.len()), (None, 0));
-    let odd = counted(&[json!({"promptTokenCount": 10, "cachedContentTokenCount": 20, "candidatesTokenCount": 1})]);
+    let odd =
+        counted(&[json!({"promptTokenCount": 10, "cachedContentTokenCount": 20, "candidatesTokenCount": 1})]);
     assert_eq!((odd.usage.unwrap().cache_read, &*odd.warnings), (10, &["usage_inconsistent".into()][..]));
 }
 
 #[test]
 fn arguments_may_come_value_by_value() {
     let piece = |call: Value| parts(json!([{"functionCall": call}]));
-    let value = |path: &str, text: &str| json!([{"jsonPath": path, "stringValue": text, "willContinue": true}]);
+    let value =
+        |path: &str, text: &str| json!([{"jsonPath": path, "stringValue": text, "willContinue": true}]);
     let mut first = piece(json!({"name": "find", "id": "c1", "willContinue": true}));
     first["candidates"][0]["content"]["parts"][0]["thoughtSignature"] = "S".into();
     let begun = [
@@ -362,7 +394,8 @@ fn arguments_may_come_value_by_value() {
     let whole: Vec<Value> = begun.iter().cloned().chain([piece(json!({})), stop("STOP")]).collect();
     let reply = end(&whole).unwrap();
     assert_eq!(calls(&reply), [("c1", "find", "{\"q\":\"Oslo\"}")]);
-    let part = json!({"functionCall": {"id": "c1", "name": "find", "args": {"q": "Oslo"}}, "thoughtSignature": "S"});
+    let part =
+        json!({"functionCall": {"id": "c1", "name": "find", "args": {"q": "Oslo"}}, "thoughtSignature": "S"});
     assert_eq!(raw(&reply), json!([part]));
     // What was not ended is never run.
     let broken: Vec<Value> = begun.iter().cloned().chain([stop("STOP")]).collect();
@@ -388,17 +421,22 @@ fn events_in_every_form() {
 fn a_secret_is_masked_also_in_what_goes_back() {
     let wire = Wire { secrets: Secrets::new([SecretString::from("sk-canary/0123456789")]), ..gemini() };
     let signed = parts(json!([{"text": "sk-canary/0123456789", "thoughtSignature": "S"}]));
-    let items = wire.items(sse(&[text("It is sk-can"), text("ary/0123456789 "), signed, stop("STOP")]).as_bytes());
+    let items =
+        wire.items(sse(&[text("It is sk-can"), text("ary/0123456789 "), signed, stop("STOP")]).as_bytes());
     assert!(!format!("{items:?}").contains("canary"), "{items:?}");
     let Some(Ok(ModelEvent::Finished(reply))) = items.last() else { panic!("{items:?}") };
-    assert_eq!(raw(reply), json!([{"text": "It is [masked] "}, {"text": "[masked]", "thoughtSignature": "S"}]));
+    assert_eq!(
+        raw(reply),
+        json!([{"text": "It is [masked] "}, {"text": "[masked]", "thoughtSignature": "S"}])
+    );
 }
 
 // wire WE28
 #[test]
 fn guards_bound_calls_and_arguments() {
     let many = |count: usize| {
-        let calls: Vec<Value> = (0..count).map(|_| json!({"functionCall": {"name": "f", "args": {}}})).collect();
+        let calls: Vec<Value> =
+            (0..count).map(|_| json!({"functionCall": {"name": "f", "args": {}}})).collect();
         gemini().decode(&[sse(&[parts(calls.into()), stop("STOP")]).as_bytes()]).pop().unwrap()
     };
     assert!(matches!(many(128), Ok(ModelEvent::Finished(reply)) if reply.tool_calls.len() == 128));

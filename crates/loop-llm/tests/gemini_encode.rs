@@ -33,7 +33,8 @@ fn with_tools(wire: &Wire, strict: Strictness) -> Wire {
 /// Decodes a whole reply with these parts.
 #[track_caller]
 fn replied(wire: &Wire, parts: &Value) -> ModelReply {
-    let body = json!({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]});
+    let body =
+        json!({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]});
     wire.end(body.to_string()).unwrap()
 }
 
@@ -168,7 +169,10 @@ fn calls_of_others_are_marked_as_unsigned() {
         let parts = &body["contents"][at]["parts"];
         assert_eq!(parts[0], json!({"text": "Look."}));
         assert_eq!(parts[1]["thoughtSignature"], json!("skip_thought_signature_validator"));
-        assert_eq!((&parts[1]["functionCall"]["args"], &parts[2]["functionCall"]["args"]), (&json!({"b": 1.0}), &json!({})));
+        assert_eq!(
+            (&parts[1]["functionCall"]["args"], &parts[2]["functionCall"]["args"]),
+            (&json!({"b": 1.0}), &json!({}))
+        );
         assert_eq!(parts[2].get("thoughtSignature"), None);
     }
     let body = Wire::new("gemini", "gemini-2.5-pro").turns(&turns).sent();
@@ -235,18 +239,25 @@ fn a_choice_is_a_mode() {
     assert_eq!(config(ToolChoice::Auto, prefer), json!({"mode": "VALIDATED"}));
     assert_eq!(config(ToolChoice::None, prefer), json!({"mode": "NONE"}));
     assert_eq!(config(ToolChoice::Required, off), json!({"mode": "ANY"}));
-    assert_eq!(config(ToolChoice::Named("b".into()), off), json!({"mode": "ANY", "allowedFunctionNames": ["b"]}));
+    assert_eq!(
+        config(ToolChoice::Named("b".into()), off),
+        json!({"mode": "ANY", "allowedFunctionNames": ["b"]})
+    );
     assert_eq!(config(some.clone(), off), json!({"mode": "VALIDATED", "allowedFunctionNames": ["a", "b"]}));
     let wire = with_tools(&old(), prefer).with(|request| request.tool_choice = some);
     assert_eq!(wire.sent().get("toolConfig"), None);
-    assert_eq!(wire.warnings(), ["schema_not_strict(a)", "schema_not_strict(b)", "param_dropped(tool_choice)"]);
+    assert_eq!(
+        wire.warnings(),
+        ["schema_not_strict(a)", "schema_not_strict(b)", "param_dropped(tool_choice)"]
+    );
     assert_eq!(refused(&with_tools(&old(), Strictness::Require)), LlmErrorKind::Unsupported);
 }
 
 // wire WG17
 #[test]
 fn a_tool_without_parameters_has_no_schema() {
-    let tools = [json!({"type": "object", "properties": {}}), loose()].map(|schema| tool("a", schema, Strictness::Off));
+    let tools = [json!({"type": "object", "properties": {}}), loose()]
+        .map(|schema| tool("a", schema, Strictness::Off));
     for (spec, has) in tools.into_iter().zip([false, true]) {
         let body = gemini().with(|request| request.tools = [spec].into()).sent();
         let declared = &body["tools"][0]["functionDeclarations"][0];
@@ -259,7 +270,10 @@ fn a_tool_without_parameters_has_no_schema() {
 fn calls_cannot_be_kept_to_one_at_a_time() {
     let wire = with_tools(&gemini(), Strictness::Off).with(|request| request.one_call_at_a_time = true);
     assert_eq!(wire.warnings(), ["param_dropped(parallel_tool_calls)"]);
-    assert_eq!(refused(&wire.with(|request| request.unsupported = Unsupported::Reject)), LlmErrorKind::Unsupported);
+    assert_eq!(
+        refused(&wire.with(|request| request.unsupported = Unsupported::Reject)),
+        LlmErrorKind::Unsupported
+    );
 }
 
 #[test]
@@ -270,7 +284,8 @@ fn options_of_the_reply() {
         request.seed = Some(7);
         request.service_tier = Some("flex".into());
         request.stop = ["1", "2", "3", "4", "5", "6"].map(Into::into).to_vec();
-        request.output = OutputFormat::JsonSchema { name: "n".into(), schema: loose(), strict: Strictness::Prefer };
+        request.output =
+            OutputFormat::JsonSchema { name: "n".into(), schema: loose(), strict: Strictness::Prefer };
     });
     let body = wire.sent();
     let wanted = json!({
@@ -281,7 +296,9 @@ fn options_of_the_reply() {
     assert_eq!(wire.warnings(), ["param_dropped(stop)"]);
     let large = gemini().with(|request| request.seed = Some(1 << 40));
     assert_eq!(large.warnings(), ["param_dropped(seed)"]);
-    let json = |wire: Wire| with_tools(&wire, Strictness::Off).with(|request| request.output = OutputFormat::JsonObject);
+    let json = |wire: Wire| {
+        with_tools(&wire, Strictness::Off).with(|request| request.output = OutputFormat::JsonObject)
+    };
     assert_eq!(json(gemini()).sent()["generationConfig"]["responseMimeType"], json!("application/json"));
     let beside_tools = json(Wire::new("gemini", "gemini-2.5-flash"));
     assert_eq!(beside_tools.warnings(), ["param_dropped(response_format)"]);
@@ -377,7 +394,8 @@ fn more_turns_only_append() {
 fn members_of_ones_own_win() {
     let wire = with_tools(&gemini(), Strictness::Off).with(|request| {
         request.temperature = Some(0.5);
-        let extra = json!({"generationConfig": {"temperature": 1, "candidateCount": 1}, "safetySettings": []});
+        let extra =
+            json!({"generationConfig": {"temperature": 1, "candidateCount": 1}, "safetySettings": []});
         request.extra = extra.as_object().unwrap().clone();
     });
     let body = wire.sent();
@@ -411,11 +429,13 @@ fn names_that_are_not_allowed_travel_under_an_alias() {
 
 #[test]
 fn a_server_that_is_only_compatible_is_taken_for_the_newest() {
-    let profile = Profile { known_models: false, api: Api::Gemini, ..(*Profile::named("gemini").unwrap()).clone() };
+    let profile =
+        Profile { known_models: false, api: Api::Gemini, ..(*Profile::named("gemini").unwrap()).clone() };
     let wire = Wire::of(profile, "gemini-2.5-pro").with(|request| request.effort = Some(Effort::High));
     assert_eq!(wire.sent()["generationConfig"]["thinkingConfig"], json!({"thinkingLevel": "high"}));
     // wire WQ04
     let codec = gemini().codec.with_base_model("gemini-2.5-pro");
-    let wire = Wire { codec, ..Wire::new("gemini", "my-own").with(|request| request.effort = Some(Effort::High)) };
+    let wire =
+        Wire { codec, ..Wire::new("gemini", "my-own").with(|request| request.effort = Some(Effort::High)) };
     assert_eq!(wire.sent()["generationConfig"]["thinkingConfig"], json!({"thinkingBudget": 24_576}));
 }

@@ -12,8 +12,8 @@ use futures::StreamExt;
 use loop_core::FinishReason;
 use loop_llm::testing::{Server, Service};
 use loop_llm::{
-    ChatModel, Effort, EventStream, HttpModel, Image, LlmError, Message, ModelEvent, ModelReply, ModelRequest,
-    OutputFormat, Profile, Stop, Strictness, ToolCall, ToolChoice, ToolSpec, complete,
+    ChatModel, Effort, EventStream, HttpModel, Image, LlmError, Message, ModelEvent, ModelReply,
+    ModelRequest, OutputFormat, Profile, Stop, Strictness, ToolCall, ToolChoice, ToolSpec, complete,
 };
 use serde_json::json;
 
@@ -54,7 +54,8 @@ fn request(no_stream: bool) -> ModelRequest {
         parameters: json!({"type": "object", "properties": {"q": {"type": "string"}}, "additionalProperties": false}),
         strict: Strictness::Prefer,
     };
-    let tools = [look("look"), look("web.search"), ToolSpec { parameters: json!({"type": "object"}), ..look("now") }];
+    let tools =
+        [look("look"), look("web.search"), ToolSpec { parameters: json!({"type": "object"}), ..look("now") }];
     ModelRequest {
         tools: tools.into(),
         effort: Some(Effort::Max),
@@ -98,7 +99,10 @@ async fn signed_turns_and_those_of_others_are_taken_by_the_server() {
         assert_eq!((&*reply.text, reply.raw.is_some()), ("Done.", true));
         request.messages.extend([reply.turn(), Message::user("Now you.")]);
         // Another provider has gone on, and comes back.
-        let theirs = calling("Theirs.", vec![call("toolu_9", "look", "{\"a\":1.0}"), call("call_1", "web.search", "")]);
+        let theirs = calling(
+            "Theirs.",
+            vec![call("toolu_9", "look", "{\"a\":1.0}"), call("call_1", "web.search", "")],
+        );
         answered(&mut request, &theirs);
         request.messages.push(Message::Operator { text: "Come to an end.".into() });
         assert_eq!(&*complete(&model, &request).await.unwrap().text, "Fine.");
@@ -109,7 +113,13 @@ async fn signed_turns_and_those_of_others_are_taken_by_the_server() {
 #[tokio::test]
 async fn every_option_is_taken_by_the_server() {
     let some = ToolChoice::AnyOf(vec!["look".into(), "web.search".into()]);
-    for choice in [ToolChoice::Auto, ToolChoice::None, ToolChoice::Required, ToolChoice::Named("web.search".into()), some] {
+    for choice in [
+        ToolChoice::Auto,
+        ToolChoice::None,
+        ToolChoice::Required,
+        ToolChoice::Named("web.search".into()),
+        some,
+    ] {
         for name in ["gemini-3-pro-preview", "gemini-2.5-pro", "gemini-2.0-flash"] {
             let server = serve([ModelReply::text("Fine.", None)]);
             let request = ModelRequest {
@@ -122,9 +132,16 @@ async fn every_option_is_taken_by_the_server() {
                 top_k: Some(4),
                 seed: Some(-1),
                 stop: ["1", "2", "3", "4", "5", "6"].map(Into::into).to_vec(),
-                output: OutputFormat::JsonSchema { name: "n".into(), schema: json!({"type": "object"}), strict: Strictness::Off },
+                output: OutputFormat::JsonSchema {
+                    name: "n".into(),
+                    schema: json!({"type": "object"}),
+                    strict: Strictness::Off,
+                },
                 messages: vec![
-                    Message::User { text: "".into(), images: vec![Image { media_type: "image/png".into(), base64: "AAAA".into() }] },
+                    Message::User {
+                        text: "".into(),
+                        images: vec![Image { media_type: "image/png".into(), base64: "AAAA".into() }],
+                    },
                     foreign("", vec![call("x", "now", "no JSON")]),
                     Message::Tool { results: vec![result("x", true, "")] },
                 ],

@@ -6,7 +6,8 @@ mod common;
 use common::{Item, Wire, calls, raw, result, sse};
 use loop_core::{FinishReason, PicoUsd, Usage};
 use loop_llm::{
-    Arguments, Decoder, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, Profile, RetryAdvice, Secrets, Stop,
+    Arguments, Decoder, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, Profile, RetryAdvice,
+    Secrets, Stop,
 };
 use proptest::prelude::*;
 use secrecy::SecretString;
@@ -315,7 +316,10 @@ fn a_first_chunk_without_a_choice() {
     let counts = json!({"prompt_tokens": 8, "completion_tokens": 2});
     let azure = Wire::new("azure", "prod-a");
     let items = azure.items(sse(std::slice::from_ref(&first)).as_bytes());
-    assert!(matches!(&items[..], [Ok(ModelEvent::Started { reply: None, model: None }), Err(_)]), "{items:?}");
+    assert!(
+        matches!(&items[..], [Ok(ModelEvent::Started { reply: None, model: None }), Err(_)]),
+        "{items:?}"
+    );
     let reply = at(&azure, &[first, text("Hel"), text("lo"), stop("stop"), usage(counts)]).unwrap();
     assert_eq!((&*reply.text, reply.stop, reply.usage.unwrap().output), ("Hello", Some(Stop::EndTurn), 2));
     assert_eq!((reply.reply.as_deref(), reply.served_model.as_deref()), (Some("r1"), Some("m")));
@@ -324,7 +328,8 @@ fn a_first_chunk_without_a_choice() {
 #[test]
 fn a_text_that_no_filter_saw_is_marked() {
     let mut unseen = text("Hi");
-    unseen["choices"][0]["content_filter_results"] = json!({"error": {"code": "content_filter_error", "message": "no"}});
+    unseen["choices"][0]["content_filter_results"] =
+        json!({"error": {"code": "content_filter_error", "message": "no"}});
     let reply = stream(&[unseen, stop("stop")]).unwrap();
     assert_eq!((&*reply.text, &*reply.warnings), ("Hi", &["text_not_filtered".into()][..]));
     let mut seen = text("Hi");
@@ -349,7 +354,8 @@ fn content_in_parts_goes_back_in_parts() {
     let mistral = Wire::new("mistral", "magistral-medium");
     let thought = |text: &str| json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]});
     let parts = json!([thought("Hm, so"), {"type": "text", "text": "Yes"}, {"type": "text", "text": "."}]);
-    let whole = json!({"choices": [{"message": {"role": "assistant", "content": parts}, "finish_reason": "stop"}]});
+    let whole =
+        json!({"choices": [{"message": {"role": "assistant", "content": parts}, "finish_reason": "stop"}]});
     let reply = mistral.end(whole.to_string()).unwrap();
     assert_eq!((&*reply.reasoning, &*reply.text), ("Hm, so", "Yes."));
     assert_eq!(back(&mistral, &reply), json!({"role": "assistant", "content": parts}));
@@ -368,7 +374,8 @@ fn content_in_parts_goes_back_in_parts() {
 #[test]
 fn reasoning_goes_back_with_calls_alone() {
     let deepseek = Wire::new("deepseek", "deepseek-reasoner");
-    let call = json!({"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let call =
+        json!({"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}});
     let mut last = stop("tool_calls");
     last["usage"] = json!({"prompt_tokens": 10, "completion_tokens": 5, "prompt_cache_hit_tokens": 4});
     let thought = |piece: &str| delta(json!({"content": null, "reasoning_content": piece}));
@@ -413,13 +420,16 @@ fn details_of_reasoning_go_back_as_they_came() {
     let chunks: Vec<Value> = sent.into_iter().chain([text("Yes."), stop("stop")]).collect();
     let reply = at(&openrouter, &chunks).unwrap();
     assert_eq!((&*reply.reasoning, &*reply.text), ("Hm, so", "Yes."));
-    let text = json!({"type": "reasoning.text", "index": 0, "format": "f", "text": "Hm, so", "signature": "S"});
+    let text =
+        json!({"type": "reasoning.text", "index": 0, "format": "f", "text": "Hm, so", "signature": "S"});
     let details = json!([text, sealed, more]);
     let wanted = json!({"role": "assistant", "content": "Yes.", "reasoning_details": details});
     assert_eq!(back(&openrouter, &reply), wanted);
     // What comes at once stays as it is.
-    let details = json!([{"type": "reasoning.summary", "summary": "a"}, {"type": "reasoning.summary", "summary": "b"}]);
-    let message = json!({"role": "assistant", "content": "Yes.", "reasoning": "ab", "reasoning_details": details});
+    let details =
+        json!([{"type": "reasoning.summary", "summary": "a"}, {"type": "reasoning.summary", "summary": "b"}]);
+    let message =
+        json!({"role": "assistant", "content": "Yes.", "reasoning": "ab", "reasoning_details": details});
     let whole = json!({"choices": [{"message": message, "finish_reason": "stop"}]});
     let reply = openrouter.end(whole.to_string()).unwrap();
     assert_eq!((&*reply.reasoning, back(&openrouter, &reply)), ("ab", message));
@@ -433,15 +443,22 @@ fn details_of_reasoning_go_back_as_they_came() {
 fn members_of_calls_go_back_with_their_calls() {
     let begin = |index: u64, id: &str, signature: Value| {
         let extra = json!({"google": {"thought_signature": signature}});
-        fragment(json!({"index": index, "id": id, "function": {"name": id, "arguments": "{}"}, "extra_content": extra}))
+        fragment(
+            json!({"index": index, "id": id, "function": {"name": id, "arguments": "{}"}, "extra_content": extra}),
+        )
     };
     let plain = json!({"index": 2, "id": "c", "function": {"name": "c", "arguments": "{}"}});
     let chunks = [begin(1, "b", json!("S")), fragment(plain), begin(0, "a", json!("T")), stop("tool_calls")];
     let reply = stream(&chunks).unwrap();
     let turn = back(&chat(), &reply);
-    let told: Vec<_> = turn["tool_calls"].as_array().unwrap().iter().map(|call| {
-        (call["id"].as_str().unwrap(), call["extra_content"]["google"]["thought_signature"].as_str())
-    }).collect();
+    let told: Vec<_> = turn["tool_calls"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|call| {
+            (call["id"].as_str().unwrap(), call["extra_content"]["google"]["thought_signature"].as_str())
+        })
+        .collect();
     assert_eq!(told, [("a", Some("T")), ("b", Some("S")), ("c", None)]);
     let mut cut = chunks.to_vec();
     cut[3] = stop("length");
@@ -452,7 +469,8 @@ fn members_of_calls_go_back_with_their_calls() {
 #[test]
 fn a_prompt_that_was_cut_off_without_a_word_is_suspected() {
     let counted = |profile: &str, tokens: u64| {
-        let wire = Wire::new(profile, "m").with(|request| request.messages = vec![Message::user("word ".repeat(8_000))]);
+        let wire = Wire::new(profile, "m")
+            .with(|request| request.messages = vec![Message::user("word ".repeat(8_000))]);
         let counts = json!({"prompt_tokens": tokens, "completion_tokens": 1});
         at(&wire, &[text("Hi"), stop("stop"), usage(counts)]).unwrap().warnings
     };
@@ -484,7 +502,8 @@ fn reasoning_between_tags() {
 #[test]
 fn arguments_that_come_whole_each_time_replace_what_came() {
     let whole = Wire::of(Profile { whole_arguments_each_chunk: true, ..Profile::default() }, "m");
-    let piece = |text: &str| fragment(json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": text}}));
+    let piece =
+        |text: &str| fragment(json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": text}}));
     let chunks = [piece("{\"a\":1}"), piece("{\"a\":1}"), stop("tool_calls")];
     assert_eq!(calls(&at(&whole, &chunks).unwrap()), [("a", "f", "{\"a\":1}")]);
     let chunks = [piece("{\"a\":"), piece("1}"), stop("tool_calls")];
@@ -692,7 +711,10 @@ fn a_secret_in_a_reply_is_masked_however_it_is_cut() {
     let refused = [delta(json!({"refusal": "not sk-canary/"})), delta(json!({"refusal": "0123456789"}))];
     let refused = [refused[0].clone(), refused[1].clone(), stop("sk-canary/0123456789")];
     let Ok(ModelEvent::Finished(reply)) = masked(&sse(&refused)).2 else { panic!("it is whole") };
-    assert_eq!((reply.refusal.as_deref(), reply.raw_stop.as_deref()), (Some("not [masked]"), Some("[masked]")));
+    assert_eq!(
+        (reply.refusal.as_deref(), reply.raw_stop.as_deref()),
+        (Some("not [masked]"), Some("[masked]"))
+    );
     let named = json!({"id": "sk-canary/0123456789", "model": "sk-canary/0123456789", "choices": []});
     let error = json!({"error": {"message": "key sk-canary/0123456789, sk-canary%2F0123456789"}});
     assert_eq!(&*masked(&sse(&[named, error])).2.unwrap_err().message, "key ***, ***");

@@ -5,8 +5,8 @@ mod common;
 
 use common::{Wire, call, foreign, result};
 use loop_llm::{
-    Effort, ErrorPhase, Image, LlmErrorKind, Message, ModelEvent, ModelRequest, OutputFormat, Profile, Strictness,
-    ToolChoice, ToolResult, ToolSpec, Unsupported,
+    Effort, ErrorPhase, Image, LlmErrorKind, Message, ModelEvent, ModelRequest, OutputFormat, Profile,
+    Strictness, ToolChoice, ToolResult, ToolSpec, Unsupported,
 };
 use serde_json::{Value, json};
 
@@ -32,7 +32,8 @@ fn tool(name: &str, parameters: Value, strict: Strictness) -> ToolSpec {
 }
 
 fn with_tools(wire: &Wire, names: &[&str]) -> Wire {
-    let tools: Vec<_> = names.iter().map(|name| tool(name, json!({"type": "object"}), Strictness::Off)).collect();
+    let tools: Vec<_> =
+        names.iter().map(|name| tool(name, json!({"type": "object"}), Strictness::Off)).collect();
     wire.with(|request| request.tools = tools.into())
 }
 
@@ -94,7 +95,10 @@ fn a_model_that_reasons_gets_no_temperature() {
     let wire = asked("gpt-5.5", Some(Effort::High));
     let body = wire.sent();
     assert_eq!((body.get("temperature"), &body["reasoning_effort"]), (None, &json!("high")));
-    assert_eq!((&body["max_completion_tokens"], wire.warnings()), (&json!(4096), vec!["param_dropped(temperature)".into()]));
+    assert_eq!(
+        (&body["max_completion_tokens"], wire.warnings()),
+        (&json!(4096), vec!["param_dropped(temperature)".into()])
+    );
     assert_eq!(asked("gpt-5.5", Some(Effort::None)).sent()["temperature"], json!(0.2));
     assert_eq!(asked("gpt-4o", None).sent()["temperature"], json!(0.2));
     assert_eq!(refused(&rejecting(&asked("gpt-5.5", None))), LlmErrorKind::Unsupported);
@@ -153,7 +157,8 @@ fn schemas_are_made_binding_where_they_can_be() {
 fn pictures_of_results_come_after_all_results() {
     let mut first = result("a", false, "a chart");
     first.images.push(Image { media_type: "image/png".into(), base64: "QUJD".into() });
-    let told = [Message::user("?"), two_calls(), results(vec![first, result("b", false, "")]), Message::user("So?")];
+    let told =
+        [Message::user("?"), two_calls(), results(vec![first, result("b", false, "")]), Message::user("So?")];
     let roles = |wire: Wire| {
         let body = wire.turns(&told).sent();
         let turns = body["messages"].as_array().unwrap();
@@ -165,7 +170,10 @@ fn pictures_of_results_come_after_all_results() {
     assert_eq!(body["messages"][5]["content"][1]["image_url"]["url"], json!("data:image/png;base64,QUJD"));
     // Where a user may not follow results, something stands between them.
     let (all, _) = roles(Wire::new("mistral", "mistral-large"));
-    assert_eq!(all, ["system", "user", "assistant", "tool", "tool", "assistant", "user", "assistant", "user"]);
+    assert_eq!(
+        all,
+        ["system", "user", "assistant", "tool", "tool", "assistant", "user", "assistant", "user"]
+    );
 }
 
 // wire WC37
@@ -266,7 +274,8 @@ fn a_choice_leaves_the_list_of_tools_whole() {
 // wire WC41
 #[test]
 fn stop_texts_beyond_four() {
-    let wire = openai().with(|request| request.stop = ["1", "2", "3", "4", "5", "6"].map(Into::into).to_vec());
+    let wire =
+        openai().with(|request| request.stop = ["1", "2", "3", "4", "5", "6"].map(Into::into).to_vec());
     assert_eq!(wire.sent()["stop"], json!(["1", "2", "3", "4"]));
     assert_eq!(wire.warnings(), ["param_dropped(stop)"]);
     assert_eq!(refused(&rejecting(&wire)), LlmErrorKind::Unsupported);
@@ -320,8 +329,19 @@ fn mistral_gets_no_field_that_it_does_not_know() {
     let mut fields: Vec<_> = body.as_object().unwrap().keys().map(String::as_str).collect();
     fields.sort_unstable();
     let known = [
-        "max_tokens", "messages", "model", "parallel_tool_calls", "prompt_cache_key", "random_seed", "reasoning_effort",
-        "response_format", "stop", "stream", "temperature", "tools", "top_p",
+        "max_tokens",
+        "messages",
+        "model",
+        "parallel_tool_calls",
+        "prompt_cache_key",
+        "random_seed",
+        "reasoning_effort",
+        "response_format",
+        "stop",
+        "stream",
+        "temperature",
+        "tools",
+        "top_p",
     ];
     assert_eq!((fields, &body["random_seed"]), (known.to_vec(), &json!(7)));
     assert_eq!(mistral.warnings(), ["param_dropped(reasoning_tokens)", "param_dropped(top_k)"]);
@@ -338,8 +358,10 @@ fn a_call_without_an_id_gets_one_that_its_result_has() {
     let studio = Wire::new("lm-studio", "m");
     let reply = studio.stream(&[chunk]).unwrap();
     let id = &*reply.tool_calls[0].id;
-    let body = studio.turns(&[Message::user("?"), reply.turn(), results(vec![result(id, false, "1")])]).sent();
-    let (called, answered) = (&body["messages"][2]["tool_calls"][0]["id"], &body["messages"][3]["tool_call_id"]);
+    let body =
+        studio.turns(&[Message::user("?"), reply.turn(), results(vec![result(id, false, "1")])]).sent();
+    let (called, answered) =
+        (&body["messages"][2]["tool_calls"][0]["id"], &body["messages"][3]["tool_call_id"]);
     assert_eq!((called, answered), (&json!("call_1"), &json!("call_1")));
 }
 
@@ -353,9 +375,7 @@ fn the_form_of_the_text() {
     };
     let mut bound = schema.clone();
     bound["additionalProperties"] = json!(false);
-    let of = |schema: &Value, strict: bool| {
-        json!({"type": "json_schema", "json_schema": {"name": "n", "schema": schema, "strict": strict}})
-    };
+    let of = |schema: &Value, strict: bool| json!({"type": "json_schema", "json_schema": {"name": "n", "schema": schema, "strict": strict}});
     assert_eq!(format(openai(), Strictness::Prefer), (of(&bound, true), vec![]));
     assert_eq!(format(openai(), Strictness::Off), (of(&schema, false), vec![]));
     let changed = vec!["param_changed(response_format)".to_owned()];

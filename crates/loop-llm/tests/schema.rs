@@ -14,7 +14,10 @@ fn check(name: &str, schema: &Value) {
         fs::write(&path, &text).unwrap();
     }
     let committed = fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == text, "{name} is not what the types say; run UPDATE_SCHEMA=1 cargo test -p loop-llm --test schema");
+    assert!(
+        committed == text,
+        "{name} is not what the types say; run UPDATE_SCHEMA=1 cargo test -p loop-llm --test schema"
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! The rate gate: what it lets through, in which order, and whom it does not keep waiting.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod wrap_common;
 

@@ -66,8 +66,7 @@ fn a_landing_names_the_limit_that_makes_it_the_last_call() {
     let landing = |tight: &dyn Fn(&mut loop_core::RunSpec), now: u64| {
         let mut limited = spec();
         limited.models.picker = None;
-        limited.models.base.price =
-            Some(Price::flat(100_000, 400_000));
+        limited.models.base.price = Some(Price::flat(100_000, 400_000));
         limited.limits.output_tokens = 256;
         tight(&mut limited);
         let mut world = start(limited, item(), prompts());

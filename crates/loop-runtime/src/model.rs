@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use loop_core::{CallModel, Fact, FinishReason, ModelFailure, Reply, Run, Tier, Usage};
 use loop_llm::{
-    AssistantTurn, Caching, Change, ChatModel, ErrorPhase, LlmError, LlmErrorKind, Memory, Message, ModelEvent,
-    ModelReply, ModelRequest, Raw, RequestMeta, RetryAdvice,
+    AssistantTurn, Caching, Change, ChatModel, ErrorPhase, LlmError, LlmErrorKind, Memory, Message,
+    ModelEvent, ModelReply, ModelRequest, Raw, RequestMeta, RetryAdvice,
 };
 use loop_prompts::{Prompt, Turn};
 use tokio::time::Instant;
@@ -154,7 +154,8 @@ async fn drain(
 ) -> Result<ModelReply, LlmError> {
     let mut events = model.stream(request).await?;
     heard.began = true;
-    let most_bytes = request.max_output_tokens.unwrap_or(u64::MAX).saturating_mul(BYTES_A_TOKEN).max(LEAST_BYTES);
+    let most_bytes =
+        request.max_output_tokens.unwrap_or(u64::MAX).saturating_mul(BYTES_A_TOKEN).max(LEAST_BYTES);
     let mut pieces = 0_u32;
     while let Some(event) = events.next().await {
         pieces = pieces.wrapping_add(1);

@@ -65,7 +65,8 @@ async fn asking(spec: RunSpec, plays: Vec<Play>) -> Asked {
     let main = Stage::new(&log).on("main", [says(answer("medium", &[action])), says(answer("high", &[]))]);
     let main = Arc::new(main.on("landing", [says(answer("high", &[]))]));
     let picker = Arc::new(Stage::new(&log).on("action-0", plays));
-    let models = Models { picker: picker.clone(), base: main.clone(), escalated: main.clone(), fallback: main };
+    let models =
+        Models { picker: picker.clone(), base: main.clone(), escalated: main.clone(), fallback: main };
     let looping = Loop::new(spec, registry, models);
     let outcome = looping.run(common::item()).await.unwrap();
     let notes = notes(&looping, &outcome.run).await;

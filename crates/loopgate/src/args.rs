@@ -179,7 +179,9 @@ pub(crate) enum ModelCommand {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 a reply, 6 the call failed (the JSON says how), 1 it could not be made, 2 wrong usage.")]
+#[command(
+    after_help = "Exit codes: 0 a reply, 6 the call failed (the JSON says how), 1 it could not be made, 2 wrong usage."
+)]
 pub(crate) struct ModelCallArgs {
     /// The provider: openai, anthropic, gemini, … ; `loopgate model call --provider ?` lists them
     #[arg(long, value_name = "NAME")]
@@ -211,8 +213,10 @@ pub(crate) struct ModelCallArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 a reply, 6 the bytes tell of a failure (the JSON says of which), 1 they could not be \
-    read, 2 wrong usage.")]
+#[command(
+    after_help = "Exit codes: 0 a reply, 6 the bytes tell of a failure (the JSON says of which), 1 they could not be \
+    read, 2 wrong usage."
+)]
 pub(crate) struct ModelDecodeArgs {
     /// The protocol: openai-chat, openai-responses, anthropic or gemini
     #[arg(long, value_name = "API", value_parser = crate::model::api)]

@@ -39,7 +39,8 @@ pub(crate) fn table(entries: &[Entry]) -> String {
     for call in &calls {
         let name =
             if call.attempt > 1 { format!("{} try {}", call.key, call.attempt) } else { call.key.clone() };
-        let shared = format!("{} ({})", grouped(call.shared_bytes), share(call.shared_bytes, call.prompt_bytes));
+        let shared =
+            format!("{} ({})", grouped(call.shared_bytes), share(call.shared_bytes, call.prompt_bytes));
         let _ = write!(
             text,
             "{name:<16} {:<9} {:>10}  {shared:<24} ",
@@ -58,9 +59,9 @@ pub(crate) fn table(entries: &[Entry]) -> String {
             End::Open => writeln!(text, "{:>32}", "not ended"),
         };
     }
-    let (bytes, shared) = calls
-        .iter()
-        .fold((0_u64, 0_u64), |(bytes, shared), call| (bytes + call.prompt_bytes, shared + call.shared_bytes));
+    let (bytes, shared) = calls.iter().fold((0_u64, 0_u64), |(bytes, shared), call| {
+        (bytes + call.prompt_bytes, shared + call.shared_bytes)
+    });
     let _ = writeln!(
         text,
         "\n{} requests; {} of their bytes stood at the beginning of the request before",
@@ -89,7 +90,9 @@ fn calls(entries: &[Entry]) -> Vec<Call> {
                 shared_bytes: *shared_bytes,
                 end: End::Open,
             }),
-            Fact::ModelReplied { key, attempt, reply } => settle(&mut calls, &key.to_string(), *attempt, reply.usage),
+            Fact::ModelReplied { key, attempt, reply } => {
+                settle(&mut calls, &key.to_string(), *attempt, reply.usage)
+            }
             Fact::ModelFailed { key, attempt, failure } => {
                 settle(&mut calls, &key.to_string(), *attempt, failure.usage);
             }

@@ -56,20 +56,31 @@ fn client(args: &ModelCallArgs) -> Result<Arc<dyn ChatModel>, Failure> {
         return Ok(Arc::new(Offline::new()));
     }
     // With a server of somebody else, Chat Completions are those that everybody speaks.
-    let name = if args.provider == "openai-chat" && args.base_url.is_some() { "compatible" } else { &args.provider };
-    let profile = loop_domain::provider(args.domain.as_deref(), name)?.ok_or_else(|| unknown(&args.provider))?;
+    let name =
+        if args.provider == "openai-chat" && args.base_url.is_some() { "compatible" } else { &args.provider };
+    let profile =
+        loop_domain::provider(args.domain.as_deref(), name)?.ok_or_else(|| unknown(&args.provider))?;
     let named = |error: &LlmError| Failure::new(format!("--provider {}: {}", args.provider, error.message));
-    let mut model = HttpModel::new(Arc::clone(&profile), args.base_url.as_deref()).map_err(|error| match &args.base_url {
-        Some(url) => Failure::new(format!("--base-url {url}: {}", error.message)),
-        None => Failure::new(format!("--provider {}: it is at another place for everybody; add --base-url", args.provider)),
+    let mut model = HttpModel::new(Arc::clone(&profile), args.base_url.as_deref()).map_err(|error| {
+        match &args.base_url {
+            Some(url) => Failure::new(format!("--base-url {url}: {}", error.message)),
+            None => Failure::new(format!(
+                "--provider {}: it is at another place for everybody; add --base-url",
+                args.provider
+            )),
+        }
     })?;
     let own = args.api_key_env.as_deref();
     if let Some(variable) = own.or(profile.api_key_env.as_deref()) {
         match std::env::var(variable).ok().filter(|key| !key.trim().is_empty()) {
-            Some(key) => model = model.with_key(SecretString::from(key.trim())).map_err(|error| named(&error))?,
+            Some(key) => {
+                model = model.with_key(SecretString::from(key.trim())).map_err(|error| named(&error))?
+            }
             None if own.is_some() || args.base_url.is_none() => {
-                let message =
-                    format!("the environment variable `{variable}` is not set; set it to the key of {}", args.provider);
+                let message = format!(
+                    "the environment variable `{variable}` is not set; set it to the key of {}",
+                    args.provider
+                );
                 return Err(Failure::new(message));
             }
             None => {}
@@ -104,7 +115,11 @@ fn request(args: &ModelCallArgs) -> Result<ModelRequest, Failure> {
 }
 
 /// What the call cost by what is known of prices; a server of somebody else has prices of its own.
-fn cost(args: &ModelCallArgs, request: &ModelRequest, report: &ModelReport) -> Result<Option<PicoUsd>, Failure> {
+fn cost(
+    args: &ModelCallArgs,
+    request: &ModelRequest,
+    report: &ModelReport,
+) -> Result<Option<PicoUsd>, Failure> {
     let Some(usage) = &report.usage else { return Ok(None) };
     let prices = match places::prices() {
         Some(path) => Prices::with_own(loop_domain::read_prices(&path)?),
@@ -129,7 +144,11 @@ fn decode(args: &ModelDecodeArgs) -> Result<ExitCode, Failure> {
     let name = args.provider.as_deref().unwrap_or(args.api.name());
     let profile = Profile::named(name).ok_or_else(|| unknown(name))?;
     if profile.api != args.api {
-        return Err(Failure::new(format!("--provider {name}: it speaks {}, not {}", profile.api.name(), args.api.name())));
+        return Err(Failure::new(format!(
+            "--provider {name}: it speaks {}, not {}",
+            profile.api.name(),
+            args.api.name()
+        )));
     }
     let body = read(&args.file, "the recorded body")?;
     if !(200..300).contains(&args.status) {
@@ -141,7 +160,8 @@ fn decode(args: &ModelDecodeArgs) -> Result<ExitCode, Failure> {
     if args.stream && matches!(first, Some(b'{' | b'[' | b'<')) {
         stream::note("loopgate: this is one piece and no stream; it is decoded as such");
     }
-    let mut decoder = Codec::new(profile).decoder(&ModelRequest::default(), Aliases::default(), Secrets::default());
+    let mut decoder =
+        Codec::new(profile).decoder(&ModelRequest::default(), Aliases::default(), Secrets::default());
     let mut items = decoder.push(&body);
     items.extend(decoder.finish());
     let mut result = None;

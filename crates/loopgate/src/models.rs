@@ -120,7 +120,7 @@ fn row(name: &str, cells: [String; 6]) -> String {
     let [input, output, read, write, long, context] = cells;
     let cells = format!("{input:>9}{output:>9}{read:>9}{write:>9}{long:>9}{context:>11}");
     let line = match name.chars().count() {
-        0..=60 => format!("{name:NAME$}{cells}"),
+        0..=NAME => format!("{name:NAME$}{cells}"),
         _ => format!("{name}\n{:NAME$}{cells}", ""),
     };
     line.trim_end().to_owned()

@@ -1,38 +1,43 @@
 //! Megabytes a second of each decoder.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
 
 use loop_llm::{Aliases, Api, Codec, LlmError, ModelEvent, ModelReply, ModelRequest, Secrets};
 
 use crate::streams::{Kind, stream};
-use crate::{PROFILES, codec, median, model};
+use crate::{PROFILES, codec, cpu, median, model};
 
 /// Pieces of a stream.
 const PIECES: usize = 6_000;
 /// How a stream is cut.
 const CUT: usize = 4 << 10;
-const RUNS: usize = 15;
+const RUNS: usize = 31;
 
 pub(crate) fn table() {
     println!("{:34} {:>9} {:>9} {:>8} {:>12}", "decoding", "events", "MB", "MB/s", "ns an event");
-    for (api, kind) in all() {
-        let (bytes, events) = stream(api, kind, PIECES);
-        let codec = codec(api);
-        let times: Vec<Duration> = (0..RUNS)
-            .map(|_| {
-                let start = Instant::now();
-                black_box(decode(&codec, api, black_box(&bytes)));
-                start.elapsed()
-            })
-            .collect();
+    let cases: Vec<_> = all()
+        .map(|(api, kind)| {
+            let (bytes, events) = stream(api, kind, PIECES);
+            (api, kind, codec(api), bytes, events)
+        })
+        .collect();
+    // All take turns, so that a slow moment of the machine is shared.
+    let mut times = vec![Vec::new(); cases.len()];
+    for _ in 0..RUNS {
+        for ((api, _, codec, bytes, _), times) in cases.iter().zip(&mut times) {
+            let start = cpu();
+            black_box(decode(codec, *api, black_box(bytes)));
+            times.push(cpu() - start);
+        }
+    }
+    for ((api, kind, _, bytes, events), times) in cases.iter().zip(times) {
         let time = median(times).as_secs_f64();
         let megabytes = bytes.len() as f64 / 1e6;
         println!(
             "{:34} {events:>9} {megabytes:>9.2} {:>8.0} {:>12.0}",
-            name(api, kind),
+            name(*api, *kind),
             megabytes / time,
-            time * 1e9 / events as f64
+            time * 1e9 / *events as f64
         );
     }
 }

@@ -2,14 +2,14 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use loop_llm::{Api, Codec, Memory, Message, ModelRequest, ToolResult, ToolSpec};
 use serde_json::json;
 
 use crate::decoding::decode;
 use crate::streams::{Kind, stream};
-use crate::{PROFILES, codec, median, model};
+use crate::{PROFILES, codec, cpu, median, model};
 
 /// Which passes are encoded.
 const PASSES: [usize; 4] = [2, 8, 32, 128];
@@ -20,16 +20,18 @@ const RUNS: usize = 200;
 const TIMES: usize = 8;
 
 pub(crate) fn table() {
-    println!("\n{:26} {:>6} {:>9} {:>12} {:>12} {:>7}", "encoding", "pass", "KB", "ns, kept", "ns, fresh", "ratio");
+    println!(
+        "\n{:26} {:>6} {:>9} {:>12} {:>12} {:>7}",
+        "encoding", "pass", "KB", "ns, kept", "ns, fresh", "ratio"
+    );
     for (api, _) in PROFILES {
         let codec = codec(api);
         for pass in PASSES {
-            let before = request(&codec, api, pass - 1);
             let request = request(&codec, api, pass);
             let (mut kept, mut fresh) = (Vec::new(), Vec::new());
             let mut bytes = 0;
             for _ in 0..RUNS {
-                let (primed, fresh_one) = (primed(&codec, &before, &request), with(&request, Memory::default()));
+                let (primed, fresh_one) = (primed(&codec, &request), with(&request, Memory::default()));
                 let (time, length) = encode(&codec, &primed);
                 kept.push(time);
                 fresh.push(encode(&codec, &fresh_one).0);
@@ -47,18 +49,19 @@ pub(crate) fn table() {
 }
 
 fn encode(codec: &Codec, request: &ModelRequest) -> (Duration, usize) {
-    let start = Instant::now();
+    let start = cpu();
     let encoded = black_box(codec.encode(black_box(request)).unwrap());
-    (start.elapsed(), encoded.body.len())
+    (cpu() - start, encoded.body.len())
 }
 
 fn with(request: &ModelRequest, memory: Memory) -> ModelRequest {
     ModelRequest { memory, ..request.clone() }
 }
 
-/// The request with what is kept after the pass before it.
-fn primed(codec: &Codec, before: &ModelRequest, request: &ModelRequest) -> ModelRequest {
-    let before = with(before, Memory::default());
+/// The request with what is kept after the pass before it, whose turns it shares.
+fn primed(codec: &Codec, request: &ModelRequest) -> ModelRequest {
+    let mut before = with(request, Memory::default());
+    before.messages.truncate(request.messages.len() - 2);
     codec.encode(&before).unwrap();
     with(request, before.memory)
 }
@@ -112,9 +115,9 @@ pub(crate) fn count(case: &str, times: usize) -> bool {
     let found = all().find(|(api, pass, is_kept)| name(*api, *pass, *is_kept) == case);
     let Some((api, pass, is_kept)) = found else { return false };
     let codec = codec(api);
-    let (before, request) = (request(&codec, api, pass - 1), request(&codec, api, pass));
+    let request = request(&codec, api, pass);
     let requests: Vec<ModelRequest> = (0..TIMES)
-        .map(|_| if is_kept { primed(&codec, &before, &request) } else { with(&request, Memory::default()) })
+        .map(|_| if is_kept { primed(&codec, &request) } else { with(&request, Memory::default()) })
         .collect();
     for request in requests.iter().take(times) {
         black_box(codec.encode(black_box(request)).unwrap());

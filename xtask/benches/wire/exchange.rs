@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use loop_llm::{Api, ChatModel, HttpModel, ModelEvent, ModelRequest, Profile, http_client};
-use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::streams::{Kind, stream};
-use crate::{PROFILES, codec, median, model};
+use crate::{PROFILES, codec, cpu, median, model};
 
 /// Pieces of a reply: a short one, a usual one, a long one.
 const SIZES: [usize; 3] = [10, 150, 3_000];
@@ -83,12 +82,6 @@ fn measure(api: Api, name: &str, reply: &[u8], batch: usize) -> (Duration, Durat
         }
         (median(ours), median(bare))
     })
-}
-
-/// The processor time of this thread.
-fn cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
 }
 
 /// A server on a thread of its own that answers everything with `reply`.

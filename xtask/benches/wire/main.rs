@@ -12,6 +12,7 @@ mod streams;
 use std::time::Duration;
 
 use loop_llm::{Api, Codec, Profile};
+use rustix::time::{ClockId, clock_gettime};
 
 /// A profile for each protocol.
 const PROFILES: [(Api, &str); 4] = [
@@ -52,6 +53,12 @@ fn model(api: Api) -> &'static str {
         Api::Anthropic => "claude-sonnet-5",
         Api::Gemini => "gemini-3.8-flash",
     }
+}
+
+/// The processor time of this thread: who else works on the machine does not count.
+fn cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

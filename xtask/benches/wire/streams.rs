@@ -82,7 +82,7 @@ fn chat<'a>(
     events.extend(reasoning.map(|piece| chunk(json!({"reasoning_content": piece}), null.clone())));
     events.extend(text.map(|piece| chunk(json!({"content": piece}), null.clone())));
     let has_call = call.is_some();
-    for (_, fragments) in call {
+    if let Some((_, fragments)) = call {
         let first = json!({"index": 0, "id": "call_7", "type": "function",
             "function": {"name": "note", "arguments": ""}});
         events.push(chunk(json!({"tool_calls": [first]}), null.clone()));
@@ -91,8 +91,10 @@ fn chat<'a>(
         }));
     }
     events.push(chunk(json!({}), if has_call { "tool_calls".into() } else { "stop".into() }));
-    events.push(json!({"id": "chatcmpl-7", "object": "chat.completion.chunk", "model": "gpt-4.1", "choices": [],
-        "usage": {"prompt_tokens": 90, "completion_tokens": 800, "total_tokens": 890}}));
+    events.push(
+        json!({"id": "chatcmpl-7", "object": "chat.completion.chunk", "model": "gpt-4.1", "choices": [],
+        "usage": {"prompt_tokens": 90, "completion_tokens": 800, "total_tokens": 890}}),
+    );
 }
 
 fn responses<'a>(
@@ -108,14 +110,18 @@ fn responses<'a>(
         events.push(event);
     };
     let mut output = Vec::new();
-    push(json!({"type": "response.created", "response": {"id": "resp_7", "model": "gpt-5.2", "status": "in_progress"}}));
+    push(
+        json!({"type": "response.created", "response": {"id": "resp_7", "model": "gpt-5.2", "status": "in_progress"}}),
+    );
     let (mut thought, mut said) = (String::new(), String::new());
     for piece in reasoning {
         if thought.is_empty() {
             push(json!({"type": "response.output_item.added", "output_index": 0,
                 "item": {"type": "reasoning", "id": "rs_7", "summary": []}}));
-            push(json!({"type": "response.reasoning_summary_part.added", "item_id": "rs_7", "output_index": 0,
-                "summary_index": 0, "part": {"type": "summary_text", "text": ""}}));
+            push(
+                json!({"type": "response.reasoning_summary_part.added", "item_id": "rs_7", "output_index": 0,
+                "summary_index": 0, "part": {"type": "summary_text", "text": ""}}),
+            );
         }
         thought += piece;
         push(json!({"type": "response.reasoning_summary_text.delta", "item_id": "rs_7", "output_index": 0,
@@ -153,14 +159,18 @@ fn responses<'a>(
         };
         push(json!({"type": "response.output_item.added", "output_index": place, "item": item("")}));
         for piece in fragments {
-            push(json!({"type": "response.function_call_arguments.delta", "item_id": "fc_7", "output_index": place,
-                "delta": piece}));
+            push(
+                json!({"type": "response.function_call_arguments.delta", "item_id": "fc_7", "output_index": place,
+                "delta": piece}),
+            );
         }
         push(json!({"type": "response.output_item.done", "output_index": place, "item": item(whole)}));
         output.push(item(whole));
     }
-    push(json!({"type": "response.completed", "response": {"id": "resp_7", "model": "gpt-5.2", "status": "completed",
-        "output": output, "usage": {"input_tokens": 90, "output_tokens": 800, "total_tokens": 890}}}));
+    push(
+        json!({"type": "response.completed", "response": {"id": "resp_7", "model": "gpt-5.2", "status": "completed",
+        "output": output, "usage": {"input_tokens": 90, "output_tokens": 800, "total_tokens": 890}}}),
+    );
 }
 
 fn anthropic<'a>(
@@ -177,13 +187,17 @@ fn anthropic<'a>(
         }
         events.push(json!({"type": "content_block_start", "index": index, "content_block": start}));
         events.extend(
-            deltas.into_iter().map(|delta| json!({"type": "content_block_delta", "index": index, "delta": delta})),
+            deltas
+                .into_iter()
+                .map(|delta| json!({"type": "content_block_delta", "index": index, "delta": delta})),
         );
         events.push(json!({"type": "content_block_stop", "index": index}));
         index += 1;
     };
-    events.push(json!({"type": "message_start", "message": {"id": "msg_7", "type": "message", "role": "assistant",
-        "model": "claude-sonnet-5", "content": [], "usage": {"input_tokens": 90, "output_tokens": 1}}}));
+    events.push(
+        json!({"type": "message_start", "message": {"id": "msg_7", "type": "message", "role": "assistant",
+        "model": "claude-sonnet-5", "content": [], "usage": {"input_tokens": 90, "output_tokens": 1}}}),
+    );
     let mut deltas: Vec<Value> =
         reasoning.map(|piece| json!({"type": "thinking_delta", "thinking": piece})).collect();
     if !deltas.is_empty() {
@@ -192,9 +206,10 @@ fn anthropic<'a>(
     block(events, json!({"type": "thinking", "thinking": "", "signature": ""}), deltas);
     let deltas = text.map(|piece| json!({"type": "text_delta", "text": piece})).collect();
     block(events, json!({"type": "text", "text": ""}), deltas);
-    for (_, fragments) in call {
+    if let Some((_, fragments)) = call {
         let start = json!({"type": "tool_use", "id": "toolu_7", "name": "note", "input": {}});
-        let deltas = fragments.map(|piece| json!({"type": "input_json_delta", "partial_json": piece})).collect();
+        let deltas =
+            fragments.map(|piece| json!({"type": "input_json_delta", "partial_json": piece})).collect();
         block(events, start, deltas);
     }
     let stop = if has_call { "tool_use" } else { "end_turn" };
@@ -217,9 +232,10 @@ fn gemini<'a>(
     };
     events.extend(reasoning.map(|piece| chunk(json!({"text": piece, "thought": true}))));
     events.extend(text.map(|piece| chunk(json!({"text": piece}))));
-    for (whole, _) in call {
+    if let Some((whole, _)) = call {
         let args: Value = serde_json::from_str(whole).unwrap();
-        let part = json!({"functionCall": {"name": "note", "args": args}, "thoughtSignature": "CpQB".repeat(100)});
+        let part =
+            json!({"functionCall": {"name": "note", "args": args}, "thoughtSignature": "CpQB".repeat(100)});
         events.push(chunk(part));
     }
     let mut last = chunk(json!({"text": ""}));
@@ -228,5 +244,13 @@ fn gemini<'a>(
 }
 
 /// Pieces as they come: a word or two.
-const WORDS: [&str; 8] =
-    ["The disk ", "of the ", "server is ", "full; it has ", "been so ", "since Monday, ", "says the ", "backup log. "];
+const WORDS: [&str; 8] = [
+    "The disk ",
+    "of the ",
+    "server is ",
+    "full; it has ",
+    "been so ",
+    "since Monday, ",
+    "says the ",
+    "backup log. ",
+];

@@ -46,7 +46,8 @@ mod tests {
 
     #[test]
     fn the_count_is_read_from_what_memcheck_tells() {
-        let told = "==7== in use at exit: 0 bytes\n==7==   total heap usage: 12,345 allocs, 12 frees, 9 bytes\n";
+        let told =
+            "==7== in use at exit: 0 bytes\n==7==   total heap usage: 12,345 allocs, 12 frees, 9 bytes\n";
         assert_eq!(allocations(told), Some(12_345));
         assert_eq!(allocations("==7== an error"), None);
     }

@@ -9,7 +9,8 @@ use loop_llm::{
 use serde_json::{Map, Value, json};
 
 use super::canon::{
-    self, Unexpressed, drop_default, drop_nulls, join_texts, keep, list, list_mut, remove_everywhere, schema, text,
+    self, Unexpressed, drop_default, drop_nulls, join_texts, keep, list, list_mut, remove_everywhere, schema,
+    text,
 };
 use super::options;
 use super::request::Form;
@@ -28,7 +29,9 @@ impl Form for Anthropic {
             });
             for tool in tools {
                 let members = tool.as_object_mut();
-                for key in members.into_iter().flat_map(|members| TOOL_MEMBERS.iter().filter(|key| members.remove(**key).is_some()).collect::<Vec<_>>()) {
+                for key in members.into_iter().flat_map(|members| {
+                    TOOL_MEMBERS.iter().filter(|key| members.remove(**key).is_some()).collect::<Vec<_>>()
+                }) {
                     lacks.insert(format!("member of a tool: {key}"));
                 }
             }
@@ -60,12 +63,15 @@ impl Form for Anthropic {
     }
 
     fn neutral(&self, body: &Value, origin: &str, lacks: &mut Unexpressed) -> Result<ModelRequest, String> {
-        let mut request = ModelRequest { system: texts(body.get("system")).into(), ..ModelRequest::default() };
-        for message in list(body, "messages") {
+        let mut request =
+            ModelRequest { system: texts(body.get("system")).into(), ..ModelRequest::default() };
+        for message in &merged(list(body, "messages")) {
             match text(message, "role") {
                 "user" => user(message.get("content"), &mut request),
                 "assistant" => request.messages.push(Message::Assistant(assistant(message, origin))),
-                "system" => request.messages.push(Message::Operator { text: texts(message.get("content")).into() }),
+                "system" => {
+                    request.messages.push(Message::Operator { text: texts(message.get("content")).into() })
+                }
                 other => return Err(format!("a message of the role {other}")),
             }
         }
@@ -75,7 +81,8 @@ impl Form for Anthropic {
         options::sampling(body, ["temperature", "top_p", "top_k", ""], &mut request);
         request.no_stream = !body.get("stream").and_then(Value::as_bool).unwrap_or_default();
         request.service_tier = body.get("service_tier").and_then(Value::as_str).map(Into::into);
-        request.stop = list(body, "stop_sequences").iter().filter_map(Value::as_str).map(Into::into).collect();
+        request.stop =
+            list(body, "stop_sequences").iter().filter_map(Value::as_str).map(Into::into).collect();
         let mut known = KNOWN.to_vec();
         if let Some(choice) = body.get("tool_choice") {
             let is_one = choice.get("disable_parallel_tool_use") == Some(&Value::Bool(true));
@@ -92,8 +99,11 @@ impl Form for Anthropic {
         let reasons = body.get("thinking").is_some_and(|thinking| !thinking.is_null());
         request.effort = options::effort(text(&config, "effort")).filter(|_| reasons);
         if let Some(schema) = config.pointer("/format/schema") {
-            request.output =
-                OutputFormat::JsonSchema { name: "reply".into(), schema: schema.clone(), strict: Strictness::Prefer };
+            request.output = OutputFormat::JsonSchema {
+                name: "reply".into(),
+                schema: schema.clone(),
+                strict: Strictness::Prefer,
+            };
         }
         let thinking = body.get("thinking").cloned().unwrap_or_default();
         match text(&thinking, "type") {
@@ -209,6 +219,26 @@ fn user(content: Option<&Value>, request: &mut ModelRequest) {
     }
 }
 
+/// Turns of the model that follow each other are one, as the server takes them.
+fn merged(messages: &[Value]) -> Vec<Value> {
+    let blocks = |message: &Value| match message.get("content") {
+        Some(Value::String(text)) => vec![json!({"type": "text", "text": text})],
+        _ => list(message, "content").to_vec(),
+    };
+    let is_model = |message: &Value| text(message, "role") == "assistant";
+    let mut merged: Vec<Value> = Vec::new();
+    for message in messages {
+        match merged.last_mut().filter(|last| is_model(last) && is_model(message)) {
+            Some(last) => {
+                let both = [blocks(last), blocks(message)].concat();
+                *last = json!({"role": "assistant", "content": both});
+            }
+            None => merged.push(message.clone()),
+        }
+    }
+    merged
+}
+
 fn assistant(message: &Value, origin: &str) -> AssistantTurn {
     let blocks = list(message, "content");
     let is_use = |block: &Value| text(block, "type") == "tool_use";
@@ -279,7 +309,8 @@ fn canonical_block(block: &Value) -> Value {
 const MARKS: &str = "cache marks of the client";
 const SCHEMAS: [&str; 3] = ["input_schema", "schema", "input"];
 /// Members of a tool that only some of Anthropic's models know.
-const TOOL_MEMBERS: [&str; 4] = ["defer_loading", "input_examples", "eager_input_streaming", "allowed_callers"];
+const TOOL_MEMBERS: [&str; 4] =
+    ["defer_loading", "input_examples", "eager_input_streaming", "allowed_callers"];
 /// Members that have a place in the neutral form, or are seen to on their own.
 const KNOWN: [&str; 14] = [
     "model",

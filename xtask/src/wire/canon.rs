@@ -59,14 +59,16 @@ pub(crate) fn schema(value: Option<&Value>) -> Value {
     let mut value = value.cloned().unwrap_or_default();
     small_types(&mut value);
     let is_nothing = value.as_object().is_none_or(|schema| {
-        let has_properties = schema.get("properties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
+        let has_properties =
+            schema.get("properties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
         !has_properties && schema.keys().all(|key| NOTHING.contains(&key.as_str()))
     });
     if is_nothing { Value::Null } else { value }
 }
 
 /// Members of a schema that say nothing more of an object without properties.
-const NOTHING: [&str; 7] = ["type", "properties", "required", "additionalProperties", "title", "strict", "$schema"];
+const NOTHING: [&str; 7] =
+    ["type", "properties", "required", "additionalProperties", "title", "strict", "$schema"];
 
 fn small_types(value: &mut Value) {
     match value {
@@ -96,13 +98,15 @@ pub(crate) fn picture(payload: &str) -> Value {
 pub(crate) fn join_texts(parts: Vec<Value>) -> Vec<Value> {
     let mut joined: Vec<Value> = Vec::new();
     for part in parts {
-        let is_text = |part: &Value| part.as_object().is_some_and(|it| it.len() == 1 && it.contains_key("text"));
+        let is_text =
+            |part: &Value| part.as_object().is_some_and(|it| it.len() == 1 && it.contains_key("text"));
         if is_text(&part) {
             let piece = text(&part, "text");
             if piece.is_empty() {
                 continue;
             }
-            if let Some(Value::String(last)) = joined.last_mut().filter(|it| is_text(it)).and_then(|it| it.get_mut("text"))
+            if let Some(Value::String(last)) =
+                joined.last_mut().filter(|it| is_text(it)).and_then(|it| it.get_mut("text"))
             {
                 last.push_str(piece);
                 continue;
@@ -126,7 +130,10 @@ pub(crate) fn remove_everywhere(value: &mut Value, key: &str, but_inside: &[&str
             found
         }
         Value::Array(list) => {
-            list.iter_mut().fold(false, |found, value| remove_everywhere(value, key, but_inside) || found)
+            list.iter_mut()
+                .filter_map(|value| remove_everywhere(value, key, but_inside).then_some(()))
+                .count()
+                > 0
         }
         _ => false,
     }
@@ -154,7 +161,9 @@ pub(crate) fn keep(list: &mut Vec<Value>, lacks: &mut Unexpressed, name: impl Fn
 /// Whether a recording has `<elided base64 len=N …>` in place of a long text in Base64 of that length, with or without
 /// what fills it up.
 pub(crate) fn is_elided(recorded: &str, ours: &str) -> bool {
-    let length = recorded.strip_prefix("<elided base64 len=").and_then(|rest| rest.split([' ', '>']).next()?.parse().ok());
+    let length = recorded
+        .strip_prefix("<elided base64 len=")
+        .and_then(|rest| rest.split([' ', '>']).next()?.parse().ok());
     length.is_some_and(|length: usize| ours.len() <= length && ours.len() + 2 >= length)
 }
 
@@ -223,14 +232,22 @@ mod tests {
 
     #[test]
     fn what_a_recording_left_out_is_known_by_its_length() {
-        assert!(is_elided("<elided base64 len=8 sha256=00>", "AAAAAAA") && is_elided("<elided base64 len=8>", "AAAAAAAA"));
+        assert!(
+            is_elided("<elided base64 len=8 sha256=00>", "AAAAAAA")
+                && is_elided("<elided base64 len=8>", "AAAAAAAA")
+        );
         assert!(!is_elided("<elided base64 len=8 sha256=00>", "AAAAA") && !is_elided("AAAA", "AAAA"));
         assert!(!is_elided("<elided base64 len=8 sha256=00>", "AAAAAAAAA"));
     }
 
     #[test]
     fn what_means_the_same_is_written_in_the_same_way() {
-        let parts = vec![json!({"text": "a"}), json!({"text": ""}), json!({"text": "b"}), json!({"text": "c", "s": 1})];
+        let parts = vec![
+            json!({"text": "a"}),
+            json!({"text": ""}),
+            json!({"text": "b"}),
+            json!({"text": "c", "s": 1}),
+        ];
         assert_eq!(join_texts(parts), [json!({"text": "ab"}), json!({"text": "c", "s": 1})]);
         assert_eq!(arguments(Some(&json!(" "))), json!({}));
         assert_eq!(arguments(Some(&json!("{\"a\": 1}"))), json!({"a": 1}));

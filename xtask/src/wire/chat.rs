@@ -6,8 +6,8 @@ use loop_llm::{Arguments, AssistantTurn, Image, Message, ModelRequest, Raw, Tool
 use serde_json::{Map, Value, json};
 
 use super::canon::{
-    self, Unexpressed, drop_default, drop_nulls, join_texts, keep, list, list_mut, remove_everywhere, rename, schema,
-    text,
+    self, Unexpressed, drop_default, drop_nulls, join_texts, keep, list, list_mut, remove_everywhere, rename,
+    schema, text,
 };
 use super::options;
 use super::request::Form;
@@ -180,7 +180,11 @@ fn assistant(message: &Value, origin: &str) -> AssistantTurn {
             Some(Value::Null) | None => String::new(),
             Some(other) => other.to_string(),
         };
-        ToolCall { id: text(call, "id").into(), name: text(function, "name").into(), arguments: Arguments::read(arguments) }
+        ToolCall {
+            id: text(call, "id").into(),
+            name: text(function, "name").into(),
+            arguments: Arguments::read(arguments),
+        }
     });
     let is_plain_call = |call: &Value| {
         call.as_object().is_some_and(|call| call.keys().all(|key| PLAIN_CALL.contains(&key.as_str())))
@@ -237,8 +241,12 @@ fn canonical_message(message: &Value) -> Value {
 
 fn canonical_part(part: Value) -> Value {
     match text(&part, "type") {
-        "text" if part.as_object().is_some_and(|part| part.len() == 2) => json!({"text": text(&part, "text")}),
-        "image_url" => canon::picture(part.pointer("/image_url/url").and_then(Value::as_str).unwrap_or_default()),
+        "text" if part.as_object().is_some_and(|part| part.len() == 2) => {
+            json!({"text": text(&part, "text")})
+        }
+        "image_url" => {
+            canon::picture(part.pointer("/image_url/url").and_then(Value::as_str).unwrap_or_default())
+        }
         _ => part,
     }
 }

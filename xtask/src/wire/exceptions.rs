@@ -57,7 +57,8 @@ mod tests {
     #[test]
     fn a_row_has_all_four_members_and_its_bytes_stand_in_the_recording() {
         let path = workspace::root().join("rows.json");
-        let rows = parse(&path, "[{\"id\":\"a#0\",\"field\":\"text\",\"bytes\":\"x\\\"y\",\"why\":\"cut\"}]").unwrap();
+        let rows = parse(&path, "[{\"id\":\"a#0\",\"field\":\"text\",\"bytes\":\"x\\\"y\",\"why\":\"cut\"}]")
+            .unwrap();
         let row = rows.first().unwrap();
         let holds = |body: &str| row.is_in(&Exchange { body: body.into(), ..Exchange::default() });
         assert!(holds("{x\"y}") && !holds("xy"));

@@ -95,9 +95,10 @@ fn exchange(place: String, mut members: Map<String, Value>) -> Result<Exchange, 
         [&b"data:"[..], b"event:", b":"].iter().any(|word| start.starts_with(word))
     });
     let request = match members.remove("request_json") {
-        Some(Value::Null) | None => {
-            members.get("request_text").and_then(Value::as_str).and_then(|text| serde_json::from_str(text).ok())
-        }
+        Some(Value::Null) | None => members
+            .get("request_text")
+            .and_then(Value::as_str)
+            .and_then(|text| serde_json::from_str(text).ok()),
         Some(json) => Some(json),
     };
     let features = match members.get("features") {
@@ -149,9 +150,9 @@ fn headers(value: Option<&Value>) -> Vec<(String, String)> {
 fn expect(members: &Map<String, Value>) -> Expect {
     let text = |key: &str| members.get(key).map(|value| value.as_str().unwrap_or_default().to_owned());
     let present = |key: &str| members.get(key).filter(|value| !value.is_null()).cloned();
-    let calls = members.get("tool_calls").map(|calls| {
-        calls.as_array().map_or(&[][..], Vec::as_slice).iter().map(call).collect()
-    });
+    let calls = members
+        .get("tool_calls")
+        .map(|calls| calls.as_array().map_or(&[][..], Vec::as_slice).iter().map(call).collect());
     let server_tools = match members.get("server_tools") {
         Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         _ => Vec::new(),

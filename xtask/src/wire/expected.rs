@@ -27,7 +27,8 @@ pub(crate) fn stops(api: Api, exchange: &Exchange, expect: &Expect) -> Option<Ve
         Stop::ToolUse => vec![Stop::MalformedToolCall],
         Stop::EndTurn if expect.text.as_deref().is_some_and(|text| text.trim().is_empty()) => {
             // What is neither text nor a call of ours counts as something; only where there is some.
-            let has_other = !expect.server_tools.is_empty() || OTHERS.iter().any(|word| holds(&exchange.body, word));
+            let has_other =
+                !expect.server_tools.is_empty() || OTHERS.iter().any(|word| holds(&exchange.body, word));
             if has_other { vec![Stop::EndTurn, Stop::Empty] } else { vec![Stop::Empty] }
         }
         told => vec![told],
@@ -69,11 +70,14 @@ fn by_word(api: Api, word: &str, body: &[u8]) -> Stop {
         Api::Gemini => match word {
             "STOP" => Stop::EndTurn,
             "MAX_TOKENS" => Stop::MaxTokens,
-            "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE" | "MODEL_ARMOR" => {
+            "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE"
+            | "MODEL_ARMOR" => Stop::ContentFilter,
+            "IMAGE_SAFETY" | "IMAGE_PROHIBITED_CONTENT" | "IMAGE_RECITATION" | "IMAGE_OTHER" => {
                 Stop::ContentFilter
             }
-            "IMAGE_SAFETY" | "IMAGE_PROHIBITED_CONTENT" | "IMAGE_RECITATION" | "IMAGE_OTHER" => Stop::ContentFilter,
-            "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" => Stop::MalformedToolCall,
+            "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" => {
+                Stop::MalformedToolCall
+            }
             _ if word.starts_with("blocked") => Stop::ContentFilter,
             _ => Stop::Other,
         },
@@ -161,7 +165,8 @@ pub(crate) fn kinds(status: u16, body: &[u8]) -> Vec<LlmErrorKind> {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let quoted = |words: &[&str]| words.iter().any(|word| text.contains(&format!("\"{word}\"")));
     if matches!(status, 400 | 413 | 422 | 500) {
-        let overflow = ["prompt is too long", "exceeds the maximum number of tokens", "maximum context length"];
+        let overflow =
+            ["prompt is too long", "exceeds the maximum number of tokens", "maximum context length"];
         if quoted(&["context_length_exceeded", "exceed_context_size_error"]) || has(&overflow) {
             return vec![Kind::ContextTooLong];
         }
@@ -176,7 +181,9 @@ pub(crate) fn kinds(status: u16, body: &[u8]) -> Vec<LlmErrorKind> {
     match status {
         400 if has(&["api_key_invalid", "api key not valid"]) => vec![Kind::Auth],
         400 if quoted(&["failed_precondition"]) => vec![Kind::Permission],
-        400 if has(&["thought_signature", "thought signature", "encrypted content"]) => vec![Kind::StaleReasoning],
+        400 if has(&["thought_signature", "thought signature", "encrypted content"]) => {
+            vec![Kind::StaleReasoning]
+        }
         400 if has(&["signature"]) && has(&["thinking"]) => vec![Kind::StaleReasoning],
         400 if has(&["credit balance is too low"]) => vec![Kind::Billing],
         400 | 405 | 415 | 422 | 424 => vec![Kind::InvalidRequest],
@@ -209,7 +216,8 @@ pub(crate) fn kinds_within(error: &Value) -> Vec<LlmErrorKind> {
         u16::try_from(number).ok().filter(|number| (400..600).contains(number))
     });
     let body = inner.to_string();
-    let of_type = TYPES.iter().find(|(word, _)| body.contains(&format!("\"{word}\""))).map(|(_, status)| *status);
+    let of_type =
+        TYPES.iter().find(|(word, _)| body.contains(&format!("\"{word}\""))).map(|(_, status)| *status);
     kinds(number.or(of_type).unwrap_or(500), body.as_bytes())
 }
 

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use loop_llm::{
-    Arguments, AssistantTurn, Image, Message, ModelRequest, OutputFormat, Raw, Strictness, ToolCall, ToolChoice,
-    ToolResult,
+    Arguments, AssistantTurn, Image, Message, ModelRequest, OutputFormat, Raw, Strictness, ToolCall,
+    ToolChoice, ToolResult,
 };
 use serde_json::{Map, Value, json};
 
-use super::canon::{self, Unexpressed, drop_default, drop_nulls, join_texts, keep, list, list_mut, schema, text};
+use super::canon::{
+    self, Unexpressed, drop_default, drop_nulls, join_texts, keep, list, list_mut, schema, text,
+};
 use super::options;
 use super::request::Form;
 
@@ -56,7 +58,9 @@ impl Form for Gemini {
                     None if has("text") || has("functionResponse") => None,
                     None => Some(format!(
                         "part: {}",
-                        part.as_object().and_then(|part| part.keys().next()).map_or("nothing", String::as_str)
+                        part.as_object()
+                            .and_then(|part| part.keys().next())
+                            .map_or("nothing", String::as_str)
                     )),
                 }
             });
@@ -76,7 +80,7 @@ impl Form for Gemini {
     fn neutral(&self, body: &Value, origin: &str, _: &mut Unexpressed) -> Result<ModelRequest, String> {
         let mut request =
             ModelRequest { system: texts(body.get("systemInstruction")).into(), ..ModelRequest::default() };
-        for content in list(body, "contents") {
+        for content in &merged(list(body, "contents")) {
             match text(content, "role") {
                 "model" => {
                     let turn = model_turn(content, origin, request.messages.len());
@@ -90,7 +94,11 @@ impl Form for Gemini {
         let is_validated = mode(body) == "VALIDATED";
         request.tools = declarations
             .map(|tool| {
-                let key = if tool.get("parametersJsonSchema").is_some() { "parametersJsonSchema" } else { "parameters" };
+                let key = if tool.get("parametersJsonSchema").is_some() {
+                    "parametersJsonSchema"
+                } else {
+                    "parameters"
+                };
                 let mut tool = options::tool(tool, key);
                 let schema = schema(Some(&tool.parameters));
                 tool.parameters =
@@ -101,7 +109,9 @@ impl Form for Gemini {
                 tool
             })
             .collect();
-        let names = body.pointer("/toolConfig/functionCallingConfig").map_or(&[][..], |it| list(it, "allowedFunctionNames"));
+        let names = body
+            .pointer("/toolConfig/functionCallingConfig")
+            .map_or(&[][..], |it| list(it, "allowedFunctionNames"));
         let mut names = names.iter().filter_map(Value::as_str);
         request.tool_choice = match (mode(body), names.next(), names.next()) {
             ("NONE", ..) => ToolChoice::None,
@@ -112,7 +122,8 @@ impl Form for Gemini {
         let config = body.get("generationConfig").cloned().unwrap_or_default();
         request.max_output_tokens = config.get("maxOutputTokens").and_then(Value::as_u64);
         options::sampling(&config, ["temperature", "topP", "topK", "seed"], &mut request);
-        request.stop = list(&config, "stopSequences").iter().filter_map(Value::as_str).map(Into::into).collect();
+        request.stop =
+            list(&config, "stopSequences").iter().filter_map(Value::as_str).map(Into::into).collect();
         let schema = config.get("responseJsonSchema").or_else(|| config.get("responseSchema"));
         if let Some(schema) = schema.filter(|_| text(&config, "responseMimeType") == "application/json") {
             request.output = OutputFormat::JsonSchema {
@@ -133,10 +144,13 @@ impl Form for Gemini {
             let own = json!({"thinkingConfig": {"thinkingBudget": thinking.get("thinkingBudget")}});
             request.extra.insert("generationConfig".to_owned(), own);
         }
-        let is_subset = names.next().is_some() || mode(body) == "ANY" && request.tool_choice == ToolChoice::Auto;
+        let is_subset =
+            names.next().is_some() || mode(body) == "ANY" && request.tool_choice == ToolChoice::Auto;
         if is_subset {
             // That one of several must be called has no word of its own.
-            request.extra.insert("toolConfig".to_owned(), body.get("toolConfig").cloned().unwrap_or_default());
+            request
+                .extra
+                .insert("toolConfig".to_owned(), body.get("toolConfig").cloned().unwrap_or_default());
         } else {
             options::extra_within(body, "toolConfig", &["functionCallingConfig"], &mut request);
         }
@@ -261,7 +275,9 @@ fn camel(value: &mut Value) {
 fn hoist(parts: &mut Vec<Value>) {
     let mut pictures = Vec::new();
     for part in parts.iter_mut() {
-        let Some(response) = part.get_mut("functionResponse").and_then(Value::as_object_mut) else { continue };
+        let Some(response) = part.get_mut("functionResponse").and_then(Value::as_object_mut) else {
+            continue;
+        };
         if let Some(Value::Array(inner)) = response.remove("parts") {
             pictures.extend(inner);
         }
@@ -308,10 +324,25 @@ fn user(content: &Value, request: &mut ModelRequest) {
         request.messages.push(Message::Tool { results });
     }
     let said: String = parts.iter().map(|part| text(part, "text")).collect();
-    let images: Vec<Image> = if has_responses { Vec::new() } else { parts.iter().filter_map(image).collect() };
+    let images: Vec<Image> =
+        if has_responses { Vec::new() } else { parts.iter().filter_map(image).collect() };
     if !said.is_empty() || !images.is_empty() {
         request.messages.push(Message::User { text: said.into(), images });
     }
+}
+
+/// Turns of the model that follow each other are one, as the server takes them.
+fn merged(contents: &[Value]) -> Vec<Value> {
+    let is_model = |content: &Value| text(content, "role") == "model";
+    let mut merged: Vec<Value> = Vec::new();
+    for content in contents {
+        let last = merged.last_mut().filter(|last| is_model(last) && is_model(content));
+        match last.and_then(|last| list_mut(last, "parts")) {
+            Some(parts) => parts.extend_from_slice(list(content, "parts")),
+            None => merged.push(content.clone()),
+        }
+    }
+    merged
 }
 
 fn result(response: Option<&Value>, call: Arc<str>) -> ToolResult {
@@ -343,7 +374,8 @@ fn model_turn(content: &Value, origin: &str, at: usize) -> AssistantTurn {
     let is_plain_call = |part: &Value| {
         let call = part.get("functionCall");
         has_only(part, &["functionCall"])
-            && call.is_some_and(|call| has_only(call, &["id", "name", "args"]) && !text(call, "id").is_empty())
+            && call
+                .is_some_and(|call| has_only(call, &["id", "name", "args"]) && !text(call, "id").is_empty())
     };
     let is_plain = parts.is_sorted_by_key(|part| part.get("functionCall").is_some())
         && parts.iter().all(|part| has_only(part, &["text"]) || is_plain_call(part));
@@ -410,10 +442,18 @@ fn canonical_response(response: Value) -> Value {
 }
 
 /// Members whose value is a schema or a user's own.
-const OWN: [&str; 7] =
-    ["args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema", "labels"];
+const OWN: [&str; 7] = [
+    "args",
+    "response",
+    "parameters",
+    "parametersJsonSchema",
+    "responseSchema",
+    "responseJsonSchema",
+    "labels",
+];
 /// Members that have a place in the neutral form, or are seen to on their own.
-const KNOWN: [&str; 6] = ["contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "model"];
+const KNOWN: [&str; 6] =
+    ["contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "model"];
 const KNOWN_CONFIG: [&str; 10] = [
     "maxOutputTokens",
     "temperature",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loop_llm::{Api, Arguments, LlmError, ModelReply};
+use loop_llm::{Api, Arguments, LlmError, LlmErrorKind, ModelReply};
 use serde_json::{Map, Value};
 
 use super::decoding::Decoded;
@@ -85,7 +85,8 @@ impl Findings {
     }
 
     fn check<T: PartialEq + ToString>(&mut self, column: Column, expected: &T, ours: &T) {
-        let differs = (expected != ours).then(|| Difference::new(column.name(), expected.to_string(), ours.to_string()));
+        let differs = (expected != ours)
+            .then(|| Difference::new(column.name(), expected.to_string(), ours.to_string()));
         self.add(column, differs);
     }
 }
@@ -93,7 +94,8 @@ impl Findings {
 /// Compares a response. `None` where the recording does not say what should have been understood.
 pub(crate) fn judge(api: Api, exchange: &Exchange, decoded: &Decoded) -> Option<Findings> {
     let mut findings = Findings::default();
-    let faults = decoded.faults.iter().map(|fault| Difference::new("decoded", "one reply however it is cut", fault));
+    let faults =
+        decoded.faults.iter().map(|fault| Difference::new("decoded", "one reply however it is cut", fault));
     findings.add(Column::Decoded, faults);
     if !(200..300).contains(&exchange.status) {
         let fitting = expected::kinds(exchange.status, &exchange.body);
@@ -105,22 +107,24 @@ pub(crate) fn judge(api: Api, exchange: &Exchange, decoded: &Decoded) -> Option<
         error(&expected::kinds_within(told), decoded, &mut findings);
         return Some(findings);
     }
-    if expect.finish.is_none() && exchange.is_streamed && expect.usage.is_none() {
-        // Nobody said that it ended.
-        error(&[loop_llm::LlmErrorKind::StreamInterrupted], decoded, &mut findings);
+    let interrupted = [LlmErrorKind::StreamInterrupted, LlmErrorKind::BadResponse];
+    if expect.finish.is_none() && (exchange.is_streamed || matches!(decoded.end, Some(Err(_)))) {
+        // Nobody said that it ended: that is never a reply, if it was streamed.
+        error(&interrupted, decoded, &mut findings);
         return Some(findings);
     }
     match &decoded.end {
         Some(Ok(reply)) => compare(api, exchange, expect, reply, &mut findings),
         Some(Err(error)) => {
-            findings.add(Column::Decoded, [Difference::new("decoded", "a reply", format!("the error {error}"))]);
+            findings
+                .add(Column::Decoded, [Difference::new("decoded", "a reply", format!("the error {error}"))]);
         }
         None => findings.add(Column::Decoded, [Difference::new("decoded", "a reply", "nothing")]),
     }
     Some(findings)
 }
 
-fn error(fitting: &[loop_llm::LlmErrorKind], decoded: &Decoded, findings: &mut Findings) {
+fn error(fitting: &[LlmErrorKind], decoded: &Decoded, findings: &mut Findings) {
     let names: Vec<&str> = fitting.iter().map(|kind| kind.name()).collect();
     let ours = match &decoded.end {
         Some(Err(LlmError { kind, .. })) if fitting.contains(kind) => None,
@@ -160,7 +164,9 @@ fn compare(api: Api, exchange: &Exchange, expect: &Expect, reply: &ModelReply, f
         // Whoever says something has used tokens: a count of none is no count.
         let is_silent = reply.usage.is_none() && expected.is_none_or(|usage| usage.total_output() == 0);
         let differs = expected != reply.usage && !is_silent;
-        let shown = |usage: &Option<loop_core::Usage>| usage.map_or("nothing".to_owned(), |usage| format!("{usage:?}"));
+        let shown = |usage: &Option<loop_core::Usage>| {
+            usage.map_or("nothing".to_owned(), |usage| format!("{usage:?}"))
+        };
         findings.add(
             Column::Usage,
             differs.then(|| Difference::new("usage", shown(&expected), shown(&reply.usage))),
@@ -199,7 +205,11 @@ fn calls(expected: &[ExpectedCall], reply: &ModelReply) -> Vec<Difference> {
             }
         };
         if !same(&expected.arguments, &arguments) {
-            differences.push(Difference::new(format!("calls/{nth}/arguments"), &expected.arguments, &arguments));
+            differences.push(Difference::new(
+                format!("calls/{nth}/arguments"),
+                &expected.arguments,
+                &arguments,
+            ));
         }
     }
     differences
@@ -226,14 +236,15 @@ fn same(one: &Value, two: &Value) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use loop_llm::{ErrorPhase, LlmErrorKind, Stop, ToolCall};
+    use loop_llm::{ErrorPhase, Stop, ToolCall};
     use serde_json::json;
 
     use super::*;
 
     /// An exchange with everything in it, and a reply that says the same.
     fn pair() -> (Exchange, ModelReply) {
-        let call = ExpectedCall { id: Some("c1".to_owned()), name: "look".to_owned(), arguments: json!({"at": 1}) };
+        let call =
+            ExpectedCall { id: Some("c1".to_owned()), name: "look".to_owned(), arguments: json!({"at": 1}) };
         let expect = Expect {
             text: Some("I look.".to_owned()),
             reasoning: Some("Where?".to_owned()),
@@ -279,7 +290,10 @@ mod tests {
         assert_eq!(faulty(|reply| reply.usage = None), ["usage"]);
         assert_eq!(faulty(|reply| reply.usage.as_mut().unwrap().input = 4), ["usage"]);
         assert_eq!(faulty(|reply| reply.tool_calls.clear()), ["calls"]);
-        assert_eq!(faulty(|reply| reply.tool_calls.push(reply.tool_calls.first().unwrap().clone())), ["calls"]);
+        assert_eq!(
+            faulty(|reply| reply.tool_calls.push(reply.tool_calls.first().unwrap().clone())),
+            ["calls"]
+        );
         assert_eq!(faulty(|reply| reply.tool_calls.first_mut().unwrap().id = "c2".into()), ["calls/0/id"]);
         assert_eq!(faulty(|reply| reply.tool_calls.first_mut().unwrap().name = "l".into()), ["calls/0/name"]);
         let arguments = |reply: &mut ModelReply| {
@@ -309,7 +323,20 @@ mod tests {
         assert!(judged(&exchange, error(LlmErrorKind::Auth)).is_empty());
         exchange.status = 200;
         exchange.expect = None;
-        assert!(judge(Api::OpenaiChat, &exchange, &Decoded { end: Some(Ok(reply)), faults: Vec::new() }).is_none());
+        assert!(
+            judge(Api::OpenaiChat, &exchange, &Decoded { end: Some(Ok(reply)), faults: Vec::new() })
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn a_stream_that_nobody_ended_is_no_reply() {
+        let (mut exchange, reply) = pair();
+        exchange.expect.as_mut().unwrap().finish = None;
+        exchange.is_streamed = true;
+        assert_eq!(differences(&exchange, &reply), ["errors"]);
+        exchange.is_streamed = false;
+        assert!(differences(&exchange, &reply).is_empty());
     }
 
     #[test]

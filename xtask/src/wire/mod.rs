@@ -80,7 +80,9 @@ fn verdict(report: &Report) -> Result<(), Failure> {
         return Err(Failure::Check(format!("wire: {} of {} exchanges differ", sums.differ, sums.of)));
     }
     if sums.unjudged == sums.of {
-        return Err(Failure::Usage("nothing was compared: no exchange says what should be understood".to_owned()));
+        return Err(Failure::Usage(
+            "nothing was compared: no exchange says what should be understood".to_owned(),
+        ));
     }
     Ok(())
 }
@@ -123,7 +125,10 @@ fn compare_with(
     for (row, is_used) in rows.iter().zip(is_used) {
         let Some(work) = works.iter().find(|work| work.exchange.id == row.id) else { continue };
         if !row.is_in(work.exchange) {
-            report.exceptions.push(format!("exception void, its bytes are not in the recording: {} {}", row.id, row.field));
+            report.exceptions.push(format!(
+                "exception void, its bytes are not in the recording: {} {}",
+                row.id, row.field
+            ));
         } else if !is_used {
             report.exceptions.push(format!("exception not needed any more: {} {}", row.id, row.field));
         } else {
@@ -153,7 +158,10 @@ fn work<'a>(
     let decoded = decode(exchange, &codec, asked);
     let mut findings = judge::judge(api, exchange, &decoded);
     if findings.is_none() && !decoded.faults.is_empty() {
-        let faults = decoded.faults.iter().map(|fault| Difference::new("decoded", "one reply however it is cut", fault));
+        let faults = decoded
+            .faults
+            .iter()
+            .map(|fault| Difference::new("decoded", "one reply however it is cut", fault));
         findings.get_or_insert_default().add(Column::Decoded, faults);
     }
     if let Some(neutral) = &neutral {
@@ -189,11 +197,16 @@ fn replay_all(works: &mut [Work<'_>]) {
         let mut following = tail.iter().take_while(|next| conversation(next) == conversation(first));
         let replayed = following.find_map(|next| {
             let next = Step { api: next.api, codec: &next.codec, neutral: next.neutral.as_ref()? };
-            Some(replay::replay(step, reply, &first.exchange.body, next)).filter(|replayed| *replayed != Replayed::NotThere)
+            Some(replay::replay(step, reply, &first.exchange.body, next))
+                .filter(|replayed| *replayed != Replayed::NotThere)
         });
-        if let Some(Replayed::Compared(differences, notes)) = replayed {
-            first.findings.get_or_insert_default().add(Column::Replay, differences);
-            first.notes = notes;
+        match replayed {
+            Some(Replayed::Compared(differences, notes)) => {
+                first.findings.get_or_insert_default().add(Column::Replay, differences);
+                first.notes = notes;
+            }
+            Some(Replayed::Mixed) => first.notes = vec!["calls that the client put into the turn".to_owned()],
+            Some(Replayed::NotThere) | None => {}
         }
     }
 }
@@ -222,7 +235,9 @@ fn judged(work: &Work<'_>, rows: &[Row], is_used: &mut [bool]) -> Judged {
         });
     }
     let mut features = work.exchange.features.clone();
-    features.extend(work.neutral.iter().flat_map(|it| it.request.extra.keys().map(|key| format!("own member: {key}"))));
+    features.extend(
+        work.neutral.iter().flat_map(|it| it.request.extra.keys().map(|key| format!("own member: {key}"))),
+    );
     Judged {
         id: work.exchange.id.clone(),
         place: work.exchange.place.clone(),

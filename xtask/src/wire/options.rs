@@ -13,7 +13,9 @@ pub(crate) fn effort(word: &str) -> Option<Effort> {
 /// Members that the neutral form has no name for, as members of one's own.
 pub(crate) fn extra(body: &Value, known: &[&str], request: &mut ModelRequest) {
     let Some(members) = body.as_object() else { return };
-    for (key, value) in members.iter().filter(|(key, value)| !known.contains(&key.as_str()) && !value.is_null()) {
+    for (key, value) in
+        members.iter().filter(|(key, value)| !known.contains(&key.as_str()) && !value.is_null())
+    {
         request.extra.insert(key.clone(), value.clone());
     }
 }
@@ -46,9 +48,11 @@ pub(crate) fn tool(value: &Value, parameters: &str) -> ToolSpec {
     ToolSpec {
         name: text(value, "name").into(),
         description: text(value, "description").into(),
-        parameters: value.get(parameters).filter(|it| !it.is_null()).cloned().unwrap_or_else(
-            || json!({"type": "object", "properties": {}}),
-        ),
+        parameters: value
+            .get(parameters)
+            .filter(|it| !it.is_null())
+            .cloned()
+            .unwrap_or_else(|| json!({"type": "object", "properties": {}})),
         strict: if strict { Strictness::Prefer } else { Strictness::Off },
     }
 }

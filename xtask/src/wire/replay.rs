@@ -21,6 +21,8 @@ pub(crate) struct Step<'a> {
 pub(crate) enum Replayed {
     /// The turn that we send is the recorded one, apart from these; and what the client did not send back as it came.
     Compared(Vec<Difference>, Vec<String>),
+    /// The client put calls of its own into the turn.
+    Mixed,
     /// The next request does not go on with the reply, or not so that its turn can be found.
     NotThere,
 }
@@ -44,6 +46,12 @@ pub(crate) fn replay(first: Step<'_>, reply: &ModelReply, body: &[u8], next: Ste
         return Replayed::NotThere;
     }
     let Some(expected) = recorded.get(before) else { return Replayed::NotThere };
+    if let Some(Message::Assistant(turn)) = next.neutral.request.messages.get(place)
+        && turn.calls.len() > reply.tool_calls.len()
+        && turn.calls.iter().any(|call| !holds(body, &call.id))
+    {
+        return Replayed::Mixed;
+    }
     let Some(request) = with_turn(&next.neutral.request, place, reply) else {
         return different("another number of calls");
     };
@@ -54,7 +62,8 @@ pub(crate) fn replay(first: Step<'_>, reply: &ModelReply, body: &[u8], next: Ste
     let ours: Value = serde_json::from_slice(&encoded.body.to_bytes()).unwrap_or_default();
     let ours = form.assistant_turns(&form.canonical(ours));
     let Some(ours) = ours.get(before) else { return different("no such turn") };
-    let takes_reasoning = next.codec.profile().reasoning_back != ReasoningBack::Never || next.api != Api::OpenaiChat;
+    let takes_reasoning =
+        next.codec.profile().reasoning_back != ReasoningBack::Never || next.api != Api::OpenaiChat;
     let mut notes = Vec::new();
     let expected = expected.iter().filter_map(|piece| {
         let mut piece = piece.clone();
@@ -69,7 +78,9 @@ fn goes_on(first: &ModelRequest, next: &ModelRequest, place: usize) -> bool {
     let said = |messages: &[Message]| {
         let ours = messages.iter().filter(|message| !matches!(message, Message::Assistant(_)));
         let texts = ours.map(|message| match message {
-            Message::Tool { results } => results.iter().map(|result| result.text.to_string()).collect::<String>(),
+            Message::Tool { results } => {
+                results.iter().map(|result| result.text.to_string()).collect::<String>()
+            }
             other => other.text().to_owned(),
         });
         texts.collect::<Vec<_>>()
@@ -78,16 +89,22 @@ fn goes_on(first: &ModelRequest, next: &ModelRequest, place: usize) -> bool {
 }
 
 /// Takes out of a piece what the client did not get from the provider; whether anything is left.
-fn given(piece: &mut Value, body: &[u8], reply: &ModelReply, takes_reasoning: bool, notes: &mut Vec<String>) -> bool {
+fn given(
+    piece: &mut Value,
+    body: &[u8],
+    reply: &ModelReply,
+    takes_reasoning: bool,
+    notes: &mut Vec<String>,
+) -> bool {
     if piece.get("thought") == Some(&Value::Bool(true)) {
         notes.push("thoughts that need not go back".to_owned());
         return false;
     }
     let members = ["functionCall", "content", "tool_calls"];
-    let own = members.iter().filter_map(|key| piece.get(*key)).flat_map(ids).chain(ids(piece)).collect::<Vec<_>>();
+    let own =
+        members.iter().filter_map(|key| piece.get(*key)).flat_map(ids).chain(ids(piece)).collect::<Vec<_>>();
     for id in own {
-        let written = Value::String(id.clone()).to_string();
-        if !body.windows(written.len()).any(|window| window == written.as_bytes()) {
+        if !holds(body, &id) {
             notes.push("ids that the client made up".to_owned());
             take_id(piece, &id);
         }
@@ -100,7 +117,8 @@ fn given(piece: &mut Value, body: &[u8], reply: &ModelReply, takes_reasoning: bo
     }
     if let Some(parts) = members.get_mut("content").and_then(Value::as_array_mut)
         && let Some(Value::String(text)) = parts.first_mut().and_then(|part| part.get_mut("text"))
-        && let Some((thought, said)) = text.strip_prefix("<think>").and_then(|rest| rest.split_once("</think>"))
+        && let Some((thought, said)) =
+            text.strip_prefix("<think>").and_then(|rest| rest.split_once("</think>"))
         && thought.trim() == reply.reasoning.trim()
     {
         notes.push("reasoning that the client wrote into the text".to_owned());
@@ -110,6 +128,12 @@ fn given(piece: &mut Value, body: &[u8], reply: &ModelReply, takes_reasoning: bo
         }
     }
     true
+}
+
+/// Whether a body holds a text as a value.
+fn holds(body: &[u8], text: &str) -> bool {
+    let written = Value::String(text.to_owned()).to_string();
+    body.windows(written.len()).any(|window| window == written.as_bytes())
 }
 
 /// The ids in a piece or in each of its elements.
@@ -252,19 +276,20 @@ mod tests {
     fn compared(expected: &[Value], ours: &[Value]) -> (Vec<String>, usize) {
         match compare(expected, ours, Api::Anthropic, Vec::new()) {
             Replayed::Compared(found, notes) => (found.into_iter().map(|it| it.field).collect(), notes.len()),
-            Replayed::NotThere => (vec!["not there".to_owned()], 0),
+            Replayed::Mixed | Replayed::NotThere => (vec!["not there".to_owned()], 0),
         }
     }
 
     #[test]
     fn a_client_may_leave_out_what_is_opaque_and_nothing_else() {
-        let (text, call) = (json!({"text": "a"}), json!({"type": "tool_use", "name": "x"}));
-        let thought = json!({"type": "thinking", "signature": "s"});
-        assert_eq!(compared(&[text.clone(), call.clone()], &[thought.clone(), text.clone(), call.clone()]), (vec![], 1));
-        assert_eq!(compared(&[text.clone()], &[json!({"text": "a", "id": 1})]), (vec![], 1));
-        assert_eq!(compared(&[text.clone()], &[text.clone(), call.clone()]).0, ["replay/1"]);
-        assert_eq!(compared(&[text.clone(), call.clone()], &[text.clone()]).0, ["replay/1"]);
-        assert_eq!(compared(&[thought], &[text.clone()]).0, ["replay/0/signature", "replay/0/type"]);
-        assert_eq!(compared(&[json!({"text": "b"})], &[text]).0, ["replay/0/text"]);
+        let text = || json!({"text": "a"});
+        let call = || json!({"type": "tool_use", "name": "x"});
+        let thought = || json!({"type": "thinking", "signature": "s"});
+        assert_eq!(compared(&[text(), call()], &[thought(), text(), call()]), (vec![], 1));
+        assert_eq!(compared(&[text()], &[json!({"text": "a", "id": 1})]), (vec![], 1));
+        assert_eq!(compared(&[text()], &[text(), call()]).0, ["replay/1"]);
+        assert_eq!(compared(&[text(), call()], &[text()]).0, ["replay/1"]);
+        assert_eq!(compared(&[thought()], &[text()]).0, ["replay/0/signature", "replay/0/type"]);
+        assert_eq!(compared(&[json!({"text": "b"})], &[text()]).0, ["replay/0/text"]);
     }
 }

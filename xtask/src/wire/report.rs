@@ -80,7 +80,8 @@ pub(crate) struct Sums {
 
 impl Report {
     pub(crate) fn sums(&self) -> Sums {
-        let mut sums = Sums { of: self.judged.len(), unsupported: self.unsupported.values().sum(), ..Sums::default() };
+        let mut sums =
+            Sums { of: self.judged.len(), unsupported: self.unsupported.values().sum(), ..Sums::default() };
         for judged in &self.judged {
             sums.excused += judged.excused.len();
             let which = match &judged.findings {
@@ -136,7 +137,8 @@ impl Report {
     /// The last line.
     pub(crate) fn summary(&self) -> String {
         let sums = self.sums();
-        let names: Vec<String> = self.unsupported.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        let names: Vec<String> =
+            self.unsupported.iter().map(|(name, count)| format!("{name} {count}")).collect();
         let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
         let mut summary = format!("agreed {} of {}", sums.agreed, sums.of);
         if sums.partly > 0 {
@@ -174,7 +176,9 @@ impl Report {
             rows.push(line.row([feature, String::new(), String::new()]));
         }
         lines.extend(aligned(&rows));
-        for (title, counted) in [("not expressed", self.lacks()), ("not sent back by the client", self.notes())] {
+        for (title, counted) in
+            [("not expressed", self.lacks()), ("not sent back by the client", self.notes())]
+        {
             if !counted.is_empty() {
                 lines.push(String::new());
             }
@@ -206,9 +210,10 @@ impl Report {
         let rows: Vec<Value> = rows
             .map(|((provider, api, form), line)| {
                 let mut row = line.json();
-                row["provider"] = provider.into();
-                row["api"] = api.into();
-                row["form"] = form.into();
+                if let Some(row) = row.as_object_mut() {
+                    let names = [("provider", provider.as_str()), ("api", api.as_str()), ("form", form)];
+                    row.extend(names.map(|(key, name)| (key.to_owned(), name.into())));
+                }
                 row
             })
             .collect();
@@ -297,7 +302,12 @@ fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     let says = |at: usize| rows.iter().skip(1).any(|row| row.get(at).is_some_and(|cell| !cell.is_empty()));
     let columns: Vec<(usize, usize)> = (0..width)
         .filter(|at| says(*at))
-        .map(|at| (at, rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0)))
+        .map(|at| {
+            (
+                at,
+                rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0),
+            )
+        })
         .collect();
     let line = |row: &Vec<String>| {
         let cells = columns.iter().map(|(at, most)| {
@@ -327,7 +337,7 @@ const MOST: usize = 160;
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
     use super::*;
 
@@ -351,7 +361,10 @@ mod tests {
 
     #[test]
     fn an_exchange_counts_once_and_what_has_no_place_is_never_agreed() {
-        let mut report = Report { judged: vec![judged(false, false), judged(false, true), judged(true, false)], ..Report::default() };
+        let mut report = Report {
+            judged: vec![judged(false, false), judged(false, true), judged(true, false)],
+            ..Report::default()
+        };
         report.judged.push(Judged { findings: None, ..judged(false, false) });
         report.unsupported.insert("bedrock".to_owned(), 2);
         let sums = report.sums();

@@ -6,7 +6,8 @@ use loop_llm::{Arguments, AssistantTurn, Image, Message, ModelRequest, Raw, Tool
 use serde_json::{Map, Value, json};
 
 use super::canon::{
-    self, Unexpressed, drop_default, drop_nulls, join_texts, keep, list, list_mut, remove_everywhere, schema, text,
+    self, Unexpressed, drop_default, drop_nulls, join_texts, keep, list, list_mut, remove_everywhere, schema,
+    text,
 };
 use super::options;
 use super::request::Form;
@@ -27,8 +28,14 @@ impl Form for Responses {
         if let Some(items) = list_mut(body, "input") {
             keep(items, lacks, |item| {
                 let kind = text(item, "type");
-                matches!(kind, "additional_tools" | "item_reference" | "custom_tool_call_output" | "mcp_approval_response")
-                    .then(|| format!("item: {kind}"))
+                matches!(
+                    kind,
+                    "additional_tools"
+                        | "item_reference"
+                        | "custom_tool_call_output"
+                        | "mcp_approval_response"
+                )
+                .then(|| format!("item: {kind}"))
             });
         }
         for item in list_mut(body, "input").into_iter().flatten() {
@@ -56,7 +63,8 @@ impl Form for Responses {
     }
 
     fn neutral(&self, body: &Value, origin: &str, lacks: &mut Unexpressed) -> Result<ModelRequest, String> {
-        let mut request = ModelRequest { system: text(body, "instructions").into(), ..ModelRequest::default() };
+        let mut request =
+            ModelRequest { system: text(body, "instructions").into(), ..ModelRequest::default() };
         let mut turn: Vec<&Value> = Vec::new();
         if let Some(input) = body.get("input").and_then(Value::as_str) {
             request.messages.push(Message::user(input));

@@ -19,7 +19,8 @@ pub(crate) fn api(exchange: &Exchange) -> Option<Api> {
 
 /// The profile of the endpoint.
 pub(crate) fn profile(api: Api, exchange: &Exchange) -> Arc<Profile> {
-    let known = |word: &str, host: &str| exchange.provider.eq_ignore_ascii_case(word) || exchange.host.contains(host);
+    let known =
+        |word: &str, host: &str| exchange.provider.eq_ignore_ascii_case(word) || exchange.host.contains(host);
     let rows = match api {
         Api::OpenaiChat => &CHAT[..],
         Api::OpenaiResponses => &RESPONSES[..],
@@ -50,7 +51,8 @@ const CHAT: [(&str, &str, &str); 11] = [
     ("lmstudio", ":1234", "lm-studio"),
     ("llamacpp", ":8080", "llama-cpp"),
 ];
-const RESPONSES: [(&str, &str, &str); 2] = [("azure", ".azure.com", "azure-responses"), ("xai", "api.x.ai", "xai")];
+const RESPONSES: [(&str, &str, &str); 2] =
+    [("azure", ".azure.com", "azure-responses"), ("xai", "api.x.ai", "xai")];
 
 #[cfg(test)]
 mod tests {

@@ -19,8 +19,8 @@ pub(crate) use gate::GateConfig;
 pub(crate) use limits::LimitsConfig;
 pub(crate) use models::{ModelConfig, ModelsConfig};
 pub(crate) use ordered::Ordered;
-pub(crate) use providers::ProviderConfig;
 pub(crate) use prices::{PriceConfig, PriceFileConfig, PriceRowConfig, PricesConfig};
+pub(crate) use providers::ProviderConfig;
 pub(crate) use tools::{SourceConfig, ToolConfig, ToolKind};
 
 /// The version of the format that this crate reads.

@@ -112,7 +112,7 @@ fn results(calls: &[ToolCall], given: &[ToolResult], json: &mut Json) -> usize {
 
 /// The id of a call as it is taken here, in the call and in its result.
 pub(super) fn legal_id(id: &Arc<str>) -> Arc<str> {
-    id.clone()
+    wire_id(id, MOST_ID, |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }
 
 /// How many JSON values stand in a text, with commas between them.

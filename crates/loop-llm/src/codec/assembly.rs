@@ -356,7 +356,8 @@ impl Assembly {
             tool_calls.clear();
             self.warn("dropped_partial_calls");
         }
-        let raw = raw(self.calls.has_new_ids, &tool_calls).map(|json| Raw::new(origin, &self.secrets.reply(&json)));
+        let raw =
+            raw(self.calls.has_new_ids, &tool_calls).map(|json| Raw::new(origin, &self.secrets.reply(&json)));
         let refusal = (!self.refusal.is_empty()).then(|| self.secrets.reply(&self.refusal).into());
         ModelReply {
             finish: stop.finish(),

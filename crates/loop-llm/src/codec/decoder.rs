@@ -88,7 +88,12 @@ type Items = Vec<Result<ModelEvent, LlmError>>;
 impl Decoder {
     /// A decoder of the reply to one request of `origin`: its aliases are undone, and secrets are masked wherever they
     /// stand.
-    pub(crate) fn new(protocol: Box<dyn Protocol>, origin: Arc<str>, aliases: Aliases, secrets: Secrets) -> Self {
+    pub(crate) fn new(
+        protocol: Box<dyn Protocol>,
+        origin: Arc<str>,
+        aliases: Aliases,
+        secrets: Secrets,
+    ) -> Self {
         Self {
             protocol,
             origin,
@@ -274,7 +279,8 @@ impl Decoder {
         self.reply.settle();
         let (stop, keeps_calls) = (self.reply.ending(), self.reply.keeps_calls());
         let protocol = &mut self.protocol;
-        let raw = |has_new_ids, calls: &[ToolCall]| protocol.raw(&End { stop, keeps_calls, has_new_ids }, calls);
+        let raw =
+            |has_new_ids, calls: &[ToolCall]| protocol.raw(&End { stop, keeps_calls, has_new_ids }, calls);
         let reply = self.reply.finish(&self.origin, raw);
         self.tell(items);
         items.push(Ok(ModelEvent::Finished(Box::new(reply))));

@@ -7,9 +7,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
+use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// Reads over what is of another kind.
@@ -155,7 +155,11 @@ pub(crate) struct Raws<'a>(pub(crate) Vec<&'a RawValue>);
 
 /// A text that is written, where it is one.
 pub(crate) fn text(raw: &RawValue) -> Text<'_> {
-    if raw.get().starts_with('"') { serde_json::from_str(raw.get()).unwrap_or_default() } else { Text::default() }
+    if raw.get().starts_with('"') {
+        serde_json::from_str(raw.get()).unwrap_or_default()
+    } else {
+        Text::default()
+    }
 }
 
 struct FieldsVisitor;
@@ -378,13 +382,15 @@ mod tests {
     #[test]
     fn what_is_of_another_kind_is_missing() {
         for other in ["null", "true", "-1", "1.5", "[1,{\"a\":2}]", "{\"a\":[]}", "\"\""] {
-            let text = format!(r#"{{"text":{other},"count":{other},"inner":{other},"x":{other},"list":{other}}}"#);
+            let text =
+                format!(r#"{{"text":{other},"count":{other},"inner":{other},"x":{other},"list":{other}}}"#);
             let event: Event<'_> = serde_json::from_str(&text).unwrap();
             assert_eq!((event.text.some(), event.index.index()), (None, None), "{other}");
             assert!(event.list.iter().all(|it| it.text.some().is_none()));
             assert_eq!(event.count == Count::Missing, other == "null");
         }
-        let text = r#"{"inner":{"text":"a\n"},"list":[{"text":"b"},3],"count":7,"index":2,"raw":{"z":1.0, "a":2}}"#;
+        let text =
+            r#"{"inner":{"text":"a\n"},"list":[{"text":"b"},3],"count":7,"index":2,"raw":{"z":1.0, "a":2}}"#;
         let event: Event<'_> = serde_json::from_str(text).unwrap();
         assert_eq!(event.inner.get().unwrap().text.some(), Some("a\n"));
         assert_eq!((event.list.len(), event.list[0].text.or_empty()), (1, "b"));

@@ -31,9 +31,9 @@ impl Memory {
     /// Keeps turns, unless more of them are kept already.
     pub(crate) fn put(&self, kept: Kept) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_more = slot.as_ref().is_none_or(|other| {
-            other.origin != kept.origin || other.turns.len() <= kept.turns.len()
-        });
+        let is_more = slot
+            .as_ref()
+            .is_none_or(|other| other.origin != kept.origin || other.turns.len() <= kept.turns.len());
         if is_more {
             *slot = Some(kept);
         }

@@ -265,7 +265,9 @@ impl Gemini {
         let stop = match word {
             "STOP" => Stop::EndTurn,
             "MAX_TOKENS" => Stop::MaxTokens,
-            "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" => Stop::MalformedToolCall,
+            "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" => {
+                Stop::MalformedToolCall
+            }
             "MISSING_THOUGHT_SIGNATURE" => {
                 let message = "the provider misses a signature of reasoning in the history";
                 return Err(LlmError::new(LlmErrorKind::StaleReasoning, ErrorPhase::Stream, message));

@@ -149,7 +149,9 @@ impl Writer<'_> {
     fn results(&self, turn: &AssistantTurn, results: &[ToolResult], parts: &mut Parts<'_>) {
         let ids: Vec<Option<String>> = match self.target.own(turn) {
             Some(raw) => call_ids(raw.json()),
-            None => turn.calls.iter().map(|call| is_provided(&call.id).then(|| call.id.to_string())).collect(),
+            None => {
+                turn.calls.iter().map(|call| is_provided(&call.id).then(|| call.id.to_string())).collect()
+            }
         };
         let mut pictures: Vec<(&ToolCall, &[Image])> = Vec::new();
         for (nth, (call, result)) in results_in_order(&turn.calls, results).enumerate() {
@@ -244,7 +246,8 @@ fn tools(
             Strictness::Prefer | Strictness::Require if can_bind => is_bound = true,
             Strictness::Prefer => warnings.warn(format!("schema_not_strict({})", tool.name)),
             Strictness::Require => {
-                let message = format!("the schema of the tool {} cannot be made binding for this model", tool.name);
+                let message =
+                    format!("the schema of the tool {} cannot be made binding for this model", tool.name);
                 return Err(LlmError::unsendable(LlmErrorKind::Unsupported, message));
             }
         }

@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn values_come_to_their_places() {
-        let mut partial = Partial { at: 0, id: String::new(), name: "f".into(), signature: None, args: json!({}) };
+        let mut partial =
+            Partial { at: 0, id: String::new(), name: "f".into(), signature: None, args: json!({}) };
         let values = json!([
             {"jsonPath": "$.a.b", "stringValue": "x"}, {"jsonPath": "$.a.b", "stringValue": "y"},
             {"jsonPath": "$.list[1]", "numberValue": 2.5}, {"jsonPath": "$['k']", "boolValue": true},

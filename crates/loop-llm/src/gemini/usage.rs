@@ -83,6 +83,9 @@ impl Counts {
         is_odd |= cached > prompt || total.is_some_and(|total| total < prompt);
         let cache_read = cached.min(prompt);
         let input = prompt - cache_read + tools;
-        UsageTold::Counts { usage: Usage { input, cache_read, output, reasoning, ..Usage::default() }, is_odd }
+        UsageTold::Counts {
+            usage: Usage { input, cache_read, output, reasoning, ..Usage::default() },
+            is_odd,
+        }
     }
 }

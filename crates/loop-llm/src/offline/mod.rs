@@ -51,7 +51,10 @@ impl Offline {
             Purpose::Main => document(request),
         };
         // It has no tokens of its own; four bytes count as one, as is usual for English text.
-        let most = request.max_output_tokens.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX)).saturating_mul(4);
+        let most = request
+            .max_output_tokens
+            .map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
+            .saturating_mul(4);
         let (text, finish) = if text.len() > most {
             (
                 text.get(..text.floor_char_boundary(most)).unwrap_or_default().to_owned(),

@@ -106,9 +106,7 @@ impl<'a> Read<'a> {
         for message in &request.messages {
             match message {
                 Message::User { text, .. } | Message::Operator { text } => read.read_turn(text),
-                Message::Assistant(AssistantTurn { text, .. }) => {
-                    read.read_document(text)
-                }
+                Message::Assistant(AssistantTurn { text, .. }) => read.read_document(text),
                 Message::Tool { .. } => {}
             }
         }

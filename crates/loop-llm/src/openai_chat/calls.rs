@@ -19,10 +19,15 @@ impl Placer {
     }
 
     /// Takes one fragment; returns the call that it belongs to.
-    pub(super) fn push(&mut self, fragment: &Fields<'_>, reply: &mut Assembly) -> Result<Option<usize>, LlmError> {
+    pub(super) fn push(
+        &mut self,
+        fragment: &Fields<'_>,
+        reply: &mut Assembly,
+    ) -> Result<Option<usize>, LlmError> {
         let function = fragment.get("function").map(Fields::of).unwrap_or_default();
         let (id, name) = (fragment.text("id"), function.text("name"));
-        let index = fragment.get("index").and_then(|index| serde_json::from_str::<Number>(index.get()).ok()?.index());
+        let index =
+            fragment.get("index").and_then(|index| serde_json::from_str::<Number>(index.get()).ok()?.index());
         let Some(at) = self.place(id.or_empty(), name.or_empty(), index, reply)? else { return Ok(None) };
         self.last = Some(at);
         // A name may come late, or again in every fragment.
@@ -58,7 +63,8 @@ impl Placer {
         let open = reply.calls().open();
         let by_index = || index.and_then(|_| open.iter().rposition(|call| call.index == index));
         if !id.is_empty() {
-            let here = open.iter().rposition(|call| call.id == id && (index.is_none() || call.index == index));
+            let here =
+                open.iter().rposition(|call| call.id == id && (index.is_none() || call.index == index));
             if here.is_some() {
                 return Ok(here);
             }

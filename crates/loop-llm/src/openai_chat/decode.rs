@@ -101,7 +101,9 @@ impl Protocol for Chat {
     fn whole(&mut self, body: &str, reply: &mut Assembly) -> Result<(), LlmError> {
         let chunk = match serde_json::from_str::<Maybe<Chunk<'_>>>(body) {
             Ok(Maybe(Some(chunk))) => chunk,
-            Ok(Maybe(None)) | Err(_) => return Err(again("a body that is no JSON object in place of a reply")),
+            Ok(Maybe(None)) | Err(_) => {
+                return Err(again("a body that is no JSON object in place of a reply"));
+            }
         };
         if is_error(&chunk) {
             return Err(failure(body, reply));
@@ -152,7 +154,8 @@ impl Chat {
         if let Some(piece) = reasoning.iter().find_map(Text::some) {
             reply.reason(piece);
         } else if let Some(details) = message.get("reasoning_details") {
-            let details: List<Fields<'_>> = serde_json::from_str(details.get()).map_err(|it| unreadable(&it))?;
+            let details: List<Fields<'_>> =
+                serde_json::from_str(details.get()).map_err(|it| unreadable(&it))?;
             for detail in details.iter() {
                 let told = [detail.text("text"), detail.text("summary")];
                 reply.reason(told.iter().find_map(Text::some).unwrap_or_default());
@@ -161,7 +164,8 @@ impl Chat {
         for (key, value) in &message.0 {
             match key.as_ref() {
                 "content" if value.get().starts_with('[') => {
-                    let parts: List<Fields<'_>> = serde_json::from_str(value.get()).map_err(|it| unreadable(&it))?;
+                    let parts: List<Fields<'_>> =
+                        serde_json::from_str(value.get()).map_err(|it| unreadable(&it))?;
                     for part in parts.iter() {
                         self.part(part, reply);
                     }
@@ -174,7 +178,8 @@ impl Chat {
                 }
                 "refusal" => reply.refuse(codec::text(value).or_empty()),
                 "tool_calls" => {
-                    let calls: List<Fields<'_>> = serde_json::from_str(value.get()).map_err(|it| unreadable(&it))?;
+                    let calls: List<Fields<'_>> =
+                        serde_json::from_str(value.get()).map_err(|it| unreadable(&it))?;
                     for fragment in calls.iter() {
                         if let Some(at) = self.calls.push(fragment, reply)? {
                             let index = reply.calls().open().get(at).and_then(|call| call.index);
@@ -199,7 +204,8 @@ impl Chat {
         if let Some(piece) = part.text("text").some() {
             self.say(piece, reply);
         }
-        let thoughts = part.get("thinking").and_then(|it| serde_json::from_str::<List<Fields<'_>>>(it.get()).ok());
+        let thoughts =
+            part.get("thinking").and_then(|it| serde_json::from_str::<List<Fields<'_>>>(it.get()).ok());
         for thought in thoughts.iter().flat_map(|thoughts| thoughts.iter()) {
             if let Some(piece) = thought.text("text").some() {
                 reply.reason(piece);
@@ -225,9 +231,14 @@ impl Chat {
         }
         let failed = |kind, message| Err(LlmError::new(kind, ErrorPhase::Stream, message));
         let stop = match word {
-            "error" => return failed(LlmErrorKind::ServerError, "the provider ended the reply with an error"),
+            "error" => {
+                return failed(LlmErrorKind::ServerError, "the provider ended the reply with an error");
+            }
             "insufficient_system_resource" => {
-                return failed(LlmErrorKind::Overloaded, "the provider has no capacity for the rest of the reply");
+                return failed(
+                    LlmErrorKind::Overloaded,
+                    "the provider has no capacity for the rest of the reply",
+                );
             }
             "stop" => Stop::EndTurn,
             "tool_calls" | "function_call" => Stop::ToolUse,

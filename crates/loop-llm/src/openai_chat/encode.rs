@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::schema;
 use crate::call::ToolCall;
 use crate::codec::{
-    Aliases, Body, Encoded, Joint, Json, Members, Target, Turn, TurnWriter, Written, results_in_order, short_id,
-    turns, wire_name,
+    Aliases, Body, Encoded, Joint, Json, Members, Target, Turn, TurnWriter, Written, results_in_order,
+    short_id, turns, wire_name,
 };
 use crate::error::{LlmError, LlmErrorKind};
 use crate::openai_models::{Abilities, abilities};
@@ -25,7 +25,11 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     head.raw("{\"model\":").value(target.model).raw(",\"messages\":[");
     let start = head.len() - 1;
     if !request.system.is_empty() {
-        head.raw("{\"role\":").value(system_role(target)).raw(",\"content\":").value(&request.system).raw("}");
+        head.raw("{\"role\":")
+            .value(system_role(target))
+            .raw(",\"content\":")
+            .value(&request.system)
+            .raw("}");
         if turns.iter().any(|turn| turn.values > 0) {
             head.raw(",");
         }
@@ -103,7 +107,11 @@ impl TurnWriter for Writer<'_> {
         let values = match message {
             Message::User { text, images } => self.user(text, images, before, json),
             Message::Operator { text } => {
-                json.raw("{\"role\":").value(system_role(&self.target)).raw(",\"content\":").value(text).raw("}");
+                json.raw("{\"role\":")
+                    .value(system_role(&self.target))
+                    .raw(",\"content\":")
+                    .value(text)
+                    .raw("}");
                 1
             }
             Message::Assistant(turn) => match self.target.own(turn) {
@@ -118,7 +126,8 @@ impl TurnWriter for Writer<'_> {
 
 impl Writer<'_> {
     fn user(&self, text: &str, images: &[Image], before: Option<&Message>, json: &mut Json) -> usize {
-        let is_after_tool = matches!(before, Some(Message::Tool { .. })) && self.target.profile.no_user_after_tool;
+        let is_after_tool =
+            matches!(before, Some(Message::Tool { .. })) && self.target.profile.no_user_after_tool;
         if is_after_tool {
             json.raw(BRIDGE);
         }
@@ -187,9 +196,14 @@ impl Writer<'_> {
             json.raw("}");
             values += 1;
         }
-        for (call, result) in results_in_order(calls, results).filter(|(_, result)| !result.images.is_empty()) {
+        for (call, result) in results_in_order(calls, results).filter(|(_, result)| !result.images.is_empty())
+        {
             let label = format!("Pictures of the result of {}:", self.id(&call.id));
-            json.raw(",").raw(if values == calls.len() && self.target.profile.no_user_after_tool { BRIDGE } else { "" });
+            json.raw(",").raw(if values == calls.len() && self.target.profile.no_user_after_tool {
+                BRIDGE
+            } else {
+                ""
+            });
             json.raw("{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":").value(&label).raw("}");
             pictures(&result.images, json);
             json.raw("]}");

@@ -90,7 +90,10 @@ fn push(parts: &mut Vec<Part>, part: Part) {
 
 /// How many bytes at the end of `text` are a beginning of `word`.
 fn begun(text: &str, word: &str) -> usize {
-    (1..word.len()).rev().find(|bytes| word.get(..*bytes).is_some_and(|head| text.ends_with(head))).unwrap_or(0)
+    (1..word.len())
+        .rev()
+        .find(|bytes| word.get(..*bytes).is_some_and(|head| text.ends_with(head)))
+        .unwrap_or(0)
 }
 
 const OPEN: &str = "<think>";

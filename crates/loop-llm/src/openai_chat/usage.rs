@@ -64,9 +64,8 @@ impl Counts {
                 Some(total) => total == prompt + completion + reasoning && total != prompt + completion,
                 None => beside,
             };
-        let is_odd = self.is_odd
-            || cached.saturating_add(written) > prompt
-            || (reasoning > completion && !is_beside);
+        let is_odd =
+            self.is_odd || cached.saturating_add(written) > prompt || (reasoning > completion && !is_beside);
         let cache_read = cached.min(prompt);
         let written = written.min(prompt - cache_read);
         let reasoning = if is_beside { reasoning } else { reasoning.min(completion) };

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use loop_llm::{
-    Aliases, Arguments, Codec, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Profile, Raw, Secrets,
-    ToolCall, ToolResult,
+    Aliases, Arguments, Codec, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Profile, Raw,
+    Secrets, ToolCall, ToolResult,
 };
 use serde_json::Value;
 

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, clippy::unwrap_used, clippy::indexing_slicing)]
 
+pub(crate) mod api;
+
 use std::time::Duration;
 
 use loop_llm::testing::Server;

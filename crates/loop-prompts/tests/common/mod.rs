@@ -288,8 +288,8 @@ pub fn bytes(prompt: &Prompt) -> String {
 /// The request that a client would get.
 pub fn request(prompt: &Prompt) -> ModelRequest {
     let messages = prompt.turns.iter().map(|turn| match turn {
-        Turn::User(text) => Message::User { text: Arc::clone(text) },
-        Turn::Assistant { text, raw } => Message::Assistant { text: Arc::clone(text), raw: raw.clone() },
+        Turn::User(text) => Message::user(Arc::clone(text)),
+        Turn::Assistant { text, .. } => Message::assistant(Arc::clone(text)),
     });
     ModelRequest { messages: messages.collect(), ..ModelRequest::new("m", Arc::clone(&prompt.system), "") }
 }
