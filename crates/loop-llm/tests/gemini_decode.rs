@@ -359,7 +359,7 @@ fn the_last_value_of_each_count_holds() {
     let reply = counted(&[
         json!({"promptTokenCount": 9, "thoughtsTokenCount": 14, "totalTokenCount": 23}),
         json!({"trafficType": "ON_DEMAND"}),
-        json!({"promptTokenCount": 9, "candidatesTokenCount": 12, "totalTokenCount": 35}),
+        json!({"promptTokenCount": 9, "candidatesTokenCount": 12}),
     ]);
     assert_eq!(reply.usage, Some(Usage { input: 9, output: 12, reasoning: 14, ..Usage::default() }));
 }

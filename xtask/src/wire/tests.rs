@@ -223,7 +223,8 @@ fn what_was_recorded_as_it_is_meant_agrees_in_every_column() {
 
 #[test]
 fn a_decoder_that_understands_nothing_shows_in_every_exchange() {
-    let broken: [fn() -> Option<Result<ModelReply, LlmError>>; 3] = [
+    type End = Option<Result<ModelReply, LlmError>>;
+    let broken: [fn() -> End; 3] = [
         || Some(Ok(ModelReply::text("", None))),
         || Some(Err(LlmError::new(LlmErrorKind::ServerError, ErrorPhase::Stream, ""))),
         || None,

@@ -234,10 +234,10 @@ impl Decoder {
         self.reply.is_damaged = false;
         self.tell(items);
         match result {
-            // An event that cannot be read since its end is missing.
+            // An event that cannot be read since its end is missing: the reply was cut there.
             Err(error) if self.is_unclosed && error.kind == LlmErrorKind::BadResponse => {
                 let message = "the reply ended in the middle of an event";
-                self.fail(interrupted(LlmErrorKind::StreamInterrupted, message), items);
+                self.end(LlmErrorKind::StreamInterrupted, message, items);
             }
             Err(error) => self.fail(error, items),
             Ok(()) if self.reply.is_over() => {
