@@ -267,7 +267,7 @@ fn rows() -> Vec<Profile> {
             base_url: None,
             api_key_env: text("AZURE_OPENAI_API_KEY"),
             auth: Auth::ApiKey,
-            ..responses.clone()
+            ..responses
         },
         Profile {
             name: "anthropic".into(),

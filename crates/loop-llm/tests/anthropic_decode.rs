@@ -486,7 +486,7 @@ fn blank_texts_do_not_go_back() {
         {"type": "thinking", "thinking": "4", "signature": "s"},
         {"type": "text", "text": "It is 4."},
     ]);
-    let reply = whole(content.clone(), "end_turn");
+    let reply = whole(content, "end_turn");
     assert_eq!((&*reply.text, raw(&reply).as_array().unwrap().len()), ("\n\nIt is 4.", 2));
     let blocks = [text(0, &["\n", "\n"]), thinking(1, &["4"], "s"), text(2, &["\n", "It is 4."])];
     assert_eq!(raw(&end(&blocks, "end_turn"))[0]["type"], "thinking");
@@ -560,7 +560,7 @@ fn servers_that_say_less() {
         (&parts, &json!(id))
     );
     // Anthropic itself refuses thinking without a signature.
-    assert_eq!(super_unsigned().raw, None);
+    assert_eq!(unsigned_reply().raw, None);
     // Events without names, ids that are missing, and usage at the end alone.
     let usage = json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"input_tokens": 3, "output_tokens": 4}});
     let events = [
@@ -577,7 +577,7 @@ fn servers_that_say_less() {
     );
 }
 
-fn super_unsigned() -> ModelReply {
+fn unsigned_reply() -> ModelReply {
     let unsigned = block(0, json!({"type": "thinking", "thinking": "Hm."}), &[]);
     end(&[unsigned, text(1, &["So."])], "end_turn")
 }

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use loop_core::FinishReason;
-use loop_llm::openai_chat::Profile;
 use loop_llm::testing::{Server, Service};
 use loop_llm::{
-    ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelRequest, OpenAiChat,
+    ChatModel, ErrorPhase, HttpModel, LlmError, LlmErrorKind, Message, ModelEvent, ModelRequest, Profile,
     RetryAdvice, Scripted, Timers, complete,
 };
 use secrecy::SecretString;
@@ -21,8 +20,12 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 const KEY: &str = "sk-canary-0123456789";
 const REPLY: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"Hello\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 
-fn model(base: &str) -> OpenAiChat {
-    let model = OpenAiChat::new(base, Profile::COMPATIBLE).unwrap();
+fn compatible(base: &str) -> Result<HttpModel, LlmError> {
+    HttpModel::new(Profile::named("compatible").unwrap(), Some(base))
+}
+
+fn model(base: &str) -> HttpModel {
+    let model = compatible(base).unwrap();
     model.with_key(SecretString::from(KEY)).unwrap()
 }
 
@@ -115,12 +118,12 @@ async fn a_whole_reply_is_taken_as_well() {
 #[test]
 fn a_base_that_is_no_url_is_an_error_of_one_line() {
     for base in ["", "127.0.0.1:8080/v1", "ftp://host/v1", "file:///v1", "mailto:a@b", "http://"] {
-        let error = OpenAiChat::new(base, Profile::COMPATIBLE).unwrap_err();
+        let error = compatible(base).unwrap_err();
         assert_eq!((error.kind, error.phase), (LlmErrorKind::InvalidRequest, ErrorPhase::Encode), "{base}");
         assert!(error.message.contains("http or https URL") && !error.message.contains('\n'));
     }
     assert_eq!(model("http://h/v1").with_header("a b", "c").unwrap_err().kind, LlmErrorKind::InvalidRequest);
-    let model = OpenAiChat::new("http://h/v1", Profile::COMPATIBLE).unwrap();
+    let model = compatible("http://h/v1").unwrap();
     let error = model.with_key(SecretString::from("sk-canary\n")).unwrap_err();
     assert!(error.kind == LlmErrorKind::Auth && !error.message.contains("canary"));
 }
@@ -150,7 +153,7 @@ async fn headers_and_what_stands_before_the_host_are_masked_like_the_key() {
     let server = MockServer::start().await;
     let model = || {
         let base = server.uri().replace("http://", "http://user%40canary:pass-canary@");
-        let model = OpenAiChat::new(&format!("{base}/v1"), Profile::COMPATIBLE).unwrap();
+        let model = compatible(&format!("{base}/v1")).unwrap();
         let model = model.with_header("api-key", "header/canary").unwrap();
         model.with_header("x-auth", "Token token-canary").unwrap()
     };
@@ -295,7 +298,7 @@ async fn dropping_the_stream_closes_the_connection() {
 #[tokio::test]
 async fn what_may_not_be_sent_is_not_sent() {
     let server = MockServer::start().await;
-    let request = ModelRequest { messages: vec![Message::ToolResults { results: vec![] }], ..request() };
+    let request = ModelRequest { messages: vec![Message::Tool { results: vec![] }], ..request() };
     let error = complete(&model(&server.uri()), &request).await.unwrap_err();
     assert_eq!(error.phase, ErrorPhase::Encode);
     assert!(server.received_requests().await.unwrap().is_empty());

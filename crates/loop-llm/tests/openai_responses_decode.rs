@@ -320,6 +320,10 @@ fn the_item_that_is_done_holds() {
     let reply = end(&events).unwrap();
     assert_eq!(calls(&reply), [("call_a", "find", "{\"q\":2}")]);
     assert_eq!(reply.warnings, ["arguments_replaced".into()]);
+    // The first time that it is.
+    let again = function("fc_1", "call_a", "find", "{\"q\":3}");
+    let reply = end(&[done(0, &item), done(0, &again), completed(&[])]).unwrap();
+    assert_eq!((&*calls(&reply), &*reply.warnings), (&[("call_a", "find", "{\"q\":2}")][..], &[][..]));
     // A text that was told cannot be taken back.
     let events = [delta("output_text", "msg_1", 0, "Yes"), done(0, &message("No")), completed(&[])];
     let reply = end(&events).unwrap();

@@ -83,7 +83,7 @@ async fn a_smart_tool_asks_the_cheap_model_within_its_budget_and_the_bill_shows_
     let asked = asking(spec(|_| {}), vec![says(r#"[{"index": 7}, {"index": 31}]"#)]).await;
     assert_eq!(summary(&asked), "Found 40 items, kept 2, chosen by a model");
     let [request] = &asked.asked[..] else { panic!("{:?}", asked.asked) };
-    assert_eq!((&*request.model, request.max_output_tokens), ("small", 512));
+    assert_eq!((&*request.model, request.max_output_tokens), ("small", Some(512)));
     assert!(request.messages[0].text().contains("document 39") && request.bytes() <= 24_000);
     assert_eq!(request.meta.key.rsplit_once('/').unwrap().1, "action-0");
 
