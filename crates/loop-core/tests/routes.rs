@@ -13,7 +13,7 @@ fn of_kind(kind: &str) -> ModelFailure {
 
 #[test]
 fn a_model_that_cannot_be_had_gives_way_to_the_other_route() {
-    // L2, C3 of the retry policy
+    // L2
     for kind in ["overloaded", "rate_limited", "connection", "auth", "quota_exhausted", "model_not_found"] {
         let world = run().with_fallback().start().started().failed(of_kind(kind)).expect_call("1/main", 2);
         assert_eq!(world.call().tier, Tier::Fallback, "{kind}");

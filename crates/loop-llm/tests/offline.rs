@@ -91,12 +91,8 @@ impl Prompt {
             };
             let text =
                 format!("{head}{evidence}## Tools Already Executed\n\n{executed}\n## Instructions\n\n{last}");
-            messages.push(Message::User { text: text.into() });
-            messages.extend(
-                self.replies
-                    .get(n)
-                    .map(|reply| Message::Assistant { text: reply.as_str().into(), raw: None }),
-            );
+            messages.push(Message::user(text));
+            messages.extend(self.replies.get(n).map(|reply| Message::assistant(reply.as_str())));
         }
         ModelRequest { messages, ..ModelRequest::new("offline", system, "") }
     }
@@ -462,7 +458,7 @@ async fn the_stand_in_writes_no_more_than_it_may() {
     let mut request = ModelRequest::new("offline-1", "You analyse.", "Disk full on HAR-LT-014.");
     let whole = Offline::new().reply(&request);
     assert_eq!(whole.finish, loop_core::FinishReason::EndTurn);
-    request.max_output_tokens = 10;
+    request.max_output_tokens = Some(10);
     let cut = Offline::new().reply(&request);
     assert_eq!((cut.finish, cut.usage.unwrap().output), (loop_core::FinishReason::MaxTokens, 10));
     assert!(whole.text.starts_with(&*cut.text));

@@ -524,7 +524,7 @@ fn reasoning_goes_back_encrypted_or_stored_or_not_at_all() {
     // The server would miss it by the id of the other.
     comment.as_object_mut().unwrap().remove("id");
     assert_eq!(raw(&reply), json!([comment]));
-    assert_eq!(output(&[open.clone(), message("So")]).raw, None);
+    assert_eq!(output(&[open, message("So")]).raw, None);
     let mut stored = responses();
     stored.request.extra.insert("store".into(), true.into());
     assert_eq!(raw(&stored.end(named(&[completed(&items)])).unwrap()), json!(items));

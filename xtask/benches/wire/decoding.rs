@@ -9,6 +9,8 @@ use crate::{PROFILES, codec, cpu, median, model};
 
 /// Pieces of a stream.
 const PIECES: usize = 6_000;
+/// Pieces of a stream whose allocations are counted.
+const COUNTED: usize = 1_000;
 /// How a stream is cut.
 const CUT: usize = 4 << 10;
 const RUNS: usize = 31;
@@ -52,12 +54,12 @@ fn name(api: Api, kind: Kind) -> String {
 
 /// What can be counted, and how many events it has.
 pub(crate) fn cases() -> impl Iterator<Item = (String, usize)> {
-    all().map(|(api, kind)| (name(api, kind), stream(api, kind, PIECES).1))
+    all().map(|(api, kind)| (name(api, kind), stream(api, kind, COUNTED).1))
 }
 
 pub(crate) fn count(case: &str, times: usize) -> bool {
     let Some((api, kind)) = all().find(|(api, kind)| name(*api, *kind) == case) else { return false };
-    let (bytes, _) = stream(api, kind, PIECES);
+    let (bytes, _) = stream(api, kind, COUNTED);
     let codec = codec(api);
     for _ in 0..times {
         black_box(decode(&codec, api, black_box(&bytes)));

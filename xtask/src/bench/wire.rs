@@ -5,8 +5,8 @@ use xshell::{Shell, cmd};
 use super::{has_valgrind, program, watched};
 use crate::workspace::{self, Failure};
 
-/// How often a counted case is done.
-const TIMES: u64 = 4;
+/// How often a counted case is done; the bench program has that many copies at the most.
+const TIMES: u64 = 2;
 const TOOL: [&str; 2] = ["--tool=memcheck", "--leak-check=no"];
 
 pub(super) fn run() -> Result<(), Failure> {

@@ -59,11 +59,6 @@ impl Calls {
         self.open.get_mut(at)
     }
 
-    /// Where the call with this index is.
-    pub(crate) fn at(&self, index: u64) -> Option<usize> {
-        self.open.iter().rposition(|call| call.index == Some(index))
-    }
-
     pub(crate) fn add(&mut self, index: Option<u64>, secrets: &Secrets) -> Result<usize, LlmError> {
         if self.open.len() == MOST_CALLS {
             return Err(too_much());

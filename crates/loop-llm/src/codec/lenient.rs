@@ -357,7 +357,7 @@ const MOST_VALUES: usize = 20_000;
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
     use serde::Deserialize;
     use serde_json::value::RawValue;

@@ -181,15 +181,17 @@ impl Codec {
 
     /// Where a request goes, below the base URL: segments of the path, and the query.
     pub(crate) fn path<'a>(&self, request: &'a ModelRequest) -> (Vec<Cow<'a, str>>, Option<&'static str>) {
+        // Google's lists name a model with the folder that it is in.
+        let model = request.model.strip_prefix("models/").unwrap_or(&request.model);
         match self.profile.api {
             Api::OpenaiChat => (vec!["chat".into(), "completions".into()], None),
             Api::OpenaiResponses => (vec!["responses".into()], None),
             Api::Anthropic => (vec!["messages".into()], None),
             Api::Gemini if request.no_stream => {
-                (vec!["models".into(), format!("{}:generateContent", request.model).into()], None)
+                (vec!["models".into(), format!("{model}:generateContent").into()], None)
             }
             Api::Gemini => {
-                let method = format!("{}:streamGenerateContent", request.model);
+                let method = format!("{model}:streamGenerateContent");
                 (vec!["models".into(), method.into()], Some("alt=sse"))
             }
         }

@@ -104,7 +104,7 @@ const MOST_ITEMS: usize = 10_000;
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
     use serde_json::json;
 
