@@ -14,7 +14,7 @@ fn verdict(tool: &str, parameters: Value) -> Verdict {
 
 #[test]
 fn a_tool_is_named_exactly_or_by_alias_and_never_by_a_part_of_its_name() {
-    // S0-84, S0-87, S0-88, S0-d1, S0-d2: near names are told, not run.
+    // L16, S0-84, S0-87, S0-88, S0-d1, S0-d2: near names are told, not run.
     assert_eq!(verdict("fetch_device", target("a")), Verdict::Run);
     assert_eq!(verdict("fetch_devices", target("a")), Verdict::Run);
     for wrong in ["fetch", "Fetch_Device", " fetch_device", "", "device", "fetch_device_info"] {

@@ -26,14 +26,23 @@ pub(crate) fn decode(exchange: &Exchange, codec: &Codec, request: &ModelRequest)
             classify(exchange.status, &headers(exchange), &exchange.body, SystemTime::UNIX_EPOCH, &secrets);
         return Decoded { end: Some(Err(error)), faults: Vec::new() };
     }
-    let body = exchange.body.as_slice();
-    let run = |pieces: &mut dyn Iterator<Item = &[u8]>| {
+    let (items, faults) = all_ways(&exchange.body, &|pieces| {
         let aliases = Aliases::of(&request.tools).unwrap_or_default();
         let mut decoder = codec.decoder(request, aliases, Secrets::default());
         let mut items: Items = pieces.flat_map(|piece| decoder.push(piece)).collect();
         items.extend(decoder.finish());
         items
-    };
+    });
+    let end = items.into_iter().rev().find_map(|item| match item {
+        Ok(ModelEvent::Finished(reply)) => Some(Ok(*reply)),
+        Ok(_) => None,
+        Err(error) => Some(Err(error)),
+    });
+    Decoded { end, faults }
+}
+
+/// The items of a body that comes as a whole, and what is wrong with them and with those of other cuts.
+fn all_ways(body: &[u8], run: &dyn Fn(&mut dyn Iterator<Item = &[u8]>) -> Items) -> (Items, Vec<String>) {
     let whole = run(&mut std::iter::once(body));
     let mut faults = Vec::new();
     if run(&mut body.chunks(1)) != whole {
@@ -45,12 +54,7 @@ pub(crate) fn decode(exchange: &Exchange, codec: &Codec, request: &ModelRequest)
         }
     }
     faults.extend(way(&whole));
-    let end = whole.into_iter().rev().find_map(|item| match item {
-        Ok(ModelEvent::Finished(reply)) => Some(Ok(*reply)),
-        Ok(_) => None,
-        Err(error) => Some(Err(error)),
-    });
-    Decoded { end, faults }
+    (whole, faults)
 }
 
 /// What is wrong with the items of a reply.
@@ -144,6 +148,21 @@ mod tests {
         assert_eq!(way(&vec![finished(""), finished("")]).len(), 1);
         assert_eq!(way(&vec![finished(""), delta("")]), ["the end is not the last item"]);
         assert_eq!(way(&Vec::new()).len(), 2);
+    }
+
+    #[test]
+    fn a_decoder_that_minds_the_cuts_shows() {
+        let body = "a b".repeat(100).into_bytes();
+        let (items, faults) = all_ways(&body, &|pieces| vec![finished(&format!("{}", pieces.count()))]);
+        assert_eq!((items.len(), faults.len()), (1, 1 + SEEDS.len() + 1));
+        // This one loses pieces of a single byte.
+        let loses = |pieces: &mut dyn Iterator<Item = &[u8]>| {
+            let kept: Vec<u8> = pieces.filter(|piece| piece.len() != 1).flatten().copied().collect();
+            let text = String::from_utf8(kept).unwrap_or_default();
+            vec![Ok(ModelEvent::TextDelta { text: text.as_str().into() }), finished(&text)]
+        };
+        let (_, faults) = all_ways(&body, &loses);
+        assert!(faults.contains(&"byte by byte another reply comes out".to_owned()));
     }
 
     #[test]

@@ -278,7 +278,6 @@ mod tests {
 
     #[test]
     fn buckets_are_disjoint() {
-        // wire WU01, WU02, WU03, WU04, WU05, WU06, WU07, WU10: the sums of the table, as the comparison makes them.
         let chat = json!({"prompt_tokens": 2006, "completion_tokens": 300, "total_tokens": 2306,
             "prompt_tokens_details": {"cached_tokens": 1920}, "completion_tokens_details": {"reasoning_tokens": 192}});
         assert_eq!(buckets(Api::OpenaiChat, &chat), [86, 1920, 0, 0, 108, 192]);
