@@ -1,5 +1,6 @@
 //! What must never be shown, in every form in which it may come back, and how it is taken out of texts.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -50,6 +51,11 @@ impl Secrets {
         self.forms.iter().map(ExposeSecret::expose_secret)
     }
 
+    /// The forms that are looked for in replies.
+    fn long_forms(&self) -> impl Iterator<Item = &str> {
+        self.forms().filter(|form| form.len() >= LEAST_IN_REPLIES)
+    }
+
     /// A message with `mask` in place of every secret. A message that was `cut` also loses what may be the beginning
     /// of one at its end.
     pub(crate) fn masked(&self, message: &str, mask: &str, cut: bool) -> String {
@@ -72,7 +78,7 @@ impl Secrets {
             return text.to_owned();
         }
         let mut masker = Masker::new(self);
-        let mut masked = masker.push(text);
+        let mut masked = masker.push(text).into_owned();
         masked.push_str(&masker.finish());
         masked
     }
@@ -98,12 +104,18 @@ impl Masker {
     }
 
     /// What can be told after this piece.
-    pub(crate) fn push(&mut self, piece: &str) -> String {
+    pub(crate) fn push<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
         if self.secrets.forms.is_empty() {
-            return piece.to_owned();
+            return piece.into();
+        }
+        // Nothing is held back, and nothing of it can be or begin a secret.
+        if self.held.is_empty()
+            && !piece.contains(|c| self.secrets.long_forms().any(|form| form.starts_with(c)))
+        {
+            return piece.into();
         }
         self.held.push_str(piece);
-        self.told(/*is_over*/ false)
+        self.told(/*is_over*/ false).into()
     }
 
     /// What was held back. More than half of a secret is masked like a whole one.
@@ -113,7 +125,7 @@ impl Masker {
 
     fn told(&mut self, is_over: bool) -> String {
         let held = std::mem::take(&mut self.held);
-        let forms: Vec<&str> = self.secrets.forms().filter(|form| form.len() >= LEAST_IN_REPLIES).collect();
+        let forms: Vec<&str> = self.secrets.long_forms().collect();
         let mut told = String::with_capacity(held.len());
         let mut rest = held.as_str();
         while let Some(at) = rest.find(|c| forms.iter().any(|form| form.starts_with(c))) {

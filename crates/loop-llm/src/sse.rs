@@ -1,18 +1,21 @@
 //! Server-sent events out of bytes that arrive in any pieces.
 //!
-//! Each byte is looked at once, however the stream is cut.
+//! Each byte is looked at once, however the stream is cut, and nothing is allocated for an event once the buffers have
+//! grown to its size.
+
+use memchr::memchr2;
 
 /// What stands between two blank lines, or a comment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Frame<'a> {
     /// A line that says nothing.
     Comment,
     /// The data lines of one event, joined by line feeds.
     Data {
         /// The event's name.
-        event: Option<String>,
+        event: Option<&'a str>,
         /// Its data.
-        data: String,
+        data: &'a str,
         /// Whether bytes that are no UTF-8 were replaced.
         is_damaged: bool,
     },
@@ -25,31 +28,32 @@ pub(crate) struct TooLong;
 /// Cuts bytes into frames.
 #[derive(Debug)]
 pub(crate) struct Framer {
+    /// The beginning of a line whose end has not come.
     line: Vec<u8>,
     after_return: bool,
     is_first_line: bool,
-    event: Option<String>,
-    data: Option<String>,
-    is_damaged: bool,
+    event: Event,
     most: usize,
+}
+
+/// The event so far.
+#[derive(Debug, Default)]
+struct Event {
+    name: String,
+    has_name: bool,
+    data: String,
+    has_data: bool,
+    is_damaged: bool,
 }
 
 impl Framer {
     /// A framer that holds at most `most` bytes of a line, and of an event.
     pub(crate) fn new(most: usize) -> Self {
-        Self {
-            line: Vec::new(),
-            after_return: false,
-            is_first_line: true,
-            event: None,
-            data: None,
-            is_damaged: false,
-            most,
-        }
+        Self { line: Vec::new(), after_return: false, is_first_line: true, event: Event::default(), most }
     }
 
-    /// The frames that `bytes` complete.
-    pub(crate) fn push(&mut self, mut bytes: &[u8], frames: &mut Vec<Frame>) -> Result<(), TooLong> {
+    /// Gives the frames that `bytes` complete to `sink`.
+    pub(crate) fn push(&mut self, mut bytes: &[u8], sink: &mut impl FnMut(Frame<'_>)) -> Result<(), TooLong> {
         while !bytes.is_empty() {
             if std::mem::take(&mut self.after_return)
                 && let Some(rest) = bytes.strip_prefix(b"\n")
@@ -57,24 +61,36 @@ impl Framer {
                 bytes = rest;
                 continue;
             }
-            let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) else {
+            let Some(end) = memchr2(b'\n', b'\r', bytes) else {
                 return self.extend(bytes);
             };
             let (head, tail) = bytes.split_at(end);
-            self.extend(head)?;
             self.after_return = tail.first() == Some(&b'\r');
             bytes = tail.get(1..).unwrap_or_default();
-            self.end_line(frames)?;
+            if self.line.is_empty() {
+                if head.len() > self.most {
+                    return Err(TooLong);
+                }
+                self.end_line(head, sink)?;
+            } else {
+                self.extend(head)?;
+                let mut line = std::mem::take(&mut self.line);
+                let result = self.end_line(&line, sink);
+                line.clear();
+                self.line = line;
+                result?;
+            }
         }
         Ok(())
     }
 
     /// What is left when the bytes are over: an event need not be closed by a blank line.
-    pub(crate) fn finish(&mut self, frames: &mut Vec<Frame>) -> Result<(), TooLong> {
-        if !self.line.is_empty() {
-            self.end_line(frames)?;
+    pub(crate) fn finish(&mut self, sink: &mut impl FnMut(Frame<'_>)) -> Result<(), TooLong> {
+        let line = std::mem::take(&mut self.line);
+        if !line.is_empty() {
+            self.end_line(&line, sink)?;
         }
-        self.dispatch(frames);
+        self.event.dispatch(sink);
         Ok(())
     }
 
@@ -86,60 +102,66 @@ impl Framer {
         Ok(())
     }
 
-    fn end_line(&mut self, frames: &mut Vec<Frame>) -> Result<(), TooLong> {
-        let mut line = std::mem::take(&mut self.line);
-        let mut bytes = line.as_slice();
+    fn end_line(&mut self, line: &[u8], sink: &mut impl FnMut(Frame<'_>)) -> Result<(), TooLong> {
+        let mut line = line;
         if std::mem::take(&mut self.is_first_line) {
-            bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+            line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
         }
-        if bytes.is_empty() {
-            self.dispatch(frames);
-        } else if bytes.first() == Some(&b':') {
-            frames.push(Frame::Comment);
-        } else {
-            let (field, value) = match bytes.iter().position(|byte| *byte == b':') {
-                Some(colon) => {
-                    let (field, rest) = bytes.split_at(colon);
-                    let value = rest.get(1..).unwrap_or_default();
-                    (field, value.strip_prefix(b" ").unwrap_or(value))
-                }
-                None => (bytes, &b""[..]),
-            };
-            match field {
-                b"data" => self.add_data(value)?,
-                b"event" => self.event = Some(String::from_utf8_lossy(value).into_owned()),
-                _ => {}
-            }
-        }
-        line.clear();
-        self.line = line;
-        Ok(())
-    }
-
-    fn add_data(&mut self, value: &[u8]) -> Result<(), TooLong> {
-        let text = String::from_utf8_lossy(value);
-        self.is_damaged |= matches!(text, std::borrow::Cow::Owned(_));
-        match &mut self.data {
-            None => self.data = Some(text.into_owned()),
-            Some(data) => {
-                if data.len() + text.len() >= self.most {
-                    return Err(TooLong);
-                }
-                data.push('\n');
-                data.push_str(&text);
-            }
+        if line.is_empty() {
+            self.event.dispatch(sink);
+        } else if let Some(value) = line.strip_prefix(b"data:") {
+            return self.event.add_data(value.strip_prefix(b" ").unwrap_or(value), self.most);
+        } else if let Some(value) = line.strip_prefix(b"event:") {
+            self.event.set_name(value.strip_prefix(b" ").unwrap_or(value));
+        } else if line == b"data" {
+            return self.event.add_data(b"", self.most);
+        } else if line == b"event" {
+            self.event.set_name(b"");
+        } else if line.first() == Some(&b':') {
+            sink(Frame::Comment);
         }
         Ok(())
-    }
-
-    fn dispatch(&mut self, frames: &mut Vec<Frame>) {
-        let event = self.event.take();
-        let is_damaged = std::mem::take(&mut self.is_damaged);
-        if let Some(data) = self.data.take() {
-            frames.push(Frame::Data { event, data, is_damaged });
-        }
     }
 }
+
+impl Event {
+    fn set_name(&mut self, value: &[u8]) {
+        self.has_name = true;
+        self.name.clear();
+        self.name.push_str(&String::from_utf8_lossy(value));
+    }
+
+    fn add_data(&mut self, value: &[u8], most: usize) -> Result<(), TooLong> {
+        if self.data.len() + value.len() + usize::from(self.has_data) > most {
+            return Err(TooLong);
+        }
+        if std::mem::replace(&mut self.has_data, true) {
+            self.data.push('\n');
+        }
+        match std::str::from_utf8(value) {
+            Ok(text) => self.data.push_str(text),
+            Err(_) => {
+                self.is_damaged = true;
+                self.data.push_str(&String::from_utf8_lossy(value));
+            }
+        }
+        Ok(())
+    }
+
+    fn dispatch(&mut self, sink: &mut impl FnMut(Frame<'_>)) {
+        let event = self.has_name.then_some(self.name.as_str());
+        if self.has_data {
+            sink(Frame::Data { event, data: &self.data, is_damaged: self.is_damaged });
+        }
+        (self.has_name, self.has_data, self.is_damaged) = (false, false, false);
+        self.data.clear();
+        // One long event does not hold its memory for the rest of the reply.
+        self.data.shrink_to(MOST_HELD);
+    }
+}
+
+/// Bytes that stay allocated between two events.
+const MOST_HELD: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -147,18 +169,33 @@ mod tests {
 
     use super::{Frame, Framer, TooLong};
 
-    fn frames(pieces: &[&[u8]]) -> Vec<Frame> {
+    /// A frame that outlives its framer.
+    #[derive(Debug, PartialEq, Eq)]
+    enum Kept {
+        Comment,
+        Data(Option<String>, String, bool),
+    }
+
+    fn frames(pieces: &[&[u8]]) -> Vec<Kept> {
         let mut framer = Framer::new(4 << 20);
         let mut frames = Vec::new();
+        let mut sink = |frame: Frame<'_>| {
+            frames.push(match frame {
+                Frame::Comment => Kept::Comment,
+                Frame::Data { event, data, is_damaged } => {
+                    Kept::Data(event.map(str::to_owned), data.to_owned(), is_damaged)
+                }
+            });
+        };
         for piece in pieces {
-            framer.push(piece, &mut frames).unwrap();
+            framer.push(piece, &mut sink).unwrap();
         }
-        framer.finish(&mut frames).unwrap();
+        framer.finish(&mut sink).unwrap();
         frames
     }
 
-    fn data(text: &str) -> Frame {
-        Frame::Data { event: None, data: text.to_owned(), is_damaged: false }
+    fn data(text: &str) -> Kept {
+        Kept::Data(None, text.to_owned(), false)
     }
 
     // WX11
@@ -167,8 +204,8 @@ mod tests {
         let text =
             "\u{feff}data: é\r\ndata: è\r\n\r\n: hi\ndata:a\rdata: b\r\rid: 7\n\nretry\ndata\n\nevent: x\ndata:  last"
                 .as_bytes();
-        let last = Frame::Data { event: Some("x".into()), data: " last".into(), is_damaged: false };
-        let wanted = vec![data("é\nè"), Frame::Comment, data("a\nb"), data(""), last];
+        let last = Kept::Data(Some("x".into()), " last".into(), false);
+        let wanted = vec![data("é\nè"), Kept::Comment, data("a\nb"), data(""), last];
         assert_eq!(frames(&[text]), wanted);
         assert_eq!(frames(&text.chunks(1).collect::<Vec<_>>()), wanted);
         for cut in 0..text.len() {
@@ -187,8 +224,8 @@ mod tests {
     #[test]
     fn a_line_and_an_event_have_a_greatest_length() {
         let mut framer = Framer::new(10);
-        assert_eq!(framer.push(b"data: 12345", &mut Vec::new()), Err(TooLong));
+        assert_eq!(framer.push(b"data: 12345", &mut |_| {}), Err(TooLong));
         let mut framer = Framer::new(10);
-        assert_eq!(framer.push(b"data:12345\ndata:12345\n", &mut Vec::new()), Err(TooLong));
+        assert_eq!(framer.push(b"data:12345\ndata:12345\n", &mut |_| {}), Err(TooLong));
     }
 }

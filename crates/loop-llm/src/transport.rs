@@ -122,7 +122,8 @@ pub(crate) async fn send(
         Ok(Some(Ok(bytes))) => call.take(&bytes),
         Ok(None) => call.finish(),
     }
-    Ok(futures::stream::unfold(call, |mut call| async move {
+    // In a box: the state moves with every item.
+    Ok(futures::stream::unfold(Box::new(call), |mut call| async move {
         let item = call.next().await?;
         Some((item, call))
     })

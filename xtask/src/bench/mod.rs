@@ -21,7 +21,10 @@ pub(crate) fn run(suite: Option<&str>) -> Result<(), Failure> {
 /// The bench program among what cargo has built.
 fn program(messages: &str) -> Result<PathBuf, Failure> {
     let built = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let mut programs = built.filter_map(|message| message.get("executable")?.as_str().map(PathBuf::from));
+    let mut programs = built.filter_map(|message| {
+        let is_bench = message.pointer("/target/kind/0").is_some_and(|kind| kind == "bench");
+        message.get("executable")?.as_str().filter(|_| is_bench).map(PathBuf::from)
+    });
     programs.next().ok_or_else(|| Failure::Check("cargo names no bench program".to_owned()))
 }
 
@@ -56,8 +59,9 @@ mod tests {
 
     #[test]
     fn the_program_is_the_one_that_cargo_names() {
-        let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\n\
-                        {\"reason\":\"compiler-artifact\",\"executable\":\"/t/core-1\"}\nnot json\n";
+        let messages = "{\"target\":{\"kind\":[\"bin\"]},\"executable\":\"/t/xtask\"}\n\
+                        {\"target\":{\"kind\":[\"bench\"]},\"executable\":null}\nnot json\n\
+                        {\"target\":{\"kind\":[\"bench\"]},\"executable\":\"/t/core-1\"}\n";
         assert_eq!(program(messages).unwrap(), PathBuf::from("/t/core-1"));
         assert!(program("{}").is_err());
     }

@@ -32,6 +32,8 @@ pub(crate) struct Expect {
     pub(crate) calls: Option<Vec<ExpectedCall>>,
     /// The provider's own word for the end.
     pub(crate) finish: Option<String>,
+    /// Whether it was written down that there was no such word.
+    pub(crate) has_no_finish: bool,
     /// What the provider said of the tokens.
     pub(crate) usage: Option<Value>,
     pub(crate) server_tools: Vec<String>,
@@ -163,6 +165,7 @@ fn expect(members: &Map<String, Value>) -> Expect {
         refusal: text("refusal"),
         calls,
         finish: members.get("finish").and_then(Value::as_str).map(str::to_owned),
+        has_no_finish: members.get("finish").is_some_and(Value::is_null),
         usage: present("usage"),
         server_tools,
         error: present("error"),

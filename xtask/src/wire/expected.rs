@@ -10,7 +10,7 @@ use super::exchange::{Exchange, Expect};
 /// The stops that fit to what was recorded; `None` where nothing was said of the end.
 pub(crate) fn stops(api: Api, exchange: &Exchange, expect: &Expect) -> Option<Vec<Stop>> {
     let word = expect.finish.as_deref()?;
-    let has_calls = expect.calls.as_ref().is_some_and(|calls| !calls.is_empty());
+    let has_calls = expect.calls.as_ref().map(|calls| !calls.is_empty());
     if expect.refusal.as_deref().is_some_and(|refusal| !refusal.is_empty()) {
         return Some(vec![Stop::Refusal]);
     }
@@ -23,8 +23,12 @@ pub(crate) fn stops(api: Api, exchange: &Exchange, expect: &Expect) -> Option<Ve
         | Stop::ContextWindow
         | Stop::PauseTurn
         | Stop::Compaction => vec![told],
-        _ if has_calls => vec![Stop::ToolUse],
+        // What was not written down is not held against anything.
+        Stop::ToolUse if has_calls.is_none() => vec![Stop::ToolUse, Stop::MalformedToolCall],
+        _ if has_calls.is_none() => vec![told, Stop::ToolUse, Stop::Empty],
+        _ if has_calls == Some(true) => vec![Stop::ToolUse],
         Stop::ToolUse => vec![Stop::MalformedToolCall],
+        Stop::EndTurn if expect.text.is_none() => vec![Stop::EndTurn, Stop::Empty],
         Stop::EndTurn if expect.text.as_deref().is_some_and(|text| text.trim().is_empty()) => {
             // What is neither text nor a call of ours counts as something; only where there is some.
             let has_other =
@@ -323,6 +327,9 @@ mod tests {
         assert_eq!(stop(Api::OpenaiResponses, "incomplete: max_output_tokens", 0, "a"), [Stop::MaxTokens]);
         assert_eq!(stop(Api::Anthropic, "model_context_window_exceeded", 0, "a"), [Stop::ContextWindow]);
         assert_eq!(stops(Api::Anthropic, &Exchange::default(), &Expect::default()), None);
+        let word_alone = Expect { finish: Some("tool_calls".to_owned()), ..Expect::default() };
+        let fitting = stops(Api::OpenaiChat, &Exchange::default(), &word_alone);
+        assert_eq!(fitting.unwrap(), [Stop::ToolUse, Stop::MalformedToolCall]);
     }
 
     #[test]

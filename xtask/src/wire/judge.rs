@@ -108,7 +108,7 @@ pub(crate) fn judge(api: Api, exchange: &Exchange, decoded: &Decoded) -> Option<
         return Some(findings);
     }
     let interrupted = [LlmErrorKind::StreamInterrupted, LlmErrorKind::BadResponse];
-    if expect.finish.is_none() && (exchange.is_streamed || matches!(decoded.end, Some(Err(_)))) {
+    if expect.has_no_finish && (exchange.is_streamed || matches!(decoded.end, Some(Err(_)))) {
         // Nobody said that it ended: that is never a reply, if it was streamed.
         error(&interrupted, decoded, &mut findings);
         return Some(findings);
@@ -332,8 +332,11 @@ mod tests {
     #[test]
     fn a_stream_that_nobody_ended_is_no_reply() {
         let (mut exchange, reply) = pair();
-        exchange.expect.as_mut().unwrap().finish = None;
+        let expect = exchange.expect.as_mut().unwrap();
+        expect.finish = None;
         exchange.is_streamed = true;
+        assert!(differences(&exchange, &reply).is_empty());
+        exchange.expect.as_mut().unwrap().has_no_finish = true;
         assert_eq!(differences(&exchange, &reply), ["errors"]);
         exchange.is_streamed = false;
         assert!(differences(&exchange, &reply).is_empty());

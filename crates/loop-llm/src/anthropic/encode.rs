@@ -62,7 +62,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     head.raw(",\"messages\":[");
     let mut body = Body::default();
     body.push(head.take());
-    let (range, close) = Turn::join(&turns, &mut body, |nth, turn, body| {
+    let (range, close) = turns.join_with(&mut body, |nth, turn, body| {
         for piece in marks.pieces(nth, turn) {
             body.push(piece);
         }

@@ -17,7 +17,7 @@ use crate::secrets::{Masker, Secrets};
 /// Whatever stands in it is masked: `[masked]` in place of a secret.
 #[derive(Debug)]
 pub(crate) struct Assembly {
-    items: Vec<ModelEvent>,
+    items: Vec<Result<ModelEvent, LlmError>>,
     aliases: Aliases,
     secrets: Secrets,
     /// Whether bytes of the event that is being read were no UTF-8.
@@ -95,7 +95,7 @@ impl Assembly {
             self.model = model.map(|model| self.secrets.reply(model).into());
         }
         if !std::mem::replace(&mut self.has_begun, true) {
-            self.items.push(ModelEvent::Started { reply: self.id.clone(), model: self.model.clone() });
+            self.items.push(Ok(ModelEvent::Started { reply: self.id.clone(), model: self.model.clone() }));
         }
     }
 
@@ -104,7 +104,7 @@ impl Assembly {
         self.damage("invalid_utf8");
         self.heard += piece.len();
         let told = self.text_masker.push(piece);
-        self.add_text(told);
+        self.add_text(&told);
     }
 
     /// A piece of reasoning.
@@ -112,7 +112,7 @@ impl Assembly {
         self.damage("invalid_utf8");
         self.heard += piece.len();
         let told = self.reasoning_masker.push(piece);
-        self.add_reasoning(told);
+        self.add_reasoning(&told);
     }
 
     /// A piece of a refusal.
@@ -209,7 +209,7 @@ impl Assembly {
                 }
                 // Whether no tokens at all can be true shows at the end.
                 if self.usage.replace(usage) != Some(usage) && usage != Usage::default() {
-                    self.items.push(ModelEvent::Usage(usage));
+                    self.items.push(Ok(ModelEvent::Usage(usage)));
                 }
             }
         }
@@ -267,7 +267,7 @@ impl Assembly {
 
     /// A sign of life.
     pub(crate) fn keep_alive(&mut self) {
-        self.items.push(ModelEvent::KeepAlive);
+        self.items.push(Ok(ModelEvent::KeepAlive));
     }
 
     /// Whether bytes of what is being read were no UTF-8.
@@ -296,15 +296,21 @@ impl Assembly {
         self.text.trim().is_empty() && self.refusal.is_empty()
     }
 
-    pub(super) fn take_items(&mut self) -> impl Iterator<Item = ModelEvent> + use<> {
-        std::mem::take(&mut self.items).into_iter()
+    /// The events that are still to be told.
+    pub(super) fn take_items(&mut self) -> Vec<Result<ModelEvent, LlmError>> {
+        std::mem::take(&mut self.items)
+    }
+
+    /// The last item.
+    pub(super) fn give(&mut self, last: Result<ModelEvent, LlmError>) {
+        self.items.push(last);
     }
 
     /// Tells what was held back.
     pub(super) fn settle(&mut self) {
         let (text, reasoning) = (self.text_masker.finish(), self.reasoning_masker.finish());
-        self.add_reasoning(reasoning);
-        self.add_text(text);
+        self.add_reasoning(&reasoning);
+        self.add_text(&text);
         self.drop_empty_usage();
     }
 
@@ -387,17 +393,17 @@ impl Assembly {
         }
     }
 
-    fn add_text(&mut self, piece: String) {
+    fn add_text(&mut self, piece: &str) {
         if !piece.is_empty() {
-            self.text.push_str(&piece);
-            self.items.push(ModelEvent::TextDelta { text: piece.into() });
+            self.text.push_str(piece);
+            self.items.push(Ok(ModelEvent::TextDelta { text: piece.into() }));
         }
     }
 
-    fn add_reasoning(&mut self, piece: String) {
+    fn add_reasoning(&mut self, piece: &str) {
         if !piece.is_empty() {
-            self.reasoning.push_str(&piece);
-            self.items.push(ModelEvent::ReasoningDelta { text: piece.into() });
+            self.reasoning.push_str(piece);
+            self.items.push(Ok(ModelEvent::ReasoningDelta { text: piece.into() }));
         }
     }
 
@@ -407,10 +413,10 @@ impl Assembly {
         let (begins, arguments) = call.news(is_over);
         if begins {
             let name = self.aliases.name(&self.secrets.reply(&call.name));
-            self.items.push(ModelEvent::ToolCallStarted { nth, name });
+            self.items.push(Ok(ModelEvent::ToolCallStarted { nth, name }));
         }
         if !arguments.is_empty() {
-            self.items.push(ModelEvent::ToolArgumentsDelta { nth, text: arguments.into() });
+            self.items.push(Ok(ModelEvent::ToolArgumentsDelta { nth, text: arguments.into() }));
         }
     }
 

@@ -37,7 +37,7 @@ impl Open {
             return (false, String::new());
         }
         let begins = !std::mem::replace(&mut self.is_told, true);
-        let mut told = self.masker.push(self.arguments.get(self.masked..).unwrap_or_default());
+        let mut told = self.masker.push(self.arguments.get(self.masked..).unwrap_or_default()).into_owned();
         self.masked = self.arguments.len();
         if is_over {
             told.push_str(&self.masker.finish());

@@ -57,7 +57,6 @@ pub struct Decoder {
     protocol: Box<dyn Protocol>,
     origin: Arc<str>,
     body: Kind,
-    frames: Vec<Frame>,
     reply: Assembly,
     received: usize,
     /// Whether the body ended within the event that is being read.
@@ -83,8 +82,6 @@ impl Kind {
     }
 }
 
-type Items = Vec<Result<ModelEvent, LlmError>>;
-
 impl Decoder {
     /// A decoder of the reply to one request of `origin`: its aliases are undone, and secrets are masked wherever they
     /// stand.
@@ -98,7 +95,6 @@ impl Decoder {
             protocol,
             origin,
             body: Kind::unknown(),
-            frames: Vec::new(),
             reply: Assembly::new(aliases, secrets),
             received: 0,
             is_unclosed: false,
@@ -123,48 +119,45 @@ impl Decoder {
 
     /// What these bytes tell.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<Result<ModelEvent, LlmError>> {
-        let mut items = Vec::new();
         // What is beyond the guard is not looked at, wherever the pieces were cut.
         let room = MOST_REPLY - self.received;
         let taken = bytes.get(..room).unwrap_or(bytes);
         self.received += taken.len();
-        self.take(taken, &mut items);
+        self.take(taken);
         if taken.len() < bytes.len() {
-            self.cut(&mut items);
+            self.cut();
         }
-        items
+        self.reply.take_items()
     }
 
     /// What is left when the body has ended as it should.
     pub fn finish(&mut self) -> Vec<Result<ModelEvent, LlmError>> {
-        let mut items = Vec::new();
         if self.is_done {
-            return items;
+            return Vec::new();
         }
         match std::mem::replace(&mut self.body, Kind::unknown()) {
-            Kind::Unknown { .. } => self.fail(again("an empty body in place of a reply"), &mut items),
-            Kind::Json(body) => self.whole(&body, &mut items),
+            Kind::Unknown { .. } => self.fail(again("an empty body in place of a reply")),
+            Kind::Json(body) => self.whole(&body),
             Kind::Stream(mut framer) => {
-                let result = framer.finish(&mut self.frames);
                 self.is_unclosed = true;
-                self.take_frames(result, &mut items);
+                let result = framer.finish(&mut |frame| self.frame(frame));
+                self.framed(result);
             }
         }
-        self.end(LlmErrorKind::StreamInterrupted, "the reply ended without its end", &mut items);
-        items
+        self.end(LlmErrorKind::StreamInterrupted, "the reply ended without its end");
+        self.reply.take_items()
     }
 
     /// What is left when the body broke off: an error of this kind, unless the reply was complete by then.
     pub fn interrupt(&mut self, kind: LlmErrorKind, message: &str) -> Vec<Result<ModelEvent, LlmError>> {
-        let mut items = Vec::new();
         if self.reply.is_ending() {
             self.reply.warn("broken_off_after_its_end");
         }
-        self.end(kind, message, &mut items);
-        items
+        self.end(kind, message);
+        self.reply.take_items()
     }
 
-    fn take(&mut self, bytes: &[u8], items: &mut Items) {
+    fn take(&mut self, bytes: &[u8]) {
         if self.is_done {
             return;
         }
@@ -181,7 +174,7 @@ impl Decoder {
                 *seen += 1;
             }
             if *seen > MOST_JSON {
-                return self.fail(LlmError::unreadable(TOO_LARGE), items);
+                return self.fail(LlmError::unreadable(TOO_LARGE));
             }
             let Some(first) = head.get(*seen).copied() else { return };
             let head = std::mem::take(head);
@@ -190,41 +183,42 @@ impl Decoder {
             } else {
                 Kind::Stream(Framer::new(MOST_LINE))
             };
-            return self.take(&head, items);
+            return self.take(&head);
         }
         match &mut self.body {
             Kind::Unknown { .. } => {}
             Kind::Json(body) if body.len() + bytes.len() > MOST_JSON => {
-                self.fail(LlmError::unreadable(TOO_LARGE), items);
+                self.fail(LlmError::unreadable(TOO_LARGE));
             }
             Kind::Json(body) => body.extend_from_slice(bytes),
             Kind::Stream(framer) => {
-                let result = framer.push(bytes, &mut self.frames);
-                self.take_frames(result, items);
+                let mut framer = std::mem::replace(framer, Framer::new(MOST_LINE));
+                let result = framer.push(bytes, &mut |frame| self.frame(frame));
+                self.body = Kind::Stream(framer);
+                self.framed(result);
             }
         }
     }
 
-    fn take_frames(&mut self, result: Result<(), TooLong>, items: &mut Items) {
-        for frame in std::mem::take(&mut self.frames) {
-            if self.is_done {
-                return;
-            }
-            match frame {
-                Frame::Comment => items.push(Ok(ModelEvent::KeepAlive)),
-                Frame::Data { event, data, is_damaged } => {
-                    self.data(event.as_deref(), data.trim(), is_damaged, items);
-                }
-            }
+    fn frame(&mut self, frame: Frame<'_>) {
+        if self.is_done {
+            return;
         }
+        match frame {
+            Frame::Comment => self.reply.keep_alive(),
+            Frame::Data { event, data, is_damaged } => self.data(event, data.trim(), is_damaged),
+        }
+    }
+
+    fn framed(&mut self, result: Result<(), TooLong>) {
         if result == Err(TooLong) && !self.is_done {
-            self.fail(LlmError::unreadable("a line of the reply is longer than 8 MiB"), items);
+            self.fail(LlmError::unreadable("a line of the reply is longer than 8 MiB"));
         }
     }
 
-    fn data(&mut self, event: Option<&str>, data: &str, is_damaged: bool, items: &mut Items) {
+    fn data(&mut self, event: Option<&str>, data: &str, is_damaged: bool) {
         if data == "[DONE]" {
-            return self.end(LlmErrorKind::StreamInterrupted, "the reply ended without a reason", items);
+            return self.end(LlmErrorKind::StreamInterrupted, "the reply ended without a reason");
         }
         if data.is_empty() {
             return;
@@ -232,48 +226,42 @@ impl Decoder {
         self.reply.is_damaged = is_damaged;
         let result = self.protocol.event(event, data, &mut self.reply);
         self.reply.is_damaged = false;
-        self.tell(items);
         match result {
             // An event that cannot be read since its end is missing: the reply was cut there.
             Err(error) if self.is_unclosed && error.kind == LlmErrorKind::BadResponse => {
                 let message = "the reply ended in the middle of an event";
-                self.end(LlmErrorKind::StreamInterrupted, message, items);
+                self.end(LlmErrorKind::StreamInterrupted, message);
             }
-            Err(error) => self.fail(error, items),
+            Err(error) => self.fail(error),
             Ok(()) if self.reply.is_over() => {
-                self.end(LlmErrorKind::StreamInterrupted, "the reply ended without a reason", items);
+                self.end(LlmErrorKind::StreamInterrupted, "the reply ended without a reason");
             }
             Ok(()) => {}
         }
     }
 
     /// A reply that came as one JSON value.
-    fn whole(&mut self, body: &[u8], items: &mut Items) {
+    fn whole(&mut self, body: &[u8]) {
         let body = body.strip_prefix(MARK).unwrap_or(body).trim_ascii();
         if body.first() == Some(&b'<') {
-            return self.fail(again("an HTML page in place of a reply"), items);
+            return self.fail(again("an HTML page in place of a reply"));
         }
         let result = match std::str::from_utf8(body) {
             Ok(body) => self.protocol.whole(body, &mut self.reply),
             Err(_) => Err(again("a body that is not UTF-8 in place of a reply")),
         };
-        self.tell(items);
         if let Err(error) = result {
-            self.fail(error, items);
+            self.fail(error);
         }
     }
 
-    fn tell(&mut self, items: &mut Items) {
-        items.extend(self.reply.take_items().map(Ok));
-    }
-
     /// The end of the reply, if it was said that there is one.
-    fn end(&mut self, kind: LlmErrorKind, message: &str, items: &mut Items) {
+    fn end(&mut self, kind: LlmErrorKind, message: &str) {
         if self.is_done {
             return;
         }
         if !self.reply.is_ending() {
-            return self.fail(interrupted(kind, message), items);
+            return self.fail(interrupted(kind, message));
         }
         self.is_done = true;
         self.reply.settle();
@@ -282,34 +270,32 @@ impl Decoder {
         let raw =
             |has_new_ids, calls: &[ToolCall]| protocol.raw(&End { stop, keeps_calls, has_new_ids }, calls);
         let reply = self.reply.finish(&self.origin, raw);
-        self.tell(items);
-        items.push(Ok(ModelEvent::Finished(Box::new(reply))));
+        self.reply.give(Ok(ModelEvent::Finished(Box::new(reply))));
     }
 
-    fn cut(&mut self, items: &mut Items) {
+    fn cut(&mut self) {
         if self.is_done {
             return;
         }
         if !matches!(self.body, Kind::Stream(_)) {
-            return self.fail(LlmError::unreadable(TOO_LARGE), items);
+            return self.fail(LlmError::unreadable(TOO_LARGE));
         }
         if !self.reply.is_ending() && self.reply.is_mute() {
             let message = "64 MiB of a reply came without any text";
-            return self.fail(LlmError::unreadable(message), items);
+            return self.fail(LlmError::unreadable(message));
         }
         self.reply.warn("reply_cut");
         if !self.reply.is_ending() {
             self.reply.stop("length", Stop::MaxTokens);
         }
-        self.end(LlmErrorKind::BadResponse, "", items);
+        self.end(LlmErrorKind::BadResponse, "");
     }
 
-    fn fail(&mut self, mut error: LlmError, items: &mut Items) {
+    fn fail(&mut self, mut error: LlmError) {
         self.is_done = true;
         self.reply.settle();
-        self.tell(items);
         error.partial = Some(self.reply.partial());
-        items.push(Err(error));
+        self.reply.give(Err(error));
     }
 }
 

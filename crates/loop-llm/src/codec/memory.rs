@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::turns::Turn;
+use super::turns::{Run, Turn};
 use crate::request::Message;
 
 /// What encoders keep of the turns of one conversation, so that each turn is encoded once.
@@ -18,8 +18,12 @@ pub struct Memory(Arc<Mutex<Option<Kept>>>);
 pub(crate) struct Kept {
     /// Whose they are: `api/profile/model`.
     pub(crate) origin: Arc<str>,
-    /// Each turn, and what it became.
-    pub(crate) turns: Vec<(Message, Turn)>,
+    /// Each turn as it was given.
+    pub(crate) messages: Vec<Message>,
+    /// What each became.
+    pub(crate) turns: Vec<Turn>,
+    /// Turns from the first on that were put together, so that a body needs few pieces; they hold no bytes themselves.
+    pub(crate) runs: Vec<Run>,
 }
 
 impl Memory {

@@ -1,6 +1,6 @@
 //! Turns as bytes: each is written once, and more of them only append.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -79,29 +79,144 @@ impl Written {
     }
 }
 
+/// Turns that were put together: what stands between the opening of the first and the closing of the last.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    /// How many turns.
+    turns: usize,
+    first: Joint,
+    last: Joint,
+    /// Empty where none of them says anything.
+    json: Bytes,
+}
+
+/// The turns of a request, which go back into its memory when they are done with.
+#[derive(Debug)]
+pub(crate) struct Turns<'a> {
+    request: &'a ModelRequest,
+    kept: Kept,
+}
+
+impl Deref for Turns<'_> {
+    type Target = [Turn];
+
+    fn deref(&self) -> &[Turn] {
+        self.kept.turns.get(..self.request.messages.len()).unwrap_or(&self.kept.turns)
+    }
+}
+
+impl Drop for Turns<'_> {
+    fn drop(&mut self) {
+        self.request.memory.put(std::mem::take(&mut self.kept));
+    }
+}
+
 /// The turns of a request, those that are kept from earlier ones as they were.
 ///
 /// # Errors
 /// [`LlmErrorKind::InvalidRequest`] in phase [`ErrorPhase::Encode`](crate::ErrorPhase::Encode): no turns, a call
 /// without its result, or a result without its call.
-pub(crate) fn turns(request: &ModelRequest, writer: &impl TurnWriter) -> Result<Vec<Turn>, LlmError> {
+pub(crate) fn turns<'a>(request: &'a ModelRequest, writer: &impl TurnWriter) -> Result<Turns<'a>, LlmError> {
     if request.messages.is_empty() {
         return Err(invalid("a request without a turn"));
     }
     let origin = writer.origin();
-    let mut kept = request.memory.take(&origin).unwrap_or(Kept { origin, turns: Vec::new() });
-    let known = kept.turns.iter().zip(&request.messages);
-    let same = known.take_while(|((turn, _), message)| turn.is_same(message)).count();
+    let kept = request.memory.take(&origin).unwrap_or(Kept { origin, ..Kept::default() });
+    let mut turns = Turns { request, kept };
+    let known = turns.kept.messages.iter().zip(&request.messages);
+    let mut same = known.take_while(|(turn, message)| turn.is_same(message)).count();
     // What goes on in another way is another conversation; one that has gone on further is kept as it is.
-    let is_longer = kept.turns.len() > request.messages.len() && same == request.messages.len();
-    if !is_longer {
-        kept.turns.truncate(same);
+    let is_longer = turns.kept.turns.len() > request.messages.len() && same == request.messages.len();
+    if !is_longer || turns.kept.covered() > same {
+        same = turns.kept.cut(same);
     }
-    let result = add_turns(request, writer, same, &mut kept);
-    let turns = kept.turns.iter().take(request.messages.len()).map(|(_, turn)| turn.clone()).collect();
-    request.memory.put(kept);
-    result.map(|()| turns)
+    add_turns(request, writer, same, &mut turns.kept)?;
+    Ok(turns)
 }
+
+impl Kept {
+    /// How many turns are put together.
+    fn covered(&self) -> usize {
+        self.runs.iter().map(|run| run.turns).sum()
+    }
+
+    /// Forgets turns from this one on, and those that were put together with them; returns how many are left.
+    fn cut(&mut self, from: usize) -> usize {
+        let mut left = from;
+        while self.covered() > from {
+            self.runs.pop();
+            left = self.covered();
+        }
+        self.messages.truncate(left);
+        self.turns.truncate(left);
+        left
+    }
+
+    /// Puts all but the last turns together. What was put together before is copied again only with as much that is new,
+    /// so that a byte is copied a few times in all.
+    fn put_together(&mut self) {
+        let covered = self.covered();
+        let end = self.turns.len().saturating_sub(APART);
+        if end < covered + APART {
+            return;
+        }
+        let Some(new) = self.turns.get_mut(covered..end) else { return };
+        let mut run = Run::of(new);
+        for turn in new {
+            turn.json = Bytes::new();
+        }
+        while let Some(before) = self.runs.pop_if(|before| before.json.len() <= 2 * run.json.len()) {
+            run = before.and(&run);
+        }
+        self.runs.push(run);
+    }
+}
+
+impl Run {
+    fn of(turns: &[Turn]) -> Self {
+        let mut said = turns.iter().filter(|turn| turn.values > 0);
+        let Some(first) = said.next() else {
+            return Self { turns: turns.len(), first: Joint::NONE, last: Joint::NONE, json: Bytes::new() };
+        };
+        let mut json = Vec::with_capacity(turns.iter().map(|turn| turn.json.len() + 64).sum());
+        json.extend_from_slice(&first.json);
+        let mut last = first.joint;
+        for turn in said {
+            between(last, turn.joint, |piece| json.extend_from_slice(piece.as_bytes()));
+            json.extend_from_slice(&turn.json);
+            last = turn.joint;
+        }
+        Self { turns: turns.len(), first: first.joint, last, json: json.into() }
+    }
+
+    fn and(&self, next: &Self) -> Self {
+        let turns = self.turns + next.turns;
+        match (self.json.is_empty(), next.json.is_empty()) {
+            (_, true) => Self { turns, ..self.clone() },
+            (true, false) => Self { turns, ..next.clone() },
+            (false, false) => {
+                let mut json = Vec::with_capacity(self.json.len() + next.json.len() + 64);
+                json.extend_from_slice(&self.json);
+                between(self.last, next.first, |piece| json.extend_from_slice(piece.as_bytes()));
+                json.extend_from_slice(&next.json);
+                Self { turns, first: self.first, last: next.last, json: json.into() }
+            }
+        }
+    }
+}
+
+/// What stands between the values of one turn and those of the next.
+fn between(last: Joint, next: Joint, mut push: impl FnMut(&'static str)) {
+    if last == next {
+        return push(",");
+    }
+    push(last.close);
+    push(",");
+    push(next.open);
+}
+
+/// How many turns at the end are not put together with others: what goes on in another way mostly does so there.
+const APART: usize = 8;
 
 fn add_turns(
     request: &ModelRequest,
@@ -116,7 +231,8 @@ fn add_turns(
         let mut warnings = Vec::new();
         let Written { joint, values, instead } = writer.write(message, before, &mut json, &mut warnings)?;
         let json = instead.unwrap_or_else(|| json.take().into());
-        kept.turns.push((message.clone(), Turn { joint, json, values, warnings }));
+        kept.messages.push(message.clone());
+        kept.turns.push(Turn { joint, json, values, warnings });
         before = Some(message);
     }
     match before.map_or(&[][..], Message::calls) {
@@ -160,30 +276,59 @@ pub(crate) fn results_in_order<'a>(
     calls.iter().filter_map(|call| Some((call, results.iter().find(|result| result.call == call.id)?)))
 }
 
-impl Turn {
-    /// Puts turns into a body, after `[` and without what closes the last of them; returns where they stand and what
+impl Turns<'_> {
+    /// Puts the turns into a body, after `[` and without what closes the last of them; returns where they stand and what
     /// closes it.
-    pub(crate) fn join(
-        turns: &[Self],
-        body: &mut Body,
-        mut values: impl FnMut(usize, &Self, &mut Body),
-    ) -> (Range<usize>, &'static str) {
-        let start = body.len();
-        let mut last: Option<Joint> = None;
-        for (nth, turn) in turns.iter().enumerate().filter(|(_, turn)| turn.values > 0) {
-            match last {
-                Some(joint) if joint == turn.joint => body.push(&b","[..]),
-                Some(joint) => {
-                    body.push(joint.close.as_bytes());
-                    body.push(&b","[..]);
-                    body.push(turn.joint.open.as_bytes());
-                }
-                None => body.push(turn.joint.open.as_bytes()),
-            }
-            values(nth, turn, body);
-            last = Some(turn.joint);
+    pub(crate) fn join(&mut self, body: &mut Body) -> (Range<usize>, &'static str) {
+        if self.kept.turns.len() == self.request.messages.len() {
+            self.kept.put_together();
         }
-        (start..body.len(), last.map_or("", |joint| joint.close))
+        let mut joining = Joining { body, last: None };
+        let start = joining.body.len();
+        for run in self.kept.runs.iter().filter(|run| !run.json.is_empty()) {
+            joining.begin(run.first);
+            joining.body.push(run.json.clone());
+            joining.last = Some(run.last);
+        }
+        for turn in self.iter().skip(self.kept.covered()).filter(|turn| turn.values > 0) {
+            joining.begin(turn.joint);
+            joining.body.push(turn.json.clone());
+        }
+        joining.end(start)
+    }
+
+    /// The same, where a codec has something to put into the values of a turn: each turn stays apart.
+    pub(crate) fn join_with(
+        &self,
+        body: &mut Body,
+        mut values: impl FnMut(usize, &Turn, &mut Body),
+    ) -> (Range<usize>, &'static str) {
+        let mut joining = Joining { body, last: None };
+        let start = joining.body.len();
+        for (nth, turn) in self.iter().enumerate().filter(|(_, turn)| turn.values > 0) {
+            joining.begin(turn.joint);
+            values(nth, turn, joining.body);
+        }
+        joining.end(start)
+    }
+}
+
+/// Turns on their way into a body.
+struct Joining<'a> {
+    body: &'a mut Body,
+    last: Option<Joint>,
+}
+
+impl Joining<'_> {
+    fn begin(&mut self, joint: Joint) {
+        match self.last.replace(joint) {
+            Some(last) => between(last, joint, |piece| self.body.push(piece.as_bytes())),
+            None => self.body.push(joint.open.as_bytes()),
+        }
+    }
+
+    fn end(self, start: usize) -> (Range<usize>, &'static str) {
+        (start..self.body.len(), self.last.map_or("", |joint| joint.close))
     }
 }
 

@@ -8,7 +8,7 @@ use super::models::{Abilities, Thinking, abilities};
 use super::turn::call_ids;
 use crate::call::ToolCall;
 use crate::codec::{
-    Aliases, Body, Encoded, Joint, Json, Members, Target, Turn, TurnWriter, Written, results_in_order, turns,
+    Aliases, Body, Encoded, Joint, Json, Members, Target, TurnWriter, Written, results_in_order, turns,
     wire_name,
 };
 use crate::error::{LlmError, LlmErrorKind};
@@ -19,7 +19,7 @@ use crate::warnings::Warnings;
 pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Encoded, LlmError> {
     let aliases = Aliases::of(&request.tools)?;
     let abilities = abilities(if target.profile.known_models { target.known_as } else { "" });
-    let turns = turns(request, &Writer { target: *target, abilities })?;
+    let mut turns = turns(request, &Writer { target: *target, abilities })?;
     if turns.iter().find(|turn| turn.values > 0).is_none_or(|turn| turn.joint != USER) {
         let message = "the first turn that says something has to be the user's";
         return Err(LlmError::unsendable(LlmErrorKind::InvalidRequest, message));
@@ -34,7 +34,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     }
     head.raw("\"contents\":[");
     body.push(head.take());
-    let (messages, close) = Turn::join(&turns, &mut body, |_, turn, body| body.push(turn.json.clone()));
+    let (messages, close) = turns.join(&mut body);
     body.push(close.as_bytes());
     body.push(&b"]"[..]);
     let mut warnings = Warnings::of(request.unsupported, &turns);

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::schema;
 use crate::call::ToolCall;
 use crate::codec::{
-    Aliases, Body, Encoded, Joint, Json, Members, Target, Turn, TurnWriter, Written, results_in_order,
-    short_id, turns, wire_name,
+    Aliases, Body, Encoded, Joint, Json, Members, Target, TurnWriter, Written, results_in_order, short_id,
+    turns, wire_name,
 };
 use crate::error::{LlmError, LlmErrorKind};
 use crate::openai_models::{Abilities, abilities};
@@ -19,7 +19,7 @@ use crate::warnings::Warnings;
 
 pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Encoded, LlmError> {
     let aliases = Aliases::of(&request.tools)?;
-    let turns = turns(request, &Writer { target: *target })?;
+    let mut turns = turns(request, &Writer { target: *target })?;
     let mut body = Body::default();
     let mut head = Json::default();
     head.raw("{\"model\":").value(target.model).raw(",\"messages\":[");
@@ -35,7 +35,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
         }
     }
     body.push(head.take());
-    let (range, _) = Turn::join(&turns, &mut body, |_, turn, body| body.push(turn.json.clone()));
+    let (range, _) = turns.join(&mut body);
     let mut warnings = Warnings::of(request.unsupported, &turns);
     let mut tail = Json::default();
     tail.raw("]");

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::turn::Writer;
-use crate::codec::{Aliases, Body, Encoded, Json, Members, Target, Turn, turns, wire_name};
+use crate::codec::{Aliases, Body, Encoded, Json, Members, Target, turns, wire_name};
 use crate::error::LlmError;
 use crate::openai_chat::{effort, known, shape, strict};
 use crate::openai_models::Abilities;
@@ -13,7 +13,7 @@ use crate::warnings::Warnings;
 
 pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Encoded, LlmError> {
     let aliases = Aliases::of(&request.tools)?;
-    let turns = turns(request, &Writer { target: *target })?;
+    let mut turns = turns(request, &Writer { target: *target })?;
     let mut body = Body::default();
     let mut head = Json::default();
     head.raw("{\"model\":").value(target.model);
@@ -24,7 +24,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     head.raw(",\"input\":[");
     let start = head.len() - 1;
     body.push(head.take());
-    let (range, _) = Turn::join(&turns, &mut body, |_, turn, body| body.push(turn.json.clone()));
+    let (range, _) = turns.join(&mut body);
     body.push(&b"]"[..]);
     let mut warnings = Warnings::of(request.unsupported, &turns);
     let mut members = Members::new(&request.extra);

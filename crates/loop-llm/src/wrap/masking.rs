@@ -89,7 +89,7 @@ pub(super) fn pieces(secrets: &Secrets, pieces: &mut [&mut Arc<str>]) {
         return;
     }
     let mut masker = Masker::new(secrets);
-    let mut masked: Vec<String> = pieces.iter().map(|piece| masker.push(piece)).collect();
+    let mut masked: Vec<String> = pieces.iter().map(|piece| masker.push(piece).into_owned()).collect();
     if let Some(last) = masked.last_mut() {
         last.push_str(&masker.finish());
     }
