@@ -8,9 +8,8 @@ use std::error::Error;
 use std::sync::Arc;
 
 use loop_core::{
-    CallModel, Command, Digest, Event, Fact, Facts, FinishReason, Millis, Note, Observation, Outcome,
-    PersonAnswer, PromptSize, Rejected, Reply, Run, RunId, RunSpec, RunTool, SaveResult, Status, Usage,
-    WorkItem,
+    CallModel, Command, Digest, Event, Fact, Facts, Millis, Note, Observation, Outcome, PersonAnswer,
+    PromptSize, Rejected, Reply, Run, RunId, RunSpec, RunTool, SaveResult, Status, Usage, WorkItem,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -181,7 +180,7 @@ fn model_replies(call: &CallModel) -> Fact {
         _ => LAST_REPLY,
     };
     let usage = Some(Usage { input: 400, output: 120, ..Usage::default() });
-    let reply = Reply { text: text.into(), finish: FinishReason::EndTurn, usage, cost: None, raw: None };
+    let reply = Reply { usage, ..Reply::text(text) };
     Fact::ModelReplied { key: call.key, attempt: call.attempt, reply }
 }
 

@@ -221,6 +221,27 @@ pub struct Reply {
     /// The provider's whole turn where it must go back unchanged; opaque.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<Arc<str>>,
+    /// The model that really served, where the provider says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_model: Option<Arc<str>>,
+    /// What was left out of the request or changed in it, and what was not as it should be in the reply.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Arc<str>>,
+}
+
+impl Reply {
+    /// A text that ended by itself, of which nothing else is told.
+    pub fn text(text: impl Into<Arc<str>>) -> Self {
+        Self {
+            text: text.into(),
+            finish: FinishReason::EndTurn,
+            usage: None,
+            cost: None,
+            raw: None,
+            served_model: None,
+            warnings: Vec::new(),
+        }
+    }
 }
 
 /// Why a model ended its reply.

@@ -48,8 +48,8 @@
 //!         Command::CallModel(CallModel { key, attempt, .. }) => {
 //!             let (sure, actions) = if run.evidence().is_empty() { ("low", ask) } else { ("high", "[]") };
 //!             let text = format!("## Situation\nFull.\n```json\n\
-//!                 {{\"analysis_confidence\": \"{sure}\", \"ai_actions\": {actions}}}\n```\n").into();
-//!             let reply = Reply { text, finish: FinishReason::EndTurn, usage: None, cost: None, raw: None };
+//!                 {{\"analysis_confidence\": \"{sure}\", \"ai_actions\": {actions}}}\n```\n");
+//!             let reply = Reply::text(text);
 //!             Fact::ModelReplied { key, attempt, reply }
 //!         }
 //!         Command::RunTool(RunTool { key, attempt, .. }) => {

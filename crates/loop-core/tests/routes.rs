@@ -37,15 +37,36 @@ fn what_is_wrong_with_the_request_is_wrong_on_every_route() {
 }
 
 #[test]
-fn each_route_has_its_tries() {
-    let mut world = run().with_fallback().start();
-    let mut tiers = Vec::new();
-    while world.phase() == "calling" {
-        tiers.push(world.call().tier);
-        world = world.started().failed(failure(true));
-    }
-    assert_eq!(tiers, [[Tier::Base; 3], [Tier::Fallback; 3]].concat());
-    world.ends(StopReason::ModelFailure);
+fn what_breaks_off_is_tried_again_on_each_route_and_what_cannot_be_had_is_not() {
+    let tiers = |failure: &ModelFailure| {
+        let (mut world, mut tiers) = (run().with_fallback().start(), Vec::new());
+        while world.phase() == "calling" {
+            tiers.push(world.call().tier);
+            world = world.started().failed(failure.clone());
+        }
+        world.ends(StopReason::ModelFailure);
+        tiers
+    };
+    let broken = ModelFailure { kind: "stream_interrupted".into(), ..failure(true) };
+    assert_eq!(tiers(&broken), [[Tier::Base; 3], [Tier::Fallback; 3]].concat());
+    // Whoever makes the calls has tried the first route already, and waits for nobody while there is another.
+    assert_eq!(tiers(&failure(true)), [&[Tier::Base][..], &[Tier::Fallback; 3]].concat());
+    let late = ModelFailure { retry_at: Some(loop_core::Millis(30_000)), ..failure(true) };
+    let world = run().with_fallback().start().started().failed(late);
+    assert_eq!(world.call().tier, Tier::Fallback, "it may be made at once");
+    let hung = ModelFailure { kind: "timeout".into(), ..failure(true) };
+    assert_eq!(tiers(&hung).first_chunk(), Some(&[Tier::Base, Tier::Fallback]));
+}
+
+#[test]
+fn small_calls_go_the_way_of_the_run_unless_they_have_a_model_of_their_own() {
+    let repairing = |setup: Setup| {
+        let world =
+            setup.start().started().failed(failure(false)).replied(&text("## Findings\n\nNo contract.\n"));
+        world.expect_phase("repairing").call().tier
+    };
+    assert_eq!(repairing(run().with_fallback()), Tier::Picker);
+    assert_eq!(repairing(run().with_fallback().with(|spec| spec.models.picker = None)), Tier::Fallback);
 }
 
 #[test]

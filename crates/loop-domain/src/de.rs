@@ -77,6 +77,7 @@ fn plain(expected: &dyn Expected) -> String {
     match expected.as_str() {
         "u32" | "u64" | "usize" => "a whole number of 0 or more".to_owned(),
         "i64" => "a whole number".to_owned(),
+        "f32" | "f64" => "a number".to_owned(),
         "a string" | "string" | "str" => "a text in quotes".to_owned(),
         "a boolean" => "true or false".to_owned(),
         "a sequence" => "a list".to_owned(),

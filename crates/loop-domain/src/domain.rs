@@ -70,12 +70,15 @@ impl Domain {
         let tools = tools::tools(&file)?;
         let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry)?;
         remote::check(&file)?;
-        let Built { models, unset, recorder } = models::models(&file, options.record.as_deref())?;
+        let Built { models, found, recorder } = models::models(&file, options.record.as_deref())?;
         let prompts = parts::prompts(&file)?;
         let mut unset_to_save = Vec::new();
         let save = parts::save(&file, &mut unset_to_save)?;
         let mut warnings = report::warnings(&spec);
         warnings.extend(tools.warnings);
+        warnings.extend(remote::warnings(&file, &spec));
+        warnings.extend(found.warnings);
+        let unset = found.unset;
         warnings.extend(unset.iter().chain(&unset_to_save).map(ToString::to_string));
         Ok(Self {
             spec: Arc::new(spec),

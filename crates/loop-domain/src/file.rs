@@ -2,16 +2,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use loop_core::Tier;
-use loop_llm::prices::ModelPrices;
+use loop_llm::prices::{ModelPrices, Row};
 use serde::Deserialize;
 
 use crate::LoadOptions;
-use crate::config::{Config, VERSION};
+use crate::config::{Config, ModelConfig, VERSION};
 use crate::error::DomainError;
 use crate::near::hint;
 use crate::prices::{self, PriceList};
+use crate::remote;
 use crate::tree::{Fault, Node, Origin};
 
 /// The name of the file in a domain's folder.
@@ -26,10 +28,14 @@ pub(crate) struct File {
     pub(crate) profiles: Vec<String>,
     /// What its models cost that have no price of their own.
     pub(crate) prices: PriceList,
+    replaced: Replaced,
     tree: Node,
     place: Place,
     cwd: PathBuf,
 }
+
+/// The models whose place a recording took, by tier.
+type Replaced = Vec<(Tier, Arc<ModelConfig>)>;
 
 /// A file and its text, to say where something is.
 #[derive(Debug)]
@@ -53,9 +59,10 @@ impl File {
             _ => PathBuf::from("."),
         };
         let place = Place { path, text };
-        let (tree, config, profiles) = layered(&place.text, options).map_err(|fault| place.error(fault))?;
-        let prices = PriceList::new(Vec::new());
-        let mut file = Self { config, folder, profiles, prices, tree, place, cwd: options.cwd.clone() };
+        let Layered { tree, config, profiles, replaced } =
+            layered(&place.text, options).map_err(|fault| place.error(fault))?;
+        let (prices, cwd) = (PriceList::new(Vec::new()), options.cwd.clone());
+        let mut file = Self { config, folder, profiles, prices, replaced, tree, place, cwd };
         file.prices = PriceList::new(file.own_prices(options)?);
         Ok(file)
     }
@@ -77,6 +84,21 @@ impl File {
             Origin::File(_) => self.folder.join(text),
             Origin::Setting(_) => self.cwd.join(text),
         }
+    }
+
+    /// The row of a model's price; `None` where its file gives a price, and where nobody knows one.
+    pub(crate) fn price_row(&self, model: &ModelConfig) -> Option<Row> {
+        if model.price.is_some() {
+            return None;
+        }
+        // What is wrong with a provider is said when its models are made.
+        let profile = remote::profile(self, &model.provider).ok().flatten();
+        self.prices.row(&model.server_model(), profile.as_deref())
+    }
+
+    /// The model whose place a recording took in a tier.
+    pub(crate) fn replaced(&self, tier: &str) -> Option<&ModelConfig> {
+        self.replaced.iter().find(|(at, _)| at.name() == tier).map(|(_, model)| &**model)
     }
 
     /// The rows of the file with prices of one's own, where there is one.
@@ -122,8 +144,16 @@ impl Place {
     }
 }
 
-/// The tree with everything laid over it, its typed form, and the names of its profiles.
-fn layered(text: &str, options: &LoadOptions) -> Result<(Node, Config, Vec<String>), Fault> {
+/// A file with everything laid over it.
+struct Layered {
+    tree: Node,
+    config: Config,
+    /// The names of its profiles.
+    profiles: Vec<String>,
+    replaced: Replaced,
+}
+
+fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
     let mut tree = Node::parse(text)?;
     check_version(&tree)?;
     let profiles = tree.take("profiles");
@@ -156,15 +186,17 @@ fn layered(text: &str, options: &LoadOptions) -> Result<(Node, Config, Vec<Strin
     for (key, value) in &options.set {
         tree.set(key, value, &format!("--set {key}={value}"))?;
     }
+    let mut replaced = Replaced::new();
     for (tier, model) in &options.models {
-        set_model(&mut tree, *tier, model)?;
+        set_model(&mut tree, *tier, model, &mut replaced)?;
     }
     for (tier, url) in &options.base_urls {
-        let option = format!("--base-url {}={url}", tier.name());
+        // The URL itself may hold a password.
+        let option = format!("--base-url {}", tier.name());
         tree.set(&format!("models.{}.base_url", tier.name()), &quoted(url), &option)?;
     }
     let config = Config::deserialize(&tree)?;
-    Ok((tree, config, names))
+    Ok(Layered { tree, config, profiles: names, replaced })
 }
 
 fn check_version(tree: &Node) -> Result<(), Fault> {
@@ -188,7 +220,7 @@ fn check_version(tree: &Node) -> Result<(), Fault> {
 }
 
 /// Puts `PROVIDER/NAME` in place of a tier's model. A model that the file describes keeps what is said of it there.
-fn set_model(tree: &mut Node, tier: Tier, model: &str) -> Result<(), Fault> {
+fn set_model(tree: &mut Node, tier: Tier, model: &str, replaced: &mut Replaced) -> Result<(), Fault> {
     let option = format!("--model {}={model}", tier.name());
     let Some((provider, name)) = model.split_once('/').filter(|(_, name)| !name.is_empty()) else {
         let origin = Origin::Setting(option.into());
@@ -206,11 +238,24 @@ fn set_model(tree: &mut Node, tier: Tier, model: &str) -> Result<(), Fault> {
     let described = described.map(|entry| entry.node.clone());
     let path = format!("models.{}", tier.name());
     // A recording takes the place of a model: its price and its limits stay, so that the run can be the same.
-    let replaced = models.iter().find(|entry| entry.key == tier.name() && provider == "recorded");
+    let in_tier = |tier: Tier| models.iter().find(|entry| entry.key == tier.name());
+    // Without a picker of its own the base model picks.
+    let from = if tier == Tier::Picker && in_tier(tier).is_none() { Tier::Base } else { tier };
+    let before = in_tier(from).filter(|_| provider == "recorded");
+    let config = before.map(|entry| ModelConfig::deserialize(&entry.node)).transpose()?;
+    let stands_for = match config {
+        // A recording in place of a recording stands for the same model.
+        Some(config) if config.provider == "recorded" => {
+            replaced.iter().find(|(at, _)| *at == from).map(|(_, config)| Arc::clone(config))
+        }
+        config => config.map(Arc::new),
+    };
+    replaced.retain(|(at, _)| *at != tier);
+    replaced.extend(stands_for.map(|config| (tier, config)));
     let stays =
         |key: &str| ["model", "price", "context_tokens", "max_output_tokens", "timeout_ms"].contains(&key);
     let kept: Vec<_> =
-        replaced.iter().flat_map(|entry| entry.node.entries()).filter(|it| stays(&it.key)).cloned().collect();
+        before.iter().flat_map(|entry| entry.node.entries()).filter(|it| stays(&it.key)).cloned().collect();
     tree.set(&path, "{}", &option)?;
     for entry in kept {
         tree.put_at(&["models", tier.name(), &entry.key], entry.node)?;

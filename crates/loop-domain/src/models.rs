@@ -16,10 +16,21 @@ use crate::remote::{self, LOCAL, Servers};
 /// The models of a domain.
 pub(crate) struct Built {
     pub(crate) models: Models,
-    /// What their callers miss in the environment.
-    pub(crate) unset: Vec<DomainError>,
+    /// What their making brought to light.
+    pub(crate) found: Found,
     /// What writes their exchanges down, where that is wanted.
     pub(crate) recorder: Option<Recorder>,
+}
+
+/// What the making of models brings to light.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// What their callers miss in the environment.
+    pub(crate) unset: Vec<DomainError>,
+    /// What works and is probably not meant.
+    pub(crate) warnings: Vec<String>,
+    /// The credentials that they use.
+    pub(crate) secrets: Secrets,
 }
 
 /// One model, before anything is wrapped around it.
@@ -32,17 +43,15 @@ struct Bare<'a> {
 /// The model of each tier; their exchanges are written to `record`, where that is given.
 pub(crate) fn models(file: &File, record: Option<&Path>) -> Result<Built, DomainError> {
     let config = &file.config.models;
-    let mut unset = Vec::new();
-    let mut secrets = Secrets::default();
-    let mut bare = |tier: &'static str, config| bare(file, tier, config, &mut unset, &mut secrets);
+    let mut found = Found::default();
+    let mut bare = |tier: &'static str, config| bare(file, tier, config, &mut found);
     let base = bare("base", &config.base)?;
     let picker = config.picker.as_ref().map(|config| bare("picker", config)).transpose()?;
     let escalated = config.escalated.as_ref().map(|config| bare("escalated", config)).transpose()?;
     let fallback = config.fallback.as_ref().map(|config| bare("fallback", config)).transpose()?;
     let recorder = match record {
-        Some(path) => Some(Recorder::create(path, secrets).map_err(|error| DomainError::Option {
-            option: format!("--record {}", path.display()),
-            message: error.to_string(),
+        Some(path) => Some(Recorder::create(path, found.secrets.clone()).map_err(|error| {
+            DomainError::Option { option: format!("--record {}", path.display()), message: error.to_string() }
         })?),
         None => None,
     };
@@ -57,7 +66,7 @@ pub(crate) fn models(file: &File, record: Option<&Path>) -> Result<Built, Domain
     let base = wrap(base);
     let mut or_base = |bare: Option<Bare<'_>>| bare.map_or_else(|| Arc::clone(&base), &mut wrap);
     let (picker, escalated, fallback) = (or_base(picker), or_base(escalated), or_base(fallback));
-    Ok(Built { models: Models { picker, base, escalated, fallback }, unset, recorder })
+    Ok(Built { models: Models { picker, base, escalated, fallback }, found, recorder })
 }
 
 /// The name of the model that was recorded for a tier; the base model's where none was. What is wrong with the file is
@@ -73,8 +82,7 @@ fn bare<'a>(
     file: &File,
     tier: &'static str,
     config: &'a ModelConfig,
-    unset: &mut Vec<DomainError>,
-    secrets: &mut Secrets,
+    found: &mut Found,
 ) -> Result<Bare<'a>, DomainError> {
     check_keys(file, tier, config)?;
     let error = |key: &str, message: String| file.error(&["models", tier, key], message);
@@ -108,16 +116,12 @@ fn bare<'a>(
             let message = "a recorded model needs its recording; add `recording = \"FILE.jsonl\"`";
             return Err(error("provider", message.to_owned()));
         }
-        _ => {
-            let (model, own) = remote::model(file, tier, config, unset)?;
-            secrets.extend(&own);
-            model
-        }
+        _ => remote::model(file, tier, config, found)?,
     };
     Ok(Bare { tier, config, model })
 }
 
-/// Keys that say nothing to the provider are slips.
+/// Keys that say nothing to the provider are slips, and so are numbers out of their range.
 fn check_keys(file: &File, tier: &str, config: &ModelConfig) -> Result<(), DomainError> {
     let provider = config.provider.as_str();
     let is_remote = !LOCAL.contains(&provider);
@@ -136,6 +140,12 @@ fn check_keys(file: &File, tier: &str, config: &ModelConfig) -> Result<(), Domai
     ] {
         if is_given && !fits {
             return Err(file.error(&["models", tier, key], format!("`{key}` is for {wants}; take it out")));
+        }
+    }
+    for (key, value, most) in [("temperature", config.temperature, 2.0), ("top_p", config.top_p, 1.0)] {
+        if value.is_some_and(|value| !(0.0..=most).contains(&value)) {
+            let message = format!("`{key}` is from 0 to {most}; correct it, or take it out");
+            return Err(file.error(&["models", tier, key], message));
         }
     }
     Ok(())

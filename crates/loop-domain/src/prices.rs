@@ -5,16 +5,17 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use loop_core::{Price, PriceAbove};
-use loop_llm::ChatModel;
 use loop_llm::prices::{ModelPrices, Period, Priced, Prices, Row, list_of};
+use loop_llm::{ChatModel, Profile};
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::config::{ModelConfig, PriceConfig, PriceFileConfig, PriceRowConfig};
+use crate::config::{PriceConfig, PriceFileConfig, PriceRowConfig};
 use crate::error::DomainError;
 use crate::file::Place;
 use crate::money::Usd;
+use crate::server::ServerModel;
 use crate::tree::{Fault, Node};
 
 /// The version of the format of price files that this crate reads.
@@ -35,18 +36,16 @@ impl PriceList {
         Self { prices: Prices::with_own(own), at }
     }
 
-    /// The row of a model, by the name of its base model where one is given; `None` where its file gives a price, and
-    /// where nobody knows one.
+    /// The row of a model, by the name of its base model where one is given; `None` where nobody knows its price.
     ///
-    /// The table has no price for a server that is not the provider's own, unless a base model says what is served there.
-    pub(crate) fn row(&self, model: &ModelConfig) -> Option<Row> {
+    /// The table has no price for a server that is not the provider's own, be it named beside the model or with the
+    /// provider, unless a base model says what is served there.
+    pub(crate) fn row(&self, model: &ServerModel, profile: Option<&Profile>) -> Option<Row> {
         let (provider, at) = (model.provider.as_str(), self.at);
-        if model.price.is_some() {
-            return None;
-        }
+        let usual = profile.and_then(|profile| profile.base_url.as_deref());
         let (name, base_url) = match &model.base_model {
             Some(base_model) => (base_model.as_str(), None),
-            None => (model.model.as_deref()?, model.base_url.as_deref()),
+            None => (model.model.as_str(), model.base_url.as_deref().or(usual)),
         };
         self.prices.own(provider, name, at).or_else(|| {
             list_of(provider, base_url)?;
@@ -175,12 +174,12 @@ mod tests {
             ModelPrices::new("openai-chat", "flat", [Period { from: None, price: Price::flat(1, 1) }], "");
         let list = PriceList::new(vec![own]);
         let is_wrapped = |name: &str| {
-            let config = ModelConfig {
+            let wanted = ServerModel {
                 provider: "openai-chat".to_owned(),
-                model: Some(name.to_owned()),
-                ..ModelConfig::default()
+                model: name.to_owned(),
+                ..ServerModel::default()
             };
-            let row = list.row(&config);
+            let row = list.row(&wanted, None);
             format!("{:?}", list.priced(Arc::new(Offline::new()), row)).starts_with("Priced")
         };
         assert!(is_wrapped("gpt-6.1-sol"), "its classes of service have prices of their own");

@@ -1,20 +1,20 @@
-//! Models behind a server: which profile it has, where it is, which key it takes, and what stands between it and a run.
+//! Models behind a server: which profiles there are, and what stands between a model and a run.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
+use loop_core::{RunSpec, Tier};
 use loop_llm::{
-    Breaker, BreakerPolicy, ChatModel, CircuitBreaker, Defaults, HttpModel, Profile, RateGate, RateLimited,
-    RateLimits, RetryPolicy, Retrying, Secrets,
+    Breaker, BreakerPolicy, ChatModel, CircuitBreaker, Defaults, Profile, RateGate, RateLimited, RateLimits,
+    RetryPolicy, Retrying,
 };
-use secrecy::SecretString;
 
-use crate::LoadOptions;
 use crate::config::{ModelConfig, ProviderConfig};
 use crate::error::DomainError;
 use crate::file::File;
+use crate::models::Found;
 use crate::near::hint;
+use crate::server::{Misfit, NO_VARIABLE, is_variable};
 
 /// Providers that are no servers.
 pub(crate) const LOCAL: [&str; 3] = ["offline", "scripted", "recorded"];
@@ -35,18 +35,6 @@ pub(crate) fn names<'a>(own: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> 
 pub(crate) fn profile(file: &File, name: &str) -> Result<Option<Arc<Profile>>, DomainError> {
     match file.config.providers.get(name) {
         Some(config) => own_profile(file, name, config).map(Some),
-        None => Ok(Profile::named(name)),
-    }
-}
-
-/// What the provider `name` is like: one of the `[providers]` of the domain in `folder`, or a known one; `None` where there
-/// is none of this name.
-///
-/// # Errors
-/// The domain's file cannot be read, or what it says of the provider does not fit.
-pub fn provider(folder: Option<&Path>, name: &str) -> Result<Option<Arc<Profile>>, DomainError> {
-    match folder {
-        Some(folder) => profile(&File::read(folder, &LoadOptions::default())?, name),
         None => Ok(Profile::named(name)),
     }
 }
@@ -90,6 +78,10 @@ fn own_profile(file: &File, name: &str, config: &ProviderConfig) -> Result<Arc<P
             return Err(file.error(&["providers", name, key], message));
         }
     }
+    // An empty one says that there is none.
+    if config.api_key_env.as_ref().is_some_and(|name| !name.trim().is_empty() && !is_variable(name.trim())) {
+        return Err(file.error(&["providers", name, "api_key_env"], NO_VARIABLE));
+    }
     Ok(Arc::new(config.over(&base, name)))
 }
 
@@ -99,63 +91,53 @@ pub(crate) struct Servers {
     shared: BTreeMap<String, (RateGate, Breaker)>,
 }
 
-/// A model behind a server, bare, and the credentials that it uses.
+/// A model behind a server, bare, and what its making brought to light.
 pub(crate) fn model(
     file: &File,
     tier: &str,
     config: &ModelConfig,
-    unset: &mut Vec<DomainError>,
-) -> Result<(Arc<dyn ChatModel>, Secrets), DomainError> {
-    let provider = config.provider.as_str();
-    let is_elsewhere = config.base_url.is_some();
-    // With a server of somebody else, Chat Completions are those that everybody speaks.
-    let known = if provider == "openai-chat" && is_elsewhere { "compatible" } else { provider };
-    let Some(profile) = profile(file, known)? else {
-        let message = format!("unknown provider `{provider}`");
+    found: &mut Found,
+) -> Result<Arc<dyn ChatModel>, DomainError> {
+    let wanted = config.server_model();
+    let Some(profile) = profile(file, wanted.spoken())? else {
+        let message = format!("unknown provider `{}`", config.provider);
         return Err(file.error(&["models", tier, "provider"], message));
     };
-    let place = ["models", tier, if is_elsewhere { "base_url" } else { "provider" }];
-    let mut model = HttpModel::new(Arc::clone(&profile), config.base_url.as_deref()).map_err(|error| {
-        let message = if is_elsewhere || profile.base_url.is_some() {
-            error.message.to_string()
-        } else {
-            format!("`{provider}` has no server that is the same for everybody; add `base_url`")
-        };
-        file.error(&place, message)
-    })?;
-    let own_place = ["models", tier, "api_key_env"];
-    let (variable, place, is_needed) = match (&config.api_key_env, &profile.api_key_env) {
-        (Some(variable), _) => (Some(variable.as_str()), own_place, true),
-        (None, Some(variable)) => (Some(&**variable), place, !is_elsewhere),
-        (None, None) => (None, place, false),
-    };
-    if let Some(variable) = variable {
-        match std::env::var(variable) {
-            Ok(key) if !key.trim().is_empty() => {
-                model = model
-                    .with_key(SecretString::from(key.trim()))
-                    .map_err(|error| file.error(&place, format!("`{variable}`: {}", error.message)))?;
-            }
-            _ if is_needed => {
-                let message =
-                    format!("the environment variable `{variable}` is not set; set it to the model's key");
-                unset.push(file.error(&place, message));
-            }
-            _ => {}
-        }
-    }
-    if let Some(base_model) = &config.base_model {
-        model = model.with_base_model(base_model.as_str());
-    }
-    let model = model.with_defaults(Defaults {
+    let place = |misfit: Misfit| file.error(&["models", tier, misfit.key], misfit.message);
+    let bare = wanted.bare(&profile).map_err(place)?;
+    found.unset.extend(bare.unset.map(place));
+    found.warnings.extend(bare.exposed.map(|exposed| format!("models.{tier}: {exposed}")));
+    let model = bare.model.with_defaults(Defaults {
         effort: config.effort,
         temperature: config.temperature,
         top_p: config.top_p,
         seed: config.seed,
         ..Defaults::default()
     });
-    let secrets = model.secrets();
-    Ok((file.prices.priced(Arc::new(model), file.prices.row(config)), secrets))
+    found.secrets.extend(&model.secrets());
+    Ok(file.prices.priced(Arc::new(model), file.price_row(config)))
+}
+
+/// Limits of a provider that no call of the spec fits into.
+pub(crate) fn warnings(file: &File, spec: &RunSpec) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (name, config) in file.config.providers.iter() {
+        let models = [Tier::Picker, Tier::Base, Tier::Escalated, Tier::Fallback].map(|tier| spec.model(tier));
+        let output = models
+            .iter()
+            .filter(|model| *model.provider == *name)
+            .map(|model| model.max_output_tokens.min(spec.limits.output_tokens))
+            .max();
+        if let (Some(most), Some(output)) = (config.tokens_per_minute, output)
+            && most < output
+        {
+            warnings.push(format!(
+                "providers.{name}.tokens_per_minute is {most}, and a call may write {output} tokens: such a call never \
+                 begins; raise it, or lower limits.output_tokens"
+            ));
+        }
+    }
+    warnings
 }
 
 impl Servers {

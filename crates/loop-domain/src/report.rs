@@ -162,9 +162,21 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
     for (_, key) in zero.into_iter().filter(|(is_zero, _)| *is_zero) {
         warnings.push(format!("limits.{key} is 0: a run stops before its first call"));
     }
-    let base = &spec.models.base;
-    if base.context_tokens < 256 || base.max_output_tokens == 0 {
-        warnings.push("models.base leaves no room for a reply: a run stops before its first call".to_owned());
+    let tiers = [
+        (Tier::Base, Some(&spec.models.base)),
+        (Tier::Picker, spec.models.picker.as_ref()),
+        (Tier::Escalated, spec.models.escalated.as_ref()),
+        (Tier::Fallback, spec.models.fallback.as_ref()),
+    ];
+    for (tier, model) in tiers {
+        if model.is_some_and(|model| model.context_tokens < 256 || model.max_output_tokens == 0) {
+            let name = tier.name();
+            let follows = match tier {
+                Tier::Base => "a run stops before its first call",
+                Tier::Picker | Tier::Escalated | Tier::Fallback => "none of its calls is ever made",
+            };
+            warnings.push(format!("models.{name} leaves no room for a reply: {follows}"));
+        }
     }
     warnings
 }

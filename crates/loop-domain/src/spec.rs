@@ -220,8 +220,14 @@ fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec,
         Some(price) => Some(prices::price_of(price, |key, message| {
             file.error(&[&["models", tier, "price"][..], key].concat(), message)
         })?),
-        None if is_free(provider) => Some(Price::flat(0, 0)),
-        None => file.prices.row(model).map(|row| row.dearest),
+        None => {
+            let model = file.replaced(tier).unwrap_or(model);
+            if is_free(&model.provider) {
+                Some(Price::flat(0, 0))
+            } else {
+                file.price_row(model).map(|row| row.dearest)
+            }
+        }
     };
     Ok(ModelSpec {
         provider: provider.into(),

@@ -467,7 +467,7 @@ fn a_provider_of_ones_own_says_what_it_is_like() {
     assert!(slip.contains("toml:8:12") && slip.contains("alnum9"), "{slip}");
     check(
         &format!("{SECTION}[models.base]\nprovider = \"azure\"\nmodel = \"m\"\n"),
-        "8:1: `azure` has no server that is the same for everybody; add `base_url`",
+        "8:1: `azure` has no server that is the same for everybody; add a base URL",
     );
     check(
         &format!("{SECTION}[models.base]\nprovider = \"recorded\"\n"),
@@ -496,6 +496,43 @@ fn a_model_behind_a_server_says_what_it_lacks() {
         &format!("{}[limits]\ncost_usd = 0.05\n", with(&format!("{chat}model = \"m\"\n"))),
         "11:1: the price of openai-chat/m is not known, so that the limit cannot be kept; add `price` to [models.base], or write limits.cost_usd = \"none\"",
     );
+}
+
+#[test]
+fn a_number_out_of_its_range_and_a_name_that_is_none_are_refused() {
+    let chat =
+        |rest: &str| format!("{SECTION}[models.base]\nprovider = \"openai-chat\"\nmodel = \"m\"\n{rest}\n");
+    for (rest, expected) in [
+        ("temperature = 3", "`temperature` is from 0 to 2; correct it, or take it out"),
+        ("temperature = nan", "`temperature` is from 0 to 2; correct it, or take it out"),
+        ("top_p = -1", "`top_p` is from 0 to 1; correct it, or take it out"),
+        ("base_model = \"\"", "the name is empty; write the model's, or take it out"),
+        (
+            "api_key_env = \"A B\"",
+            "this is no name of an environment variable; write the name alone, for example MODEL_KEY",
+        ),
+    ] {
+        check(&chat(rest), &format!("10:1: {expected}"));
+    }
+    check(
+        &format!("{SECTION}[providers.groq]\napi_key_env = \"A B\"\n"),
+        "8:1: this is no name of an environment variable; write the name alone, for example MODEL_KEY",
+    );
+    check(
+        &chat("temperature = \"warm\""),
+        "10:15: the text \"warm\" stands where a number is expected; correct the value",
+    );
+}
+
+#[test]
+fn a_url_that_is_given_beside_the_file_is_not_shown() {
+    let text = format!("{SECTION}[models.base]\nprovider = \"openai-chat\"\nmodel = \"m\"\n");
+    let base_urls = vec![(Tier::Base, "ftp://me:canary@h".to_owned())];
+    let said = error_with(
+        &format!("version = 1\nname = \"shop\"\n{text}"),
+        &LoadOptions { base_urls, ..LoadOptions::default() },
+    );
+    assert!(said.starts_with("--base-url base: the base URL must be") && !said.contains("canary"), "{said}");
 }
 
 #[test]

@@ -246,6 +246,39 @@ fn a_bare_domain_works_and_is_warned_about() {
 }
 
 #[test]
+fn what_keeps_calls_from_being_made_or_shows_a_key_is_warned_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "version = 1\nname = \"x\"\ngoal = \"g\"\n[[section]]\nid = \"a\"\nheading = \"A\"\n\
+                [models.base]\nprovider = \"gw\"\nmodel = \"m\"\nbase_url = \"http://me:canary@gw.example/v1\"\n\
+                [models.escalated]\ncontext_tokens = 0\n[models.fallback]\nmax_output_tokens = 0\n\
+                [providers.gw]\nlike = \"compatible\"\ntokens_per_minute = 10\n";
+    fs::write(folder.path().join("loopgate.toml"), text).unwrap();
+    let warnings = load(folder.path(), &LoadOptions::default()).report().warnings;
+    for expected in [
+        "models.escalated leaves no room for a reply: none of its calls is ever made",
+        "models.fallback leaves no room for a reply: none of its calls is ever made",
+        "providers.gw.tokens_per_minute is 10, and a call may write 4096 tokens: such a call never begins; raise it, or \
+         lower limits.output_tokens",
+        "models.base: the key of `gw` goes over the network unencrypted; write https:// in its base URL",
+    ] {
+        assert!(warnings.iter().any(|warning| warning == expected), "{expected}\n{warnings:#?}");
+    }
+    assert!(!format!("{warnings:?}").contains("canary"));
+    fs::write(
+        folder.path().join("loopgate.toml"),
+        text.replace("http:", "https:")
+            .replace("minute = 10", "minute = 9000")
+            .replace("_tokens = 0", "_tokens = 500"),
+    )
+    .unwrap();
+    let warnings = load(folder.path(), &LoadOptions::default()).report().warnings;
+    assert!(
+        !warnings.iter().any(|warning| warning.contains("gw") || warning.contains("no room")),
+        "{warnings:#?}"
+    );
+}
+
+#[test]
 fn a_domain_is_a_loop_with_or_without_saving() {
     // S0-13
     let folder = folder();

@@ -79,6 +79,56 @@ fn a_server_that_is_not_the_providers_own_has_no_price_of_the_table() {
 }
 
 #[test]
+fn a_provider_whose_server_was_moved_has_no_price_of_the_table() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("own.toml"), OWN).unwrap();
+    let mini = base("gpt-4o-mini");
+    for moved in [
+        "[providers.openai-chat]\nbase_url = \"http://127.0.0.1:9/v1\"\n",
+        "[providers.openai-chat]\nlike = \"groq\"\n",
+    ] {
+        assert_eq!(price(folder.path(), &format!("{mini}{moved}")), None, "{moved}");
+        let with_file = format!("{mini}{moved}[prices]\nfile = \"own.toml\"\n");
+        assert_eq!(price(folder.path(), &with_file), Some(Price::flat(500_000, 1_000_000)));
+    }
+    let limited = format!("{mini}[providers.openai-chat]\ncalls_at_once = 2\n");
+    assert_eq!(price(folder.path(), &limited).map(|price| price.input), Some(150_000));
+}
+
+#[test]
+fn a_recording_has_the_price_of_the_model_whose_place_it_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = |text: &str, models: &[(Tier, &str)]| {
+        let models = models.iter().map(|(tier, model)| (*tier, (*model).to_owned())).collect();
+        load(folder.path(), text, &LoadOptions { models, ..LoadOptions::default() })
+    };
+    // Playing needs a file, and nothing of what it holds.
+    let recording = folder.path().join("run.jsonl");
+    fs::write(&recording, "{\"recording\":1}\n").unwrap();
+    let recorded = format!("recorded/{}", recording.display());
+    let picks = "[models.picker]\nprovider = \"anthropic\"\nmodel = \"claude-haiku-4-5\"\n";
+    let text = format!("{}{picks}", base("gpt-5.5"));
+    let before = load(&text, &[]).unwrap().spec;
+    let after = load(&text, &[(Tier::Base, &*recorded), (Tier::Picker, &*recorded)]).unwrap().spec;
+    for tier in [Tier::Base, Tier::Picker] {
+        assert!(before.model(tier).price.as_ref().is_some_and(|price| !price.is_free()));
+        assert_eq!(after.model(tier).price, before.model(tier).price, "{tier:?}");
+        assert_eq!(&*after.model(tier).provider, "recorded");
+    }
+    assert_eq!(after.limits, before.limits, "the same calls are granted");
+    // The model may be named on the command line as well, and a base model that picks is replaced with it.
+    let chain = [(Tier::Base, "openai-chat/gpt-5.5"), (Tier::Base, &recorded), (Tier::Picker, &recorded)];
+    let chained = load("", &chain).unwrap().spec;
+    assert_eq!(chained.model(Tier::Base).price, before.model(Tier::Base).price);
+    assert_eq!(chained.model(Tier::Picker).price, before.model(Tier::Base).price);
+    assert_eq!(load(&base("gpt-99"), &[(Tier::Base, &*recorded)]).unwrap().spec.models.base.price, None);
+    assert_eq!(
+        load("", &[(Tier::Base, &*recorded)]).unwrap().spec.models.base.price,
+        Some(Price::flat(0, 0))
+    );
+}
+
+#[test]
 fn a_limit_of_money_needs_a_price_and_a_known_one_brings_the_usual_limit() {
     // S0-45
     let folder = tempfile::tempdir().unwrap();

@@ -88,6 +88,12 @@ pub struct ErrorDetail {
 pub struct Partial {
     /// Visible text.
     pub text: Arc<str>,
+    /// What it reasoned, as far as the provider shows it.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub reasoning: Arc<str>,
+    /// The model that really served, where the provider had said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_model: Option<Arc<str>>,
     /// Tokens, where the provider had said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,

@@ -1,6 +1,7 @@
 //! A model behind HTTP, whatever its protocol.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -147,6 +148,16 @@ impl HttpModel {
         Self { timers, ..self }
     }
 
+    /// Whether a credential leaves this machine for everybody between to read: its URL is an http one of another machine,
+    /// and there is something among its [secrets](Self::secrets).
+    pub fn exposes_secrets(&self) -> bool {
+        let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        let is_here = host == "localhost"
+            || host.ends_with(".localhost")
+            || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        self.url.scheme() == "http" && !is_here && !self.secrets.is_empty()
+    }
+
     /// The credentials that it uses, to be kept out of what is written down.
     pub fn secrets(&self) -> Secrets {
         self.secrets.clone()
@@ -165,7 +176,10 @@ impl ChatModel for HttpModel {
             segments.extend(path);
         }
         if let Some(query) = query {
-            url.set_query(Some(query));
+            // What the base URL asks of the server, such as a key of a gateway, stays.
+            let own = url.query().filter(|own| !own.is_empty());
+            let whole = own.map_or_else(|| query.to_owned(), |own| format!("{own}&{query}"));
+            url.set_query(Some(&whole));
         }
         let post = Post {
             client: http_client()?,
@@ -195,12 +209,21 @@ impl fmt::Debug for HttpModel {
     }
 }
 
-/// Name and password of a URL, as they stand there and decoded.
+/// Name, password and the values of the query of a URL, as they stand there and decoded.
 fn secrets_of(url: &Url) -> Secrets {
-    let parts = [Some(url.username()), url.password()];
-    let texts = parts.into_iter().flatten().flat_map(|part| [part.to_owned(), decoded(part)]);
+    let user = [Some(url.username()), url.password()];
+    let query = url.query().unwrap_or_default().split('&').filter_map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or(("", pair));
+        (!PUBLIC.contains(&name)).then_some(value)
+    });
+    let parts = user.into_iter().flatten().chain(query);
+    // In a query a blank may be written as `+`.
+    let texts = parts.flat_map(|part| [part.to_owned(), decoded(part), decoded(&part.replace('+', " "))]);
     Secrets::new(texts.map(SecretString::from))
 }
+
+/// What a query may say that is no secret: replies use such words on their own account.
+const PUBLIC: [&str; 3] = ["api-version", "version", "alt"];
 
 /// A part of a URL without its percent encoding.
 fn decoded(part: &str) -> String {

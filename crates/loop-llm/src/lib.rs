@@ -67,7 +67,7 @@ pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete
 pub use offline::Offline;
 pub use options::{Caching, Effort, OutputFormat, Strictness, ToolChoice, ToolSpec, Unsupported};
 pub use profile::{
-    Auth, CacheMarks, MaxTokensField, NullContent, Profile, ReasoningBack, SystemRole, ToolIds,
+    Auth, CacheMarks, EffortRow, MaxTokensField, NullContent, Profile, ReasoningBack, SystemRole, ToolIds,
 };
 pub use raw::Raw;
 pub use report::{ModelReport, ReportedError};

@@ -1,8 +1,10 @@
 //! What may be asked of a model beside the conversation.
 
+use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// A tool as a model sees it.
@@ -41,9 +43,10 @@ fn nothing() -> Value {
 }
 
 /// Whether a provider holds a model to a schema.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// As JSON it is a word; `false` is read as `off`, and `true` as `require`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Strictness {
     /// No.
     #[default]
@@ -52,6 +55,58 @@ pub enum Strictness {
     Prefer,
     /// Yes; a schema that does not allow it is an error.
     Require,
+}
+
+impl<'de> Deserialize<'de> for Strictness {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(StrictnessVisitor)
+    }
+}
+
+struct StrictnessVisitor;
+
+impl Visitor<'_> for StrictnessVisitor {
+    type Value = Strictness;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("off, prefer, require, true or false")
+    }
+
+    fn visit_bool<E: de::Error>(self, must: bool) -> Result<Strictness, E> {
+        Ok(if must { Strictness::Require } else { Strictness::Off })
+    }
+
+    fn visit_str<E: de::Error>(self, word: &str) -> Result<Strictness, E> {
+        match word {
+            "off" => Ok(Strictness::Off),
+            "prefer" => Ok(Strictness::Prefer),
+            "require" => Ok(Strictness::Require),
+            other => Err(E::invalid_value(Unexpected::Str(other), &self)),
+        }
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Strictness {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Strictness".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "Whether a provider holds a model to a schema.",
+            "oneOf": [
+                {"description": "No.", "type": "string", "const": "off"},
+                {"description": "Where the schema allows it.", "type": "string", "const": "prefer"},
+                {
+                    "description": "Yes; a schema that does not allow it is an error.",
+                    "type": "string",
+                    "const": "require",
+                },
+                {"description": "`true` for `require`, `false` for `off`.", "type": "boolean"},
+            ],
+        })
+    }
 }
 
 /// Which tools may be called.

@@ -5,11 +5,12 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 
 use crate::codec::Api;
+use crate::options::Effort;
 
 /// What an endpoint is like: where it is, which key it takes, what it expects and offers.
 ///
 /// Fields that a protocol does not have are ignored with it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Profile {
@@ -53,6 +54,11 @@ pub struct Profile {
     pub parallel_switch: bool,
     /// Whether an effort is taken.
     pub effort: bool,
+    /// Which efforts its models take, where that is known: the first row that fits a model holds, and a model without a
+    /// row takes none. Without any row each effort is taken, as far as the model is known to take it.
+    pub efforts: Arc<[EffortRow]>,
+    /// Whether `thinking: {"type": "disabled"}` says that a model is not to reason, in place of an effort.
+    pub thinking_switch: bool,
     /// Whether it can be told how many tokens to draw from.
     pub top_k: bool,
     /// What a seed is called; `None` where there is none.
@@ -73,10 +79,21 @@ pub struct Profile {
     pub cuts_silently: bool,
 }
 
+/// Which efforts some models take.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EffortRow {
+    /// How their names begin, without what stands before a slash; nothing for all models.
+    pub models: Arc<str>,
+    /// What they take.
+    pub efforts: Arc<[Effort]>,
+}
+
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$word_doc:meta])* $word:ident),* $(,)? }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub enum $name { $($(#[$word_doc])* $word),* }
@@ -176,6 +193,18 @@ impl Profile {
     }
 }
 
+impl Profile {
+    /// The efforts that a model takes by the rows of this profile; `None` where it has none.
+    pub(crate) fn efforts_of(&self, model: &str) -> Option<&[Effort]> {
+        if self.efforts.is_empty() {
+            return None;
+        }
+        let name = model.rsplit_once('/').map_or(model, |(_, name)| name);
+        let row = self.efforts.iter().find(|row| name.starts_with(&*row.models));
+        Some(row.map_or(&[], |row| &row.efforts))
+    }
+}
+
 impl Default for Profile {
     /// A server that speaks Chat Completions and of which nothing else is known.
     fn default() -> Self {
@@ -185,6 +214,12 @@ impl Default for Profile {
 
 fn text(text: &str) -> Option<Arc<str>> {
     Some(text.into())
+}
+
+fn efforts<const N: usize>(rows: [(&str, &[Effort]); N]) -> Arc<[EffortRow]> {
+    rows.iter()
+        .map(|(models, efforts)| EffortRow { models: (*models).into(), efforts: (*efforts).into() })
+        .collect()
 }
 
 /// OpenAI's own Chat Completions.
@@ -210,6 +245,8 @@ fn openai_chat() -> Profile {
         json_schema: true,
         parallel_switch: true,
         effort: true,
+        efforts: Arc::default(),
+        thinking_switch: false,
         top_k: false,
         seed_field: text("seed"),
         stop_max: 4,
@@ -292,6 +329,11 @@ fn rows() -> Vec<Profile> {
         Profile {
             max_tokens_field: MaxTokensField::MaxCompletionTokens,
             top_k: false,
+            efforts: efforts([
+                ("gpt-oss", &[Effort::Low, Effort::Medium, Effort::High]),
+                // It reasons unless it is told not to.
+                ("qwen3", &[Effort::None]),
+            ]),
             ..hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY")
         },
         Profile {
@@ -304,12 +346,15 @@ fn rows() -> Vec<Profile> {
             // It streams usage unasked, and refuses fields that it does not know.
             ask_usage: false,
             no_user_after_tool: true,
+            efforts: efforts([("magistral", &[Effort::None, Effort::High])]),
             ..hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY")
         },
         Profile {
             reasoning_back: ReasoningBack::WithToolCalls,
             json_schema: false,
             top_k: false,
+            efforts: efforts([("", &[Effort::Low, Effort::High, Effort::Max])]),
+            thinking_switch: true,
             ..hosted("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY")
         },
         Profile {

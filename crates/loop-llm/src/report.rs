@@ -16,7 +16,7 @@ use crate::request::Message;
 pub struct ModelReport {
     /// The visible text; of a call that failed, what had come of it.
     pub text: Arc<str>,
-    /// What it reasoned, as far as the provider shows it.
+    /// What it reasoned, as far as the provider shows it; of a call that failed, what had come of it.
     pub reasoning: Arc<str>,
     /// The words of a refusal; empty where there is none.
     pub refusal: Arc<str>,
@@ -58,7 +58,7 @@ pub struct ModelReport {
 pub struct ReportedError {
     /// What failed.
     pub kind: LlmErrorKind,
-    /// Whether the same call may succeed later as it is.
+    /// Whether it may succeed when it is tried again: later as it is, or at once with the `change` that is named.
     pub retryable: bool,
     /// One line, secrets masked.
     pub message: Arc<str>,
@@ -137,17 +137,17 @@ impl ModelReport {
     }
 
     fn of_error(error: LlmError) -> Self {
+        let retryable = error.is_retryable();
         let partial = error.partial.unwrap_or_default();
         let detail = error.detail.map(|detail| *detail).unwrap_or_default();
-        let (retryable, retry_after_ms, change) = match error.retry {
-            RetryAdvice::Never => (false, None, None),
-            RetryAdvice::Backoff => (true, None, None),
-            RetryAdvice::After(delay) => (true, u64::try_from(delay.as_millis()).ok(), None),
-            RetryAdvice::AfterChange(change) => (false, None, Some(change.name().into())),
+        let (retry_after_ms, change) = match error.retry {
+            RetryAdvice::Never | RetryAdvice::Backoff => (None, None),
+            RetryAdvice::After(delay) => (u64::try_from(delay.as_millis()).ok(), None),
+            RetryAdvice::AfterChange(change) => (None, Some(change.name().into())),
         };
         Self {
             text: partial.text,
-            reasoning: Arc::default(),
+            reasoning: partial.reasoning,
             refusal: Arc::default(),
             tool_calls: Vec::new(),
             stop: None,
@@ -156,7 +156,7 @@ impl ModelReport {
             raw_stop: None,
             usage: partial.usage,
             cost_pico_usd: None,
-            served_model: None,
+            served_model: partial.served_model,
             served_tier: None,
             reply: None,
             request: detail.request,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 
-/// The credentials of a model: its key, the values of its headers, what its URL holds before the host.
+/// The credentials of a model: its key, the values of its headers, what its URL holds before the host and in its query.
 ///
 /// Each is known as it is, as JSON escapes it, and percent-encoded. What is shorter than four bytes is no secret; what
 /// is shorter than eight is masked in messages alone, since replies use such words on their own account.
@@ -36,6 +36,11 @@ impl Secrets {
         }
         forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
         self.forms = forms.into_iter().map(SecretString::from).collect();
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.forms.is_empty()
     }
 
     /// All of `others` as well.

@@ -32,6 +32,7 @@ pub(crate) struct Framer {
     line: Vec<u8>,
     after_return: bool,
     is_first_line: bool,
+    has_field: bool,
     event: Event,
     most: usize,
 }
@@ -49,7 +50,14 @@ struct Event {
 impl Framer {
     /// A framer that holds at most `most` bytes of a line, and of an event.
     pub(crate) fn new(most: usize) -> Self {
-        Self { line: Vec::new(), after_return: false, is_first_line: true, event: Event::default(), most }
+        Self {
+            line: Vec::new(),
+            after_return: false,
+            is_first_line: true,
+            has_field: false,
+            event: Event::default(),
+            most,
+        }
     }
 
     /// Gives the frames that `bytes` complete to `sink`.
@@ -88,10 +96,17 @@ impl Framer {
     pub(crate) fn finish(&mut self, sink: &mut impl FnMut(Frame<'_>)) -> Result<(), TooLong> {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
+            // The name of a field that was cut off is the beginning of one.
+            self.has_field = self.has_field || FIELDS.iter().any(|field| field.starts_with(&line));
             self.end_line(&line, sink)?;
         }
         self.event.dispatch(sink);
         Ok(())
+    }
+
+    /// Whether any line was one of an event stream: a field, or a comment.
+    pub(crate) fn has_field(&self) -> bool {
+        self.has_field
     }
 
     fn extend(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
@@ -107,6 +122,7 @@ impl Framer {
         if std::mem::take(&mut self.is_first_line) {
             line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
         }
+        self.has_field = self.has_field || is_field(line);
         if line.is_empty() {
             self.event.dispatch(sink);
         } else if let Some(value) = line.strip_prefix(b"data:") {
@@ -159,6 +175,16 @@ impl Event {
         self.data.shrink_to(MOST_HELD);
     }
 }
+
+fn is_field(line: &[u8]) -> bool {
+    let is_it = |field: &&[u8]| {
+        line.strip_prefix(*field).is_some_and(|rest| matches!(rest.first(), None | Some(b':')))
+    };
+    line.first() == Some(&b':') || FIELDS.iter().any(is_it)
+}
+
+/// The fields of events.
+const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
 
 /// Bytes that stay allocated between two events.
 const MOST_HELD: usize = 64 << 10;

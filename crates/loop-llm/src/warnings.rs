@@ -15,12 +15,13 @@ pub(crate) struct Warnings {
 
 impl Warnings {
     /// With those of the turns.
-    pub(crate) fn of(policy: Unsupported, turns: &[Turn]) -> Self {
+    ///
+    /// # Errors
+    /// [`LlmErrorKind::Unsupported`] where a turn has what the model does not take and that may not be.
+    pub(crate) fn of(policy: Unsupported, turns: &[Turn]) -> Result<Self, LlmError> {
         let mut warnings = Self { policy, list: Vec::new() };
-        for warning in turns.iter().flat_map(|turn| &turn.warnings) {
-            warnings.warn(Arc::clone(warning));
-        }
-        warnings
+        turns.iter().flat_map(|turn| &turn.changed).try_for_each(|name| warnings.change(name))?;
+        Ok(warnings)
     }
 
     /// Says something, once.
@@ -45,6 +46,18 @@ impl Warnings {
     /// [`LlmErrorKind::Unsupported`] where that may not be.
     pub(crate) fn change(&mut self, name: &str) -> Result<(), LlmError> {
         self.bear("param_changed", name)
+    }
+
+    /// At most `most` texts at which a reply ends are taken, of which `given` were wanted.
+    ///
+    /// # Errors
+    /// [`LlmErrorKind::Unsupported`] where fewer may not be.
+    pub(crate) fn fewer_stops(&mut self, given: usize, most: usize) -> Result<(), LlmError> {
+        match most {
+            most if given <= most => Ok(()),
+            0 => self.leave_out("stop"),
+            _ => self.change("stop"),
+        }
     }
 
     /// Something is done in a lesser way, `code(name)`.

@@ -171,7 +171,7 @@ fn results_come_first_and_notes_after_them() {
         {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "a chart"}, image]},
         {"type": "tool_result", "tool_use_id": "b", "is_error": true, "content": "error"},
         {"type": "tool_result", "tool_use_id": "c"},
-        {"type": "text", "text": "Two calls are left."},
+        {"type": "text", "text": "[operator]\nTwo calls are left."},
         {"type": "text", "text": "Go on."},
     ]);
     assert_eq!(body["messages"][2]["content"], wanted);
@@ -579,7 +579,7 @@ fn other_members() {
     let body = wire.sent();
     assert_eq!(
         (&body["stop_sequences"], wire.warnings()),
-        (&json!(["END"]), vec!["param_dropped(stop)".into()])
+        (&json!(["END"]), vec!["param_changed(stop)".into()])
     );
     assert_eq!((&body["service_tier"], body.get("stream")), (&json!("standard_only"), None));
     assert_eq!((&body["metadata"]["user_id"], &body["max_tokens"]), (&json!("u"), &json!(9)));

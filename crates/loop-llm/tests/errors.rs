@@ -394,6 +394,8 @@ fn a_server_that_knows_whether_to_try_again() {
     assert_eq!(error(400, &[("x-should-retry", "true")], "").retry, RetryAdvice::Backoff);
     let stale = error(400, &[("x-should-retry", "true")], said("invalid_encrypted_content", "no"));
     assert_eq!(stale.retry, RetryAdvice::AfterChange(Change::StripReasoning));
+    let told = loop_llm::ModelReport::of(Err(stale.clone())).error.unwrap();
+    assert_eq!((told.retryable, told.change.as_deref()), (stale.is_retryable(), Some("strip_reasoning")));
     let available = |availability: Value| json!({"error": {"code": 503, "message": "no", "metadata": {"availability": availability}}});
     let never = available(json!({"retryable": false}));
     assert_eq!(error(503, &[], never).retry, RetryAdvice::Never);

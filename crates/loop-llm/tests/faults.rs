@@ -435,12 +435,23 @@ async fn bytes_that_are_no_text_harm_nothing_but_themselves() {
         let mut damaged = whole.clone();
         let at = damaged.iter().position(|byte| *byte == 0xc3).unwrap();
         *damaged.get_mut(at).unwrap() = 0xff;
-        match ask(&client(api, &answering(Behaviour::body(damaged)))).await {
-            Ok(reply) => {
-                assert!(reply.text.contains('\u{fffd}') || &*reply.text == "H\u{e9}llo", "{reply:?}")
-            }
-            Err(error) => assert_eq!(error.kind, LlmErrorKind::BadResponse, "{} {error:?}", api.name()),
-        }
+        let reply = ask(&client(api, &answering(Behaviour::body(damaged)))).await.unwrap();
+        assert_eq!(&*reply.text, "H\u{fffd}\u{fffd}llo", "{} {reply:?}", api.name());
+        assert!(reply.warnings.contains(&"invalid_utf8".into()), "{} {reply:?}", api.name());
+        assert_eq!((reply.stop, reply.raw), (Some(Stop::EndTurn), None), "{}", api.name());
+        // A call that is not exactly what the model wrote must not be run.
+        let mut calling = ModelReply::text("", None);
+        calling.tool_calls = vec![ToolCall {
+            id: "call_a".into(),
+            name: "look".into(),
+            arguments: Arguments::read("{\"at\":\"H\u{e9}\"}"),
+        }];
+        let mut damaged = bytes_of(api, replying(calling)).await;
+        let at = damaged.iter().position(|byte| *byte == 0xc3).unwrap();
+        *damaged.get_mut(at).unwrap() = 0xff;
+        let error =
+            failed("a damaged call", api, ask(&client(api, &answering(Behaviour::body(damaged)))).await);
+        assert_eq!(error.kind, LlmErrorKind::BadResponse, "{} {error:?}", api.name());
         let broken = text.replacen("H\u{e9}", "H\" \u{e9}", 1);
         let error = failed("broken JSON", api, ask(&client(api, &answering(Behaviour::body(broken)))).await);
         assert_eq!(

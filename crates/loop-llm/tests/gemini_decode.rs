@@ -206,6 +206,9 @@ fn a_word_for_the_end_on_every_chunk() {
     // wire WX10
     let reply = end(&[piece("a"), stop("MAX_TOKENS")]).unwrap();
     assert_eq!((reply.stop, &*reply.warnings), (Some(Stop::EndTurn), &["second_finish_reason".into()][..]));
+    // What takes more back holds, whenever it comes.
+    let reply = end(&[piece("a"), stop("SAFETY")]).unwrap();
+    assert_eq!((reply.stop, reply.raw_stop.as_deref()), (Some(Stop::ContentFilter), Some("SAFETY")));
 }
 
 // wire WG12
@@ -401,6 +404,55 @@ fn arguments_may_come_value_by_value() {
     let broken: Vec<Value> = begun.iter().cloned().chain([stop("STOP")]).collect();
     let reply = end(&broken).unwrap();
     assert!(matches!(reply.tool_calls[0].arguments, Arguments::Invalid { .. }));
+}
+
+#[test]
+fn arguments_that_are_not_all_there_are_never_run() {
+    let far = |n: usize| json!({"jsonPath": format!("$.a{n}{}", "[9999]".repeat(60)), "numberValue": 1});
+    let many: Vec<Value> = (0..20).map(far).collect();
+    for values in [json!(many), json!([{"jsonPath": "a", "numberValue": 1}])] {
+        let begun = json!({"name": "find", "willContinue": true, "partialArgs": values});
+        let sent =
+            [parts(json!([{"functionCall": begun}])), parts(json!([{"functionCall": {}}])), stop("STOP")];
+        let reply = end(&sent).unwrap();
+        assert_eq!((reply.tool_calls.len(), reply.stop), (1, Some(Stop::ToolUse)));
+        let Arguments::Invalid { text, .. } = &reply.tool_calls[0].arguments else { panic!("{values:.80}") };
+        assert!(text.len() < 200_000, "{}", text.len());
+    }
+}
+
+/// The end of these chunks with a byte that is no UTF-8 in place of the `X` in them.
+#[track_caller]
+fn damaged(chunks: &[Value]) -> Result<ModelReply, LlmError> {
+    let body = sse(chunks);
+    let (before, after) = body.split_once('X').unwrap();
+    gemini().end([before.as_bytes(), b"\xff", after.as_bytes()].concat())
+}
+
+#[test]
+fn what_was_damaged_on_its_way_does_not_go_back() {
+    let signed = |text: &str| parts(json!([{"text": text, "thoughtSignature": "S"}]));
+    let reply = damaged(&[signed("aX"), signed("b"), stop("STOP")]).unwrap();
+    assert_eq!((&*reply.text, reply.raw), ("a\u{fffd}b", None));
+    assert_eq!(*reply.warnings, ["invalid_utf8".into()]);
+    for part in [
+        json!({"text": "a", "thoughtSignature": "X"}),
+        json!({"functionCall": {"name": "f"}, "thoughtSignature": "X"}),
+        json!({"executableCode": {"code": "X"}}),
+    ] {
+        assert_eq!(damaged(&[parts(json!([part])), signed("b"), stop("STOP")]).unwrap().raw, None, "{part}");
+    }
+    // Nobody signed a text that stands by itself.
+    let reply = damaged(&[text("aX"), signed("b"), stop("STOP")]).unwrap();
+    assert_eq!(raw(&reply)[1], json!({"text": "b", "thoughtSignature": "S"}));
+    // Arguments are not run.
+    let values = json!([{"jsonPath": "$.a", "stringValue": "X"}]);
+    let begun = json!({"name": "f", "willContinue": true, "partialArgs": values});
+    for call in [json!({"name": "f", "args": {"a": "X"}}), begun] {
+        let sent =
+            [parts(json!([{"functionCall": call}])), parts(json!([{"functionCall": {}}])), stop("STOP")];
+        assert_eq!(damaged(&sent).unwrap_err().kind, LlmErrorKind::BadResponse, "{call}");
+    }
 }
 
 // wire WX11

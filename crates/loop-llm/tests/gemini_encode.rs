@@ -197,6 +197,7 @@ fn an_effort_is_a_level_or_tokens_and_never_both() {
         let wire = Wire::new("gemini", model).with(|request| {
             request.effort = effort;
             request.reasoning_tokens = tokens;
+            request.max_output_tokens = None;
         });
         (wire.sent()["generationConfig"]["thinkingConfig"].clone(), wire.warnings().join(" "))
     };
@@ -222,6 +223,34 @@ fn an_effort_is_a_level_or_tokens_and_never_both() {
     assert_eq!(thinking("gemini-2.0-flash", Some(Effort::Low), None), (Value::Null, dropped));
     let shown = gemini().with(|request| request.show_reasoning = true);
     assert_eq!(shown.sent()["generationConfig"]["thinkingConfig"], json!({"includeThoughts": true}));
+}
+
+#[test]
+fn the_tokens_to_reason_with_leave_room_for_a_reply() {
+    let sent = |model: &str, most: u64, effort: Option<Effort>, tokens: Option<u64>| {
+        let wire = Wire::new("gemini", model).with(|request| {
+            request.max_output_tokens = Some(most);
+            request.effort = effort;
+            request.reasoning_tokens = tokens;
+        });
+        let budget = wire.sent()["generationConfig"]["thinkingConfig"]["thinkingBudget"].as_u64();
+        (budget, wire.warnings().join(" "))
+    };
+    let (flash, pro) = ("gemini-2.5-flash", "gemini-2.5-pro");
+    assert_eq!(sent(flash, 1_000, Some(Effort::High), None), (Some(750), String::new()));
+    assert_eq!(sent(flash, 1_000, Some(Effort::Minimal), None), (Some(512), String::new()));
+    assert_eq!(sent(flash, 1_000, Some(Effort::None), None), (Some(0), String::new()));
+    let changed = "param_changed(reasoning_tokens)".to_owned();
+    assert_eq!(sent(flash, 1_000, None, Some(1_000)), (Some(999), changed));
+    assert_eq!(sent(flash, 1_000, None, Some(999)), (Some(999), String::new()));
+    let dropped = |name: &str| (None, format!("param_dropped({name})"));
+    assert_eq!(sent(pro, 100, Some(Effort::Low), None), dropped("reasoning_effort"));
+    assert_eq!(sent(pro, 128, None, Some(128)), dropped("reasoning_tokens"));
+    let strict = Wire::new("gemini", pro).with(|request| {
+        (request.max_output_tokens, request.effort) = (Some(100), Some(Effort::Low));
+        request.unsupported = Unsupported::Reject;
+    });
+    assert_eq!(refused(&strict), LlmErrorKind::Unsupported);
 }
 
 // wire WG16
@@ -293,7 +322,7 @@ fn options_of_the_reply() {
         "responseMimeType": "application/json", "responseJsonSchema": loose(),
     });
     assert_eq!((&body["generationConfig"], &body["serviceTier"]), (&wanted, &json!("flex")));
-    assert_eq!(wire.warnings(), ["param_dropped(stop)"]);
+    assert_eq!(wire.warnings(), ["param_changed(stop)"]);
     let large = gemini().with(|request| request.seed = Some(1 << 40));
     assert_eq!(large.warnings(), ["param_dropped(seed)"]);
     let json = |wire: Wire| {
@@ -340,7 +369,7 @@ fn neighbours_of_one_role_become_one_and_empty_ones_nothing() {
         Message::user("5"),
     ];
     let wanted = json!([
-        {"role": "user", "parts": [{"text": "1"}, {"text": "2"}]},
+        {"role": "user", "parts": [{"text": "1"}, {"text": "[operator]\n2"}]},
         {"role": "model", "parts": [{"text": "3"}, {"text": "4"}]},
         {"role": "user", "parts": [{"text": "5"}]},
     ]);
@@ -437,5 +466,5 @@ fn a_server_that_is_only_compatible_is_taken_for_the_newest() {
     let codec = gemini().codec.with_base_model("gemini-2.5-pro");
     let wire =
         Wire { codec, ..Wire::new("gemini", "my-own").with(|request| request.effort = Some(Effort::High)) };
-    assert_eq!(wire.sent()["generationConfig"]["thinkingConfig"], json!({"thinkingBudget": 24_576}));
+    assert_eq!(wire.sent()["generationConfig"]["thinkingConfig"], json!({"thinkingBudget": 3_072}));
 }

@@ -8,13 +8,13 @@ use futures::StreamExt;
 use loop_core::FinishReason;
 use loop_llm::testing::{Server, Service};
 use loop_llm::{
-    ChatModel, ErrorPhase, HttpModel, LlmError, LlmErrorKind, Message, ModelEvent, ModelRequest, Profile,
-    RetryAdvice, Scripted, Timers, complete,
+    ChatModel, ErrorPhase, HttpModel, LlmError, LlmErrorKind, Message, ModelEvent, ModelReport, ModelRequest,
+    Profile, RetryAdvice, Scripted, Timers, complete,
 };
 use secrecy::SecretString;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use wiremock::matchers::{body_json, header, method, path};
+use wiremock::matchers::{body_json, header, method, path, query_param};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 const KEY: &str = "sk-canary-0123456789";
@@ -148,6 +148,38 @@ async fn secrets_are_neither_printed_nor_told() {
 
 // WE19
 #[tokio::test]
+async fn values_of_a_query_are_sent_and_masked() {
+    for api in ["compatible", "gemini"] {
+        let server = MockServer::start().await;
+        let echo = "/v1?code=hunter2-canary-77&n=a%2Fcanary&v=a/canary 2024-10-21";
+        let body = serde_json::json!({"error": {"message": echo}});
+        let sent = Mock::given(method("POST")).and(query_param("code", "hunter2-canary-77"));
+        let sent = if api == "gemini" { sent.and(query_param("alt", "sse")) } else { sent };
+        sent.respond_with(ResponseTemplate::new(400).set_body_json(body)).expect(1).mount(&server).await;
+        let url = format!("{}/v1?code=hunter2-canary-77&n=a%2Fcanary&api-version=2024-10-21", server.uri());
+        let model = HttpModel::new(Profile::named(api).unwrap(), Some(&url)).unwrap();
+        let error = complete(&model, &request()).await.unwrap_err();
+        assert_eq!(&*error.message, "/v1?code=***&n=***&v=*** 2024-10-21", "{api}");
+    }
+}
+
+#[test]
+fn a_credential_is_exposed_where_it_leaves_the_machine_unencrypted() {
+    let keyed = |url: &str| model(url).with_header("x-key", "secret").unwrap();
+    for url in ["https://h.example/v1", "http://127.0.0.1:9/v1", "http://[::1]:9/v1", "http://localhost/v1"] {
+        assert!(!keyed(url).exposes_secrets(), "{url}");
+    }
+    for url in ["http://h.example/v1", "http://10.0.0.7/v1", "http://127.0.0.1.example/v1"] {
+        assert!(keyed(url).exposes_secrets(), "{url}");
+        assert!(!compatible(url).unwrap().exposes_secrets(), "without a key there is nothing to read: {url}");
+    }
+    for url in ["http://me:word@h.example/v1", "http://h.example/v1?code=hunter2"] {
+        assert!(compatible(url).unwrap().exposes_secrets(), "{url}");
+    }
+}
+
+// WE19
+#[tokio::test]
 async fn headers_and_what_stands_before_the_host_are_masked_like_the_key() {
     let secrets = ["header/canary", "user%40canary", "user@canary", "pass-canary", "token-canary"];
     let server = MockServer::start().await;
@@ -270,6 +302,11 @@ async fn a_reply_that_is_cut_keeps_what_came() {
     let (base, _served) = raw(head, vec![delta("Hi")], true).await;
     let error = complete(&model(&base), &request()).await.unwrap_err();
     assert_eq!((error.kind, &*error.partial.unwrap().text), (LlmErrorKind::StreamInterrupted, "Hi"));
+    let thought = "data: {\"model\": \"m-2026\", \"choices\": [{\"delta\": {\"reasoning\": \"hm\"}}]}\n\n";
+    let (base, _served) = raw(head, vec![thought.as_bytes().to_vec()], true).await;
+    let report = ModelReport::of(complete(&model(&base), &request()).await);
+    assert_eq!((&*report.reasoning, report.served_model.as_deref()), ("hm", Some("m-2026")));
+    assert!(report.error.unwrap().retryable);
     let (base, _served) = raw("", vec![], true).await;
     let error = complete(&model(&base), &request()).await.unwrap_err();
     assert_eq!((error.kind, error.phase), (LlmErrorKind::Connection, ErrorPhase::Headers));

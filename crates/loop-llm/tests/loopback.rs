@@ -368,6 +368,9 @@ async fn what_is_no_question_gets_an_error_object() {
     let server = Server::start(Service::of(Arc::new(Offline::new())).with_names(["a", "b"])).unwrap();
     let models = get(&server, "/v1/models?x=1").await.json();
     assert_eq!((&models["data"][0]["id"], &models["data"][1]["id"]), (&"a".into(), &"b".into()));
+    for path in ["/models", "/v1beta/models", "/openai/v1/models"] {
+        assert_eq!(get(&server, path).await.json(), models, "{path}");
+    }
     let answers = [
         ("GET /v1/chat/completions HTTP/1.1\r\n\r\n", 405),
         ("POST /v1/models HTTP/1.1\r\ncontent-length: 0\r\n\r\n", 405),

@@ -822,3 +822,62 @@ proptest! {
         prop_assert_eq!(ends, 1);
     }
 }
+
+#[test]
+fn each_call_of_a_whole_message_is_one_whatever_its_id() {
+    let whole = |first: Value, second: Value| {
+        let function = |id: Value, arguments: &str| {
+            let mut call = json!({"type": "function", "function": {"name": "a", "arguments": arguments}});
+            if !id.is_null() {
+                call["id"] = id;
+            }
+            call
+        };
+        let calls = json!([function(first, "{\"x\":1}"), function(second, "{\"x\":2}")]);
+        let message = json!({"role": "assistant", "content": null, "tool_calls": calls});
+        let body =
+            json!({"id": "r", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]});
+        end(body.to_string().as_bytes()).unwrap()
+    };
+    for (first, second) in [
+        (Value::Null, Value::Null),
+        (json!(""), json!("")),
+        (json!("c"), json!("c")),
+        (json!("c"), Value::Null),
+        (json!("c"), json!("d")),
+    ] {
+        let reply = whole(first.clone(), second.clone());
+        let told: Vec<_> = calls(&reply).into_iter().map(|(_, name, arguments)| (name, arguments)).collect();
+        assert_eq!(told, [("a", "{\"x\":1}"), ("a", "{\"x\":2}")], "{first} {second}");
+        assert_ne!(reply.tool_calls[0].id, reply.tool_calls[1].id, "{first} {second}");
+    }
+}
+
+#[test]
+fn what_was_no_text_does_not_go_back_as_it_came() {
+    let openrouter = Wire::new("openrouter", "m");
+    let chunks = [
+        delta(
+            json!({"reasoning_details": [{"type": "reasoning.text", "text": "Hm\u{e9}", "signature": "s"}]}),
+        ),
+        text("Hi"),
+        stop("stop"),
+    ];
+    let sent = sse(&chunks).into_bytes();
+    assert!(openrouter.end(&sent).unwrap().raw.is_some());
+    let mut damaged = sent;
+    let at = damaged.iter().position(|byte| *byte == 0xc3).unwrap();
+    damaged[at] = 0xff;
+    let reply = openrouter.end(&damaged).unwrap();
+    assert_eq!((reply.raw, &*reply.text), (None, "Hi"));
+}
+
+#[test]
+fn half_a_character_is_shown_as_one_that_is_missing_and_never_run() {
+    // A server that cuts at 16 bits writes `\ud83d` alone.
+    let text = r#"data: {"choices":[{"delta":{"content":"A \ud83d"},"finish_reason":"stop"}]}"#;
+    let reply = end(format!("{text}\n\n").as_bytes()).unwrap();
+    assert_eq!((&*reply.text, reply.stop), ("A \u{fffd}", Some(Stop::EndTurn)));
+    let call = r#"data: {"choices":[{"delta":{"tool_calls":[{"id":"c","function":{"name":"n","arguments":"{\"path\":\"x\ud83d\"}"}}]},"finish_reason":"tool_calls"}]}"#;
+    assert_eq!(end(format!("{call}\n\n").as_bytes()).unwrap_err().kind, LlmErrorKind::BadResponse);
+}

@@ -3,10 +3,13 @@
 
 mod common;
 
+use std::fs;
+use std::path::Path;
+
 use common::{Wire, call, foreign, result};
 use loop_llm::{
-    Effort, ErrorPhase, Image, LlmErrorKind, Message, ModelEvent, ModelRequest, OutputFormat, Profile,
-    Strictness, ToolChoice, ToolResult, ToolSpec, Unsupported,
+    Api, AssistantTurn, Effort, ErrorPhase, Image, LlmErrorKind, Message, ModelEvent, ModelRequest,
+    OutputFormat, Profile, Raw, Strictness, ToolChoice, ToolResult, ToolSpec, Unsupported,
 };
 use serde_json::{Value, json};
 
@@ -267,8 +270,6 @@ fn a_choice_leaves_the_list_of_tools_whole() {
     assert_eq!((choice(&ollama, ToolChoice::Required), choice(&mistral, some())), (None, None));
     let warnings = choose(&ollama, ToolChoice::Required).warnings();
     assert_eq!(warnings, ["param_dropped(tool_choice)", "param_dropped(parallel_tool_calls)"]);
-    let alone = openai().with(|request| request.tool_choice = ToolChoice::Required).sent();
-    assert_eq!(alone.get("tool_choice"), None);
 }
 
 // wire WC41
@@ -277,10 +278,10 @@ fn stop_texts_beyond_four() {
     let wire =
         openai().with(|request| request.stop = ["1", "2", "3", "4", "5", "6"].map(Into::into).to_vec());
     assert_eq!(wire.sent()["stop"], json!(["1", "2", "3", "4"]));
-    assert_eq!(wire.warnings(), ["param_dropped(stop)"]);
+    assert_eq!(wire.warnings(), ["param_changed(stop)"]);
     assert_eq!(refused(&rejecting(&wire)), LlmErrorKind::Unsupported);
     let never = Wire::new("openai-chat", "o3").with(|request| request.stop = vec!["1".into()]);
-    assert_eq!((never.sent().get("stop"), never.warnings().len()), (None, 1));
+    assert_eq!((never.sent().get("stop"), never.warnings()), (None, vec!["param_dropped(stop)".to_owned()]));
 }
 
 // wire WQ04
@@ -324,7 +325,7 @@ fn mistral_gets_no_field_that_it_does_not_know() {
             request.output = OutputFormat::JsonObject;
         })
     };
-    let mistral = everything(Wire::new("mistral", "m"));
+    let mistral = everything(Wire::new("mistral", "magistral-small"));
     let body = mistral.sent();
     let mut fields: Vec<_> = body.as_object().unwrap().keys().map(String::as_str).collect();
     fields.sort_unstable();
@@ -394,6 +395,147 @@ fn members_of_ones_own_win() {
     assert_eq!(body["stream_options"], json!({"include_usage": true, "include_obfuscation": false}));
     assert_eq!((&body["max_completion_tokens"], &body["store"]), (&json!(9), &json!(true)));
     assert_eq!(body["service_tier"], json!("flex"));
+}
+
+#[test]
+fn an_effort_goes_to_the_models_that_take_it() {
+    let sent = |profile: &str, model: &str, effort: Effort| {
+        let wire = Wire::new(profile, model).with(|request| request.effort = Some(effort));
+        let body = wire.sent();
+        let told = body["reasoning_effort"].as_str().unwrap_or(if body.get("thinking").is_some() {
+            "off"
+        } else {
+            ""
+        });
+        (told.to_owned(), wire.warnings().join(" "))
+    };
+    let is = |told: &str, warning: &str| (told.to_owned(), warning.to_owned());
+    let (changed, dropped) = ("param_changed(reasoning_effort)", "param_dropped(reasoning_effort)");
+    assert_eq!(sent("groq", "openai/gpt-oss-120b", Effort::High), is("high", ""));
+    assert_eq!(sent("groq", "openai/gpt-oss-120b", Effort::Max), is("high", changed));
+    assert_eq!(sent("groq", "llama-3.3-70b-versatile", Effort::High), is("", dropped));
+    assert_eq!(sent("groq", "llama-3.3-70b-versatile", Effort::None), is("", ""));
+    assert_eq!(sent("groq", "qwen/qwen3-32b", Effort::None), is("none", ""));
+    // Who wants it to reason does not tell it not to.
+    assert_eq!(sent("groq", "qwen/qwen3-32b", Effort::Low), is("", dropped));
+    assert_eq!(sent("mistral", "magistral-medium", Effort::Minimal), is("high", changed));
+    assert_eq!(sent("mistral", "mistral-small-latest", Effort::High), is("", dropped));
+    assert_eq!(sent("deepseek", "deepseek-chat", Effort::Medium), is("low", changed));
+    assert_eq!(sent("deepseek", "deepseek-chat", Effort::None), is("off", ""));
+    assert_eq!(sent("vllm", "m", Effort::Medium), is("medium", ""));
+    let strict =
+        Wire::new("groq", "llama-3.3-70b-versatile").with(|request| request.effort = Some(Effort::Low));
+    assert_eq!(refused(&rejecting(&strict)), LlmErrorKind::Unsupported);
+}
+
+#[test]
+fn what_another_model_reasoned_is_not_told_as_ones_own() {
+    let turn = |raw: Option<&str>| AssistantTurn {
+        calls: vec![call("a", "look", "{}")],
+        reasoning: "Thoughts.".into(),
+        raw: raw.map(|raw| Raw::from_text(format!("{raw}\n{{\"type\":\"text\"}}"))),
+        ..AssistantTurn::default()
+    };
+    let sent = |raw| {
+        let turns =
+            [Message::user("?"), Message::Assistant(turn(raw)), results(vec![result("a", false, "1")])];
+        Wire::new("deepseek", "deepseek-chat").turns(&turns).sent()["messages"][2].clone()
+    };
+    assert_eq!(sent(None)["reasoning_content"], json!("Thoughts."));
+    assert_eq!(sent(Some("anthropic/anthropic/claude"))["reasoning_content"], json!(""));
+    assert_eq!(sent(Some("openai-chat/deepseek/deepseek-chat")), json!({"type": "text"}));
+}
+
+#[test]
+fn results_of_a_turn_that_goes_back_as_it_came_have_its_ids() {
+    let id = "chatcmpl-tool-1";
+    let own = json!({"role": "assistant", "content": [], "tool_calls": [{"id": id}]});
+    let raw = Some(Raw::from_text(format!("openai-chat/mistral/m\n{own}")));
+    let sent = |raw| {
+        let turn = AssistantTurn { calls: vec![call(id, "look", "{}")], raw, ..AssistantTurn::default() };
+        let turns = [Message::user("?"), Message::Assistant(turn), results(vec![result(id, false, "1")])];
+        let body = Wire::new("mistral", "m").turns(&turns).sent();
+        let turns = body["messages"].as_array().unwrap().clone();
+        (turns[2]["tool_calls"][0]["id"].clone(), turns[3]["tool_call_id"].clone())
+    };
+    assert_eq!(sent(raw), (json!(id), json!(id)));
+    let (first, second) = sent(None);
+    assert!(first == second && first != json!(id), "{first} {second}");
+}
+
+#[test]
+fn a_turn_that_says_nothing_is_not_sent() {
+    let turns = [Message::user("?"), Message::assistant(""), Message::user("!")];
+    let turn = |text: &str| json!({"role": "user", "content": text});
+    assert_eq!(openai().turns(&turns).sent()["messages"].as_array().unwrap()[1..], [turn("?"), turn("!")]);
+}
+
+#[test]
+fn what_is_not_asked_for_is_told() {
+    let long = |profile: &str, model: &str| {
+        Wire::new(profile, model).with(|request| request.cache.long = true).warnings()
+    };
+    let models = [("openai-chat", "gpt-4o"), ("openai-responses", "gpt-4o"), ("gemini", "gemini-2.0-flash")];
+    for (profile, model) in models {
+        assert_eq!(long(profile, model), ["param_dropped(cache.long)"], "{profile}");
+    }
+    let shown = |wire: Wire| wire.with(|request| request.show_reasoning = true).warnings();
+    assert_eq!(shown(openai()), ["param_dropped(show_reasoning)"]);
+    // It tells by itself what it reasons.
+    assert_eq!(shown(Wire::new("deepseek", "deepseek-chat")), Vec::<String>::new());
+}
+
+/// What a request with many settings becomes at each server that speaks Chat Completions; `UPDATE_SAMPLES=1` writes it
+/// anew.
+#[test]
+fn each_profile_has_its_own_body() {
+    let profiles = Profile::all().iter().filter(|profile| profile.api == Api::OpenaiChat);
+    let told: String = profiles.map(|profile| full(&Wire::new(&profile.name, "m"))).collect();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/profiles.txt");
+    if std::env::var_os("UPDATE_SAMPLES").is_some() {
+        fs::write(&path, &told).unwrap();
+    }
+    let committed = fs::read_to_string(&path).unwrap();
+    for (told, committed) in told.split("\n\n").zip(committed.split("\n\n")) {
+        assert_eq!(told, committed);
+    }
+    assert_eq!(told.len(), committed.len());
+}
+
+/// A conversation with calls and every setting, and what is warned of.
+fn full(wire: &Wire) -> String {
+    let mut own = two_calls();
+    if let Message::Assistant(turn) = &mut own {
+        turn.reasoning = "Hm.".into();
+    }
+    let answers = results(vec![result("b", true, "no"), result("a", false, "yes")]);
+    let turns =
+        [Message::user("?"), own, answers, Message::user("!"), Message::Operator { text: "Stop.".into() }];
+    let wire = with_tools(&wire.turns(&turns), &["look", "find"]).with(|request| {
+        request.tools = request
+            .tools
+            .iter()
+            .map(|tool| ToolSpec { strict: Strictness::Prefer, ..tool.clone() })
+            .collect();
+        request.tool_choice = ToolChoice::Required;
+        request.one_call_at_a_time = true;
+        request.effort = Some(Effort::Medium);
+        (request.temperature, request.top_p, request.top_k) = (Some(0.5), Some(0.25), Some(40));
+        request.seed = Some(7);
+        request.stop = ["1", "2", "3", "4", "5"].map(Into::into).to_vec();
+        request.cache.key = Some("run".into());
+        request.output = OutputFormat::JsonSchema {
+            name: "n".into(),
+            schema: json!({"type": "object"}),
+            strict: Strictness::Off,
+        };
+    });
+    let named = wire.with(|request| request.tool_choice = ToolChoice::Named("find".into())).sent();
+    let encoded = wire.codec.encode(&wire.request).unwrap();
+    let body = String::from_utf8(encoded.body.to_bytes().to_vec()).unwrap();
+    let name = &wire.codec.profile().name;
+    let (choice, warnings) = (&named["tool_choice"], encoded.warnings.join(" "));
+    format!("{name}\n{body}\nnamed: {choice}\n{warnings}\n\n")
 }
 
 // A row of A5.12 each.

@@ -586,8 +586,8 @@ fn tokens_in_disjoint_buckets() {
     let counts =
         Usage { input: 506, cache_read: 1000, cache_write_short: 500, output: 10, ..Usage::default() };
     assert_eq!(usage(told.clone(), false).usage, Some(counts));
-    let long = Usage { cache_write_short: 0, cache_write_long: 500, ..counts };
-    assert_eq!(usage(told, true).usage, Some(long));
+    // Nothing is asked to be kept for long, so nothing is counted as that.
+    assert_eq!(usage(told, true).usage, Some(counts));
     let told = json!({"input_tokens": 10, "input_tokens_details": {"cached_tokens": 20}, "output_tokens": 300,
         "output_tokens_details": {"reasoning_tokens": 192}});
     let reply = usage(told, false);

@@ -169,6 +169,7 @@ async fn reported_tokens_take_the_place_of_estimated_ones() {
     let partial = loop_llm::Partial {
         text: "w".into(),
         usage: Some(loop_core::Usage { output: 30, ..Default::default() }),
+        ..Default::default()
     };
     let broken = LlmError {
         partial: Some(partial),
@@ -189,11 +190,16 @@ async fn reported_tokens_take_the_place_of_estimated_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_too_large_for_a_minute_goes_when_the_minute_is_empty() {
-    let began = Instant::now();
-    let (fake, model) = rig(limits(0, 100, 0), [reply(1), reply(500), reply(1)]);
-    assert!(all(&model, &[sized(1), sized(500), sized(1)]).await.iter().all(Result::is_ok));
-    assert_eq!(fake.seconds(began), [0, 60, 120]);
+async fn a_call_that_is_too_large_for_any_minute_fails_at_once_and_holds_nobody_up() {
+    let (fake, model) = rig(limits(0, 100, 0), [reply(1)]);
+    complete(&*model, &sized(100)).await.unwrap();
+    let error = complete(&*model, &sized(101)).now_or_never().expect("nobody waits").unwrap_err();
+    assert_eq!((error.kind, error.retry), (LlmErrorKind::RequestTooLarge, RetryAdvice::Never));
+    assert_eq!((error.phase, error.is_free(), fake.count()), (ErrorPhase::Encode, true, 1));
+    let said = "the call may need 101 tokens, and `tokens_per_minute` allows 100, so that it could never begin; \
+                raise that limit, or let the call write less";
+    assert_eq!(&*error.message, said);
+    assert!(complete(&*model, &sized(99)).now_or_never().expect("there is room").is_ok());
 }
 
 // L1
@@ -313,7 +319,8 @@ async fn a_call_that_waits_for_others_gives_up_when_its_time_is_over() {
     let held = model.stream(&request()).await.unwrap();
     let began = Instant::now();
     let error = complete(&*model, &patient(8)).await.unwrap_err();
-    assert_eq!((began.elapsed(), error.retry), (Duration::from_secs(8), RetryAdvice::Backoff));
+    // Half a second before the caller's own clock would end the call as one that was sent.
+    assert_eq!((began.elapsed(), error.retry), (Duration::from_millis(7_500), RetryAdvice::Backoff));
     assert_eq!((error.phase, error.is_free(), fake.count()), (ErrorPhase::Encode, true, 1));
     drop(held);
     assert!(complete(&*model, &patient(8)).await.is_ok(), "its place in the line was given back");

@@ -169,7 +169,7 @@ fn pieces(before: &str, secret: &str) -> impl Iterator<Item = Arc<str>> {
 #[tokio::test(start_paused = true)]
 async fn no_secret_is_written_in_any_form() {
     let told = |phase| {
-        let partial = Partial { text: format!("so far {KEY}").into(), usage: None };
+        let partial = Partial { text: format!("so far {KEY}").into(), ..Partial::default() };
         let mut error = LlmError::new(LlmErrorKind::Auth, phase, format!("wrong key {KEY}"));
         error.partial = Some(partial);
         error.detail.get_or_insert_default().request = Some(KEY.into());

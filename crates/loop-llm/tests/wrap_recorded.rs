@@ -67,7 +67,11 @@ fn steps() -> Vec<Step> {
     let detail = told.detail.get_or_insert_default();
     (detail.status, detail.used_tokens, detail.max_tokens) = (Some(400), Some(9), Some(8));
     let mut cut = LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "cut");
-    cut.partial = Some(Partial { text: "w".into(), usage: Some(Usage { output: 1, ..Usage::default() }) });
+    cut.partial = Some(Partial {
+        text: "w".into(),
+        usage: Some(Usage { output: 1, ..Usage::default() }),
+        ..Partial::default()
+    });
     vec![
         Step::Give(everything().into_iter().map(Ok).collect(), Duration::ZERO),
         Step::Refuse(told),
@@ -274,6 +278,20 @@ async fn what_its_caller_left_ends_with_an_error_at_once() {
     let error = early[1].as_ref().unwrap_err();
     assert_eq!((error.kind, error.phase), (LlmErrorKind::Cancelled, ErrorPhase::Stream));
     assert_eq!(&*error.partial.as_ref().unwrap().text, "word");
+    // What had come of it is told in the end as well.
+    let begun = ModelEvent::Started { reply: None, model: Some("m-2026".into()) };
+    let events = [begun, ModelEvent::ReasoningDelta { text: "hm".into() }, text("w")].map(Ok).to_vec();
+    let tape = Tape::new(Secrets::default());
+    let model = tape.model(Fake::new([Step::Give(events, Duration::ZERO)]));
+    let mut stream = model.stream(&request()).await.unwrap();
+    for _ in 0..3 {
+        assert!(stream.next().await.unwrap().is_ok());
+    }
+    drop(stream);
+    let heard = hear(&played(&tape.text()), &request()).await;
+    let partial = heard.last().unwrap().as_ref().unwrap_err().partial.clone().unwrap();
+    assert_eq!((&*partial.text, &*partial.reasoning), ("w", "hm"));
+    assert_eq!(partial.served_model.as_deref(), Some("m-2026"));
     let late = hear(&recorded, &patient(8)).now_or_never().expect("nobody waits");
     assert_eq!(late[0].as_ref().unwrap_err().kind, LlmErrorKind::Timeout);
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_llm::{
-    Arguments, AssistantTurn, Change, LlmError, LlmErrorKind, Message, ModelRequest, Raw, RetryAdvice,
-    RetryPolicy, Retrying, ToolCall, ToolResult, complete,
+    Arguments, AssistantTurn, Change, ErrorPhase, LlmError, LlmErrorKind, Message, ModelRequest, Raw,
+    RetryAdvice, RetryPolicy, Retrying, ToolCall, ToolResult, complete,
 };
 use wrap_common::{Fake, Step, error, finished, patient, request};
 
@@ -103,6 +103,45 @@ async fn other_changes_are_the_callers() {
         let error = call(&fake, &reasoned()).await.unwrap_err();
         assert_eq!((error.retry, fake.count()), (advice, 1));
     }
+}
+
+/// A refusal of a wrapper below, which sent nothing.
+fn unsent(seconds: u64) -> LlmError {
+    LlmError {
+        phase: ErrorPhase::Encode,
+        retry: RetryAdvice::After(Duration::from_secs(seconds)),
+        ..error(LlmErrorKind::Overloaded)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_refusal_of_a_wrapper_below_is_not_slept_away() {
+    let fake = Fake::new([Step::Refuse(unsent(30))]);
+    let began = tokio::time::Instant::now();
+    let error = call(&fake, &patient(600)).await.unwrap_err();
+    assert_eq!((error, fake.count(), began.elapsed()), (unsent(30), 1, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_billed_stays_billed_when_the_last_try_was_free() {
+    let failed = |message: &str| {
+        let mut failed = LlmError { message: message.into(), ..error(LlmErrorKind::ServerError) };
+        failed.detail.get_or_insert_default().status = Some(500);
+        failed
+    };
+    let mut busy = error(LlmErrorKind::RateLimited);
+    busy.detail.get_or_insert_default().status = Some(429);
+    assert!(busy.is_free() && unsent(30).is_free() && !failed("").is_free());
+    let fake = Fake::new([failed("one"), failed("two"), unsent(30)].map(Step::Refuse));
+    let wanted = LlmError { retry: unsent(30).retry, ..failed("two") };
+    assert_eq!(call(&fake, &patient(600)).await.unwrap_err(), wanted);
+    // A server that is busy in the end has not taken back what it did before.
+    let late = LlmError { retry: RetryAdvice::After(Duration::from_secs(500)), ..busy };
+    let fake = Fake::new([failed("one"), late.clone()].map(Step::Refuse));
+    let wanted = LlmError { retry: late.retry, ..failed("one") };
+    assert_eq!(call(&fake, &request()).await.unwrap_err(), wanted);
+    let fake = Fake::new([late.clone()].map(Step::Refuse));
+    assert_eq!(call(&fake, &request()).await.unwrap_err(), late);
 }
 
 #[tokio::test(start_paused = true)]

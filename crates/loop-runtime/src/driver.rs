@@ -296,7 +296,8 @@ impl Driver {
     fn start_tool(&mut self, wish: RunTool) {
         let token = CancellationToken::new();
         self.in_flight.insert((wish.key, wish.attempt), token.clone());
-        let call = ToolCall::new(&self.run, wish, &self.parts.models.picker, &self.parts.prompts, token);
+        let model = self.parts.models.of(self.run.small_tier());
+        let call = ToolCall::new(&self.run, wish, model, &self.parts.prompts, token);
         let (registry, credentials) = (self.parts.registry.clone(), Arc::clone(&self.parts.credentials));
         self.tasks.push(call.run(registry, credentials).boxed());
     }

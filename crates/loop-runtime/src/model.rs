@@ -113,6 +113,8 @@ pub(crate) async fn call(
                 usage: reply.usage,
                 cost: reply.cost,
                 raw: reply.raw.map(|raw| Arc::clone(raw.text())),
+                served_model: reply.served_model,
+                warnings: reply.warnings,
             };
             Settled { fact: Fact::ModelReplied { key, attempt, reply }, retry: None }
         }
@@ -191,7 +193,7 @@ fn failure(error: LlmError, heard: Heard) -> ModelFailure {
     let is_free = error.is_free() && !heard.began;
     let message = match error.retry {
         RetryAdvice::After(delay) if delay >= LONG_WAIT => {
-            format!("{}; it asks to be tried again in {} s", error.message, delay.as_secs()).into()
+            format!("{}; it may be tried again in {} s", error.message, delay.as_secs()).into()
         }
         RetryAdvice::After(_) | RetryAdvice::Backoff | RetryAdvice::Never | RetryAdvice::AfterChange(_) => {
             Arc::clone(&error.message)

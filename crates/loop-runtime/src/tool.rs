@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use loop_core::{Fact, Run, RunTool, SubCallBudget, Tier, Usage};
+use loop_core::{Fact, Run, RunTool, SubCallBudget, Usage};
 use loop_llm::{ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelRequest, RequestMeta, complete};
 use loop_prompts::{FilterQuestion, Prompts};
 use loop_tools::{Answer, AskError, AskModel, ChoiceRequest, Credentials, Registry, ToolContext};
@@ -37,7 +37,7 @@ impl ToolCall {
             let asker = Asker {
                 model: Arc::clone(model),
                 prompts: Arc::clone(prompts),
-                id: Arc::clone(&run.spec().model(Tier::Picker).model),
+                id: Arc::clone(&run.spec().model(run.small_tier()).model),
                 budget,
                 meta: RequestMeta {
                     run: Arc::clone(&run.id().0),

@@ -32,7 +32,7 @@ pub(crate) enum Command {
     /// Call a model without a loop, or decode what a provider replied
     #[command(subcommand)]
     Model(ModelCommand),
-    /// Serve a domain's models on this machine, by OpenAI's Chat Completions
+    /// Serve a domain's models on this machine, by the protocols of OpenAI, Anthropic and Gemini
     Mock(Box<MockArgs>),
     /// Work on domain folders
     #[command(subcommand)]
@@ -88,7 +88,7 @@ pub(crate) struct DomainArgs {
     /// A profile of the domain
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Use another model for a tier: picker, base or escalated
+    /// Use another model for a tier: picker, base, escalated or fallback
     #[arg(long = "model", value_name = "TIER=PROVIDER/NAME")]
     pub(crate) models: Vec<String>,
     /// Where the server of a tier's model is, for a provider with a server
@@ -183,7 +183,8 @@ pub(crate) enum ModelCommand {
     after_help = "Exit codes: 0 a reply, 6 the call failed (the JSON says how), 1 it could not be made, 2 wrong usage."
 )]
 pub(crate) struct ModelCallArgs {
-    /// The provider: openai, anthropic, gemini, … ; `loopgate model call --provider ?` lists them
+    /// The provider: offline, openai, openai-responses, openai-chat, azure, azure-responses, anthropic, gemini, groq,
+    /// mistral, deepseek, openrouter, xai, xai-chat, vllm, ollama, lm-studio, llama-cpp or compatible
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: String,
     /// The model's name there [default: the one in the request]

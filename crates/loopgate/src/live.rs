@@ -110,6 +110,11 @@ impl Live {
                     note("");
                     self.at_line_start = true;
                 }
+                if let Fact::ModelReplied { reply, .. } = fact {
+                    for warning in &reply.warnings {
+                        note(Line::from("  ").styled(ODD, warning));
+                    }
+                }
             }
             Fact::ToolFinished { key, observation, .. } => {
                 let tool = self.action(*key).map_or_else(String::new, |action| action.tool_name().to_owned());

@@ -4,16 +4,14 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use futures::StreamExt;
-use loop_core::PicoUsd;
-use loop_llm::prices::Prices;
+use loop_domain::{Server, ServerModel};
 use loop_llm::{
-    Aliases, Api, ChatModel, Codec, HttpModel, LlmError, ModelEvent, ModelReply, ModelReport, ModelRequest,
-    Offline, Profile, Secrets, classify,
+    Aliases, Api, Codec, LlmError, ModelEvent, ModelReply, ModelReport, ModelRequest, Offline, Profile,
+    Secrets, classify,
 };
-use secrecy::SecretString;
 use serde::Serialize;
 
 use crate::args::{ModelCallArgs, ModelCommand, ModelDecodeArgs};
@@ -32,10 +30,15 @@ pub(crate) async fn model(command: ModelCommand) -> Result<ExitCode, Failure> {
 }
 
 async fn call(args: ModelCallArgs) -> Result<ExitCode, Failure> {
-    let model = client(&args)?;
-    let request = request(&args)?;
+    let request = request(&args);
+    // What is wrong with the provider is said before what is wrong with the request.
+    let server = server(&args, request.as_ref().map_or("", |request| &request.model))?;
+    let request = request?;
+    for warning in &server.warnings {
+        stream::note(format!("warning: {warning}"));
+    }
     let mut result = None;
-    match model.stream(&request).await {
+    match server.model.stream(&request).await {
         Err(error) => result = Some(Err(error)),
         Ok(mut events) => {
             while let Some(item) = events.next().await {
@@ -44,52 +47,26 @@ async fn call(args: ModelCallArgs) -> Result<ExitCode, Failure> {
         }
     }
     let mut report = ModelReport::of(result.unwrap_or_else(|| Err(broken_off())));
-    if report.cost_pico_usd.is_none() {
-        report.cost_pico_usd = cost(&args, &request, &report)?.map(|cost| cost.0);
+    if report.error.is_some() {
+        let billed = server.price.as_ref().zip(report.usage.as_ref());
+        report.cost_pico_usd = billed.map(|(price, usage)| price.of(usage).0);
     }
     print(&report, args.events)
 }
 
 /// The model that is asked, without anything that tries again.
-fn client(args: &ModelCallArgs) -> Result<Arc<dyn ChatModel>, Failure> {
+fn server(args: &ModelCallArgs, name: &str) -> Result<Server, Failure> {
     if args.provider == "offline" {
-        return Ok(Arc::new(Offline::new()));
+        return Ok(Server { model: Arc::new(Offline::new()), price: None, warnings: Vec::new() });
     }
-    // With a server of somebody else, Chat Completions are those that everybody speaks.
-    let name =
-        if args.provider == "openai-chat" && args.base_url.is_some() { "compatible" } else { &args.provider };
-    let profile =
-        loop_domain::provider(args.domain.as_deref(), name)?.ok_or_else(|| unknown(&args.provider))?;
-    let named = |error: &LlmError| Failure::new(format!("--provider {}: {}", args.provider, error.message));
-    let mut model = HttpModel::new(Arc::clone(&profile), args.base_url.as_deref()).map_err(|error| {
-        match &args.base_url {
-            Some(url) => Failure::new(format!("--base-url {url}: {}", error.message)),
-            None => Failure::new(format!(
-                "--provider {}: it is at another place for everybody; add --base-url",
-                args.provider
-            )),
-        }
-    })?;
-    let own = args.api_key_env.as_deref();
-    if let Some(variable) = own.or(profile.api_key_env.as_deref()) {
-        match std::env::var(variable).ok().filter(|key| !key.trim().is_empty()) {
-            Some(key) => {
-                model = model.with_key(SecretString::from(key.trim())).map_err(|error| named(&error))?
-            }
-            None if own.is_some() || args.base_url.is_none() => {
-                let message = format!(
-                    "the environment variable `{variable}` is not set; set it to the key of {}",
-                    args.provider
-                );
-                return Err(Failure::new(message));
-            }
-            None => {}
-        }
-    }
-    if let Some(base_model) = &args.base_model {
-        model = model.with_base_model(base_model.as_str());
-    }
-    Ok(Arc::new(model))
+    let wanted = ServerModel {
+        provider: args.provider.clone(),
+        model: name.to_owned(),
+        base_url: args.base_url.clone(),
+        api_key_env: args.api_key_env.clone(),
+        base_model: args.base_model.clone(),
+    };
+    Ok(wanted.connect(args.domain.as_deref(), places::prices().as_deref())?)
 }
 
 fn unknown(name: &str) -> Failure {
@@ -102,6 +79,7 @@ fn request(args: &ModelCallArgs) -> Result<ModelRequest, Failure> {
         .map_err(|_| Failure::new(format!("{}: is not UTF-8", args.request.display())))?;
     let mut request: ModelRequest = serde_json::from_str(&text).map_err(|error| {
         let shown = args.request.display();
+        let error = plain(&error);
         Failure::new(format!("{shown}: is no neutral request: {error}; docs/model.md says what it holds"))
     })?;
     if let Some(model) = &args.model {
@@ -114,24 +92,23 @@ fn request(args: &ModelCallArgs) -> Result<ModelRequest, Failure> {
     Ok(request)
 }
 
-/// What the call cost by what is known of prices; a server of somebody else has prices of its own.
-fn cost(
-    args: &ModelCallArgs,
-    request: &ModelRequest,
-    report: &ModelReport,
-) -> Result<Option<PicoUsd>, Failure> {
-    let Some(usage) = &report.usage else { return Ok(None) };
-    let prices = match places::prices() {
-        Some(path) => Prices::with_own(loop_domain::read_prices(&path)?),
-        None => Prices::default(),
+/// What a reader of JSON says, in words for people.
+fn plain(error: &serde_json::Error) -> String {
+    let told = error.to_string();
+    let Some((found, rest)) = told.split_once(", expected ") else { return told };
+    let (expected, place) = rest.rsplit_once(" at line ").unwrap_or((rest, ""));
+    let expected = match expected {
+        "u32" | "u64" | "usize" => "a whole number of 0 or more",
+        "i64" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a sequence" => "an array",
+        "a map" => "an object",
+        other if other.starts_with("struct ") || other.contains(" enum ") => "an object",
+        other => other,
     };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let name = args.base_model.as_deref().unwrap_or(&request.model);
-    let row = match &args.base_url {
-        Some(_) if args.base_model.is_none() => prices.own(&args.provider, name, now),
-        _ => prices.find(&args.provider, name, now),
-    };
-    Ok(row.map(|row| row.price.of(usage)))
+    let found = found.replace("invalid type: sequence", "invalid type: array");
+    let found = found.replace("invalid type: map", "invalid type: object");
+    format!("{found}, expected {expected} at line {place}")
 }
 
 /// Reads `openai-chat`, `openai-responses`, `anthropic` or `gemini`.

@@ -6,8 +6,8 @@ use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
-use loop_llm::Scripted;
 use loop_llm::testing::{Behaviour, Server, Service};
+use loop_llm::{Profile, Scripted};
 use serde_json::{Value, json};
 
 const PROTOCOLS: [&str; 4] = ["openai-chat", "openai-responses", "anthropic", "gemini"];
@@ -134,7 +134,7 @@ fn what_is_wrong_with_a_request_is_one_line() {
     assert_eq!(nameless, "loopgate: no model is named; add --model NAME, or `model` to the request");
     assert!(
         call("{}", &["--provider", "antropic"])
-            .contains("--provider antropic: unknown; this version knows offline, openai")
+            .contains("--provider antropic: unknown provider; did you mean `anthropic`?")
     );
     // A request that breaks the rules of a history is a call that failed before anything was sent.
     let output = loopgate(
@@ -147,8 +147,109 @@ fn what_is_wrong_with_a_request_is_one_line() {
     let keyless = loopgate(&[&["call", "--request", "-"], anthropic].concat(), REQUEST);
     assert_eq!(
         line(&keyless),
-        "loopgate: the environment variable `ANTHROPIC_API_KEY` is not set; set it to the key of anthropic"
+        "loopgate: --provider anthropic: the environment variable `ANTHROPIC_API_KEY` is not set; set it to the model's key"
     );
+}
+
+#[test]
+fn what_is_wrong_with_the_words_is_said_plainly_and_shows_no_secret() {
+    let said = |request: &str, more: &[&str]| {
+        let args = [&["call", "--request", "-"], more].concat();
+        let output = loopgate(&args, request.as_bytes());
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{}", line(&output));
+        line(&output)
+    };
+    for (request, expected) in [
+        ("7", "expected an object at line 1 column 1"),
+        ("[]", "expected an object at line 1 column 2"),
+        (r#"{"messages": [], "temperature": "x"}"#, "expected a number at line 1"),
+        (r#"{"messages": [], "max_output_tokens": -1}"#, "expected a whole number of 0 or more at line 1"),
+        (r#"{"messages": [], "seed": 1.5}"#, "expected a whole number at line 1"),
+        (r#"{"messages": {}}"#, "invalid type: object, expected an array at line 1"),
+    ] {
+        let said = said(request, &["--provider", "offline"]);
+        assert!(said.contains(expected), "{said}");
+        for word in ["struct", "u64", "i64", "f64", "enum", "elements"] {
+            assert!(!said.contains(word), "{said}");
+        }
+    }
+    let request = std::str::from_utf8(REQUEST).unwrap();
+    let wrong = said(request, &["--provider", "compatible", "--base-url", "ftp://me:canary@h"]);
+    assert!(
+        wrong.starts_with("loopgate: --base-url: the base URL must be") && !wrong.contains("canary"),
+        "{wrong}"
+    );
+    let nowhere = said(request, &["--provider", "azure"]);
+    assert!(
+        nowhere.contains("`azure` has no server that is the same for everybody; add a base URL"),
+        "{nowhere}"
+    );
+    let named = said(request, &["--provider", "groq", "--base-model", ""]);
+    assert!(named.starts_with("loopgate: --base-model: the name is empty"), "{named}");
+    let tier = Command::new(env!("CARGO_BIN_EXE_loopgate"))
+        .args(["domain", "check", "x", "--base-url", "http://me:canary@h"])
+        .output()
+        .unwrap();
+    assert!(line(&tier).contains("expected TIER=URL") && !line(&tier).contains("canary"), "{}", line(&tier));
+}
+
+#[test]
+fn help_names_every_provider_tier_and_protocol() {
+    let help = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_loopgate")).args(args).arg("--help").output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let call = help(&["model", "call"]);
+    let words: Vec<&str> = call.split(|c: char| !c.is_alphanumeric() && c != '-').collect();
+    for profile in Profile::all() {
+        assert!(words.contains(&&*profile.name), "{}", profile.name);
+    }
+    assert!(help(&["run"]).contains("picker, base, escalated or fallback"));
+    assert!(help(&["mock"]).contains("OpenAI, Anthropic and Gemini"));
+}
+
+#[test]
+fn prices_are_read_before_the_call_and_a_key_in_the_open_is_warned_about() {
+    let service = Service::of(Arc::new(Scripted::replies(["Good day."])));
+    with_server(service, |url| {
+        let args =
+            ["model", "call", "--provider", "compatible", "--base-url", url, "--request", "/none/such.json"];
+        let run = |prices: &str| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_loopgate"));
+            line(&command.args(args).env("LOOPGATE_PRICES", prices).output().unwrap())
+        };
+        assert!(run("/none/such.toml").starts_with("loopgate: /none/such.toml: cannot be read"));
+        assert!(run("").starts_with("loopgate: /none/such.json: "));
+    });
+    let args = ["call", "--provider", "compatible", "--base-url", "http://me:word@no-such-host.invalid/v1"];
+    let output = loopgate(&[&args[..], &["--request", "-"]].concat(), REQUEST);
+    assert_eq!(
+        line(&output),
+        "warning: the key of `compatible` goes over the network unencrypted; write https:// in its base URL"
+    );
+}
+
+#[test]
+fn the_class_of_service_that_served_is_billed() {
+    let body = |tier: &str| {
+        json!({
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 1_000, "completion_tokens": 1_000, "total_tokens": 2_000},
+            "service_tier": tier,
+        })
+        .to_string()
+    };
+    let cost = |tier: &str| {
+        let answer = Behaviour::status(200, body(tier)).with_header("content-type", "application/json");
+        let service = Service::of(Arc::new(Scripted::replies(["unused"]))).first([answer]);
+        let output = with_server(service, |url| {
+            let named = ["--provider", "openai-chat", "--base-model", "gpt-5.5", "--base-url", url];
+            loopgate(&[&["call", "--request", "-", "--no-stream"], &named[..]].concat(), REQUEST)
+        });
+        reply(&output)["cost_pico_usd"].clone()
+    };
+    assert_eq!((cost("default"), cost("priority")), (json!(35_000_000_000_u64), json!(87_500_000_000_u64)));
+    assert_eq!(cost("of-nobody"), Value::Null, "a price that nobody knows is never the usual one");
 }
 
 #[test]

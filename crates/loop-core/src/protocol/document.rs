@@ -46,7 +46,7 @@ pub(super) fn salvage(partial: &str, document: &DocumentSpec, reading: Reading<'
     let layout = Layout::of(partial);
     let complete = layout.headings.last().map_or(0, |heading| heading.line.start);
     let text = partial.get(..complete).unwrap_or_default();
-    let reply = Reply { text: text.into(), finish: FinishReason::Other, usage: None, cost: None, raw: None };
+    let reply = Reply { finish: FinishReason::Other, ..Reply::text(text) };
     let mut proposal = read(&reply, document, reading);
     proposal.actions.clear();
     proposal

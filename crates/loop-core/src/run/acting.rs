@@ -12,7 +12,7 @@ use crate::observation::{Observation, Status, SubCallUse};
 use crate::outcome::Evidence;
 use crate::run::calls::Charge;
 use crate::run::{Ask, Batch, Phase, Rejected, Run, Work};
-use crate::spec::{Effect, Tier};
+use crate::spec::Effect;
 
 impl Run {
     pub(super) fn tool_started(&mut self, key: &CommandKey, attempt: u32) -> Result<(), Rejected> {
@@ -166,7 +166,8 @@ impl Run {
         self.state.totals.model_calls += 1;
         self.state.totals.sub_calls += 1;
         let reserve = self.sub_call_reserve();
-        let charge = Charge { key, attempt, tier: Tier::Picker, usage: used.usage, reported: None, reserve };
+        let charge =
+            Charge { key, attempt, tier: self.small_tier(), usage: used.usage, reported: None, reserve };
         self.charge(charge, notes);
     }
 

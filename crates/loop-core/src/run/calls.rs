@@ -16,6 +16,8 @@ use crate::stop::{Certificate, Condition, Measure, StopReason};
 
 /// How often a call is tried in all.
 pub(super) const ATTEMPTS: u32 = 3;
+/// The kind of failure of a reply that stopped midway.
+const BROKEN_OFF: &str = "stream_interrupted";
 /// Kinds of failure that say something about a provider, and nothing about what it was asked.
 const OF_THE_ROUTE: [&str; 13] = [
     "rate_limited",
@@ -153,7 +155,7 @@ impl Run {
                     // Should the run end before the repair does, the last reply has said nothing.
                     self.state.confidence = proposal.confidence;
                     self.state.confidence_reason = Arc::clone(&proposal.reason);
-                    let call = Call::wished(CommandKey::new(key.pass, Slot::Repair), Tier::Picker);
+                    let call = Call::wished(CommandKey::new(key.pass, Slot::Repair), self.small_tier());
                     self.state.phase = Phase::Repairing { call, proposal: Box::new(proposal) };
                 }
             }
@@ -312,6 +314,9 @@ impl Run {
             && let Some(cause) = self.out_of_time()
         {
             // It was cut off for the landing's sake: what came of it stays, and nobody waits before that.
+            if self.has_other_route(failure) {
+                self.reroute(notes);
+            }
             self.salvage(key, failure, notes);
             let call = Call::wished(*key, self.state.tier);
             return self.land_or_stop(call, cause, notes);
@@ -330,7 +335,9 @@ impl Run {
             .partial
             .as_ref()
             .is_none_or(|partial| protocol::salvage(partial, self.reading()).sections.is_empty());
-        if may_retry && brought_nothing {
+        let reroutes = brought_nothing && self.state.stop_asked.is_none() && self.has_other_route(failure);
+        // What could not be had was asked for more than once already; what broke off was not.
+        if may_retry && brought_nothing && (!reroutes || &*failure.kind == BROKEN_OFF) {
             if let Some(call) = self.state.phase.call_mut() {
                 call.failed = Some(format!("{}: {}", failure.kind, failure.message).into());
             }
@@ -341,14 +348,12 @@ impl Run {
             notes.push(Note::CallRetried { key: *key, attempt: attempt + 1, not_before: failure.retry_at });
             return;
         }
-        if brought_nothing && self.state.stop_asked.is_none() && self.has_other_route(failure) {
+        if reroutes {
             if let Some(call) = self.state.phase.call_mut() {
                 call.failed = Some(format!("{}: {}", failure.kind, failure.message).into());
                 (call.tier, call.elsewhere) = (Tier::Fallback, call.attempt);
             }
-            self.change_tier(Tier::Fallback, notes);
-            // Another model: what was reported by the last one says nothing about it.
-            self.state.last_main = None;
+            self.reroute(notes);
             self.call_again(/*not_before*/ None, notes);
             if self.state.phase.is_working() {
                 notes.push(Note::CallRetried { key: *key, attempt: attempt + 1, not_before: None });
@@ -372,6 +377,14 @@ impl Run {
         if let Some(certificate) = Certificate::of(conditions) {
             self.stop(certificate, notes);
         }
+    }
+
+    /// From now on everything that the tier before was asked is asked of the other route.
+    fn reroute(&mut self, notes: &mut Vec<Note>) {
+        self.change_tier(Tier::Fallback, notes);
+        self.state.rerouted = true;
+        // Another model: what was reported by the last one says nothing about it.
+        self.state.last_main = None;
     }
 
     /// Whether there is another route, and the failure is one of the route that was taken and not of what was asked.

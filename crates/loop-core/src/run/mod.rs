@@ -88,6 +88,8 @@ pub struct State {
     fresh: bool,
     /// The pass that the escalated model took over with.
     escalated: Option<u32>,
+    /// Whether another route was taken.
+    rerouted: bool,
     /// The passes that were granted to mend an answer, and what was missing then.
     mending: Vec<Mending>,
 }
@@ -412,6 +414,12 @@ impl Run {
         self.state.tier
     }
 
+    /// The tier of small calls: repairs, and those that smart tools make.
+    pub fn small_tier(&self) -> Tier {
+        // Without a model of its own the picker is the base model, which cannot be had.
+        if self.state.rerouted && self.spec.models.picker.is_none() { Tier::Fallback } else { Tier::Picker }
+    }
+
     /// What was missing when this pass was granted to mend the answer before it; `None` for any other pass.
     pub fn mending(&self, pass: u32) -> Option<&[Arc<str>]> {
         let granted = self.state.mending.iter().find(|mending| mending.pass == pass);
@@ -490,6 +498,7 @@ impl Run {
             known: BTreeSet::new(),
             fresh: false,
             escalated: None,
+            rerouted: false,
             mending: Vec::new(),
         };
         let mut run = Self { spec, state };

@@ -192,7 +192,7 @@ impl Run {
             CostMode::Estimated | CostMode::After => limits.sub_call_bytes.div_ceil(2),
         };
         let output_tokens = limits.sub_call_tokens;
-        let price = self.spec.model(Tier::Picker).price.as_ref();
+        let price = self.spec.model(self.small_tier()).price.as_ref();
         let cost = price.map(|price| self.price(price, input_tokens, output_tokens));
         Reserve { input_tokens, output_tokens, cost }
     }
@@ -211,7 +211,7 @@ impl Run {
         // A sub-call belongs to an action, which is never the landing.
         let slot = Slot::Action(0);
         pays(self.tokens(slot, reserve.input_tokens))
-            && self.money(Tier::Picker, slot, reserve.input_tokens).is_ok_and(pays)
+            && self.money(self.small_tier(), slot, reserve.input_tokens).is_ok_and(pays)
     }
 
     /// The limit that refused a call, with what the cheapest way to make it would have needed.

@@ -642,6 +642,8 @@ impl Said {
             usage: self.usage,
             cost: None,
             raw: None,
+            served_model: None,
+            warnings: Vec::new(),
         }
     }
 }

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::config::PriceConfig;
+use crate::server::ServerModel;
 
 /// Which model is used for what.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -37,8 +38,8 @@ pub(crate) struct ModelConfig {
     pub(crate) recording: Option<String>,
     /// Where the server is, for example `http://127.0.0.1:11434/v1`. Default: the provider's own.
     pub(crate) base_url: Option<String>,
-    /// The environment variable that holds the key. Default: the provider's own, for example `OPENAI_API_KEY`; none for
-    /// `openai-chat` with a `base_url`.
+    /// The environment variable that holds the key. Default: the provider's own, for example `OPENAI_API_KEY`, which with a
+    /// `base_url` is sent where it is set and not missed where it is not; none for `openai-chat` with a `base_url`.
     pub(crate) api_key_env: Option<String>,
     /// The model that it is, where the server has a name of its own for it, for example a deployment at Azure: for its price
     /// and for what it takes.
@@ -53,8 +54,9 @@ pub(crate) struct ModelConfig {
     pub(crate) top_p: Option<f64>,
     /// For a best effort at the same reply again. Default: none.
     pub(crate) seed: Option<i64>,
-    /// What its tokens cost. Default: nothing for `offline` and `scripted`; for others what the prices of one's own say, then
-    /// the table that loopgate brings, where the server is the provider's own; else unknown.
+    /// What its tokens cost. Default: nothing for `offline`, `scripted` and `recorded`, but for a recording that is played in
+    /// place of another model by `--model` what that one costs; for others what the prices of one's own say, then the table
+    /// that loopgate brings, where the server is the provider's own; else unknown.
     pub(crate) price: Option<PriceConfig>,
     /// Tokens that fit into one call, input and output together. Default: 128,000.
     pub(crate) context_tokens: u64,
@@ -62,6 +64,19 @@ pub(crate) struct ModelConfig {
     pub(crate) max_output_tokens: u64,
     /// Milliseconds until a call is cut off. Default: 120,000.
     pub(crate) timeout_ms: u64,
+}
+
+impl ModelConfig {
+    /// What is said of it to whoever asks a server.
+    pub(crate) fn server_model(&self) -> ServerModel {
+        ServerModel {
+            provider: self.provider.clone(),
+            model: self.model.clone().unwrap_or_default(),
+            base_url: self.base_url.clone(),
+            api_key_env: self.api_key_env.clone(),
+            base_model: self.base_model.clone(),
+        }
+    }
 }
 
 impl Default for ModelConfig {

@@ -1,7 +1,8 @@
 //! `[providers.NAME]`: where models are, and what their servers are like.
 
 use loop_llm::{
-    Api, Auth, CacheMarks, MaxTokensField, NullContent, Profile, ReasoningBack, SystemRole, ToolIds,
+    Api, Auth, CacheMarks, Effort, EffortRow, MaxTokensField, NullContent, Profile, ReasoningBack,
+    SystemRole, ToolIds,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -59,6 +60,10 @@ pub(crate) struct ProviderConfig {
     pub(crate) parallel_switch: Option<bool>,
     /// Whether an effort is taken.
     pub(crate) effort: Option<bool>,
+    /// The efforts that its models take, for example `["none", "high"]`; the nearest is sent.
+    pub(crate) efforts: Option<Vec<Effort>>,
+    /// Whether `thinking: {"type": "disabled"}` says that a model is not to reason, in place of an effort.
+    pub(crate) thinking_switch: Option<bool>,
     /// Whether it can be told how many tokens to draw from.
     pub(crate) top_k: Option<bool>,
     /// What a seed is called; `""` where there is none.
@@ -89,6 +94,7 @@ impl ProviderConfig {
                 api_key_env: text(&self.api_key_env, &base.api_key_env),
                 required_choice: text(&self.required_choice, &base.required_choice),
                 seed_field: text(&self.seed_field, &base.seed_field),
+                efforts: self.efforts.as_deref().map_or_else(|| base.efforts.clone(), for_all_models),
                 $($field: self.$field.unwrap_or(base.$field)),*
             } };
         }
@@ -109,6 +115,7 @@ impl ProviderConfig {
             json_schema,
             parallel_switch,
             effort,
+            thinking_switch,
             top_k,
             stop_max,
             cache_key,
@@ -119,6 +126,10 @@ impl ProviderConfig {
             cuts_silently
         )
     }
+}
+
+fn for_all_models(efforts: &[Effort]) -> std::sync::Arc<[EffortRow]> {
+    [EffortRow { models: "".into(), efforts: efforts.into() }].into()
 }
 
 /// What is given, nothing for an empty text.

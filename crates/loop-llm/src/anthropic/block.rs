@@ -1,5 +1,7 @@
 //! The blocks of a reply as they have to go back, where text and calls do not say it all.
 
+use std::collections::BTreeMap;
+
 use serde_json::value::RawValue;
 
 use super::turn::legal_id;
@@ -28,6 +30,8 @@ pub(super) struct Block {
     is_plain: bool,
     /// Whether it is complete.
     is_closed: bool,
+    /// Whether it has more members than are kept.
+    is_full: bool,
     has_text: bool,
     has_signature: bool,
     /// Whether its input comes in pieces.
@@ -51,6 +55,8 @@ enum Form {
 enum Member {
     Json(String),
     Text(String),
+    /// What stands between the brackets of a list.
+    List(String),
 }
 
 impl Block {
@@ -67,12 +73,14 @@ impl Block {
             fields
                 .0
                 .iter()
+                .take(MOST_MEMBERS)
                 .map(|(key, value)| (key.as_ref().to_owned(), Member::Json(value.get().to_owned())))
         };
         let is_plain = fields.0.iter().all(|(key, value)| match kind {
             Kind::Text => matches!(key.as_ref(), "type" | "text") || is_nothing(value),
             Kind::Call(_) => {
-                let is_direct = || Fields::of(value).text("type").some() == Some("direct");
+                let is_direct =
+                    || Fields::of(value).unwrap_or_default().text("type").some() == Some("direct");
                 matches!(key.as_ref(), "type" | "id" | "name" | "input")
                     || is_nothing(value)
                     || (key == "caller" && is_direct())
@@ -91,23 +99,13 @@ impl Block {
             },
             is_plain,
             is_closed: is_whole,
+            is_full: !as_it_came && fields.0.len() > MOST_MEMBERS,
             has_text: !fields.text("text").or_empty().trim().is_empty(),
             has_signature: fields.text("signature").some().is_some(),
             is_fed: false,
             waits: fields.text("id").some().filter(|_| is_use).map(str::to_owned),
             answers: fields.text("tool_use_id").some().map(str::to_owned),
         }
-    }
-
-    /// The input that came with the block itself.
-    pub(super) fn first_input(&self) -> Option<&str> {
-        let Form::Members(members) = &self.form else { return None };
-        members.iter().find_map(|(key, value)| match value {
-            Member::Json(json) if key == "input" && !matches!(json.as_str(), "null" | "{}") => {
-                Some(json.as_str())
-            }
-            Member::Json(_) | Member::Text(_) => None,
-        })
     }
 
     pub(super) fn close(&mut self) {
@@ -125,6 +123,7 @@ impl Block {
                 let before = serde_json::from_str::<String>(json).unwrap_or_default();
                 *member = Member::Text(before + piece);
             }
+            Member::List(_) => *member = Member::Text(piece.to_owned()),
         }
     }
 
@@ -150,13 +149,20 @@ impl Block {
     pub(super) fn add_value(&mut self, key: &str, value: &RawValue) {
         self.is_plain = false;
         let Some(member) = self.member(key) else { return };
-        *member = match member {
-            Member::Json(json) if json.starts_with('[') && json.len() > 2 => {
-                let list = json.strip_suffix(']').unwrap_or(json);
-                Member::Json(format!("{list},{}]", value.get()))
+        let before = match member {
+            Member::List(list) => {
+                list.push(',');
+                list.push_str(value.get());
+                return;
             }
-            Member::Json(_) | Member::Text(_) => Member::Json(format!("[{}]", value.get())),
+            Member::Json(json) => json.strip_prefix('[').and_then(|list| list.strip_suffix(']')),
+            Member::Text(_) => None,
         };
+        let before = before.map(str::trim).filter(|before| !before.is_empty());
+        *member = Member::List(match before {
+            Some(before) => format!("{before},{}", value.get()),
+            None => value.get().to_owned(),
+        });
     }
 
     /// What a delta of a kind that is not known says: texts go on, all else is put in place of what was.
@@ -174,11 +180,15 @@ impl Block {
         }
     }
 
-    /// The member of this name; a new one where there is none.
+    /// The member of this name; a new one where there is none and there is room.
     fn member(&mut self, key: &str) -> Option<&mut Member> {
         let Form::Members(members) = &mut self.form else { return None };
         let at = members.iter().position(|(name, _)| name == key).unwrap_or(members.len());
         if at == members.len() {
+            if at >= MOST_MEMBERS {
+                self.is_full = true;
+                return None;
+            }
             members.push((key.to_owned(), Member::Json("null".to_owned())));
         }
         members.get_mut(at).map(|(_, member)| member)
@@ -211,6 +221,7 @@ impl Block {
                 }
                 (_, Member::Json(written), _) => json.raw(written),
                 (_, Member::Text(text), _) => json.value(text),
+                (_, Member::List(list), _) => json.raw("[").raw(list).raw("]"),
             };
         }
         if let Some(call) = call {
@@ -229,6 +240,8 @@ impl Block {
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     list: Vec<Block>,
+    /// Where in the list the latest block of an index is.
+    by_index: BTreeMap<u64, usize>,
     bytes: usize,
     /// Whether what is kept is not what came, so that it cannot go back.
     is_lost: bool,
@@ -236,15 +249,23 @@ pub(super) struct Blocks {
 
 impl Blocks {
     pub(super) fn push(&mut self, block: Block, bytes: usize) {
-        if self.grow(bytes) {
-            self.list.push(block);
+        if !self.grow(bytes) {
+            return;
         }
+        if self.list.len() == MOST_BLOCKS {
+            self.lose();
+            return;
+        }
+        if let Some(index) = block.index {
+            self.by_index.insert(index, self.list.len());
+        }
+        self.list.push(block);
     }
 
-    /// The block of this index; the latest where there is none.
+    /// The block of this index, the latest where there is none; `None` where nothing is kept any more.
     pub(super) fn at(&mut self, index: Option<u64>) -> Option<&mut Block> {
         match index {
-            Some(_) => self.list.iter_mut().rfind(|block| block.index == index),
+            Some(index) => self.by_index.get(&index).and_then(|at| self.list.get_mut(*at)),
             None => self.list.last_mut(),
         }
     }
@@ -256,22 +277,24 @@ impl Blocks {
     /// Whether there is room for so many bytes more; without, nothing goes back.
     pub(super) fn grow(&mut self, bytes: usize) -> bool {
         self.bytes += bytes;
-        if self.bytes > MOST_KEPT || self.list.len() >= MOST_BLOCKS {
-            self.is_lost = true;
+        if self.bytes > MOST_KEPT {
+            self.lose();
         }
         !self.is_lost
     }
 
-    /// What is kept is not what came.
+    /// What is kept is not what came: from here on nothing is kept.
     pub(super) fn lose(&mut self) {
         self.is_lost = true;
+        self.list = Vec::new();
+        self.by_index = BTreeMap::new();
     }
 
     /// The blocks as they go back, with commas between them, where text and calls do not say it all. Thinking without a
     /// signature goes back where it `may_be_unsigned`.
     pub(super) fn raw(&self, end: &End, calls: &[ToolCall], may_be_unsigned: bool) -> Option<String> {
         // A refused turn is not gone on with.
-        if self.is_lost || end.stop == Stop::Refusal {
+        if self.is_lost || end.stop == Stop::Refusal || self.list.iter().any(|block| block.is_full) {
             return None;
         }
         let goes_on = matches!(end.stop, Stop::PauseTurn | Stop::ToolUse);
@@ -325,3 +348,53 @@ fn is_nothing(value: &RawValue) -> bool {
 const MOST_KEPT: usize = 16 << 20;
 /// The most blocks of a reply that are kept.
 const MOST_BLOCKS: usize = 4_096;
+/// The most members of a block that is written member by member.
+const MOST_MEMBERS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn block(json: &str) -> Block {
+        let raw: &RawValue = serde_json::from_str(json).unwrap();
+        Block::new(Some(0), Kind::Text, raw, &Fields::of(raw).unwrap(), /*is_whole*/ false)
+    }
+
+    fn written(block: &Block) -> serde_json::Value {
+        let mut json = Json::default();
+        block.write(/*call*/ None, &mut json);
+        serde_json::from_slice(&json.take()).unwrap()
+    }
+
+    #[test]
+    fn values_of_a_list_are_added_in_place() {
+        let one: &RawValue = serde_json::from_str("{\"n\":1}").unwrap();
+        for (before, others) in [("null", 0), ("[]", 0), ("[ ]", 0), ("[ 7, 8 ]", 2), ("\"x\"", 0)] {
+            let mut block = block(&format!("{{\"type\":\"text\",\"citations\":{before}}}"));
+            block.add_value("citations", one);
+            block.add_value("citations", one);
+            let list = written(&block)["citations"].as_array().unwrap().clone();
+            assert_eq!((list.len(), list.last()), (others + 2, Some(&json!({"n": 1}))), "{before}");
+        }
+        // Hours, if the list were written anew for each.
+        let mut block = block("{\"type\":\"text\",\"text\":\"\"}");
+        (0..1_000_000).for_each(|_| block.add_value("citations", one));
+        assert_eq!(written(&block)["citations"].as_array().unwrap().len(), 1_000_000);
+    }
+
+    #[test]
+    fn members_are_few() {
+        let mut block = block("{\"type\":\"text\",\"text\":\"\"}");
+        for n in 2..10_000 {
+            assert_eq!(block.is_full, n > MOST_MEMBERS, "{n} members");
+            let delta = format!("{{\"k{n}\":{n}}}");
+            block.add_unknown(&Fields::of(serde_json::from_str(&delta).unwrap()).unwrap());
+        }
+        assert!(block.is_full);
+        assert_eq!(written(&block).as_object().unwrap().len(), MOST_MEMBERS);
+    }
+}

@@ -1,5 +1,7 @@
 //! What the events of a stream, or a whole message, say.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -14,6 +16,7 @@ use crate::request::ModelRequest;
 /// Events, or one message.
 #[derive(Debug)]
 struct Messages {
+    begun: Begun,
     blocks: Blocks,
     counts: Counts,
     /// The word for the end, which holds once the end has come.
@@ -24,12 +27,52 @@ struct Messages {
 
 pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn Protocol> {
     Box::new(Messages {
+        begun: Begun::default(),
         blocks: Blocks::default(),
         counts: Counts::default(),
         stop: None,
         long_writes: request.cache.long,
         may_be_unsigned: !target.profile.known_models,
     })
+}
+
+/// Which block is which call of ours, be the block kept or not: no call may run without its arguments.
+#[derive(Debug, Default)]
+struct Begun {
+    /// The call by the index of its block.
+    by_index: BTreeMap<u64, usize>,
+    /// The call that the latest block is, if it is one.
+    latest: Option<usize>,
+    /// What came with the block itself as the input of a call.
+    inputs: BTreeMap<usize, String>,
+}
+
+impl Begun {
+    /// A block begins, which is this call or none.
+    fn add(&mut self, index: Option<u64>, call: Option<usize>) {
+        self.latest = call;
+        match (index, call) {
+            (Some(index), Some(call)) => {
+                self.by_index.insert(index, call);
+            }
+            (Some(index), None) => {
+                self.by_index.remove(&index);
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// The call that the block of this index is; the latest block where there is none.
+    fn at(&self, index: Option<u64>) -> Option<usize> {
+        index.map_or(self.latest, |index| self.by_index.get(&index).copied())
+    }
+
+    /// A call is complete: what came with its beginning is its input where no pieces came after it.
+    fn close(&mut self, call: usize, reply: &mut Assembly) -> Result<(), LlmError> {
+        let Some(input) = self.inputs.remove(&call) else { return Ok(()) };
+        let has_arguments = reply.calls().open().get(call).is_some_and(|call| !call.arguments.is_empty());
+        if has_arguments { Ok(()) } else { reply.set_arguments(call, &input) }
+    }
 }
 
 /// An event. Of what is not named here nothing is kept.
@@ -146,8 +189,12 @@ impl Protocol for Messages {
                 }
             }
             "content_block_stop" => {
-                if let Some(block) = self.blocks.at(event.index.index()) {
-                    close(block, reply)?;
+                let index = event.index.index();
+                if let Some(block) = self.blocks.at(index) {
+                    block.close();
+                }
+                if let Some(call) = self.begun.at(index) {
+                    self.begun.close(call, reply)?;
                 }
             }
             "message_delta" => {
@@ -171,6 +218,10 @@ impl Protocol for Messages {
         };
         if message.kind.some() == Some("error") || message.error.is_some() {
             return Err(failure(body, reply));
+        }
+        let is_message = message.kind.some() == Some("message");
+        if !is_message && message.content.is_none() && message.stop_reason.some().is_none() {
+            return Err(again("a body without a message in place of a reply"));
         }
         reply.begin(message.id.some(), message.model.some());
         let content = message.content.filter(|content| content.get().starts_with('['));
@@ -202,7 +253,7 @@ impl Messages {
         if !raw.get().starts_with('{') {
             return Ok(());
         }
-        let fields = Fields::of(raw);
+        let fields = Fields::of(raw)?;
         let kind = match fields.text("type").or_empty() {
             "text" => Kind::Text,
             "thinking" => Kind::Thinking,
@@ -220,8 +271,18 @@ impl Messages {
             Kind::Other => reply.did_other(),
             Kind::Call(_) | Kind::Redacted => {}
         }
-        if let (Kind::Call(at), true, Some(input)) = (kind, is_whole, fields.get("input")) {
-            reply.set_arguments(at, input.get())?;
+        let call = if let Kind::Call(at) = kind { Some(at) } else { None };
+        self.begun.add(index, call);
+        let input = fields.get("input").map(RawValue::get).filter(|input| is_whole || *input != "{}");
+        match (call, input) {
+            (Some(_), Some(_)) if reply.is_damaged() => {
+                return Err(LlmError::unreadable("a tool call that is not UTF-8"));
+            }
+            (Some(at), Some(input)) if is_whole => reply.set_arguments(at, input)?,
+            (Some(at), Some(input)) => {
+                self.begun.inputs.insert(at, input.to_owned());
+            }
+            (_, None) | (None, _) => {}
         }
         self.blocks.push(Block::new(index, kind, raw, &fields, is_whole), raw.get().len());
         Ok(())
@@ -235,7 +296,7 @@ impl Messages {
         reply: &mut Assembly,
     ) -> Result<(), LlmError> {
         let kind = delta.kind.or_empty();
-        if self.blocks.at(index).is_none() {
+        if self.blocks.grow(data.len()) && self.blocks.at(index).is_none() {
             // Some servers say nothing before the first piece of a text.
             let block = match kind {
                 "text_delta" => "{\"type\":\"text\",\"text\":\"\"}",
@@ -249,37 +310,33 @@ impl Messages {
                 reply,
             )?;
         }
-        let is_kept = self.blocks.grow(data.len());
-        let block = self.blocks.at(index);
-        match (kind, block) {
-            ("text_delta", block) => {
+        match (kind, self.begun.at(index), self.blocks.at(index)) {
+            ("text_delta", _, block) => {
                 let piece = delta.text.or_empty();
                 say(piece, reply);
-                if let Some(block) = block.filter(|_| is_kept) {
+                if let Some(block) = block {
                     block.add_text("text", piece);
                 }
             }
-            ("thinking_delta", block) => {
+            ("thinking_delta", _, block) => {
                 let piece = delta.thinking.or_empty();
                 reason(piece, reply);
-                if let Some(block) = block.filter(|_| is_kept) {
+                if let Some(block) = block {
                     block.add_text("thinking", piece);
                 }
             }
-            ("input_json_delta", Some(block)) => match block.kind {
-                Kind::Call(at) => reply.add_arguments(at, delta.partial_json.or_empty())?,
-                _ if is_kept => block.feed(delta.partial_json.or_empty()),
-                _ => {}
-            },
-            (_, None) => {}
-            (_, Some(_)) if !is_kept => {}
-            ("signature_delta", Some(block)) => block.sign(delta.signature.or_empty()),
-            ("citations_delta", Some(block)) => {
+            ("input_json_delta", Some(call), _) => {
+                reply.add_arguments(call, delta.partial_json.or_empty())?
+            }
+            (_, _, None) => {}
+            ("input_json_delta", None, Some(block)) => block.feed(delta.partial_json.or_empty()),
+            ("signature_delta", _, Some(block)) => block.sign(delta.signature.or_empty()),
+            ("citations_delta", _, Some(block)) => {
                 if let Some(citation) = delta.citation {
                     block.add_value("citations", citation);
                 }
             }
-            (_, Some(block)) => {
+            (_, _, Some(block)) => {
                 let all: Unknown<'_> = serde_json::from_str(data).map_err(|error| unreadable(&error))?;
                 block.add_unknown(&all.delta);
             }
@@ -344,8 +401,9 @@ impl Messages {
         });
         // What was being written when it was cut is not complete; otherwise the word that a block is may be missing.
         if !matches!(stop, Stop::MaxTokens | Stop::ContextWindow) {
-            for block in self.blocks.iter_mut() {
-                close(block, reply)?;
+            self.blocks.iter_mut().for_each(Block::close);
+            for call in 0..reply.calls().open().len() {
+                self.begun.close(call, reply)?;
             }
         }
         reply.set_usage(self.counts.told(/*is_over*/ true, self.long_writes));
@@ -361,17 +419,6 @@ impl Messages {
 struct Unknown<'a> {
     #[serde(borrow)]
     delta: Fields<'a>,
-}
-
-/// A block is complete. The input of a call may have come with its beginning.
-fn close(block: &mut Block, reply: &mut Assembly) -> Result<(), LlmError> {
-    block.close();
-    let Kind::Call(at) = block.kind else { return Ok(()) };
-    let has_arguments = reply.calls().open().get(at).is_some_and(|call| !call.arguments.is_empty());
-    match block.first_input() {
-        Some(input) if !has_arguments => reply.set_arguments(at, input),
-        Some(_) | None => Ok(()),
-    }
 }
 
 fn say(piece: &str, reply: &mut Assembly) {

@@ -18,7 +18,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     let abilities = abilities(if target.profile.known_models { target.known_as } else { "" });
     let turns = turns(request, &Writer { target: *target, late_system: abilities.late_system })?;
     check(&turns)?;
-    let mut warnings = Warnings::of(request.unsupported, &turns);
+    let mut warnings = Warnings::of(request.unsupported, &turns)?;
     let mut members = Members::new(&request.extra);
     let most = request.max_output_tokens.unwrap_or(abilities.max_output);
     members.add("max_tokens", &most);
@@ -139,9 +139,7 @@ fn output(
 /// Texts at which it ends; blank ones are refused.
 fn stop(request: &ModelRequest, members: &mut Members<'_>, warnings: &mut Warnings) -> Result<(), LlmError> {
     let texts: Vec<_> = request.stop.iter().filter(|text| !text.trim().is_empty()).collect();
-    if texts.len() < request.stop.len() {
-        warnings.leave_out("stop")?;
-    }
+    warnings.fewer_stops(request.stop.len(), texts.len())?;
     if !texts.is_empty() {
         members.add("stop_sequences", &texts);
     }

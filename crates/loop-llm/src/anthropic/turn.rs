@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::call::ToolCall;
-use crate::codec::{Joint, Json, Target, TurnWriter, Written, results_in_order, wire_id, wire_name};
+use crate::codec::{
+    Joint, Json, OPERATOR, Target, TurnWriter, Written, results_in_order, wire_id, wire_name,
+};
 use crate::error::LlmError;
 use crate::request::{AssistantTurn, Image, Message, ToolResult};
 
@@ -21,8 +23,8 @@ pub(super) struct Writer<'a> {
 }
 
 impl TurnWriter for Writer<'_> {
-    fn origin(&self) -> Arc<str> {
-        self.target.origin()
+    fn kept_under(&self) -> Arc<str> {
+        self.target.kept_under()
     }
 
     fn write(
@@ -30,16 +32,21 @@ impl TurnWriter for Writer<'_> {
         message: &Message,
         before: Option<&Message>,
         json: &mut Json,
-        _: &mut Vec<Arc<str>>,
+        changed: &mut Vec<&'static str>,
     ) -> Result<Written, LlmError> {
         let (joint, values) = match message {
             Message::User { text, images } => (USER, blocks(text, images, json)),
             Message::Operator { text } if self.late_system && before.is_some_and(is_ours) => {
                 (SYSTEM, blocks(text, &[], json))
             }
-            Message::Operator { text } => (USER, blocks(text, &[], json)),
+            Message::Operator { text } if text.trim().is_empty() => (USER, 0),
+            Message::Operator { text } => {
+                json.raw("{\"type\":\"text\",\"text\":").text_after(OPERATOR, text).raw("}");
+                changed.push("operator");
+                (USER, 1)
+            }
             Message::Assistant(turn) => match self.target.own(turn) {
-                Some(raw) => return Ok(Written::own(ASSISTANT, raw, values(raw.json()))),
+                Some(raw) => return Written::own(ASSISTANT, raw),
                 None => (ASSISTANT, assistant(turn, json)),
             },
             Message::Tool { results: given } => {
@@ -115,34 +122,5 @@ pub(super) fn legal_id(id: &Arc<str>) -> Arc<str> {
     wire_id(id, MOST_ID, |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }
 
-/// How many JSON values stand in a text, with commas between them.
-fn values(json: &str) -> usize {
-    let (mut values, mut depth, mut is_text, mut is_escaped) = (1, 0_usize, false, false);
-    for byte in json.bytes() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if is_text => is_escaped = true,
-            b'"' => is_text = !is_text,
-            _ if is_text => {}
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            b',' if depth == 0 => values += 1,
-            _ => {}
-        }
-    }
-    values
-}
-
 /// The most bytes of an id.
 const MOST_ID: usize = 128;
-
-#[cfg(test)]
-mod tests {
-    use super::values;
-
-    #[test]
-    fn values_are_counted_at_the_outermost_level_alone() {
-        assert_eq!(values(r#"{"a":[1,2,{"b":"},{\",\\"}]}"#), 1);
-        assert_eq!(values(r#"{"a":","},{"b":{}},{"c":[{},{}]}"#), 3);
-    }
-}

@@ -23,6 +23,8 @@ pub(crate) struct Assembly {
     /// Whether bytes of the event that is being read were no UTF-8.
     pub(super) is_damaged: bool,
     has_begun: bool,
+    /// Whether the last event was a sign of life.
+    is_kept_alive: bool,
     heard: usize,
     text_masker: Masker,
     reasoning_masker: Masker,
@@ -65,6 +67,7 @@ impl Assembly {
             secrets,
             is_damaged: false,
             has_begun: false,
+            is_kept_alive: false,
             heard: 0,
             id: None,
             model: None,
@@ -95,7 +98,7 @@ impl Assembly {
             self.model = model.map(|model| self.secrets.reply(model).into());
         }
         if !std::mem::replace(&mut self.has_begun, true) {
-            self.items.push(Ok(ModelEvent::Started { reply: self.id.clone(), model: self.model.clone() }));
+            self.tell(ModelEvent::Started { reply: self.id.clone(), model: self.model.clone() });
         }
     }
 
@@ -209,7 +212,7 @@ impl Assembly {
                 }
                 // Whether no tokens at all can be true shows at the end.
                 if self.usage.replace(usage) != Some(usage) && usage != Usage::default() {
-                    self.items.push(Ok(ModelEvent::Usage(usage)));
+                    self.tell(ModelEvent::Usage(usage));
                 }
             }
         }
@@ -228,13 +231,18 @@ impl Assembly {
         self.tier = Some(self.secrets.reply(tier).into());
     }
 
-    /// The word for the end, and what it means. The first one holds.
+    /// The word for the end, and what it means. Of several the first holds, unless a later one takes more back.
     pub(crate) fn stop(&mut self, word: &str, stop: Stop) {
         let word = self.secrets.reply(word);
-        match &self.stop {
+        match &mut self.stop {
             None => self.stop = Some((word.into(), stop)),
-            Some((first, _)) if **first != *word => self.warn("second_finish_reason"),
-            Some(_) => {}
+            Some((first, _)) if **first == *word => {}
+            Some(told) => {
+                if severity(stop) > severity(told.1) {
+                    *told = (word.into(), stop);
+                }
+                self.warn("second_finish_reason");
+            }
         }
     }
 
@@ -265,9 +273,12 @@ impl Assembly {
         }
     }
 
-    /// A sign of life.
+    /// A sign of life; of several on end the first is told.
     pub(crate) fn keep_alive(&mut self) {
-        self.items.push(Ok(ModelEvent::KeepAlive));
+        if !self.is_kept_alive {
+            self.tell(ModelEvent::KeepAlive);
+            self.is_kept_alive = true;
+        }
     }
 
     /// Whether bytes of what is being read were no UTF-8.
@@ -316,7 +327,12 @@ impl Assembly {
 
     /// What had come of a reply that failed.
     pub(super) fn partial(&self) -> Partial {
-        Partial { text: self.text.as_str().into(), usage: self.usage }
+        Partial {
+            text: self.text.as_str().into(),
+            reasoning: self.reasoning.as_str().into(),
+            served_model: self.model.clone(),
+            usage: self.usage,
+        }
     }
 
     /// Why it ended, by all that is known: calls decide, unless it was cut, refused or filtered.
@@ -387,6 +403,11 @@ impl Assembly {
         }
     }
 
+    fn tell(&mut self, event: ModelEvent) {
+        self.is_kept_alive = false;
+        self.items.push(Ok(event));
+    }
+
     fn damage(&mut self, warning: &str) {
         if self.is_damaged {
             self.warn(warning);
@@ -396,14 +417,14 @@ impl Assembly {
     fn add_text(&mut self, piece: &str) {
         if !piece.is_empty() {
             self.text.push_str(piece);
-            self.items.push(Ok(ModelEvent::TextDelta { text: piece.into() }));
+            self.tell(ModelEvent::TextDelta { text: piece.into() });
         }
     }
 
     fn add_reasoning(&mut self, piece: &str) {
         if !piece.is_empty() {
             self.reasoning.push_str(piece);
-            self.items.push(Ok(ModelEvent::ReasoningDelta { text: piece.into() }));
+            self.tell(ModelEvent::ReasoningDelta { text: piece.into() });
         }
     }
 
@@ -413,10 +434,10 @@ impl Assembly {
         let (begins, arguments) = call.news(is_over);
         if begins {
             let name = self.aliases.name(&self.secrets.reply(&call.name));
-            self.items.push(Ok(ModelEvent::ToolCallStarted { nth, name }));
+            self.tell(ModelEvent::ToolCallStarted { nth, name });
         }
         if !arguments.is_empty() {
-            self.items.push(Ok(ModelEvent::ToolArgumentsDelta { nth, text: arguments.into() }));
+            self.tell(ModelEvent::ToolArgumentsDelta { nth, text: arguments.into() });
         }
     }
 
@@ -427,6 +448,15 @@ impl Assembly {
             self.usage = None;
             self.warn("usage_empty");
         }
+    }
+}
+
+/// How much of a reply an end takes back.
+fn severity(stop: Stop) -> u8 {
+    match stop {
+        Stop::Refusal | Stop::ContentFilter => 2,
+        Stop::MalformedToolCall => 1,
+        _ => 0,
     }
 }
 

@@ -142,6 +142,9 @@ impl Decoder {
                 self.is_unclosed = true;
                 let result = framer.finish(&mut |frame| self.frame(frame));
                 self.framed(result);
+                if !self.is_done && !framer.has_field() {
+                    self.fail(again("bytes that are no event stream in place of a reply"));
+                }
             }
         }
         self.end(LlmErrorKind::StreamInterrupted, "the reply ended without its end");

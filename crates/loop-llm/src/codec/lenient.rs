@@ -7,6 +7,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
+use super::decoder::unreadable;
+use crate::error::LlmError;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -133,8 +135,11 @@ pub(crate) struct Fields<'a>(pub(crate) Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
     /// The members of an object that is written.
-    pub(crate) fn of(raw: &'a RawValue) -> Self {
-        serde_json::from_str(raw.get()).unwrap_or_default()
+    ///
+    /// # Errors
+    /// A name of one holds half of a surrogate pair, or there are too many.
+    pub(crate) fn of(raw: &'a RawValue) -> Result<Self, LlmError> {
+        serde_json::from_str(raw.get()).map_err(|error| unreadable(&error))
     }
 
     /// A member as it is written, unless it is `null`.
@@ -153,12 +158,49 @@ impl<'a> Fields<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Raws<'a>(pub(crate) Vec<&'a RawValue>);
 
-/// A text that is written, where it is one.
+/// A text that is written, where it is one. Half of a surrogate pair, which is no character, becomes U+FFFD.
 pub(crate) fn text(raw: &RawValue) -> Text<'_> {
+    if !raw.get().starts_with('"') {
+        return Text::default();
+    }
+    serde_json::from_str(raw.get()).unwrap_or_else(|_| {
+        let lossy = serde_json::from_str::<Lossy>(raw.get()).map(|text| text.0).unwrap_or_default();
+        Text(Some(Cow::Owned(lossy)))
+    })
+}
+
+/// A text that has to be known exactly, or not at all: what a tool is run with.
+///
+/// # Errors
+/// It holds half of a surrogate pair, which is no character.
+pub(crate) fn exact(raw: &RawValue) -> Result<Text<'_>, LlmError> {
     if raw.get().starts_with('"') {
-        serde_json::from_str(raw.get()).unwrap_or_default()
+        serde_json::from_str(raw.get()).map_err(|error| unreadable(&error))
     } else {
-        Text::default()
+        Ok(Text::default())
+    }
+}
+
+/// A text whose escapes may name what is no character.
+struct Lossy(String);
+
+impl<'de> Deserialize<'de> for Lossy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+
+        impl Visitor<'_> for Bytes {
+            type Value = Lossy;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Lossy, E> {
+                Ok(Lossy(String::from_utf8_lossy(bytes).into_owned()))
+            }
+        }
+
+        deserializer.deserialize_bytes(Bytes)
     }
 }
 

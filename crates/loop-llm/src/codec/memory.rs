@@ -16,8 +16,8 @@ pub struct Memory(Arc<Mutex<Option<Kept>>>);
 /// Turns as one codec wrote them for one model.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    /// Whose they are: `api/profile/model`.
-    pub(crate) origin: Arc<str>,
+    /// What they are kept under.
+    pub(crate) key: Arc<str>,
     /// Each turn as it was given.
     pub(crate) messages: Vec<Message>,
     /// What each became.
@@ -27,17 +27,16 @@ pub(crate) struct Kept {
 }
 
 impl Memory {
-    /// Takes out what is kept for `origin`; whoever comes in between finds nothing and encodes anew.
-    pub(crate) fn take(&self, origin: &str) -> Option<Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().filter(|kept| *kept.origin == *origin)
+    /// Takes out what is kept under `key`; whoever comes in between finds nothing and encodes anew.
+    pub(crate) fn take(&self, key: &str) -> Option<Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().filter(|kept| *kept.key == *key)
     }
 
     /// Keeps turns, unless more of them are kept already.
     pub(crate) fn put(&self, kept: Kept) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_more = slot
-            .as_ref()
-            .is_none_or(|other| other.origin != kept.origin || other.turns.len() <= kept.turns.len());
+        let is_more =
+            slot.as_ref().is_none_or(|other| other.key != kept.key || other.turns.len() <= kept.turns.len());
         if is_more {
             *slot = Some(kept);
         }

@@ -13,6 +13,7 @@
 mod assembly;
 mod body;
 mod calls;
+mod checks;
 mod decoder;
 mod errors;
 mod json;
@@ -20,8 +21,10 @@ mod lenient;
 mod memory;
 mod names;
 mod turns;
+mod values;
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -42,11 +45,11 @@ pub(crate) use decoder::{End, Protocol, again, unreadable};
 pub use errors::classify;
 pub(crate) use errors::{filtered, request_id, within};
 pub(crate) use json::{Json, Members};
-pub(crate) use lenient::{Count, Fields, List, Maybe, Number, Raws, Text, text};
+pub(crate) use lenient::{Count, Fields, List, Maybe, Number, Raws, Text, exact, text};
 pub use memory::Memory;
 pub use names::Aliases;
 pub(crate) use names::{short_id, wire_id, wire_name};
-pub(crate) use turns::{Joint, Turn, TurnWriter, Written, results_in_order, turns};
+pub(crate) use turns::{Joint, OPERATOR, Turn, TurnWriter, Written, results_in_order, turns};
 
 /// A wire protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -98,6 +101,7 @@ pub struct Encoded {
 pub struct Codec {
     profile: Arc<Profile>,
     base_model: Option<Arc<str>>,
+    mark: u64,
 }
 
 /// What a request is encoded for.
@@ -108,12 +112,19 @@ pub(crate) struct Target<'a> {
     pub(crate) model: &'a str,
     /// The model whose abilities it has: another name of it where the endpoint has names of its own.
     pub(crate) known_as: &'a str,
+    /// What the profile says, in short.
+    mark: u64,
 }
 
 impl Target<'_> {
     /// `api/profile/model`.
     pub(crate) fn origin(&self) -> Arc<str> {
         format!("{}/{}/{}", self.profile.api.name(), self.profile.name, self.model).into()
+    }
+
+    /// What turns are kept under: all that their bytes depend on.
+    pub(crate) fn kept_under(&self) -> Arc<str> {
+        format!("{}/{}/{:x}", self.origin(), self.known_as, self.mark).into()
     }
 
     /// A turn's own form, where it came from here.
@@ -130,7 +141,9 @@ impl Target<'_> {
 impl Codec {
     /// The protocol as `profile` speaks it.
     pub fn new(profile: Arc<Profile>) -> Self {
-        Self { profile, base_model: None }
+        let mut hasher = DefaultHasher::new();
+        profile.hash(&mut hasher);
+        Self { mark: hasher.finish(), profile, base_model: None }
     }
 
     /// The same where the endpoint has a name of its own for the model `base_model`.
@@ -145,19 +158,21 @@ impl Codec {
 
     fn target<'a>(&'a self, request: &'a ModelRequest) -> Target<'a> {
         let known_as = self.base_model.as_deref().unwrap_or(&request.model);
-        Target { profile: &self.profile, model: &request.model, known_as }
+        Target { profile: &self.profile, model: &request.model, known_as, mark: self.mark }
     }
 
     /// The body of a call.
     ///
     /// # Errors
     /// In phase [`ErrorPhase::Encode`](crate::ErrorPhase::Encode): [`LlmErrorKind::InvalidRequest`] for no turns, a
-    /// call without its result, or a result without its call; [`LlmErrorKind::Unsupported`] for an option that the
-    /// model does not offer and that may not be left out.
+    /// call without its result, a result without its call, a number out of its range, a choice of a tool that there is
+    /// not, a picture that is none, or a turn in the provider's own form that is no JSON;
+    /// [`LlmErrorKind::Unsupported`] for an option that the model does not offer and that may not be left out.
     ///
     /// [`LlmErrorKind::InvalidRequest`]: crate::LlmErrorKind::InvalidRequest
     /// [`LlmErrorKind::Unsupported`]: crate::LlmErrorKind::Unsupported
     pub fn encode(&self, request: &ModelRequest) -> Result<Encoded, LlmError> {
+        checks::settings(request)?;
         let target = self.target(request);
         match self.profile.api {
             Api::OpenaiChat => openai_chat::encode(request, &target),

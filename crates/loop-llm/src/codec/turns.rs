@@ -6,8 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::body::Body;
+use super::checks;
 use super::json::Json;
 use super::memory::Kept;
+use super::values;
 use crate::call::ToolCall;
 use crate::error::{LlmError, LlmErrorKind};
 use crate::raw::Raw;
@@ -22,8 +24,8 @@ pub(crate) struct Turn {
     pub(crate) json: Bytes,
     /// How many values there are.
     pub(crate) values: usize,
-    /// What was left out or changed.
-    pub(crate) warnings: Vec<Arc<str>>,
+    /// What of it the model takes in a lesser way only.
+    pub(crate) changed: Vec<&'static str>,
 }
 
 /// What stands around the values of a turn: two texts that are the same for all turns of its kind.
@@ -40,10 +42,11 @@ impl Joint {
 
 /// Writes one turn as a codec wants it.
 pub(crate) trait TurnWriter {
-    /// Who encodes for whom, `api/profile/model`: only a [`Raw`](crate::Raw) of the same origin goes back unchanged.
-    fn origin(&self) -> Arc<str>;
+    /// What its turns are kept under: all that their bytes depend on beside the turns.
+    fn kept_under(&self) -> Arc<str>;
 
-    /// Writes the turn `message`, which comes after `before`, into `json`; warnings go to `warnings`.
+    /// Writes the turn `message`, which comes after `before`, into `json`; what the model takes in a lesser way only is
+    /// named in `changed`.
     ///
     /// It may depend on nothing else, or a turn could not be kept.
     fn write(
@@ -51,7 +54,7 @@ pub(crate) trait TurnWriter {
         message: &Message,
         before: Option<&Message>,
         json: &mut Json,
-        warnings: &mut Vec<Arc<str>>,
+        changed: &mut Vec<&'static str>,
     ) -> Result<Written, LlmError>;
 }
 
@@ -72,10 +75,15 @@ impl Written {
         Self { joint, values, instead: None }
     }
 
-    /// The provider's own turn, which is not copied. `values` only tells whether there are any.
-    pub(crate) fn own(joint: Joint, raw: &Raw, values: usize) -> Self {
-        let bytes = raw.bytes();
-        Self { joint, values: if bytes.is_empty() { 0 } else { values.max(1) }, instead: Some(bytes) }
+    /// The provider's own turn, which is not copied.
+    ///
+    /// # Errors
+    /// It is something else than objects with commas between them, which would change what stands around it.
+    pub(crate) fn own(joint: Joint, raw: &Raw) -> Result<Self, LlmError> {
+        let values = values::count(raw.json()).ok_or_else(|| {
+            invalid(format!("the raw turn of {} is not JSON that can go back", raw.origin()))
+        })?;
+        Ok(Self { joint, values, instead: Some(raw.bytes()) })
     }
 }
 
@@ -120,8 +128,8 @@ pub(crate) fn turns<'a>(request: &'a ModelRequest, writer: &impl TurnWriter) -> 
     if request.messages.is_empty() {
         return Err(invalid("a request without a turn"));
     }
-    let origin = writer.origin();
-    let kept = request.memory.take(&origin).unwrap_or(Kept { origin, ..Kept::default() });
+    let key = writer.kept_under();
+    let kept = request.memory.take(&key).unwrap_or(Kept { key, ..Kept::default() });
     let mut turns = Turns { request, kept };
     let known = turns.kept.messages.iter().zip(&request.messages);
     let mut same = known.take_while(|(turn, message)| turn.is_same(message)).count();
@@ -215,6 +223,8 @@ fn between(last: Joint, next: Joint, mut push: impl FnMut(&'static str)) {
     push(next.open);
 }
 
+/// What stands before a late instruction where it can only travel as a text of the user's.
+pub(crate) const OPERATOR: &str = "[operator]\n";
 /// How many turns at the end are not put together with others: what goes on in another way mostly does so there.
 const APART: usize = 8;
 
@@ -227,12 +237,13 @@ fn add_turns(
     let mut before = same.checked_sub(1).and_then(|last| request.messages.get(last));
     for message in request.messages.iter().skip(same) {
         check(before.map_or(&[], Message::calls), message)?;
+        checks::pictures(message)?;
         let mut json = Json::with_capacity(message.bytes() + message.bytes() / 8 + 64);
-        let mut warnings = Vec::new();
-        let Written { joint, values, instead } = writer.write(message, before, &mut json, &mut warnings)?;
+        let mut changed = Vec::new();
+        let Written { joint, values, instead } = writer.write(message, before, &mut json, &mut changed)?;
         let json = instead.unwrap_or_else(|| json.take().into());
         kept.messages.push(message.clone());
-        kept.turns.push(Turn { joint, json, values, warnings });
+        kept.turns.push(Turn { joint, json, values, changed });
         before = Some(message);
     }
     match before.map_or(&[][..], Message::calls) {
@@ -337,6 +348,6 @@ fn unanswered(open: &[ToolCall]) -> LlmError {
     invalid(format!("the call {first} has no result right after its turn"))
 }
 
-fn invalid(message: impl Into<Arc<str>>) -> LlmError {
+pub(super) fn invalid(message: impl Into<Arc<str>>) -> LlmError {
     LlmError::unsendable(LlmErrorKind::InvalidRequest, message)
 }

@@ -163,9 +163,9 @@ impl Gemini {
     }
 
     fn part(&mut self, part: &RawValue, reply: &mut Assembly) -> Result<(), LlmError> {
-        let fields = Fields::of(part);
+        let fields = Fields::of(part)?;
         if let Some(call) = fields.get("functionCall").filter(|call| call.get().starts_with('{')) {
-            return self.call(part, &fields, &Fields::of(call), reply);
+            return self.call(part, &fields, &Fields::of(call)?, reply);
         }
         let is_signed = fields.get("thoughtSignature").is_some();
         let is_thought = fields.get("thought").is_some_and(|it| it.get() == "true");
@@ -192,6 +192,7 @@ impl Gemini {
             reply.did_other();
         }
         if goes_back {
+            self.check(reply);
             self.kept.other(part.get());
         }
         Ok(())
@@ -204,6 +205,7 @@ impl Gemini {
         call: &Fields<'_>,
         reply: &mut Assembly,
     ) -> Result<(), LlmError> {
+        self.check(reply);
         let (id, name) = (call.text("id"), call.text("name"));
         let goes_on = call.get("willContinue").is_some_and(|it| it.get() == "true");
         if name.some().is_some() {
@@ -226,36 +228,39 @@ impl Gemini {
         if self.partial.is_none() {
             let at = reply.add_call(/*index*/ None)?;
             reply.name_call(at, id.or_empty(), name.or_empty());
-            self.partial = Some(Partial {
-                at,
-                id: id.or_empty().to_owned(),
-                name: name.or_empty().to_owned(),
-                signature: None,
-                args: Value::Object(serde_json::Map::new()),
-            });
+            self.partial = Some(Partial::new(at, id.or_empty(), name.or_empty()));
         }
         let Some(partial) = &mut self.partial else { return Ok(()) };
         if let Some(signature) = fields.get("thoughtSignature") {
             partial.signature = Some(signature.get().to_owned());
         }
         if let Some(values) = values {
+            if reply.is_damaged() {
+                return Err(LlmError::unreadable("a tool call that is not UTF-8"));
+            }
             partial.add(values);
         }
         if goes_on {
             return Ok(());
         }
-        reply.add_arguments(partial.at, &partial.args.to_string())?;
+        reply.add_arguments(partial.at, &partial.arguments(/*is_over*/ true))?;
         let json = partial.part();
         self.kept.call(&json, /*is_plain*/ false);
         self.partial = None;
         Ok(())
     }
 
+    /// What may be signed does not go back where it was damaged on its way.
+    fn check(&mut self, reply: &Assembly) {
+        if reply.is_damaged() {
+            self.kept.lose();
+        }
+    }
+
     /// Arguments whose end did not come are no object.
     fn break_off(&mut self, reply: &mut Assembly) -> Result<(), LlmError> {
         let Some(partial) = self.partial.take() else { return Ok(()) };
-        let args = partial.args.to_string();
-        reply.add_arguments(partial.at, args.strip_suffix('}').unwrap_or(&args))?;
+        reply.add_arguments(partial.at, &partial.arguments(/*is_over*/ false))?;
         self.kept.call(&partial.part(), /*is_plain*/ false);
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! A request as bytes: the same request gives the same bytes, and more turns only append.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -8,8 +9,8 @@ use super::models::{Abilities, Thinking, abilities};
 use super::turn::call_ids;
 use crate::call::ToolCall;
 use crate::codec::{
-    Aliases, Body, Encoded, Joint, Json, Members, Target, TurnWriter, Written, results_in_order, turns,
-    wire_name,
+    Aliases, Body, Encoded, Joint, Json, Members, OPERATOR, Target, TurnWriter, Written, results_in_order,
+    turns, wire_name,
 };
 use crate::error::{LlmError, LlmErrorKind};
 use crate::options::{Effort, OutputFormat, Strictness, ToolChoice};
@@ -37,7 +38,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     let (messages, close) = turns.join(&mut body);
     body.push(close.as_bytes());
     body.push(&b"]"[..]);
-    let mut warnings = Warnings::of(request.unsupported, &turns);
+    let mut warnings = Warnings::of(request.unsupported, &turns)?;
     let mut members = Members::new(&request.extra);
     if !is_kept_there {
         tools(request, target, &abilities, &mut members, &mut warnings)?;
@@ -45,6 +46,9 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     let config = config(request, target, &abilities, &mut warnings)?;
     if !config.is_empty() {
         members.add("generationConfig", &config);
+    }
+    if request.cache.long {
+        warnings.leave_out("cache.long")?;
     }
     if let Some(tier) = &request.service_tier {
         members.add("serviceTier", tier);
@@ -60,8 +64,8 @@ struct Writer<'a> {
 }
 
 impl TurnWriter for Writer<'_> {
-    fn origin(&self) -> Arc<str> {
-        self.target.origin()
+    fn kept_under(&self) -> Arc<str> {
+        self.target.kept_under()
     }
 
     fn write(
@@ -69,7 +73,7 @@ impl TurnWriter for Writer<'_> {
         message: &Message,
         before: Option<&Message>,
         json: &mut Json,
-        _: &mut Vec<Arc<str>>,
+        changed: &mut Vec<&'static str>,
     ) -> Result<Written, LlmError> {
         let mut parts = Parts { json, count: 0 };
         let joint = match message {
@@ -79,12 +83,15 @@ impl TurnWriter for Writer<'_> {
                 USER
             }
             Message::Operator { text } => {
-                parts.text(text);
+                if !text.is_empty() {
+                    parts.begin("{\"text\":").text_after(OPERATOR, text).raw("}");
+                    changed.push("operator");
+                }
                 USER
             }
             Message::Assistant(turn) => {
                 if let Some(raw) = self.target.own(turn) {
-                    return Ok(Written::own(MODEL, raw, 1));
+                    return Written::own(MODEL, raw);
                 }
                 self.rebuilt(turn, &mut parts);
                 MODEL
@@ -313,9 +320,7 @@ fn config(
     }
     if !request.stop.is_empty() {
         let most = target.profile.stop_max;
-        if request.stop.len() > most {
-            warnings.leave_out("stop")?;
-        }
+        warnings.fewer_stops(request.stop.len(), most)?;
         if most > 0 {
             set("stopSequences", request.stop.iter().take(most).map(|text| Value::from(&**text)).collect());
         }
@@ -380,21 +385,8 @@ fn thinking(
             }
         }
         Thinking::Budget { least, most, can_be_off } => {
-            let within = |tokens: u64| if tokens == 0 && can_be_off { 0 } else { tokens.clamp(least, most) };
-            match (request.reasoning_tokens, wanted) {
-                (None, None) => {}
-                (Some(tokens), _) => {
-                    if within(tokens) != tokens {
-                        warnings.change("reasoning_tokens")?;
-                    }
-                    thinking.insert("thinkingBudget".to_owned(), within(tokens).into());
-                }
-                (None, Some(effort)) => {
-                    if effort == Effort::None && !can_be_off {
-                        warnings.change("reasoning_effort")?;
-                    }
-                    thinking.insert("thinkingBudget".to_owned(), within(Abilities::tokens(effort)).into());
-                }
+            if let Some(tokens) = budget(request, wanted, least..=most, can_be_off, warnings)? {
+                thinking.insert("thinkingBudget".to_owned(), tokens.into());
             }
         }
     }
@@ -402,6 +394,40 @@ fn thinking(
         thinking.insert("includeThoughts".to_owned(), true.into());
     }
     Ok(thinking)
+}
+
+/// How many tokens to reason with, for models that are told so: as many as were asked for, as far as the model and the
+/// limit of the reply allow.
+fn budget(
+    request: &ModelRequest,
+    wanted: Option<Effort>,
+    bounds: RangeInclusive<u64>,
+    can_be_off: bool,
+    warnings: &mut Warnings,
+) -> Result<Option<u64>, LlmError> {
+    let is_chosen = request.reasoning_tokens.is_some();
+    let name = if is_chosen { "reasoning_tokens" } else { "reasoning_effort" };
+    let Some(tokens) = request.reasoning_tokens.or(wanted.map(Abilities::tokens)) else { return Ok(None) };
+    if tokens == 0 && can_be_off {
+        return Ok(Some(0));
+    }
+    let (least, most) = bounds.into_inner();
+    // Reasoning counts as output: what is left must be enough for a reply, and a number that somebody chose is kept as
+    // far as it may be.
+    let room = match request.max_output_tokens {
+        Some(all) if is_chosen => all.saturating_sub(1),
+        Some(all) => all - all / 4,
+        None => most,
+    };
+    if room < least {
+        warnings.leave_out(name)?;
+        return Ok(None);
+    }
+    let within = tokens.clamp(least, most.min(room));
+    if within != tokens && (is_chosen || tokens == 0) {
+        warnings.change(name)?;
+    }
+    Ok(Some(within))
 }
 
 /// A turn that is ours.

@@ -11,34 +11,69 @@ pub(super) struct Partial {
     /// Which call of the reply it is.
     pub(super) at: usize,
     /// The part that began it, without its arguments.
-    pub(super) id: String,
-    pub(super) name: String,
+    id: String,
+    name: String,
     /// As it is written.
     pub(super) signature: Option<String>,
-    pub(super) args: Value,
+    args: Value,
+    /// How many values may still be made for it.
+    room: usize,
+    /// Whether something of its arguments found no place: without it the call must not run.
+    is_broken: bool,
 }
 
 impl Partial {
+    /// A call that begins.
+    pub(super) fn new(at: usize, id: &str, name: &str) -> Self {
+        Self {
+            at,
+            id: id.to_owned(),
+            name: name.to_owned(),
+            signature: None,
+            args: Value::Object(Map::new()),
+            room: MOST_VALUES,
+            is_broken: false,
+        }
+    }
+
     /// Takes the values of one piece.
     pub(super) fn add(&mut self, values: &RawValue) {
-        let values: List<Fields<'_>> = serde_json::from_str(values.get()).unwrap_or_default();
+        let Ok(values) = serde_json::from_str::<List<Fields<'_>>>(values.get()) else {
+            self.is_broken = true;
+            return;
+        };
         for value in values.iter() {
-            let Some(place) = place(&mut self.args, value.text("jsonPath").or_empty()) else { continue };
+            let path = value.text("jsonPath");
+            let Some(place) = place(&mut self.args, path.or_empty(), &mut self.room) else {
+                self.is_broken = true;
+                continue;
+            };
             match (value.get("stringValue"), value.get("numberValue"), value.get("boolValue")) {
                 (Some(piece), _, _) => {
                     let piece = crate::codec::text(piece);
+                    self.is_broken |= !piece.is_text();
                     // A text may come in pieces.
                     match place {
                         Value::String(text) => text.push_str(piece.or_empty()),
                         _ => *place = piece.or_empty().into(),
                     }
                 }
-                (None, Some(scalar), _) | (None, None, Some(scalar)) => {
-                    *place = serde_json::from_str(scalar.get()).unwrap_or_default();
-                }
+                (None, Some(scalar), _) | (None, None, Some(scalar)) => match scalar_of(scalar) {
+                    Some(scalar) => *place = scalar,
+                    None => self.is_broken = true,
+                },
                 (None, None, None) => *place = Value::Null,
             }
         }
+    }
+
+    /// The arguments as they are written. Where not all of them came they are no object, so that nobody runs them.
+    pub(super) fn arguments(&self, is_over: bool) -> String {
+        let mut args = self.args.to_string();
+        if (!is_over || self.is_broken) && args.ends_with('}') {
+            args.pop();
+        }
+        args
     }
 
     /// The whole part, as if it had come at once.
@@ -57,8 +92,14 @@ impl Partial {
     }
 }
 
-/// The place that a path like `$.a[0]['b']` leads to, which is made where there is none; `None` for what is no path.
-fn place<'a>(root: &'a mut Value, path: &str) -> Option<&'a mut Value> {
+/// A number, a truth or a text that is written.
+fn scalar_of(written: &RawValue) -> Option<Value> {
+    if written.get().starts_with(['[', '{']) { None } else { serde_json::from_str(written.get()).ok() }
+}
+
+/// The place that a path like `$.a[0]['b']` leads to, which is made where there is none and `room` for its values;
+/// `None` for what is no path.
+fn place<'a>(root: &'a mut Value, path: &str, room: &mut usize) -> Option<&'a mut Value> {
     let mut rest = path.strip_prefix('$')?;
     let mut place = root;
     let mut steps = 0;
@@ -75,14 +116,13 @@ fn place<'a>(root: &'a mut Value, path: &str) -> Option<&'a mut Value> {
             let (inside, after) = rest.strip_prefix('[')?.split_once(']')?;
             (key, rest) = (inside, after);
             if let Ok(index) = inside.parse::<usize>() {
-                if index > MOST_ITEMS {
-                    return None;
-                }
                 if !place.is_array() {
                     *place = Value::Array(Vec::new());
                 }
                 let items = place.as_array_mut()?;
                 if items.len() <= index {
+                    // What was made is never given back, so that nothing is made over and over.
+                    *room = room.checked_sub(index - items.len())?.checked_sub(1)?;
                     items.resize(index + 1, Value::Null);
                 }
                 place = items.get_mut(index)?;
@@ -92,15 +132,20 @@ fn place<'a>(root: &'a mut Value, path: &str) -> Option<&'a mut Value> {
         if !place.is_object() {
             *place = Value::Object(Map::new());
         }
-        place = place.as_object_mut()?.entry(key.trim_matches(['\'', '"'])).or_insert(Value::Null);
+        let members = place.as_object_mut()?;
+        let key = key.trim_matches(['\'', '"']);
+        if !members.contains_key(key) {
+            *room = room.checked_sub(1)?;
+        }
+        place = members.entry(key).or_insert(Value::Null);
     }
     Some(place)
 }
 
 /// The longest path.
 const MOST_STEPS: usize = 64;
-/// The last index of a list.
-const MOST_ITEMS: usize = 10_000;
+/// The most values of a call's arguments, lists and objects among them.
+const MOST_VALUES: usize = 20_000;
 
 #[cfg(test)]
 mod tests {
@@ -109,20 +154,81 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::call::Arguments;
 
     #[test]
     fn values_come_to_their_places() {
-        let mut partial =
-            Partial { at: 0, id: String::new(), name: "f".into(), signature: None, args: json!({}) };
-        let values = json!([
+        let partial = after(&json!([
             {"jsonPath": "$.a.b", "stringValue": "x"}, {"jsonPath": "$.a.b", "stringValue": "y"},
             {"jsonPath": "$.list[1]", "numberValue": 2.5}, {"jsonPath": "$['k']", "boolValue": true},
-            {"jsonPath": "$.n", "nullValue": "NULL_VALUE"}, {"jsonPath": "no path", "stringValue": "z"},
-            {"jsonPath": "$.list[99999999]", "numberValue": 1}, 7,
-        ]);
-        partial.add(&serde_json::from_str::<Box<RawValue>>(&values.to_string()).unwrap());
+            {"jsonPath": "$.n", "nullValue": "NULL_VALUE"}, 7,
+        ]));
         assert_eq!(partial.args, json!({"a": {"b": "xy"}, "list": [null, 2.5], "k": true, "n": null}));
         let part: Value = serde_json::from_str(&partial.part()).unwrap();
         assert_eq!(part["functionCall"]["args"], partial.args);
+        assert_eq!(
+            serde_json::from_str::<Value>(&partial.arguments(/*is_over*/ true)).unwrap(),
+            partial.args
+        );
+        let unfinished = partial.arguments(/*is_over*/ false);
+        assert!(matches!(Arguments::read(unfinished), Arguments::Invalid { .. }));
+    }
+
+    #[test]
+    fn a_value_without_a_place_breaks_the_arguments() {
+        let deep = format!("${}", ".a".repeat(65));
+        let many: Vec<Value> = (0..20_001).map(|_| json!({"jsonPath": "$.a", "boolValue": true})).collect();
+        for values in [
+            json!([{"jsonPath": "no path", "stringValue": "z"}]),
+            json!([{"jsonPath": "$.list[99999999]", "numberValue": 1}]),
+            json!([{"jsonPath": "$.list[18446744073709551615]", "numberValue": 1}]),
+            json!([{"jsonPath": "$.a", "numberValue": [1]}]),
+            json!([{"jsonPath": "$.a", "stringValue": 1}]),
+            json!([{"jsonPath": "$", "nullValue": "NULL_VALUE"}, {"jsonPath": "x"}]),
+            json!([{"jsonPath": "$", "numberValue": 7}, {"jsonPath": "x"}]),
+            json!([{"jsonPath": deep, "numberValue": 1}]),
+            many.into(),
+        ] {
+            let partial = after(&values);
+            let arguments = Arguments::read(partial.arguments(/*is_over*/ true));
+            assert!(matches!(arguments, Arguments::Invalid { .. }), "{values:.80}");
+        }
+    }
+
+    #[test]
+    fn values_are_made_within_one_budget() {
+        // A path of some hundred bytes that would make 600,000 values, again and again.
+        let far =
+            |key: usize| json!({"jsonPath": format!("$.a{key}{}", "[9999]".repeat(60)), "numberValue": 1});
+        let over = json!({"jsonPath": "$.b[9000]", "numberValue": 1});
+        let anew = json!({"jsonPath": "$.b", "numberValue": 1});
+        for values in [
+            (0..200).map(far).collect::<Vec<_>>(),
+            [over, anew].iter().cycle().take(200).cloned().collect(),
+            (0..20_000).map(|key| json!({"jsonPath": format!("$.k{key}.k"), "numberValue": 1})).collect(),
+        ] {
+            let partial = after(&values.into());
+            assert!(partial.is_broken && partial.room < 10_000, "{}", partial.room);
+            let count = count(&partial.args);
+            assert!(count <= 1 + MOST_VALUES, "{count} values");
+        }
+        // What is of a usual size has room.
+        let usual: Vec<Value> =
+            (0..10_000).map(|n| json!({"jsonPath": format!("$.a[{n}]"), "numberValue": n})).collect();
+        assert!(!after(&usual.into()).is_broken);
+    }
+
+    fn after(values: &Value) -> Partial {
+        let mut partial = Partial::new(0, "", "f");
+        partial.add(&serde_json::from_str::<Box<RawValue>>(&values.to_string()).unwrap());
+        partial
+    }
+
+    fn count(value: &Value) -> usize {
+        1 + match value {
+            Value::Array(items) => items.iter().map(count).sum::<usize>(),
+            Value::Object(members) => members.values().map(count).sum(),
+            _ => 0,
+        }
     }
 }

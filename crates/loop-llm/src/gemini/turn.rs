@@ -7,6 +7,8 @@ use crate::codec::{End, Fields};
 pub(super) struct Kept {
     parts: Vec<Part>,
     bytes: usize,
+    /// Whether what is kept is not what came, so that it cannot go back.
+    is_lost: bool,
 }
 
 #[derive(Debug)]
@@ -45,13 +47,19 @@ impl Kept {
         }
     }
 
+    /// What is kept is not what came: nothing goes back.
+    pub(super) fn lose(&mut self) {
+        self.is_lost = true;
+        self.parts = Vec::new();
+    }
+
     /// The parts, with commas between them; without the calls where they are not meant.
     pub(super) fn raw(&mut self, end: &End) -> Option<String> {
         let mut parts = std::mem::take(&mut self.parts);
         if !end.keeps_calls {
             parts.retain(|part| !matches!(part, Part::Call { .. }));
         }
-        if self.bytes > MOST_KEPT || is_plain(&parts) {
+        if self.is_lost || is_plain(&parts) {
             return None;
         }
         let mut json = String::with_capacity(self.bytes + 16 * parts.len());
@@ -67,7 +75,10 @@ impl Kept {
 
     fn has_room(&mut self, json: &str) -> bool {
         self.bytes += json.len();
-        self.bytes <= MOST_KEPT
+        if self.bytes > MOST_KEPT {
+            self.lose();
+        }
+        !self.is_lost
     }
 }
 
@@ -85,7 +96,7 @@ pub(super) fn call_ids(parts: &str) -> Vec<Option<String>> {
     let list = format!("[{parts}]");
     let parts: Vec<Fields<'_>> = serde_json::from_str(&list).unwrap_or_default();
     let calls = parts.iter().filter_map(|part| part.get("functionCall"));
-    calls.map(|call| Fields::of(call).text("id").some().map(str::to_owned)).collect()
+    calls.map(|call| Fields::of(call).unwrap_or_default().text("id").some().map(str::to_owned)).collect()
 }
 
 /// Bytes of what is kept.

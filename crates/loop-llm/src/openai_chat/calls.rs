@@ -18,24 +18,29 @@ impl Placer {
         Self { last: None, has_whole_arguments }
     }
 
-    /// Takes one fragment; returns the call that it belongs to.
+    /// Takes one fragment; returns the call that it belongs to. `place` is that of a whole call among others.
     pub(super) fn push(
         &mut self,
         fragment: &Fields<'_>,
+        place: Option<u64>,
         reply: &mut Assembly,
     ) -> Result<Option<usize>, LlmError> {
-        let function = fragment.get("function").map(Fields::of).unwrap_or_default();
+        let function = fragment.get("function").map(Fields::of).transpose()?.unwrap_or_default();
         let (id, name) = (fragment.text("id"), function.text("name"));
         let index =
             fragment.get("index").and_then(|index| serde_json::from_str::<Number>(index.get()).ok()?.index());
-        let Some(at) = self.place(id.or_empty(), name.or_empty(), index, reply)? else { return Ok(None) };
+        let at = match place {
+            Some(_) => Some(reply.add_call(place)?),
+            None => self.place(id.or_empty(), name.or_empty(), index, reply)?,
+        };
+        let Some(at) = at else { return Ok(None) };
         self.last = Some(at);
         // A name may come late, or again in every fragment.
         reply.name_call(at, id.or_empty(), name.or_empty());
         match function.get("arguments") {
             None => {}
             Some(piece) if piece.get().starts_with('"') => {
-                let piece = crate::codec::text(piece);
+                let piece = crate::codec::exact(piece)?;
                 self.add(at, piece.or_empty(), reply)?;
             }
             Some(whole) => self.add(at, whole.get(), reply)?,

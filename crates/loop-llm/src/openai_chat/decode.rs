@@ -23,7 +23,6 @@ struct Chat {
     calls: Placer,
     tags: Option<Tags>,
     kept: Kept,
-    long_writes: bool,
     reasoning_beside: bool,
     /// Of fewer tokens of input it is to be feared that the rest was cut off.
     least_input: u64,
@@ -35,7 +34,6 @@ pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn P
         calls: Placer::new(profile.whole_arguments_each_chunk),
         tags: profile.think_tags.then(Tags::default),
         kept: Kept::new(profile.reasoning_back),
-        long_writes: request.cache.long,
         reasoning_beside: profile.reasoning_beside_completion,
         // Twice as many bytes a token as texts usually have.
         least_input: if profile.cuts_silently { request.bytes() as u64 / 8 } else { 0 },
@@ -92,6 +90,9 @@ struct Groq {
 impl Protocol for Chat {
     fn event(&mut self, name: Option<&str>, data: &str, reply: &mut Assembly) -> Result<(), LlmError> {
         let chunk: Chunk<'_> = serde_json::from_str(data).map_err(|error| unreadable(&error))?;
+        if reply.is_damaged() {
+            self.kept.lose();
+        }
         if is_error(&chunk) || name == Some("error") {
             return Err(failure(data, reply));
         }
@@ -107,6 +108,9 @@ impl Protocol for Chat {
         };
         if is_error(&chunk) {
             return Err(failure(body, reply));
+        }
+        if chunk.choices.is_empty() {
+            return Err(again("a body without a choice in place of a reply"));
         }
         self.chunk(&chunk, reply)
     }
@@ -125,8 +129,8 @@ impl Chat {
         // The choice of index 0: we ask for one.
         let choice = chunk.choices.iter().find(|choice| choice.index.index().unwrap_or(0) == 0);
         if let Some(choice) = choice {
-            self.message(&choice.delta, reply)?;
-            self.message(&choice.message, reply)?;
+            self.message(&choice.delta, /*is_whole*/ false, reply)?;
+            self.message(&choice.message, /*is_whole*/ true, reply)?;
             let filters = [&choice.content_filter_result, &choice.content_filter_results];
             if filters.iter().any(|filter| filter.get().is_some_and(|it| it.error.get().is_some())) {
                 reply.warn("text_not_filtered");
@@ -134,7 +138,7 @@ impl Chat {
         }
         let vendor = chunk.x_groq.get().and_then(|groq| groq.usage.get());
         if let Some(report) = chunk.usage.get().or(vendor) {
-            let told = report.usage(self.long_writes, self.reasoning_beside);
+            let told = report.usage(self.reasoning_beside);
             if let UsageTold::Counts { usage, .. } = told
                 && (1..self.least_input).contains(&usage.total_input())
             {
@@ -149,7 +153,12 @@ impl Chat {
     }
 
     /// A delta, or a whole message.
-    fn message(&mut self, message: &Fields<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
+    fn message(
+        &mut self,
+        message: &Fields<'_>,
+        is_whole: bool,
+        reply: &mut Assembly,
+    ) -> Result<(), LlmError> {
         let reasoning = [message.text("reasoning_content"), message.text("reasoning")];
         if let Some(piece) = reasoning.iter().find_map(Text::some) {
             reply.reason(piece);
@@ -180,8 +189,10 @@ impl Chat {
                 "tool_calls" => {
                     let calls: List<Fields<'_>> =
                         serde_json::from_str(value.get()).map_err(|it| unreadable(&it))?;
-                    for fragment in calls.iter() {
-                        if let Some(at) = self.calls.push(fragment, reply)? {
+                    for (nth, fragment) in (0..).zip(calls.iter()) {
+                        // In a message that is whole each is a call, and its place is its index.
+                        let place = is_whole.then_some(nth);
+                        if let Some(at) = self.calls.push(fragment, place, reply)? {
                             let index = reply.calls().open().get(at).and_then(|call| call.index);
                             self.kept.call(at, index, fragment);
                         }
@@ -190,7 +201,7 @@ impl Chat {
                 // The way in which one call was told before there could be several.
                 "function_call" if value.get().starts_with('{') => {
                     let fragment = Fields(vec![("index".into(), zero()), ("function".into(), *value)]);
-                    self.calls.push(&fragment, reply)?;
+                    self.calls.push(&fragment, /*place*/ None, reply)?;
                 }
                 "role" | "function_call" => {}
                 key => self.kept.other(key, value),

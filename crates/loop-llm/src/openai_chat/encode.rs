@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::schema;
-use crate::call::ToolCall;
 use crate::codec::{
     Aliases, Body, Encoded, Joint, Json, Members, Target, TurnWriter, Written, results_in_order, short_id,
     turns, wire_name,
@@ -36,7 +35,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     }
     body.push(head.take());
     let (range, _) = turns.join(&mut body);
-    let mut warnings = Warnings::of(request.unsupported, &turns);
+    let mut warnings = Warnings::of(request.unsupported, &turns)?;
     let mut tail = Json::default();
     tail.raw("]");
     body.push(tail.take());
@@ -52,11 +51,20 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
         members.add(field, &most);
     }
     output(request, target, &mut members, &mut warnings)?;
-    if let Some(effort) = effort {
+    if request.effort == Some(Effort::None) && target.profile.thinking_switch {
+        members.add("thinking", &json!({"type": "disabled"}));
+    } else if let Some(effort) = effort {
         members.add("reasoning_effort", effort.name());
     }
     if request.reasoning_tokens.is_some() {
         warnings.leave_out("reasoning_tokens")?;
+    }
+    // Compatible servers tell what their models reason unasked, and the inventor's own never do.
+    if request.show_reasoning && target.profile.known_models {
+        warnings.leave_out("show_reasoning")?;
+    }
+    if request.cache.long {
+        warnings.leave_out("cache.long")?;
     }
     sampling(request, target, &abilities, effort, &mut members, &mut warnings)?;
     if let (Some(key), true, false) = (&request.cache.key, target.profile.cache_key, request.cache.off) {
@@ -93,8 +101,8 @@ struct Writer<'a> {
 }
 
 impl TurnWriter for Writer<'_> {
-    fn origin(&self) -> Arc<str> {
-        self.target.origin()
+    fn kept_under(&self) -> Arc<str> {
+        self.target.kept_under()
     }
 
     fn write(
@@ -102,7 +110,7 @@ impl TurnWriter for Writer<'_> {
         message: &Message,
         before: Option<&Message>,
         json: &mut Json,
-        _: &mut Vec<Arc<str>>,
+        _: &mut Vec<&'static str>,
     ) -> Result<Written, LlmError> {
         let values = match message {
             Message::User { text, images } => self.user(text, images, before, json),
@@ -115,10 +123,10 @@ impl TurnWriter for Writer<'_> {
                 1
             }
             Message::Assistant(turn) => match self.target.own(turn) {
-                Some(raw) => return Ok(Written::own(Joint::NONE, raw, 1)),
+                Some(raw) => return Written::own(Joint::NONE, raw),
                 None => self.assistant(turn, json),
             },
-            Message::Tool { results } => self.results(before.map_or(&[], Message::calls), results, json),
+            Message::Tool { results } => self.results(before, results, json),
         };
         Ok(Written::values(Joint::NONE, values))
     }
@@ -144,6 +152,9 @@ impl Writer<'_> {
     }
 
     fn assistant(&self, turn: &AssistantTurn, json: &mut Json) -> usize {
+        if turn.text.is_empty() && turn.calls.is_empty() {
+            return 0;
+        }
         let profile = self.target.profile;
         json.raw("{\"role\":\"assistant\"");
         match profile.null_content {
@@ -159,7 +170,8 @@ impl Writer<'_> {
             NullContent::Omit => {}
         }
         if profile.reasoning_back == ReasoningBack::WithToolCalls && !turn.calls.is_empty() {
-            json.raw(",\"reasoning_content\":").value(&turn.reasoning);
+            // What a model of another provider's reasoned is not this one's.
+            json.raw(",\"reasoning_content\":").value(if turn.raw.is_none() { &*turn.reasoning } else { "" });
         }
         if !turn.calls.is_empty() {
             json.raw(",\"tool_calls\":[");
@@ -177,11 +189,15 @@ impl Writer<'_> {
         1
     }
 
-    fn results(&self, calls: &[ToolCall], results: &[ToolResult], json: &mut Json) -> usize {
+    fn results(&self, before: Option<&Message>, results: &[ToolResult], json: &mut Json) -> usize {
+        let calls = before.map_or(&[][..], Message::calls);
+        // A turn that goes back as it came has its ids as they came.
+        let is_own = matches!(before, Some(Message::Assistant(turn)) if self.target.own(turn).is_some());
+        let id = |id: &Arc<str>| if is_own { Arc::clone(id) } else { self.id(id) };
         let mut values = 0;
         for (call, result) in results_in_order(calls, results) {
             json.raw(if values == 0 { "" } else { "," });
-            json.raw("{\"role\":\"tool\",\"tool_call_id\":").value(&self.id(&call.id)).raw(",\"content\":");
+            json.raw("{\"role\":\"tool\",\"tool_call_id\":").value(&id(&call.id)).raw(",\"content\":");
             let picture = match (result.images.is_empty(), result.text.is_empty()) {
                 (true, _) => "",
                 (false, true) => PICTURE,
@@ -198,7 +214,7 @@ impl Writer<'_> {
         }
         for (call, result) in results_in_order(calls, results).filter(|(_, result)| !result.images.is_empty())
         {
-            let label = format!("Pictures of the result of {}:", self.id(&call.id));
+            let label = format!("Pictures of the result of {}:", id(&call.id));
             json.raw(",").raw(if values == calls.len() && self.target.profile.no_user_after_tool {
                 BRIDGE
             } else {
@@ -229,7 +245,7 @@ fn pictures(images: &[Image], json: &mut Json) {
     }
 }
 
-/// The effort that is asked for: the nearest that the model takes.
+/// The effort that is asked for: the nearest that the model takes. Who wants some reasoning is not told none.
 pub(crate) fn effort(
     request: &ModelRequest,
     target: &Target<'_>,
@@ -237,15 +253,21 @@ pub(crate) fn effort(
     warnings: &mut Warnings,
 ) -> Result<Option<Effort>, LlmError> {
     let Some(wanted) = request.effort else { return Ok(None) };
-    if !target.profile.effort || abilities.efforts.is_empty() {
-        if wanted != Effort::None {
-            warnings.leave_out("reasoning_effort")?;
-        }
-        return Ok(None);
+    let rows = target.profile.efforts_of(target.known_as);
+    let offered: &[Effort] = if target.profile.effort { rows.unwrap_or(abilities.efforts) } else { &[] };
+    if rows.is_none() {
+        return nearest(wanted, offered, warnings);
     }
-    let nearest = wanted.nearest(abilities.efforts);
-    if nearest != Some(wanted) {
-        warnings.change("reasoning_effort")?;
+    let fits = |effort: &Effort| (*effort == Effort::None) == (wanted == Effort::None);
+    nearest(wanted, &offered.iter().copied().filter(fits).collect::<Vec<_>>(), warnings)
+}
+
+fn nearest(wanted: Effort, offered: &[Effort], warnings: &mut Warnings) -> Result<Option<Effort>, LlmError> {
+    let nearest = wanted.nearest(offered);
+    match nearest {
+        None if wanted != Effort::None => warnings.leave_out("reasoning_effort")?,
+        Some(other) if other != wanted => warnings.change("reasoning_effort")?,
+        Some(_) | None => {}
     }
     Ok(nearest)
 }
@@ -404,9 +426,7 @@ fn sampling(
     }
     if !request.stop.is_empty() {
         let most = if abilities.takes(abilities.stop, effort) { target.profile.stop_max } else { 0 };
-        if request.stop.len() > most {
-            warnings.leave_out("stop")?;
-        }
+        warnings.fewer_stops(request.stop.len(), most)?;
         if most > 0 {
             members.add("stop", &request.stop.iter().take(most).collect::<Vec<_>>());
         }

@@ -1,9 +1,16 @@
 //! Reasoning that stands in the text between tags.
 
 /// Parts text at `<think>` and `</think>`, wherever it is cut.
+///
+/// Some servers leave the opening tag out. What stands before a `</think>` is reasoning then, if it came in the same piece
+/// as the tag and nothing but blanks came before it: that is a whole reply, or a stream whose first piece holds the tag.
+/// In any other stream the text was told by then, since nothing is held back for a tag that may never come; it stays text,
+/// and so does the tag.
 #[derive(Debug, Default)]
 pub(super) struct Tags {
     held: String,
+    /// How many bytes at the beginning of `held` are known to be blanks.
+    blanks: usize,
     state: State,
 }
 
@@ -33,14 +40,24 @@ impl Tags {
         loop {
             match self.state {
                 State::Before => {
-                    let text = self.held.trim_start();
+                    let unseen = self.held.get(self.blanks..).unwrap_or_default();
+                    let text = unseen.trim_start();
+                    self.blanks += unseen.len() - text.len();
                     if let Some(rest) = text.strip_prefix(OPEN) {
                         self.held = rest.to_owned();
                         self.state = State::Inside;
                         continue;
                     }
-                    if OPEN.starts_with(text) {
+                    if OPEN.starts_with(text) || (text != CLOSE && CLOSE.starts_with(text)) {
                         return parts;
+                    }
+                    if let Some((reasoning, rest)) = text.split_once(CLOSE)
+                        && !reasoning.contains(OPEN)
+                    {
+                        push(&mut parts, Part::Reasoning(reasoning.to_owned()));
+                        self.held = rest.to_owned();
+                        self.state = State::Between;
+                        continue;
                     }
                     self.state = State::After;
                 }
@@ -98,3 +115,50 @@ fn begun(text: &str, word: &str) -> usize {
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parted(pieces: &[&str]) -> (String, String) {
+        let (mut tags, mut reasoning, mut visible) = (Tags::default(), String::new(), String::new());
+        let mut parts: Vec<Part> = pieces.iter().flat_map(|piece| tags.push(piece)).collect();
+        parts.extend(tags.finish());
+        for part in parts {
+            match part {
+                Part::Reasoning(text) => reasoning.push_str(&text),
+                Part::Text(text) => visible.push_str(&text),
+            }
+        }
+        (reasoning, visible)
+    }
+
+    #[test]
+    fn the_opening_tag_may_be_missing() {
+        for (pieces, reasoning, visible) in [
+            (&["a</think>b"][..], "a", "b"),
+            (&["\n", " a\n</think>\n\n", " b</think>"], "a\n", "b</think>"),
+            (&["</think>", "b"], "", "b"),
+            (&["</", "think", ">b"], "", "b"),
+            (&["</", "thin"], "", "</thin"),
+            (&["</", "b>"], "", "</b>"),
+            // It was told before the tag came.
+            (&["a", "</think>b"], "", "a</think>b"),
+            // Not at the beginning, so no tag.
+            (&["a<think>b</think>c"], "", "a<think>b</think>c"),
+        ] {
+            let wanted = (reasoning.to_owned(), visible.to_owned());
+            assert_eq!(parted(pieces), wanted, "{pieces:?}");
+        }
+    }
+
+    #[test]
+    fn blanks_are_looked_at_once() {
+        // Half an hour, if all blanks were looked at again with each.
+        let blanks = vec![" "; 1_000_000];
+        let (reasoning, visible) = parted(&[&blanks[..], &["a"]].concat());
+        assert_eq!((reasoning.len(), visible.len()), (0, 1_000_001));
+        let tagged = parted(&[&blanks[..], &["<think>a</think>"], &blanks[..], &["b"]].concat());
+        assert_eq!(tagged, ("a".to_owned(), "b".to_owned()));
+    }
+}

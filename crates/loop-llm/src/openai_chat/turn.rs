@@ -18,6 +18,8 @@ pub(super) struct Kept {
     calls: Vec<(u64, Map<String, Value>)>,
     others: Map<String, Value>,
     bytes: usize,
+    /// Whether what is kept is not what came, so that it cannot go back.
+    is_lost: bool,
 }
 
 impl Kept {
@@ -29,7 +31,13 @@ impl Kept {
             calls: Vec::new(),
             others: Map::new(),
             bytes: 0,
+            is_lost: false,
         }
+    }
+
+    /// What came was no UTF-8: it cannot go back as it was.
+    pub(super) fn lose(&mut self) {
+        self.is_lost = true;
     }
 
     pub(super) fn text(&mut self, piece: &str) {
@@ -97,7 +105,7 @@ impl Kept {
         }
         let has_more_of_calls = end.keeps_calls && self.calls.iter().any(|(_, call)| !call.is_empty());
         let is_plain = others.is_empty() && self.parts.is_empty() && !has_more_of_calls;
-        if is_plain || end.has_new_ids || self.bytes > MOST_KEPT {
+        if is_plain || self.is_lost || end.has_new_ids || self.bytes > MOST_KEPT {
             return None;
         }
         let content = if !self.parts.is_empty() {

@@ -49,9 +49,9 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// The counts in disjoint buckets; writes to the cache are long ones where that was asked for, and reasoning is
-    /// counted beside the completion where the endpoint does so.
-    pub(crate) fn usage(self, long_writes: bool, beside: bool) -> UsageTold {
+    /// The counts in disjoint buckets; reasoning is counted beside the completion where the endpoint does so. Writes to
+    /// the cache are short ones: no others are asked for.
+    pub(crate) fn usage(self, beside: bool) -> UsageTold {
         let (Some(prompt), Some(completion)) = (self.prompt, self.completion) else {
             return if self.is_silent { UsageTold::Nothing } else { UsageTold::Unusable };
         };
@@ -69,12 +69,11 @@ impl Counts {
         let cache_read = cached.min(prompt);
         let written = written.min(prompt - cache_read);
         let reasoning = if is_beside { reasoning } else { reasoning.min(completion) };
-        let (cache_write_short, cache_write_long) = if long_writes { (0, written) } else { (written, 0) };
         let usage = Usage {
             input: prompt - cache_read - written,
             cache_read,
-            cache_write_short,
-            cache_write_long,
+            cache_write_short: written,
+            cache_write_long: 0,
             output: if is_beside { completion } else { completion - reasoning },
             reasoning,
             estimated: false,
@@ -85,7 +84,7 @@ impl Counts {
 
 impl Report {
     /// The counts; see [`Counts::usage`].
-    pub(super) fn usage(&self, long_writes: bool, beside: bool) -> UsageTold {
+    pub(super) fn usage(&self, beside: bool) -> UsageTold {
         let mut is_odd = false;
         let details = self.prompt_tokens_details.get().or(self.prompt_token_details.get());
         let counts = Counts {
@@ -105,6 +104,6 @@ impl Report {
             // Last, since the counts above tell it.
             is_odd,
         };
-        counts.usage(long_writes, beside)
+        counts.usage(beside)
     }
 }

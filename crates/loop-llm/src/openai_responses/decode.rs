@@ -10,7 +10,7 @@ use super::stop::Cut;
 use super::usage::Report;
 use crate::call::{Filtered, Stop, ToolCall};
 use crate::codec::{
-    Assembly, End, Maybe, Number, Protocol, Raws, Target, Text, again, filtered, text, unreadable, within,
+    Assembly, End, Maybe, Number, Protocol, Raws, Target, Text, again, exact, filtered, unreadable, within,
 };
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::request::ModelRequest;
@@ -19,7 +19,6 @@ use crate::request::ModelRequest;
 #[derive(Debug)]
 struct Responses {
     items: Items,
-    long_writes: bool,
     /// Whether the provider keeps the response, so that its items may be named by their ids.
     is_stored: bool,
     /// Whether some of what came was no UTF-8.
@@ -30,7 +29,6 @@ struct Responses {
 pub(crate) fn protocol(request: &ModelRequest, _: &Target<'_>) -> Box<dyn Protocol> {
     Box::new(Responses {
         items: Items::new(Cut::new(&request.stop)),
-        long_writes: request.cache.long,
         is_stored: request.extra.get("store") == Some(&Value::Bool(true)),
         is_damaged: false,
         has_ended: false,
@@ -133,7 +131,7 @@ impl Protocol for Responses {
             "reasoning_text.done" => items.whole(at, part(Part::Thought), event.text.or_empty(), reply),
             "function_call_arguments.done" => match event.arguments {
                 Some(whole) if whole.get().starts_with('"') => {
-                    items.whole_arguments(at, text(whole).or_empty(), reply)
+                    items.whole_arguments(at, exact(whole)?.or_empty(), reply)
                 }
                 Some(whole) => items.whole_arguments(at, whole.get(), reply),
                 None => Ok(()),
@@ -198,7 +196,7 @@ impl Responses {
     fn end(&mut self, status: &str, response: &Response<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
         reply.begin(response.id.some(), response.model.some());
         if let Some(report) = response.usage.get() {
-            reply.set_usage(report.usage(self.long_writes));
+            reply.set_usage(report.usage());
             if let Some(dollars) = report.dollars() {
                 reply.set_cost(dollars);
             }

@@ -26,7 +26,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     body.push(head.take());
     let (range, _) = turns.join(&mut body);
     body.push(&b"]"[..]);
-    let mut warnings = Warnings::of(request.unsupported, &turns);
+    let mut warnings = Warnings::of(request.unsupported, &turns)?;
     let mut members = Members::new(&request.extra);
     let abilities = known(target);
     let effort = effort(request, target, &abilities, &mut warnings)?;
@@ -46,6 +46,9 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     sampling(request, &abilities, effort, &mut members, &mut warnings)?;
     if let (Some(key), true, false) = (&request.cache.key, target.profile.cache_key, request.cache.off) {
         members.add("prompt_cache_key", key);
+    }
+    if request.cache.long {
+        warnings.leave_out("cache.long")?;
     }
     if let Some(tier) = &request.service_tier {
         members.add("service_tier", tier);

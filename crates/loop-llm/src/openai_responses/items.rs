@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::stop::Cut;
-use crate::codec::{Assembly, List, Text, text};
+use crate::codec::{Assembly, List, Text, exact, text, unreadable};
 use crate::error::LlmError;
 
 /// What came of an output.
@@ -84,6 +84,14 @@ struct WrittenPart<'a> {
     refusal: Text<'a>,
 }
 
+/// What an item says.
+///
+/// # Errors
+/// A text of it holds half of a surrogate pair: what it says cannot be known.
+fn written(raw: &RawValue) -> Result<Written<'_>, LlmError> {
+    serde_json::from_str(raw.get()).map_err(|error| unreadable(&error))
+}
+
 impl Items {
     /// Nothing yet, of a reply whose text is cut as told.
     pub(super) fn new(cut: Cut) -> Self {
@@ -119,7 +127,7 @@ impl Items {
         index: Option<u64>,
         reply: &mut Assembly,
     ) -> Result<(), LlmError> {
-        let Ok(written) = serde_json::from_str::<Written<'_>>(raw.get()) else { return Ok(()) };
+        let written = written(raw)?;
         let id = written.id.or_empty();
         let known = self.list.iter().rposition(|item| match item.id.is_empty() {
             true => index.is_some() && item.index == index,
@@ -200,7 +208,7 @@ impl Items {
 
     /// An item is done: it holds, whatever its pieces said.
     pub(super) fn done(&mut self, raw: &RawValue, at: At<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
-        let Ok(written) = serde_json::from_str::<Written<'_>>(raw.get()) else { return Ok(()) };
+        let written = written(raw)?;
         let at = At { id: written.id.some().unwrap_or(at.id), ..at };
         let nth = match self.find(at, /*open*/ true) {
             Some(nth) => nth,
@@ -222,7 +230,7 @@ impl Items {
     /// The output as the end of the reply has it: the items that were not done yet.
     pub(super) fn output(&mut self, output: &[&RawValue], reply: &mut Assembly) -> Result<(), LlmError> {
         for (index, raw) in (0..).zip(output).filter(|(_, raw)| raw.get().starts_with('{')) {
-            let written = serde_json::from_str::<Written<'_>>(raw.get()).unwrap_or_default();
+            let written = written(raw)?;
             let at = At { id: written.id.or_empty(), index: Some(index) };
             let is_known = self.find(at, /*open*/ false).and_then(|nth| self.list.get(nth));
             if is_known.is_none_or(|item| item.done.is_none()) {
@@ -265,7 +273,7 @@ impl Items {
                 let id = written.call_id.some().unwrap_or(written.id.or_empty());
                 reply.name_call(call, id, written.name.or_empty());
                 let arguments = match written.arguments {
-                    Some(arguments) if arguments.get().starts_with('"') => text(arguments),
+                    Some(arguments) if arguments.get().starts_with('"') => exact(arguments)?,
                     Some(arguments) => return reply.set_arguments(call, arguments.get()),
                     None => Text::default(),
                 };

@@ -22,7 +22,11 @@ pub(super) fn raw(items: &Items, end: &End, calls: &[ToolCall], is_stored: bool)
     }
     let written: Vec<Fields<'_>> = items
         .iter()
-        .filter_map(|item| serde_json::from_str::<&RawValue>(item.done.as_deref()?).ok().map(Fields::of))
+        .filter_map(|item| {
+            serde_json::from_str::<&RawValue>(item.done.as_deref()?)
+                .ok()
+                .and_then(|item| Fields::of(item).ok())
+        })
         .collect();
     let texts: Vec<&str> = items.iter().filter_map(|item| item.done.as_deref()).collect();
     let is_kept = |fields: &Fields<'_>| {
@@ -83,7 +87,7 @@ fn is_plain(kept: &[(&Fields<'_>, &str)]) -> bool {
             messages == 1
                 && calls == 0
                 && has_only(fields, &["type", "id", "status", "role", "content"])
-                && parts.0.iter().map(|part| Fields::of(part)).all(|part| {
+                && parts.0.iter().map(|part| Fields::of(part).unwrap_or_default()).all(|part| {
                     has_only(&part, &["type", "text"]) && part.text("type").or_empty() == "output_text"
                 })
         }

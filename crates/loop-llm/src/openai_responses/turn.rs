@@ -20,8 +20,8 @@ pub(super) struct Writer<'a> {
 }
 
 impl TurnWriter for Writer<'_> {
-    fn origin(&self) -> Arc<str> {
-        self.target.origin()
+    fn kept_under(&self) -> Arc<str> {
+        self.target.kept_under()
     }
 
     fn write(
@@ -29,7 +29,7 @@ impl TurnWriter for Writer<'_> {
         message: &Message,
         before: Option<&Message>,
         json: &mut Json,
-        _: &mut Vec<Arc<str>>,
+        _: &mut Vec<&'static str>,
     ) -> Result<Written, LlmError> {
         let values = match message {
             Message::User { text, images } => {
@@ -47,7 +47,7 @@ impl TurnWriter for Writer<'_> {
                 1
             }
             Message::Assistant(turn) => match self.target.own(turn) {
-                Some(raw) => return Ok(Written::own(Joint::NONE, raw, 1)),
+                Some(raw) => return Written::own(Joint::NONE, raw),
                 None => assistant(turn, json),
             },
             Message::Tool { results } => {

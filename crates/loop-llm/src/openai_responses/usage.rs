@@ -32,8 +32,8 @@ struct OutputDetails {
 }
 
 impl Report {
-    /// The counts; writes to the cache are long ones where that was asked for.
-    pub(super) fn usage(&self, long_writes: bool) -> UsageTold {
+    /// The counts; see [`Counts::usage`].
+    pub(super) fn usage(&self) -> UsageTold {
         let mut is_odd = false;
         let input = self.input_tokens_details.get();
         let output = self.output_tokens_details.get();
@@ -48,7 +48,7 @@ impl Report {
             // Last, since the counts above tell it.
             is_odd,
         };
-        counts.usage(long_writes, /*beside*/ false)
+        counts.usage(/*beside*/ false)
     }
 
     /// What the call cost by the server's own word, in dollars.

@@ -1,16 +1,18 @@
 //! Which list of the table a provider of a domain file has.
 
 /// A provider's name in a domain file, its list in the table, and the domain of its servers.
-const LISTS: [(&str, &str, &str); 11] = [
+const LISTS: [(&str, &str, &str); 13] = [
     ("openai", "openai", "openai.com"),
     ("openai-chat", "openai", "openai.com"),
     ("openai-responses", "openai", "openai.com"),
     ("azure", "azure", "azure.com"),
+    ("azure-responses", "azure", "azure.com"),
     ("groq", "groq", "groq.com"),
     ("mistral", "mistral", "mistral.ai"),
     ("deepseek", "deepseek", "deepseek.com"),
     ("openrouter", "openrouter", "openrouter.ai"),
     ("xai", "x-ai", "x.ai"),
+    ("xai-chat", "x-ai", "x.ai"),
     ("anthropic", "anthropic", "anthropic.com"),
     ("gemini", "google", "googleapis.com"),
 ];
@@ -40,6 +42,13 @@ mod tests {
     fn only_providers_that_charge_by_a_list_have_one() {
         assert_eq!(list_of("gemini", None), Some("google"));
         assert_eq!(list_of("xai", None), Some("x-ai"));
+        // Every profile whose server is at one place has a list, but for those on this machine.
+        for profile in crate::Profile::all() {
+            let url = profile.base_url.as_deref();
+            let is_local = url.is_some_and(|url| url.starts_with("http://"));
+            let is_hosted = !is_local && &*profile.name != "compatible";
+            assert_eq!(list_of(&profile.name, url).is_some(), is_hosted, "{}", profile.name);
+        }
         for name in ["vllm", "ollama", "lm-studio", "llama-cpp", "compatible", "offline", "acme", ""] {
             assert_eq!(list_of(name, None), None, "{name}");
         }

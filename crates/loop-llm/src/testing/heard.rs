@@ -94,6 +94,11 @@ pub(super) fn tool(name: &str, description: Option<&str>, parameters: Option<&Va
     }
 }
 
+/// Whether something is given that is no number from 0 to `most`.
+pub(super) fn is_outside(given: Option<&Value>, most: f64) -> bool {
+    given.is_some_and(|given| !given.as_f64().is_some_and(|number| (0.0..=most).contains(&number)))
+}
+
 /// A result.
 pub(super) fn result(call: &str, is_error: bool, said: Content) -> ToolResult {
     ToolResult { call: Arc::from(call), is_error, text: said.text.into(), images: said.images }

@@ -95,7 +95,7 @@ pub(super) fn find<'a>(
     query: &'a str,
     headers: &'a [(String, String)],
 ) -> Option<(&'static dyn Protocol, Target<'a>)> {
-    let rest = PREFIXES.iter().find_map(|prefix| path.strip_prefix(prefix)).unwrap_or(path);
+    let rest = without_version(path);
     let target = Target { model: None, streams: false, query, headers };
     match rest {
         "/chat/completions" => return Some((&Chat, target)),
@@ -110,6 +110,15 @@ pub(super) fn find<'a>(
         _ => return None,
     };
     Some((&Gemini, Target { model: Some(model), streams, ..target }))
+}
+
+/// Whether a path is that of the models' names.
+pub(super) fn is_list(path: &str) -> bool {
+    without_version(path) == "/models"
+}
+
+fn without_version(path: &str) -> &str {
+    PREFIXES.iter().find_map(|prefix| path.strip_prefix(prefix)).unwrap_or(path)
 }
 
 /// What paths begin with, or not.

@@ -418,10 +418,10 @@ async fn route(
 ) -> Result<(), Ending> {
     let (method, path) = (received.method.as_str(), received.path.as_str());
     let found = protocol::find(path, &received.query, &received.headers);
-    let allowed = match (&found, path) {
-        (Some(_), _) => "POST",
-        (None, MODELS) => "GET",
-        (None, _) => {
+    let allowed = match &found {
+        Some(_) => "POST",
+        None if protocol::is_list(path) => "GET",
+        None => {
             let message = format!("there is nothing at {path}; there are {QUESTIONS} and {MODELS}");
             return answer.json(404, &[], &chat::plain_error(&message, Some("unknown_url"))).await;
         }

@@ -50,21 +50,20 @@ impl Patience {
         Self { began: Instant::now(), limit: request.meta.timeout_ms.map(Duration::from_millis) }
     }
 
-    /// Whether a wait ends before the caller is gone.
+    /// Whether a wait ends while the caller is there.
     fn covers(&self, wait: Duration) -> bool {
-        self.limit.is_none_or(|limit| self.began.elapsed().saturating_add(wait) < limit)
+        self.end().is_none_or(|end| later(Instant::now(), wait) < end)
     }
 
-    /// When the caller is gone, where that is known.
+    /// When the caller is gone, where that is known. Its clock began a little before ours, so the last sixteenth of
+    /// its time counts as over: whoever gives up by then is heard.
     fn end(&self) -> Option<Instant> {
-        self.limit.map(|limit| later(self.began, limit))
+        self.limit.map(|limit| later(self.began, limit - limit / 16))
     }
 
-    /// Whether a caller that goes away goes because its time is over. Its clock began a little before ours, so the
-    /// last sixteenth counts as over.
+    /// Whether a caller that goes away goes because its time is over.
     fn is_over(&self) -> bool {
-        let spent = self.began.elapsed();
-        self.limit.is_some_and(|limit| spent.saturating_add(limit / 16) >= limit)
+        !self.covers(Duration::ZERO)
     }
 
     /// The request with the time that is left.

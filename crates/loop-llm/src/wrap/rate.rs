@@ -43,7 +43,7 @@ impl Default for RateLimits {
 ///
 /// Calls go in the order in which they came. A call counts as a quarter of its bytes and all the output that it may
 /// write, until the provider says how many tokens it was; one that no model saw counts as none. A call that is larger
-/// than a whole minute's tokens goes when the minute is empty.
+/// than a whole minute's tokens could never go, and fails at once with [`LlmErrorKind::RequestTooLarge`].
 ///
 /// When a call is answered with [`LlmErrorKind::RateLimited`] or [`LlmErrorKind::Overloaded`] and a delay, nobody
 /// goes until the delay is over. A delay of more than [`RateLimits::max_server_delay`] is not waited for: for so
@@ -112,6 +112,9 @@ impl RateGate {
 
     /// Waits for a turn. Dropping the future gives the place in the line back.
     async fn enter(&self, tokens: u64, patience: Patience) -> Result<Permit, LlmError> {
+        if let Some(most) = self.limits.tokens_per_minute.filter(|most| tokens > most.get()) {
+            return Err(too_large(tokens, most));
+        }
         let place = Place::last(self, tokens);
         let gone = patience.end();
         loop {
@@ -310,6 +313,14 @@ impl Drop for Permit {
     }
 }
 
+fn too_large(tokens: u64, most: NonZeroU64) -> LlmError {
+    let message = format!(
+        "the call may need {tokens} tokens, and `tokens_per_minute` allows {most}, so that it could never begin; \
+         raise that limit, or let the call write less"
+    );
+    LlmError::unsendable(LlmErrorKind::RequestTooLarge, message)
+}
+
 fn too_long(wait: Duration) -> LlmError {
     let (message, retry) = if wait.is_zero() {
         let message = "other calls of this provider took all the time that this one had; \
@@ -335,7 +346,8 @@ fn estimate(request: &ModelRequest) -> u64 {
 /// A model whose calls take turns at a [`RateGate`].
 ///
 /// A call that cannot go within its `timeout_ms` fails at once, with [`RetryAdvice::After`] where it is known when
-/// it could; nothing was sent, so it is [free](LlmError::is_free). A call is under way until its stream ends or is
+/// it could, and one that waits for others gives up a sixteenth of that time before its end; nothing was sent, so it is
+/// [free](LlmError::is_free). A call is under way until its stream ends or is
 /// dropped.
 #[derive(Debug)]
 pub struct RateLimited<M: ?Sized> {

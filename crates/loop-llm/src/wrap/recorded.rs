@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::Usage;
 use serde_json::Value;
 
 use super::exchange::{self, End, Exchange, Header, RECORDING_VERSION};
@@ -220,18 +219,18 @@ fn unplayable(error: &serde_json::Error) -> LlmError {
 
 /// What the caller of an exchange is told that nobody heard the end of.
 fn left(events: &[ModelEvent], is_late: bool) -> LlmError {
+    let (mut text, mut reasoning) = (String::new(), String::new());
     let mut partial = Partial::default();
-    let mut text = String::new();
-    let mut usage: Option<Usage> = None;
     for event in events {
         match event {
+            ModelEvent::Started { model, .. } => partial.served_model.clone_from(model),
             ModelEvent::TextDelta { text: piece } => text.push_str(piece),
-            ModelEvent::Usage(told) => usage = Some(*told),
+            ModelEvent::ReasoningDelta { text: piece } => reasoning.push_str(piece),
+            ModelEvent::Usage(told) => partial.usage = Some(*told),
             _ => {}
         }
     }
-    partial.text = text.into();
-    partial.usage = usage;
+    (partial.text, partial.reasoning) = (text.into(), reasoning.into());
     let (kind, message) = exchange::left(is_late);
     let mut error = LlmError::new(kind, ErrorPhase::Stream, message);
     error.partial = Some(partial);

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::{Item, Patience, Watch, watched};
 use crate::codec::Memory;
-use crate::error::{Change, LlmError, LlmErrorKind, RetryAdvice};
+use crate::error::{Change, ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::{AssistantTurn, Message, ModelRequest};
 
@@ -45,7 +45,12 @@ impl Default for RetryPolicy {
 /// A wait is drawn evenly from nothing up to the value of the table; one that the server asked for is kept, and up to
 /// a tenth is added. An error that comes back after the last try advises [`RetryAdvice::Never`], so that nobody
 /// multiplies the tries; one whose server asks for more than `max_server_delay`, or whose wait does not fit into the
-/// request's `timeout_ms`, comes back at once with [`RetryAdvice::After`]. Dropping the call ends the waiting.
+/// request's `timeout_ms`, comes back at once with [`RetryAdvice::After`], and so does the refusal of a wrapper below
+/// that names a wait: an open breaker is not waited for, so that a caller with another route may take it. Dropping the
+/// call ends the waiting.
+///
+/// Where one of the tries was not [free](LlmError::is_free), what comes back is not free either: the last error that
+/// may be billed, with the advice of the newest.
 #[derive(Debug)]
 pub struct Retrying<M: ?Sized> {
     policy: RetryPolicy,
@@ -86,11 +91,13 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
         let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX - 1);
         Duration::from_micros(((u128::from(z) * (u128::from(most) + 1)) >> 64) as u64)
     }
-}
 
-#[async_trait]
-impl<M: ChatModel + ?Sized> ChatModel for Retrying<M> {
-    async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+    /// All tries; the last of those that failed and may be billed is left in `billed`.
+    async fn tries(
+        &self,
+        request: &ModelRequest,
+        billed: &mut Option<LlmError>,
+    ) -> Result<EventStream, LlmError> {
         let mut failures = 0;
         let patience = Patience::of(request);
         let mut stripped: Option<ModelRequest> = None;
@@ -101,7 +108,12 @@ impl<M: ChatModel + ?Sized> ChatModel for Retrying<M> {
                 Ok(events) => return Ok(events),
                 Err(error) => error,
             };
+            if !error.is_free() {
+                *billed = Some(error.clone());
+            }
             match error.retry {
+                // Nothing was sent: another wrapper refused it, and says when it will not.
+                RetryAdvice::After(_) if error.phase == ErrorPhase::Encode => return Err(error),
                 RetryAdvice::AfterChange(Change::StripReasoning) => {
                     let without = stripped.is_none().then(|| without_reasoning(request)).flatten();
                     if without.is_some() {
@@ -125,6 +137,17 @@ impl<M: ChatModel + ?Sized> ChatModel for Retrying<M> {
             }
             tokio::time::sleep(wait).await;
         }
+    }
+}
+
+#[async_trait]
+impl<M: ChatModel + ?Sized> ChatModel for Retrying<M> {
+    async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+        let mut billed = None;
+        self.tries(request, &mut billed).await.map_err(|error| match billed {
+            Some(billed) if error.is_free() => LlmError { retry: error.retry, ..billed },
+            _ => error,
+        })
     }
 }
 

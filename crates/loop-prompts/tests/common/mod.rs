@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use loop_core::{
-    ArgSpec, CallModel, Command, Digest, DocumentSpec, Effect, Event, Fact, Facts, FinishReason,
-    GateSettings, Limits, ModelFailure, ModelSpec, Models, NonceMode, Observation, Picking, ProtocolSpec,
-    Reply, Run, RunId, RunSpec, SPEC_VERSION, Scope, SectionSpec, Stale, Status, ToolSpec, Usage, WorkItem,
+    ArgSpec, CallModel, Command, Digest, DocumentSpec, Effect, Event, Fact, Facts, GateSettings, Limits,
+    ModelFailure, ModelSpec, Models, NonceMode, Observation, Picking, ProtocolSpec, Reply, Run, RunId,
+    RunSpec, SPEC_VERSION, Scope, SectionSpec, Stale, Status, ToolSpec, Usage, WorkItem,
 };
 use loop_llm::{Message, ModelRequest};
 use loop_prompts::{Dialogue, Layout, Prompt, Prompts, Turn};
@@ -192,7 +192,7 @@ impl World {
         let prompt = self.announce();
         let call = self.call();
         let usage = Some(Usage { input: prompt.size.bytes / 4, output: 100, ..Usage::default() });
-        let reply = Reply { text: text.into(), finish: FinishReason::EndTurn, usage, cost: None, raw: None };
+        let reply = Reply { usage, ..Reply::text(text) };
         self.tell(Fact::ModelReplied { key: call.key, attempt: call.attempt, reply });
         prompt
     }

@@ -90,6 +90,8 @@ fn said(confidence: &str, actions: serde_json::Value) -> Reply {
         usage: Some(Usage { input: 100, output: 50, ..Usage::default() }),
         cost: None,
         raw: None,
+        served_model: None,
+        warnings: Vec::new(),
     }
 }
 

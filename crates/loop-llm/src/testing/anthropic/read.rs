@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::blocks::{History, text_block};
 use crate::options::{ToolChoice, ToolSpec};
-use crate::testing::heard::{Heard, is_name, present, text_of, tool, unknown};
+use crate::testing::heard::{Heard, is_name, is_outside, present, text_of, tool, unknown};
 use crate::testing::protocol::{Asked, Target, Unfit, Ways};
 
 /// Reads a body.
@@ -78,10 +78,13 @@ fn thinking(body: &Value, max_tokens: u64) -> Result<Thinking, Unfit> {
 }
 
 fn sampling(body: &Value) -> Result<(), Unfit> {
-    if present(body, "temperature")
-        .is_some_and(|value| !value.as_f64().is_some_and(|at| (0.0..=1.0).contains(&at)))
-    {
-        return Err(unfit("temperature", "range: 0..1"));
+    for param in ["temperature", "top_p"] {
+        if is_outside(present(body, param), 1.0) {
+            return Err(unfit(param, "range: 0..1"));
+        }
+    }
+    if present(body, "top_k").is_some_and(|most| !most.is_u64()) {
+        return Err(unfit("top_k", "Input should be a valid integer"));
     }
     let blank = |stop: &Value| stop.as_str().is_none_or(|stop| stop.trim().is_empty());
     if present(body, "stop_sequences").and_then(Value::as_array).is_some_and(|stops| stops.iter().any(blank))

@@ -3,6 +3,8 @@
 mod read;
 mod write;
 
+pub(super) use read::sampling;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};

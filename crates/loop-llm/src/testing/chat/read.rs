@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::call::{Arguments, ToolCall};
 use crate::options::{ToolChoice, ToolSpec};
 use crate::testing::heard::{
-    Content, Heard, Turn, data_url, is_name, present, result, text_of, tool, unknown,
+    Content, Heard, Turn, data_url, is_name, is_outside, present, result, text_of, tool, unknown,
 };
 use crate::testing::protocol::{Asked, Unfit, Ways};
 
@@ -32,6 +32,7 @@ pub(super) fn read(body: &Value) -> Result<Asked, Unfit> {
             heard.max_output_tokens = Some(most);
         }
     }
+    sampling(body)?;
     if present(body, "stop").and_then(Value::as_array).is_some_and(|stops| stops.len() > 4) {
         return Err(Unfit::new("stop", "`stop` has at most 4 texts"));
     }
@@ -45,6 +46,16 @@ pub(super) fn read(body: &Value) -> Result<Asked, Unfit> {
     }
     let options = body.get("stream_options").and_then(|options| options.get("include_usage"));
     Ok(Asked::new(heard, Ways { streams, tells_usage: is_true(options), ..Ways::default() }))
+}
+
+/// What OpenAI says of `temperature` and `top_p`, be it on Chat Completions or on Responses.
+pub(in crate::testing) fn sampling(body: &Value) -> Result<(), Unfit> {
+    for (param, most) in [("temperature", 2.0), ("top_p", 1.0)] {
+        if is_outside(present(body, param), most) {
+            return Err(Unfit::new(param, format!("Invalid '{param}': expected a number from 0 to {most}.")));
+        }
+    }
+    Ok(())
 }
 
 fn tools(body: &Value) -> Result<(Vec<ToolSpec>, ToolChoice), Unfit> {

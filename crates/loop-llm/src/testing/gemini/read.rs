@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::contents::read_contents;
 use crate::options::{ToolChoice, ToolSpec};
-use crate::testing::heard::{Heard, is_name, text_of, tool};
+use crate::testing::heard::{Heard, is_name, is_outside, text_of, tool};
 use crate::testing::protocol::{Asked, Target, Unfit, Ways};
 
 /// Reads a body.
@@ -85,6 +85,17 @@ fn config(body: &Value, heard: &mut Heard) -> Result<(), Unfit> {
         let most = most.as_u64().filter(|most| *most > 0);
         let message = "max_output_tokens must be positive";
         heard.max_output_tokens = Some(most.ok_or_else(|| Unfit::new("maxOutputTokens", message))?);
+    }
+    for (name, most) in [("temperature", 2.0), ("topP", 1.0)] {
+        if is_outside(member(config, name), most) {
+            let message = format!("Invalid value at 'generation_config.{}' (from 0 to {most})", snake(name));
+            return Err(Unfit::new(name, message));
+        }
+    }
+    for name in ["topK", "seed"] {
+        if member(config, name).is_some_and(|value| value.as_i64().is_none()) {
+            return Err(Unfit::new(name, format!("Invalid value at 'generation_config.{}'", snake(name))));
+        }
     }
     if member(config, "candidateCount").is_some_and(|count| count.as_u64() != Some(1)) {
         return Err(Unfit::new("candidateCount", "one candidate is all there is"));

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::{REASONED, SEAL, bound};
 use crate::call::{Arguments, ToolCall};
 use crate::options::{ToolChoice, ToolSpec};
+use crate::testing::chat::sampling;
 use crate::testing::heard::{
     Content, Heard, Turn, data_url, is_name, present, result, text_of, tool, unknown,
 };
@@ -38,6 +39,7 @@ pub(super) fn read(body: &Value) -> Result<Asked, Unfit> {
             format!("Invalid 'max_output_tokens': integer below minimum value, at least {LEAST_TOKENS}.");
         heard.max_output_tokens = Some(most.ok_or_else(|| Unfit::new("max_output_tokens", message))?);
     }
+    sampling(body)?;
     for (param, known) in NESTED {
         let Some(value) = present(body, param) else { continue };
         if let Some(name) = unknown(value, known) {

@@ -1,0 +1,193 @@
+//! One model behind a server, as a domain names it or a command line: where it is, which key it takes, what it costs.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use loop_core::Price;
+use loop_llm::prices::Priced;
+use loop_llm::{ChatModel, HttpModel, Profile};
+use secrecy::SecretString;
+
+use crate::LoadOptions;
+use crate::error::DomainError;
+use crate::file::File;
+use crate::near::hint;
+use crate::prices::PriceList;
+use crate::remote;
+
+/// A model behind a server, in the words of `[models.TIER]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerModel {
+    /// The provider's name.
+    pub provider: String,
+    /// The model's name there.
+    pub model: String,
+    /// Where the server is, if not at the provider's own place.
+    pub base_url: Option<String>,
+    /// The environment variable that holds the key, if not the provider's own.
+    pub api_key_env: Option<String>,
+    /// The model that it is, where the server has a name of its own for it.
+    pub base_model: Option<String>,
+}
+
+/// A model that can be asked.
+#[derive(Clone)]
+pub struct Server {
+    /// The model, which tries nothing again; its replies carry what they cost, where a price is known.
+    pub model: Arc<dyn ChatModel>,
+    /// What its tokens cost at this moment, in the usual class of service; `None` where nobody knows.
+    pub price: Option<Price>,
+    /// What works and is probably not meant, a line each.
+    pub warnings: Vec<String>,
+}
+
+impl ServerModel {
+    /// The model, ready to be asked; the `[providers]` and the prices of the domain in `folder` are known as well, and
+    /// where that names no prices, those of the file `prices`.
+    ///
+    /// # Errors
+    /// There is no such provider, it needs a base URL, its key is not set, or a file cannot be read. The message names
+    /// the option of the command line that is at fault, and shows neither a key nor a URL.
+    pub fn connect(&self, folder: Option<&Path>, prices: Option<&Path>) -> Result<Server, DomainError> {
+        let options = LoadOptions { prices: prices.map(Path::to_owned), ..LoadOptions::default() };
+        let file = folder.map(|folder| File::read(folder, &options)).transpose()?;
+        let profile = |name: &str| match &file {
+            Some(file) => remote::profile(file, name),
+            None => Ok(Profile::named(name)),
+        };
+        let Some(spoken) = profile(self.spoken())? else {
+            let own = file.as_ref().map(|file| file.config.providers.names().collect::<Vec<_>>());
+            let names = remote::names(own.unwrap_or_default());
+            let known = names.into_iter().filter(|name| !matches!(*name, "scripted" | "recorded"));
+            let known: Vec<&str> = known.collect();
+            return Err(DomainError::Option {
+                option: format!("--provider {}", self.provider),
+                message: format!("unknown provider; {}", hint(&self.provider, known, "this version knows")),
+            });
+        };
+        let told = |misfit: Misfit| {
+            let option = match misfit.key {
+                "provider" => format!("--provider {}", self.provider),
+                key => format!("--{}", key.replace('_', "-")),
+            };
+            DomainError::Option { option, message: misfit.message }
+        };
+        let bare = self.bare(&spoken).map_err(told)?;
+        if let Some(unset) = bare.unset {
+            return Err(told(unset));
+        }
+        let list = match (file, prices) {
+            (Some(file), _) => file.prices,
+            (None, Some(prices)) => PriceList::new(crate::read_prices(prices)?),
+            (None, None) => PriceList::new(Vec::new()),
+        };
+        let row = list.row(self, Some(&spoken));
+        let price = row.as_ref().map(|row| row.price.clone());
+        let model: Arc<dyn ChatModel> = Arc::new(bare.model);
+        let model = match row {
+            Some(row) => Arc::new(Priced::new(model, row.model)),
+            None => model,
+        };
+        Ok(Server { model, price, warnings: bare.exposed.into_iter().collect() })
+    }
+
+    /// The name of the profile that it is asked by: with a server of somebody else, Chat Completions are those that
+    /// everybody speaks.
+    pub(crate) fn spoken(&self) -> &str {
+        if self.provider == "openai-chat" && self.base_url.is_some() { "compatible" } else { &self.provider }
+    }
+
+    /// The model and nothing around it.
+    pub(crate) fn bare(&self, profile: &Arc<Profile>) -> Result<Bare, Misfit> {
+        let wrong = |key, message: &str| Err(Misfit { key, message: message.to_owned() });
+        if self.base_model.as_ref().is_some_and(|name| name.trim().is_empty()) {
+            return wrong("base_model", "the name is empty; write the model's, or take it out");
+        }
+        if self.api_key_env.as_ref().is_some_and(|name| !is_variable(name)) {
+            return wrong("api_key_env", NO_VARIABLE);
+        }
+        let is_elsewhere = self.base_url.is_some();
+        let place = if is_elsewhere { "base_url" } else { "provider" };
+        let mut model =
+            HttpModel::new(Arc::clone(profile), self.base_url.as_deref()).map_err(|error| Misfit {
+                key: place,
+                message: if is_elsewhere || profile.base_url.is_some() {
+                    error.message.to_string()
+                } else {
+                    format!(
+                        "`{}` has no server that is the same for everybody; add a base URL",
+                        self.provider
+                    )
+                },
+            })?;
+        let mut unset = None;
+        let (variable, key, is_needed) = match (&self.api_key_env, &profile.api_key_env) {
+            (Some(variable), _) => (Some(variable.as_str()), "api_key_env", true),
+            (None, Some(variable)) => (Some(&**variable), place, !is_elsewhere),
+            (None, None) => (None, place, false),
+        };
+        if let Some(variable) = variable {
+            match std::env::var(variable) {
+                Ok(value) if !value.trim().is_empty() => {
+                    let misfit = |error: loop_llm::LlmError| Misfit {
+                        key,
+                        message: format!("`{variable}`: {}", error.message),
+                    };
+                    model = model.with_key(SecretString::from(value.trim())).map_err(misfit)?;
+                }
+                _ if is_needed => {
+                    let message = format!(
+                        "the environment variable `{variable}` is not set; set it to the model's key"
+                    );
+                    unset = Some(Misfit { key, message });
+                }
+                _ => {}
+            }
+        }
+        if let Some(base_model) = &self.base_model {
+            model = model.with_base_model(base_model.as_str());
+        }
+        let exposed = model.exposes_secrets().then(|| {
+            format!(
+                "the key of `{}` goes over the network unencrypted; write https:// in its base URL",
+                self.provider
+            )
+        });
+        Ok(Bare { model, unset, exposed })
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("price", &self.price)
+            .field("warnings", &self.warnings)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is wrong with the words for a model, by the key that says it.
+#[derive(Debug)]
+pub(crate) struct Misfit {
+    pub(crate) key: &'static str,
+    pub(crate) message: String,
+}
+
+/// A model and nothing around it.
+pub(crate) struct Bare {
+    pub(crate) model: HttpModel,
+    /// The key that it misses.
+    pub(crate) unset: Option<Misfit>,
+    /// That its key can be read on the way.
+    pub(crate) exposed: Option<String>,
+}
+
+/// Whether a variable of the environment can have this name.
+pub(crate) fn is_variable(name: &str) -> bool {
+    !name.is_empty() && !name.contains(|c: char| c == '=' || c.is_whitespace() || c.is_control())
+}
+
+/// What is said of a name that no variable can have.
+pub(crate) const NO_VARIABLE: &str =
+    "this is no name of an environment variable; write the name alone, for example MODEL_KEY";
