@@ -21,7 +21,7 @@ pub struct LlmError {
     pub message: Arc<str>,
     /// What had come until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub partial: Option<Partial>,
+    pub partial: Option<Box<Partial>>,
     /// What else was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Box<ErrorDetail>>,

@@ -169,7 +169,7 @@ impl ChatModel for Scripted {
         let usage = if scripted.no_usage { None } else { Some(scripted.usage.unwrap_or(estimated)) };
         if let Some(message) = scripted.fails {
             let mut error = LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, message);
-            error.partial = Some(Partial { text: Arc::clone(&text), usage, ..Partial::default() });
+            error.partial = Some(Partial { text: Arc::clone(&text), usage, ..Partial::default() }.into());
             let delta = Ok(ModelEvent::TextDelta { text });
             return Ok(futures::stream::iter([delta, Err(error)]).boxed());
         }

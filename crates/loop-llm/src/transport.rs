@@ -337,7 +337,7 @@ mod tests {
         let empty = r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0}],"refusal":""}}]}"#;
         let (item, seconds) = end(&[(50, empty); 8], Timers::default()).await;
         let error = item.unwrap_err();
-        assert_eq!((error.kind, error.partial), (LlmErrorKind::Timeout, Some(Partial::default())));
+        assert_eq!((error.kind, error.partial), (LlmErrorKind::Timeout, Some(Box::<Partial>::default())));
         // The first of them begins the reply.
         assert_eq!(seconds, 170);
     }

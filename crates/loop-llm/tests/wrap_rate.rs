@@ -172,7 +172,7 @@ async fn reported_tokens_take_the_place_of_estimated_ones() {
         ..Default::default()
     };
     let broken = LlmError {
-        partial: Some(partial),
+        partial: Some(Box::new(partial)),
         ..LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "no")
     };
     let free = LlmError { phase: ErrorPhase::Connect, ..error(LlmErrorKind::Connection) };

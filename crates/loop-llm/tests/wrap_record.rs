@@ -171,7 +171,7 @@ async fn no_secret_is_written_in_any_form() {
     let told = |phase| {
         let partial = Partial { text: format!("so far {KEY}").into(), ..Partial::default() };
         let mut error = LlmError::new(LlmErrorKind::Auth, phase, format!("wrong key {KEY}"));
-        error.partial = Some(partial);
+        error.partial = Some(partial.into());
         error.detail.get_or_insert_default().request = Some(KEY.into());
         error
     };

@@ -67,11 +67,14 @@ fn steps() -> Vec<Step> {
     let detail = told.detail.get_or_insert_default();
     (detail.status, detail.used_tokens, detail.max_tokens) = (Some(400), Some(9), Some(8));
     let mut cut = LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "cut");
-    cut.partial = Some(Partial {
-        text: "w".into(),
-        usage: Some(Usage { output: 1, ..Usage::default() }),
-        ..Partial::default()
-    });
+    cut.partial = Some(
+        Partial {
+            text: "w".into(),
+            usage: Some(Usage { output: 1, ..Usage::default() }),
+            ..Partial::default()
+        }
+        .into(),
+    );
     vec![
         Step::Give(everything().into_iter().map(Ok).collect(), Duration::ZERO),
         Step::Refuse(told),

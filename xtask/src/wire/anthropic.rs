@@ -190,7 +190,10 @@ fn texts(value: Option<&Value>) -> String {
 fn images(value: Option<&Value>) -> Vec<Image> {
     let source = |block: &Value| {
         let source = block.get("source")?;
-        Some(Image { media_type: text(source, "media_type").into(), base64: text(source, "data").into() })
+        Some(Image {
+            media_type: text(source, "media_type").into(),
+            base64: canon::base64(&text(source, "data")),
+        })
     };
     value.and_then(Value::as_array).into_iter().flatten().filter_map(source).collect()
 }

@@ -1,6 +1,7 @@
 //! Requests in one canonical form: what means the same is written in the same way. And where two of them differ.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -161,11 +162,23 @@ pub(crate) fn keep(list: &mut Vec<Value>, lacks: &mut Unexpressed, name: impl Fn
 /// Whether a recording has `<elided base64 len=N …>` in place of a long text in Base64 of that length, with or without
 /// what fills it up.
 pub(crate) fn is_elided(recorded: &str, ours: &str) -> bool {
-    let length = recorded
-        .strip_prefix("<elided base64 len=")
-        .and_then(|rest| rest.split([' ', '>']).next()?.parse().ok());
-    length.is_some_and(|length: usize| ours.len() <= length && ours.len() + 2 >= length)
+    elided(recorded).is_some_and(|length| ours.len() <= length && ours.len() + 2 >= length)
 }
+
+/// A text in Base64, or one of the same length where the recording left it out.
+pub(crate) fn base64(recorded: &str) -> Arc<str> {
+    match elided(recorded) {
+        Some(length) => "A".repeat(length.min(MOST_ELIDED)).into(),
+        None => recorded.into(),
+    }
+}
+
+fn elided(recorded: &str) -> Option<usize> {
+    recorded.strip_prefix("<elided base64 len=")?.split([' ', '>']).next()?.parse().ok()
+}
+
+/// Bytes of the longest text that is made up again.
+const MOST_ELIDED: usize = 64 << 20;
 
 /// Makes the tool of this name one whose schema does not bind.
 pub(crate) fn take_strict(body: &mut Value, name: &str) {
@@ -238,6 +251,7 @@ mod tests {
         );
         assert!(!is_elided("<elided base64 len=8 sha256=00>", "AAAAA") && !is_elided("AAAA", "AAAA"));
         assert!(!is_elided("<elided base64 len=8 sha256=00>", "AAAAAAAAA"));
+        assert_eq!((&*base64("<elided base64 len=8 sha256=00>"), &*base64("AA==")), ("AAAAAAAA", "AA=="));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use loop_llm::{Effort, Image, ModelRequest, OutputFormat, Strictness, ToolChoice, ToolSpec};
 use serde_json::{Map, Value, json};
 
-use super::canon::{list, text};
+use super::canon::{base64, list, text};
 
 /// An effort by its word.
 pub(crate) fn effort(word: &str) -> Option<Effort> {
@@ -106,7 +106,7 @@ pub(crate) fn output(format: Option<&Value>, is_nested: bool) -> Option<OutputFo
 /// A picture out of an address of the kind `data:`; of another text, which a recording may have put in its place, that.
 pub(crate) fn image(url: &str) -> Image {
     let (head, payload) = url.split_once(";base64,").unwrap_or(("data:image/png", url));
-    Image { media_type: head.trim_start_matches("data:").into(), base64: payload.into() }
+    Image { media_type: head.trim_start_matches("data:").into(), base64: base64(payload) }
 }
 
 /// Whether an address has to be fetched by the provider.

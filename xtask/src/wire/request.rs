@@ -131,10 +131,14 @@ pub(crate) fn compare(api: Api, codec: &Codec, neutral: &Neutral, lacks: &mut Un
 
 /// What is wrong with a history, without the ids in it.
 fn rule(message: &str) -> &'static str {
-    [("has no result", "a call without its result"), ("nobody called", "a result without its call")]
-        .iter()
-        .find(|(part, _)| message.contains(part))
-        .map_or("the encoder refuses it", |(_, rule)| rule)
+    [
+        ("has no result", "a call without its result"),
+        ("nobody called", "a result without its call"),
+        ("has to be from", "a number out of its range"),
+    ]
+    .iter()
+    .find(|(part, _)| message.contains(part))
+    .map_or("the encoder refuses it", |(_, rule)| rule)
 }
 
 /// Removes a member by its name, wherever options stand.

@@ -353,7 +353,7 @@ const MOST_MEMBERS: usize = 64;
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
     use serde_json::json;
 

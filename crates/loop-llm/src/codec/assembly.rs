@@ -326,13 +326,13 @@ impl Assembly {
     }
 
     /// What had come of a reply that failed.
-    pub(super) fn partial(&self) -> Partial {
-        Partial {
+    pub(super) fn partial(&self) -> Box<Partial> {
+        Box::new(Partial {
             text: self.text.as_str().into(),
             reasoning: self.reasoning.as_str().into(),
             served_model: self.model.clone(),
             usage: self.usage,
-        }
+        })
     }
 
     /// Why it ended, by all that is known: calls decide, unless it was cut, refused or filtered.

@@ -196,7 +196,9 @@ impl<'de> Deserialize<'de> for Lossy {
             }
 
             fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Lossy, E> {
-                Ok(Lossy(String::from_utf8_lossy(bytes).into_owned()))
+                // Each of the three bytes of one is replaced by itself.
+                let text = String::from_utf8_lossy(bytes);
+                Ok(Lossy(text.replace("\u{fffd}\u{fffd}\u{fffd}", "\u{fffd}")))
             }
         }
 

@@ -233,7 +233,7 @@ fn left(events: &[ModelEvent], is_late: bool) -> LlmError {
     (partial.text, partial.reasoning) = (text.into(), reasoning.into());
     let (kind, message) = exchange::left(is_late);
     let mut error = LlmError::new(kind, ErrorPhase::Stream, message);
-    error.partial = Some(partial);
+    error.partial = Some(partial.into());
     error
 }
 
