@@ -97,3 +97,23 @@ fn the_other_route_is_paid_at_its_own_price_and_only_where_the_money_lasts() {
     let world = poor.start().started().failed(failure(false));
     assert!(world.run.is_done() || world.run.quote(&key("1/main"), PROMPT).is_err());
 }
+
+#[test]
+fn a_model_that_was_heard_lands_by_itself_and_an_escalated_one_leaves_the_base_model_to_small_calls() {
+    let cut = ModelFailure {
+        kind: "timeout".into(),
+        partial: Some("## Situation\nKept.\n## Findings\nHalf".into()),
+        ..failure(true)
+    };
+    let world = run().with_fallback().start().started().failed(cut);
+    assert!(world.all_notes().all(|note| !matches!(note, Note::TierChanged { to: Tier::Fallback, .. })));
+    let low = |n: u32| said("low").asks("fetch_device", target(&format!("d{n}")));
+    let without_picker = run().escalating().with_fallback().with(|spec| {
+        spec.models.picker = None;
+        spec.gate.escalate_after = 1;
+    });
+    let world = without_picker.start().replied(&low(1)).finished("1/action-0", found("brought 1"));
+    assert_eq!(world.call().tier, Tier::Escalated);
+    let world = world.started().failed(failure(false)).replied(&text("## Findings\n\nNo contract.\n"));
+    assert_eq!(world.expect_phase("repairing").call().tier, Tier::Picker);
+}

@@ -43,9 +43,18 @@ impl LlmError {
         Self::new(LlmErrorKind::BadResponse, ErrorPhase::Stream, message)
     }
 
+    /// The same error of a call of which an earlier try may be billed.
+    pub(crate) fn after_a_billed_one(mut self) -> Self {
+        self.detail.get_or_insert_default().may_be_billed = true;
+        self
+    }
+
     /// Whether nothing was generated and nothing is billed: nothing was sent, or the server refused the call by its
     /// status before a model saw it.
     pub fn is_free(&self) -> bool {
+        if self.detail.as_ref().is_some_and(|detail| detail.may_be_billed) {
+            return false;
+        }
         match (self.phase, self.detail.as_ref().and_then(|detail| detail.status)) {
             (ErrorPhase::Encode | ErrorPhase::Connect, _) => true,
             // 503 and 529 are what a server says that is too busy to begin.
@@ -72,6 +81,9 @@ pub struct ErrorDetail {
     /// The provider's id of the call, for its support.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Arc<str>>,
+    /// Whether an earlier try of the same call reached a model.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub may_be_billed: bool,
     /// Of a request that does not fit: how many tokens it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used_tokens: Option<u64>,

@@ -209,12 +209,13 @@ impl fmt::Debug for HttpModel {
     }
 }
 
-/// Name, password and the values of the query of a URL, as they stand there and decoded.
+/// Name, password and the keys in the query of a URL, as they stand there and decoded.
 fn secrets_of(url: &Url) -> Secrets {
     let user = [Some(url.username()), url.password()];
     let query = url.query().unwrap_or_default().split('&').filter_map(|pair| {
-        let (name, value) = pair.split_once('=').unwrap_or(("", pair));
-        (!PUBLIC.contains(&name)).then_some(value)
+        let (name, value) = pair.split_once('=')?;
+        let name = name.to_ascii_lowercase();
+        KEYS.iter().any(|key| name.contains(key)).then_some(value)
     });
     let parts = user.into_iter().flatten().chain(query);
     // In a query a blank may be written as `+`.
@@ -222,8 +223,9 @@ fn secrets_of(url: &Url) -> Secrets {
     Secrets::new(texts.map(SecretString::from))
 }
 
-/// What a query may say that is no secret: replies use such words on their own account.
-const PUBLIC: [&str; 3] = ["api-version", "version", "alt"];
+/// What stands in the name of a query's value that is a secret. Other values, such as a region, are words that replies
+/// and calls use on their own account.
+const KEYS: [&str; 8] = ["key", "code", "sig", "token", "secret", "pass", "auth", "cred"];
 
 /// A part of a URL without its percent encoding.
 fn decoded(part: &str) -> String {

@@ -151,15 +151,18 @@ async fn secrets_are_neither_printed_nor_told() {
 async fn values_of_a_query_are_sent_and_masked() {
     for api in ["compatible", "gemini"] {
         let server = MockServer::start().await;
-        let echo = "/v1?code=hunter2-canary-77&n=a%2Fcanary&v=a/canary 2024-10-21";
+        let echo = "/v1?code=hunter2-canary-77&token=a%2Fcanary&v=a/canary 2024-10-21 eu-north-1";
         let body = serde_json::json!({"error": {"message": echo}});
         let sent = Mock::given(method("POST")).and(query_param("code", "hunter2-canary-77"));
         let sent = if api == "gemini" { sent.and(query_param("alt", "sse")) } else { sent };
         sent.respond_with(ResponseTemplate::new(400).set_body_json(body)).expect(1).mount(&server).await;
-        let url = format!("{}/v1?code=hunter2-canary-77&n=a%2Fcanary&api-version=2024-10-21", server.uri());
+        let url = format!(
+            "{}/v1?code=hunter2-canary-77&token=a%2Fcanary&api-version=2024-10-21&region=eu-north-1",
+            server.uri()
+        );
         let model = HttpModel::new(Profile::named(api).unwrap(), Some(&url)).unwrap();
         let error = complete(&model, &request()).await.unwrap_err();
-        assert_eq!(&*error.message, "/v1?code=***&n=***&v=*** 2024-10-21", "{api}");
+        assert_eq!(&*error.message, "/v1?code=***&token=***&v=*** 2024-10-21 eu-north-1", "{api}");
     }
 }
 

@@ -138,8 +138,8 @@ async fn what_was_billed_stays_billed_when_the_last_try_was_free() {
     // A server that is busy in the end has not taken back what it did before.
     let late = LlmError { retry: RetryAdvice::After(Duration::from_secs(500)), ..busy };
     let fake = Fake::new([failed("one"), late.clone()].map(Step::Refuse));
-    let wanted = LlmError { retry: late.retry, ..failed("one") };
-    assert_eq!(call(&fake, &request()).await.unwrap_err(), wanted);
+    let last = call(&fake, &request()).await.unwrap_err();
+    assert_eq!((last.kind, last.retry, last.is_free()), (late.kind, late.retry, false));
     let fake = Fake::new([late.clone()].map(Step::Refuse));
     assert_eq!(call(&fake, &request()).await.unwrap_err(), late);
 }

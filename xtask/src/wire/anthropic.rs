@@ -192,7 +192,7 @@ fn images(value: Option<&Value>) -> Vec<Image> {
         let source = block.get("source")?;
         Some(Image {
             media_type: text(source, "media_type").into(),
-            base64: canon::base64(&text(source, "data")),
+            base64: canon::base64(text(source, "data")),
         })
     };
     value.and_then(Value::as_array).into_iter().flatten().filter_map(source).collect()

@@ -296,7 +296,7 @@ fn texts(content: Option<&Value>) -> String {
 
 fn image(part: &Value) -> Option<Image> {
     let data = part.get("inlineData")?;
-    Some(Image { media_type: text(data, "mimeType").into(), base64: canon::base64(&text(data, "data")) })
+    Some(Image { media_type: text(data, "mimeType").into(), base64: canon::base64(text(data, "data")) })
 }
 
 fn user(content: &Value, request: &mut ModelRequest) {

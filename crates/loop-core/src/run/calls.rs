@@ -19,8 +19,9 @@ pub(super) const ATTEMPTS: u32 = 3;
 /// The kind of failure of a reply that stopped midway.
 const BROKEN_OFF: &str = "stream_interrupted";
 /// Kinds of failure that say something about a provider, and nothing about what it was asked.
-const OF_THE_ROUTE: [&str; 13] = [
+const OF_THE_ROUTE: [&str; 14] = [
     "rate_limited",
+    "request_too_large",
     "overloaded",
     "server_error",
     "timeout",
@@ -308,13 +309,18 @@ impl Run {
         let is_whole = self.spec.has_whole_gate();
         let tries = self.state.phase.call().map_or(attempt, Call::try_here);
         let has_tries = failure.retryable && tries < ATTEMPTS && self.state.stop_asked.is_none();
+        // A reply of which a section was read is not asked for again: it stays.
+        let brought_nothing = failure
+            .partial
+            .as_ref()
+            .is_none_or(|partial| protocol::salvage(partial, self.reading()).sections.is_empty());
         if &*failure.kind == TIMED_OUT
             && self.state.stop_asked.is_none()
             && matches!(self.state.phase, Phase::Calling { .. })
             && let Some(cause) = self.out_of_time()
         {
             // It was cut off for the landing's sake: what came of it stays, and nobody waits before that.
-            if self.has_other_route(failure) {
+            if brought_nothing && self.has_other_route(failure) {
                 self.reroute(notes);
             }
             self.salvage(key, failure, notes);
@@ -330,11 +336,6 @@ impl Run {
                 && !self.landing_helps()
         };
         let may_retry = has_tries && failure.retry_at.is_none_or(|at| in_time(at) && !in_vain(at));
-        // A reply of which a section was read is not asked for again: it stays.
-        let brought_nothing = failure
-            .partial
-            .as_ref()
-            .is_none_or(|partial| protocol::salvage(partial, self.reading()).sections.is_empty());
         let reroutes = brought_nothing && self.state.stop_asked.is_none() && self.has_other_route(failure);
         // What could not be had was asked for more than once already; what broke off was not.
         if may_retry && brought_nothing && (!reroutes || &*failure.kind == BROKEN_OFF) {
@@ -381,8 +382,9 @@ impl Run {
 
     /// From now on everything that the tier before was asked is asked of the other route.
     fn reroute(&mut self, notes: &mut Vec<Note>) {
+        // Without a model of its own the picker is the base model.
+        self.state.rerouted |= self.state.tier == Tier::Base;
         self.change_tier(Tier::Fallback, notes);
-        self.state.rerouted = true;
         // Another model: what was reported by the last one says nothing about it.
         self.state.last_main = None;
     }

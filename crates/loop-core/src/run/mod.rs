@@ -88,7 +88,7 @@ pub struct State {
     fresh: bool,
     /// The pass that the escalated model took over with.
     escalated: Option<u32>,
-    /// Whether another route was taken.
+    /// Whether another route was taken from the base model.
     rerouted: bool,
     /// The passes that were granted to mend an answer, and what was missing then.
     mending: Vec<Mending>,

@@ -43,14 +43,15 @@ impl Partial {
             return;
         };
         for value in values.iter() {
-            let path = value.text("jsonPath");
+            let path =
+                value.get("jsonPath").map(crate::codec::exact).transpose().ok().flatten().unwrap_or_default();
             let Some(place) = place(&mut self.args, path.or_empty(), &mut self.room) else {
                 self.is_broken = true;
                 continue;
             };
             match (value.get("stringValue"), value.get("numberValue"), value.get("boolValue")) {
                 (Some(piece), _, _) => {
-                    let piece = crate::codec::text(piece);
+                    let piece = crate::codec::exact(piece).unwrap_or_default();
                     self.is_broken |= !piece.is_text();
                     // A text may come in pieces.
                     match place {

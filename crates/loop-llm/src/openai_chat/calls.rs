@@ -29,7 +29,12 @@ impl Placer {
         let (id, name) = (fragment.text("id"), function.text("name"));
         let index =
             fragment.get("index").and_then(|index| serde_json::from_str::<Number>(index.get()).ok()?.index());
+        let says_nothing = || {
+            let arguments = function.get("arguments").is_none_or(|arguments| arguments.get() == "\"\"");
+            arguments && id.some().is_none() && name.some().is_none()
+        };
         let at = match place {
+            Some(_) if says_nothing() => None,
             Some(_) => Some(reply.add_call(place)?),
             None => self.place(id.or_empty(), name.or_empty(), index, reply)?,
         };

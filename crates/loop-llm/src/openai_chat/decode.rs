@@ -96,7 +96,7 @@ impl Protocol for Chat {
         if is_error(&chunk) || name == Some("error") {
             return Err(failure(data, reply));
         }
-        self.chunk(&chunk, reply)
+        self.chunk(&chunk, /*is_whole*/ false, reply)
     }
 
     fn whole(&mut self, body: &str, reply: &mut Assembly) -> Result<(), LlmError> {
@@ -109,10 +109,12 @@ impl Protocol for Chat {
         if is_error(&chunk) {
             return Err(failure(body, reply));
         }
+        // What it says of tokens counts, whatever else it lacks.
+        self.chunk(&chunk, /*is_whole*/ true, reply)?;
         if chunk.choices.is_empty() {
             return Err(again("a body without a choice in place of a reply"));
         }
-        self.chunk(&chunk, reply)
+        Ok(())
     }
 
     fn raw(&mut self, end: &End, calls: &[ToolCall]) -> Option<String> {
@@ -121,7 +123,8 @@ impl Protocol for Chat {
 }
 
 impl Chat {
-    fn chunk(&mut self, chunk: &Chunk<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
+    /// A chunk, or a reply that came as a whole.
+    fn chunk(&mut self, chunk: &Chunk<'_>, is_whole: bool, reply: &mut Assembly) -> Result<(), LlmError> {
         reply.begin(chunk.id.some(), chunk.model.some());
         if let Some(tier) = chunk.service_tier.some() {
             reply.set_tier(tier);
@@ -130,7 +133,7 @@ impl Chat {
         let choice = chunk.choices.iter().find(|choice| choice.index.index().unwrap_or(0) == 0);
         if let Some(choice) = choice {
             self.message(&choice.delta, /*is_whole*/ false, reply)?;
-            self.message(&choice.message, /*is_whole*/ true, reply)?;
+            self.message(&choice.message, is_whole, reply)?;
             let filters = [&choice.content_filter_result, &choice.content_filter_results];
             if filters.iter().any(|filter| filter.get().is_some_and(|it| it.error.get().is_some())) {
                 reply.warn("text_not_filtered");

@@ -124,7 +124,7 @@ impl TurnWriter for Writer<'_> {
             }
             Message::Assistant(turn) => match self.target.own(turn) {
                 Some(raw) => return Written::own(Joint::NONE, raw),
-                None => self.assistant(turn, json),
+                None => self.assistant(turn, before, json),
             },
             Message::Tool { results } => self.results(before, results, json),
         };
@@ -151,9 +151,14 @@ impl Writer<'_> {
         1 + usize::from(is_after_tool)
     }
 
-    fn assistant(&self, turn: &AssistantTurn, json: &mut Json) -> usize {
+    fn assistant(&self, turn: &AssistantTurn, before: Option<&Message>, json: &mut Json) -> usize {
         if turn.text.is_empty() && turn.calls.is_empty() {
-            return 0;
+            let stands_between =
+                matches!(before, Some(Message::Tool { .. })) && self.target.profile.no_user_after_tool;
+            if stands_between {
+                json.raw("{\"role\":\"assistant\",\"content\":\"OK.\"}");
+            }
+            return usize::from(stands_between);
         }
         let profile = self.target.profile;
         json.raw("{\"role\":\"assistant\"");

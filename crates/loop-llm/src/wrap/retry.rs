@@ -145,8 +145,12 @@ impl<M: ChatModel + ?Sized> ChatModel for Retrying<M> {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let mut billed = None;
         self.tries(request, &mut billed).await.map_err(|error| match billed {
-            Some(billed) if error.is_free() => LlmError { retry: error.retry, ..billed },
-            _ => error,
+            // Whoever refused to ask at all says nothing of why.
+            Some(billed) if error.is_free() && error.phase == ErrorPhase::Encode => {
+                LlmError { retry: error.retry, ..billed }
+            }
+            Some(_) => error.after_a_billed_one(),
+            None => error,
         })
     }
 }
