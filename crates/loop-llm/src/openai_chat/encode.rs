@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::schema;
 use crate::codec::{
     Aliases, Body, Encoded, Joint, Json, Members, Target, TurnWriter, Written, results_in_order, short_id,
     turns, wire_name,
 };
 use crate::error::{LlmError, LlmErrorKind};
-use crate::openai_models::{Abilities, abilities};
-use crate::options::{Effort, OutputFormat, Strictness, ToolChoice, ToolSpec};
+use crate::openai::{Abilities, ERROR_PREFIX, choose, effort, known, shape, strict};
+use crate::options::{Effort, OutputFormat};
 use crate::profile::{MaxTokensField, NullContent, ReasoningBack, SystemRole, ToolIds};
 use crate::request::{AssistantTurn, Image, Message, ModelRequest, ToolResult};
 use crate::warnings::Warnings;
@@ -84,11 +83,6 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     Ok(Encoded { body, messages: start..range.end, warnings: warnings.finish(), aliases })
 }
 
-/// What the model of a request takes.
-pub(crate) fn known(target: &Target<'_>) -> Abilities {
-    abilities(if target.profile.known_models { target.known_as } else { "" })
-}
-
 fn system_role(target: &Target<'_>) -> &'static str {
     match target.profile.system_role {
         SystemRole::Developer => "developer",
@@ -137,7 +131,7 @@ impl Writer<'_> {
         let is_after_tool =
             matches!(before, Some(Message::Tool { .. })) && self.target.profile.no_user_after_tool;
         if is_after_tool {
-            json.raw(BRIDGE);
+            json.raw(BRIDGE).raw(",");
         }
         json.raw("{\"role\":\"user\",\"content\":");
         if images.is_empty() {
@@ -156,7 +150,7 @@ impl Writer<'_> {
             let stands_between =
                 matches!(before, Some(Message::Tool { .. })) && self.target.profile.no_user_after_tool;
             if stands_between {
-                json.raw("{\"role\":\"assistant\",\"content\":\"OK.\"}");
+                json.raw(BRIDGE);
             }
             return usize::from(stands_between);
         }
@@ -220,11 +214,10 @@ impl Writer<'_> {
         for (call, result) in results_in_order(calls, results).filter(|(_, result)| !result.images.is_empty())
         {
             let label = format!("Pictures of the result of {}:", id(&call.id));
-            json.raw(",").raw(if values == calls.len() && self.target.profile.no_user_after_tool {
-                BRIDGE
-            } else {
-                ""
-            });
+            json.raw(",");
+            if values == calls.len() && self.target.profile.no_user_after_tool {
+                json.raw(BRIDGE).raw(",");
+            }
             json.raw("{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":").value(&label).raw("}");
             pictures(&result.images, json);
             json.raw("]}");
@@ -248,33 +241,6 @@ fn pictures(images: &[Image], json: &mut Json) {
         let url = format!("data:{};base64,{}", image.media_type, image.base64);
         json.raw(",").value(&json!({"type": "image_url", "image_url": {"url": url}}));
     }
-}
-
-/// The effort that is asked for: the nearest that the model takes. Who wants some reasoning is not told none.
-pub(crate) fn effort(
-    request: &ModelRequest,
-    target: &Target<'_>,
-    abilities: &Abilities,
-    warnings: &mut Warnings,
-) -> Result<Option<Effort>, LlmError> {
-    let Some(wanted) = request.effort else { return Ok(None) };
-    let rows = target.profile.efforts_of(target.known_as);
-    let offered: &[Effort] = if target.profile.effort { rows.unwrap_or(abilities.efforts) } else { &[] };
-    if rows.is_none() {
-        return nearest(wanted, offered, warnings);
-    }
-    let fits = |effort: &Effort| (*effort == Effort::None) == (wanted == Effort::None);
-    nearest(wanted, &offered.iter().copied().filter(fits).collect::<Vec<_>>(), warnings)
-}
-
-fn nearest(wanted: Effort, offered: &[Effort], warnings: &mut Warnings) -> Result<Option<Effort>, LlmError> {
-    let nearest = wanted.nearest(offered);
-    match nearest {
-        None if wanted != Effort::None => warnings.leave_out("reasoning_effort")?,
-        Some(other) if other != wanted => warnings.change("reasoning_effort")?,
-        Some(_) | None => {}
-    }
-    Ok(nearest)
 }
 
 fn tools(
@@ -310,56 +276,8 @@ fn tools(
     json.raw("]");
     members.add_json("tools", &String::from_utf8_lossy(&json.take()));
     let function = |name: &Arc<str>| json!({"type": "function", "function": {"name": wire_name(name)}});
-    let choice: Option<Value> = match &request.tool_choice {
-        ToolChoice::Auto => None,
-        ToolChoice::None => Some("none".into()),
-        ToolChoice::Required => match &profile.required_choice {
-            Some(word) => Some((**word).into()),
-            None => warnings.leave_out("tool_choice").map(|()| None)?,
-        },
-        ToolChoice::Named(name) if profile.named_choice => Some(function(name)),
-        ToolChoice::AnyOf(names) if profile.allowed_tools => {
-            let tools: Vec<Value> = names.iter().map(function).collect();
-            let allowed = json!({"mode": "auto", "tools": tools});
-            Some(json!({"type": "allowed_tools", "allowed_tools": allowed}))
-        }
-        ToolChoice::Named(_) | ToolChoice::AnyOf(_) => warnings.leave_out("tool_choice").map(|()| None)?,
-    };
-    if let Some(choice) = choice {
-        members.add("tool_choice", &choice);
-    }
-    if request.one_call_at_a_time {
-        if profile.parallel_switch {
-            members.add("parallel_tool_calls", &false);
-        } else {
-            warnings.leave_out("parallel_tool_calls")?;
-        }
-    }
-    Ok(())
-}
-
-/// The schema of a tool as strict mode wants it, where it is to be binding and can be.
-pub(crate) fn strict(
-    tool: &ToolSpec,
-    is_offered: bool,
-    warnings: &mut Warnings,
-) -> Result<Option<Value>, LlmError> {
-    if tool.strict == Strictness::Off {
-        return Ok(None);
-    }
-    let strict = schema::strict(&tool.parameters).filter(|_| is_offered);
-    match (&strict, tool.strict) {
-        (None, Strictness::Require) => {
-            let message =
-                format!("the schema of the tool {} cannot be made binding for this model", tool.name);
-            Err(LlmError::unsendable(LlmErrorKind::Unsupported, message))
-        }
-        (None, _) => {
-            warnings.warn(format!("schema_not_strict({})", tool.name));
-            Ok(None)
-        }
-        (Some(_), _) => Ok(strict),
-    }
+    let allowed = |tools: Vec<Value>| json!({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": tools}});
+    choose(request, profile, function, allowed, members, warnings)
 }
 
 fn output(
@@ -381,24 +299,6 @@ fn output(
         OutputFormat::JsonObject => members.add("response_format", &json!({"type": "json_object"})),
     }
     Ok(())
-}
-
-/// A shape of the text by its name, binding where that was asked for and can be.
-pub(crate) fn shape(
-    name: &str,
-    schema: &Value,
-    strict: Strictness,
-    warnings: &mut Warnings,
-) -> Result<Value, LlmError> {
-    let bound = if strict == Strictness::Off { None } else { schema::strict(schema) };
-    if bound.is_none() && strict == Strictness::Require {
-        let message = format!("the schema {name} cannot be made binding for this model");
-        return Err(LlmError::unsendable(LlmErrorKind::Unsupported, message));
-    }
-    if bound.is_none() && strict == Strictness::Prefer {
-        warnings.warn(format!("schema_not_strict({name})"));
-    }
-    Ok(json!({"name": name, "schema": bound.as_ref().unwrap_or(schema), "strict": bound.is_some()}))
 }
 
 fn sampling(
@@ -440,9 +340,7 @@ fn sampling(
 }
 
 /// The turn that has to stand between results and the user, where they may not meet.
-const BRIDGE: &str = "{\"role\":\"assistant\",\"content\":\"OK.\"},";
-/// What stands before the text of a result that is an error: the protocol has no mark for one.
-pub(crate) const ERROR_PREFIX: &str = "ERROR: ";
+const BRIDGE: &str = "{\"role\":\"assistant\",\"content\":\"OK.\"}";
 /// What stands for a picture, which a result cannot hold here.
 const PICTURE: &str = "[picture below]";
 const PICTURE_AFTER_TEXT: &str = "\n[picture below]";

@@ -6,11 +6,9 @@
 mod calls;
 mod decode;
 mod encode;
-pub(crate) mod schema;
 mod think;
 mod turn;
 mod usage;
 
 pub(crate) use decode::protocol;
-pub(crate) use encode::{ERROR_PREFIX, effort, encode, known, shape, strict};
-pub(crate) use usage::Counts;
+pub(crate) use encode::encode;

@@ -1,9 +1,9 @@
 //! Token counts as a server reports them, in disjoint buckets.
 
-use loop_core::Usage;
 use serde::Deserialize;
 
 use crate::codec::{Count, Maybe, Number, UsageTold};
+use crate::openai::Counts;
 
 /// What a server reports, in the words of many.
 #[derive(Debug, Default, Deserialize)]
@@ -31,55 +31,6 @@ struct InputDetails {
 #[serde(default)]
 struct OutputDetails {
     reasoning_tokens: Count,
-}
-
-/// What a server counted, in OpenAI's terms: what was cached is part of the prompt.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) prompt: Option<u64>,
-    pub(crate) completion: Option<u64>,
-    pub(crate) total: Option<u64>,
-    pub(crate) cached: Option<u64>,
-    pub(crate) written: Option<u64>,
-    pub(crate) reasoning: Option<u64>,
-    /// Whether nothing at all was said of prompt and completion.
-    pub(crate) is_silent: bool,
-    /// Whether a count was none.
-    pub(crate) is_odd: bool,
-}
-
-impl Counts {
-    /// The counts in disjoint buckets; reasoning is counted beside the completion where the endpoint does so. Writes to
-    /// the cache are short ones: no others are asked for.
-    pub(crate) fn usage(self, beside: bool) -> UsageTold {
-        let (Some(prompt), Some(completion)) = (self.prompt, self.completion) else {
-            return if self.is_silent { UsageTold::Nothing } else { UsageTold::Unusable };
-        };
-        let cached = self.cached.unwrap_or(0);
-        let written = self.written.unwrap_or(0);
-        let reasoning = self.reasoning.unwrap_or(0);
-        // Some servers count reasoning beside the completion, which shows in the total.
-        let is_beside = reasoning > 0
-            && match self.total {
-                Some(total) => total == prompt + completion + reasoning && total != prompt + completion,
-                None => beside,
-            };
-        let is_odd =
-            self.is_odd || cached.saturating_add(written) > prompt || (reasoning > completion && !is_beside);
-        let cache_read = cached.min(prompt);
-        let written = written.min(prompt - cache_read);
-        let reasoning = if is_beside { reasoning } else { reasoning.min(completion) };
-        let usage = Usage {
-            input: prompt - cache_read - written,
-            cache_read,
-            cache_write_short: written,
-            cache_write_long: 0,
-            output: if is_beside { completion } else { completion - reasoning },
-            reasoning,
-            estimated: false,
-        };
-        UsageTold::Counts { usage, is_odd }
-    }
 }
 
 impl Report {

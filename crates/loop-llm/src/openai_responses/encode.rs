@@ -1,13 +1,14 @@
 //! A request as bytes: the same request gives the same bytes, and more turns only append.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use super::turn::Writer;
 use crate::codec::{Aliases, Body, Encoded, Json, Members, Target, turns, wire_name};
 use crate::error::LlmError;
-use crate::openai_chat::{effort, known, shape, strict};
-use crate::openai_models::Abilities;
-use crate::options::{Effort, OutputFormat, ToolChoice};
+use crate::openai::{Abilities, choose, effort, known, shape, strict};
+use crate::options::{Effort, OutputFormat};
 use crate::request::ModelRequest;
 use crate::warnings::Warnings;
 
@@ -85,32 +86,9 @@ fn tools(
     }
     json.raw("]");
     members.add_json("tools", &String::from_utf8_lossy(&json.take()));
-    let function = |name| json!({"type": "function", "name": wire_name(name)});
-    let choice: Option<Value> = match &request.tool_choice {
-        ToolChoice::Auto => None,
-        ToolChoice::None => Some("none".into()),
-        ToolChoice::Required => match &profile.required_choice {
-            Some(word) => Some((**word).into()),
-            None => warnings.leave_out("tool_choice").map(|()| None)?,
-        },
-        ToolChoice::Named(name) if profile.named_choice => Some(function(name)),
-        ToolChoice::AnyOf(names) if profile.allowed_tools => {
-            let tools: Vec<Value> = names.iter().map(function).collect();
-            Some(json!({"type": "allowed_tools", "mode": "auto", "tools": tools}))
-        }
-        ToolChoice::Named(_) | ToolChoice::AnyOf(_) => warnings.leave_out("tool_choice").map(|()| None)?,
-    };
-    if let Some(choice) = choice {
-        members.add("tool_choice", &choice);
-    }
-    if request.one_call_at_a_time {
-        if profile.parallel_switch {
-            members.add("parallel_tool_calls", &false);
-        } else {
-            warnings.leave_out("parallel_tool_calls")?;
-        }
-    }
-    Ok(())
+    let function = |name: &Arc<str>| json!({"type": "function", "name": wire_name(name)});
+    let allowed = |tools: Vec<Value>| json!({"type": "allowed_tools", "mode": "auto", "tools": tools});
+    choose(request, profile, function, allowed, members, warnings)
 }
 
 fn output(

@@ -9,7 +9,7 @@ use crate::codec::{
     Joint, Json, List, Target, Text, TurnWriter, Written, results_in_order, wire_id, wire_name,
 };
 use crate::error::LlmError;
-use crate::openai_chat::ERROR_PREFIX;
+use crate::openai::ERROR_PREFIX;
 use crate::profile::SystemRole;
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, Image, Message, ToolResult};

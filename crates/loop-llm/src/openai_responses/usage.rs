@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::codec::{Count, Maybe, Number, UsageTold};
-use crate::openai_chat::Counts;
+use crate::openai::Counts;
 
 /// What a server reports.
 #[derive(Debug, Default, Deserialize)]

@@ -1,0 +1,126 @@
+//! Options as both protocols say them.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::models::{Abilities, abilities};
+use super::schema;
+use crate::codec::{Members, Target};
+use crate::error::{LlmError, LlmErrorKind};
+use crate::options::{Effort, Strictness, ToolChoice, ToolSpec};
+use crate::profile::Profile;
+use crate::request::ModelRequest;
+use crate::warnings::Warnings;
+
+/// What the model of a request takes.
+pub(crate) fn known(target: &Target<'_>) -> Abilities {
+    abilities(if target.profile.known_models { target.known_as } else { "" })
+}
+
+/// The effort that is asked for: the nearest that the model takes. Who wants some reasoning is not told none.
+pub(crate) fn effort(
+    request: &ModelRequest,
+    target: &Target<'_>,
+    abilities: &Abilities,
+    warnings: &mut Warnings,
+) -> Result<Option<Effort>, LlmError> {
+    let Some(wanted) = request.effort else { return Ok(None) };
+    let rows = target.profile.efforts_of(target.known_as);
+    let offered: &[Effort] = if target.profile.effort { rows.unwrap_or(abilities.efforts) } else { &[] };
+    if rows.is_none() {
+        return nearest(wanted, offered, warnings);
+    }
+    let fits = |effort: &Effort| (*effort == Effort::None) == (wanted == Effort::None);
+    nearest(wanted, &offered.iter().copied().filter(fits).collect::<Vec<_>>(), warnings)
+}
+
+fn nearest(wanted: Effort, offered: &[Effort], warnings: &mut Warnings) -> Result<Option<Effort>, LlmError> {
+    let nearest = wanted.nearest(offered);
+    match nearest {
+        None if wanted != Effort::None => warnings.leave_out("reasoning_effort")?,
+        Some(other) if other != wanted => warnings.change("reasoning_effort")?,
+        Some(_) | None => {}
+    }
+    Ok(nearest)
+}
+
+/// The schema of a tool as strict mode wants it, where it is to be binding and can be.
+pub(crate) fn strict(
+    tool: &ToolSpec,
+    is_offered: bool,
+    warnings: &mut Warnings,
+) -> Result<Option<Value>, LlmError> {
+    if tool.strict == Strictness::Off {
+        return Ok(None);
+    }
+    let strict = schema::strict(&tool.parameters).filter(|_| is_offered);
+    match (&strict, tool.strict) {
+        (None, Strictness::Require) => {
+            let message =
+                format!("the schema of the tool {} cannot be made binding for this model", tool.name);
+            Err(LlmError::unsendable(LlmErrorKind::Unsupported, message))
+        }
+        (None, _) => {
+            warnings.warn(format!("schema_not_strict({})", tool.name));
+            Ok(None)
+        }
+        (Some(_), _) => Ok(strict),
+    }
+}
+
+/// A shape of the text by its name, binding where that was asked for and can be.
+pub(crate) fn shape(
+    name: &str,
+    schema: &Value,
+    strict: Strictness,
+    warnings: &mut Warnings,
+) -> Result<Value, LlmError> {
+    let bound = if strict == Strictness::Off { None } else { schema::strict(schema) };
+    if bound.is_none() && strict == Strictness::Require {
+        let message = format!("the schema {name} cannot be made binding for this model");
+        return Err(LlmError::unsendable(LlmErrorKind::Unsupported, message));
+    }
+    if bound.is_none() && strict == Strictness::Prefer {
+        warnings.warn(format!("schema_not_strict({name})"));
+    }
+    Ok(json!({"name": name, "schema": bound.as_ref().unwrap_or(schema), "strict": bound.is_some()}))
+}
+
+/// Which tools may be called, and whether one at a time. `function` names one of them, `allowed` restricts calls to some.
+pub(crate) fn choose(
+    request: &ModelRequest,
+    profile: &Profile,
+    function: impl Fn(&Arc<str>) -> Value,
+    allowed: impl FnOnce(Vec<Value>) -> Value,
+    members: &mut Members<'_>,
+    warnings: &mut Warnings,
+) -> Result<(), LlmError> {
+    let choice: Option<Value> = match &request.tool_choice {
+        ToolChoice::Auto => None,
+        ToolChoice::None => Some("none".into()),
+        ToolChoice::Required => match &profile.required_choice {
+            Some(word) => Some((**word).into()),
+            None => warnings.leave_out("tool_choice").map(|()| None)?,
+        },
+        ToolChoice::Named(name) if profile.named_choice => Some(function(name)),
+        ToolChoice::AnyOf(names) if profile.allowed_tools => {
+            Some(allowed(names.iter().map(function).collect()))
+        }
+        ToolChoice::Named(_) | ToolChoice::AnyOf(_) => warnings.leave_out("tool_choice").map(|()| None)?,
+    };
+    if let Some(choice) = choice {
+        members.add("tool_choice", &choice);
+    }
+    if request.one_call_at_a_time {
+        if profile.parallel_switch {
+            members.add("parallel_tool_calls", &false);
+        } else {
+            warnings.leave_out("parallel_tool_calls")?;
+        }
+    }
+    Ok(())
+}
+
+/// What stands before the text of a result that is an error: the protocol has no mark for one.
+pub(crate) const ERROR_PREFIX: &str = "ERROR: ";
