@@ -15,9 +15,10 @@ xflags::xflags! {
         cmd ci {}
         /// Walk the reachable states of small runs, wider than in a test run.
         cmd explore {}
-        /// Measure what a decision and a whole offline run cost, and what decoding, encoding and an exchange cost.
+        /// Measure what a decision and a whole offline run cost, what decoding, encoding and an exchange cost, and what a
+        /// loop costs beside a client without one.
         cmd bench {
-            /// core or wire
+            /// core, wire or loop
             optional suite: String
         }
         /// Hold the dependencies between the crates against the table in xtask/src/layers.rs.

@@ -60,6 +60,46 @@ pub enum ConnectorError {
         /// What it is instead.
         message: String,
     },
+    /// A file that is to be written cannot be.
+    #[error("{path}: cannot be written: {message}; make it writable")]
+    WriteProtected {
+        /// Where it is.
+        path: String,
+        /// What the system says.
+        message: String,
+    },
+    /// A tool that changes data stands over a database that is only read.
+    #[error(
+        "tool `{tool}`: its effect `{effect}` changes data, and {path} is opened for reading only; open it for writing"
+    )]
+    NotWritable {
+        /// The tool's name.
+        tool: String,
+        /// Its effect.
+        effect: &'static str,
+        /// Where the database is.
+        path: String,
+    },
+    /// The statement of a tool that changes data does something else.
+    #[error(
+        "tool `{tool}`: with the effect `{effect}` its query must be one INSERT, UPDATE or DELETE: {message}; write one, or correct the effect"
+    )]
+    NotAChange {
+        /// The tool's name.
+        tool: String,
+        /// Its effect.
+        effect: &'static str,
+        /// What it is instead.
+        message: String,
+    },
+    /// A statement that is to be dropped the second time cannot know that it is the second time.
+    #[error(
+        "tool `{tool}`: with the effect `write_keyed` its query must store `:call_key`, and does not name it; do so, or correct the effect"
+    )]
+    Unkeyed {
+        /// The tool's name.
+        tool: String,
+    },
     /// A query names a value that nobody gives it.
     #[error("tool `{tool}`: its query names `{name}`, which nobody gives it; use one of {known}")]
     UnknownName {

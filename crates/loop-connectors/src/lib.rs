@@ -1,11 +1,12 @@
 //! Tools that are made from configuration rather than from code.
 //!
-//! Each connector turns one source into one [`Tool`](loop_tools::Tool) (S0-79): a query over a SQLite file
+//! Each connector turns one source into one [`Tool`](loop_tools::Tool) (S0-79): a query or a change over a SQLite file
 //! ([`SqlTool`]), a folder of documents ([`DocsTool`]). Everything that can be wrong with the configuration is said when the
 //! tool is made, in one line ([`ConnectorError`]); what goes wrong in a call is a failed result.
 //!
-//! What it does not do: it reads no configuration file, decides nothing, and writes to no source. The one thing it writes is
-//! a database made from a script ([`Database::made_from`]).
+//! What it does not do: it reads no configuration file, decides nothing, and writes to no source that was not opened for it
+//! ([`Database::open_writable`], [`Database::working_copy`]): every query has a connection that cannot write. Beyond that it
+//! writes a database made from a script ([`Database::made_from`]).
 //!
 //! ```
 //! use loop_connectors::{Database, SqlTool};

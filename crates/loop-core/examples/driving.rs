@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use loop_core::{
     CallModel, Command, Digest, Event, Fact, Facts, Millis, Note, Observation, Outcome, PersonAnswer,
-    PromptSize, Rejected, Reply, Run, RunId, RunSpec, RunTool, SaveResult, Status, Usage, WorkItem,
+    PromptSize, Rejected, Reply, Run, RunId, RunSpec, RunTool, SaveResult, Status, Usage, Validation,
+    WorkItem,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -45,7 +46,13 @@ impl Driver {
     /// A new run, its first event in the journal.
     pub fn start(spec: Arc<RunSpec>, item: WorkItem) -> Result<Self, Box<dyn Error>> {
         let none = Digest::of("none", b"");
-        let facts = Facts { unix_ms: 1_700_000_000_000, nonce: "k3j9".into(), prompts: none, tools: none };
+        let facts = Facts {
+            unix_ms: 1_700_000_000_000,
+            nonce: "k3j9".into(),
+            prompts: none,
+            tools: none,
+            history: None,
+        };
         let (run, first, notes) = Run::start(RunId::new("run-1"), spec, item, facts);
         let journal = vec![serde_json::to_string(&(first, notes))?];
         Ok(Self { run, journal, said: Vec::new(), clock: Millis(0) })
@@ -99,6 +106,11 @@ impl Driver {
             }
             Command::RunTool(tool) => tool_finishes(&tool),
             Command::AskPerson { key, .. } => Fact::PersonAnswered { key, answer: PersonAnswer::Approved },
+            // A driver of an `output` protocol checks the value here, against its schema first.
+            Command::Validate(wish) => {
+                let (key, attempt) = (wish.key, wish.attempt);
+                Fact::Validated { key, attempt, result: Validation::Valid }
+            }
             // Nothing of this world runs beside the driver, so there is nothing that could be cut off.
             Command::Abort { .. } => self.wait_for_the_deadline(),
             Command::Save { attempt } => {
@@ -219,6 +231,7 @@ fn name(wish: &Command) -> String {
         Command::CallModel(call) => format!("send the call {}", call.key),
         Command::RunTool(tool) => format!("run {} for {}", tool.tool, tool.key),
         Command::AskPerson { key, .. } => format!("ask a person about {key}"),
+        Command::Validate(wish) => format!("validate the output for {}", wish.key),
         Command::Abort { key, .. } => format!("abort {key}"),
         Command::Save { .. } => "save".to_owned(),
     }
@@ -243,6 +256,9 @@ fn summary(note: &Note) -> String {
         Note::CallRefused { key, refusal } => format!("{key} refused: {}", refusal.name()),
         Note::CallRetried { key, .. } => format!("{key} is tried again"),
         Note::EvidenceShortened { evidence } => format!("{evidence} shows only its summary"),
+        Note::Compacted { through, .. } => format!("passes up to {through} are shown in short"),
+        Note::AttemptBegan { attempt, pass } => format!("attempt {attempt} begins with pass {pass}"),
+        Note::OutputRejected { attempt, by, .. } => format!("attempt {attempt} was rejected by {by}"),
     }
 }
 

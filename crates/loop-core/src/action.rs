@@ -40,6 +40,8 @@ pub struct Action {
 pub enum Verdict {
     /// It runs.
     Run,
+    /// The protocol takes it itself: an output, or the call that submits one.
+    Kept,
     /// No tool has this name or alias.
     UnknownTool {
         /// Names that come near it.
@@ -83,6 +85,7 @@ impl Verdict {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Run => "run",
+            Self::Kept => "kept",
             Self::UnknownTool { .. } => "unknown_tool",
             Self::InvalidArguments { .. } => "invalid_arguments",
             Self::Denied { .. } => "denied",
@@ -97,6 +100,7 @@ impl Verdict {
     pub fn reason(&self) -> String {
         match self {
             Self::Run => "admitted".to_owned(),
+            Self::Kept => "taken as the output".to_owned(),
             Self::UnknownTool { near } if near.is_empty() => "no tool has this name".to_owned(),
             Self::UnknownTool { near } => {
                 let near: Vec<&str> = near.iter().map(AsRef::as_ref).collect();

@@ -22,6 +22,8 @@ pub enum Command {
         /// Silence until then is a no.
         deadline: Millis,
     },
+    /// Validate an output.
+    Validate(Validate),
     /// Cut off what is in flight and settle it.
     Abort {
         /// Which call or action.
@@ -48,6 +50,19 @@ pub struct CallModel {
     /// The granted output tokens, once it is announced; only then may it be sent.
     pub granted: Option<u64>,
     /// Milliseconds until the driver must settle it as failed.
+    pub timeout_ms: u64,
+}
+
+/// A wished validation of an output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Validate {
+    /// Which validation.
+    pub key: CommandKey,
+    /// Which try of it, from 1.
+    pub attempt: u32,
+    /// The arguments of the output tool's call, as the model wrote them.
+    pub output: Arc<str>,
+    /// Milliseconds until the driver must settle it as broken.
     pub timeout_ms: u64,
 }
 

@@ -10,8 +10,8 @@ use crate::action::{Action, Priority};
 use crate::canonical::{canonical, digest};
 use crate::ids::Digest;
 use crate::layout::Layout;
+use crate::protocol_spec::NonceMode;
 use crate::reply::Oddity;
-use crate::spec::NonceMode;
 use crate::stop::Confidence;
 use crate::unseen::is_unseen;
 

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::citation::citations;
 use crate::ids::{Digest, EvidenceId, Millis};
+use crate::protocol_spec::SectionSpec;
 use crate::reply::{PREAMBLE, ProposedSection, emoji_of};
-use crate::spec::SectionSpec;
 
 /// A section with its provenance: the pass and the evidence that it comes from, and what it replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -112,6 +112,15 @@ pub enum Fact {
         /// Milliseconds that passed without a driver; they do not count against the wall clock.
         away_ms: u64,
     },
+    /// An output was validated.
+    Validated {
+        /// Which validation.
+        key: CommandKey,
+        /// Which try of it.
+        attempt: u32,
+        /// What came of it.
+        result: Validation,
+    },
     /// An attempt to save the outcome has ended.
     SaveFinished {
         /// Which try.
@@ -137,6 +146,7 @@ impl Fact {
             Self::StopWithdrawn => "stop_withdrawn",
             Self::DeadlineReached => "deadline_reached",
             Self::Resumed { .. } => "resumed",
+            Self::Validated { .. } => "validated",
             Self::SaveFinished { .. } => "save_finished",
         }
     }
@@ -161,6 +171,20 @@ pub struct Started {
     pub prompts: Digest,
     /// Names the tool manifest.
     pub tools: Digest,
+    /// The messages that a conversation goes on from, where there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<History>,
+}
+
+/// The messages before a run, the last of which it answers. Opaque: only their size is read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct History {
+    /// How many messages, results counted one by one.
+    pub messages: u32,
+    /// Bytes of everything in them that a model reads.
+    pub bytes: u64,
+    /// The messages, in the form of whoever drives the run.
+    pub json: Arc<str>,
 }
 
 /// What a call is held to cost until its real usage is known.
@@ -211,6 +235,12 @@ impl Refusal {
 pub struct Reply {
     /// The visible text.
     pub text: Arc<str>,
+    /// The tools that it calls natively, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<NativeCall>,
+    /// What it reasoned, where a provider wants that back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<Arc<str>>,
     /// Why the model ended.
     pub finish: FinishReason,
     /// Tokens as reported, or `None`: then the reserve is charged.
@@ -234,6 +264,8 @@ impl Reply {
     pub fn text(text: impl Into<Arc<str>>) -> Self {
         Self {
             text: text.into(),
+            calls: Vec::new(),
+            reasoning: None,
             finish: FinishReason::EndTurn,
             usage: None,
             cost: None,
@@ -242,6 +274,39 @@ impl Reply {
             warnings: Vec::new(),
         }
     }
+}
+
+/// A tool that a reply calls natively (S1-26).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NativeCall {
+    /// Its name within the reply; its result names it.
+    pub id: Arc<str>,
+    /// The tool's name as the model wrote it.
+    pub name: Arc<str>,
+    /// Its arguments: the text as it came.
+    pub arguments: Arc<str>,
+}
+
+/// What came of validating an output (S2-4).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "result", rename_all = "snake_case")]
+pub enum Validation {
+    /// It is what was wanted.
+    Valid,
+    /// It is not, and the model may mend it.
+    Invalid {
+        /// `schema`, or the name of the validator.
+        by: Arc<str>,
+        /// What is wrong, for the model.
+        message: Arc<str>,
+    },
+    /// Nobody can tell: the validator itself failed.
+    Broken {
+        /// The validator.
+        by: Arc<str>,
+        /// How.
+        message: Arc<str>,
+    },
 }
 
 /// Why a model ended its reply.

@@ -6,6 +6,7 @@ use crate::ids::Millis;
 use crate::limits::{LANDING_MS, Limits, least_limit};
 use crate::money::PicoUsd;
 use crate::outcome::Totals;
+use crate::proposal::Ending;
 use crate::spec::{GateSettings, Stale};
 use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason};
 
@@ -27,6 +28,19 @@ pub(crate) struct View<'a> {
     pub(crate) missing: &'a [Arc<str>],
     /// What the passes before tell; nothing under the rules of version 1.
     pub(crate) history: Option<History>,
+    /// What the reply ends by itself, where calls are native; nothing where confidence tells.
+    pub(crate) native: Option<Native<'a>>,
+}
+
+/// What the gate knows of a protocol whose calls are native.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Native<'a> {
+    /// What the reply ends.
+    pub(crate) ending: &'a Ending,
+    /// The passes of the attempt so far, and how many it may take.
+    pub(crate) attempt: Option<(u32, u32)>,
+    /// The output tokens that the reply was granted.
+    pub(crate) granted: u64,
 }
 
 /// What the gate knows of the passes so far.
@@ -60,6 +74,8 @@ pub(crate) enum Ruling {
         /// Whether the next pass is the escalated model's.
         escalate: bool,
     },
+    /// What may run runs; then this output is validated.
+    Validate(Arc<str>),
 }
 
 /// How many required and recommended actions got which verdict.
@@ -67,6 +83,8 @@ pub(crate) enum Ruling {
 pub(crate) struct Candidates {
     pub(crate) all: u32,
     pub(crate) run: u32,
+    /// The protocol takes them itself.
+    pub(crate) kept: u32,
     pub(crate) needs_person: u32,
     pub(crate) denied: u32,
     pub(crate) over_limit: u32,
@@ -192,14 +210,7 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
         found.push(plain(StopReason::PolicyBlocked, Measure::Count(candidates.denied.into())));
     }
     if candidates.over_limit > 0 && !is_open {
-        let limit = view.limits.tool_calls;
-        let to = Measure::Count(u64::from(view.totals.tool_calls) + 1);
-        found.push(Condition {
-            reason: StopReason::MaxToolCalls,
-            value: Measure::Count(view.totals.tool_calls.into()),
-            threshold: Some(Measure::Count(limit.into())),
-            change: Some(Change { setting: "limits.tool_calls".into(), to }),
-        });
+        found.push(no_tool_calls_left(view));
     }
     if found.is_empty() {
         found.push(Condition {
@@ -210,6 +221,89 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
         });
     }
     found
+}
+
+/// The conditions of step 4 where calls are native: what the reply ends, or why nothing of it can go on. Where a call
+/// cannot be run its result says so, and the model goes on from there.
+fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
+    let plain = |reason, value| Condition { reason, value, threshold: None, change: None };
+    let candidates = view.candidates;
+    let mut found = Vec::new();
+    if let Some(why) = view.refused.filter(|_| !view.is_open()) {
+        found.push(plain(StopReason::Refused, Measure::Text(Arc::clone(why))));
+    }
+    match native.ending {
+        Ending::None | Ending::Output(_) => {}
+        Ending::Answer(_) if view.missing.is_empty() => {
+            found.push(plain(StopReason::Completed, Measure::Text("the reply calls no tool".into())));
+        }
+        Ending::Answer(_) => found.push(evidence_missing(view.missing.to_vec())),
+        Ending::Cut(_) => {
+            let to = Measure::Count(native.granted.saturating_add(1));
+            found.push(Condition {
+                reason: StopReason::TokenLimit,
+                value: Measure::Text("the answer was cut at its output limit".into()),
+                threshold: Some(Measure::Count(native.granted)),
+                change: Some(Change { setting: "limits.output_tokens".into(), to }),
+            });
+        }
+        Ending::Invalid(why) => {
+            found.push(plain(StopReason::InvalidResponse, Measure::Text(Arc::clone(why))))
+        }
+        Ending::SubmitBeforeOutput => {
+            let what = "the reply submits, and there is no output yet";
+            found.push(plain(StopReason::SubmitBeforeOutput, Measure::Text(what.into())));
+        }
+    }
+    if let Some((passes, limit)) = native.attempt.filter(|(passes, limit)| passes >= limit) {
+        let count = |n: u32| Measure::Count(n.into());
+        let change =
+            Change { setting: "protocol.passes_per_attempt".into(), to: count(passes.saturating_add(1)) };
+        found.push(Condition {
+            reason: StopReason::MaxPasses,
+            value: count(passes),
+            threshold: Some(count(limit)),
+            change: Some(change),
+        });
+    }
+    if candidates.needs_person > 0 && !view.is_open() {
+        let value = Measure::Count(candidates.needs_person.into());
+        found.push(plain(StopReason::NeedsHuman, value));
+    }
+    if candidates.over_limit > 0 && !view.is_open() {
+        found.push(no_tool_calls_left(view));
+    }
+    let idle = view.history.map_or(0, |history| history.idle);
+    if view.settings.no_progress > 0 && idle >= view.settings.no_progress {
+        if candidates.denied == candidates.all && candidates.all > 0 {
+            found.push(plain(StopReason::PolicyBlocked, Measure::Count(candidates.denied.into())));
+        }
+        found.push(no_progress(view.settings, idle));
+    }
+    found
+}
+
+/// The condition that tool calls are wanted, and none is left.
+fn no_tool_calls_left(view: &View<'_>) -> Condition {
+    let to = Measure::Count(u64::from(view.totals.tool_calls) + 1);
+    Condition {
+        reason: StopReason::MaxToolCalls,
+        value: Measure::Count(view.totals.tool_calls.into()),
+        threshold: Some(Measure::Count(view.limits.tool_calls.into())),
+        change: Some(Change { setting: "limits.tool_calls".into(), to }),
+    }
+}
+
+/// The condition that so many passes in a row brought nothing.
+fn no_progress(settings: &GateSettings, idle: u32) -> Condition {
+    let count = |passes: u32| Measure::Count(passes.into());
+    let change = Change { setting: "gate.no_progress".into(), to: count(idle.saturating_add(1)) };
+    Condition {
+        reason: StopReason::NoProgress,
+        value: count(idle),
+        threshold: Some(count(settings.no_progress)),
+        change: Some(change),
+    }
 }
 
 /// The conditions of step 6: something would run, and it would not help.
@@ -236,14 +330,7 @@ fn stuck(view: &View<'_>, history: History) -> Vec<Condition> {
         }
     }
     if settings.no_progress > 0 && history.idle >= settings.no_progress {
-        let count = |passes: u32| Measure::Count(passes.into());
-        let change = Change { setting: "gate.no_progress".into(), to: count(history.idle.saturating_add(1)) };
-        found.push(Condition {
-            reason: StopReason::NoProgress,
-            value: count(history.idle),
-            threshold: Some(count(settings.no_progress)),
-            change: Some(change),
-        });
+        found.push(no_progress(settings, history.idle));
     }
     found
 }
@@ -255,9 +342,21 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
     let asked = view.stop_asked.map(manual_stop);
     let (first, second) = if view.history.is_some() { (asked, cause) } else { (cause, asked) };
     let mut conditions: Vec<Condition> = first.into_iter().chain(second).collect();
+    if let Some(Native { ending: Ending::Output(output), .. }) = view.native
+        && conditions.is_empty()
+    {
+        // It is paid for, and to validate it takes nothing: limits count again once it is rejected.
+        return Ruling::Validate(Arc::clone(output));
+    }
     conditions.extend(limits_reached(view.limits, view.totals, view.elapsed_ms));
     if view.history.is_some_and(|history| history.is_out_of_time && !is_landing) {
         conditions.push(over_time(view.limits, view.elapsed_ms));
+    }
+    if let Some(native) = view.native {
+        // The answer of a landing had no choice but to be one.
+        let end = native_end(view, native).into_iter();
+        conditions.extend(end.filter(|end| !is_landing || end.reason != StopReason::Completed));
+        return Certificate::of(conditions).map_or(Ruling::Act { escalate: false }, Ruling::Stop);
     }
     let nothing_left = nothing_left(view);
     let mends = nothing_left.first().is_some_and(|first| first.reason == StopReason::EvidenceMissing);

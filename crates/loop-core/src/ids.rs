@@ -73,6 +73,8 @@ pub enum Slot {
     Landing,
     /// The n-th action that the pass proposed, counted from 0.
     Action(u32),
+    /// Validating the output that an attempt came to.
+    Validate,
     /// Saving the outcome.
     Save,
 }
@@ -105,6 +107,7 @@ impl fmt::Display for CommandKey {
             Slot::Repair => write!(f, "{pass}/repair"),
             Slot::Landing => write!(f, "{pass}/landing"),
             Slot::Action(n) => write!(f, "{pass}/action-{n}"),
+            Slot::Validate => write!(f, "{pass}/validate"),
             Slot::Save => write!(f, "{pass}/save"),
         }
     }
@@ -122,6 +125,7 @@ impl FromStr for CommandKey {
             "main" => Slot::Main,
             "repair" => Slot::Repair,
             "landing" => Slot::Landing,
+            "validate" => Slot::Validate,
             "save" => Slot::Save,
             other => {
                 let n = other.strip_prefix("action-").ok_or_else(invalid)?;

@@ -10,6 +10,8 @@ use crate::canonical::canonical;
 use crate::ids::{CommandKey, Digest, Slot};
 use crate::ledger::{Ledger, Standing};
 use crate::near::near_names;
+use crate::protocol;
+use crate::protocol_spec::Repeats;
 use crate::spec::{RunSpec, ToolSpec};
 
 /// What actions are judged against.
@@ -40,9 +42,18 @@ pub(crate) struct Judged {
     pub(crate) run_as: (CommandKey, u32),
 }
 
+/// The sound calls of a reply so far.
+#[derive(Debug, Default)]
+struct Seen {
+    /// By signature: the last one, and how many before it change something.
+    calls: BTreeMap<Digest, (CommandKey, u32)>,
+    /// How many change something.
+    changes: u32,
+}
+
 /// Verdicts for `actions`, in their order. Over the limit, required actions are admitted first.
 pub(crate) fn judge(actions: &[Action], bench: Bench<'_>) -> Vec<Judged> {
-    let mut seen = BTreeMap::new();
+    let mut seen = Seen::default();
     let mut judged: Vec<Judged> = (0..)
         .zip(actions)
         .map(|(n, action)| one(action, CommandKey::new(bench.pass, Slot::Action(n)), bench, &mut seen))
@@ -54,7 +65,8 @@ pub(crate) fn judge(actions: &[Action], bench: Bench<'_>) -> Vec<Judged> {
                 Verdict::Run => true,
                 // An approval must not pass the limit either.
                 Verdict::NeedsPerson { .. } => bench.spec.gate.people,
-                Verdict::UnknownTool { .. }
+                Verdict::Kept
+                | Verdict::UnknownTool { .. }
                 | Verdict::InvalidArguments { .. }
                 | Verdict::Denied { .. }
                 | Verdict::Duplicate { .. }
@@ -75,12 +87,7 @@ pub(crate) fn judge(actions: &[Action], bench: Bench<'_>) -> Vec<Judged> {
     judged
 }
 
-fn one(
-    action: &Action,
-    key: CommandKey,
-    bench: Bench<'_>,
-    seen: &mut BTreeMap<Digest, CommandKey>,
-) -> Judged {
+fn one(action: &Action, key: CommandKey, bench: Bench<'_>, seen: &mut Seen) -> Judged {
     let mut judged = Judged {
         judged: JudgedAction {
             key,
@@ -106,16 +113,24 @@ fn one(
 }
 
 /// The verdict on an action whose tool is known.
-fn sound(
-    tool: &ToolSpec,
-    judged: &mut Judged,
-    bench: Bench<'_>,
-    seen: &mut BTreeMap<Digest, CommandKey>,
-) -> Verdict {
+fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Seen) -> Verdict {
     if bench.spec.gate.forbid.contains(&tool.name) {
         return Verdict::Denied { why: "forbidden by gate.forbid".into() };
     }
-    let asked: Value = serde_json::from_str(&judged.judged.action.parameters).unwrap_or_default();
+    if protocol::keeps(bench.spec, &tool.name) {
+        return Verdict::Kept;
+    }
+    let written = &judged.judged.action.parameters;
+    let asked = match serde_json::from_str(written) {
+        Ok(asked) => asked,
+        Err(_) if !bench.spec.protocol.is_native() => Value::Null,
+        // Nothing means no arguments (S1-d2).
+        Err(_) if written.trim().is_empty() => Value::Object(serde_json::Map::new()),
+        Err(error) => {
+            let message = format!("the arguments are not JSON: {error}").into();
+            return Verdict::InvalidArguments { pointer: "".into(), message };
+        }
+    };
     let parameters = match tool.args.rebuild(&asked) {
         Ok(parameters) => parameters,
         Err(misfit) => {
@@ -128,16 +143,34 @@ fn sound(
     judged.judged.parameters = canonical(&parameters).into();
     let signature = Ledger::signature(&tool.name, &parameters);
     judged.signature = Some(signature);
+    let repeats = bench.spec.repeats();
     match bench.ledger.standing(&signature, tool.attempts) {
-        Standing::Done { key, evidence, settled } => {
-            return Verdict::Duplicate { of: key, evidence: settled.then_some(evidence) };
-        }
+        Standing::Done { key, evidence, settled, brought } => match repeats {
+            Repeats::Never => return Verdict::Duplicate { of: key, evidence: settled.then_some(evidence) },
+            Repeats::Reuse if brought && tool.effect.is_read() && seen.changes == 0 => {
+                return Verdict::Duplicate { of: key, evidence: Some(evidence) };
+            }
+            Repeats::Reuse | Repeats::Allow => {}
+        },
         Standing::Again { key, attempt } => judged.run_as = (key, attempt),
         Standing::New => {}
     }
-    if let Some(earlier) = seen.get(&signature) {
-        return Verdict::Duplicate { of: *earlier, evidence: None };
+    match (seen.calls.get(&signature), repeats) {
+        (Some((earlier, _)), Repeats::Never) => {
+            return Verdict::Duplicate { of: *earlier, evidence: None };
+        }
+        (Some((earlier, changes)), Repeats::Reuse) if tool.effect.is_read() && *changes == seen.changes => {
+            return Verdict::Duplicate { of: *earlier, evidence: None };
+        }
+        // A second one beside the first is no retry of it.
+        (Some(_), _) => judged.run_as = (judged.judged.key, 1),
+        (None, _) => {}
     }
-    seen.insert(signature, judged.judged.key);
-    if tool.effect.is_read() { Verdict::Run } else { Verdict::NeedsPerson { effect: tool.effect } }
+    seen.calls.insert(signature, (judged.judged.key, seen.changes));
+    seen.changes += u32::from(!tool.effect.is_read());
+    if tool.effect.is_read() || bench.spec.gate.approved.contains(&tool.name) {
+        Verdict::Run
+    } else {
+        Verdict::NeedsPerson { effect: tool.effect }
+    }
 }

@@ -36,7 +36,13 @@ pub(crate) enum Standing {
     /// It failed in a way that may pass, and tries are left: its key and the next try.
     Again { key: CommandKey, attempt: u32 },
     /// It was run, runs, or failed for good.
-    Done { key: CommandKey, evidence: EvidenceId, settled: bool },
+    Done {
+        key: CommandKey,
+        evidence: EvidenceId,
+        settled: bool,
+        /// Whether it settled with a result that is worth giving again.
+        brought: bool,
+    },
 }
 
 impl Ledger {
@@ -51,18 +57,27 @@ impl Ledger {
             Some(entry) if entry.status.is_some_and(Status::is_retryable) && entry.attempts < tries => {
                 Standing::Again { key: entry.key, attempt: entry.attempts + 1 }
             }
-            Some(entry) => {
-                Standing::Done { key: entry.key, evidence: entry.evidence, settled: entry.status.is_some() }
-            }
+            Some(entry) => Standing::Done {
+                key: entry.key,
+                evidence: entry.evidence,
+                settled: entry.status.is_some(),
+                brought: entry.status.is_some_and(Status::is_citable),
+            },
         }
+    }
+
+    /// Forgets what was brought: from now on it may be otherwise.
+    pub(crate) fn forget_results(&mut self) {
+        self.entries.retain(|_, entry| !entry.status.is_some_and(Status::is_citable));
     }
 
     pub(crate) fn started(&mut self, signature: Digest, key: CommandKey, attempt: u32, evidence: EvidenceId) {
         self.entries.insert(signature, Entry { key, attempts: attempt, status: None, evidence });
     }
 
-    pub(crate) fn settled(&mut self, signature: &Digest, attempt: u32, status: Status) {
-        if let Some(entry) = self.entries.get_mut(signature) {
+    /// Of two equal calls that run side by side the last one counts.
+    pub(crate) fn settled(&mut self, signature: &Digest, key: CommandKey, attempt: u32, status: Status) {
+        if let Some(entry) = self.entries.get_mut(signature).filter(|entry| entry.key == key) {
             entry.attempts = attempt;
             entry.status = Some(status);
         }

@@ -33,7 +33,7 @@
 //! let item = serde_json::from_str(r#"{"id": "T-1", "kind": "ticket", "title": "Disk full",
 //!     "full": "web-1 has no space left.", "compact": "web-1 full", "scope": {}}"#)?;
 //! let none = Digest::of("none", b"");
-//! let facts = Facts { unix_ms: 0, nonce: "k3j9".into(), prompts: none, tools: none };
+//! let facts = Facts { unix_ms: 0, nonce: "k3j9".into(), prompts: none, tools: none, history: None };
 //! let (mut run, _first, _notes) = Run::start(RunId::new("r1"), spec.into(), item, facts);
 //!
 //! let ask = r#"[{"action_id": "a", "action_type": "fetch_device", "priority": "required"}]"#;
@@ -93,6 +93,7 @@ mod observation;
 mod outcome;
 mod proposal;
 mod protocol;
+mod protocol_spec;
 mod reply;
 mod run;
 mod spec;
@@ -103,11 +104,11 @@ pub use action::{Action, JudgedAction, Priority, Verdict};
 pub use args::{ArgSpec, ArgType, Misfit};
 pub use canonical::{canonical, digest, digest_text};
 pub use citation::citations;
-pub use command::{CallModel, Command, RunTool, SubCallBudget};
+pub use command::{CallModel, Command, RunTool, SubCallBudget, Validate};
 pub use document::{BadCitation, Document, Merge, MergeContext, Section, SectionChange};
 pub use event::{
-    Event, Fact, FinishReason, ModelFailure, PersonAnswer, Refusal, Reply, Reserve, SaveResult, Started,
-    StopMode,
+    Event, Fact, FinishReason, History, ModelFailure, NativeCall, PersonAnswer, Refusal, Reply, Reserve,
+    SaveResult, Started, StopMode, Validation,
 };
 pub use ids::{CommandKey, Digest, EvidenceId, InvalidDigest, InvalidKey, Millis, RunId, Slot};
 pub use item::{Scope, WorkItem};
@@ -116,15 +117,20 @@ pub use money::{PicoUsd, Price, PriceAbove, Rates, Spend, Usage};
 pub use near::edits;
 pub use note::{Decision, Note, PickedBy};
 pub use observation::{Observation, Status, SubCallUse};
-pub use outcome::{Evidence, Outcome, Saved, Totals};
-pub use proposal::Proposal;
+pub use outcome::{Evidence, Outcome, Output, Rejection, Saved, StoppedIn, Totals};
+pub use proposal::{Ending, Proposal};
+pub use protocol_spec::{
+    ConversationSpec, DocumentSpec, ErrorStyle, Execution, NonceMode, OutputSpec, ProtocolSpec, Repeats,
+    SectionSpec,
+};
 pub use reply::{LiveText, Oddity, PREAMBLE, ProposedSection};
 pub use run::{
-    Ask, Batch, Call, Facts, PassRecord, Phase, PromptSize, Quote, Rejected, Run, StartedCall, State, Work,
+    Ask, Attempt, AttemptState, Batch, Call, Facts, PassRecord, Phase, PromptSize, Quote, Rejected, Run,
+    StartedCall, State, Work,
 };
 pub use spec::{
-    DefaultCall, DocumentSpec, Effect, GateSettings, ModelSpec, Models, NonceMode, Picking, ProtocolSpec,
-    RunSpec, SPEC_VERSION, SectionSpec, Stale, Tier, ToolSpec,
+    DefaultCall, Effect, GateSettings, ModelSpec, Models, Picking, RunSpec, SPEC_VERSION, Stale, Tier,
+    ToolSpec,
 };
 pub use stop::{Certificate, Change, Condition, Confidence, Measure, StopClass, StopReason};
 pub use unseen::is_unseen;

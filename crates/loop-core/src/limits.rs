@@ -45,6 +45,9 @@ pub struct Limits {
     pub sub_call_bytes: u64,
     /// Milliseconds that a person has to answer: 600,000.
     pub person_ms: u64,
+    /// Messages that a call may be made with, results counted one by one; no limit unless set (S1-39).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<u32>,
 }
 
 impl Default for Limits {
@@ -65,11 +68,29 @@ impl Default for Limits {
             sub_call_tokens: 512,
             sub_call_bytes: 24_000,
             person_ms: 600_000,
+            messages: None,
         }
     }
 }
 
 impl Limits {
+    /// Those of a conversation: 10 passes (S1-46), 100 messages (S1-39), 50 tool calls.
+    pub fn agent() -> Self {
+        Self { passes: 10, model_calls: 20, tool_calls: 50, messages: Some(100), ..Self::default() }
+    }
+
+    /// Those of a loop that ends with an output: as many passes as its attempts may take (S2-38), and 5 tool calls for
+    /// each.
+    pub fn extract(attempts: u32, passes_per_attempt: u32) -> Self {
+        let passes = attempts.saturating_mul(passes_per_attempt);
+        Self {
+            passes,
+            model_calls: passes.saturating_mul(2),
+            tool_calls: passes.saturating_mul(5),
+            ..Self::default()
+        }
+    }
+
     /// Milliseconds of the wall clock that are held back for the landing: a quarter, 30 seconds at the most.
     pub fn landing_ms(&self) -> u64 {
         (self.wall_ms / 4).min(LANDING_MS)

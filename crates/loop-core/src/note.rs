@@ -79,6 +79,30 @@ pub enum Note {
         /// Which one.
         evidence: EvidenceId,
     },
+    /// A conversation has become too long for a call: results of its older part give way to their summaries, and the
+    /// model's own turns there go back without what only their provider can read.
+    Compacted {
+        /// The last pass of the older part; 0 where only messages before the run are.
+        through: u32,
+        /// Whether the messages before the run are part of it.
+        history: bool,
+    },
+    /// An attempt at an output begins.
+    AttemptBegan {
+        /// From 1.
+        attempt: u32,
+        /// Its first pass.
+        pass: u32,
+    },
+    /// An output was rejected.
+    OutputRejected {
+        /// The attempt that it ends.
+        attempt: u32,
+        /// `schema`, or the validator's name.
+        by: Arc<str>,
+        /// What is wrong.
+        message: Arc<str>,
+    },
     /// A reply was read.
     ReplyRead {
         /// The pass.
@@ -145,6 +169,11 @@ pub enum Decision {
         runs: u32,
         /// How many wait for a person after them.
         asks: u32,
+    },
+    /// Run actions, then validate the output.
+    Validate {
+        /// How many run.
+        runs: u32,
     },
     /// Another pass at once, to mend an answer at high confidence.
     Mend {

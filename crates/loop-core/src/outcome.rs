@@ -1,5 +1,6 @@
 //! The outcome: the document, the reason and the bill. Whatever the reason, nothing that was paid for is missing.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,7 @@ use crate::document::Document;
 use crate::ids::{CommandKey, EvidenceId, RunId};
 use crate::money::{Spend, Usage};
 use crate::observation::Observation;
+use crate::spec::is_default;
 use crate::stop::{Certificate, Confidence};
 
 /// What a run ended with.
@@ -24,6 +26,21 @@ pub struct Outcome {
     pub confidence_reason: Arc<str>,
     /// The document so far.
     pub document: Document,
+    /// The final answer of a conversation, or as much of one as came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Arc<str>>,
+    /// The last output, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Output>,
+    /// Why the last output that was rejected was, where one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejection: Option<Rejection>,
+    /// How many attempts at an output were begun.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub attempts: u32,
+    /// What the run was doing when its reason was fixed.
+    #[serde(default)]
+    pub stopped_in: StoppedIn,
     /// Required sections that are not there, and what else the domain demands and did not get.
     pub missing: Vec<Arc<str>>,
     /// Settled observations by number.
@@ -45,9 +62,46 @@ impl Outcome {
             | Verdict::OverLimit { .. }
             | Verdict::UnknownTool { .. }
             | Verdict::InvalidArguments { .. } => true,
-            Verdict::Run | Verdict::Duplicate { .. } | Verdict::Skipped => false,
+            Verdict::Run | Verdict::Kept | Verdict::Duplicate { .. } | Verdict::Skipped => false,
         })
     }
+}
+
+/// An output that the model gave.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Output {
+    /// The value, as the model wrote it: JSON, once it is valid.
+    pub value: Arc<str>,
+    /// Whether it passed all validation.
+    pub valid: bool,
+}
+
+/// Why an output was rejected.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Rejection {
+    /// `schema`, or the validator's name.
+    pub by: Arc<str>,
+    /// What is wrong, for the model.
+    pub message: Arc<str>,
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.by, self.message)
+    }
+}
+
+/// What a run was doing when its reason was fixed (S2-79).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoppedIn {
+    /// The phase, for example `calling` or `acting`.
+    pub phase: Arc<str>,
+    /// The pass, from 1; 0 before the first.
+    pub pass: u32,
+    /// The attempt at an output, from 1; 0 where there are none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub attempt: u32,
 }
 
 /// A settled observation with its number.

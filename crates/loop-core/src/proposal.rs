@@ -27,4 +27,32 @@ pub struct Proposal {
     pub has_contract: bool,
     /// What was not as it should be.
     pub oddities: Vec<Oddity>,
+    /// What the reply is an end of, in protocols without confidence.
+    #[serde(default, skip_serializing_if = "Ending::is_none")]
+    pub ending: Ending,
+}
+
+/// What a reply ends, where it is not its confidence that tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "ending", content = "what", rename_all = "snake_case")]
+pub enum Ending {
+    /// Nothing: it calls tools, or its confidence tells.
+    #[default]
+    None,
+    /// The run, with this answer.
+    Answer(Arc<str>),
+    /// The run, with an answer that was cut at the output limit.
+    Cut(Arc<str>),
+    /// The attempt, with this output: the arguments as the model wrote them.
+    Output(Arc<str>),
+    /// The run: it submits before there is an output.
+    SubmitBeforeOutput,
+    /// The run: it is nothing that the protocol allows.
+    Invalid(Arc<str>),
+}
+
+impl Ending {
+    fn is_none(&self) -> bool {
+        *self == Self::None
+    }
 }

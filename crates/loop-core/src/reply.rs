@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::layout::{Fence, Layout, is_heading};
-use crate::spec::SectionSpec;
+use crate::protocol_spec::SectionSpec;
 
 /// The id of the text before the first heading.
 pub const PREAMBLE: &str = "preamble";

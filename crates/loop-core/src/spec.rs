@@ -13,12 +13,18 @@ use crate::contract::Readings;
 use crate::ids::Digest;
 use crate::limits::Limits;
 use crate::money::Price;
+use crate::protocol_spec::{
+    ConversationSpec, DocumentSpec, NonceMode, OutputSpec, ProtocolSpec, Repeats, SectionSpec,
+};
 
 /// The version of [`RunSpec`] that this crate writes: which rules a run follows.
 ///
 /// A stored run keeps the rules that it was started with. 1 checks money and tokens at the gate alone, and knows no
 /// stale confidence, no lack of progress, no escalation and no mending; 2 is everything that is documented.
 pub const SPEC_VERSION: u32 = 2;
+
+/// After how many passes in a row in which nothing could be run a conversation ends.
+const NATIVE_NO_PROGRESS: u32 = 3;
 
 /// What a run is to do, with which tools and models, within which limits.
 ///
@@ -67,19 +73,51 @@ impl RunSpec {
         model: ModelSpec,
     ) -> Self {
         let sections = sections.into_iter().collect();
-        let mut limits = Limits::default();
+        let protocol = ProtocolSpec::Document(DocumentSpec { sections, nonce: NonceMode::default() });
+        Self::of(domain.into(), protocol, model, Limits::default(), GateSettings::default())
+    }
+
+    /// The spec of a conversation with this model: tools one after another, with the limits of
+    /// [`Limits::agent`] and no tools yet.
+    ///
+    /// Where the model's price is unknown there is no cost limit: nobody could keep it.
+    pub fn conversation(domain: impl Into<Arc<str>>, model: ModelSpec) -> Self {
+        let protocol = ProtocolSpec::Conversation(ConversationSpec::default());
+        let gate = GateSettings { no_progress: NATIVE_NO_PROGRESS, ..GateSettings::default() };
+        let picking = Picking { enabled: false, ..Picking::default() };
+        Self { picking, ..Self::of(domain.into(), protocol, model, Limits::agent(), gate) }
+    }
+
+    /// The spec of a loop that ends with a validated value, with the limits of [`Limits::extract`] and no tools yet:
+    /// the output tool that `output` names has to be among them, and so has the tool that submits.
+    ///
+    /// Where the model's price is unknown there is no cost limit: nobody could keep it.
+    pub fn output(domain: impl Into<Arc<str>>, output: OutputSpec, model: ModelSpec) -> Self {
+        let limits = Limits::extract(output.attempts, output.passes_per_attempt);
+        let gate = GateSettings { no_progress: NATIVE_NO_PROGRESS, ..GateSettings::default() };
+        let picking = Picking { enabled: false, ..Picking::default() };
+        Self { picking, ..Self::of(domain.into(), ProtocolSpec::Output(output), model, limits, gate) }
+    }
+
+    fn of(
+        domain: Arc<str>,
+        protocol: ProtocolSpec,
+        model: ModelSpec,
+        mut limits: Limits,
+        gate: GateSettings,
+    ) -> Self {
         limits.cost = limits.cost.filter(|_| model.price.is_some());
         Self {
             version: SPEC_VERSION,
-            domain: domain.into(),
+            domain,
             goal: "".into(),
             profile: None,
-            protocol: ProtocolSpec::Document(DocumentSpec { sections, nonce: NonceMode::default() }),
+            protocol,
             tools: Vec::new(),
             picking: Picking::default(),
             models: Models { picker: None, base: model, escalated: None, fallback: None },
             limits,
-            gate: GateSettings::default(),
+            gate,
             save: false,
         }
     }
@@ -121,83 +159,18 @@ impl RunSpec {
         special.unwrap_or(&self.models.base)
     }
 
-    /// The sections of the document.
+    /// The sections of the document; none in other protocols.
     pub fn sections(&self) -> &[SectionSpec] {
-        let ProtocolSpec::Document(document) = &self.protocol;
-        &document.sections
-    }
-}
-
-/// How a reply becomes a proposal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum ProtocolSpec {
-    /// A document of sections, refined pass by pass.
-    Document(DocumentSpec),
-}
-
-/// The document that the loop works on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DocumentSpec {
-    /// Its typed sections, in the order in which it is shown.
-    pub sections: Vec<SectionSpec>,
-    /// Which contract blocks count.
-    #[serde(default)]
-    pub nonce: NonceMode,
-}
-
-/// One typed section (S0-115).
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SectionSpec {
-    /// Its type, for example `next_steps`.
-    pub id: Arc<str>,
-    /// Its heading, emoji included, for example `🔍 Situation`.
-    pub heading: Arc<str>,
-    /// What belongs in it, for the model.
-    #[serde(default)]
-    pub describe: Arc<str>,
-    /// Whether an answer without it is unfinished.
-    #[serde(default)]
-    pub required: bool,
-    /// Whether it must cite evidence that exists and did not fail.
-    #[serde(default)]
-    pub cite: bool,
-}
-
-impl SectionSpec {
-    /// A section that may be left out and need not cite.
-    pub fn new(id: impl Into<Arc<str>>, heading: impl Into<Arc<str>>) -> Self {
-        Self { id: id.into(), heading: heading.into(), describe: "".into(), required: false, cite: false }
+        match &self.protocol {
+            ProtocolSpec::Document(document) => &document.sections,
+            ProtocolSpec::Conversation(_) | ProtocolSpec::Output(_) => &[],
+        }
     }
 
-    /// The same section, told to the model in these words.
-    pub fn describe(self, describe: impl Into<Arc<str>>) -> Self {
-        Self { describe: describe.into(), ..self }
+    /// What becomes of a call that was made before: what the gate's settings say, or what suits the protocol.
+    pub fn repeats(&self) -> Repeats {
+        self.gate.repeats.unwrap_or(if self.protocol.is_native() { Repeats::Allow } else { Repeats::Never })
     }
-
-    /// The same section, without which an answer is unfinished.
-    pub fn required(self) -> Self {
-        Self { required: true, ..self }
-    }
-
-    /// The same section, which must cite evidence.
-    pub fn cited(self) -> Self {
-        Self { cite: true, ..self }
-    }
-}
-
-/// Which contract blocks count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NonceMode {
-    /// The right nonce wins, a wrong one is ignored; a block without one counts if it is the last and no tool
-    /// text and not the work item holds it.
-    #[default]
-    Prefer,
-    /// Only blocks with the right nonce count: for hostile domains.
-    Require,
 }
 
 /// What a tool is to the core: a name, arguments, an effect, limits.
@@ -390,7 +363,7 @@ pub struct GateSettings {
     #[serde(skip_serializing_if = "is_default")]
     pub stale_unless_new_evidence: bool,
     /// After how many passes in a row without new evidence and without a changed section the run ends: 2; with 0
-    /// it never does.
+    /// it never does. Where calls are native, passes count in which nothing could be run, and the run ends after 3.
     #[serde(skip_serializing_if = "is_two")]
     pub no_progress: u32,
     /// After how many passes in a row at low confidence the escalated model takes over: 2 (S0-121); with 0 it never
@@ -400,6 +373,13 @@ pub struct GateSettings {
     /// How many passes are granted to mend an answer at high confidence that lacks what is demanded: 1.
     #[serde(skip_serializing_if = "is_one")]
     pub mending_passes: u32,
+    /// Tools that change something and run without a person's consent, by their own names: whoever wrote the name here
+    /// has given it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub approved: Vec<Arc<str>>,
+    /// What becomes of a call that was made before; what suits the protocol where it is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<Repeats>,
 }
 
 impl Default for GateSettings {
@@ -414,6 +394,8 @@ impl Default for GateSettings {
             no_progress: 2,
             escalate_after: 2,
             mending_passes: 1,
+            approved: Vec::new(),
+            repeats: None,
         }
     }
 }

@@ -24,6 +24,8 @@ pub enum StopReason {
     NoProgress,
     /// The pass limit is reached (S0-43).
     MaxPasses,
+    /// The limit of messages is reached (S1-39).
+    MaxMessages,
     /// The limit of model calls is reached.
     MaxModelCalls,
     /// Something would run and no tool call is left for it.
@@ -68,6 +70,7 @@ impl StopReason {
             Self::StaleConfidence => "stale_confidence",
             Self::NoProgress => "no_progress",
             Self::MaxPasses => "max_passes",
+            Self::MaxMessages => "max_messages",
             Self::MaxModelCalls => "max_model_calls",
             Self::MaxToolCalls => "max_tool_calls",
             Self::BudgetExceeded => "budget_exceeded",
@@ -95,6 +98,7 @@ impl StopReason {
             | Self::StaleConfidence
             | Self::NoProgress
             | Self::MaxPasses
+            | Self::MaxMessages
             | Self::MaxModelCalls
             | Self::MaxToolCalls
             | Self::BudgetExceeded
@@ -321,14 +325,15 @@ pub struct Certificate {
 impl Certificate {
     /// The certificate of conditions in the gate's order, `primary` first.
     ///
-    /// The class is `answered` when `confident` is among them, unless the primary is `manual_stop`, `refused`,
+    /// The class is `answered` when `confident` or `completed` is among them, unless the primary is `manual_stop`, `refused`,
     /// `needs_human` or of class `failed`.
     pub fn new(primary: Condition, also: Vec<Condition>) -> Self {
         let own = primary.reason.class();
         let stands = matches!(own, StopClass::Cancelled | StopClass::NeedsHuman | StopClass::Failed)
             || primary.reason == StopReason::Refused;
-        let confident = also.iter().any(|condition| condition.reason == StopReason::Confident);
-        let class = if confident && !stands { StopClass::Answered } else { own };
+        let is_answer = |reason| matches!(reason, StopReason::Confident | StopReason::Completed);
+        let answers = also.iter().any(|condition| is_answer(condition.reason));
+        let class = if answers && !stands { StopClass::Answered } else { own };
         Self { class, primary, also }
     }
 

@@ -393,7 +393,7 @@ fn sections_stand_in_the_domains_order() {
 #[test]
 fn the_spec_of_a_document_needs_no_sections() {
     let none = run().with(|spec| {
-        let ProtocolSpec::Document(document) = &mut spec.protocol;
+        let ProtocolSpec::Document(document) = &mut spec.protocol else { unreachable!("a document") };
         document.sections.clear();
     });
     none.start().replied(&text(HIGH)).ends(StopReason::Confident);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use loop_core::{
     Command, CommandKey, Fact, ModelSpec, Note, Observation, PersonAnswer, PicoUsd, PromptSize, Run, RunTool,
-    SectionSpec, Slot, Status, StopReason, SubCallUse, Tier,
+    SectionSpec, Slot, Status, StopReason, SubCallUse, Tier, Validation,
 };
 
 /// A world that answers by the key alone: the same, however often it is asked.
@@ -169,6 +169,11 @@ impl Script {
             }
             Command::AskPerson { key, .. } => {
                 (world.answered_by_person(&key.to_string(), PersonAnswer::Approved), true)
+            }
+            Command::Validate(wish) => {
+                let (key, attempt) = (wish.key, wish.attempt);
+                world.tell(Fact::Validated { key, attempt, result: Validation::Valid });
+                (world, true)
             }
             Command::Abort { .. } => (world.deadline(), true),
             Command::Save { attempt } => (world.saved(attempt, saved_at("x")), true),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_connectors::{Database, DocsTool, SqlTool};
+use loop_connectors::{ConnectorError, Database, DocsTool, SqlTool};
 use loop_core::ArgSpec;
 use loop_tools::{Registry, RegistryError, Smart, Tool, ToolDeclaration};
 use serde_json::{Map, Value, json};
@@ -51,9 +51,13 @@ impl<'a> Maker<'a> {
         let file = self.file;
         let path_of = |key: &str, text: &str| file.resolve(&["sources", name, key], text);
         let (key, database) = match (&source.file, &source.made_from) {
-            (Some(path), None) => ("file", Database::open(path_of("file", path))),
+            (Some(path), None) => {
+                let open = if source.writable { Database::open_writable } else { Database::open };
+                ("file", open(path_of("file", path)))
+            }
             (None, Some(script)) => {
-                ("made_from", Database::made_from(&path_of("made_from", script), &file.folder.join(CACHE)))
+                let make = if source.writable { Database::working_copy } else { Database::made_from };
+                ("made_from", make(&path_of("made_from", script), &file.folder.join(CACHE)))
             }
             (Some(_), Some(_)) => {
                 let message = "`file` and `made_from` are both there; keep one";
@@ -130,7 +134,16 @@ impl<'a> Maker<'a> {
             self.file.error(&["tools", name, "source"], format!("there is no source `{source}`; {hint}"))
         })?;
         let made = SqlTool::new(declaration(name, tool, parameters(tool)), database, query);
-        let made = made.map_err(|error| self.file.error(&["tools", name, "query"], error.to_string()))?;
+        let made = made.map_err(|error| match error {
+            ConnectorError::NotWritable { tool, effect, .. } => {
+                let message = format!(
+                    "the tool `{tool}` changes data (`{effect}`), and the source `{source}` is not writable; add `writable = \
+                     true` to [sources.{source}]"
+                );
+                self.file.error(&["tools", name, "source"], message)
+            }
+            error => self.file.error(&["tools", name, "query"], error.to_string()),
+        })?;
         Ok(Arc::new(made))
     }
 

@@ -235,6 +235,44 @@ fn a_parameter_that_cannot_work_is_refused() {
 }
 
 #[test]
+fn a_tool_that_writes_needs_a_source_that_may_be_written() {
+    // S0-64: nothing is written that the file does not say.
+    let change = |source: &str, effect: &str, query: &str| {
+        let sql = SQL.replace("shop.sql\"\n", &format!("shop.sql\"\n{source}"));
+        let sql = sql.replace("\"read\"", &format!("\"{effect}\""));
+        format!("{SECTION}{sql}query = \"{query}\"\n")
+    };
+    let empty_stock = "UPDATE stock SET pieces = 0";
+    check(
+        &change("", "write_idempotent", empty_stock),
+        "12:1: the tool `fetch_stock` changes data (`write_idempotent`), and the source `shop` is not writable; add \
+         `writable = true` to [sources.shop]",
+    );
+    check(
+        &change("writable = true\n", "read", empty_stock),
+        "15:1: tool `fetch_stock`: its query must be one SELECT that changes nothing: it would write; write one SELECT",
+    );
+    for effect in ["write_idempotent", "write_keyed", "write_irreversible"] {
+        check(
+            &change("writable = true\n", effect, "SELECT name FROM stock"),
+            &format!(
+                "15:1: tool `fetch_stock`: with the effect `{effect}` its query must be one INSERT, UPDATE or DELETE: it changes \
+                 nothing; write one, or correct the effect"
+            ),
+        );
+    }
+    check(
+        &change("writable = true\n", "write_keyed", empty_stock),
+        "15:1: tool `fetch_stock`: with the effect `write_keyed` its query must store `:call_key`, and does not name it; do \
+         so, or correct the effect",
+    );
+    check(
+        &change("writable = 1\n", "write_idempotent", empty_stock),
+        "10:12: 1 stands where true or false is expected; correct the value",
+    );
+}
+
+#[test]
 fn a_script_that_does_not_run_names_its_line() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("shop.sql"), "CREATE TABLE a (b);\nINSRT;\n").unwrap();

@@ -115,7 +115,7 @@ fn a_file_makes_a_spec() {
     assert_eq!(spec.model(Tier::Base).price, Some(price));
     assert_eq!(spec.model(Tier::Picker).price.as_ref().map(|price| price.input), Some(0));
     assert_eq!((&*spec.model(Tier::Picker).model, &*spec.model(Tier::Escalated).model), ("small", "big"));
-    let loop_core::ProtocolSpec::Document(document) = &spec.protocol;
+    let loop_core::ProtocolSpec::Document(document) = &spec.protocol else { unreachable!("a document") };
     assert_eq!(document.nonce, NonceMode::Require);
     assert_eq!(domain.prompts.layout(), Layout::Append);
     assert_eq!(file_of(&domain), folder.path().join("out/{item}.json"));

@@ -195,11 +195,13 @@ pub async fn complete(model: &dyn ChatModel, request: &ModelRequest) -> Result<M
     Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
 }
 
-/// A reply as a stream of pieces, cut at line ends.
+/// How many bytes of a call's arguments come in one piece.
+const ARGUMENTS_PIECE: usize = 16;
+
+/// A reply as a stream of pieces: text and reasoning cut at line ends, arguments after a few bytes.
 pub(crate) fn stream_of(reply: ModelReply, timing: Timing) -> EventStream {
     let mut events = vec![Ok(ModelEvent::Started { reply: None, model: reply.served_model.clone() })];
-    events
-        .extend(reply.text.split_inclusive('\n').map(|line| Ok(ModelEvent::TextDelta { text: line.into() })));
+    events.extend(pieces_of(&reply).map(Ok));
     events.extend(reply.usage.map(|usage| Ok(ModelEvent::Usage(usage))));
     events.push(Ok(ModelEvent::Finished(Box::new(reply))));
     let events = futures::stream::iter(events);
@@ -212,4 +214,32 @@ pub(crate) fn stream_of(reply: ModelReply, timing: Timing) -> EventStream {
             event
         })
         .boxed()
+}
+
+/// What a reply says, piece by piece and in the order in which providers say it.
+pub(crate) fn pieces_of(reply: &ModelReply) -> impl Iterator<Item = ModelEvent> {
+    let reasoning = reply.reasoning.split_inclusive('\n');
+    let text = reply.text.split_inclusive('\n');
+    let calls = reply.tool_calls.iter().zip(0..).flat_map(|(call, nth)| {
+        let name = Arc::clone(&call.name);
+        let arguments = cut(call.arguments.text(), ARGUMENTS_PIECE);
+        let arguments =
+            arguments.map(move |piece| ModelEvent::ToolArgumentsDelta { nth, text: piece.into() });
+        std::iter::once(ModelEvent::ToolCallStarted { nth, name }).chain(arguments)
+    });
+    reasoning
+        .map(|line| ModelEvent::ReasoningDelta { text: line.into() })
+        .chain(text.map(|line| ModelEvent::TextDelta { text: line.into() }))
+        .chain(calls)
+}
+
+/// A text in pieces of at most so many bytes, but for a character that is longer.
+fn cut(text: &str, most: usize) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?.len_utf8();
+        let (piece, after) = rest.split_at_checked(rest.floor_char_boundary(most).max(first))?;
+        rest = after;
+        Some(piece)
+    })
 }

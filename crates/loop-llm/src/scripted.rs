@@ -2,7 +2,11 @@
 //!
 //! A script is JSON: `{"version": 1, "replies": [{"for": "main", "text": "…"}, …]}`. Replies are taken in order;
 //! one with `for` waits for a call of that purpose, one without serves any. `{{nonce}}` in a text becomes the nonce
-//! that the prompt names.
+//! that the prompt names. A reply that calls tools has `"calls": [{"name": "…", "arguments": {…}}]`; with `reasoning`
+//! and `raw` it holds what a provider wants back.
+
+mod asked;
+mod reply;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,8 +17,12 @@ use loop_core::{FinishReason, Usage};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind, Partial};
-use crate::model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, stream_of};
-use crate::request::ModelRequest;
+use crate::model::{ChatModel, EventStream, ModelReply, Timing, pieces_of, stream_of};
+use crate::raw::Raw;
+use crate::request::{Message, ModelRequest};
+
+use asked::Asked;
+pub use reply::{ScriptedCall, ScriptedReply};
 
 /// The version of the script format that this crate reads.
 const VERSION: u32 = 1;
@@ -23,31 +31,8 @@ const VERSION: u32 = 1;
 #[derive(Debug)]
 pub struct Scripted {
     replies: Mutex<Vec<ScriptedReply>>,
+    asked: Mutex<Asked>,
     timing: Timing,
-}
-
-/// One scripted reply.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ScriptedReply {
-    /// The purpose that it waits for; any where it is not given.
-    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
-    pub purpose: Option<Purpose>,
-    /// What it says.
-    pub text: String,
-    /// Why it ends; `end_turn` where it is not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub finish: Option<FinishReason>,
-    /// Tokens as reported; a quarter of the bytes where it is not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
-    /// Whether the provider says nothing of tokens.
-    pub no_usage: bool,
-    /// It fails after its text, with this message, as a stream that breaks off.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fails: Option<String>,
-    /// Milliseconds before it begins.
-    pub delay_ms: u64,
 }
 
 /// What a call is for, as its prompt shows.
@@ -56,7 +41,7 @@ pub struct ScriptedReply {
 pub enum Purpose {
     /// Picking tools.
     Pick,
-    /// Analysing, refining, landing.
+    /// Analysing, refining, landing; any turn of a conversation.
     Main,
     /// Asking for a contract block again.
     Repair,
@@ -67,10 +52,13 @@ pub enum Purpose {
 impl Purpose {
     /// The purpose of a request, by the words that the built-in system prompts begin with.
     ///
-    /// Evidence in a system prompt is not read: a tool's text does not decide what a call is for.
+    /// One with native tools, or with their results, is a turn of a conversation. Evidence in a system prompt is not
+    /// read: a tool's text does not decide what a call is for.
     pub fn of(request: &ModelRequest) -> Self {
         let system = rules_of(request);
-        if system.contains("You select data-gathering tools") {
+        if has_tools(request) {
+            Self::Main
+        } else if system.contains("You select data-gathering tools") {
             Self::Pick
         } else if system.contains("You are filtering results") {
             Self::Filter
@@ -113,14 +101,14 @@ struct Script {
 impl Scripted {
     /// A model that gives `replies` in order.
     pub fn new(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
-        Self { replies: Mutex::new(replies.into_iter().collect()), timing: Timing::default() }
+        let mut replies: Vec<_> = replies.into_iter().collect();
+        reply::number(&mut replies);
+        Self { replies: Mutex::new(replies), asked: Mutex::default(), timing: Timing::default() }
     }
 
     /// A model that gives texts in order, to calls of any purpose.
     pub fn replies<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
-        Self::new(
-            texts.into_iter().map(|text| ScriptedReply { text: text.into(), ..ScriptedReply::default() }),
-        )
+        Self::new(texts.into_iter().map(ScriptedReply::text))
     }
 
     /// The model that a script describes.
@@ -142,6 +130,16 @@ impl Scripted {
         Self { timing, ..self }
     }
 
+    /// Every request that it was asked, in order, those that it had no reply to as well.
+    pub fn requests(&self) -> Vec<ModelRequest> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).requests()
+    }
+
+    /// How many replies it has left.
+    pub fn left(&self) -> usize {
+        self.replies.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     fn take(&self, purpose: Purpose) -> Option<ScriptedReply> {
         let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
         let at = replies.iter().position(|reply| reply.purpose.is_none_or(|wanted| wanted == purpose))?;
@@ -152,6 +150,7 @@ impl Scripted {
 #[async_trait]
 impl ChatModel for Scripted {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         let purpose = Purpose::of(request);
         let Some(scripted) = self.take(purpose) else {
             let message = format!("the script has no reply left for a {purpose:?} call").to_lowercase();
@@ -161,22 +160,47 @@ impl ChatModel for Scripted {
             tokio::time::sleep(Duration::from_millis(scripted.delay_ms)).await;
         }
         let text: Arc<str> = scripted.text.replace("{{nonce}}", nonce_of(request).unwrap_or_default()).into();
-        let estimated = Usage {
-            input: request.bytes().div_ceil(4) as u64,
-            output: text.len().div_ceil(4) as u64,
-            ..Usage::default()
-        };
-        let usage = if scripted.no_usage { None } else { Some(scripted.usage.unwrap_or(estimated)) };
-        if let Some(message) = scripted.fails {
-            let mut error = LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, message);
-            error.partial = Some(Partial { text: Arc::clone(&text), usage, ..Partial::default() }.into());
-            let delta = Ok(ModelEvent::TextDelta { text });
-            return Ok(futures::stream::iter([delta, Err(error)]).boxed());
+        let mut reply = ModelReply::text(text, None);
+        reply.tool_calls = scripted.tool_calls();
+        reply.reasoning = scripted.reasoning.into();
+        reply.raw =
+            scripted.raw.map(|raw| Raw::new(&format!("scripted/script/{}", request.model), &raw.to_string()));
+        let ends = if reply.tool_calls.is_empty() { FinishReason::EndTurn } else { FinishReason::ToolUse };
+        reply.finish = scripted.finish.unwrap_or(ends);
+        if !scripted.no_usage {
+            reply.usage = Some(scripted.usage.unwrap_or_else(|| estimated(request, &reply)));
         }
-        let mut reply = ModelReply::text(text, usage);
-        reply.finish = scripted.finish.unwrap_or(FinishReason::EndTurn);
-        Ok(stream_of(reply, self.timing))
+        match scripted.fails {
+            Some(message) => Ok(broken_off(&reply, message)),
+            None => Ok(stream_of(reply, self.timing)),
+        }
     }
+}
+
+/// Everything that a reply says, and then that it failed.
+fn broken_off(reply: &ModelReply, message: String) -> EventStream {
+    let mut error = LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, message);
+    let (text, reasoning) = (Arc::clone(&reply.text), Arc::clone(&reply.reasoning));
+    error.partial = Some(Partial { text, reasoning, usage: reply.usage, ..Partial::default() }.into());
+    let said: Vec<_> = pieces_of(reply).map(Ok).chain([Err(error)]).collect();
+    futures::stream::iter(said).boxed()
+}
+
+/// The tokens of a call where four bytes count as one, as is usual for English text.
+pub(crate) fn estimated(request: &ModelRequest, reply: &ModelReply) -> Usage {
+    let calls = reply.tool_calls.iter().map(|call| call.name.len() + call.arguments.text().len());
+    Usage {
+        input: request.bytes().div_ceil(4) as u64,
+        output: (reply.text.len() + calls.sum::<usize>()).div_ceil(4) as u64,
+        reasoning: reply.reasoning.len().div_ceil(4) as u64,
+        ..Usage::default()
+    }
+}
+
+/// Whether a request is a turn of a conversation with native tools: it offers some, or holds their results.
+pub(crate) fn has_tools(request: &ModelRequest) -> bool {
+    let is_result = |message: &Message| matches!(message, Message::Tool { .. });
+    !request.tools.is_empty() || request.messages.iter().any(is_result)
 }
 
 /// The rules in the system prompt: what stands before the evidence, in the layout that puts evidence there.

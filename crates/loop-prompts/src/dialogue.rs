@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use loop_core::{CommandKey, Digest, Phase, PromptSize, Run, Slot, StopReason};
+use loop_core::{CommandKey, Digest, Phase, PromptSize, Run, RunSpec, Slot, StopReason, ToolSpec};
 use minijinja::Value;
 
 use crate::parts;
 use crate::template::{ANALYSIS, LANDING, PICKER, REFINEMENT, REPAIR};
 use crate::text::{fence, line, line_without};
-use crate::{Layout, Prompts};
+use crate::{Layout, Prompts, Turn};
 
 /// A rendered prompt: the whole of what a model sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,31 +34,8 @@ impl Prompt {
     }
 
     pub(crate) fn of(system: Arc<str>, turns: Vec<Turn>) -> Self {
-        let bytes = system.len() + turns.iter().map(|turn| turn.text().len()).sum::<usize>();
-        Self { system, turns, size: PromptSize { bytes: bytes as u64, shared_bytes: 0 } }
-    }
-}
-
-/// One turn of a prompt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// Ours.
-    User(Arc<str>),
-    /// An earlier reply of the model.
-    Assistant {
-        /// Its visible text.
-        text: Arc<str>,
-        /// The provider's own turn, where it must go back unchanged.
-        raw: Option<Arc<str>>,
-    },
-}
-
-impl Turn {
-    /// The turn's text.
-    pub fn text(&self) -> &str {
-        match self {
-            Self::User(text) | Self::Assistant { text, .. } => text,
-        }
+        let bytes = system.len() as u64 + turns.iter().map(Turn::bytes).sum::<u64>();
+        Self { system, turns, size: PromptSize { bytes, shared_bytes: 0 } }
     }
 }
 
@@ -86,7 +63,7 @@ impl Dialogue {
                 Layout::Append => self.append(prompts, run, key),
                 Layout::SystemEvidence => system_evidence(prompts, run, key),
             }),
-            Slot::Action(_) | Slot::Save => None,
+            Slot::Action(_) | Slot::Validate | Slot::Save => None,
         }
     }
 
@@ -109,7 +86,12 @@ impl Dialogue {
         for (n, user) in self.turns.iter().enumerate() {
             turns.push(Turn::User(Arc::clone(user)));
             if let Some(record) = run.passes().get(n).filter(|_| n + 1 < key.pass as usize) {
-                turns.push(Turn::Assistant { text: Arc::clone(&record.reply), raw: record.raw.clone() });
+                turns.push(Turn::Assistant {
+                    text: Arc::clone(&record.reply),
+                    raw: record.raw.clone(),
+                    calls: Arc::default(),
+                    reasoning: None,
+                });
             }
         }
         let mut prompt = Prompt::of(system, turns);
@@ -128,10 +110,7 @@ impl Dialogue {
 
 /// What every run of a domain has in common; system prompts see nothing else.
 fn common(run: &Run) -> Vec<(&'static str, Value)> {
-    // With a limit of 0 calls there are no tools, and what never runs is not offered.
-    let spec = run.spec();
-    let all = if spec.limits.tool_calls == 0 { &[] } else { spec.tools.as_slice() };
-    let tools = all.iter().filter(|tool| !spec.gate.forbid.contains(&tool.name));
+    let tools = offered(run.spec());
     vec![
         ("kind", Value::from(line(&run.started().item.kind))),
         ("goal", Value::from(line(&run.spec().goal))),
@@ -139,6 +118,12 @@ fn common(run: &Run) -> Vec<(&'static str, Value)> {
         ("tools", Value::from(parts::tools(tools))),
         ("picked", Value::from(run.spec().limits.picked)),
     ]
+}
+
+/// The tools that may run: with a limit of 0 calls there are none, and what never runs is not offered.
+pub(crate) fn offered(spec: &RunSpec) -> impl Iterator<Item = &ToolSpec> {
+    let all = if spec.limits.tool_calls == 0 { &[] } else { spec.tools.as_slice() };
+    all.iter().filter(|tool| !spec.gate.forbid.contains(&tool.name))
 }
 
 /// What is of one run, as its user turns see it.
@@ -187,25 +172,32 @@ fn missing(run: &Run, pass: u32) -> String {
     run.mending(pass).map_or_else(String::new, |missing| missing.join(", "))
 }
 
-/// Why this is the last call: only the setting's name, so that rendering it again gives the same bytes.
+/// What the last call is told.
 fn landing(prompts: &Prompts, run: &Run) -> String {
+    let nonce = Value::from(run.started().nonce.as_ref());
+    prompts.templates().user(&LANDING, &[("cause", Value::from(last_call(run))), ("nonce", nonce)])
+}
+
+/// Why this is the last call: only the setting's name, so that rendering it again gives the same bytes.
+pub(crate) fn last_call(run: &Run) -> String {
     let limits = &run.spec().limits;
     let reason = match run.phase() {
         Phase::Landing { cause, .. } => cause.reason,
         _ if run.passes().len() as u32 >= limits.passes => StopReason::MaxPasses,
         _ => StopReason::MaxModelCalls,
     };
-    let cause = match reason {
+    match reason {
         StopReason::MaxPasses => {
             format!("pass {} of {} is the last that is permitted", limits.passes, limits.passes)
         }
         StopReason::BudgetExceeded => "the limit of money leaves one".to_owned(),
         StopReason::TokenLimit => "the limit of tokens leaves one".to_owned(),
         StopReason::Timeout => "the limit of time leaves one".to_owned(),
+        StopReason::MaxMessages => "the limit of messages leaves one".to_owned(),
+        StopReason::MaxToolCalls => format!("the limit of {} tool calls is reached", limits.tool_calls),
+        StopReason::NoProgress => "none of the last calls could be run".to_owned(),
         _ => format!("the limit of {} model calls leaves one", limits.model_calls),
-    };
-    let nonce = Value::from(run.started().nonce.as_ref());
-    prompts.templates().user(&LANDING, &[("cause", Value::from(cause)), ("nonce", nonce)])
+    }
 }
 
 /// S0's layout: the system prompt grows with all evidence, the user message holds the document (S0-106, S0-136).

@@ -54,6 +54,14 @@ pub enum PromptError {
         /// The variable's name.
         name: &'static str,
     },
+    /// What differs from run to run stands in a file that is the same for all.
+    #[error("prompts/{file}: `{{{{ {name} }}}}` differs from run to run, and this file is the same for all")]
+    RunVariable {
+        /// The file's name.
+        file: String,
+        /// The variable's name.
+        name: &'static str,
+    },
     /// The mark between the system part and the user part is missing.
     #[error(
         "prompts/{file}: the line `<!-- user -->` is missing; put it between the system part and the user part"

@@ -1,9 +1,10 @@
 //! The prompts of a loop: what a model is told, rendered from a [`Run`](loop_core::Run) to bytes.
 //!
-//! **What it is.** Templates (picker, analysis, refinement, landing, repair, smart-tool filter), the fixed parts they
-//! arrange (evidence, executed tools, tool lines, section list, contract), and two layouts. **What it does not do.**
-//! No I/O, no model, no decision. **The nouns.** [`Prompts`] are a domain's templates; a [`Dialogue`] renders one
-//! run's prompts and keeps what it rendered; a [`Prompt`] is what a model sees.
+//! **What it is.** Templates (picker, analysis, refinement, landing, repair, smart-tool filter, and those of loops with
+//! native calls), the fixed parts they arrange (evidence, executed tools, tool lines, section list, contract), and two
+//! layouts. **What it does not do.** No I/O, no model, no decision. **The nouns.** [`Prompts`] are a domain's templates; a
+//! [`Dialogue`] renders one run's prompts and keeps what it rendered; a [`Prompt`] is what a model sees. A [`Thread`] does
+//! the same for a run with native calls: it gives the [`Turn`]s that are new.
 //!
 //! In the append layout the system prompt is byte-identical for every run of a domain, and each pass's prompt is a
 //! byte prefix of the next one's on the same tier, so that providers' caches hit.
@@ -15,17 +16,25 @@ mod dialogue;
 mod error;
 mod filter;
 mod parts;
+mod results;
+mod submit;
 mod template;
 mod text;
+mod thread;
+mod turn;
 
 use std::collections::BTreeMap;
 
 use loop_core::Digest;
 use serde::{Deserialize, Serialize};
 
-pub use dialogue::{Dialogue, Prompt, Turn};
+pub use dialogue::{Dialogue, Prompt};
 pub use error::PromptError;
 pub use filter::FilterQuestion;
+pub use results::{CallResult, call_result, observation_text};
+pub use submit::{DEFAULT_SUBMIT_TOOL, SubmitTool};
+pub use thread::{Grown, Thread};
+pub use turn::Turn;
 
 use template::Templates;
 

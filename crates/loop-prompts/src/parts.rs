@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use loop_core::{
-    ArgSpec, ArgType, Evidence, JudgedAction, PassRecord, RunSpec, SectionSpec, Status, ToolSpec, Verdict,
+    ArgSpec, ArgType, Evidence, JudgedAction, OutputSpec, PassRecord, ProtocolSpec, RunSpec, SectionSpec,
+    Status, ToolSpec, Verdict,
 };
 use serde_json::Value;
 
@@ -46,7 +47,7 @@ pub(crate) fn executed(actions: &[JudgedAction], all: &[Evidence], nonce: &str) 
             let tool = line_without(nonce, action.tool_name());
             let target = target(&action.parameters, nonce);
             match (&action.verdict, action.evidence) {
-                (Verdict::Run, None) => None,
+                (Verdict::Run, None) | (Verdict::Kept, _) => None,
                 (Verdict::Run, Some(id)) => {
                     let found = all.iter().find(|evidence| evidence.id == id)?;
                     let word = if found.observation.status == Status::Ok { "Success" } else { "Failed" };
@@ -95,6 +96,24 @@ pub(crate) fn tools<'a>(tools: impl Iterator<Item = &'a ToolSpec>) -> String {
         })
         .collect();
     entries.join("\n")
+}
+
+/// How a loop with native calls is ended.
+pub(crate) fn ending(protocol: &ProtocolSpec, has_tools: bool) -> String {
+    match protocol {
+        ProtocolSpec::Output(OutputSpec { tool, submit: None, .. }) => {
+            format!("End by calling `{tool}` with the result. A reply that calls no tool is not accepted.")
+        }
+        ProtocolSpec::Output(OutputSpec { tool, submit: Some(submit), .. }) => format!(
+            "Call `{tool}` with the result and read the text that it answers with. Call it again where something is \
+             to be mended. Once it is right, call `{submit}`: only that ends the work. A reply that calls no tool is \
+             not accepted."
+        ),
+        ProtocolSpec::Document(_) | ProtocolSpec::Conversation(_) if has_tools => {
+            "A reply that calls no tool is your final answer.".to_owned()
+        }
+        ProtocolSpec::Document(_) | ProtocolSpec::Conversation(_) => String::new(),
+    }
 }
 
 /// The sections to write, with what belongs in them.

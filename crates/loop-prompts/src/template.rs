@@ -15,16 +15,26 @@ const USER_MARK: &str = "<!-- user -->";
 pub(crate) struct TemplateFile {
     pub(crate) name: &'static str,
     pub(crate) builtin: &'static str,
-    /// Whether it has a system part before the user part.
-    pub(crate) has_system: bool,
+    pub(crate) form: Form,
     /// Variable, and what it holds, for the message.
     anchors: &'static [(&'static str, &'static str)],
+}
+
+/// The parts of a template file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A system part, the mark, a user part.
+    Both,
+    /// The text of a turn.
+    User,
+    /// A system prompt.
+    System,
 }
 
 pub(crate) const ANALYSIS: TemplateFile = TemplateFile {
     name: "analysis.md",
     builtin: include_str!("../templates/analysis.md"),
-    has_system: true,
+    form: Form::Both,
     anchors: &[
         ("sections", "section list"),
         ("tools", "tool lines"),
@@ -39,7 +49,7 @@ pub(crate) const ANALYSIS: TemplateFile = TemplateFile {
 pub(crate) const REFINEMENT: TemplateFile = TemplateFile {
     name: "refinement.md",
     builtin: include_str!("../templates/refinement.md"),
-    has_system: false,
+    form: Form::User,
     anchors: &[
         ("evidence", "new evidence"),
         ("executed", "executed tools"),
@@ -51,40 +61,69 @@ pub(crate) const REFINEMENT: TemplateFile = TemplateFile {
 pub(crate) const LANDING: TemplateFile = TemplateFile {
     name: "landing.md",
     builtin: include_str!("../templates/landing.md"),
-    has_system: false,
+    form: Form::User,
     anchors: &[("cause", "reason for the last call"), ("nonce", "nonce of the contract")],
 };
 
 pub(crate) const PICKER: TemplateFile = TemplateFile {
     name: "picker.md",
     builtin: include_str!("../templates/picker.md"),
-    has_system: true,
+    form: Form::Both,
     anchors: &[("tools", "tool lines"), ("item", "work item")],
 };
 
 pub(crate) const REPAIR: TemplateFile = TemplateFile {
     name: "repair.md",
     builtin: include_str!("../templates/repair.md"),
-    has_system: true,
+    form: Form::Both,
     anchors: &[("nonce", "nonce of the contract"), ("reply", "reply")],
 };
 
 pub(crate) const FILTER: TemplateFile = TemplateFile {
     name: "filter.md",
     builtin: include_str!("../templates/filter.md"),
-    has_system: true,
+    form: Form::Both,
     anchors: &[("title", "work item's title"), ("results", "results")],
 };
 
-const ALL: [&TemplateFile; 6] = [&ANALYSIS, &REFINEMENT, &LANDING, &PICKER, &REPAIR, &FILTER];
+pub(crate) const AGENT: TemplateFile = TemplateFile {
+    name: "agent.md",
+    builtin: include_str!("../templates/agent.md"),
+    form: Form::System,
+    anchors: &[("goal", "goal"), ("ending", "rule how the loop is ended")],
+};
+
+pub(crate) const ITEM: TemplateFile = TemplateFile {
+    name: "item.md",
+    builtin: include_str!("../templates/item.md"),
+    form: Form::User,
+    anchors: &[("item", "work item")],
+};
+
+pub(crate) const LAST_REPLY: TemplateFile = TemplateFile {
+    name: "last_reply.md",
+    builtin: include_str!("../templates/last_reply.md"),
+    form: Form::User,
+    anchors: &[("cause", "reason for the last reply")],
+};
+
+pub(crate) const REJECTION: TemplateFile = TemplateFile {
+    name: "rejection.md",
+    builtin: include_str!("../templates/rejection.md"),
+    form: Form::User,
+    anchors: &[("message", "message of the validator")],
+};
+
+const ALL: [&TemplateFile; 10] =
+    [&ANALYSIS, &REFINEMENT, &LANDING, &PICKER, &REPAIR, &FILTER, &AGENT, &ITEM, &LAST_REPLY, &REJECTION];
 
 /// Variables that are the same for every run of a domain.
-const DOMAIN_VARIABLES: [&str; 4] = ["kind", "goal", "sections", "tools"];
+const DOMAIN_VARIABLES: [&str; 6] = ["kind", "goal", "sections", "tools", "ending", "output"];
 
 /// Variables that differ from run to run, or from call to call.
-const RUN_VARIABLES: [&str; 12] = [
+const RUN_VARIABLES: [&str; 14] = [
     "nonce", "title", "item", "evidence", "executed", "landing", "missing", "index", "cause", "reply",
-    "results", "target",
+    "results", "target", "by", "message",
 ];
 
 /// The only variable that is a number.
@@ -138,16 +177,18 @@ impl Templates {
 
     /// The system part of a file; nothing for one without.
     pub(crate) fn system(&self, file: &TemplateFile, variables: &[(&str, Value)]) -> String {
-        if file.has_system {
-            self.render(&system_name(file), variables).unwrap_or_default()
-        } else {
-            String::new()
+        match file.form {
+            Form::Both | Form::System => self.render(&system_name(file), variables).unwrap_or_default(),
+            Form::User => String::new(),
         }
     }
 
-    /// The user part of a file.
+    /// The user part of a file; nothing for one without.
     pub(crate) fn user(&self, file: &TemplateFile, variables: &[(&str, Value)]) -> String {
-        self.render(file.name, variables).unwrap_or_default()
+        match file.form {
+            Form::Both | Form::User => self.render(file.name, variables).unwrap_or_default(),
+            Form::System => String::new(),
+        }
     }
 
     fn render(&self, name: &str, variables: &[(&str, Value)]) -> Result<String, minijinja::Error> {
@@ -170,10 +211,14 @@ impl Templates {
         // What is left out where there is nothing must render as well.
         self.both_parts(file, &[])?;
         let misplaced = |name: &&str| [&full, &plain].iter().any(|parts| parts.system.contains(&sign(name)));
-        if file.name == ANALYSIS.name
+        if [ANALYSIS.name, AGENT.name].contains(&file.name)
             && let Some(name) = RUN_VARIABLES.into_iter().find(misplaced)
         {
-            return Err(PromptError::RunVariableInSystem { file: file.name.to_owned(), name });
+            let file_name = file.name.to_owned();
+            return Err(match file.form {
+                Form::Both | Form::User => PromptError::RunVariableInSystem { file: file_name, name },
+                Form::System => PromptError::RunVariable { file: file_name, name },
+            });
         }
         for (anchor, what) in file.anchors {
             let sign = sign(anchor);
@@ -188,24 +233,32 @@ impl Templates {
     fn both_parts(&self, file: &TemplateFile, variables: &[(&str, Value)]) -> Result<Parts, PromptError> {
         let above = self.above.get(file.name).copied().unwrap_or_default();
         let syntax = |above| move |error| syntax_error(file.name, above, &error);
-        let system = if file.has_system {
-            self.render(&system_name(file), variables).map_err(syntax(0))?
-        } else {
-            String::new()
+        let system = match file.form {
+            Form::Both | Form::System => {
+                self.render(&system_name(file), variables).map_err(syntax(/*above*/ 0))?
+            }
+            Form::User => String::new(),
         };
-        Ok(Parts { system, user: self.render(file.name, variables).map_err(syntax(above))? })
+        let user = match file.form {
+            Form::Both | Form::User => self.render(file.name, variables).map_err(syntax(above))?,
+            Form::System => String::new(),
+        };
+        Ok(Parts { system, user })
     }
 
     /// Compiles a file, and refuses variables that it cannot have.
     fn add(&mut self, file: &TemplateFile, text: &str) -> Result<(), PromptError> {
-        let mut user = text;
-        if file.has_system {
-            let Some((system, below)) = text.split_once(USER_MARK) else {
-                return Err(PromptError::MissingUserPart { file: file.name.to_owned() });
-            };
-            user = below.trim_start();
-            self.compile(file, system_name(file), system, 0)?;
-        }
+        let user = match file.form {
+            Form::System => return self.compile(file, system_name(file), text, /*above*/ 0),
+            Form::User => text,
+            Form::Both => {
+                let Some((system, below)) = text.split_once(USER_MARK) else {
+                    return Err(PromptError::MissingUserPart { file: file.name.to_owned() });
+                };
+                self.compile(file, system_name(file), system, /*above*/ 0)?;
+                below.trim_start()
+            }
+        };
         let above = text.len() - user.len();
         let above = text.get(..above).unwrap_or_default().matches('\n').count();
         self.above.insert(file.name, above);

@@ -20,6 +20,14 @@ pub(crate) fn line_without(nonce: &str, text: &str) -> String {
     line(text).replace(nonce, HIDDEN_NONCE)
 }
 
+/// The first `most` characters of `text`, with a sign where something is left out.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+    }
+}
+
 fn is_plain(c: char) -> bool {
     matches!(c, '\n' | '\t') || !(c.is_control() || is_unseen(c))
 }
@@ -41,6 +49,13 @@ mod tests {
         assert_eq!(clean("👩\u{200d}🔧 ✉\u{fe0f} ok"), "👩\u{200d}🔧 ✉\u{fe0f} ok");
         assert_eq!(clean("a\u{61c}b\u{2028}c\u{fe03}d\u{e0100}e\u{e000}f\u{85}g"), "abcdefg");
         assert_eq!(line(" a\n  b\tc "), "a b c");
+    }
+
+    #[test]
+    fn a_cut_says_so() {
+        assert_eq!(cut("straße", 6), "straße");
+        assert_eq!(cut("straßen", 6), "straß…");
+        assert_eq!(cut("", 0), "");
     }
 
     proptest! {

@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::*;
 use loop_core::{Observation, Status};
 use loop_prompts::{Dialogue, Layout, Prompt, Turn};
@@ -194,7 +196,9 @@ fn the_providers_own_turn_goes_back_unchanged() {
     let reply = contract("low", &[("fetch_bike", "FR-0001")]);
     world.replied(&reply);
     world.tools_end(|_| ok("there", "x"));
-    assert_eq!(world.prompt().turns[1], Turn::Assistant { text: reply.as_str().into(), raw: None });
+    let expected =
+        Turn::Assistant { text: reply.as_str().into(), raw: None, calls: Arc::default(), reasoning: None };
+    assert_eq!(world.prompt().turns[1], expected);
 }
 
 #[test]

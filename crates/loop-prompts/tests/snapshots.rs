@@ -34,7 +34,7 @@ fn large() -> (RunSpec, WorkItem) {
     spec.tools[2].args = loop_core::ArgSpec::from_schema(&args);
     spec.tools[3].args = loop_core::ArgSpec::default();
     spec.tools[4].effect = loop_core::Effect::WriteKeyed;
-    let ProtocolSpec::Document(document) = &mut spec.protocol;
+    let ProtocolSpec::Document(document) = &mut spec.protocol else { unreachable!("a document") };
     document.sections.push(section("bare", "Bare", "", false, false));
     let mut item = item();
     item.full = (1..=12).map(|n| format!("Line {n} of a long item.\n")).collect::<String>().into();

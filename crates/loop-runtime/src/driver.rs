@@ -23,19 +23,24 @@ use futures::{FutureExt, StreamExt};
 use loop_core::{
     CallModel, Certificate, Command, CommandKey, Condition, Event, Fact, Measure, Millis, ModelFailure, Note,
     Outcome, Phase, Rejected, Run, RunTool, SaveResult, Saved, Slot, Started, StopMode, StopReason, Tier,
+    Validate,
 };
-use loop_llm::Memory;
-use loop_prompts::{Dialogue, Prompt};
+use loop_llm::{Memory, Message};
+use loop_prompts::{Dialogue, Prompt, Thread, observation_text};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::callbacks::{CallbackError, Caller, Progress};
 use crate::events::{Control, Feed, RunEvent};
 use crate::journal::{Entry, JournalError, RunWriter};
 use crate::model::{self, Settled};
 use crate::parts::Parts;
 use crate::save::{SaveError, Saver};
+use crate::talk::{self, Talk};
 use crate::tool::ToolCall;
+use crate::uses::{ToolUse, ToolUses};
+use crate::validate::{self, Checks};
 
 /// A run on its way.
 pub(crate) struct Driver {
@@ -46,6 +51,8 @@ pub(crate) struct Driver {
     clock: Clock,
     first: Vec<(Event, Vec<Note>)>,
     dialogue: Dialogue,
+    /// What is said where calls are native.
+    talk: Option<Talk>,
     /// What encoders keep of the conversation, by the model that it is held with.
     memories: BTreeMap<Tier, Memory>,
     /// The rendered prompt of the call that is being announced.
@@ -55,6 +62,8 @@ pub(crate) struct Driver {
     controls: UnboundedReceiver<Control>,
     feeds: Vec<Feed>,
     pace: Pace,
+    caller: Caller,
+    uses: ToolUses,
     /// Everyone who could ask for something is gone.
     deaf: bool,
 }
@@ -66,6 +75,28 @@ pub(crate) struct Opening {
     pub(crate) seq: u64,
     pub(crate) clock: Clock,
     pub(crate) first: Vec<(Event, Vec<Note>)>,
+    /// What tools were used before.
+    pub(crate) uses: ToolUses,
+    /// The messages before the run.
+    pub(crate) history: Arc<[Message]>,
+}
+
+/// What there is when a run has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) outcome: Outcome,
+    /// What the run has added to the messages before it; none for documents.
+    pub(crate) messages: Vec<Message>,
+    pub(crate) thrown: Vec<CallbackError>,
+    pub(crate) tools: Vec<ToolUse>,
+}
+
+/// Where a run that is driven level by level stands.
+pub(crate) enum Level {
+    /// It has gone on to a further pass.
+    Deeper(BoxFuture<'static, Level>),
+    /// It has ended at this depth.
+    Ended { ended: Box<Ended>, depth: u32 },
 }
 
 /// Who decides how fast a run goes on.
@@ -102,8 +133,13 @@ impl Driver {
         feeds: Vec<Feed>,
         pace: Pace,
     ) -> Self {
-        let Opening { run, writer, seq, clock, first } = opening;
+        let Opening { run, writer, seq, clock, first, uses, history } = opening;
+        let is_native = run.spec().protocol.is_native();
+        let talk = is_native.then(|| Talk::new(&parts.prompts, &run, &parts.offered, history));
         Self {
+            talk,
+            caller: Caller::new(Arc::clone(&parts.callbacks)),
+            uses,
             parts,
             run,
             writer,
@@ -123,8 +159,38 @@ impl Driver {
     }
 
     /// Drives until the run is done. A journal that fails ends it with `storage_failed` and with all there is.
-    pub(crate) async fn drive(mut self) -> Outcome {
-        match self.drive_on().await {
+    pub(crate) async fn drive(mut self) -> Ended {
+        let driven = self.drive_on(u32::MAX).await.map(drop);
+        self.end(driven).await
+    }
+
+    /// Drives until the run is done or goes on to a pass further down than `depth`: that is another level, which is
+    /// given back before it begins. However many there are, they do not stand upon each other.
+    pub(crate) fn descend(mut self: Box<Self>, depth: u32) -> BoxFuture<'static, Level> {
+        async move {
+            match self.drive_on(depth).await {
+                Ok(true) => Level::Deeper(self.descend(depth.saturating_add(1))),
+                driven => {
+                    let ended = Box::new(self.end(driven.map(drop)).await);
+                    Level::Ended { ended, depth }
+                }
+            }
+        }
+        .boxed()
+    }
+
+    async fn end(mut self, driven: Result<(), Broken>) -> Ended {
+        let outcome = self.outcome_after(driven).await;
+        let (prompts, run) = (&self.parts.prompts, &self.run);
+        let messages = match &self.talk {
+            Some(_) => Thread::whole(prompts, run).into_iter().map(talk::message).collect(),
+            None => Vec::new(),
+        };
+        Ended { outcome, messages, thrown: self.caller.thrown(), tools: self.uses.all() }
+    }
+
+    async fn outcome_after(&mut self, driven: Result<(), Broken>) -> Outcome {
+        match driven {
             Ok(()) => match self.run.outcome() {
                 Some(outcome) => outcome.clone(),
                 None => self.abandoned("the run ended without an outcome"),
@@ -144,11 +210,15 @@ impl Driver {
         }
     }
 
-    async fn drive_on(&mut self) -> Result<(), Broken> {
+    /// Drives until the run is done; true where it has gone on to a pass after `through` before that.
+    async fn drive_on(&mut self, through: u32) -> Result<bool, Broken> {
         for (event, notes) in std::mem::take(&mut self.first) {
             self.record(event, notes).await?;
         }
         while !self.run.is_done() {
+            if self.run.pass() > through {
+                return Ok(true);
+            }
             if self.start_wishes().await? {
                 continue;
             }
@@ -180,7 +250,7 @@ impl Driver {
                 "the run refuses what happened: {rejected:?}"
             );
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Starts what is wished and not in flight. True when the run changed and its wishes must be read again.
@@ -204,6 +274,8 @@ impl Driver {
                     self.tell_own(fact).await?;
                     return Ok(true);
                 }
+                Command::Validate(wish) if self.is_in_flight(wish.key, wish.attempt) => {}
+                Command::Validate(wish) => self.start_validation(wish),
                 // Whoever can answer sees the question in the events and answers through the handle.
                 Command::AskPerson { .. } => {}
                 // What is to be cut off is wished no longer, so it was cancelled above.
@@ -226,6 +298,7 @@ impl Driver {
             let wished = wishes.iter().any(|wish| match wish {
                 Command::CallModel(call) => (call.key, call.attempt) == (*key, *attempt),
                 Command::RunTool(tool) => (tool.key, tool.attempt) == (*key, *attempt),
+                Command::Validate(wish) => (wish.key, wish.attempt) == (*key, *attempt),
                 Command::Abort { .. } | Command::AskPerson { .. } | Command::Save { .. } => false,
             });
             if !wished {
@@ -236,11 +309,18 @@ impl Driver {
 
     /// Renders the prompt, asks for a quote, and makes the grant or the refusal known.
     async fn announce(&mut self, call: CallModel) -> Result<(), Broken> {
-        let Some(prompt) = self.dialogue.prompt(&self.parts.prompts, &self.run, call.key) else {
-            return Err(Broken::Stuck(format!("{} has no prompt", call.key)));
-        };
         let (key, attempt) = (call.key, call.attempt);
-        let size = prompt.size;
+        let (size, prompt_hash) = match &mut self.talk {
+            Some(talk) => talk.grow(&self.parts.prompts, &self.run, key),
+            None => {
+                let Some(prompt) = self.dialogue.prompt(&self.parts.prompts, &self.run, key) else {
+                    return Err(Broken::Stuck(format!("{key} has no prompt")));
+                };
+                let named = (prompt.size, prompt.hash());
+                self.prompt = Some((key, attempt, prompt));
+                named
+            }
+        };
         let fact = match self.run.quote(&key, size) {
             Ok(quote) => Fact::CallStarted {
                 key,
@@ -248,7 +328,7 @@ impl Driver {
                 tier: quote.tier,
                 prompt_bytes: size.bytes,
                 shared_bytes: size.shared_bytes,
-                prompt_hash: prompt.hash(),
+                prompt_hash,
                 max_output_tokens: quote.max_output_tokens,
                 reserve: quote.reserve,
             },
@@ -260,27 +340,26 @@ impl Driver {
                 refusal,
             },
         };
-        self.prompt = Some((key, attempt, prompt));
         self.tell_own(fact).await
     }
 
     fn start_call(&mut self, call: CallModel, granted: u64) {
-        let rendered =
-            self.prompt.take().filter(|(key, attempt, _)| (*key, *attempt) == (call.key, call.attempt));
-        let prompt = match rendered {
-            Some((_, _, prompt)) => prompt,
-            None => match self.dialogue.prompt(&self.parts.prompts, &self.run, call.key) {
-                Some(prompt) => prompt,
-                None => return,
-            },
-        };
-        let token = CancellationToken::new();
         // What branches off never goes on, and would only push out what does.
         let memory = match call.key.slot {
             Slot::Main | Slot::Landing => self.memories.entry(call.tier).or_default().clone(),
             _ => Memory::default(),
         };
-        let request = model::request(&self.run, &call, granted, &prompt, memory);
+        let request = match &mut self.talk {
+            Some(talk) => {
+                talk.be_ready(&self.parts.prompts, &self.run, call.key);
+                model::native_request(&self.run, &call, granted, talk, memory)
+            }
+            None => match self.rendered(&call) {
+                Some(prompt) => model::request(&self.run, &call, granted, &prompt, memory),
+                None => return,
+            },
+        };
+        let token = CancellationToken::new();
         let client = Arc::clone(self.parts.models.of(call.tier));
         let feeds = self.feeds.clone();
         let key = call.key;
@@ -293,7 +372,32 @@ impl Driver {
         self.tasks.push(model::call(client, request, call, token, on_text).boxed());
     }
 
+    /// The prompt that was announced for a call; rendered again where it is not at hand.
+    fn rendered(&mut self, call: &CallModel) -> Option<Prompt> {
+        let rendered =
+            self.prompt.take().filter(|(key, attempt, _)| (*key, *attempt) == (call.key, call.attempt));
+        match rendered {
+            Some((_, _, prompt)) => Some(prompt),
+            None => self.dialogue.prompt(&self.parts.prompts, &self.run, call.key),
+        }
+    }
+
+    fn start_validation(&mut self, wish: Validate) {
+        let Some(output) = self.run.spec().protocol.output() else { return };
+        let checks = Checks {
+            registry: self.parts.registry.clone(),
+            tool: Arc::clone(&output.tool),
+            validators: Arc::clone(&self.parts.validators),
+        };
+        let token = CancellationToken::new();
+        self.in_flight.insert((wish.key, wish.attempt), token.clone());
+        self.tasks.push(validate::validate(checks, wish, token).boxed());
+    }
+
     fn start_tool(&mut self, wish: RunTool) {
+        if self.caller.is_needed() {
+            self.caller.tool_call(&self.progress(), &wish.tool, &wish.parameters);
+        }
         let token = CancellationToken::new();
         self.in_flight.insert((wish.key, wish.attempt), token.clone());
         let model = self.parts.models.of(self.run.small_tier());
@@ -303,9 +407,14 @@ impl Driver {
     }
 
     fn settle(&mut self, settled: Settled) -> Fact {
-        let Settled { mut fact, retry } = settled;
+        let Settled { mut fact, retry, messages } = settled;
+        if let (Some(talk), Some(messages)) = (&mut self.talk, messages) {
+            talk.take_back(messages);
+        }
         match &mut fact {
-            Fact::ModelReplied { key, attempt, .. } | Fact::ToolFinished { key, attempt, .. } => {
+            Fact::ModelReplied { key, attempt, .. }
+            | Fact::ToolFinished { key, attempt, .. }
+            | Fact::Validated { key, attempt, .. } => {
                 self.in_flight.remove(&(*key, *attempt));
             }
             Fact::ModelFailed { key, attempt, failure: ModelFailure { retry_at, .. } } => {
@@ -411,6 +520,10 @@ impl Driver {
         let entry = Arc::new(Entry { seq: self.seq, event, notes });
         self.writer.append(&entry).await?;
         self.seq += 1;
+        self.uses.hear(&entry, self.run.spec());
+        if self.caller.is_needed() {
+            self.call_back(&entry);
+        }
         self.feeds.retain(|feed| !feed.is_gone());
         for feed in &self.feeds {
             feed.tell(RunEvent::Recorded(Arc::clone(&entry)));
@@ -422,6 +535,46 @@ impl Driver {
             self.clock.origin += since.elapsed();
         }
         Ok(())
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            run: self.run.id().clone(),
+            attempt: self.run.attempts().len() as u32,
+            pass: self.run.pass(),
+            totals: *self.run.totals(),
+        }
+    }
+
+    /// Tells callbacks what has been recorded.
+    fn call_back(&self, entry: &Entry) {
+        let progress = self.progress();
+        match &entry.event.fact {
+            Fact::ModelReplied { key, .. } if matches!(key.slot, Slot::Main | Slot::Landing) => {
+                self.caller.pass(&progress);
+            }
+            Fact::ToolFinished { observation, .. } => {
+                let settled = entry.notes.iter().find_map(|note| match note {
+                    Note::ActionSettled { evidence, .. } => Some(*evidence),
+                    _ => None,
+                });
+                let actions = || self.run.actions().iter().rev();
+                if let Some(action) = actions().find(|action| settled.is_some() && action.evidence == settled) {
+                    let told = observation_text(&self.run, action, observation);
+                    self.caller.tool_result(&progress, action.tool_name(), &told);
+                }
+            }
+            _ => {}
+        }
+        for note in &entry.notes {
+            match note {
+                Note::AttemptBegan { .. } => self.caller.attempt_start(&progress),
+                Note::OutputRejected { by, message, .. } => {
+                    self.caller.validation_failure(&progress, by, message);
+                }
+                _ => {}
+            }
+        }
     }
 
     /// The outcome of a run that can be driven no further.

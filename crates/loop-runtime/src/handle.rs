@@ -6,6 +6,7 @@ use loop_core::{CommandKey, Outcome, PersonAnswer, RunId, Started, StopMode};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinHandle};
 
+use crate::driver::Ended;
 use crate::events::{Control, Events};
 use crate::parts::Begun;
 
@@ -16,7 +17,7 @@ pub struct Handle {
     started: Arc<Started>,
     remote: Remote,
     events: Option<Events>,
-    task: JoinHandle<Outcome>,
+    task: JoinHandle<Ended>,
 }
 
 impl Handle {
@@ -56,7 +57,12 @@ impl Handle {
     ///
     /// # Panics
     /// When the driver itself panicked, or its runtime was shut down before the end.
-    pub async fn wait(mut self) -> Outcome {
+    pub async fn wait(self) -> Outcome {
+        self.wait_for_all().await.outcome
+    }
+
+    /// Waits for the end, and gives all there is.
+    pub(crate) async fn wait_for_all(mut self) -> Ended {
         // Nobody reads them any more.
         self.events = None;
         match self.task.await {

@@ -42,6 +42,8 @@
 //! thread of its own and a bounded queue, misses pieces of replies first when it falls behind, and is told how many
 //! ([`RunEvent::Lost`]); a panic in it is counted ([`Observed`]).
 
+mod agent;
+mod callbacks;
 mod driver;
 mod events;
 mod explain;
@@ -55,14 +57,22 @@ mod queue;
 mod report;
 mod save;
 mod stream;
+mod talk;
 mod tool;
+mod uses;
+mod validate;
 
+pub use agent::{
+    Agent, AgentBuilder, AgentError, AgentModel, AgentStream, Answer, BuildError, Extracted, Meta, OutputTool, Plain,
+    Reflected, Text,
+};
+pub use callbacks::{CallbackError, CallbackReturn, Callbacks, Progress};
 pub use events::{Events, RunEvent};
 pub use explain::explain;
 pub use forecast::{Bound, Forecast};
 pub use handle::{Handle, Remote};
 pub use journal::{
-    Entry, Header, Journal, JournalError, MemoryJournal, Recorded, RunLine, RunWriter, SqliteJournal,
+    Entry, Header, Journal, JournalError, MemoryJournal, NoJournal, Recorded, RunLine, RunWriter, SqliteJournal,
 };
 pub use model::Models;
 pub use observer::{Observed, Observer};
@@ -73,11 +83,13 @@ pub use report::{
 };
 pub use save::{HttpTarget, SaveError, SaveTarget, Saver, TargetError};
 pub use stream::RunStream;
+pub use uses::{ToolUse, ToolUses};
+pub use validate::Validator;
 
 // What a short program needs beside its own tools and models.
 pub use loop_core::{
-    Effect, ModelSpec, Outcome, RunId, RunSpec, SectionSpec, StopClass, StopMode, StopReason, WorkItem,
+    Effect, ErrorStyle, Execution, Limits, ModelSpec, Outcome, RunId, RunSpec, SectionSpec, StopClass, StopMode, StopReason, WorkItem,
 };
-pub use loop_llm::{ChatModel, Offline, Scripted};
+pub use loop_llm::{ChatModel, Message, Offline, Scripted};
 pub use loop_prompts::Prompts;
-pub use loop_tools::{Registry, ToolContext, ToolDeclaration, ToolResult};
+pub use loop_tools::{CancellationToken, Registry, ToolContext, ToolDeclaration, ToolResult};

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use loop_core::{CallModel, Fact, FinishReason, ModelFailure, Reply, Run, Tier, Usage};
+use loop_core::{CallModel, Fact, FinishReason, ModelFailure, NativeCall, Reply, Run, Slot, Tier, Usage};
 use loop_llm::{
-    AssistantTurn, Caching, Change, ChatModel, ErrorPhase, LlmError, LlmErrorKind, Memory, Message,
-    ModelEvent, ModelReply, ModelRequest, Raw, RequestMeta, RetryAdvice,
+    Caching, Change, ChatModel, ErrorPhase, LlmError, LlmErrorKind, Memory, Message,
+    ModelEvent, ModelReply, ModelRequest, RequestMeta, RetryAdvice, ToolChoice,
 };
-use loop_prompts::{Prompt, Turn};
+use loop_prompts::Prompt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::talk::{self, Talk};
 
 /// The model of each tier.
 #[derive(Clone, Debug)]
@@ -56,14 +58,7 @@ pub(crate) fn request(
     prompt: &Prompt,
     memory: Memory,
 ) -> ModelRequest {
-    let messages = prompt.turns.iter().map(|turn| match turn {
-        Turn::User(text) => Message::user(Arc::clone(text)),
-        Turn::Assistant { text, raw } => Message::Assistant(AssistantTurn {
-            text: Arc::clone(text),
-            raw: raw.clone().map(Raw::from_text),
-            ..AssistantTurn::default()
-        }),
-    });
+    let messages = prompt.turns.iter().cloned().map(talk::message);
     ModelRequest {
         model: Arc::clone(&run.spec().model(call.tier).model),
         system: Arc::clone(&prompt.system),
@@ -71,21 +66,53 @@ pub(crate) fn request(
         max_output_tokens: Some(max_output_tokens),
         // The calls of one run begin alike.
         cache: Caching { key: Some(Arc::clone(&run.id().0)), ..Caching::default() },
-        meta: RequestMeta {
-            run: Arc::clone(&run.id().0),
-            key: call.key.to_string().into(),
-            attempt: call.attempt,
-            timeout_ms: Some(call.timeout_ms),
-        },
+        meta: meta(run, call),
         memory,
         ..ModelRequest::default()
+    }
+}
+
+/// The neutral request of a granted call where calls are native. The messages are lent, and come back with what it
+/// settles as.
+pub(crate) fn native_request(
+    run: &Run,
+    call: &CallModel,
+    max_output_tokens: u64,
+    talk: &mut Talk,
+    memory: Memory,
+) -> ModelRequest {
+    let tool_choice = match call.key.slot {
+        // The tools stay, so that the prefix stays the same.
+        Slot::Landing => ToolChoice::None,
+        _ => ToolChoice::Auto,
+    };
+    ModelRequest {
+        model: Arc::clone(&run.spec().model(call.tier).model),
+        system: Arc::clone(talk.system()),
+        messages: talk.lend(),
+        tools: Arc::clone(talk.tools()),
+        tool_choice,
+        max_output_tokens: Some(max_output_tokens),
+        cache: Caching { key: Some(Arc::clone(&run.id().0)), ..Caching::default() },
+        meta: meta(run, call),
+        memory,
+        ..ModelRequest::default()
+    }
+}
+
+fn meta(run: &Run, call: &CallModel) -> RequestMeta {
+    RequestMeta {
+        run: Arc::clone(&run.id().0),
+        key: call.key.to_string().into(),
+        attempt: call.attempt,
+        timeout_ms: Some(call.timeout_ms),
     }
 }
 
 /// Makes the call and says how it ended; `retry_at` of a failure is left to the driver, who has the clock.
 pub(crate) async fn call(
     model: Arc<dyn ChatModel>,
-    request: ModelRequest,
+    mut request: ModelRequest,
     wish: CallModel,
     cancel: CancellationToken,
     mut on_text: impl FnMut(&Arc<str>) + Send,
@@ -105,10 +132,18 @@ pub(crate) async fn call(
             result.unwrap_or_else(panicked)
         }
     };
+    let messages = Some(std::mem::take(&mut request.messages));
     match result {
         Ok(reply) => {
+            let calls = reply.tool_calls.iter().map(|call| NativeCall {
+                id: Arc::clone(&call.id),
+                name: Arc::clone(&call.name),
+                arguments: Arc::clone(call.arguments.text()),
+            });
             let reply = Reply {
                 text: Arc::clone(reply.shown()),
+                calls: calls.collect(),
+                reasoning: Some(Arc::clone(&reply.reasoning)).filter(|reasoning| !reasoning.is_empty()),
                 finish: reply.finish,
                 usage: reply.usage,
                 cost: reply.cost,
@@ -116,7 +151,7 @@ pub(crate) async fn call(
                 served_model: reply.served_model,
                 warnings: reply.warnings,
             };
-            Settled { fact: Fact::ModelReplied { key, attempt, reply }, retry: None }
+            Settled { messages, ..Settled::of(Fact::ModelReplied { key, attempt, reply }) }
         }
         Err(error) => {
             let retry = match error.retry {
@@ -126,7 +161,7 @@ pub(crate) async fn call(
                 RetryAdvice::Backoff => Some(Duration::from_millis(500 << attempt.saturating_sub(1).min(4))),
             };
             let failure = failure(error, heard);
-            Settled { fact: Fact::ModelFailed { key, attempt, failure }, retry }
+            Settled { fact: Fact::ModelFailed { key, attempt, failure }, retry, messages }
         }
     }
 }
@@ -137,6 +172,14 @@ pub(crate) struct Settled {
     pub(crate) fact: Fact,
     /// How long to wait before the next try.
     pub(crate) retry: Option<Duration>,
+    /// The messages that a call was made with.
+    pub(crate) messages: Option<Vec<Message>>,
+}
+
+impl Settled {
+    pub(crate) fn of(fact: Fact) -> Self {
+        Self { fact, retry: None, messages: None }
+    }
 }
 
 /// What was heard of a reply so far.

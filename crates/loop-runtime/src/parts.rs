@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use loop_core::{Event, Fact, Facts, Millis, Outcome, Rejected, Run, RunId, RunSpec, Started, WorkItem};
+use loop_core::{
+    Event, Fact, Facts, History, Millis, Outcome, Rejected, Run, RunId, RunSpec, Started, WorkItem,
+};
+use loop_llm::Message;
 use loop_prompts::Prompts;
 use loop_tools::{Credentials, Registry};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::Instant;
 
-use crate::driver::{Clock, Driver, Opening, Pace};
+use crate::callbacks::Callbacks;
+use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::events::Events;
 use crate::handle::{Handle, Remote};
 use crate::journal::{Header, Journal, JournalError, MemoryJournal, Recorded};
@@ -19,6 +23,9 @@ use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
 use crate::save::Saver;
 use crate::stream::RunStream;
+use crate::talk::Offered;
+use crate::uses::ToolUses;
+use crate::validate::Validator;
 
 /// Everything that a driver needs beside the run.
 pub(crate) struct Parts {
@@ -29,6 +36,11 @@ pub(crate) struct Parts {
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) saver: Option<Arc<dyn Saver>>,
+    /// The tools as models see them.
+    pub(crate) offered: Offered,
+    pub(crate) callbacks: Arc<Callbacks>,
+    /// What an output is held against, beside its schema.
+    pub(crate) validators: Arc<[Arc<dyn Validator>]>,
     watchers: Vec<Arc<Watcher>>,
 }
 
@@ -38,7 +50,7 @@ pub(crate) struct Begun {
     pub(crate) started: Arc<Started>,
     pub(crate) remote: Remote,
     pub(crate) events: Events,
-    pub(crate) driving: BoxFuture<'static, Outcome>,
+    pub(crate) driving: BoxFuture<'static, Ended>,
 }
 
 /// A loop: runs work items, one after another or side by side. Clones share everything.
@@ -73,6 +85,12 @@ pub enum StartError {
         /// What is wrong.
         rejected: Rejected,
     },
+    /// The messages that it is to go on from cannot be used.
+    #[error("the messages before the run: {message}")]
+    History {
+        /// What is wrong with them.
+        message: String,
+    },
     /// The tools, prompts or settings are not those that the run was started with.
     #[error("run {run} was started with other {what}; go on with the domain as it was")]
     Changed {
@@ -90,6 +108,9 @@ impl Loop {
     pub fn new(spec: RunSpec, registry: Registry, models: Models) -> Self {
         let spec = Arc::new(RunSpec { tools: registry.specs(), save: false, ..spec });
         let parts = Parts {
+            offered: Offered::of(&registry, |tool| is_offered(&spec, tool)),
+            callbacks: Arc::default(),
+            validators: Arc::new([]),
             spec,
             registry,
             models,
@@ -123,6 +144,16 @@ impl Loop {
             parts.saver = Some(saver);
             parts.spec = Arc::new(RunSpec { save: true, ..(*parts.spec).clone() });
         })
+    }
+
+    /// The same loop with callbacks, which are called on the run's own task.
+    pub fn with_callbacks(self, callbacks: Callbacks) -> Self {
+        self.with(|parts| parts.callbacks = Arc::new(callbacks))
+    }
+
+    /// The same loop, holding each output against these validators once it fits its schema, in this order.
+    pub fn with_validators(self, validators: impl IntoIterator<Item = Arc<dyn Validator>>) -> Self {
+        self.with(|parts| parts.validators = validators.into_iter().collect())
     }
 
     /// The same loop with an observer, who hears what happens in all its runs on a thread of its own and can neither
@@ -233,7 +264,7 @@ impl Loop {
     /// # Errors
     /// When the journal refuses it.
     pub async fn start(&self, item: WorkItem) -> Result<Handle, StartError> {
-        let opening = self.open(item).await?;
+        let opening = self.open(item, Vec::new()).await?;
         Ok(Handle::spawn(self.begin(opening, Pace::Own)))
     }
 
@@ -265,11 +296,51 @@ impl Loop {
     /// # Errors
     /// When the journal refuses it.
     pub async fn stream(&self, item: WorkItem) -> Result<RunStream, StartError> {
-        let opening = self.open(item).await?;
+        let opening = self.open(item, Vec::new()).await?;
         Ok(RunStream::new(self.begin(opening, Pace::InStep)))
     }
 
-    async fn open(&self, item: WorkItem) -> Result<Opening, StartError> {
+    /// Runs a work item to its end level by level: each pass stands in a future of its own, which is made by the one
+    /// before and replaces it, so that ten thousand of them need no more room than one (S1-14, S1-d4). Gives the depth
+    /// beside the outcome: the pass in which the run ended.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunSpec, SectionSpec, WorkItem};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
+    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
+    /// let (outcome, depth) = looping.recurse(item).await?;
+    /// assert_eq!((outcome.totals.passes, depth), (1, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Only when the run could not begin.
+    pub async fn recurse(&self, item: WorkItem) -> Result<(Outcome, u32), StartError> {
+        let opening = self.open(item, Vec::new()).await?;
+        let (ended, depth) = self.descend(opening).await;
+        Ok((ended.outcome, depth))
+    }
+
+    /// Drives level by level; at each the next one takes the place of the last.
+    pub(crate) async fn descend(&self, opening: Opening) -> (Ended, u32) {
+        let (driver, events, _remote) = self.driver(opening, Pace::Own);
+        drop(events);
+        let mut level = Box::new(driver).descend(1);
+        loop {
+            match level.await {
+                Level::Deeper(next) => level = next,
+                Level::Ended { ended, depth } => return (*ended, depth),
+            }
+        }
+    }
+
+    /// A run that is ready to begin: with an item, and with the messages before it where there are any.
+    pub(crate) async fn open(&self, item: WorkItem, history: Vec<Message>) -> Result<Opening, StartError> {
         let id = RunId::new(uuid::Uuid::now_v7().to_string());
         let parts = &self.parts;
         let facts = Facts {
@@ -277,6 +348,7 @@ impl Loop {
             nonce: nonce(),
             prompts: parts.prompts.hash(),
             tools: parts.registry.manifest_hash(),
+            history: written(&history)?,
         };
         let header = Header {
             run: id.clone(),
@@ -290,7 +362,8 @@ impl Loop {
         let writer = parts.journal.create(&header).await?;
         let clock = Clock { origin: Instant::now(), base: Millis(0) };
         let (run, event, notes) = Run::start(id, Arc::clone(&parts.spec), item, facts);
-        Ok(Opening { run, writer, seq: 0, clock, first: vec![(event, notes)] })
+        let (first, uses) = (vec![(event, notes)], ToolUses::default());
+        Ok(Opening { run, writer, seq: 0, clock, first, uses, history: history.into() })
     }
 
     /// Takes up a run whose driver is gone: what it had in flight is settled as lost, and it goes on.
@@ -321,12 +394,21 @@ impl Loop {
         }
         let clock = Clock { origin: Instant::now(), base };
         let seq = recorded.entries.len() as u64;
-        let opening = Opening { run: state, writer, seq, clock, first };
+        let mut uses = ToolUses::default();
+        recorded.entries.iter().for_each(|entry| uses.hear(entry, &recorded.spec));
+        let history = read_history(state.started())?;
+        let opening = Opening { run: state, writer, seq, clock, first, uses, history };
         Ok(Handle::spawn(self.begin(opening, Pace::Own)))
     }
 
-    fn begin(&self, opening: Opening, pace: Pace) -> Begun {
+    pub(crate) fn begin(&self, opening: Opening, pace: Pace) -> Begun {
         let (id, started) = (opening.run.id().clone(), Arc::new(opening.run.started().clone()));
+        let (driver, events, remote) = self.driver(opening, pace);
+        Begun { id, started, remote, events, driving: driver.drive().boxed() }
+    }
+
+    pub(crate) fn driver(&self, opening: Opening, pace: Pace) -> (Driver, Events, Remote) {
+        let id = opening.run.id().clone();
         let (control, controls) = unbounded_channel();
         let (feed, events) = match pace {
             Pace::Own => Events::queue(&id),
@@ -335,7 +417,7 @@ impl Loop {
         let watching = self.parts.watchers.iter().map(|watcher| watcher.feed(&id));
         let feeds = std::iter::once(feed).chain(watching).collect();
         let driver = Driver::new(Arc::clone(&self.parts), opening, controls, feeds, pace);
-        Begun { id, started, remote: Remote::new(control), events, driving: driver.drive().boxed() }
+        (driver, events, Remote::new(control))
     }
 
     fn with(self, change: impl FnOnce(&mut Parts)) -> Self {
@@ -348,6 +430,9 @@ impl Loop {
             credentials: Arc::clone(&shared.credentials),
             journal: Arc::clone(&shared.journal),
             saver: shared.saver.clone(),
+            offered: shared.offered.clone(),
+            callbacks: Arc::clone(&shared.callbacks),
+            validators: Arc::clone(&shared.validators),
             watchers: shared.watchers.clone(),
         };
         change(&mut parts);
@@ -371,6 +456,42 @@ pub fn replay(run: &RunId, recorded: &Recorded) -> Result<Run, StartError> {
         state.apply(&entry.event).map_err(|rejected| broken(entry.seq, rejected))?;
     }
     Ok(state)
+}
+
+/// Whether a model is told of a tool: what never runs is not offered.
+fn is_offered(spec: &RunSpec, tool: &str) -> bool {
+    let ends = spec.protocol.output().is_some_and(|output| {
+        *output.tool == *tool || output.submit.as_deref().is_some_and(|submit| submit == tool)
+    });
+    let is_forbidden = spec.gate.forbid.iter().any(|forbidden| **forbidden == *tool);
+    ends || spec.limits.tool_calls > 0 && !is_forbidden
+}
+
+/// The messages before a run as they are written down; nothing where there are none.
+fn written(history: &[Message]) -> Result<Option<History>, StartError> {
+    if history.is_empty() {
+        return Ok(None);
+    }
+    let count = |message: &Message| match message {
+        Message::Tool { results } => results.len(),
+        Message::User { .. } | Message::Assistant(_) | Message::Operator { .. } => 1,
+    };
+    let json = serde_json::to_string(history).map_err(|error| StartError::History { message: error.to_string() })?;
+    Ok(Some(History {
+        messages: u32::try_from(history.iter().map(count).sum::<usize>()).unwrap_or(u32::MAX),
+        bytes: history.iter().map(|message| message.bytes() as u64).sum(),
+        json: json.into(),
+    }))
+}
+
+/// The messages before a run that was written down.
+fn read_history(started: &Started) -> Result<Arc<[Message]>, StartError> {
+    match &started.history {
+        None => Ok(Arc::new([])),
+        Some(history) => serde_json::from_str::<Vec<Message>>(&history.json)
+            .map(Arc::from)
+            .map_err(|error| StartError::History { message: error.to_string() }),
+    }
 }
 
 fn unix_ms() -> u64 {

@@ -9,6 +9,7 @@ use futures::Stream;
 use futures::future::BoxFuture;
 use loop_core::{Outcome, RunId, Started};
 
+use crate::driver::Ended;
 use crate::events::{Events, RunEvent};
 use crate::handle::Remote;
 use crate::parts::Begun;
@@ -32,8 +33,8 @@ pub struct RunStream {
 }
 
 enum State {
-    Driving(BoxFuture<'static, Outcome>),
-    Over(Box<Outcome>),
+    Driving(BoxFuture<'static, Ended>),
+    Over(Box<Ended>),
 }
 
 impl RunStream {
@@ -61,18 +62,23 @@ impl RunStream {
     pub fn outcome(&self) -> Option<&Outcome> {
         match &self.state {
             State::Driving(_) => None,
-            State::Over(outcome) => Some(outcome),
+            State::Over(ended) => Some(&ended.outcome),
         }
     }
 
     /// Drives the run to its end, whatever is still to be heard, and gives the outcome.
     pub async fn into_outcome(self) -> Outcome {
+        self.into_all().await.outcome
+    }
+
+    /// The same, and gives all there is.
+    pub(crate) async fn into_all(self) -> Ended {
         let Self { events, state, .. } = self;
         // Nobody reads them any more.
         drop(events);
         match state {
             State::Driving(driving) => driving.await,
-            State::Over(outcome) => *outcome,
+            State::Over(ended) => *ended,
         }
     }
 }
@@ -87,7 +93,7 @@ impl Stream for RunStream {
             }
             let State::Driving(driving) = &mut self.state else { return Poll::Ready(None) };
             match driving.as_mut().poll(context) {
-                Poll::Ready(outcome) => self.state = State::Over(Box::new(outcome)),
+                Poll::Ready(ended) => self.state = State::Over(Box::new(ended)),
                 Poll::Pending => {
                     return self.events.waiting().map_or(Poll::Pending, |event| Poll::Ready(Some(event)));
                 }

@@ -59,10 +59,7 @@ impl ToolCall {
         let observation = registry
             .dispatch(&wish.tool, &parameters, context, &credentials, wish.timeout_ms, markdown_chars)
             .await;
-        Settled {
-            fact: Fact::ToolFinished { key: wish.key, attempt: wish.attempt, observation },
-            retry: None,
-        }
+        Settled::of(Fact::ToolFinished { key: wish.key, attempt: wish.attempt, observation })
     }
 }
 

@@ -34,7 +34,7 @@ fn run() -> RunId {
 async fn write(journal: &dyn Journal, header: &Header, entries: &[Entry]) {
     let mut writer = journal.create(header).await.unwrap();
     for entry in entries {
-        writer.append(entry).await.unwrap();
+        writer.append(&Arc::new(entry.clone())).await.unwrap();
     }
 }
 
@@ -84,7 +84,7 @@ async fn entries_survive_reopening_and_a_writer_goes_on_behind_them() {
     let (recorded, mut writer) = journal.resume(&run()).await.unwrap();
     assert_eq!(recorded.entries, entries[..3]);
     for entry in &entries[3..] {
-        writer.append(entry).await.unwrap();
+        writer.append(&Arc::new(entry.clone())).await.unwrap();
     }
     assert_eq!(journal.read(&run()).await.unwrap().entries, entries);
 }
@@ -95,12 +95,12 @@ async fn a_number_that_does_not_follow_is_refused_and_nothing_is_written() {
     let (header, entries) = history("r1");
     let journal = SqliteJournal::open(&path).unwrap();
     let mut writer = journal.create(&header).await.unwrap();
-    writer.append(&entries[0]).await.unwrap();
+    writer.append(&Arc::new(entries[0].clone())).await.unwrap();
     for wrong in [0, 2, u64::MAX] {
-        let error = writer.append(&blank(wrong)).await.unwrap_err();
+        let error = writer.append(&Arc::new(blank(wrong))).await.unwrap_err();
         assert!(error.to_string().contains("cannot follow 1 entries"), "{error}");
     }
-    writer.append(&entries[1]).await.unwrap();
+    writer.append(&Arc::new(entries[1].clone())).await.unwrap();
     assert_eq!(journal.read(&run()).await.unwrap().entries, entries[..2]);
 }
 
@@ -130,7 +130,7 @@ async fn a_list_says_of_an_open_run_whether_it_is_being_written() {
     for journal in journals {
         let is_written = || async { journal.runs().await.unwrap()[0].is_written };
         let mut writer = journal.create(&header).await.unwrap();
-        writer.append(&entries[0]).await.unwrap();
+        writer.append(&Arc::new(entries[0].clone())).await.unwrap();
         assert!(is_written().await);
         assert!(
             matches!(journal.resume(&run()).await, Err(JournalError::Busy { .. })),
@@ -140,7 +140,7 @@ async fn a_list_says_of_an_open_run_whether_it_is_being_written() {
         assert!(!is_written().await);
         let (_, mut writer) = journal.resume(&run()).await.unwrap();
         for entry in &entries[1..] {
-            writer.append(entry).await.unwrap();
+            writer.append(&Arc::new(entry.clone())).await.unwrap();
         }
         assert!(!is_written().await, "it has stopped");
     }
@@ -218,12 +218,12 @@ async fn a_take_over_raises_the_epoch_and_the_stale_writer_is_refused() {
     let (header, entries) = history("r1");
     let journal = SqliteJournal::open(&path).unwrap();
     let mut stale = journal.create(&header).await.unwrap();
-    stale.append(&entries[0]).await.unwrap();
+    stale.append(&Arc::new(entries[0].clone())).await.unwrap();
     fs::remove_dir_all(format!("{}.locks", path.display())).unwrap();
     let (_, mut writer) = journal.resume(&header.run).await.unwrap();
-    assert!(matches!(stale.append(&entries[1]).await, Err(JournalError::Busy { .. })));
-    writer.append(&entries[1]).await.unwrap();
-    assert!(matches!(stale.append(&entries[2]).await, Err(JournalError::Busy { .. })));
+    assert!(matches!(stale.append(&Arc::new(entries[1].clone())).await, Err(JournalError::Busy { .. })));
+    writer.append(&Arc::new(entries[1].clone())).await.unwrap();
+    assert!(matches!(stale.append(&Arc::new(entries[2].clone())).await, Err(JournalError::Busy { .. })));
     drop(stale);
     assert!(
         matches!(journal.resume(&header.run).await, Err(JournalError::Busy { .. })),
@@ -251,7 +251,7 @@ async fn a_killed_process_gives_up_its_lock_and_loses_nothing_that_was_acknowled
         let (recorded, mut writer) = journal.resume(&run()).await.unwrap();
         let next = recorded.entries.len() as u64;
         assert!(next > last, "{last} was acknowledged, {next} entries are there");
-        writer.append(&blank(next)).await.unwrap();
+        writer.append(&Arc::new(blank(next))).await.unwrap();
     }
 }
 
@@ -293,7 +293,7 @@ async fn appends_until_it_is_killed() {
     let mut writer = journal.create(&history("r1").0).await.unwrap();
     // It ends by itself should nobody kill it.
     for seq in 0..100_000 {
-        writer.append(&blank(seq)).await.unwrap();
+        writer.append(&Arc::new(blank(seq))).await.unwrap();
         println!("\nappended {seq}");
     }
 }
@@ -306,9 +306,9 @@ async fn a_journal_in_use_is_a_clear_line() {
     let mut writer = journal.create(&header).await.unwrap();
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    check_line(&writer.append(&entries[0]).await.unwrap_err(), &path, "in use by another process; try again");
+    check_line(&writer.append(&Arc::new(entries[0].clone())).await.unwrap_err(), &path, "in use by another process; try again");
     other.execute_batch("ROLLBACK").unwrap();
-    writer.append(&entries[0]).await.unwrap();
+    writer.append(&Arc::new(entries[0].clone())).await.unwrap();
 }
 
 #[test]

@@ -34,7 +34,7 @@ async fn journal_of(
     };
     let mut writer = journal.create(&header).await.unwrap();
     for entry in entries {
-        writer.append(entry).await.unwrap();
+        writer.append(&Arc::new(entry.clone())).await.unwrap();
     }
     Arc::new(journal)
 }

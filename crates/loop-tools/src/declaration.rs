@@ -65,6 +65,16 @@ impl ToolDeclaration {
         }
     }
 
+    /// A declaration of a tool that only looks.
+    ///
+    /// ```
+    /// let tool = loop_tools::ToolDeclaration::read("search_user", "Search users by name");
+    /// assert_eq!(tool.effect, Some(loop_core::Effect::Read));
+    /// ```
+    pub fn read(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>) -> Self {
+        Self::new(name).description(description).effect(Effect::Read)
+    }
+
     /// The declaration with this name for people.
     #[must_use]
     pub fn title(mut self, title: impl Into<Arc<str>>) -> Self {

@@ -80,6 +80,12 @@ impl Registry {
         observation
     }
 
+    /// What of `parameters` does not fit the schema of the tool `name`, at most three misfits; `None` where everything
+    /// does, and for a name that no tool has.
+    pub fn misfits(&self, name: &str, parameters: &Value) -> Option<String> {
+        self.entry(name).and_then(|entry| misfits(entry, parameters))
+    }
+
     /// What came back from each call, in the order of the calls (S0-93, S0-122).
     ///
     /// They run in parallel and all of them settle: none waits for another, and none fails for another.

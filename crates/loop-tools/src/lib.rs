@@ -69,7 +69,7 @@ pub use error::RegistryError;
 pub use registry::{ListedName, Registry, RegistryBuilder};
 pub use result::{Failure, IntoToolResult, NO_DATA_FOUND, ToolResult, UNKNOWN_ERROR};
 pub use smart::{AI_FILTER_THRESHOLD, Candidate, Smart, Source};
-pub use tool::Tool;
+pub use tool::{KeptTool, Tool, schema_of};
 
 /// What a tool or a model needs to be written: the attribute for their traits, the token that they watch.
 pub use async_trait::async_trait;

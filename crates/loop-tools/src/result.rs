@@ -11,6 +11,8 @@ use crate::table;
 
 /// What a tool that found nothing says (S0-68).
 pub const NO_DATA_FOUND: &str = "No data found";
+/// How much of a text is its summary.
+const SUMMARY_CHARS: usize = 160;
 /// What a failure without any message says (S0-71).
 pub const UNKNOWN_ERROR: &str = "Unknown error";
 
@@ -95,6 +97,18 @@ impl ToolResult {
         }
         let markdown = format!("{}\n\n{}", heading(title, scope), table::render(columns, &rows));
         Self::ok(tool, format!("Found {} items", rows.len()), markdown, rows)
+    }
+
+    /// A success that is told as it is: a text is what the model reads, and any other value is its JSON (S2-32). The
+    /// summary is its first line.
+    pub fn told(tool: impl Into<String>, value: Value) -> Self {
+        let text = match &value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+        let summary = line.chars().take(SUMMARY_CHARS).collect::<String>();
+        Self::ok(tool, summary, text, value)
     }
 
     /// A failure for good (S0-67).

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 
 use async_trait::async_trait;
+use loop_core::Effect;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
@@ -21,6 +22,40 @@ pub trait Tool: Send + Sync {
 
     /// The result of one call. It is dropped when its time is up, and may not return at all then.
     async fn call(&self, parameters: Value, context: &ToolContext, credentials: &Credentials) -> ToolResult;
+}
+
+/// A tool that is only declared: its calls are the protocol's to take, as an output or the end of one.
+#[derive(Clone, Debug)]
+pub struct KeptTool(ToolDeclaration);
+
+impl KeptTool {
+    /// The tool that `declaration` describes; whatever effect that names, it has none.
+    pub fn new(declaration: ToolDeclaration) -> Self {
+        Self(declaration.effect(Effect::Read))
+    }
+}
+
+#[async_trait]
+impl Tool for KeptTool {
+    fn spec(&self) -> &ToolDeclaration {
+        &self.0
+    }
+
+    async fn call(&self, _: Value, _: &ToolContext, _: &Credentials) -> ToolResult {
+        ToolResult::failed(&*self.0.name, &self.0.title, "it is taken, and never run")
+    }
+}
+
+/// The schema of a Rust type as a tool's parameters.
+pub fn schema_of<Args: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<Args>();
+    // The name of a Rust type says nothing to a model, and renaming it must not change the manifest.
+    schema.remove("title");
+    schema.to_value()
 }
 
 /// A tool from a closure over raw parameters.
@@ -61,14 +96,7 @@ pub(crate) struct TypedTool<Args, F> {
 
 impl<Args: JsonSchema, F> TypedTool<Args, F> {
     pub(crate) fn new(declaration: ToolDeclaration, call: F) -> Self {
-        let settings = SchemaSettings::draft2020_12().with(|settings| {
-            settings.inline_subschemas = true;
-            settings.meta_schema = None;
-        });
-        let mut schema = settings.into_generator().into_root_schema_for::<Args>();
-        // The name of a Rust type says nothing to a model, and renaming it must not change the manifest.
-        schema.remove("title");
-        Self { declaration: declaration.schema(schema.to_value()), call, args: PhantomData }
+        Self { declaration: declaration.schema(schema_of::<Args>()), call, args: PhantomData }
     }
 }
 

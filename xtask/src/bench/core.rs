@@ -24,7 +24,7 @@ pub(super) fn run() -> Result<(), Failure> {
     let messages =
         cmd!(shell, "cargo bench --locked -p loop-core --bench core --no-run --message-format=json")
             .read()?;
-    let program = program(&messages)?;
+    let program = program(&messages, "bench")?;
     for case in COUNTED {
         // What is done before the case is the same in both, so the difference is the case itself.
         let whole = watched(&shell, &TOOL, &program, case, TIMES, collected)?;

@@ -1,6 +1,7 @@
-//! `cargo xtask bench [SUITE]`: what a decision costs, and what the wire costs.
+//! `cargo xtask bench [SUITE]`: what a decision costs, what the wire costs, and what a whole loop costs.
 
 mod core;
+mod loops;
 mod wire;
 
 use std::path::PathBuf;
@@ -11,21 +12,22 @@ use crate::workspace::Failure;
 
 pub(crate) fn run(suite: Option<&str>) -> Result<(), Failure> {
     match suite {
-        None => core::run().and_then(|()| wire::run()),
+        None => core::run().and_then(|()| wire::run()).and_then(|()| loops::run()),
         Some("core") => core::run(),
         Some("wire") => wire::run(),
-        Some(other) => Err(Failure::Usage(format!("no bench `{other}`; there are core and wire"))),
+        Some("loop") => loops::run(),
+        Some(other) => Err(Failure::Usage(format!("no bench `{other}`; there are core, wire and loop"))),
     }
 }
 
-/// The bench program among what cargo has built.
-fn program(messages: &str) -> Result<PathBuf, Failure> {
+/// The program of this kind, such as `bench`, among what cargo has built.
+fn program(messages: &str, kind: &str) -> Result<PathBuf, Failure> {
     let built = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let mut programs = built.filter_map(|message| {
-        let is_bench = message.pointer("/target/kind/0").is_some_and(|kind| kind == "bench");
-        message.get("executable")?.as_str().filter(|_| is_bench).map(PathBuf::from)
+        let is_it = message.pointer("/target/kind/0").is_some_and(|built| built == kind);
+        message.get("executable")?.as_str().filter(|_| is_it).map(PathBuf::from)
     });
-    programs.next().ok_or_else(|| Failure::Check("cargo names no bench program".to_owned()))
+    programs.next().ok_or_else(|| Failure::Check(format!("cargo names no {kind} program")))
 }
 
 /// Whether programs can be watched while they run.
@@ -62,12 +64,15 @@ mod tests {
         let messages = "{\"target\":{\"kind\":[\"bin\"]},\"executable\":\"/t/xtask\"}\n\
                         {\"target\":{\"kind\":[\"bench\"]},\"executable\":null}\nnot json\n\
                         {\"target\":{\"kind\":[\"bench\"]},\"executable\":\"/t/core-1\"}\n";
-        assert_eq!(program(messages).unwrap(), PathBuf::from("/t/core-1"));
-        assert!(program("{}").is_err());
+        assert_eq!(program(messages, "bench").unwrap(), PathBuf::from("/t/core-1"));
+        assert!(program(messages, "example").is_err());
     }
 
     #[test]
     fn an_unknown_bench_names_the_known_ones() {
-        assert_eq!(run(Some("cors")).unwrap_err().to_string(), "no bench `cors`; there are core and wire");
+        assert_eq!(
+            run(Some("cors")).unwrap_err().to_string(),
+            "no bench `cors`; there are core, wire and loop"
+        );
     }
 }

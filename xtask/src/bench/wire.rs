@@ -20,7 +20,7 @@ pub(super) fn run() -> Result<(), Failure> {
     }
     let messages =
         cmd!(shell, "cargo bench --locked -p xtask --bench wire --no-run --message-format=json").read()?;
-    let program = program(&messages)?;
+    let program = program(&messages, "bench")?;
     for row in cmd!(shell, "{program} cases").quiet().read()?.lines() {
         let Some((case, units)) = row.split_once(' ') else { continue };
         // What is done before the case is the same in both, so the difference is the case itself.

@@ -1,4 +1,4 @@
-//! Tests of databases: read-only, made once, never stale.
+//! Tests of databases: read-only unless asked for, made once, never stale, and what was written is kept.
 
 #![allow(clippy::unwrap_used)]
 
@@ -145,4 +145,100 @@ fn a_script_opens_no_other_file() {
         assert!(error.contains("shop.sql"), "{error}");
         assert!(!other.exists(), "{statement}");
     }
+}
+
+fn add(database: &Database) {
+    let writer = database.writer().unwrap();
+    writer.connect().unwrap().execute("INSERT INTO t VALUES (9)", []).unwrap();
+}
+
+#[test]
+fn only_a_database_that_was_opened_for_it_can_be_written() {
+    let (folder, path) = script(SCRIPT);
+    let made = Database::made_from(&path, folder.path()).unwrap();
+    assert!(made.writer().is_none() && Database::open(made.path()).unwrap().writer().is_none());
+    let writable = Database::open_writable(made.path()).unwrap();
+    add(&writable);
+    assert_eq!(count(&writable), 3);
+    let error = writable.connect().unwrap().execute("INSERT INTO t VALUES (9)", []).unwrap_err();
+    assert_eq!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::ReadOnly));
+}
+
+#[test]
+fn a_working_copy_keeps_what_is_written_until_the_script_changes() {
+    let (folder, path) = script(SCRIPT);
+    let cache = folder.path().join("cache");
+    let copy = Database::working_copy(&path, &cache).unwrap();
+    add(&copy);
+    assert_eq!(count(&Database::working_copy(&path, &cache).unwrap()), 3);
+    // Whoever only reads the same script is not touched by it.
+    assert_eq!(count(&Database::made_from(&path, &cache).unwrap()), 2);
+    fs::write(&path, format!("{SCRIPT}-- again")).unwrap();
+    assert_eq!(count(&Database::working_copy(&path, &cache).unwrap()), 2);
+    assert!(names(&cache).iter().all(|name| !name.ends_with(".tmp")), "{:?}", names(&cache));
+}
+
+#[test]
+fn a_working_copy_that_is_made_twice_at_once_loses_nothing() {
+    let (folder, path) = script(SCRIPT);
+    let cache = folder.path().join("cache");
+    let script = Script::read(&path).unwrap();
+    let copy = Database::working_copy(&path, &cache).unwrap();
+    add(&copy);
+    // The slower of two makers, who did not see the copy of the faster one.
+    let place = script.make(&cache, &script.name_of("-working"), link_once).unwrap();
+    assert_eq!((place.as_path(), count(&copy)), (copy.path(), 3));
+}
+
+#[test]
+fn a_working_copy_without_a_place_is_an_error() {
+    // What is written must not end in a folder that the system empties.
+    let (folder, path) = script(SCRIPT);
+    let blocked = folder.path().join("file");
+    fs::write(&blocked, "").unwrap();
+    let error = Database::working_copy(&path, &blocked.join("cache")).unwrap_err().to_string();
+    assert!(error.contains("cannot be written") && error.ends_with("make the folder writable"), "{error}");
+}
+
+#[test]
+fn a_protected_file_is_not_opened_for_writing() {
+    let (folder, path) = script(SCRIPT);
+    let made = Database::made_from(&path, folder.path()).unwrap();
+    let mut permissions = fs::metadata(made.path()).unwrap().permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(made.path(), permissions).unwrap();
+    // Nothing is protected from the system's administrator.
+    let may_write = fs::OpenOptions::new().write(true).open(made.path()).is_ok();
+    match Database::open_writable(made.path()) {
+        Ok(_) => assert!(may_write),
+        Err(error) => {
+            let expected = format!(
+                "{}: cannot be written: it is write-protected; make it writable",
+                made.path().display()
+            );
+            assert_eq!((error.to_string(), may_write), (expected, false));
+        }
+    }
+}
+
+#[test]
+fn what_a_dead_program_left_half_written_is_taken_back() {
+    let (folder, path) = script(SCRIPT);
+    let copy = Database::working_copy(&path, folder.path()).unwrap();
+    let connection = copy.writer().unwrap().connect().unwrap();
+    // So little memory that the change reaches the file before it is committed.
+    connection.execute_batch("PRAGMA cache_size = 1; BEGIN; CREATE TABLE big (a)").unwrap();
+    connection
+        .execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999) \
+                        INSERT INTO big SELECT randomblob(999) FROM n",
+            [],
+        )
+        .unwrap();
+    let dead = folder.path().join("dead.db");
+    fs::copy(copy.path(), &dead).unwrap();
+    fs::copy(format!("{}-journal", copy.path().display()), folder.path().join("dead.db-journal")).unwrap();
+    assert!(Database::open(&dead).is_err(), "nothing was left half written");
+    let database = Database::open_writable(&dead).unwrap();
+    assert_eq!(count(&database), 2);
 }

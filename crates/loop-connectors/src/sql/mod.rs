@@ -1,6 +1,8 @@
-//! SQLite: a database that is only read, and a tool over one query.
+//! SQLite: a database, and a tool over one query or one change.
 
+mod change;
 mod database;
+mod given;
 mod query;
 mod tool;
 

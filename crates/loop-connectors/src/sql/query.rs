@@ -3,21 +3,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use loop_core::Scope;
 use loop_tools::CancellationToken;
-use rusqlite::types::{Value as SqlValue, ValueRef};
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, Statement};
 use serde_json::{Map, Value};
 
 use crate::error::{ConnectorError, one_line};
 use crate::sql::database::Database;
+use crate::sql::given::{self, Given};
 
 /// The most rows that a query hands on.
 pub const ROWS_MAX: usize = 200;
 /// How many steps of SQLite's machine pass between two looks at whether the query is still wanted.
 const STEPS: i32 = 1_000;
-/// The names under which a query may use the scope (S0-64, S0-80).
-const SCOPE: [&str; 5] = ["scope_account", "scope_account_name", "scope_asset", "scope_item", "scope_person"];
 
 /// A query that prepares, only looks, and names only what it is given.
 #[derive(Clone, Debug)]
@@ -74,111 +72,82 @@ impl Query {
         if ["pragma", "explain"].contains(&word.to_ascii_lowercase().as_str()) {
             return Err(ConnectorError::NotASelect { tool, message: format!("it begins with `{word}`") });
         }
-        for at in 1..=statement.parameter_count() {
-            let name = statement.parameter_name(at).unwrap_or("?");
-            let known =
-                name.strip_prefix(':').is_some_and(|name| parameters.contains(name) || SCOPE.contains(&name));
-            if !known {
-                let given = parameters.iter().map(String::as_str).chain(SCOPE);
-                let known = given.map(|name| format!(":{name}")).collect::<Vec<_>>().join(", ");
-                return Err(ConnectorError::UnknownName { tool, name: name.to_owned(), known });
-            }
-        }
-        let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
-        let mut seen = BTreeSet::new();
-        if let Some(column) = columns.iter().find(|column| !seen.insert(column.as_str())) {
-            return Err(ConnectorError::DoubledColumn { tool, column: column.clone() });
-        }
-        Ok(Self { sql: sql.into(), columns })
+        given::check_names(&tool, &statement, parameters, false)?;
+        Ok(Self { sql: sql.into(), columns: columns_of(&tool, &statement)? })
     }
 
     /// The columns, in the query's order.
-    pub(crate) fn columns(&self) -> Vec<&str> {
-        self.columns.iter().map(String::as_str).collect()
+    pub(crate) fn columns(&self) -> &[String] {
+        &self.columns
     }
 
     /// The rows. Blocks; ends soon after `cancel` is cancelled.
     pub(crate) fn run(
         &self,
         database: &Database,
-        parameters: &Value,
-        scope: &Scope,
+        given: &Given<'_>,
         cancel: &CancellationToken,
     ) -> Result<Rows, QueryFailure> {
-        let read = || -> rusqlite::Result<Rows> {
-            let connection = database.connect()?;
-            stop_when_cancelled(&connection, cancel)?;
-            let mut statement = connection.prepare(&self.sql)?;
-            bind(&mut statement, parameters, scope)?;
-            let mut found = statement.raw_query();
-            let mut rows = Vec::new();
-            while let Some(row) = found.next()? {
-                if rows.len() == ROWS_MAX {
-                    return Ok(Rows { rows, cut: true });
-                }
-                let mut members = Map::new();
-                for (at, column) in self.columns.iter().enumerate() {
-                    members.insert(column.clone(), json_of(row.get_ref(at)?));
-                }
-                rows.push(Value::Object(members));
-            }
-            Ok(Rows { rows, cut: false })
-        };
-        read().map_err(|error| match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                QueryFailure::Retryable(format!("the database is in use: {}", one_line(error)))
-            }
-            Some(ErrorCode::OperationInterrupted) => {
-                QueryFailure::Retryable("the query was stopped".to_owned())
-            }
-            _ => QueryFailure::Permanent(one_line(error)),
-        })
+        let connection = database.connect()?;
+        stop_when_cancelled(&connection, cancel)?;
+        let mut statement = connection.prepare(&self.sql)?;
+        given.bind(&mut statement)?;
+        Ok(rows_of(&mut statement.raw_query(), &self.columns)?)
     }
+}
+
+impl QueryFailure {
+    /// It was no longer wanted.
+    pub(crate) fn stopped() -> Self {
+        Self::Retryable("the query was stopped".to_owned())
+    }
+}
+
+impl From<rusqlite::Error> for QueryFailure {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                Self::Retryable(format!("the database is in use: {}", one_line(error)))
+            }
+            Some(ErrorCode::OperationInterrupted) => Self::stopped(),
+            _ => Self::Permanent(one_line(error)),
+        }
+    }
+}
+
+/// The names of the columns that the statement brings, each there once.
+pub(crate) fn columns_of(tool: &str, statement: &Statement<'_>) -> Result<Vec<String>, ConnectorError> {
+    let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let mut seen = BTreeSet::new();
+    match columns.iter().find(|column| !seen.insert(column.as_str())) {
+        Some(column) => Err(ConnectorError::DoubledColumn { tool: tool.to_owned(), column: column.clone() }),
+        None => Ok(columns),
+    }
+}
+
+/// The rows that are left, as many as are handed on.
+pub(crate) fn rows_of(found: &mut rusqlite::Rows<'_>, columns: &[String]) -> rusqlite::Result<Rows> {
+    let mut rows = Vec::new();
+    while let Some(row) = found.next()? {
+        if rows.len() == ROWS_MAX {
+            return Ok(Rows { rows, cut: true });
+        }
+        let mut members = Map::new();
+        for (at, column) in columns.iter().enumerate() {
+            members.insert(column.clone(), json_of(row.get_ref(at)?));
+        }
+        rows.push(Value::Object(members));
+    }
+    Ok(Rows { rows, cut: false })
 }
 
 /// Asks the token from inside the query. An interrupt from outside would be lost between two statements.
-fn stop_when_cancelled(connection: &Connection, cancel: &CancellationToken) -> rusqlite::Result<()> {
+pub(crate) fn stop_when_cancelled(
+    connection: &Connection,
+    cancel: &CancellationToken,
+) -> rusqlite::Result<()> {
     let cancel = cancel.clone();
     connection.progress_handler(STEPS, Some(move || cancel.is_cancelled()))
-}
-
-/// Gives each named value; what is not given is NULL.
-fn bind(statement: &mut Statement<'_>, parameters: &Value, scope: &Scope) -> rusqlite::Result<()> {
-    for at in 1..=statement.parameter_count() {
-        let name = statement.parameter_name(at).and_then(|name| name.strip_prefix(':')).unwrap_or_default();
-        let value = if SCOPE.contains(&name) {
-            scoped(scope, name).map_or(SqlValue::Null, |text| SqlValue::Text(text.to_string()))
-        } else {
-            sql_of(parameters.get(name))
-        };
-        statement.raw_bind_parameter(at, value)?;
-    }
-    Ok(())
-}
-
-fn scoped<'a>(scope: &'a Scope, name: &str) -> Option<&'a Arc<str>> {
-    match name {
-        "scope_account" => scope.account.as_ref(),
-        "scope_account_name" => scope.account_name.as_ref(),
-        "scope_asset" => scope.asset.as_ref(),
-        "scope_item" => scope.item.as_ref(),
-        "scope_person" => scope.person.as_ref(),
-        _ => None,
-    }
-}
-
-fn sql_of(value: Option<&Value>) -> SqlValue {
-    match value {
-        None | Some(Value::Null) => SqlValue::Null,
-        Some(Value::Bool(flag)) => SqlValue::Integer((*flag).into()),
-        Some(Value::String(text)) => SqlValue::Text(text.clone()),
-        Some(Value::Number(number)) => match (number.as_i64(), number.as_f64()) {
-            (Some(whole), _) => SqlValue::Integer(whole),
-            (None, Some(real)) => SqlValue::Real(real),
-            (None, None) => SqlValue::Text(number.to_string()),
-        },
-        Some(nested) => SqlValue::Text(loop_core::canonical(nested)),
-    }
 }
 
 fn json_of(value: ValueRef<'_>) -> Value {
@@ -193,7 +162,7 @@ fn json_of(value: ValueRef<'_>) -> Value {
 }
 
 /// What SQLite says, with the line of the query where it says one.
-fn place_of(error: &rusqlite::Error) -> String {
+pub(crate) fn place_of(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqlInputError { msg, sql, offset, .. } if *offset >= 0 => {
             let before = sql.bytes().take(usize::try_from(*offset).unwrap_or_default());

@@ -1,14 +1,13 @@
 //! The `document` protocol: sections and a contract block.
 
-use std::sync::Arc;
-
 use crate::contract::{self, Found, Rules};
 use crate::event::{FinishReason, Reply};
 use crate::layout::Layout;
-use crate::proposal::Proposal;
+use crate::proposal::{Ending, Proposal};
 use crate::protocol::Reading;
+use crate::protocol::native::first_line;
+use crate::protocol_spec::DocumentSpec;
 use crate::reply::{self, Oddity};
-use crate::spec::DocumentSpec;
 use crate::stop::Confidence;
 
 pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>) -> Proposal {
@@ -24,6 +23,7 @@ pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>)
         escalated: None,
         has_contract: false,
         oddities: parsed.oddities,
+        ending: Ending::None,
     };
     take(&mut proposal, found);
     match reply.finish {
@@ -71,8 +71,4 @@ fn take(proposal: &mut Proposal, found: Found) {
         proposal.escalated = contract.escalated;
         proposal.has_contract = true;
     }
-}
-
-fn first_line(text: &str) -> Arc<str> {
-    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason given").into()
 }

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::action::Verdict;
+use crate::action::{JudgedAction, Verdict};
 use crate::command::SubCallBudget;
 use crate::contract::{Readings, contracts_in, echoes};
-use crate::ids::{CommandKey, Digest, EvidenceId};
+use crate::ids::{CommandKey, Digest, EvidenceId, Slot};
 use crate::judge::Judged;
 use crate::note::Note;
 use crate::observation::{Observation, Status, SubCallUse};
 use crate::outcome::Evidence;
+use crate::proposal::Proposal;
+use crate::protocol_spec::{Execution, Repeats};
 use crate::run::calls::Charge;
 use crate::run::{Ask, Batch, Phase, Rejected, Run, Work};
 use crate::spec::Effect;
@@ -19,13 +21,13 @@ impl Run {
         let phase = self.state.phase.name();
         let not_open = self.not_open("tool_started", key, attempt);
         let blocked = self.state.stop_asked.is_some() || !self.state.phase.is_working();
-        let Some(batch) = self.state.phase.batch_mut() else {
+        let is_it = |work: &Work| work.key == *key && work.attempt == attempt && !work.announced;
+        let Some(batch) = self.state.phase.batch() else {
             return Err(Rejected::OutOfOrder { event: "tool_started", phase });
         };
-        let work = batch.work.iter_mut().find(|work| {
-            work.key == *key && work.attempt == attempt && !work.announced && work.observation.is_none()
-        });
-        match work {
+        let is_its_turn = self.in_turn(batch).any(is_it);
+        let batch = self.state.phase.batch_mut().filter(|_| is_its_turn);
+        match batch.and_then(|batch| batch.work.iter_mut().find(|work| is_it(work))) {
             Some(work) if !blocked => {
                 work.announced = true;
                 Ok(())
@@ -73,7 +75,9 @@ impl Run {
                 self.state.totals.tool_calls += 1;
                 let tool = judged.tool.as_deref().and_then(|name| self.spec.tool(name));
                 let smart = tool.is_some_and(|tool| tool.smart);
-                let announced = tool.is_some_and(|tool| tool.effect.is_read());
+                // Where an order is kept each waits for its turn.
+                let waits = self.spec.protocol.execution() == Execution::Ordered;
+                let announced = !waits && tool.is_some_and(|tool| tool.effect.is_read());
                 let sub_call = if smart { self.grant_sub_call() } else { None };
                 batch.work.push(Work {
                     key,
@@ -128,15 +132,16 @@ impl Run {
         let granted = work.sub_call.take();
         let (status, used) = (observation.status, observation.sub_call);
         let readings = self.spec.readings();
-        let read = [&observation.summary, &observation.markdown];
-        let known: Vec<_> = read
-            .iter()
-            .flat_map(|text| echoes(text, readings))
-            .chain(echoes_in_data(&observation.data, readings))
-            .collect();
+        if !self.spec.protocol.is_native() {
+            let read = [&observation.summary, &observation.markdown];
+            let known = read
+                .iter()
+                .flat_map(|text| echoes(text, readings))
+                .chain(echoes_in_data(&observation.data, readings));
+            self.state.echoes.extend(known);
+        }
         work.observation = Some(observation);
-        self.state.echoes.extend(known);
-        self.state.ledger.settled(&signature, attempt, status);
+        self.state.ledger.settled(&signature, key, attempt, status);
         notes.push(Note::ActionSettled { key, evidence, status });
         if granted.is_some() {
             self.state.granted_sub_calls = self.state.granted_sub_calls.saturating_sub(1);
@@ -173,12 +178,16 @@ impl Run {
 
     /// Goes on when everything in the batch has settled.
     pub(super) fn batch_settled(&mut self, notes: &mut Vec<Note>) {
-        let Some(batch) = self.state.phase.batch() else {
+        if self.state.phase.batch().is_none() {
             return;
-        };
+        }
         if matches!(self.state.phase, Phase::Stopping { .. }) {
             return self.stopping_settled(notes);
         }
+        self.take_turns();
+        let Some(batch) = self.state.phase.batch() else {
+            return;
+        };
         // Once a stop is asked for, what was not started is not waited for.
         let waits_for_all = self.state.stop_asked.is_none();
         if batch.is_in_flight() || waits_for_all && batch.work.iter().any(|work| work.observation.is_none()) {
@@ -188,14 +197,70 @@ impl Run {
         if self.out_of_time().is_some() {
             // What a person would allow could not run any more.
             self.leave_undone(&asks, "limits.wall_ms", notes);
-            return self.next_pass(notes);
+            return self.go_on(notes);
         }
         if asks.is_empty() || self.state.stop_asked.is_some() {
-            return self.next_pass(notes);
+            return self.go_on(notes);
         }
         let deadline = self.state.now.plus(self.spec.limits.person_ms);
         let asks = asks.into_iter().map(|action| Ask { action, deadline, answered: false }).collect();
         self.state.phase = Phase::WaitingForPerson { asks, since: self.state.now };
+    }
+
+    /// What comes after the calls of a pass: the validation of an output, or the next pass.
+    fn go_on(&mut self, notes: &mut Vec<Note>) {
+        if self.state.stop_asked.is_some() || !self.validates() {
+            self.next_pass(notes);
+        }
+    }
+
+    /// Where an order is kept: lets the next call start, if it only looks and nothing stops it. One that changes
+    /// something is announced first.
+    fn take_turns(&mut self) {
+        if self.spec.protocol.execution() != Execution::Ordered || self.state.stop_asked.is_some() {
+            return;
+        }
+        let Some(batch) = self.state.phase.batch() else { return };
+        let next = batch.work.iter().position(|work| work.observation.is_none());
+        let Some(at) = next.filter(|at| batch.work.get(*at).is_some_and(|work| self.is_read(work))) else {
+            return;
+        };
+        if let Some(work) = self.state.phase.batch_mut().and_then(|batch| batch.work.get_mut(at)) {
+            work.announced = true;
+        }
+    }
+
+    /// Whether a piece of work only looks.
+    pub(super) fn is_read(&self, work: &Work) -> bool {
+        let action = self.state.actions.get(work.action as usize);
+        let tool = action.and_then(|action| self.spec.tool(action.tool_name()));
+        tool.is_some_and(|tool| tool.effect.is_read())
+    }
+
+    /// Judges what a reply asks for that came when the reason was fixed already: nothing of it is run.
+    pub(super) fn leave_all_undone(&mut self, proposal: &Proposal, notes: &mut Vec<Note>) {
+        if !self.spec.protocol.is_native() {
+            return;
+        }
+        self.take_ending(&proposal.ending, /*output*/ None);
+        let pass = self.state.passes.len() as u32;
+        let setting: Arc<str> = match &self.state.phase {
+            Phase::Stopping { certificate, .. } => certificate.reason().name().into(),
+            _ => return,
+        };
+        for (n, action) in (0..).zip(&proposal.actions) {
+            let tool = self.spec.tool(&action.tool).map(|tool| Arc::clone(&tool.name));
+            let judged = JudgedAction {
+                key: CommandKey::new(pass, Slot::Action(n)),
+                action: action.clone(),
+                tool,
+                parameters: Arc::clone(&action.parameters),
+                verdict: Verdict::OverLimit { setting: Arc::clone(&setting) },
+                evidence: None,
+            };
+            notes.push(Note::ActionJudged(judged.clone()));
+            self.state.actions.push(judged);
+        }
     }
 
     /// Writes down that these actions will not be run, and which setting says so.
@@ -214,6 +279,12 @@ impl Run {
         let Some(batch) = self.state.phase.batch_mut().map(std::mem::take) else {
             return Vec::new();
         };
+        // Not before all have settled: the order in which they do must not matter.
+        let denied = |work: &Work| work.observation.as_ref().is_some_and(|it| it.status == Status::Denied);
+        let changed = batch.work.iter().any(|work| !self.is_read(work) && !denied(work));
+        if changed && self.spec.repeats() == Repeats::Reuse {
+            self.state.ledger.forget_results();
+        }
         for work in batch.work {
             let action = self.state.actions.get(work.action as usize);
             let (Some(action), Some(observation)) = (action, work.observation) else {

@@ -84,11 +84,12 @@ impl Run {
             self.state.ledger.started(signature, key, attempt, evidence);
             let observation = match &action.verdict {
                 Verdict::Denied { why } => {
-                    self.state.ledger.settled(&signature, attempt, Status::Denied);
+                    self.state.ledger.settled(&signature, key, attempt, Status::Denied);
                     notes.push(Note::ActionSettled { key, evidence, status: Status::Denied });
                     Some(Observation::failed(Status::Denied, action.tool_name(), why))
                 }
                 Verdict::Run
+                | Verdict::Kept
                 | Verdict::UnknownTool { .. }
                 | Verdict::InvalidArguments { .. }
                 | Verdict::Duplicate { .. }

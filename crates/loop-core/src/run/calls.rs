@@ -102,6 +102,7 @@ impl Run {
             Phase::Gathering { .. }
             | Phase::Acting { .. }
             | Phase::WaitingForPerson { .. }
+            | Phase::Validating { .. }
             | Phase::Stopping { .. }
             | Phase::Saving { .. }
             | Phase::Done { .. } => {}
@@ -118,13 +119,14 @@ impl Run {
     ) -> Result<(), Rejected> {
         let started = self.take_call("model_replied", key, attempt)?;
         self.charge_call(key, attempt, started, reply.usage, reply.cost, notes);
-        let blank = reply.text.trim().is_empty() && reply.finish != FinishReason::Refusal;
+        let blank = protocol::is_blank(reply, &self.spec) && reply.finish != FinishReason::Refusal;
         match &self.state.phase {
             Phase::Stopping { .. } => {
                 if key.slot != Slot::Pick && key.slot != Slot::Repair && !blank {
                     let proposal = protocol::read(reply, self.reading());
                     self.record_pass(key, started, reply, &proposal, notes);
                     self.take_confidence(&proposal, notes);
+                    self.leave_all_undone(&proposal, notes);
                 }
                 self.call_gone(notes);
             }
@@ -170,6 +172,7 @@ impl Run {
             Phase::Gathering { .. }
             | Phase::Acting { .. }
             | Phase::WaitingForPerson { .. }
+            | Phase::Validating { .. }
             | Phase::Saving { .. }
             | Phase::Done { .. } => {}
         }
@@ -215,6 +218,7 @@ impl Run {
             Phase::Gathering { .. }
             | Phase::Acting { .. }
             | Phase::WaitingForPerson { .. }
+            | Phase::Validating { .. }
             | Phase::Saving { .. }
             | Phase::Done { .. } => {}
         }
@@ -294,6 +298,9 @@ impl Run {
     }
 
     fn remember_size(&mut self, started: StartedCall, usage: Option<Usage>) {
+        if self.spec.protocol.is_native() {
+            self.state.last_granted = started.max_output_tokens;
+        }
         let input_tokens = usage.map_or(started.reserve.input_tokens, |usage| usage.total_input());
         self.state.last_main =
             Some(MainCall { tier: started.tier, bytes: started.prompt_bytes, input_tokens });
@@ -310,6 +317,7 @@ impl Run {
         let tries = self.state.phase.call().map_or(attempt, Call::try_here);
         let has_tries = failure.retryable && tries < ATTEMPTS && self.state.stop_asked.is_none();
         // A reply of which a section was read is not asked for again: it stays.
+        // A message has no sections: one that broke off is asked for again, and what came of the last is kept.
         let brought_nothing = failure
             .partial
             .as_ref()
@@ -401,6 +409,7 @@ impl Run {
         let is_main = matches!(key.slot, Slot::Main | Slot::Landing);
         if let Some(partial) = failure.partial.as_ref().filter(|_| is_main) {
             let proposal = protocol::salvage(partial, self.reading());
+            self.take_ending(&proposal.ending, /*output*/ None);
             self.merge(key.pass, &proposal, notes);
         }
     }
@@ -424,6 +433,7 @@ impl Run {
             landing: key.slot == Slot::Landing,
             reply: Arc::clone(&reply.text),
             raw: reply.raw.clone(),
+            reasoning: reply.reasoning.clone().filter(|_| self.spec.protocol.is_native()),
             evidence_seen,
             actions_seen,
             changed,
@@ -436,6 +446,9 @@ impl Run {
     }
 
     fn merge(&mut self, pass: u32, proposal: &Proposal, notes: &mut Vec<Note>) -> Vec<Arc<str>> {
+        if self.spec.protocol.is_native() {
+            return Vec::new();
+        }
         let context = MergeContext {
             declared: self.spec.sections(),
             pass,

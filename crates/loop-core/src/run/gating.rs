@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::action::{Priority, Verdict};
-use crate::gate::{self, Candidates, History, Ruling, View};
+use crate::action::{JudgedAction, Priority, Verdict};
+use crate::gate::{self, Candidates, History, Native, Ruling, View};
 use crate::ids::{CommandKey, Slot};
 use crate::judge::{Bench, Judged, Room, judge};
 use crate::note::{Decision, Note};
 use crate::proposal::Proposal;
-use crate::run::{Call, Mending, PassRecord, Run};
+use crate::protocol;
+use crate::run::{AttemptState, Call, Mending, PassRecord, Run};
 use crate::spec::Tier;
 use crate::stop::{Certificate, Condition, Measure, StopReason};
 
@@ -28,7 +29,14 @@ impl Run {
             Room { left: limit.saturating_sub(self.state.totals.tool_calls), setting: "limits.tool_calls" };
         let bench = Bench { spec: &self.spec, ledger: &self.state.ledger, pass, room };
         let mut judged = judge(&proposal.actions, bench);
+        let stored = self.state.attempts.last().and_then(|attempt| attempt.output.as_ref());
+        let (ending, last) = protocol::ending(proposal.ending.clone(), &judged, stored, &self.spec);
+        self.take_ending(&ending, last);
         let missing = self.missing();
+        let candidates = count(&judged);
+        let is_native = self.spec.protocol.is_native();
+        let native =
+            Native { ending: &ending, attempt: self.attempt_passes(), granted: self.state.last_granted };
         let view = View {
             limits: &self.spec.limits,
             totals: &self.state.totals,
@@ -37,10 +45,11 @@ impl Run {
             confidence: proposal.confidence,
             refused: proposal.refused.as_ref(),
             escalated: proposal.escalated.as_ref(),
-            candidates: count(&judged),
+            candidates,
             settings: &self.spec.gate,
             missing: &missing,
-            history: self.history(),
+            history: if is_native { self.native_history(candidates) } else { self.history() },
+            native: is_native.then_some(native),
         };
         match gate::decide(&view, cause) {
             Ruling::Stop(certificate) => {
@@ -52,7 +61,7 @@ impl Run {
                     judged.judged.verdict = Verdict::OverLimit { setting: Arc::clone(&stopped_by) };
                 }
                 self.admit(judged, notes);
-                let lands = !is_landing && self.lands_for_time(&certificate);
+                let lands = !is_landing && self.lands_instead(&certificate);
                 let decision = if lands {
                     Decision::Land { cause: certificate.primary.clone() }
                 } else {
@@ -72,6 +81,15 @@ impl Run {
                 self.state.mending.push(Mending { pass: pass + 1, missing });
                 self.next_pass(notes);
             }
+            Ruling::Validate(output) => {
+                let batch = self.admit(judged, notes);
+                let decision = Decision::Validate { runs: batch.work.len() as u32 };
+                notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                if let Some(attempt) = self.state.attempts.last_mut() {
+                    (attempt.output, attempt.state) = (Some(output), AttemptState::Ends);
+                }
+                self.act(batch, notes);
+            }
             Ruling::Act { escalate } => {
                 let batch = self.admit(judged, notes);
                 let decision = Decision::Act { runs: batch.work.len() as u32, asks: batch.asks.len() as u32 };
@@ -85,10 +103,47 @@ impl Run {
         }
     }
 
-    /// Whether a stop for time is one that leaves the time of a landing, and that would help.
-    fn lands_for_time(&self, certificate: &Certificate) -> bool {
-        let is_held_back = matches!(certificate.primary.value, Measure::NextTime { .. });
-        certificate.reason() == StopReason::Timeout && is_held_back && self.landing_helps()
+    /// Whether a stop is one that leaves a landing, and that would help: for time, as long as the time of a landing is
+    /// left; in a conversation also where tools cannot go on and the model can still say what it has.
+    fn lands_instead(&self, certificate: &Certificate) -> bool {
+        let leaves_one = match certificate.reason() {
+            StopReason::Timeout => matches!(certificate.primary.value, Measure::NextTime { .. }),
+            StopReason::MaxToolCalls | StopReason::NoProgress => self.spec.protocol.is_native(),
+            _ => false,
+        };
+        leaves_one && self.landing_helps() && self.too_many_messages(0).is_none()
+    }
+
+    /// What the gate knows of the passes so far where calls are native: how many in a row could run nothing.
+    fn native_history(&self, now: Candidates) -> Option<History> {
+        let pass = self.state.passes.len() as u32;
+        let moves = |action: &JudgedAction| match action.verdict {
+            Verdict::Run | Verdict::Kept | Verdict::NeedsPerson { .. } => true,
+            Verdict::UnknownTool { .. }
+            | Verdict::InvalidArguments { .. }
+            | Verdict::Denied { .. }
+            | Verdict::Duplicate { .. }
+            | Verdict::Skipped
+            | Verdict::OverLimit { .. } => false,
+        };
+        let asks = if self.spec.gate.people { now.needs_person } else { 0 };
+        let mut idle = 0;
+        if now.all > 0 && now.run + now.kept + asks == 0 {
+            let last_moved = self.state.actions.iter().rev().find(|action| moves(action));
+            let moved = last_moved.map_or(0, |action| action.key.pass);
+            // A pass without any call ended the run, or an attempt.
+            let began = self.state.attempts.last().map_or(0, |attempt| attempt.from_pass.saturating_sub(1));
+            idle = pass.saturating_sub(moved.max(began));
+        }
+        Some(History {
+            pass,
+            before: None,
+            fresh: false,
+            idle,
+            may_escalate: false,
+            may_mend: false,
+            is_out_of_time: self.out_of_time().is_some(),
+        })
     }
 
     /// What the gate knows of the passes so far.
@@ -143,6 +198,7 @@ fn count(judged: &[Judged]) -> Candidates {
         candidates.all += 1;
         match judged.judged.verdict {
             Verdict::Run => candidates.run += 1,
+            Verdict::Kept => candidates.kept += 1,
             Verdict::NeedsPerson { .. } => candidates.needs_person += 1,
             Verdict::Denied { .. } => candidates.denied += 1,
             Verdict::OverLimit { .. } => candidates.over_limit += 1,

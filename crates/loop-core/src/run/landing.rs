@@ -13,6 +13,10 @@ impl Run {
         if self.state.stop_asked.is_some() {
             return self.stop_by_hand(notes);
         }
+        if let Some(cause) = self.too_many_messages(0) {
+            return self.stop(Certificate::new(cause, Vec::new()), notes);
+        }
+        self.open_attempt(notes);
         let pass = self.state.passes.len() as u32 + 1;
         let tier = self.state.tier;
         if let Some(cause) = self.last_call() {
@@ -45,7 +49,11 @@ impl Run {
     /// A main call that may not be made: older evidence gives way to its summary and the call is asked for again, or
     /// the run lands, or it ends.
     pub(super) fn main_call_refused(&mut self, refusal: Refusal, prompt: PromptSize, notes: &mut Vec<Note>) {
-        if refusal == Refusal::Context
+        if refusal == Refusal::Context && self.spec.protocol.is_native() {
+            if self.compact(notes) {
+                return;
+            }
+        } else if refusal == Refusal::Context
             && let Some(oldest) = self.state.evidence.iter_mut().find(|evidence| !evidence.shortened)
         {
             oldest.shortened = true;
@@ -101,6 +109,9 @@ impl Run {
 
     /// Whether a landing would bring something: a required section is not there, or evidence waits unseen.
     pub(super) fn landing_helps(&self) -> bool {
+        if self.spec.protocol.is_native() {
+            return self.spec.protocol.lands() && self.state.answer.is_none();
+        }
         let seen = self.state.passes.last().map(|pass| pass.evidence_seen);
         let missing = |id| self.state.document.get(id).is_none();
         seen.is_none_or(|seen| (self.state.evidence.len() as u32) > seen)
@@ -109,12 +120,17 @@ impl Run {
 
     /// Why the next main call would be the last one that is permitted, if it would.
     fn last_call(&self) -> Option<Condition> {
+        if !self.spec.protocol.lands() {
+            return None;
+        }
         let mut after = self.state.totals;
         after.passes += 1;
         after.model_calls += 1;
         gate::limits_reached(&self.spec.limits, &after, 0)
             .into_iter()
             .find(|condition| matches!(condition.reason, StopReason::MaxPasses | StopReason::MaxModelCalls))
+            // A reply and a result, and no call could be made any more.
+            .or_else(|| self.too_many_messages(2))
     }
 
     /// Why only the time for a landing is left, if it is.
@@ -125,14 +141,16 @@ impl Run {
     /// The same at an instant to come.
     pub(super) fn out_of_time_at(&self, at: Millis) -> Option<Condition> {
         let elapsed = self.elapsed_ms().saturating_add(at.since(self.state.now));
-        let is_over = self.spec.has_whole_gate() && elapsed >= self.working_ms();
+        let is_over =
+            self.spec.has_whole_gate() && self.spec.protocol.lands() && elapsed >= self.working_ms();
         is_over.then(|| over_time(&self.spec.limits, elapsed))
     }
 
     /// Milliseconds of the wall clock that everything but the landing may take.
     pub(super) fn working_ms(&self) -> u64 {
         let limits = &self.spec.limits;
-        let held = if self.spec.has_whole_gate() { limits.landing_ms() } else { 0 };
+        let held =
+            if self.spec.has_whole_gate() && self.spec.protocol.lands() { limits.landing_ms() } else { 0 };
         limits.wall_ms.saturating_sub(held)
     }
 }

@@ -9,11 +9,15 @@
 //!                                                       ▼
 //!                     any phase, stop now ─▶ Stopping ─▶ Saving ─▶ Done
 //! ```
+//!
+//! Where an attempt has ended with an output, `Validating` comes before the next pass: a valid one ends the run.
 
 mod acting;
 mod asking;
+mod attempts;
 mod calls;
 mod gating;
+mod growth;
 mod landing;
 mod phase;
 mod picking;
@@ -26,22 +30,23 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use attempts::{Attempt, AttemptState};
 pub use phase::{Ask, Batch, Call, Phase, StartedCall, Work};
 pub use quote::{PromptSize, Quote};
 
 use crate::action::JudgedAction;
 use crate::contract::echoes;
 use crate::document::Document;
-use crate::event::{Event, Fact, Started};
+use crate::event::{Event, Fact, History, Started};
 use crate::gate;
 use crate::ids::{CommandKey, Digest, EvidenceId, Millis, RunId, Slot};
 use crate::item::WorkItem;
 use crate::ledger::Ledger;
 use crate::limits::CostMode;
 use crate::note::Note;
-use crate::outcome::{Evidence, Outcome, Totals};
+use crate::outcome::{Evidence, Outcome, StoppedIn, Totals};
 use crate::protocol::Reading;
-use crate::spec::{RunSpec, Tier, ToolSpec};
+use crate::spec::{RunSpec, Tier, ToolSpec, is_default};
 use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason};
 
 /// A run of the loop: its spec and its state.
@@ -92,6 +97,30 @@ pub struct State {
     rerouted: bool,
     /// The passes that were granted to mend an answer, and what was missing then.
     mending: Vec<Mending>,
+    /// Attempts at an output.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    attempts: Vec<Attempt>,
+    /// The final answer of a conversation, or as much of one as came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    answer: Option<Arc<str>>,
+    /// What of a conversation is shown in short.
+    #[serde(default, skip_serializing_if = "is_default")]
+    compacted: Compacted,
+    /// The output tokens that the last main call was granted.
+    #[serde(default, skip_serializing_if = "is_default")]
+    last_granted: u64,
+    /// What it was doing when its reason was fixed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    stopped_in: StoppedIn,
+}
+
+/// What of a conversation is shown in short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Compacted {
+    /// The last pass that is; 0 for none.
+    through: u32,
+    /// Whether the messages before the run are.
+    history: bool,
 }
 
 /// The last main call's size.
@@ -120,7 +149,10 @@ pub struct PassRecord {
     pub actions_seen: u32,
     /// The sections that it changed.
     pub changed: Vec<Arc<str>>,
-    /// Of those, the ones that it took away.
+    /// What it reasoned, where a provider wants that back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<Arc<str>>,
+    /// Of the changed sections, the ones that it took away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<Arc<str>>,
     /// The tier that replied.
@@ -150,6 +182,8 @@ pub struct Facts {
     pub prompts: Digest,
     /// Names the tool manifest.
     pub tools: Digest,
+    /// The messages that a conversation goes on from; without them it begins with the work item.
+    pub history: Option<History>,
 }
 
 /// Why an event was refused. The run is as it was before.
@@ -227,6 +261,7 @@ impl Run {
             policy: spec.policy_hash(),
             prompts: facts.prompts,
             tools: facts.tools,
+            history: facts.history,
         };
         let (run, notes) = Self::begin(spec, started.clone());
         (run, Event { at: Millis(0), fact: Fact::Started(Box::new(started)) }, notes)
@@ -312,6 +347,7 @@ impl Run {
                 // No more time can have passed without a driver than has passed at all.
                 self.resumed((*away_ms).min(event.at.since(before)), &mut notes)
             }
+            Fact::Validated { key, attempt, result } => self.validated(key, *attempt, result, &mut notes),
             Fact::SaveFinished { attempt, result } => self.save_finished(*attempt, result),
         };
         match applied {
@@ -333,6 +369,7 @@ impl Run {
             | Phase::Repairing { .. }
             | Phase::Acting { .. }
             | Phase::WaitingForPerson { .. }
+            | Phase::Validating { .. }
             | Phase::Landing { .. }
             | Phase::Stopping { .. } => None,
         }
@@ -457,6 +494,7 @@ impl Run {
             | Phase::Calling { .. }
             | Phase::Repairing { .. }
             | Phase::Acting { .. }
+            | Phase::Validating { .. }
             | Phase::Landing { .. }
             | Phase::Stopping { .. }
             | Phase::Saving { .. }
@@ -469,11 +507,16 @@ impl Run {
         let limits = &spec.limits;
         let may_pick = limits.tool_calls > 0 && limits.picked > 0;
         let is_forbidden = |tool: &ToolSpec| spec.has_whole_gate() && spec.gate.forbid.contains(&tool.name);
-        let picks = spec.picking.enabled && !spec.tools.iter().all(is_forbidden) && may_pick;
+        let picks = spec.picking.enabled
+            && !spec.protocol.is_native()
+            && !spec.tools.iter().all(is_forbidden)
+            && may_pick;
         let mut known = BTreeSet::new();
         let item = &started.item;
-        for text in [&item.title, &item.full, &item.compact] {
-            known.extend(echoes(text, spec.readings()));
+        if !spec.protocol.is_native() {
+            for text in [&item.title, &item.full, &item.compact] {
+                known.extend(echoes(text, spec.readings()));
+            }
         }
         let call = Call::wished(CommandKey::new(0, Slot::Pick), Tier::Picker);
         let state = State {
@@ -500,6 +543,11 @@ impl Run {
             escalated: None,
             rerouted: false,
             mending: Vec::new(),
+            attempts: Vec::new(),
+            answer: None,
+            compacted: Compacted::default(),
+            last_granted: 0,
+            stopped_in: StoppedIn::default(),
         };
         let mut run = Self { spec, state };
         let mut notes = Vec::new();

@@ -51,7 +51,16 @@ pub enum Phase {
         /// Since when; the time does not count against the wall clock.
         since: Millis,
     },
-    /// The last call, without tools, that turns a stop by limit into a finished document.
+    /// The output that an attempt came to is validated.
+    Validating {
+        /// Which validation.
+        key: CommandKey,
+        /// Which try, from 1.
+        attempt: u32,
+        /// The arguments of the output tool's call.
+        output: Arc<str>,
+    },
+    /// The last call, without tools, that turns a stop by limit into a finished document or answer.
     Landing {
         /// The call.
         call: Call,
@@ -95,6 +104,7 @@ impl Phase {
             Self::Repairing { .. } => "repairing",
             Self::Acting { .. } => "acting",
             Self::WaitingForPerson { .. } => "waiting_for_person",
+            Self::Validating { .. } => "validating",
             Self::Landing { .. } => "landing",
             Self::Stopping { .. } => "stopping",
             Self::Saving { .. } => "saving",
@@ -113,6 +123,7 @@ impl Phase {
             Self::Gathering { .. }
             | Self::Acting { .. }
             | Self::WaitingForPerson { .. }
+            | Self::Validating { .. }
             | Self::Saving { .. }
             | Self::Done { .. } => None,
         }
@@ -128,6 +139,7 @@ impl Phase {
             Self::Gathering { .. }
             | Self::Acting { .. }
             | Self::WaitingForPerson { .. }
+            | Self::Validating { .. }
             | Self::Saving { .. }
             | Self::Done { .. } => None,
         }
@@ -142,6 +154,7 @@ impl Phase {
             | Self::Calling { .. }
             | Self::Repairing { .. }
             | Self::WaitingForPerson { .. }
+            | Self::Validating { .. }
             | Self::Landing { .. }
             | Self::Saving { .. }
             | Self::Done { .. } => None,
@@ -156,6 +169,7 @@ impl Phase {
             | Self::Calling { .. }
             | Self::Repairing { .. }
             | Self::WaitingForPerson { .. }
+            | Self::Validating { .. }
             | Self::Landing { .. }
             | Self::Saving { .. }
             | Self::Done { .. } => None,
@@ -177,6 +191,7 @@ impl Phase {
             | Self::Repairing { .. }
             | Self::Acting { .. }
             | Self::WaitingForPerson { .. }
+            | Self::Validating { .. }
             | Self::Landing { .. } => true,
             Self::Stopping { .. } | Self::Saving { .. } | Self::Done { .. } => false,
         }

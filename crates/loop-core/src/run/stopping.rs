@@ -6,7 +6,7 @@ use crate::gate::{self, manual_stop};
 use crate::ids::Millis;
 use crate::note::Note;
 use crate::observation::{Observation, Status};
-use crate::outcome::{Outcome, Saved};
+use crate::outcome::{Outcome, Saved, StoppedIn};
 use crate::run::calls::{ATTEMPTS, Charge, model_failure};
 use crate::run::{Call, Phase, Rejected, Run};
 use crate::spec::{Effect, Tier};
@@ -30,7 +30,8 @@ impl Run {
     /// Whether a stop at the gate is asked for and nothing is in flight that it would wait for.
     fn may_stop_at_gate(&self) -> bool {
         let phase = &self.state.phase;
-        self.state.stop_asked.is_some() && phase.is_working() && !phase.is_in_flight()
+        let validates = matches!(phase, Phase::Validating { .. });
+        self.state.stop_asked.is_some() && phase.is_working() && !phase.is_in_flight() && !validates
     }
 
     pub(super) fn stop_withdrawn(&mut self) -> Result<(), Rejected> {
@@ -58,6 +59,7 @@ impl Run {
             | Phase::Calling { .. }
             | Phase::Repairing { .. }
             | Phase::Acting { .. }
+            | Phase::Validating { .. }
             | Phase::Landing { .. }
                 if is_over =>
             {
@@ -90,6 +92,7 @@ impl Run {
             | Phase::Calling { .. }
             | Phase::Repairing { .. }
             | Phase::Acting { .. }
+            | Phase::Validating { .. }
             | Phase::Landing { .. }
             | Phase::Stopping { .. }
             | Phase::Saving { .. }
@@ -110,6 +113,7 @@ impl Run {
         // Tools first: what a lost call leads to may start some, and those are not lost.
         self.lose_tools(notes);
         self.lose_call(notes);
+        self.lose_validation(notes);
         if matches!(self.state.phase, Phase::Stopping { .. }) {
             self.finish(notes);
         } else if self.may_stop_at_gate() {
@@ -146,6 +150,11 @@ impl Run {
     /// Fixes the reason. What is in flight is cut off; without anything in flight the run is finished at once.
     pub(super) fn stop(&mut self, certificate: Certificate, notes: &mut Vec<Note>) {
         notes.push(Note::Stopped { certificate: certificate.clone() });
+        self.state.stopped_in = StoppedIn {
+            phase: self.state.phase.name().into(),
+            pass: self.pass(),
+            attempt: self.state.attempts.len() as u32,
+        };
         self.change_tier(Tier::Base, notes);
         let call = self.state.phase.call().filter(|call| call.started.is_some()).cloned();
         if let Phase::WaitingForPerson { since, asks } = &self.state.phase {
@@ -184,6 +193,11 @@ impl Run {
             confidence: self.state.confidence,
             confidence_reason: self.state.confidence_reason.clone(),
             document: self.state.document.clone(),
+            answer: self.state.answer.clone(),
+            output: self.last_output(),
+            rejection: self.last_rejection(),
+            attempts: self.state.attempts.len() as u32,
+            stopped_in: self.state.stopped_in.clone(),
             missing: self.missing(),
             evidence: self.state.evidence.clone(),
             actions: self.state.actions.clone(),

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use crate::action::Action;
-use crate::command::{CallModel, Command, RunTool};
+use crate::command::{CallModel, Command, RunTool, Validate};
 use crate::ids::{Millis, Slot};
+use crate::protocol_spec::Execution;
 use crate::run::stopping::grace_ends;
-use crate::run::{Batch, Call, Phase, Run};
+use crate::run::{Batch, Call, Phase, Run, Work};
 
 impl Run {
     /// What is wanted now. Calling it twice gives the same list; a wish stays until it is settled, and a driver
@@ -30,6 +31,11 @@ impl Run {
                     Some(Command::AskPerson { key, action, deadline: ask.deadline })
                 })
                 .collect(),
+            Phase::Validating { key, attempt, output } => {
+                let limit = self.spec.protocol.output().map_or(0, |output| output.validate_ms);
+                let (key, attempt, output) = (*key, *attempt, Arc::clone(output));
+                vec![Command::Validate(Validate { key, attempt, output, timeout_ms: self.in_time(limit) })]
+            }
             Phase::Stopping { call, batch, .. } => {
                 let calls = call.iter().map(|call| (call.key, call.attempt));
                 let tools = batch.iter().flat_map(|batch| &batch.work).filter(|work| work.is_in_flight());
@@ -56,7 +62,7 @@ impl Run {
                 let wait = call.not_before.filter(|at| call.started.is_none() && *at > self.state.now);
                 Some(wait.map_or(wall, |at| at.min(wall)))
             }
-            Phase::Gathering { .. } | Phase::Acting { .. } => Some(wall),
+            Phase::Gathering { .. } | Phase::Acting { .. } | Phase::Validating { .. } => Some(wall),
             Phase::WaitingForPerson { asks, .. } => {
                 asks.iter().filter(|ask| !ask.answered).map(|ask| ask.deadline).min()
             }
@@ -80,7 +86,7 @@ impl Run {
         let timeout_ms = match call.key.slot {
             Slot::Pick => self.in_time(self.spec.limits.picker_ms),
             Slot::Landing => self.spec.model(tier).timeout_ms,
-            Slot::Main | Slot::Repair | Slot::Action(_) | Slot::Save => {
+            Slot::Main | Slot::Repair | Slot::Action(_) | Slot::Validate | Slot::Save => {
                 self.in_time(self.spec.model(tier).timeout_ms)
             }
         };
@@ -102,10 +108,8 @@ impl Run {
     }
 
     fn wish_tools(&self, batch: &Batch) -> Vec<Command> {
-        batch
-            .work
-            .iter()
-            .filter(|work| work.observation.is_none() && (work.announced || self.state.stop_asked.is_none()))
+        self.in_turn(batch)
+            .filter(|work| work.announced || self.state.stop_asked.is_none())
             .filter_map(|work| {
                 let action = self.state.actions.get(work.action as usize)?;
                 let tool = self.spec.tool(action.tool_name())?;
@@ -126,5 +130,21 @@ impl Run {
                 }))
             })
             .collect()
+    }
+
+    /// The open work of a batch whose turn has come. Where calls are native what changes something is done one at a
+    /// time, and so is everything where an order is kept (C3).
+    pub(super) fn in_turn<'a>(&'a self, batch: &'a Batch) -> impl Iterator<Item = &'a Work> {
+        let open = batch.work.iter().filter(|work| work.observation.is_none());
+        let mut writes = 0;
+        let turns = open.enumerate().filter(move |(nth, work)| {
+            let changes = self.spec.protocol.is_native() && !self.is_read(work);
+            writes += u32::from(changes);
+            match self.spec.protocol.execution() {
+                Execution::Ordered => *nth == 0,
+                Execution::Parallel => !changes || writes == 1,
+            }
+        });
+        turns.map(|(_, work)| work)
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)]
 
+pub mod native;
 pub mod walk;
 
 use std::sync::Arc;
@@ -9,9 +10,10 @@ use std::sync::Arc;
 use loop_core::{
     ArgSpec, CallModel, Command, CommandKey, Confidence, CostMode, DefaultCall, Digest, DocumentSpec, Effect,
     Event, Fact, Facts, FinishReason, GateSettings, Limits, Millis, ModelFailure, ModelSpec, Models,
-    NonceMode, Note, Observation, Outcome, PersonAnswer, Phase, Picking, PicoUsd, Price, PromptSize,
-    ProtocolSpec, Refusal, Rejected, Reply, Run, RunId, RunSpec, RunTool, SPEC_VERSION, SaveResult, Scope,
-    SectionSpec, Stale, State, Status, StopMode, StopReason, Tier, ToolSpec, Usage, Verdict, WorkItem,
+    NativeCall, NonceMode, Note, Observation, Outcome, PersonAnswer, Phase, Picking, PicoUsd, Price,
+    PromptSize, ProtocolSpec, Refusal, Rejected, Reply, Run, RunId, RunSpec, RunTool, SPEC_VERSION,
+    SaveResult, Scope, SectionSpec, Stale, State, Status, StopMode, StopReason, Tier, ToolSpec, Usage,
+    Validation, Verdict, WorkItem,
 };
 use serde_json::{Value, json};
 
@@ -98,13 +100,13 @@ impl Setup {
     }
 
     pub fn nonce(mut self, mode: NonceMode) -> Self {
-        let ProtocolSpec::Document(document) = &mut self.spec.protocol;
+        let ProtocolSpec::Document(document) = &mut self.spec.protocol else { unreachable!("a document") };
         document.nonce = mode;
         self
     }
 
     pub fn sections(mut self, sections: Vec<SectionSpec>) -> Self {
-        let ProtocolSpec::Document(document) = &mut self.spec.protocol;
+        let ProtocolSpec::Document(document) = &mut self.spec.protocol else { unreachable!("a document") };
         document.sections = sections;
         self
     }
@@ -462,6 +464,10 @@ impl World {
                 Command::AskPerson { key, .. } => {
                     self = self.answered_by_person(&key.to_string(), PersonAnswer::Approved);
                 }
+                Command::Validate(validate) => {
+                    let (key, attempt) = (validate.key, validate.attempt);
+                    self.tell(Fact::Validated { key, attempt, result: Validation::Valid });
+                }
                 Command::Abort { .. } => self = self.deadline(),
                 Command::Save { attempt } => self = self.saved(attempt, saved_at("x")),
             }
@@ -522,6 +528,10 @@ impl World {
         let routes = usize::from(run.spec().models.fallback.is_some());
         assert!(changes <= routes + if works { 1 } else { 2 });
         assert!(works || run.tier() == Tier::Base, "{:?}", run.tier());
+        // I-5, and what holds of attempts.
+        if let Err(what) = native::is_sound(run) {
+            panic!("{what}");
+        }
         // Every state survives a checkpoint.
         let text = serde_json::to_string(run.state()).unwrap();
         let back: State = serde_json::from_str(&text).unwrap();
@@ -567,6 +577,7 @@ pub fn refused(call: &CallModel, prompt: PromptSize, refusal: Refusal) -> Fact {
 pub struct Said {
     pub text: String,
     pub contract: Option<Value>,
+    pub calls: Vec<NativeCall>,
     pub finish: FinishReason,
     pub usage: Option<Usage>,
 }
@@ -588,7 +599,13 @@ pub fn said_bare(confidence: &str) -> Said {
 
 /// A reply that is this text.
 pub fn text(text: &str) -> Said {
-    Said { text: text.to_owned(), contract: None, finish: FinishReason::EndTurn, usage: Some(used(100, 50)) }
+    Said {
+        text: text.to_owned(),
+        contract: None,
+        calls: Vec::new(),
+        finish: FinishReason::EndTurn,
+        usage: Some(used(100, 50)),
+    }
 }
 
 impl Said {
@@ -637,15 +654,8 @@ impl Said {
     }
 
     pub fn reply(&self) -> Reply {
-        Reply {
-            text: self.whole_text().into(),
-            finish: self.finish,
-            usage: self.usage,
-            cost: None,
-            raw: None,
-            served_model: None,
-            warnings: Vec::new(),
-        }
+        let calls = self.calls.clone();
+        Reply { calls, finish: self.finish, usage: self.usage, ..Reply::text(self.whole_text()) }
     }
 }
 
@@ -685,7 +695,13 @@ pub fn target(name: &str) -> Value {
 }
 
 pub fn facts() -> Facts {
-    Facts { unix_ms: 1_700_000_000_000, nonce: NONCE.into(), prompts: digest(), tools: digest() }
+    Facts {
+        unix_ms: 1_700_000_000_000,
+        nonce: NONCE.into(),
+        prompts: digest(),
+        tools: digest(),
+        history: None,
+    }
 }
 
 pub fn digest() -> Digest {

@@ -2,7 +2,7 @@
 
 use loop_core::{
     CallModel, Command, CostMode, Fact, FinishReason, Millis, PersonAnswer, PicoUsd, PromptSize, RunTool,
-    SaveResult, Status, StopMode, SubCallUse,
+    SaveResult, Status, StopMode, SubCallUse, Validation,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -125,6 +125,15 @@ fn follow(mut world: World, wish: Command, how: u8) -> World {
                 observation.sub_call = Some(SubCallUse { answered: how.is_multiple_of(2), usage });
             }
             world.tell(Fact::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+            world
+        }
+        Command::Validate(validate) => {
+            let result = match how % 5 {
+                0 => Validation::Broken { by: "rule".into(), message: "it panicked".into() },
+                1 | 2 => Validation::Valid,
+                _ => Validation::Invalid { by: "rule".into(), message: "no".into() },
+            };
+            world.tell(Fact::Validated { key: validate.key, attempt: validate.attempt, result });
             world
         }
         Command::AskPerson { key, deadline, .. } => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_core::{
     CallModel, Command, CommandKey, Event, Fact, FinishReason, Millis, ModelFailure, Observation,
-    PersonAnswer, PromptSize, Reply, Run, SaveResult, Slot, StopMode, StopReason, Usage,
+    PersonAnswer, PromptSize, Reply, Run, SaveResult, Slot, StopMode, StopReason, Usage, Validation,
 };
 
 use crate::common::{Setup, digest, refused, used};
@@ -37,6 +37,8 @@ pub struct Alphabet {
     /// What tools end with, by the place of the action in its reply.
     pub observations: fn(CommandKey) -> Vec<Observation>,
     pub answers: Vec<PersonAnswer>,
+    /// What comes of validating an output.
+    pub validations: Vec<Validation>,
     pub saves: Vec<SaveResult>,
     pub stops: bool,
     /// Milliseconds away of a resumed run.
@@ -122,6 +124,12 @@ impl Alphabet {
             Command::AskPerson { key, .. } => {
                 let answered = |answer: &PersonAnswer| Fact::PersonAnswered { key, answer: answer.clone() };
                 facts.extend(self.answers.iter().map(answered));
+            }
+            Command::Validate(wish) => {
+                let (key, attempt) = (wish.key, wish.attempt);
+                let validated =
+                    |result: &Validation| Fact::Validated { key, attempt, result: result.clone() };
+                facts.extend(self.validations.iter().map(validated));
             }
             Command::Abort { key, attempt } if is_action(key) => self.finish(key, attempt, facts),
             Command::Abort { key, attempt } => self.settle(run, key, attempt, facts),

@@ -71,6 +71,7 @@ fn base(name: &'static str, setup: Setup) -> Alphabet {
         prompts: vec![(2_000, 0)],
         observations: |key| vec![found(&key.to_string())],
         answers: Vec::new(),
+        validations: Vec::new(),
         saves: vec![saved_at("x")],
         stops: false,
         resumes: Vec::new(),

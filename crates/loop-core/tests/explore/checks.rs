@@ -90,7 +90,8 @@ fn every_action_is_told(run: &Run, _: &Ghost) -> Result {
             Verdict::Denied { .. } => true,
             Verdict::OverLimit { setting } => !ran && !setting.is_empty(),
             Verdict::InvalidArguments { message, .. } => !ran && !message.is_empty(),
-            Verdict::UnknownTool { .. }
+            Verdict::Kept
+            | Verdict::UnknownTool { .. }
             | Verdict::Duplicate { .. }
             | Verdict::Skipped
             | Verdict::NeedsPerson { .. } => !ran,
@@ -117,6 +118,7 @@ fn every_try_settles_once(run: &Run, ghost: &Ghost) -> Result {
             Command::CallModel(call) => (call.key, call.attempt, false),
             Command::RunTool(tool) => (tool.key, tool.attempt, true),
             Command::Abort { key, attempt } => (key, attempt, false),
+            Command::Validate(wish) => (wish.key, wish.attempt, false),
             Command::AskPerson { .. } | Command::Save { .. } => continue,
         };
         must(!keys.contains(&key), || format!("{key} is wished twice"))?;

@@ -48,6 +48,7 @@ pub fn decides_as_documented(edge: &Edge<'_>) -> Result<(), String> {
             Expected::Act { runs: *runs, asks: *asks, escalates: edge.notes.iter().any(raised) }
         }
         Decision::Mend { .. } => Expected::Mend,
+        Decision::Validate { .. } => return Err("a document was validated".to_owned()),
         Decision::Land { .. } => Expected::Land,
         Decision::Stop(certificate) => {
             let also = certificate.also.iter().map(|condition| condition.reason);
@@ -184,7 +185,8 @@ fn asked(edge: &Edge<'_>, decision: &Decision) -> Asked {
             Verdict::OverLimit { .. } => asked.over += 1,
             Verdict::NeedsPerson { .. } => asked.person += 1,
             Verdict::Denied { .. } => asked.denied += 1,
-            Verdict::UnknownTool { .. }
+            Verdict::Kept
+            | Verdict::UnknownTool { .. }
             | Verdict::InvalidArguments { .. }
             | Verdict::Duplicate { .. }
             | Verdict::Skipped => {}

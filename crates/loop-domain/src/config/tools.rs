@@ -14,12 +14,16 @@ pub(crate) struct SourceConfig {
     /// What it is.
     #[allow(dead_code, reason = "there is one kind of source so far; the key tells it from later ones")]
     pub(crate) kind: SourceKind,
-    /// The SQLite file; it is opened for reading only. Give this or `made_from`.
+    /// The SQLite file. Give this or `made_from`.
     #[serde(default)]
     pub(crate) file: Option<String>,
     /// A `.sql` script from which the file is made at first use, below `.loopgate` in the domain's folder.
     #[serde(default)]
     pub(crate) made_from: Option<String>,
+    /// Whether tools whose effect is to write may change it; with `made_from` they change a working copy, which is kept until
+    /// the script changes. Default: false, it is opened for reading only.
+    #[serde(default)]
+    pub(crate) writable: bool,
 }
 
 /// Kinds of sources.
@@ -34,9 +38,9 @@ pub(crate) enum SourceKind {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolConfig {
-    /// What it does: `sql` asks a database, `docs` searches a folder of documents.
+    /// What it does: `sql` asks or changes a database, `docs` searches a folder of documents.
     pub(crate) kind: ToolKind,
-    /// What it does to the world. Both kinds only look: `read`. Other effects need a person's consent. Required.
+    /// What it does to the world: `read` if it only looks. Other effects need a person's consent. Required.
     #[serde(default)]
     #[schemars(schema_with = "effect_schema", required)]
     pub(crate) effect: Option<Effect>,
@@ -58,8 +62,9 @@ pub(crate) struct ToolConfig {
     /// For `sql`: the name of a source.
     #[serde(default)]
     pub(crate) source: Option<String>,
-    /// For `sql`: one SELECT. `:target` is the parameter `target`; `:scope_account`, `:scope_account_name`, `:scope_asset`,
-    /// `:scope_item` and `:scope_person` are what the work item concerns.
+    /// For `sql`: one SELECT, or one INSERT, UPDATE or DELETE if the effect is to write. `:target` is the parameter `target`;
+    /// `:scope_account`, `:scope_account_name`, `:scope_asset`, `:scope_item` and `:scope_person` are what the work item
+    /// concerns. A change may store `:call_key`, which all tries of one call share.
     #[serde(default)]
     pub(crate) query: Option<String>,
     /// For `docs`: the folder with `.md`, `.markdown` and `.txt` files.
@@ -88,7 +93,7 @@ pub(crate) struct ToolConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ToolKind {
-    /// Asks a database.
+    /// Asks or changes a database.
     Sql,
     /// Searches a folder of documents.
     Docs,

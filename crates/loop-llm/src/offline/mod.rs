@@ -2,21 +2,24 @@
 //!
 //! It reads the same prompts as a model would. It picks tools by matching their descriptions and the examples of
 //! their parameters with the work item, writes sections from the evidence and cites it, asks for more when a result
-//! names something that another tool can look up, and reports a confidence that follows from what it has.
+//! names something that another tool can look up, and reports a confidence that follows from what it has. In a
+//! conversation it calls native tools, and answers from what they told.
 
 mod look;
 mod read;
+mod talk;
 mod words;
 mod write;
 
 use async_trait::async_trait;
-use loop_core::{FinishReason, Usage};
+use loop_core::FinishReason;
 use serde_json::{Value, json};
 
+use crate::call::ToolCall;
 use crate::error::LlmError;
 use crate::model::{ChatModel, EventStream, ModelReply, Timing, stream_of};
 use crate::request::ModelRequest;
-use crate::scripted::Purpose;
+use crate::scripted::{Purpose, estimated, has_tools, nonce_of};
 
 use look::{Wanted, names_nothing, not_found, spoken_of, wanted};
 use read::Read;
@@ -44,31 +47,16 @@ impl Offline {
 
     /// Its reply to a prompt.
     pub fn reply(&self, request: &ModelRequest) -> ModelReply {
+        if is_conversation(request) {
+            return converse(request);
+        }
         let text = match Purpose::of(request) {
             Purpose::Pick => pick(request),
             Purpose::Filter => filter(request),
             Purpose::Repair => repair(request),
             Purpose::Main => document(request),
         };
-        // It has no tokens of its own; four bytes count as one, as is usual for English text.
-        let most = request
-            .max_output_tokens
-            .map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
-            .saturating_mul(4);
-        let (text, finish) = if text.len() > most {
-            (
-                text.get(..text.floor_char_boundary(most)).unwrap_or_default().to_owned(),
-                FinishReason::MaxTokens,
-            )
-        } else {
-            (text, FinishReason::EndTurn)
-        };
-        let usage = Usage {
-            input: request.bytes().div_ceil(4) as u64,
-            output: text.len().div_ceil(4) as u64,
-            ..Usage::default()
-        };
-        ModelReply { finish, ..ModelReply::text(text, Some(usage)) }
+        finished(request, text, Vec::new())
     }
 }
 
@@ -77,6 +65,39 @@ impl ChatModel for Offline {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         Ok(stream_of(self.reply(request), self.timing))
     }
+}
+
+/// Whether it is a turn of a conversation: with native tools, or without anything that makes it a document's.
+fn is_conversation(request: &ModelRequest) -> bool {
+    let is_document = || Purpose::of(request) != Purpose::Main || nonce_of(request).is_some();
+    has_tools(request) || !is_document()
+}
+
+fn converse(request: &ModelRequest) -> ModelReply {
+    let said = talk::reply(request);
+    finished(request, said.text, said.calls)
+}
+
+/// A reply within what may be written.
+fn finished(request: &ModelRequest, text: String, calls: Vec<ToolCall>) -> ModelReply {
+    // It has no tokens of its own; four bytes count as one, as is usual for English text.
+    let most = request
+        .max_output_tokens
+        .map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
+        .saturating_mul(4);
+    let size =
+        text.len() + calls.iter().map(|call| call.name.len() + call.arguments.text().len()).sum::<usize>();
+    // Half a call is none.
+    let calls = if size > most { Vec::new() } else { calls };
+    let finish = match (size > most, calls.is_empty()) {
+        (true, _) => FinishReason::MaxTokens,
+        (false, true) => FinishReason::EndTurn,
+        (false, false) => FinishReason::ToolUse,
+    };
+    let text = text.get(..text.floor_char_boundary(most.min(text.len()))).unwrap_or_default();
+    let mut reply = ModelReply { finish, tool_calls: calls, ..ModelReply::text(text, None) };
+    reply.usage = Some(estimated(request, &reply));
+    reply
 }
 
 fn pick(request: &ModelRequest) -> String {

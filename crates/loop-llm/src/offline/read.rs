@@ -180,6 +180,14 @@ impl<'a> Read<'a> {
     }
 }
 
+/// What stands between the first marks in a text.
+pub(super) fn fenced(text: &str) -> Option<&str> {
+    pieces(text).find_map(|piece| match piece {
+        Piece::Fenced { text, .. } => Some(text),
+        Piece::Line(_) => None,
+    })
+}
+
 fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -249,7 +249,7 @@ fn is_table(body: &str) -> bool {
 }
 
 /// The rows of the first table: column and value, without empty cells.
-fn rows(body: &str) -> Vec<Vec<(String, String)>> {
+pub(super) fn rows(body: &str) -> Vec<Vec<(String, String)>> {
     let mut lines =
         body.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
     let columns: Vec<String> =
@@ -310,7 +310,7 @@ fn cited(text: &str, id: &str) -> String {
 }
 
 /// One line of somebody else's text, made harmless: no list mark or heading, no citation, fence or code of ours.
-fn quote(text: &str) -> String {
+pub(super) fn quote(text: &str) -> String {
     let text = text.trim_start_matches(['-', '>', '#', ' ', '\t']).trim_end();
     let mut text = text.strip_prefix("* ").unwrap_or(text).to_owned();
     for (mark, harmless) in [("[E", "(E"), ("```", "'''"), ("~~~", "'''")] {

@@ -1,6 +1,8 @@
 //! A run in virtual time: calls are answered with texts, tools with observations, prompts are kept as they were sent.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod native;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use loop_core::{
     ModelFailure, ModelSpec, Models, NonceMode, Observation, Picking, ProtocolSpec, Reply, Run, RunId,
     RunSpec, SPEC_VERSION, Scope, SectionSpec, Stale, Status, ToolSpec, Usage, WorkItem,
 };
-use loop_llm::{Message, ModelRequest};
+use loop_llm::ModelRequest;
 use loop_prompts::{Dialogue, Layout, Prompt, Prompts, Turn};
 use serde_json::json;
 
@@ -123,7 +125,8 @@ pub fn start(spec: RunSpec, item: WorkItem, prompts: Prompts) -> World {
 
 pub fn start_with(spec: RunSpec, item: WorkItem, prompts: Prompts, nonce: &str) -> World {
     let digest = Digest::of("test", b"");
-    let facts = Facts { unix_ms: 0, nonce: nonce.into(), prompts: prompts.hash(), tools: digest };
+    let facts =
+        Facts { unix_ms: 0, nonce: nonce.into(), prompts: prompts.hash(), tools: digest, history: None };
     let (run, _, _) = Run::start(RunId::new("r1"), Arc::new(spec), item, facts);
     World { run, prompts, dialogue: Dialogue::default(), now: 0 }
 }
@@ -273,6 +276,7 @@ pub fn shown(prompt: &Prompt) -> String {
         let role = match turn {
             Turn::User(_) => "user",
             Turn::Assistant { .. } => "assistant",
+            Turn::Results(_) | Turn::Operator(_) => unreachable!("not in a document"),
         };
         show(n + 1, role, turn.text());
     }
@@ -287,9 +291,6 @@ pub fn bytes(prompt: &Prompt) -> String {
 
 /// The request that a client would get.
 pub fn request(prompt: &Prompt) -> ModelRequest {
-    let messages = prompt.turns.iter().map(|turn| match turn {
-        Turn::User(text) => Message::user(Arc::clone(text)),
-        Turn::Assistant { text, .. } => Message::assistant(Arc::clone(text)),
-    });
+    let messages = prompt.turns.iter().map(native::message_of);
     ModelRequest { messages: messages.collect(), ..ModelRequest::new("m", Arc::clone(&prompt.system), "") }
 }

@@ -17,7 +17,7 @@ pub struct MemoryJournal {
 #[derive(Debug)]
 struct Stored {
     header: Header,
-    entries: Vec<Entry>,
+    entries: Vec<Arc<Entry>>,
     is_written: bool,
 }
 
@@ -47,7 +47,7 @@ impl Stored {
         Recorded {
             spec: Arc::clone(&self.header.spec),
             manifest: Arc::clone(&self.header.manifest),
-            entries: self.entries.clone(),
+            entries: self.entries.iter().map(|entry| (**entry).clone()).collect(),
         }
     }
 }
@@ -107,14 +107,14 @@ impl Journal for MemoryJournal {
 
 #[async_trait]
 impl RunWriter for Writer {
-    async fn append(&mut self, entry: &Entry) -> Result<(), JournalError> {
+    async fn append(&mut self, entry: &Arc<Entry>) -> Result<(), JournalError> {
         let mut runs = self.runs.lock();
         let stored = runs.get_mut(&self.run).ok_or_else(|| MemoryJournal::unknown(&self.run))?;
         if stored.entries.len() as u64 != entry.seq {
             let message = format!("entry {} cannot follow {} entries", entry.seq, stored.entries.len());
             return Err(JournalError::Storage { place: "memory".to_owned(), message });
         }
-        stored.entries.push(entry.clone());
+        stored.entries.push(Arc::clone(entry));
         Ok(())
     }
 }

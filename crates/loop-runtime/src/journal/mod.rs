@@ -1,6 +1,7 @@
 //! Journals: the append-only list of a run's events and notes, durable before anything follows from them.
 
 mod memory;
+mod none;
 mod sqlite;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use loop_core::{Digest, Event, Note, RunId, RunSpec, StopReason};
 use serde::{Deserialize, Serialize};
 
 pub use memory::MemoryJournal;
+pub use none::NoJournal;
 pub use sqlite::SqliteJournal;
 
 /// Where runs are written down.
@@ -49,7 +51,7 @@ pub trait RunWriter: Send + fmt::Debug {
     ///
     /// # Errors
     /// When it is not durable: then nothing may follow from it.
-    async fn append(&mut self, entry: &Entry) -> Result<(), JournalError>;
+    async fn append(&mut self, entry: &Arc<Entry>) -> Result<(), JournalError>;
 }
 
 /// What a run is opened with.

@@ -396,7 +396,7 @@ impl Journal for Watched {
 
 #[async_trait]
 impl RunWriter for Writer {
-    async fn append(&mut self, entry: &Entry) -> Result<(), JournalError> {
+    async fn append(&mut self, entry: &Arc<Entry>) -> Result<(), JournalError> {
         // What is started before this is through is started too early.
         tokio::time::sleep(Duration::from_millis(10)).await;
         if self.journal.hangs_at.is_some_and(|at| entry.seq >= at) {

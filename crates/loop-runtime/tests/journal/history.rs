@@ -28,7 +28,7 @@ pub(crate) fn history(id: &str) -> (Header, Vec<Entry>) {
         manifest: MANIFEST.into(),
     };
     let prompts = Digest::of("prompts", b"");
-    let facts = Facts { unix_ms, nonce: "n-7f3a".into(), prompts, tools: manifest_hash };
+    let facts = Facts { unix_ms, nonce: "n-7f3a".into(), prompts, tools: manifest_hash, history: None };
     let (mut run, first, notes) = Run::start(header.run.clone(), spec, item, facts);
     let mut entries = vec![Entry { seq: 0, event: first, notes }];
     let mut said = [

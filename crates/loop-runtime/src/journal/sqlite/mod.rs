@@ -206,8 +206,8 @@ impl Journal for SqliteJournal {
 
 #[async_trait]
 impl RunWriter for Writer {
-    async fn append(&mut self, entry: &Entry) -> Result<(), JournalError> {
-        let (claim, entry) = (self.claim.clone(), entry.clone());
+    async fn append(&mut self, entry: &Arc<Entry>) -> Result<(), JournalError> {
+        let (claim, entry) = (self.claim.clone(), Arc::clone(entry));
         let appended = self.journal.blocking(move |store, connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let claimed = rows::append(&transaction, &claim, &entry)?;

@@ -1,0 +1,88 @@
+//! The values that a statement is given by name: parameters, the scope, and for a change the key of its call.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use loop_core::Scope;
+use rusqlite::Statement;
+use rusqlite::types::Value as SqlValue;
+use serde_json::Value;
+
+use crate::error::ConnectorError;
+
+/// The name of the key that all tries of one call share, and no two calls.
+pub(crate) const KEY: &str = "call_key";
+/// The names under which a query may use the scope (S0-64, S0-80).
+const SCOPE: [&str; 5] = ["scope_account", "scope_account_name", "scope_asset", "scope_item", "scope_person"];
+
+/// What a statement is given. What is not there is NULL.
+#[derive(Debug)]
+pub(crate) struct Given<'a> {
+    pub(crate) parameters: &'a Value,
+    pub(crate) scope: &'a Scope,
+    /// Only a change gets it.
+    pub(crate) key: Option<&'a str>,
+}
+
+impl Given<'_> {
+    /// Gives each named value.
+    pub(crate) fn bind(&self, statement: &mut Statement<'_>) -> rusqlite::Result<()> {
+        for at in 1..=statement.parameter_count() {
+            let name =
+                statement.parameter_name(at).and_then(|name| name.strip_prefix(':')).unwrap_or_default();
+            let value = match self.key {
+                Some(key) if name == KEY => SqlValue::Text(key.to_owned()),
+                _ if SCOPE.contains(&name) => {
+                    scoped(self.scope, name).map_or(SqlValue::Null, |text| SqlValue::Text(text.to_string()))
+                }
+                _ => sql_of(self.parameters.get(name)),
+            };
+            statement.raw_bind_parameter(at, value)?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a name in the statement that nobody gives it.
+pub(crate) fn check_names(
+    tool: &str,
+    statement: &Statement<'_>,
+    parameters: &BTreeSet<String>,
+    with_key: bool,
+) -> Result<(), ConnectorError> {
+    let given: Vec<&str> =
+        parameters.iter().map(String::as_str).chain(SCOPE).chain(with_key.then_some(KEY)).collect();
+    for at in 1..=statement.parameter_count() {
+        let name = statement.parameter_name(at).unwrap_or("?");
+        if !name.strip_prefix(':').is_some_and(|name| given.contains(&name)) {
+            let known = given.iter().map(|name| format!(":{name}")).collect::<Vec<_>>().join(", ");
+            return Err(ConnectorError::UnknownName { tool: tool.to_owned(), name: name.to_owned(), known });
+        }
+    }
+    Ok(())
+}
+
+fn scoped<'a>(scope: &'a Scope, name: &str) -> Option<&'a Arc<str>> {
+    match name {
+        "scope_account" => scope.account.as_ref(),
+        "scope_account_name" => scope.account_name.as_ref(),
+        "scope_asset" => scope.asset.as_ref(),
+        "scope_item" => scope.item.as_ref(),
+        "scope_person" => scope.person.as_ref(),
+        _ => None,
+    }
+}
+
+fn sql_of(value: Option<&Value>) -> SqlValue {
+    match value {
+        None | Some(Value::Null) => SqlValue::Null,
+        Some(Value::Bool(flag)) => SqlValue::Integer((*flag).into()),
+        Some(Value::String(text)) => SqlValue::Text(text.clone()),
+        Some(Value::Number(number)) => match (number.as_i64(), number.as_f64()) {
+            (Some(whole), _) => SqlValue::Integer(whole),
+            (None, Some(real)) => SqlValue::Real(real),
+            (None, None) => SqlValue::Text(number.to_string()),
+        },
+        Some(nested) => SqlValue::Text(loop_core::canonical(nested)),
+    }
+}

@@ -1,0 +1,52 @@
+//! What protocols with native calls have in common.
+
+use std::sync::Arc;
+
+use crate::action::{Action, Priority};
+use crate::event::{FinishReason, Reply};
+use crate::proposal::{Ending, Proposal};
+use crate::reply::Oddity;
+use crate::stop::Confidence;
+use crate::unseen::is_unseen;
+
+/// The calls of a reply as actions, and what else it says. What it ends is left to its protocol.
+pub(super) fn read(reply: &Reply) -> Proposal {
+    let actions = reply.calls.iter().map(|call| Action {
+        id: Arc::clone(&call.id),
+        tool: Arc::clone(&call.name),
+        reason: "".into(),
+        parameters: Arc::clone(&call.arguments),
+        priority: Priority::Recommended,
+    });
+    let refused = reply.finish == FinishReason::Refusal;
+    let cut = reply.finish == FinishReason::MaxTokens;
+    Proposal {
+        sections: Vec::new(),
+        confidence: Confidence::Unknown,
+        reason: "".into(),
+        actions: actions.collect(),
+        refused: refused.then(|| first_line(&reply.text)),
+        escalated: None,
+        // There is none that could be asked for again.
+        has_contract: true,
+        oddities: if cut { vec![Oddity::CutReply] } else { Vec::new() },
+        ending: Ending::None,
+    }
+}
+
+/// The text of a reply that failed midway.
+pub(super) fn salvage(partial: &Arc<str>) -> Proposal {
+    let reply = Reply { finish: FinishReason::Other, ..Reply::text(Arc::clone(partial)) };
+    let ending = if is_blank(&reply) { Ending::None } else { Ending::Cut(Arc::clone(partial)) };
+    Proposal { ending, ..read(&reply) }
+}
+
+/// Whether it calls nothing and says nothing that anybody could see.
+pub(super) fn is_blank(reply: &Reply) -> bool {
+    reply.calls.is_empty() && reply.text.chars().all(|c| c.is_whitespace() || is_unseen(c))
+}
+
+/// What a refusal says, in a line.
+pub(super) fn first_line(text: &str) -> Arc<str> {
+    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason given").into()
+}

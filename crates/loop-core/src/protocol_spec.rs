@@ -1,0 +1,269 @@
+//! Protocols as a spec names them: what a reply is taken for, and what is particular to each.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::spec::is_default;
+
+/// How a reply becomes a proposal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ProtocolSpec {
+    /// A document of sections, refined pass by pass.
+    Document(DocumentSpec),
+    /// Messages: tools are called natively, and a reply without calls is the final answer.
+    Conversation(ConversationSpec),
+    /// The same with one output tool, whose validated value is the end.
+    Output(OutputSpec),
+}
+
+impl ProtocolSpec {
+    /// Whether replies call tools natively and their history is messages.
+    pub fn is_native(&self) -> bool {
+        match self {
+            Self::Document(_) => false,
+            Self::Conversation(_) | Self::Output(_) => true,
+        }
+    }
+
+    /// Whether the last permitted call is a landing, which is told to end without tools. A loop that must end with an
+    /// output has none: its last call is one like any other.
+    pub fn lands(&self) -> bool {
+        match self {
+            Self::Document(_) | Self::Conversation(_) => true,
+            Self::Output(_) => false,
+        }
+    }
+
+    /// How the calls of one reply are run.
+    pub fn execution(&self) -> Execution {
+        match self {
+            Self::Document(_) => Execution::Parallel,
+            Self::Conversation(conversation) => conversation.execution,
+            Self::Output(output) => output.execution,
+        }
+    }
+
+    /// In whose words a model is told of a call that failed.
+    pub fn errors(&self) -> ErrorStyle {
+        match self {
+            Self::Document(_) => ErrorStyle::default(),
+            Self::Conversation(conversation) => conversation.errors,
+            Self::Output(output) => output.errors,
+        }
+    }
+
+    /// The output that ends the loop, where it has one.
+    pub fn output(&self) -> Option<&OutputSpec> {
+        match self {
+            Self::Document(_) | Self::Conversation(_) => None,
+            Self::Output(output) => Some(output),
+        }
+    }
+}
+
+/// A conversation: messages and native calls (S1).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ConversationSpec {
+    /// How the calls of one reply are run.
+    #[serde(skip_serializing_if = "is_default")]
+    pub execution: Execution,
+    /// In whose words the model is told of a call that failed.
+    #[serde(skip_serializing_if = "is_default")]
+    pub errors: ErrorStyle,
+}
+
+/// A loop that ends with a validated value (S2).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutputSpec {
+    /// The output tool's name; it stands among the tools. With a reflection it is run, and answers with the value
+    /// formatted; otherwise its call is the end of an attempt.
+    pub tool: Arc<str>,
+    /// With a reflection: the name of the tool that ends an attempt, which stands among the tools as well (S2-20).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submit: Option<Arc<str>>,
+    /// How many attempts there are: 3.
+    #[serde(default = "attempts")]
+    pub attempts: u32,
+    /// How many passes one attempt may take: 15 (S2-38).
+    #[serde(default = "passes_per_attempt")]
+    pub passes_per_attempt: u32,
+    /// Milliseconds that validating one output may take: 30,000.
+    #[serde(default = "validate_ms")]
+    pub validate_ms: u64,
+    /// How the calls of one reply are run.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub execution: Execution,
+    /// In whose words the model is told of a call that failed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub errors: ErrorStyle,
+}
+
+impl OutputSpec {
+    /// Three attempts of fifteen passes each, without a reflection.
+    pub fn new(tool: impl Into<Arc<str>>) -> Self {
+        Self {
+            tool: tool.into(),
+            submit: None,
+            attempts: attempts(),
+            passes_per_attempt: passes_per_attempt(),
+            validate_ms: validate_ms(),
+            execution: Execution::default(),
+            errors: ErrorStyle::default(),
+        }
+    }
+}
+
+fn attempts() -> u32 {
+    3
+}
+
+fn passes_per_attempt() -> u32 {
+    15
+}
+
+fn validate_ms() -> u64 {
+    30_000
+}
+
+/// How the calls of one reply are run (C3). Their results stand in the order of the calls either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Execution {
+    /// One after another (S1-25).
+    #[default]
+    Ordered,
+    /// Those that only look side by side, those that change something one after another (S2-101).
+    Parallel,
+}
+
+impl Execution {
+    /// The setting as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ordered => "ordered",
+            Self::Parallel => "parallel",
+        }
+    }
+}
+
+/// In whose words a model is told of a call that failed (C8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorStyle {
+    /// S2's words, with the names that come near an unknown one.
+    #[default]
+    Plain,
+    /// S0's: `Unknown tool` (S0-88), and a quoted line for a failure (S0-67).
+    Seed000,
+    /// S1's: `Error executing NAME: …` (S1-29).
+    Seed001,
+    /// S2's: `Error: Unknown tool NAME` (S2-76), `Error: …` (S2-77).
+    Seed002,
+    /// S4's: a code (S4-79).
+    Seed004,
+}
+
+impl ErrorStyle {
+    /// The style as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Seed000 => "seed000",
+            Self::Seed001 => "seed001",
+            Self::Seed002 => "seed002",
+            Self::Seed004 => "seed004",
+        }
+    }
+}
+
+/// What becomes of a call that was made before, with the same tool and arguments (C4, C5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Repeats {
+    /// It is not run again, unless it failed in a way that may pass and tries are left.
+    Never,
+    /// Its earlier result is given again, as long as that was a success, nothing was changed since, and the attempt is
+    /// the same (S2-100).
+    Reuse,
+    /// It is run again.
+    Allow,
+}
+
+impl Repeats {
+    /// The setting as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Reuse => "reuse",
+            Self::Allow => "allow",
+        }
+    }
+}
+
+/// The document that the loop works on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DocumentSpec {
+    /// Its typed sections, in the order in which it is shown.
+    pub sections: Vec<SectionSpec>,
+    /// Which contract blocks count.
+    #[serde(default)]
+    pub nonce: NonceMode,
+}
+
+/// One typed section (S0-115).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SectionSpec {
+    /// Its type, for example `next_steps`.
+    pub id: Arc<str>,
+    /// Its heading, emoji included, for example `🔍 Situation`.
+    pub heading: Arc<str>,
+    /// What belongs in it, for the model.
+    #[serde(default)]
+    pub describe: Arc<str>,
+    /// Whether an answer without it is unfinished.
+    #[serde(default)]
+    pub required: bool,
+    /// Whether it must cite evidence that exists and did not fail.
+    #[serde(default)]
+    pub cite: bool,
+}
+
+impl SectionSpec {
+    /// A section that may be left out and need not cite.
+    pub fn new(id: impl Into<Arc<str>>, heading: impl Into<Arc<str>>) -> Self {
+        Self { id: id.into(), heading: heading.into(), describe: "".into(), required: false, cite: false }
+    }
+
+    /// The same section, told to the model in these words.
+    pub fn describe(self, describe: impl Into<Arc<str>>) -> Self {
+        Self { describe: describe.into(), ..self }
+    }
+
+    /// The same section, without which an answer is unfinished.
+    pub fn required(self) -> Self {
+        Self { required: true, ..self }
+    }
+
+    /// The same section, which must cite evidence.
+    pub fn cited(self) -> Self {
+        Self { cite: true, ..self }
+    }
+}
+
+/// Which contract blocks count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NonceMode {
+    /// The right nonce wins, a wrong one is ignored; a block without one counts if it is the last and no tool
+    /// text and not the work item holds it.
+    #[default]
+    Prefer,
+    /// Only blocks with the right nonce count: for hostile domains.
+    Require,
+}

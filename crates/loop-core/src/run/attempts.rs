@@ -1,0 +1,190 @@
+//! Attempts at an output: begun, ended by an output, validated, begun again (S2-14).
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::Validation;
+use crate::gate::{self, manual_stop};
+use crate::ids::{CommandKey, Slot};
+use crate::note::Note;
+use crate::outcome::{Output, Rejection};
+use crate::proposal::Ending;
+use crate::protocol_spec::Repeats;
+use crate::run::calls::ATTEMPTS;
+use crate::run::{Phase, Rejected, Run};
+use crate::stop::{Certificate, Change, Condition, Measure, StopReason};
+
+/// One attempt: passes until there is an output, and what became of that.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Its first pass, from 1.
+    pub from_pass: u32,
+    /// Its last output, as the model wrote it.
+    pub output: Option<Arc<str>>,
+    /// How far it has come.
+    pub state: AttemptState,
+}
+
+/// How far an attempt has come.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum AttemptState {
+    /// Its passes go on.
+    Open,
+    /// Its output is to be validated once its calls have settled.
+    Ends,
+    /// Its output is not what was wanted.
+    Rejected(Rejection),
+    /// Its output is what was wanted.
+    Valid,
+}
+
+impl Run {
+    /// The attempts at an output so far; none in other protocols.
+    pub fn attempts(&self) -> &[Attempt] {
+        &self.state.attempts
+    }
+
+    /// Begins an attempt, where the protocol has some and none is open.
+    pub(super) fn open_attempt(&mut self, notes: &mut Vec<Note>) {
+        if self.spec.protocol.output().is_none() {
+            return;
+        }
+        let is_open = |attempt: &Attempt| !matches!(attempt.state, AttemptState::Rejected(_));
+        if self.state.attempts.last().is_some_and(is_open) {
+            return;
+        }
+        if self.spec.repeats() == Repeats::Reuse {
+            self.state.ledger.forget_results();
+        }
+        let pass = self.state.passes.len() as u32 + 1;
+        self.state.attempts.push(Attempt { from_pass: pass, output: None, state: AttemptState::Open });
+        notes.push(Note::AttemptBegan { attempt: self.state.attempts.len() as u32, pass });
+    }
+
+    /// The passes of the attempt so far, and how many it may take.
+    pub(super) fn attempt_passes(&self) -> Option<(u32, u32)> {
+        let limit = self.spec.protocol.output()?.passes_per_attempt;
+        let before = self.state.attempts.last()?.from_pass.saturating_sub(1);
+        Some(((self.state.passes.len() as u32).saturating_sub(before), limit))
+    }
+
+    /// Keeps what a reply ends with: an answer, or the last output.
+    pub(super) fn take_ending(&mut self, ending: &Ending, last: Option<Arc<str>>) {
+        if let Ending::Answer(text) | Ending::Cut(text) = ending {
+            self.state.answer = Some(Arc::clone(text));
+        }
+        if let (Some(attempt), Some(last)) = (self.state.attempts.last_mut(), last) {
+            attempt.output = Some(last);
+        }
+    }
+
+    /// The last output there is, from whichever attempt.
+    pub(super) fn last_output(&self) -> Option<Output> {
+        self.state.attempts.iter().rev().find_map(|attempt| {
+            let value = attempt.output.clone()?;
+            Some(Output { value, valid: attempt.state == AttemptState::Valid })
+        })
+    }
+
+    /// Why the last output that was rejected was.
+    pub(super) fn last_rejection(&self) -> Option<Rejection> {
+        self.state.attempts.iter().rev().find_map(|attempt| match &attempt.state {
+            AttemptState::Rejected(rejection) => Some(rejection.clone()),
+            AttemptState::Open | AttemptState::Ends | AttemptState::Valid => None,
+        })
+    }
+
+    /// The output that is to be validated now, if an attempt has ended with one.
+    pub(super) fn validates(&mut self) -> bool {
+        let ended = self.state.attempts.last().filter(|attempt| attempt.state == AttemptState::Ends);
+        let Some(output) = ended.and_then(|attempt| attempt.output.clone()) else { return false };
+        let key = CommandKey::new(self.state.passes.len() as u32, Slot::Validate);
+        self.state.phase = Phase::Validating { key, attempt: 1, output };
+        true
+    }
+
+    pub(super) fn validated(
+        &mut self,
+        key: &CommandKey,
+        attempt: u32,
+        result: &Validation,
+        notes: &mut Vec<Note>,
+    ) -> Result<(), Rejected> {
+        let Phase::Validating { key: open, attempt: tried, .. } = &self.state.phase else {
+            return self.out_of_order("validated");
+        };
+        if open != key || *tried != attempt {
+            return Err(self.not_open("validated", key, attempt));
+        }
+        let number = self.state.attempts.len() as u32;
+        let asked = self.state.stop_asked.map(manual_stop);
+        let plain = |reason, value| Condition { reason, value, threshold: None, change: None };
+        let ends = match result {
+            Validation::Valid => {
+                self.set_attempt(AttemptState::Valid);
+                let what = Measure::Text("the output is valid".into());
+                Some(plain(StopReason::Completed, what))
+            }
+            Validation::Broken { by, message } => {
+                let what = Measure::Text(format!("{by}: {message}").into());
+                Some(plain(StopReason::ToolFailure, what))
+            }
+            Validation::Invalid { by, message } => {
+                let (by, message) = (Arc::clone(by), Arc::clone(message));
+                notes.push(Note::OutputRejected {
+                    attempt: number,
+                    by: Arc::clone(&by),
+                    message: Arc::clone(&message),
+                });
+                self.set_attempt(AttemptState::Rejected(Rejection { by, message }));
+                self.no_attempt_left(number)
+            }
+        };
+        let is_rejected = matches!(result, Validation::Invalid { .. });
+        let reached = if is_rejected {
+            gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms())
+        } else {
+            Vec::new()
+        };
+        match Certificate::of(asked.into_iter().chain(ends).chain(reached)) {
+            Some(certificate) => self.stop(certificate, notes),
+            None => self.next_pass(notes),
+        }
+        Ok(())
+    }
+
+    /// A validation whose driver is gone is made once more.
+    pub(super) fn lose_validation(&mut self, notes: &mut Vec<Note>) {
+        let Phase::Validating { key, attempt, .. } = &mut self.state.phase else { return };
+        notes.push(Note::Lost { key: *key, attempt: *attempt });
+        if *attempt < ATTEMPTS {
+            *attempt += 1;
+            return;
+        }
+        let value =
+            Measure::Text(format!("validation: the program ended while it ran, {ATTEMPTS} times").into());
+        let lost = Condition { reason: StopReason::ToolFailure, value, threshold: None, change: None };
+        self.stop(Certificate::new(lost, Vec::new()), notes);
+    }
+
+    fn set_attempt(&mut self, state: AttemptState) {
+        if let Some(attempt) = self.state.attempts.last_mut() {
+            attempt.state = state;
+        }
+    }
+
+    /// The condition that the last attempt has failed.
+    fn no_attempt_left(&self, number: u32) -> Option<Condition> {
+        let limit = self.spec.protocol.output().map_or(0, |output| output.attempts);
+        let count = |n: u32| Measure::Count(n.into());
+        let to = count(number.saturating_add(1));
+        (number >= limit).then(|| Condition {
+            reason: StopReason::MaxAttempts,
+            value: count(number),
+            threshold: Some(count(limit)),
+            change: Some(Change { setting: "protocol.attempts".into(), to }),
+        })
+    }
+}

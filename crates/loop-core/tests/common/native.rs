@@ -1,0 +1,257 @@
+//! Conversations and typed outputs: specs, replies that call tools, validations, and what holds in every state.
+
+use loop_core::{
+    AttemptState, Effect, EvidenceId, Execution, Fact, FinishReason, History, JudgedAction, NativeCall,
+    OutputSpec, Phase, Price, ProtocolSpec, Repeats, Run, RunSpec, Slot, Status, Validation, Verdict, Work,
+};
+use serde_json::Value;
+
+use super::{Said, Setup, World, item, model, spec, text, tool};
+
+// ---- what is run ----
+
+/// The help desk as a conversation: `fetch_device` and `fetch_docs` look, `restart` and `wipe` change something.
+pub fn conversation() -> Setup {
+    let tools = spec().tools;
+    let spec = RunSpec::conversation("helpdesk", model(Some(Price::flat(100_000, 400_000))));
+    Setup { spec: RunSpec { tools, ..spec }, item: item() }
+}
+
+/// The help desk as a loop that ends with an output of the tool `save`.
+pub fn output() -> Setup {
+    ending_with(OutputSpec::new("save"))
+}
+
+/// The same with a reflection: `save` formats, `submit` ends the attempt.
+pub fn reflected() -> Setup {
+    ending_with(OutputSpec { submit: Some("submit".into()), ..OutputSpec::new("save") })
+}
+
+fn ending_with(output: OutputSpec) -> Setup {
+    let mut tools = spec().tools;
+    tools.push(tool("save", Effect::Read));
+    tools.extend(output.submit.iter().map(|submit| tool(submit, Effect::Read)));
+    let spec = RunSpec::output("helpdesk", output, model(Some(Price::flat(100_000, 400_000))));
+    Setup { spec: RunSpec { tools, ..spec }, item: item() }
+}
+
+impl Setup {
+    /// Changes what is particular to an output.
+    pub fn output_spec(mut self, change: impl FnOnce(&mut OutputSpec)) -> Self {
+        let ProtocolSpec::Output(output) = &mut self.spec.protocol else { unreachable!("an output") };
+        change(output);
+        self
+    }
+
+    /// Calls that only look run side by side.
+    pub fn parallel(mut self) -> Self {
+        match &mut self.spec.protocol {
+            ProtocolSpec::Conversation(conversation) => conversation.execution = Execution::Parallel,
+            ProtocolSpec::Output(output) => output.execution = Execution::Parallel,
+            ProtocolSpec::Document(_) => unreachable!("calls are native"),
+        }
+        self
+    }
+
+    /// These tools run without anybody's consent.
+    pub fn approving(mut self, tools: &[&str]) -> Self {
+        self.spec.gate.approved = tools.iter().map(|tool| (*tool).into()).collect();
+        self
+    }
+
+    pub fn repeating(mut self, repeats: Repeats) -> Self {
+        self.spec.gate.repeats = Some(repeats);
+        self
+    }
+}
+
+/// So many messages before the run.
+pub fn history(messages: u32) -> History {
+    History { messages, bytes: 400, json: "[]".into() }
+}
+
+// ---- what a model says ----
+
+/// A reply that calls these tools, and says nothing.
+pub fn calls(wanted: &[(&str, Value)]) -> Said {
+    let said = Said { finish: FinishReason::ToolUse, ..text("") };
+    wanted.iter().fold(said, |said, (name, arguments)| said.calling(name, &arguments.to_string()))
+}
+
+impl Said {
+    /// Calls one more tool, with this text as its arguments.
+    pub fn calling(mut self, name: &str, arguments: &str) -> Self {
+        let id = format!("c-{}", self.calls.len()).into();
+        self.calls.push(NativeCall { id, name: name.into(), arguments: arguments.into() });
+        self
+    }
+}
+
+// ---- what happens ----
+
+pub fn rejected(message: &str) -> Validation {
+    Validation::Invalid { by: "rule".into(), message: message.into() }
+}
+
+pub fn broken() -> Validation {
+    Validation::Broken { by: "rule".into(), message: "it panicked".into() }
+}
+
+impl World {
+    /// The output that is to be validated, as `key#attempt value`.
+    pub fn validation(&self) -> Option<String> {
+        self.run.commands().iter().find_map(|command| match command {
+            loop_core::Command::Validate(wish) => {
+                Some(format!("{}#{} {}", wish.key, wish.attempt, wish.output))
+            }
+            _ => None,
+        })
+    }
+
+    #[track_caller]
+    pub fn expect_validation(self, expected: &str) -> Self {
+        assert_eq!(self.validation().as_deref(), Some(expected), "while {:?}", self.run.phase());
+        self
+    }
+
+    /// The wished validation comes to this.
+    #[track_caller]
+    pub fn validated(mut self, result: Validation) -> Self {
+        let Phase::Validating { key, attempt, .. } = self.run.phase() else {
+            panic!("nothing to validate while {:?}", self.run.phase())
+        };
+        let (key, attempt) = (*key, *attempt);
+        self.tell(Fact::Validated { key, attempt, result });
+        self
+    }
+
+    /// What is left of an action: its verdict, and the status of its observation where it has one.
+    pub fn results(&self) -> Vec<String> {
+        let status = |id: EvidenceId| {
+            let found = self.run.evidence().iter().find(|evidence| evidence.id == id);
+            found.map_or("open", |evidence| evidence.observation.status.name())
+        };
+        let line = |action: &JudgedAction| match action.evidence {
+            Some(id) => format!("{} {}", action.verdict.name(), status(id)),
+            None => action.verdict.name().to_owned(),
+        };
+        self.run.actions().iter().map(line).collect()
+    }
+}
+
+// ---- what holds in every state ----
+
+/// What holds in every state of a run whose calls are native.
+pub fn is_sound(run: &Run) -> Result<(), String> {
+    if !run.spec().protocol.is_native() {
+        return Ok(());
+    }
+    every_call_has_its_result(run)?;
+    turns_are_kept(run)?;
+    messages_are_few_enough(run)?;
+    attempts_follow_each_other(run)
+}
+
+fn must(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+/// I-5, S1-25: calls are kept pass by pass, in their order, each once; and as soon as another call of a model may be
+/// made each has what its result is made of.
+fn every_call_has_its_result(run: &Run) -> Result<(), String> {
+    let mut expected = (0, 0);
+    for action in run.actions() {
+        let Slot::Action(n) = action.key.slot else { return Err(format!("{} is no call", action.key)) };
+        let next = if action.key.pass == expected.0 { expected } else { (action.key.pass, 0) };
+        must((action.key.pass, n) == next && action.key.pass >= expected.0, || {
+            format!("{} follows {expected:?}", action.key)
+        })?;
+        expected = (action.key.pass, n + 1);
+    }
+    must(expected.0 as usize <= run.passes().len(), || format!("a call of pass {}, not read", expected.0))?;
+    if matches!(run.phase(), Phase::Acting { .. } | Phase::WaitingForPerson { .. } | Phase::Stopping { .. }) {
+        return Ok(());
+    }
+    for action in run.actions() {
+        let observed =
+            action.evidence.is_some_and(|id| run.evidence().iter().any(|evidence| evidence.id == id));
+        let settled = match action.verdict {
+            Verdict::Run => observed,
+            Verdict::Denied { .. } => observed || action.evidence.is_none(),
+            Verdict::Kept
+            | Verdict::UnknownTool { .. }
+            | Verdict::InvalidArguments { .. }
+            | Verdict::Duplicate { .. }
+            | Verdict::Skipped
+            | Verdict::NeedsPerson { .. }
+            | Verdict::OverLimit { .. } => action.evidence.is_none(),
+        };
+        must(settled, || format!("{} has no result while {}", action.key, run.phase().name()))?;
+    }
+    Ok(())
+}
+
+/// C3, S1-25: in order means one at a time; side by side means that what changes something has no other beside it.
+fn turns_are_kept(run: &Run) -> Result<(), String> {
+    let (Phase::Acting { batch } | Phase::Stopping { batch: Some(batch), .. }) = run.phase() else {
+        return Ok(());
+    };
+    let is_read = |work: &Work| {
+        let action = &run.actions()[work.action as usize];
+        run.spec().tool(action.tool_name()).is_some_and(|tool| tool.effect.is_read())
+    };
+    let ran = |work: &Work| {
+        work.observation.as_ref().is_some_and(|observation| {
+            !matches!(observation.status, Status::Denied | Status::Cancelled | Status::InDoubt)
+        })
+    };
+    let open = |work: &&Work| work.announced && work.observation.is_none();
+    let in_flight: Vec<&Work> = batch.work.iter().filter(open).collect();
+    match run.spec().protocol.execution() {
+        Execution::Ordered => {
+            must(in_flight.len() <= 1, || format!("{} calls at once", in_flight.len()))?;
+            let waiting = batch.work.iter().position(|work| work.observation.is_none());
+            let early = waiting.and_then(|at| batch.work.get(at + 1..)).unwrap_or_default();
+            must(!early.iter().any(|work| work.announced || ran(work)), || "a call came early".to_owned())
+        }
+        Execution::Parallel => {
+            let writes = in_flight.iter().filter(|work| !is_read(work)).count();
+            must(writes <= 1, || format!("{writes} writes at once"))
+        }
+    }
+}
+
+/// S1-39: no call is made with more messages than are allowed.
+fn messages_are_few_enough(run: &Run) -> Result<(), String> {
+    let calls = matches!(run.phase(), Phase::Calling { .. } | Phase::Landing { .. });
+    let limit = run.spec().limits.messages.unwrap_or(u32::MAX);
+    must(!calls || run.messages() <= limit, || format!("{} messages of {limit}", run.messages()))
+}
+
+/// S2-14, S2-18: attempts follow each other, each ends once, and the next begins after it.
+fn attempts_follow_each_other(run: &Run) -> Result<(), String> {
+    let attempts = run.attempts();
+    let Some(output) = run.spec().protocol.output() else {
+        return must(attempts.is_empty(), || "attempts at no output".to_owned());
+    };
+    must(attempts.len() <= output.attempts.max(1) as usize, || format!("{} attempts", attempts.len()))?;
+    let read = run.passes().len() as u32;
+    for (n, attempt) in attempts.iter().enumerate() {
+        let next = attempts.get(n + 1);
+        let ends = next.map_or(read + 1, |next| next.from_pass);
+        let passes = ends.saturating_sub(attempt.from_pass);
+        must(attempt.from_pass <= ends, || format!("attempt {} begins after the next", n + 1))?;
+        must(passes <= output.passes_per_attempt.max(1), || format!("{passes} passes in one attempt"))?;
+        let is_rejected = matches!(attempt.state, AttemptState::Rejected { .. });
+        must(is_rejected || next.is_none(), || format!("attempt {} has not ended", n + 1))?;
+        let ended = !matches!(attempt.state, AttemptState::Open);
+        must(!ended || attempt.output.is_some(), || format!("attempt {} ended without an output", n + 1))?;
+    }
+    let valid = attempts.iter().filter(|attempt| attempt.state == AttemptState::Valid).count();
+    must(valid <= 1, || "two valid outputs".to_owned())?;
+    if let Some(outcome) = run.outcome() {
+        let told = outcome.output.as_ref().is_some_and(|output| output.valid);
+        must(told == (valid == 1), || "the outcome says otherwise of the output".to_owned())?;
+    }
+    Ok(())
+}

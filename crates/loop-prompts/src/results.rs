@@ -1,0 +1,245 @@
+//! What a model is told of each call that it made: one result for every call, whatever became of it (S1-25, S2-42).
+
+use std::sync::Arc;
+
+use loop_core::{ErrorStyle, Evidence, JudgedAction, Observation, Repeats, Run, Status, Verdict};
+
+use crate::text::{cut, line};
+
+/// The result of one call, for the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallResult {
+    /// The id of the call.
+    pub id: Arc<str>,
+    /// Whether the model should see it as an error.
+    pub is_error: bool,
+    /// Its text.
+    pub text: Arc<str>,
+}
+
+/// What the model is told of a call: what its tool brought, or why it brought nothing, in the words that the run's
+/// protocol names (C8).
+///
+/// The text of a success is the observation's Markdown unchanged. One that is given again (C5) has the line
+/// `(cached, pass N)` before it, and is otherwise the same; the line keeps a model from taking it for a new look.
+pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
+    let told = match &action.verdict {
+        Verdict::Run => match settled(run, action) {
+            Some(evidence) => observed(run, action, &evidence.observation),
+            None => wrong(run, action, Failure::coded("cancelled", CUT_OFF)),
+        },
+        Verdict::Kept => kept(run, action),
+        Verdict::UnknownTool { near } => unknown(run, action, near),
+        Verdict::InvalidArguments { .. } => {
+            let message = format!("Invalid arguments: {}", action.verdict.reason());
+            wrong(run, action, Failure::refused("invalid_tool_input", &message))
+        }
+        Verdict::Denied { why } => {
+            wrong(run, action, Failure::refused("tool_not_allowed", &format!("Not permitted: {why}")))
+        }
+        Verdict::Duplicate { .. } => duplicate(run, action),
+        Verdict::Skipped => Told::plain("skipped: nice_to_have"),
+        Verdict::NeedsPerson { .. } => {
+            let message = format!("Not run: {}, and nobody gave it", action.verdict.reason());
+            wrong(run, action, Failure::refused("needs_human", &message))
+        }
+        Verdict::OverLimit { setting } => {
+            let code = match &**setting {
+                "limits.tool_calls" => "max_tool_calls",
+                other => other,
+            };
+            wrong(run, action, Failure::refused(code, &format!("Not run: {setting}")))
+        }
+    };
+    CallResult { id: Arc::clone(&action.action.id), is_error: told.is_error, text: told.text }
+}
+
+/// What the model is told of what a tool has just brought: the text that [`call_result`] gives once it is kept.
+pub fn observation_text(run: &Run, action: &JudgedAction, observation: &Observation) -> Arc<str> {
+    observed(run, action, observation).text
+}
+
+/// The result in one line: number, tool, status and summary.
+pub(crate) fn short_result(run: &Run, action: &JudgedAction) -> CallResult {
+    let whole = call_result(run, action);
+    let tool = name(action);
+    let text = match settled(run, action) {
+        Some(Evidence { id, observation, .. }) => {
+            format!("[{id}] {tool}: {} — {}", observation.status.name(), line(&observation.summary))
+        }
+        None => format!("{tool}: {} — {}", action.verdict.name(), line(&action.verdict.reason())),
+    };
+    CallResult { text: cut(&text, SHORT_CHARS).into(), ..whole }
+}
+
+/// A text, and whether it tells of an error.
+struct Told {
+    is_error: bool,
+    text: Arc<str>,
+}
+
+impl Told {
+    fn plain(text: impl Into<Arc<str>>) -> Self {
+        Self { is_error: false, text: text.into() }
+    }
+
+    fn error(text: impl Into<Arc<str>>) -> Self {
+        Self { is_error: true, text: text.into() }
+    }
+}
+
+/// What went wrong, in no style yet.
+struct Failure<'a> {
+    /// S4's word for it.
+    code: &'a str,
+    /// A sentence without its end.
+    message: &'a str,
+    /// Whether S4 says no more than its word.
+    is_refusal: bool,
+}
+
+impl<'a> Failure<'a> {
+    /// Of a call that was made.
+    fn coded(code: &'a str, message: &'a str) -> Self {
+        Self { code, message, is_refusal: false }
+    }
+
+    /// Of a call that was not made.
+    fn refused(code: &'a str, message: &'a str) -> Self {
+        Self { code, message, is_refusal: true }
+    }
+}
+
+fn wrong(run: &Run, action: &JudgedAction, failure: Failure<'_>) -> Told {
+    let Failure { code, message, is_refusal } = failure;
+    Told::error(match run.spec().protocol.errors() {
+        ErrorStyle::Plain | ErrorStyle::Seed002 => format!("Error: {message}"),
+        ErrorStyle::Seed000 => format!("> **{}:** {}", name(action), message.replace('\n', "\n> ")),
+        ErrorStyle::Seed001 => format!("Error executing {}: {message}", name(action)),
+        ErrorStyle::Seed004 if is_refusal => code.to_owned(),
+        ErrorStyle::Seed004 => format!("{code}: {message}"),
+    })
+}
+
+fn unknown(run: &Run, action: &JudgedAction, near: &[Arc<str>]) -> Told {
+    let name = name(action);
+    Told::error(match run.spec().protocol.errors() {
+        ErrorStyle::Plain if name.is_empty() => "Error: The call names no tool".to_owned(),
+        ErrorStyle::Plain if !near.is_empty() => {
+            format!("Error: Unknown tool {name}. Did you mean: {}?", near.join(", "))
+        }
+        ErrorStyle::Plain | ErrorStyle::Seed002 => format!("Error: Unknown tool {name}"),
+        ErrorStyle::Seed000 => "Unknown tool".to_owned(),
+        ErrorStyle::Seed001 => format!("Error executing {name}: Unknown tool"),
+        ErrorStyle::Seed004 => "tool_not_allowed".to_owned(),
+    })
+}
+
+fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Told {
+    let message = message_of(observation);
+    let code = match observation.status {
+        Status::Ok => return Told::plain(Arc::clone(&observation.markdown)),
+        Status::Empty | Status::Pending => {
+            return match run.spec().protocol.errors() {
+                ErrorStyle::Seed000 => Told::plain(Arc::clone(&observation.markdown)),
+                ErrorStyle::Plain | ErrorStyle::Seed001 | ErrorStyle::Seed002 | ErrorStyle::Seed004 => {
+                    Told::plain(message)
+                }
+            };
+        }
+        Status::InDoubt => {
+            let message = match message.contains(IN_DOUBT) {
+                true => message,
+                false => format!("{message}; it {IN_DOUBT}"),
+            };
+            return wrong(run, action, Failure::coded("in_doubt", &message));
+        }
+        Status::Skipped => return Told::plain(message),
+        Status::RetryableError => "retryable_error",
+        Status::Timeout => "upstream_timeout",
+        Status::Cancelled => "cancelled",
+        Status::InvalidInput => "invalid_tool_input",
+        Status::Denied => "tool_not_allowed",
+        Status::Duplicate => "duplicate",
+        Status::PermanentError | Status::MalformedResult => "tool_failure",
+    };
+    if run.spec().protocol.errors() == ErrorStyle::Seed000 && !observation.markdown.trim().is_empty() {
+        // It stands in that template already (S0-67).
+        return Told::error(Arc::clone(&observation.markdown));
+    }
+    wrong(run, action, Failure::coded(code, &message))
+}
+
+/// The whole message of a failure: without S0's template where it stands in that (S0-67).
+fn message_of(observation: &Observation) -> String {
+    let markdown = observation.markdown.trim();
+    let quoted = markdown.strip_prefix("> **").and_then(|rest| rest.split_once(":** "));
+    match quoted {
+        Some((title, message)) if !title.contains('\n') => message.replace("\n> ", "\n"),
+        _ if markdown.is_empty() => observation.summary.to_string(),
+        _ => markdown.to_owned(),
+    }
+}
+
+/// A call that the protocol took itself: an output, or what submits one.
+fn kept(run: &Run, action: &JudgedAction) -> Told {
+    let output = run.spec().protocol.output();
+    let Some(output) = output.filter(|output| output.submit.as_deref() == Some(action.tool_name())) else {
+        return Told::plain("Output received.");
+    };
+    let begun = run.attempts().partition_point(|attempt| attempt.from_pass <= action.key.pass);
+    let attempt = begun.checked_sub(1).and_then(|at| run.attempts().get(at));
+    if attempt.is_some_and(|attempt| attempt.output.is_some()) {
+        return Told::plain("Output submitted.");
+    }
+    let message = format!("Nothing to submit: call {} first", output.tool);
+    wrong(run, action, Failure::refused("submit_before_output", &message))
+}
+
+fn duplicate(run: &Run, action: &JudgedAction) -> Told {
+    if run.spec().repeats() != Repeats::Reuse {
+        // S3-29
+        let message = format!("Tool '{}' was already executed with identical parameters", name(action));
+        return wrong(run, action, Failure::refused("duplicate", &message));
+    }
+    let Some(earlier) = settled(run, action) else {
+        let message = "Not run: the same call before it was not run";
+        return wrong(run, action, Failure::refused("duplicate", message));
+    };
+    let Told { is_error, text } = observed(run, action, &earlier.observation);
+    Told { is_error, text: format!("(cached, pass {})\n{text}", earlier.pass).into() }
+}
+
+/// What a call brought; of a repeated one, what the call before it did.
+fn settled<'a>(run: &'a Run, action: &JudgedAction) -> Option<&'a Evidence> {
+    let id = match &action.verdict {
+        Verdict::Duplicate { of, evidence } => evidence.or_else(|| {
+            let at = run.actions().binary_search_by_key(of, |earlier| earlier.key).ok()?;
+            run.actions().get(at)?.evidence
+        }),
+        Verdict::Run
+        | Verdict::Kept
+        | Verdict::UnknownTool { .. }
+        | Verdict::InvalidArguments { .. }
+        | Verdict::Denied { .. }
+        | Verdict::Skipped
+        | Verdict::NeedsPerson { .. }
+        | Verdict::OverLimit { .. } => action.evidence,
+    }?;
+    let at = run.evidence().binary_search_by_key(&id, |evidence| evidence.id).ok()?;
+    run.evidence().get(at)
+}
+
+/// The tool's name as the model wrote it, fit for a line.
+fn name(action: &JudgedAction) -> String {
+    cut(&line(&action.action.tool), NAME_CHARS)
+}
+
+/// What is said of a call that never settled.
+const CUT_OFF: &str = "cancelled: the run stopped before it ended";
+/// What is said of a write that was cut off.
+const IN_DOUBT: &str = "may or may not have happened";
+/// The most characters of a result in short.
+const SHORT_CHARS: usize = 200;
+/// The most characters of a name that a model wrote.
+const NAME_CHARS: usize = 128;

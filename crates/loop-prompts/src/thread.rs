@@ -1,0 +1,205 @@
+//! A run with native calls as turns: what is new since the last time, or all of it (I-17, S1-12).
+
+use std::sync::Arc;
+
+use loop_core::{AttemptState, CommandKey, Digest, NativeCall, PassRecord, Run, Slot};
+use minijinja::Value;
+
+use crate::dialogue::{last_call, offered};
+use crate::results::{call_result, short_result};
+use crate::template::{AGENT, ITEM, LAST_REPLY, REJECTION};
+use crate::text::{clean, line, line_without};
+use crate::{Prompts, Turn, parts};
+
+/// The turns of one run, appended to only, until the run makes them shorter.
+///
+/// It keeps no turns, only how far it has come: growing costs what is new. It can be dropped and made anew at any time:
+/// the same run gives the same turns and the same [`hash`](Self::hash).
+#[derive(Debug, Default)]
+pub struct Thread {
+    /// What of the run is shown in short; `None` before the first turn.
+    shape: Option<Shape>,
+    passes: usize,
+    /// How many actions stand in those passes.
+    actions: usize,
+    /// How many rejected attempts.
+    rejected: usize,
+    /// The operator's turn at the end, as long as its reply has not come.
+    last_reply: Option<Arc<str>>,
+    hash: Option<Digest>,
+}
+
+/// What is new in a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grown {
+    /// Whether the turns are all there are; otherwise they come after those that were given before.
+    pub anew: bool,
+    /// The turns.
+    pub turns: Vec<Turn>,
+}
+
+/// What of a run is shown in short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Shape {
+    /// The last pass that is; 0 for none.
+    through: u32,
+    /// Whether the messages before the run are.
+    history: bool,
+}
+
+impl Thread {
+    /// The rules of a run with native calls: the goal first, byte-identical for every run of a domain.
+    pub fn system(prompts: &Prompts, run: &Run) -> Arc<str> {
+        let spec = run.spec();
+        let output = spec.protocol.output();
+        let is_ending = |name: &str| {
+            output.is_some_and(|output| name == &*output.tool || output.submit.as_deref() == Some(name))
+        };
+        let tools: Vec<String> = offered(spec)
+            .filter(|tool| !is_ending(&tool.name))
+            .map(|tool| format!("`{}`", tool.name))
+            .collect();
+        let variables = [
+            ("kind", Value::from(line(&run.started().item.kind))),
+            ("goal", Value::from(spec.goal.trim())),
+            ("ending", Value::from(parts::ending(&spec.protocol, !tools.is_empty()))),
+            ("output", Value::from(output.map_or("", |output| &*output.tool))),
+            ("tools", Value::from(tools.join(", "))),
+        ];
+        prompts.templates().system(&AGENT, &variables).into()
+    }
+
+    /// The turns that the main call `key` is made with, as far as they were not given before.
+    ///
+    /// All calls of the passes before it have settled by then. Where the run goes on from earlier messages, those are
+    /// the driver's: the thread begins after them.
+    pub fn grow(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) -> Grown {
+        let done = key.pass.saturating_sub(1) as usize;
+        let last_reply: Option<Arc<str>> = (key.slot == Slot::Landing).then(|| last_reply(prompts, run));
+        let shape = Shape { through: run.compacted_through(), history: run.is_history_compacted() };
+        let anew = self.shape != Some(shape)
+            || self.passes > done
+            || self.last_reply.is_some() && (self.passes < done || self.last_reply != last_reply);
+        let mut turns = Vec::new();
+        if anew {
+            *self = Self { shape: Some(shape), ..Self::default() };
+            turns.extend(first(prompts, run));
+        }
+        for record in run.passes().get(self.passes..done).unwrap_or_default() {
+            self.pass(prompts, run, record, &mut turns);
+        }
+        if let (Some(text), None) = (last_reply, &self.last_reply) {
+            turns.push(Turn::Operator(Arc::clone(&text)));
+            self.last_reply = Some(text);
+        }
+        let hash = turns.iter().fold(self.hash(), |before, turn| turn.named_after(&before));
+        self.hash = Some(hash);
+        Grown { anew, turns }
+    }
+
+    /// Names all turns so far; it is chained, so that naming costs what is new.
+    pub fn hash(&self) -> Digest {
+        self.hash.unwrap_or_else(|| Digest::of("thread", b""))
+    }
+
+    /// All turns of a run in full, for whoever keeps the conversation: every call is answered, what was cut off says so,
+    /// and the last text stands at the end, also where only a part of it came. Without operator turns.
+    pub fn whole(prompts: &Prompts, run: &Run) -> Vec<Turn> {
+        let mut thread = Self { shape: Some(Shape::default()), ..Self::default() };
+        let mut turns: Vec<Turn> = first(prompts, run).into_iter().collect();
+        for record in run.passes() {
+            thread.pass(prompts, run, record, &mut turns);
+        }
+        turns.retain(|turn| !matches!(turn, Turn::Operator(_)));
+        let answer = run.outcome().and_then(|outcome| outcome.answer.as_ref());
+        let is_said = |answer: &Arc<str>| match turns.last() {
+            Some(Turn::Assistant { text, .. }) => text == answer,
+            Some(Turn::User(_) | Turn::Results(_) | Turn::Operator(_)) | None => false,
+        };
+        if let Some(answer) = answer.filter(|answer| !is_said(answer) && !answer.trim().is_empty()) {
+            turns.push(assistant(answer));
+        }
+        turns
+    }
+
+    /// A pass: its reply, what came of its calls, and what was said to the output that it ended with.
+    fn pass(&mut self, prompts: &Prompts, run: &Run, record: &PassRecord, turns: &mut Vec<Turn>) {
+        if record.landing && self.last_reply.take().is_none() {
+            turns.push(Turn::Operator(last_reply(prompts, run)));
+        }
+        let rest = run.actions().get(self.actions..).unwrap_or_default();
+        let actions = rest.partition_point(|action| action.key.pass <= record.pass);
+        let actions = rest.get(..actions).unwrap_or_default();
+        let is_short = self.shape.is_some_and(|shape| record.pass <= shape.through);
+        // A turn without anything in it is refused by providers.
+        if !actions.is_empty() || !record.reply.trim().is_empty() {
+            let calls = actions.iter().map(|action| NativeCall {
+                id: Arc::clone(&action.action.id),
+                name: Arc::clone(&action.action.tool),
+                arguments: Arc::clone(&action.action.parameters),
+            });
+            turns.push(Turn::Assistant {
+                text: Arc::clone(&record.reply),
+                raw: record.raw.clone().filter(|_| !is_short),
+                calls: calls.collect(),
+                reasoning: record.reasoning.clone().filter(|_| !is_short),
+            });
+        }
+        if !actions.is_empty() {
+            let result = if is_short { short_result } else { call_result };
+            turns.push(Turn::Results(actions.iter().map(|action| result(run, action)).collect()));
+        }
+        self.passes += 1;
+        self.actions += actions.len();
+        turns.extend(self.rejection(prompts, run));
+    }
+
+    /// What is said to the output that the last pass ended with, where another attempt came after it (S2-83).
+    fn rejection(&mut self, prompts: &Prompts, run: &Run) -> Option<Turn> {
+        let attempt = run.attempts().get(self.rejected)?;
+        let next = run.attempts().get(self.rejected + 1)?;
+        let AttemptState::Rejected(loop_core::Rejection { by, message }) = &attempt.state else {
+            return None;
+        };
+        if next.from_pass as usize != self.passes + 1 {
+            return None;
+        }
+        self.rejected += 1;
+        let output = run.spec().protocol.output().map_or("", |output| &*output.tool);
+        let variables = [
+            ("by", Value::from(line(by))),
+            ("message", Value::from(clean(message).trim())),
+            ("output", Value::from(output)),
+        ];
+        Some(Turn::User(prompts.templates().user(&REJECTION, &variables).into()))
+    }
+}
+
+/// What a run is about: a message as it is, any other work item with its title and between marks; nothing where the
+/// messages before the run hold it.
+fn first(prompts: &Prompts, run: &Run) -> Option<Turn> {
+    let started = run.started();
+    if started.history.is_some() {
+        return None;
+    }
+    let item = &started.item;
+    if &*item.kind == "message" {
+        return Some(Turn::User(Arc::clone(&item.full)));
+    }
+    let nonce = &started.nonce;
+    let variables = [
+        ("kind", Value::from(line(&item.kind))),
+        ("title", Value::from(line_without(nonce, &item.title))),
+        ("nonce", Value::from(&**nonce)),
+        ("item", Value::from(parts::item(&item.full, nonce))),
+    ];
+    Some(Turn::User(prompts.templates().user(&ITEM, &variables).into()))
+}
+
+fn last_reply(prompts: &Prompts, run: &Run) -> Arc<str> {
+    prompts.templates().user(&LAST_REPLY, &[("cause", Value::from(last_call(run)))]).into()
+}
+
+fn assistant(text: &Arc<str>) -> Turn {
+    Turn::Assistant { text: Arc::clone(text), raw: None, calls: Arc::default(), reasoning: None }
+}

@@ -1,0 +1,381 @@
+//! A run with native calls in virtual time. Whatever is rendered for it is checked against the rules that every provider
+//! has: each call is answered once, in order, right after it; and a thread that knows nothing but the run says the same.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use loop_core::{
+    CallModel, Command, Digest, Effect, Event, Fact, Facts, FinishReason, History, Millis, ModelFailure,
+    ModelSpec, NativeCall, Observation, OutputSpec, PersonAnswer, PromptSize, Reply, Run, RunId, RunSpec,
+    RunTool, Status, StopMode, ToolSpec, Usage, Validation, WorkItem,
+};
+use loop_llm::{Arguments, AssistantTurn, Message, ToolCall, ToolResult};
+use loop_prompts::{Grown, Prompts, Thread, Turn};
+
+use super::{NONCE, prompts, tool};
+
+pub fn model() -> ModelSpec {
+    ModelSpec {
+        provider: "offline".into(),
+        model: "m".into(),
+        price: None,
+        context_tokens: 1_000_000,
+        max_output_tokens: 4_096,
+        timeout_ms: 60_000,
+    }
+}
+
+fn write(name: &str) -> ToolSpec {
+    ToolSpec { effect: Effect::WriteIdempotent, ..tool(name, "Change a record", "", "FR-0042") }
+}
+
+/// A conversation with two tools that look, one that changes something, and one that is forbidden.
+pub fn conversation() -> RunSpec {
+    let mut spec = RunSpec::conversation("workshop", model());
+    spec.goal = "Help the mechanic.\n\nBe brief.".into();
+    spec.tools = vec![
+        tool("fetch_bike", "Fetch the record of a bicycle", "", "FR-0042"),
+        tool("fetch_part", "Fetch the stock of a part", "", "P-12-A"),
+        write("update_bike"),
+        write("delete_bike"),
+    ];
+    spec.gate.forbid = vec!["delete_bike".into()];
+    spec
+}
+
+/// A loop that ends with `save_job`.
+pub fn output() -> RunSpec {
+    let mut spec = RunSpec::output("workshop", OutputSpec::new("save_job"), model());
+    spec.goal = "Write the job down.".into();
+    spec.tools = vec![
+        tool("fetch_bike", "Fetch the record of a bicycle", "", "FR-0042"),
+        tool("save_job", "The job", "", "x"),
+    ];
+    spec
+}
+
+/// The same with a reflection.
+pub fn reflection() -> RunSpec {
+    let output = OutputSpec { submit: Some("submit".into()), ..OutputSpec::new("save_job") };
+    let mut spec =
+        RunSpec { protocol: RunSpec::output("workshop", output, model()).protocol, ..self::output() };
+    spec.tools.push(ToolSpec { args: loop_core::ArgSpec::default(), ..tool("submit", "Submit it", "", "x") });
+    spec
+}
+
+pub fn message(text: &str) -> WorkItem {
+    WorkItem::new("M-1", "message", "A question", text)
+}
+
+/// A call with its id, name and arguments as written.
+pub fn call(id: &str, name: &str, arguments: &str) -> NativeCall {
+    NativeCall { id: id.into(), name: name.into(), arguments: arguments.into() }
+}
+
+/// A call that names a target.
+pub fn look(id: &str, name: &str, target: &str) -> NativeCall {
+    call(id, name, &serde_json::json!({"target": target}).to_string())
+}
+
+/// A reply that calls these.
+pub fn calls(text: &str, calls: impl Into<Vec<NativeCall>>) -> Reply {
+    let (calls, finish) = (calls.into(), FinishReason::ToolUse);
+    Reply {
+        calls,
+        finish,
+        raw: Some("{\"raw\":1}".into()),
+        reasoning: Some("hm".into()),
+        ..Reply::text(text)
+    }
+}
+
+pub fn failed(status: Status, message: &str) -> Observation {
+    Observation::failed(status, "Bicycle", message)
+}
+
+/// A run, its thread, and all turns that the thread has given.
+pub struct Native {
+    pub run: Run,
+    pub prompts: Prompts,
+    pub thread: Thread,
+    pub turns: Vec<Turn>,
+    now: u64,
+}
+
+pub fn begin(spec: RunSpec, item: WorkItem) -> Native {
+    begin_after(spec, item, None)
+}
+
+pub fn begin_after(spec: RunSpec, item: WorkItem, history: Option<History>) -> Native {
+    let (prompts, digest) = (prompts(), Digest::of("test", b""));
+    let facts = Facts { unix_ms: 0, nonce: NONCE.into(), prompts: prompts.hash(), tools: digest, history };
+    let (run, _, _) = Run::start(RunId::new("r1"), Arc::new(spec), item, facts);
+    Native { run, prompts, thread: Thread::default(), turns: Vec::new(), now: 0 }
+}
+
+impl Native {
+    #[track_caller]
+    pub fn tell(&mut self, fact: Fact) {
+        self.now += 1;
+        let event = Event { at: Millis(self.now), fact };
+        if let Err(rejected) = self.run.apply(&event) {
+            panic!("{rejected}\n{event:?}");
+        }
+    }
+
+    #[track_caller]
+    pub fn call(&self) -> CallModel {
+        match self.run.commands().as_slice() {
+            [Command::CallModel(call)] => call.clone(),
+            other => panic!("expected one call, found {other:?} while {}", self.run.phase().name()),
+        }
+    }
+
+    /// What is new for the wished call.
+    #[track_caller]
+    pub fn grow(&mut self) -> Grown {
+        let key = self.call().key;
+        let grown = self.thread.grow(&self.prompts, &self.run, key);
+        if grown.anew {
+            self.turns.clear();
+        }
+        self.turns.extend(grown.turns.iter().cloned());
+        let mut fresh = Thread::default();
+        let all = fresh.grow(&self.prompts, &self.run, key);
+        assert_eq!(all, Grown { anew: true, turns: self.turns.clone() }, "a fresh thread says the same");
+        assert_eq!(fresh.hash(), self.thread.hash());
+        expect_valid(&self.turns);
+        grown
+    }
+
+    /// The wished call is grown for and announced with a prompt of so many bytes.
+    #[track_caller]
+    pub fn announce(&mut self, bytes: u64) -> Grown {
+        let grown = self.grow();
+        let CallModel { key, attempt, .. } = self.call();
+        let fact = match self.run.quote(&key, PromptSize { bytes, shared_bytes: 0 }) {
+            Ok(quote) => Fact::CallStarted {
+                key,
+                attempt,
+                tier: quote.tier,
+                prompt_bytes: bytes,
+                shared_bytes: 0,
+                prompt_hash: self.thread.hash(),
+                max_output_tokens: quote.max_output_tokens,
+                reserve: quote.reserve,
+            },
+            Err(refusal) => Fact::CallRefused { key, attempt, prompt_bytes: bytes, shared_bytes: 0, refusal },
+        };
+        self.tell(fact);
+        grown
+    }
+
+    /// The wished call is announced and answered; gives what was new for it.
+    #[track_caller]
+    pub fn replied(&mut self, reply: Reply) -> Grown {
+        let grown = self.announce(1_000);
+        let CallModel { key, attempt, .. } = self.call();
+        let usage = Some(Usage { input: 250, output: 100, ..Usage::default() });
+        self.tell(Fact::ModelReplied { key, attempt, reply: Reply { usage, ..reply } });
+        grown
+    }
+
+    /// The wished call is announced and fails; `partial` is what came before.
+    #[track_caller]
+    pub fn fails(&mut self, retryable: bool, partial: Option<&str>) -> Grown {
+        let grown = self.announce(1_000);
+        let CallModel { key, attempt, .. } = self.call();
+        let failure = ModelFailure {
+            kind: "overloaded".into(),
+            message: "busy".into(),
+            retryable,
+            retry_at: None,
+            partial: partial.map(Arc::from),
+            usage: None,
+        };
+        self.tell(Fact::ModelFailed { key, attempt, failure });
+        grown
+    }
+
+    /// One wished tool ends like this.
+    #[track_caller]
+    pub fn tool_ends(&mut self, told: impl Fn(&str) -> Observation) {
+        let wished = self.run.commands().into_iter().find_map(|command| match command {
+            Command::RunTool(tool) => Some(tool),
+            _ => None,
+        });
+        let tool = wished.expect("a tool is wished");
+        if !self.run.spec().tool(&tool.tool).unwrap().effect.is_read() {
+            self.tell(Fact::ToolStarted { key: tool.key, attempt: tool.attempt });
+        }
+        let observation = told(&tool.parameters);
+        self.tell(Fact::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+    }
+
+    /// All wished tools end like this, one after another.
+    #[track_caller]
+    pub fn tools_end(&mut self, told: impl Fn(&str) -> Observation) {
+        while self.run.commands().iter().any(|command| matches!(command, Command::RunTool(_))) {
+            self.tool_ends(&told);
+        }
+    }
+
+    #[track_caller]
+    pub fn validated(&mut self, result: Validation) {
+        match self.run.commands().as_slice() {
+            [Command::Validate(wished)] => {
+                let (key, attempt) = (wished.key, wished.attempt);
+                self.tell(Fact::Validated { key, attempt, result });
+            }
+            other => panic!("expected a validation, found {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub fn answered(&mut self, answer: PersonAnswer) {
+        let asked = self.run.commands().into_iter().find_map(|command| match command {
+            Command::AskPerson { key, .. } => Some(key),
+            _ => None,
+        });
+        self.tell(Fact::PersonAnswered { key: asked.expect("a person is asked"), answer });
+    }
+
+    /// The run is stopped, and what is in flight is cut off.
+    #[track_caller]
+    pub fn stop_now(&mut self) {
+        let wished = self.run.commands();
+        self.tell(Fact::StopRequested { how: StopMode::Now });
+        for command in wished {
+            if let Command::RunTool(RunTool { key, attempt, .. }) = command {
+                self.tell(Fact::ToolFinished {
+                    key,
+                    attempt,
+                    observation: failed(Status::Cancelled, "cancelled"),
+                });
+            }
+        }
+    }
+
+    /// All turns of the run at its end.
+    #[track_caller]
+    pub fn whole(&self) -> Vec<Turn> {
+        let turns = Thread::whole(&self.prompts, &self.run);
+        expect_valid(&turns);
+        assert!(!turns.iter().any(|turn| matches!(turn, Turn::Operator(_))));
+        turns
+    }
+
+    /// The texts of the results of the last turn but those after it, with a mark for errors.
+    pub fn results(&self) -> Vec<String> {
+        let last = self.turns.iter().rev().find_map(|turn| match turn {
+            Turn::Results(results) => Some(results),
+            _ => None,
+        });
+        let results = last.expect("there are results");
+        results
+            .iter()
+            .map(|result| format!("{}{}", if result.is_error { "! " } else { "" }, result.text))
+            .collect()
+    }
+}
+
+/// What every provider demands (S1-25, S2-42), and that sizes are those of the messages.
+#[track_caller]
+pub fn expect_valid(turns: &[Turn]) {
+    let mut owed: Vec<Arc<str>> = Vec::new();
+    for turn in turns {
+        let answers: Vec<Arc<str>> = match turn {
+            Turn::Results(results) => results.iter().map(|result| Arc::clone(&result.id)).collect(),
+            Turn::User(_) | Turn::Assistant { .. } | Turn::Operator(_) => Vec::new(),
+        };
+        assert_eq!(answers, owed, "each call is answered once, in order, right after it");
+        owed = match turn {
+            Turn::Assistant { calls, text, .. } => {
+                assert!(!calls.is_empty() || !text.trim().is_empty(), "an empty turn");
+                calls.iter().map(|call| Arc::clone(&call.id)).collect()
+            }
+            Turn::User(_) | Turn::Results(_) | Turn::Operator(_) => Vec::new(),
+        };
+        assert_eq!(turn.bytes(), message_of(turn).bytes() as u64);
+    }
+    assert!(owed.is_empty(), "calls without results: {owed:?}");
+}
+
+/// The turn as a client gets it.
+pub fn message_of(turn: &Turn) -> Message {
+    match turn {
+        Turn::User(text) => Message::user(Arc::clone(text)),
+        Turn::Operator(text) => Message::Operator { text: Arc::clone(text) },
+        Turn::Assistant { text, calls, .. } => {
+            let calls = calls.iter().map(|call| ToolCall {
+                id: Arc::clone(&call.id),
+                name: Arc::clone(&call.name),
+                arguments: Arguments::read(Arc::clone(&call.arguments)),
+            });
+            Message::Assistant(AssistantTurn {
+                text: Arc::clone(text),
+                calls: calls.collect(),
+                ..AssistantTurn::default()
+            })
+        }
+        Turn::Results(results) => {
+            let results = results.iter().map(|result| ToolResult {
+                call: Arc::clone(&result.id),
+                is_error: result.is_error,
+                text: Arc::clone(&result.text),
+                images: Vec::new(),
+            });
+            Message::Tool { results: results.collect() }
+        }
+    }
+}
+
+/// Turns as numbered lines.
+pub fn shown_turns(turns: &[Turn]) -> String {
+    let mut out = String::new();
+    for (n, turn) in (1..).zip(turns) {
+        let role = match turn {
+            Turn::User(_) => "user",
+            Turn::Assistant { .. } => "assistant",
+            Turn::Results(_) => "results",
+            Turn::Operator(_) => "operator",
+        };
+        let _ = writeln!(out, "{n:02}:{role}");
+        for line in turn.text().lines() {
+            let _ = writeln!(out, "    {line}");
+        }
+        match turn {
+            Turn::Assistant { raw, calls, reasoning, .. } => {
+                for (name, text) in [("raw", raw), ("reasoning", reasoning)] {
+                    if let Some(text) = text {
+                        let _ = writeln!(out, "  {name}: {text}");
+                    }
+                }
+                for call in calls.iter() {
+                    let _ = writeln!(out, "  → {} {} {}", call.id, call.name, call.arguments);
+                }
+            }
+            Turn::Results(results) => {
+                for result in results.iter() {
+                    let kind = if result.is_error { " error" } else { "" };
+                    let _ = writeln!(out, "  ← {}{kind}", result.id);
+                    for line in result.text.lines() {
+                        let _ = writeln!(out, "    {line}");
+                    }
+                }
+            }
+            Turn::User(_) | Turn::Operator(_) => {}
+        }
+    }
+    out
+}
+
+/// Holds a text against its snapshot.
+#[track_caller]
+pub fn check_text(name: &str, text: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../snapshots");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, text));
+}

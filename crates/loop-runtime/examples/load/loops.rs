@@ -1,0 +1,128 @@
+//! The loops: one model, its connections and one journal for all of them, and a tool that always answers alike.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use loop_core::{GateSettings, Limits, Picking, Stale};
+use loop_llm::{HttpModel, Profile};
+use loop_runtime::{
+    ChatModel, Effect, Journal, Loop, MemoryJournal, ModelSpec, Models, Registry, RunEvent,
+    RunSpec, SectionSpec, SqliteJournal, StopReason, ToolContext, ToolDeclaration, ToolResult, WorkItem,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::args::{Kept, Options};
+use crate::meter::{Ended, TOOL_CALLS, number_in};
+
+/// One loop.
+type Looping = Pin<Box<dyn Future<Output = Ended> + Send>>;
+type Failed = Box<dyn std::error::Error>;
+
+/// What the model asks the tool.
+#[derive(Deserialize, JsonSchema)]
+struct Lookup {
+    /// Which entry.
+    #[expect(dead_code, reason = "every entry is the same")]
+    id: String,
+}
+
+/// Loops of the document protocol: as long as the model wants more.
+pub(crate) fn document(options: &Options) -> Result<impl Fn() -> Looping + use<>, Failed> {
+    let (text, pause) = (tool_text(), tool_pause());
+    let registry = Registry::builder().typed(lookup(), move |_: Lookup, _: ToolContext| {
+        let text = text.clone();
+        async move {
+            answer_after(pause).await;
+            ToolResult::ok("lookup", "Found 1 entry", text, serde_json::Value::Null)
+        }
+    });
+    let (model, spec) = model(options)?;
+    let spec = RunSpec {
+        picking: Picking { enabled: false, ..Picking::default() },
+        limits: limits(),
+        gate: GateSettings { stale: Stale::Off, no_progress: 0, ..GateSettings::default() },
+        ..RunSpec::document("load", [SectionSpec::new("findings", "Findings").required()], spec)
+    };
+    let looping = Loop::new(spec, registry.build()?, Models::one(model)).with_journal(journal(options)?);
+    Ok(move || -> Looping {
+        let looping = looping.clone();
+        Box::pin(async move {
+            let began = Instant::now();
+            let item = WorkItem::new("L-1", "question", "Find the pump", QUESTION);
+            let mut run = match looping.stream(item).await {
+                Ok(run) => run,
+                Err(error) => return Ended { wrong: Some(error.to_string()), ..Ended::default() },
+            };
+            let mut ended = Ended::default();
+            while let Some(event) = run.next().await {
+                if let RunEvent::Text { .. } = event {
+                    ended.first_text.get_or_insert_with(|| began.elapsed());
+                }
+            }
+            let reason = run.into_outcome().await.stop.reason();
+            if reason != StopReason::Confident {
+                ended.wrong = Some(format!("it stopped with {}", reason.name()));
+            }
+            ended
+        })
+    })
+}
+
+fn model(options: &Options) -> Result<(Arc<dyn ChatModel>, ModelSpec), Failed> {
+    let profile = Profile::named("compatible").ok_or("there is no profile for compatible servers")?;
+    let key = std::env::var("OPENAI_API_KEY").unwrap_or_else(|_| "unused".to_owned());
+    let model = HttpModel::new(profile, Some(&options.base_url))?.with_key(key.into())?;
+    let spec = ModelSpec { context_tokens: 100_000_000, ..ModelSpec::new("openai-chat", options.model.as_str()) };
+    Ok((Arc::new(model), spec))
+}
+
+fn journal(options: &Options) -> Result<Arc<dyn Journal>, Failed> {
+    Ok(match &options.journal {
+        Kept::Nowhere => Arc::new(NoJournal),
+        Kept::InMemory => Arc::new(MemoryJournal::new()),
+        Kept::InFile(path) => Arc::new(SqliteJournal::open(path)?),
+    })
+}
+
+fn lookup() -> ToolDeclaration {
+    ToolDeclaration::new("lookup").description("Look up an entry of the register.").effect(Effect::Read)
+}
+
+/// As many passes as the server wants: the load is its affair.
+fn limits() -> Limits {
+    Limits {
+        passes: 10_000,
+        model_calls: 20_000,
+        tool_calls: 100_000,
+        cost: None,
+        messages: None,
+        wall_ms: 3_600_000,
+        ..Limits::default()
+    }
+}
+
+/// About 2 KB.
+fn tool_text() -> String {
+    let row = "The pump P-7 stands in hall 3, was last serviced in March and runs at 82 % of its load.\n";
+    row.repeat(2_048 / row.len())
+}
+
+/// What `BENCH_TOOL_MS` says.
+fn tool_pause() -> Option<Duration> {
+    number_in("BENCH_TOOL_MS").filter(|milliseconds| *milliseconds > 0).map(Duration::from_millis)
+}
+
+async fn answer_after(pause: Option<Duration>) {
+    TOOL_CALLS.fetch_add(1, Ordering::Relaxed);
+    if let Some(pause) = pause {
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// What the user wants of every loop.
+const QUESTION: &str = "Where is the pump, and when was it last serviced?";

@@ -1,0 +1,359 @@
+//! An agent put together, and what may be wrong with it.
+
+use std::fmt::{self, Display};
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use loop_core::{
+    ErrorStyle, Execution, GateSettings, Limits, ModelSpec, OutputSpec, ProtocolSpec, Repeats, RunSpec,
+};
+use loop_llm::{ChatModel, Offline, Scripted};
+use loop_prompts::Prompts;
+use loop_tools::{
+    Credentials, KeptTool, Registry, RegistryBuilder, RegistryError, Tool, ToolContext, ToolDeclaration,
+    ToolResult,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::agent::output::{OutputParts, submit_declaration};
+use crate::agent::{Agent, Text};
+use crate::callbacks::Callbacks;
+use crate::journal::{Journal, NoJournal};
+use crate::model::Models;
+use crate::parts::Loop;
+
+/// A model, and what is known of it.
+#[derive(Clone, Debug)]
+pub struct AgentModel {
+    client: Arc<dyn ChatModel>,
+    spec: ModelSpec,
+}
+
+impl AgentModel {
+    /// A model of one's own.
+    pub fn new(client: impl ChatModel + 'static, spec: ModelSpec) -> Self {
+        Self { client: Arc::new(client), spec }
+    }
+}
+
+impl From<(Arc<dyn ChatModel>, ModelSpec)> for AgentModel {
+    fn from((client, spec): (Arc<dyn ChatModel>, ModelSpec)) -> Self {
+        Self { client, spec }
+    }
+}
+
+impl From<Offline> for AgentModel {
+    fn from(model: Offline) -> Self {
+        Self::new(model, ModelSpec::new("offline", "offline-1"))
+    }
+}
+
+impl From<Scripted> for AgentModel {
+    fn from(model: Scripted) -> Self {
+        Self::new(model, ModelSpec::new("scripted", "script"))
+    }
+}
+
+/// Collects what an agent is made of; what is wrong with it is said by [`build`](Self::build).
+#[must_use = "an agent is made by `build`"]
+pub struct AgentBuilder<Output> {
+    model: AgentModel,
+    name: Arc<str>,
+    instructions: Arc<str>,
+    tools: RegistryBuilder,
+    names: Vec<Arc<str>>,
+    output: Option<OutputParts>,
+    attempts: Option<u32>,
+    passes_per_attempt: Option<u32>,
+    execution: Execution,
+    errors: ErrorStyle,
+    gate: GateSettings,
+    limits: Option<Limits>,
+    journal: Arc<dyn Journal>,
+    callbacks: Callbacks,
+    credentials: Credentials,
+    prompts: Option<Arc<Prompts>>,
+    types: PhantomData<fn() -> Output>,
+}
+
+/// Why an agent cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A tool is not sound.
+    #[error(transparent)]
+    Tool(#[from] RegistryError),
+    /// A helper has the name of the output tool (S2-d3).
+    #[error("the helper `{name}` has the name of the output tool; rename one of them")]
+    HelperIsOutput {
+        /// The name.
+        name: Arc<str>,
+    },
+    /// A helper has the name of the tool that submits (S2-d3).
+    #[error("the helper `{name}` has the name of the tool that submits; rename the helper, or the other with submit_as")]
+    HelperIsSubmit {
+        /// The name.
+        name: Arc<str>,
+    },
+    /// The output tool and the tool that submits have one name.
+    #[error("the output tool and the tool that submits are both called `{name}`; give the latter another name with submit_as")]
+    OutputIsSubmit {
+        /// The name.
+        name: Arc<str>,
+    },
+    /// A tool is approved that there is not.
+    #[error("`{name}` is approved, and no tool has that name; there are: {known}")]
+    ApprovedUnknown {
+        /// The name.
+        name: Arc<str>,
+        /// The tools.
+        known: String,
+    },
+}
+
+impl AgentBuilder<Text> {
+    pub(super) fn conversation(model: AgentModel) -> Self {
+        Self::of(model, None)
+    }
+}
+
+impl<Output> AgentBuilder<Output> {
+    pub(super) fn ending_with(model: AgentModel, output: OutputParts) -> Self {
+        Self::of(model, Some(output))
+    }
+
+    fn of(model: AgentModel, output: Option<OutputParts>) -> Self {
+        Self {
+            model,
+            name: "agent".into(),
+            instructions: "".into(),
+            tools: Registry::builder(),
+            names: Vec::new(),
+            output,
+            attempts: None,
+            passes_per_attempt: None,
+            execution: Execution::default(),
+            errors: ErrorStyle::default(),
+            gate: GateSettings { ..RunSpec::conversation("", ModelSpec::new("", "")).gate },
+            limits: None,
+            journal: Arc::new(NoJournal),
+            callbacks: Callbacks::new(),
+            credentials: Credentials::none(),
+            prompts: None,
+            types: PhantomData,
+        }
+    }
+
+    /// The agent with a name, for journals.
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// The agent with what its model is told to do, as the system prompt begins with it.
+    pub fn instructions(mut self, instructions: impl Into<Arc<str>>) -> Self {
+        self.instructions = instructions.into();
+        self
+    }
+
+    /// The agent with one more tool: a closure over typed arguments, whose type gives the schema.
+    ///
+    /// A text goes to the model as it is, any other value as JSON (S2-32). An error is told to the model, which may try
+    /// again or explain (S1-29).
+    pub fn tool<Args, F, Fut, T, E>(mut self, declaration: ToolDeclaration, call: F) -> Self
+    where
+        Args: JsonSchema + DeserializeOwned + Send + 'static,
+        F: Fn(Args, ToolContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        T: Serialize,
+        E: Display,
+    {
+        let declared = Arc::new(declaration.clone());
+        self.names.push(Arc::clone(&declaration.name));
+        self.tools = self.tools.typed(declaration, move |args: Args, context| {
+            let (declared, called) = (Arc::clone(&declared), call(args, context));
+            async move { told(&declared, called.await) }
+        });
+        self
+    }
+
+    /// The same: what an agent that ends with an output calls the tools beside it (S2-29).
+    pub fn helper<Args, F, Fut, T, E>(self, declaration: ToolDeclaration, call: F) -> Self
+    where
+        Args: JsonSchema + DeserializeOwned + Send + 'static,
+        F: Fn(Args, ToolContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        T: Serialize,
+        E: Display,
+    {
+        self.tool(declaration, call)
+    }
+
+    /// The agent with one more tool that is a value.
+    pub fn with_tool(mut self, tool: Arc<dyn Tool>) -> Self {
+        self.names.push(Arc::clone(&tool.spec().name));
+        self.tools = self.tools.shared(tool);
+        self
+    }
+
+    /// The agent with consent given: this tool may change something without anybody being asked.
+    pub fn approve(mut self, tool: impl Into<Arc<str>>) -> Self {
+        self.gate.approved.push(tool.into());
+        self
+    }
+
+    /// The agent running the calls of one reply side by side (S2-101); those that change something run one after
+    /// another even so.
+    pub fn parallel(mut self) -> Self {
+        self.execution = Execution::Parallel;
+        self
+    }
+
+    /// The agent giving a result again where a call that only looks is made a second time in one attempt and nothing was
+    /// changed since (S2-100).
+    pub fn reuse_results(mut self) -> Self {
+        self.gate.repeats = Some(Repeats::Reuse);
+        self
+    }
+
+    /// The agent telling of failures in these words (C8).
+    pub fn errors(mut self, errors: ErrorStyle) -> Self {
+        self.errors = errors;
+        self
+    }
+
+    /// The agent within these limits, in place of those of its kind.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// The agent with a gate of one's own, approvals and repeats that were set before apart.
+    pub fn gate(mut self, gate: GateSettings) -> Self {
+        let (approved, repeats) = (std::mem::take(&mut self.gate.approved), self.gate.repeats);
+        self.gate = gate;
+        self.gate.approved.extend(approved);
+        self.gate.repeats = self.gate.repeats.or(repeats);
+        self
+    }
+
+    /// The agent with so many attempts at an output: 3 otherwise.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = Some(attempts);
+        self
+    }
+
+    /// The agent with so many passes an attempt: 15 otherwise (S2-37, S2-38).
+    pub fn passes_per_attempt(mut self, passes: u32) -> Self {
+        self.passes_per_attempt = Some(passes);
+        self
+    }
+
+    /// The agent writing its runs down; without a journal nothing is kept, and no run can be taken up again.
+    pub fn with_journal(mut self, journal: Arc<dyn Journal>) -> Self {
+        self.journal = journal;
+        self
+    }
+
+    /// The agent with callbacks.
+    pub fn with_callbacks(mut self, callbacks: Callbacks) -> Self {
+        self.callbacks = callbacks;
+        self
+    }
+
+    /// The agent with credentials for its tools.
+    pub fn with_credentials(mut self, credentials: Credentials) -> Self {
+        self.credentials = credentials;
+        self
+    }
+
+    /// The agent with other prompts.
+    pub fn with_prompts(mut self, prompts: Arc<Prompts>) -> Self {
+        self.prompts = Some(prompts);
+        self
+    }
+
+    /// The agent.
+    ///
+    /// # Errors
+    /// What is wrong with its tools, in a sentence that tells what to do.
+    pub fn build(self) -> Result<Agent<Output>, BuildError> {
+        let (mut tools, mut validators) = (self.tools, Vec::new());
+        let mut spec = match self.output {
+            None => RunSpec::conversation(self.name, self.model.spec),
+            Some(parts) => {
+                let submit = parts.reflection.as_ref().map(|(_, submit)| submit);
+                check_names(&self.names, &parts.declaration.name, submit.map(|submit| &*submit.name))?;
+                let mut output = OutputSpec::new(Arc::clone(&parts.declaration.name));
+                output.submit = submit.map(|submit| (&*submit.name).into());
+                output.attempts = self.attempts.unwrap_or(output.attempts);
+                output.passes_per_attempt = self.passes_per_attempt.unwrap_or(output.passes_per_attempt);
+                tools = tools.shared(parts.tool());
+                if let Some(submit) = submit {
+                    tools = tools.tool(KeptTool::new(submit_declaration(submit)));
+                }
+                validators = parts.validators;
+                RunSpec::output(self.name, output, self.model.spec)
+            }
+        };
+        match &mut spec.protocol {
+            ProtocolSpec::Document(_) => {}
+            ProtocolSpec::Conversation(conversation) => {
+                (conversation.execution, conversation.errors) = (self.execution, self.errors);
+            }
+            ProtocolSpec::Output(output) => {
+                (output.execution, output.errors) = (self.execution, self.errors);
+            }
+        }
+        let registry = tools.build()?;
+        let unknown = self.gate.approved.iter().find(|name| registry.resolve(name).is_none());
+        if let Some(name) = unknown {
+            let known: Vec<&str> = self.names.iter().map(AsRef::as_ref).collect();
+            return Err(BuildError::ApprovedUnknown { name: Arc::clone(name), known: known.join(", ") });
+        }
+        spec.goal = self.instructions;
+        spec.gate = self.gate;
+        spec.limits = self.limits.unwrap_or(spec.limits);
+        let mut looping = Loop::new(spec, registry, Models::one(self.model.client))
+            .with_journal(self.journal)
+            .with_callbacks(self.callbacks)
+            .with_validators(validators)
+            .with_credentials(Arc::new(self.credentials));
+        if let Some(prompts) = self.prompts {
+            looping = looping.with_prompts(prompts);
+        }
+        Ok(Agent::over(looping))
+    }
+}
+
+impl<Output> fmt::Debug for AgentBuilder<Output> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentBuilder").field("name", &self.name).field("tools", &self.tools).finish_non_exhaustive()
+    }
+}
+
+fn check_names(helpers: &[Arc<str>], output: &Arc<str>, submit: Option<&str>) -> Result<(), BuildError> {
+    if submit.is_some_and(|submit| *submit == **output) {
+        return Err(BuildError::OutputIsSubmit { name: Arc::clone(output) });
+    }
+    for name in helpers {
+        if name == output {
+            return Err(BuildError::HelperIsOutput { name: Arc::clone(name) });
+        }
+        if submit.is_some_and(|submit| *submit == **name) {
+            return Err(BuildError::HelperIsSubmit { name: Arc::clone(name) });
+        }
+    }
+    Ok(())
+}
+
+fn told<T: Serialize, E: Display>(tool: &ToolDeclaration, result: Result<T, E>) -> ToolResult {
+    match result.map(|value| serde_json::to_value(value)) {
+        Ok(Ok(value)) => ToolResult::told(&*tool.name, value),
+        Ok(Err(error)) => ToolResult::failed(&*tool.name, &tool.title, format!("its result is no JSON: {error}")),
+        Err(error) => ToolResult::failed(&*tool.name, &tool.title, error),
+    }
+}

@@ -1,0 +1,197 @@
+//! How an agent ended: what is known of every end, and the errors of those without an answer.
+
+use std::sync::Arc;
+
+use loop_core::{Measure, Outcome, RunId, StopClass, StopReason, Totals};
+
+use crate::callbacks::CallbackError;
+use crate::explain::explain;
+use crate::parts::StartError;
+use crate::uses::ToolUse;
+
+/// What is known of every end, success or not (S2-54, S2-93).
+#[derive(Clone, Debug)]
+pub struct Meta {
+    /// The run.
+    pub run: RunId,
+    /// Tokens, money, calls and time, over all passes and attempts.
+    pub totals: Totals,
+    /// Milliseconds that it took.
+    pub latency_ms: u64,
+    /// How many attempts at an output were begun; 0 in a conversation.
+    pub attempts: u32,
+    /// What callbacks threw; it changed nothing (S2-90).
+    pub callback_errors: Vec<CallbackError>,
+    /// What each tool was used for (S2-102).
+    pub tools: Vec<ToolUse>,
+    /// Everything else: the reason, the evidence, each call with its verdict.
+    pub outcome: Outcome,
+}
+
+impl Meta {
+    pub(super) fn new(outcome: Outcome, callback_errors: Vec<CallbackError>, tools: Vec<ToolUse>) -> Self {
+        Self {
+            run: outcome.run.clone(),
+            totals: outcome.totals,
+            latency_ms: outcome.totals.wall_ms,
+            attempts: outcome.attempts,
+            callback_errors,
+            tools,
+            outcome,
+        }
+    }
+
+    /// Why it ended.
+    pub fn reason(&self) -> StopReason {
+        self.outcome.stop.reason()
+    }
+
+    pub(super) fn has_answered(&self) -> bool {
+        self.outcome.stop.class == StopClass::Answered
+    }
+}
+
+/// Why an agent has no answer. Each that began holds its [`Meta`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AgentError {
+    /// It did not begin.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The passes that it may take are used up (S1-47, S2-39).
+    #[error("Max iterations reached: {iterations} of {limit}{}", of_attempt(*.attempt))]
+    MaxIterations {
+        /// The attempt, from 1; 0 in a conversation.
+        attempt: u32,
+        /// How many passes it took.
+        iterations: u32,
+        /// How many it may take.
+        limit: u32,
+        /// The bill and everything else.
+        meta: Box<Meta>,
+    },
+    /// `submit` was called before there was an output (S2-72).
+    #[error("the model submitted before it gave an output (attempt {attempt}); say in the instructions which comes first")]
+    SubmitBeforeOutput {
+        /// The attempt, from 1.
+        attempt: u32,
+        /// The bill and everything else.
+        meta: Box<Meta>,
+    },
+    /// The reply calls no tool where it has to (S2-92).
+    #[error("invalid response: {message}")]
+    InvalidResponse {
+        /// What is wrong with it.
+        message: String,
+        /// The bill and everything else.
+        meta: Box<Meta>,
+    },
+    /// It was cancelled (S2-79).
+    #[error("cancelled in phase {phase} of pass {pass}{}", of_attempt(*.attempt))]
+    Cancelled {
+        /// `start` before the first call, `iteration` while a model or tools were at work, `validation` after that.
+        phase: &'static str,
+        /// The pass, from 1; 0 before the first call.
+        pass: u32,
+        /// The attempt, from 1; 0 in a conversation.
+        attempt: u32,
+        /// The bill and everything else.
+        meta: Box<Meta>,
+    },
+    /// No attempt brought a valid output.
+    #[error("no valid output in {attempts} attempts; the last was rejected: {message}")]
+    MaxAttempts {
+        /// How many there were.
+        attempts: u32,
+        /// What was wrong with the last output.
+        message: String,
+        /// The bill and everything else.
+        meta: Box<Meta>,
+    },
+    /// It ended for another reason: a limit, a refusal, a model or a tool that failed, a person who is needed.
+    #[error("{explanation}")]
+    Stopped {
+        /// The reason.
+        reason: StopReason,
+        /// One or two sentences.
+        explanation: String,
+        /// The bill and everything else.
+        meta: Box<Meta>,
+    },
+}
+
+fn of_attempt(attempt: u32) -> String {
+    if attempt == 0 { String::new() } else { format!(" (attempt {attempt})") }
+}
+
+impl AgentError {
+    pub(super) fn of(meta: Meta) -> Self {
+        let meta = Box::new(meta);
+        let stop = &meta.outcome.stop;
+        let (pass, attempt) = (meta.outcome.stopped_in.pass, meta.outcome.stopped_in.attempt);
+        let count = |measure: Option<&Measure>| match measure {
+            Some(Measure::Count(count)) => u32::try_from(*count).unwrap_or(u32::MAX),
+            _ => 0,
+        };
+        match stop.reason() {
+            StopReason::MaxPasses => Self::MaxIterations {
+                attempt,
+                iterations: count(Some(&stop.primary.value)),
+                limit: count(stop.primary.threshold.as_ref()),
+                meta,
+            },
+            StopReason::SubmitBeforeOutput => Self::SubmitBeforeOutput { attempt, meta },
+            StopReason::InvalidResponse => {
+                Self::InvalidResponse { message: stop.primary.value.to_string(), meta }
+            }
+            StopReason::ManualStop => {
+                let phase = phase(&meta.outcome.stopped_in.phase, pass);
+                Self::Cancelled { phase, pass, attempt, meta }
+            }
+            StopReason::MaxAttempts => {
+                let attempts = meta.outcome.attempts;
+                let message = meta.outcome.rejection.as_ref().map_or_else(String::new, ToString::to_string);
+                Self::MaxAttempts { attempts, message, meta }
+            }
+            reason => {
+                let explanation = explain(&meta.outcome.stop);
+                Self::Stopped { reason, explanation, meta }
+            }
+        }
+    }
+
+    /// The bill and everything else that is known; nothing where it did not begin.
+    pub fn meta(&self) -> Option<&Meta> {
+        match self {
+            Self::Start(_) => None,
+            Self::MaxIterations { meta, .. }
+            | Self::SubmitBeforeOutput { meta, .. }
+            | Self::InvalidResponse { meta, .. }
+            | Self::Cancelled { meta, .. }
+            | Self::MaxAttempts { meta, .. }
+            | Self::Stopped { meta, .. } => Some(meta),
+        }
+    }
+
+    /// The error as S2 names it (S2-55), or the reason of the stop in the same form.
+    pub fn code(&self) -> Arc<str> {
+        match self {
+            Self::Start(_) => "NOT_STARTED".into(),
+            Self::MaxIterations { .. } => "MAX_ITERATIONS".into(),
+            Self::SubmitBeforeOutput { .. } => "SUBMIT_BEFORE_OUTPUT".into(),
+            Self::InvalidResponse { .. } => "INVALID_RESPONSE".into(),
+            Self::Cancelled { .. } => "EXECUTION_CANCELLED".into(),
+            Self::MaxAttempts { .. } => "MAX_ATTEMPTS".into(),
+            Self::Stopped { reason, .. } => reason.name().to_uppercase().into(),
+        }
+    }
+}
+
+/// S2's name for what a run was doing (S2-50).
+fn phase(name: &str, pass: u32) -> &'static str {
+    match name {
+        _ if pass == 0 => "start",
+        "validating" => "validation",
+        _ => "iteration",
+    }
+}

@@ -1,0 +1,42 @@
+//! No journal: for programs that need none, and want nothing kept.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use loop_core::RunId;
+
+use crate::journal::{Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
+
+/// Writes nothing down: a run cannot be read, and cannot be taken up again.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoJournal;
+
+#[async_trait]
+impl Journal for NoJournal {
+    async fn create(&self, _: &Header) -> Result<Box<dyn RunWriter>, JournalError> {
+        Ok(Box::new(Self))
+    }
+
+    async fn resume(&self, run: &RunId) -> Result<(Recorded, Box<dyn RunWriter>), JournalError> {
+        Err(unknown(run))
+    }
+
+    async fn read(&self, run: &RunId) -> Result<Recorded, JournalError> {
+        Err(unknown(run))
+    }
+
+    async fn runs(&self) -> Result<Vec<RunLine>, JournalError> {
+        Ok(Vec::new())
+    }
+}
+
+#[async_trait]
+impl RunWriter for NoJournal {
+    async fn append(&mut self, _: &Arc<Entry>) -> Result<(), JournalError> {
+        Ok(())
+    }
+}
+
+fn unknown(run: &RunId) -> JournalError {
+    JournalError::Unknown { run: run.clone(), place: "no journal".to_owned() }
+}

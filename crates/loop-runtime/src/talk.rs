@@ -1,0 +1,191 @@
+//! A run's messages: each is made once, lent to every request, and taken back after it.
+
+use std::sync::Arc;
+
+use loop_core::{CommandKey, Digest, PromptSize, Run};
+use loop_llm::{Arguments, AssistantTurn, Message, Raw, ToolCall, ToolResult, ToolSpec};
+use loop_prompts::{CallResult, Prompts, Thread, Turn};
+use loop_tools::Registry;
+
+/// What a native run says to its model.
+#[derive(Debug)]
+pub(crate) struct Talk {
+    system: Arc<str>,
+    tools: Arc<[ToolSpec]>,
+    /// Bytes of the system prompt and of what tools say about themselves.
+    fixed_bytes: u64,
+    /// Names the system prompt, the tools and the messages before the run.
+    fixed: Digest,
+    /// The messages before the run.
+    history: Arc<[Message]>,
+    thread: Thread,
+    messages: Vec<Message>,
+    /// Bytes of the messages.
+    bytes: u64,
+    /// Bytes that the main call before had.
+    before: u64,
+    /// Whether a request has the messages.
+    is_lent: bool,
+}
+
+impl Talk {
+    pub(crate) fn new(prompts: &Prompts, run: &Run, tools: &Offered, history: Arc<[Message]>) -> Self {
+        let system = Thread::system(prompts, run);
+        let before = run.started().history.as_ref().map_or("", |history| &*history.json);
+        let fixed = Digest::of("talk", &[system.as_bytes(), &tools.name.0, before.as_bytes()].join(&0));
+        Self {
+            fixed_bytes: system.len() as u64 + tools.bytes,
+            tools: Arc::clone(&tools.specs),
+            system,
+            fixed,
+            history,
+            thread: Thread::default(),
+            messages: Vec::new(),
+            bytes: 0,
+            before: 0,
+            is_lent: false,
+        }
+    }
+
+    /// Brings the messages up to what `run` has come to, for the call `key`; their size, and what names them.
+    pub(crate) fn grow(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) -> (PromptSize, Digest) {
+        if std::mem::take(&mut self.is_lent) {
+            // Whoever had them did not give them back.
+            self.thread = Thread::default();
+        }
+        let grown = self.thread.grow(prompts, run, key);
+        if grown.anew {
+            self.messages.clear();
+            self.messages.extend(self.history.iter().map(|message| match run.is_history_compacted() {
+                true => shortened(message),
+                false => message.clone(),
+            }));
+            self.bytes = self.messages.iter().map(|message| message.bytes() as u64).sum();
+            self.before = 0;
+        }
+        self.messages.reserve(grown.turns.len());
+        for turn in grown.turns {
+            let message = message(turn);
+            self.bytes += message.bytes() as u64;
+            self.messages.push(message);
+        }
+        let bytes = self.fixed_bytes + self.bytes;
+        // Without any message in common there are still the rules.
+        let shared_bytes = self.before.min(bytes).max(if self.before == 0 { 0 } else { self.fixed_bytes });
+        self.before = bytes;
+        let name = Digest::of("prompt", &[self.fixed.0, self.thread.hash().0].concat());
+        (PromptSize { bytes, shared_bytes }, name)
+    }
+
+    /// Sees to it that the messages for the call `key` are at hand.
+    pub(crate) fn be_ready(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) {
+        if self.is_lent || self.messages.is_empty() {
+            self.grow(prompts, run, key);
+        }
+    }
+
+    pub(crate) fn system(&self) -> &Arc<str> {
+        &self.system
+    }
+
+    pub(crate) fn tools(&self) -> &Arc<[ToolSpec]> {
+        &self.tools
+    }
+
+    /// The messages, for one request.
+    pub(crate) fn lend(&mut self) -> Vec<Message> {
+        self.is_lent = true;
+        std::mem::take(&mut self.messages)
+    }
+
+    /// Takes back what was lent.
+    pub(crate) fn take_back(&mut self, messages: Vec<Message>) {
+        self.is_lent = false;
+        self.messages = messages;
+    }
+}
+
+/// The tools of a loop as its models see them.
+#[derive(Clone, Debug)]
+pub(crate) struct Offered {
+    specs: Arc<[ToolSpec]>,
+    bytes: u64,
+    name: Digest,
+}
+
+impl Offered {
+    /// All tools of the registry that may be run at all.
+    pub(crate) fn of(registry: &Registry, is_offered: impl Fn(&str) -> bool) -> Self {
+        let declared = registry.declarations().filter(|tool| is_offered(&tool.name));
+        let specs: Arc<[ToolSpec]> = declared
+            .map(|tool| ToolSpec {
+                name: Arc::clone(&tool.name),
+                description: Arc::clone(&tool.description),
+                parameters: tool.schema.clone(),
+                strict: Default::default(),
+            })
+            .collect();
+        let size = |tool: &ToolSpec| tool.name.len() + tool.description.len() + tool.parameters.to_string().len();
+        let bytes = specs.iter().map(size).sum::<usize>() as u64;
+        Self { specs, bytes, name: registry.manifest_hash() }
+    }
+}
+
+/// A turn in the terms of models.
+pub(crate) fn message(turn: Turn) -> Message {
+    match turn {
+        Turn::User(text) => Message::user(text),
+        Turn::Operator(text) => Message::Operator { text },
+        Turn::Assistant { text, raw, calls, reasoning } => Message::Assistant(AssistantTurn {
+            text,
+            calls: calls
+                .iter()
+                .map(|call| ToolCall {
+                    id: Arc::clone(&call.id),
+                    name: Arc::clone(&call.name),
+                    arguments: Arguments::read(Arc::clone(&call.arguments)),
+                })
+                .collect(),
+            reasoning: reasoning.unwrap_or_default(),
+            raw: raw.map(Raw::from_text),
+        }),
+        Turn::Results(results) => Message::Tool { results: results.iter().map(result).collect() },
+    }
+}
+
+fn result(result: &CallResult) -> ToolResult {
+    ToolResult {
+        call: Arc::clone(&result.id),
+        is_error: result.is_error,
+        text: Arc::clone(&result.text),
+        images: Vec::new(),
+    }
+}
+
+/// A message of before the run in short: what its provider alone can read is left out, and of results their beginning
+/// stays.
+fn shortened(message: &Message) -> Message {
+    match message {
+        Message::Assistant(turn) => {
+            Message::Assistant(AssistantTurn { raw: None, reasoning: Arc::default(), ..turn.clone() })
+        }
+        Message::Tool { results } => Message::Tool {
+            results: results
+                .iter()
+                .map(|result| ToolResult { text: beginning(&result.text), images: Vec::new(), ..result.clone() })
+                .collect(),
+        },
+        Message::User { .. } | Message::Operator { .. } => message.clone(),
+    }
+}
+
+fn beginning(text: &Arc<str>) -> Arc<str> {
+    let cut = text.floor_char_boundary(SHORT_BYTES);
+    match text.get(..cut).filter(|_| cut < text.len()) {
+        Some(first) => format!("{first} … (shortened)").into(),
+        None => Arc::clone(text),
+    }
+}
+
+/// Bytes that stay of a result of before the run, once it is shortened.
+const SHORT_BYTES: usize = 200;

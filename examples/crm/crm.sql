@@ -1,0 +1,53 @@
+-- A small people register: forty invented people in six invented companies.
+-- Fifteen of them are called Alice. One is called Bob; he has the id 42.
+
+CREATE TABLE users (
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL,
+  company TEXT NOT NULL CHECK (company <> ''),
+  title TEXT NOT NULL,
+  city TEXT NOT NULL,
+  email TEXT NOT NULL UNIQUE
+);
+
+INSERT INTO users (id, name, company, title, city, email) VALUES
+  (1, 'Carlos Benavent', 'Larkfield Press', 'Buyer', 'Bergen', 'carlos.benavent@larkfieldpress.example'),
+  (2, 'Chidi Okonjo', 'Tamarind Hotels', 'Project Manager', 'Leeds', 'chidi.okonjo@tamarindhotels.example'),
+  (3, 'Alice Abernathy', 'Hollis Dairy', 'Sales Representative', 'Porto', 'alice.abernathy@hollisdairy.example'),
+  (4, 'Dana Weissmann', 'Quillon Freight', 'Team Lead', 'Graz', 'dana.weissmann@quillonfreight.example'),
+  (5, 'Elif Karaca', 'Osier Works', 'Engineer', 'Gdansk', 'elif.karaca@osierworks.example'),
+  (6, 'Alice Brandvold', 'Brightmoor Labs', 'Analyst', 'Tampere', 'alice.brandvold@brightmoorlabs.example'),
+  (7, 'Emil Sandvik', 'Brightmoor Labs', 'Accountant', 'Utrecht', 'emil.sandvik@brightmoorlabs.example'),
+  (8, 'Alice Castellan', 'Larkfield Press', 'Office Manager', 'Porto', 'alice.castellan@larkfieldpress.example'),
+  (9, 'Fatima El Idrissi', 'Tamarind Hotels', 'Team Lead', 'Graz', 'fatima.el.idrissi@tamarindhotels.example'),
+  (10, 'Gareth Pryce', 'Hollis Dairy', 'Engineer', 'Gdansk', 'gareth.pryce@hollisdairy.example'),
+  (11, 'Alice Dunmore', 'Quillon Freight', 'Analyst', 'Tampere', 'alice.dunmore@quillonfreight.example'),
+  (12, 'Hanna Virtala', 'Osier Works', 'Accountant', 'Utrecht', 'hanna.virtala@osierworks.example'),
+  (13, 'Alice Eskelin', 'Osier Works', 'Office Manager', 'Bergen', 'alice.eskelin@osierworks.example'),
+  (14, 'Ines Cardoso', 'Brightmoor Labs', 'Buyer', 'Leeds', 'ines.cardoso@brightmoorlabs.example'),
+  (15, 'Jonas Breuer', 'Larkfield Press', 'Project Manager', 'Gdansk', 'jonas.breuer@larkfieldpress.example'),
+  (16, 'Alice Farrow', 'Tamarind Hotels', 'Sales Representative', 'Tampere', 'alice.farrow@tamarindhotels.example'),
+  (17, 'Katarzyna Zielna', 'Hollis Dairy', 'Accountant', 'Utrecht', 'katarzyna.zielna@hollisdairy.example'),
+  (18, 'Liam Ferreter', 'Quillon Freight', 'Office Manager', 'Bergen', 'liam.ferreter@quillonfreight.example'),
+  (19, 'Alice Grimaldi', 'Quillon Freight', 'Buyer', 'Leeds', 'alice.grimaldi@quillonfreight.example'),
+  (20, 'Marta Ruggeri', 'Osier Works', 'Project Manager', 'Porto', 'marta.ruggeri@osierworks.example'),
+  (21, 'Alice Hartwell', 'Brightmoor Labs', 'Sales Representative', 'Graz', 'alice.hartwell@brightmoorlabs.example'),
+  (22, 'Mei Tanaka', 'Larkfield Press', 'Team Lead', 'Utrecht', 'mei.tanaka@larkfieldpress.example'),
+  (23, 'Nadia Petrosyan', 'Tamarind Hotels', 'Engineer', 'Bergen', 'nadia.petrosyan@tamarindhotels.example'),
+  (24, 'Alice Ivanek', 'Hollis Dairy', 'Analyst', 'Leeds', 'alice.ivanek@hollisdairy.example'),
+  (25, 'Noor Haddad', 'Hollis Dairy', 'Project Manager', 'Porto', 'noor.haddad@hollisdairy.example'),
+  (26, 'Alice Jorgensen', 'Quillon Freight', 'Sales Representative', 'Graz', 'alice.jorgensen@quillonfreight.example'),
+  (27, 'Oskar Lund', 'Osier Works', 'Team Lead', 'Gdansk', 'oskar.lund@osierworks.example'),
+  (28, 'Priya Venkat', 'Brightmoor Labs', 'Engineer', 'Tampere', 'priya.venkat@brightmoorlabs.example'),
+  (29, 'Alice Kettering', 'Larkfield Press', 'Analyst', 'Leeds', 'alice.kettering@larkfieldpress.example'),
+  (30, 'Rafael Quintero', 'Tamarind Hotels', 'Accountant', 'Porto', 'rafael.quintero@tamarindhotels.example'),
+  (31, 'Signe Holm', 'Tamarind Hotels', 'Office Manager', 'Graz', 'signe.holm@tamarindhotels.example'),
+  (32, 'Alice Lindqvist', 'Hollis Dairy', 'Buyer', 'Gdansk', 'alice.lindqvist@hollisdairy.example'),
+  (33, 'Tomas Havel', 'Quillon Freight', 'Engineer', 'Tampere', 'tomas.havel@quillonfreight.example'),
+  (34, 'Alice Moreau', 'Osier Works', 'Analyst', 'Utrecht', 'alice.moreau@osierworks.example'),
+  (35, 'Uma Sarin', 'Brightmoor Labs', 'Accountant', 'Bergen', 'uma.sarin@brightmoorlabs.example'),
+  (36, 'Viktor Adler', 'Larkfield Press', 'Office Manager', 'Graz', 'viktor.adler@larkfieldpress.example'),
+  (37, 'Alice Nakata', 'Larkfield Press', 'Buyer', 'Gdansk', 'alice.nakata@larkfieldpress.example'),
+  (38, 'Wanda Kuczek', 'Tamarind Hotels', 'Project Manager', 'Tampere', 'wanda.kuczek@tamarindhotels.example'),
+  (39, 'Alice Oyelaran', 'Hollis Dairy', 'Sales Representative', 'Utrecht', 'alice.oyelaran@hollisdairy.example'),
+  (42, 'Bob Marchetti', 'Quillon Freight', 'Dispatcher', 'Leeds', 'bob.marchetti@quillonfreight.example');

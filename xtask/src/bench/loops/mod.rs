@@ -1,0 +1,223 @@
+//! `cargo xtask bench loop`: what our loop costs beside a client that has none.
+//!
+//! 1. Build the load client, and the server and the bare client, as they are released.
+//! 2. Let the load client run one loop of each shape, and keep the bodies that it sends.
+//! 3. Let both clients take turns against the same server, and compare the turns of one round with each other.
+
+mod programs;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use xshell::{Shell, cmd};
+
+use self::programs::{Client, Line, Programs, Server, Shape, Work};
+use super::program;
+use crate::workspace::{self, Failure};
+
+/// The shape that most rows are about.
+const USUAL: Shape = Shape { passes: 5, calls: 3, delay_ms: 0, pace_ms: 0 };
+/// Passes of the rows about growth.
+const GROWTH: [u32; 4] = [2, 8, 32, 128];
+/// How long a tool takes in the row about tools side by side.
+const TOOL_MS: u32 = 40;
+/// Our client, as its users have it.
+const OURS: Client<'static> = Client::Load { journal: "memory", tool_ms: 0 };
+
+pub(super) fn run() -> Result<(), Failure> {
+    let shell = Shell::new()?;
+    shell.change_dir(workspace::root());
+    let folder = shell.create_temp_dir()?;
+    let bench = Bench { programs: build(&shell)?, folder: folder.path().to_owned() };
+    println!("{:44} {:>11} {:>11} {:>9}", "", "load", "bare", "");
+    bench.usual()?;
+    bench.event_by_event()?;
+    bench.many_at_once()?;
+    bench.memory()?;
+    bench.tools_side_by_side()?;
+    bench.growth()
+}
+
+fn build(shell: &Shell) -> Result<Programs, Failure> {
+    let load =
+        cmd!(shell, "cargo build --locked --release -p loop-runtime --example load --message-format=json");
+    let loops = cmd!(shell, "cargo bench --locked -p xtask --bench loops --no-run --message-format=json");
+    Ok(Programs { load: program(&load.read()?, "example")?, loops: program(&loops.read()?, "bench")? })
+}
+
+struct Bench {
+    programs: Programs,
+    /// Where bodies and journals are.
+    folder: PathBuf,
+}
+
+/// The turns of both clients in one round.
+#[derive(Clone, Copy)]
+struct Round {
+    ours: Line,
+    bare: Line,
+}
+
+impl Bench {
+    /// 5 passes of 3 tools, one loop after the other.
+    fn usual(&self) -> Result<(), Failure> {
+        let bodies = self.record(USUAL)?;
+        let server = Server::start(&self.programs, USUAL, None)?;
+        let work = Work { loops: 200, concurrency: 1, warmup: 40 };
+        let file = self.folder.join("runs.db").display().to_string();
+        let journals =
+            [("none", 5, work), ("memory", 7, work), (file.as_str(), 3, Work { loops: 40, ..work })];
+        for (journal, rounds, work) in journals {
+            let ours = Client::Load { journal, tool_ms: 0 };
+            let rounds = self.rounds(&server, rounds, ours, &bodies, work)?;
+            let journal = if journal == file { "in a file" } else { journal };
+            row(&format!("CPU a loop, us; journal: {journal}"), &rounds, Line::cpu_us);
+            if journal == "memory" {
+                let wait = |line: &Line| line.wall_us() / f64::from(USUAL.passes);
+                row("time a pass, us", &rounds, wait);
+                let added = median(rounds.iter().map(|round| wait(&round.ours) - wait(&round.bare)));
+                println!("{:44} {added:>11.1}", "  of it added by the loop");
+                row("first text after, ms", &rounds, |line| line.ttft_ms.unwrap_or(f64::NAN));
+            }
+        }
+        let rounds = self.rounds(&server, 5, Client::ByHand, &bodies, work)?;
+        row("CPU a loop, us; by hand over our client", &rounds, Line::cpu_us);
+        Ok(())
+    }
+
+    /// The same as providers send it, one event after the other.
+    fn event_by_event(&self) -> Result<(), Failure> {
+        let bodies = self.record(USUAL)?;
+        let server = Server::start(&self.programs, Shape { pace_ms: 1, ..USUAL }, None)?;
+        let rounds =
+            self.rounds(&server, 3, OURS, &bodies, Work { loops: 200, concurrency: 32, warmup: 32 })?;
+        row("CPU a loop, us; each event by itself", &rounds, Line::cpu_us);
+        Ok(())
+    }
+
+    /// The same, 64 at once.
+    fn many_at_once(&self) -> Result<(), Failure> {
+        let bodies = self.record(USUAL)?;
+        let server = Server::start(&self.programs, USUAL, None)?;
+        let work = Work { loops: 1_000, concurrency: 64, warmup: 64 };
+        let rounds = self.rounds(&server, 5, OURS, &bodies, work)?;
+        row("loops a second, 64 at once", &rounds, |line| line.loops / line.wall_s);
+        row("CPU a loop, us; 64 at once", &rounds, Line::cpu_us);
+        Ok(())
+    }
+
+    /// What a loop in flight holds: the peak with 1,000 of them against the peak with one.
+    fn memory(&self) -> Result<(), Failure> {
+        let bodies = self.record(USUAL)?;
+        // All have begun before the first reply comes.
+        let server = Server::start(&self.programs, Shape { delay_ms: 1_000, ..USUAL }, None)?;
+        let one = Work { loops: 1, concurrency: 1, warmup: 0 };
+        let many = Work { loops: 1_000, concurrency: 1_000, warmup: 0 };
+        let mut kilobytes = Vec::new();
+        for client in [OURS, Client::Load { journal: "none", tool_ms: 0 }, Client::Bare { bodies: &bodies }] {
+            let (least, most) =
+                (server.ask(&self.programs, client, one)?, server.ask(&self.programs, client, many)?);
+            kilobytes.push((most.peak_rss_kb - least.peak_rss_kb) / f64::from(many.loops));
+        }
+        if let [ours, without, bare] = kilobytes.as_slice() {
+            println!("{}", shown("KB a loop, 1,000 at once", *ours, *bare, ours / bare));
+            println!("{}", shown("KB a loop, 1,000 at once; journal: none", *without, *bare, without / bare));
+        }
+        Ok(())
+    }
+
+    /// How long a pass takes when each of its tools takes a while.
+    fn tools_side_by_side(&self) -> Result<(), Failure> {
+        let server = Server::start(&self.programs, USUAL, None)?;
+        let work = Work { loops: 20, concurrency: 10, warmup: 0 };
+        let line = server.ask(&self.programs, Client::Load { journal: "memory", tool_ms: TOOL_MS }, work)?;
+        let passes = f64::from(work.loops / work.concurrency * (USUAL.passes - 1));
+        let times = line.wall_s * 1e3 / passes / f64::from(TOOL_MS);
+        println!("{:44} {times:>11.2}", format!("time of {} tools of a pass, in tools", USUAL.calls));
+        Ok(())
+    }
+
+    /// CPU a pass, as a history grows.
+    fn growth(&self) -> Result<(), Failure> {
+        for passes in GROWTH {
+            let shape = Shape { passes, ..USUAL };
+            let bodies = self.record(shape)?;
+            let server = Server::start(&self.programs, shape, None)?;
+            let work =
+                Work { loops: (800 / passes).clamp(4, 200), concurrency: 1, warmup: (80 / passes).max(1) };
+            let rounds = self.rounds(&server, 5, OURS, &bodies, work)?;
+            row(&format!("CPU a pass, us; {passes} passes"), &rounds, |line| {
+                line.cpu_us() / f64::from(passes)
+            });
+        }
+        Ok(())
+    }
+
+    /// The bodies of a loop of this shape, in a folder of their own.
+    fn record(&self, shape: Shape) -> Result<PathBuf, Failure> {
+        let folder = self.folder.join(format!("{}x{}", shape.passes, shape.calls));
+        let failed = |error| Failure::Check(format!("{}: {error}", folder.display()));
+        if !folder.is_dir() {
+            fs::create_dir_all(&folder).map_err(failed)?;
+            let server = Server::start(&self.programs, shape, Some(&folder))?;
+            let line = server.ask(&self.programs, OURS, Work { loops: 1, concurrency: 1, warmup: 0 })?;
+            let expected = f64::from((shape.passes - 1) * shape.calls);
+            if line.tool_calls != expected {
+                let message = format!("{} tools were run in place of {expected}", line.tool_calls);
+                return Err(Failure::Check(message));
+            }
+        }
+        Ok(folder)
+    }
+
+    /// Both clients in turns.
+    fn rounds(
+        &self,
+        server: &Server,
+        rounds: u32,
+        ours: Client<'_>,
+        bodies: &Path,
+        work: Work,
+    ) -> Result<Vec<Round>, Failure> {
+        let both = (0..rounds).map(|_| {
+            let ours = server.ask(&self.programs, ours, work)?;
+            let bare = server.ask(&self.programs, Client::Bare { bodies }, work)?;
+            Ok(Round { ours, bare })
+        });
+        both.collect()
+    }
+}
+
+/// Prints the medians of what both clients took, and the median of the rounds' ratios.
+fn row(name: &str, rounds: &[Round], value: impl Fn(&Line) -> f64) {
+    let ours = median(rounds.iter().map(|round| value(&round.ours)));
+    let bare = median(rounds.iter().map(|round| value(&round.bare)));
+    let ratio = median(rounds.iter().map(|round| value(&round.ours) / value(&round.bare)));
+    println!("{}", shown(name, ours, bare, ratio));
+}
+
+fn shown(name: &str, ours: f64, bare: f64, ratio: f64) -> String {
+    let digits = usize::from(ours < 1_000.0) + usize::from(ours < 10.0);
+    format!("{name:44} {ours:>11.digits$} {bare:>11.digits$} {ratio:>8.2}x")
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_holds_medians_and_the_median_of_ratios() {
+        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
+        assert_eq!(
+            shown("CPU", 1_500.0, 1_000.0, 1.5).split_whitespace().collect::<Vec<_>>(),
+            ["CPU", "1500", "1000", "1.50x"]
+        );
+        assert!(shown("ttft", 0.5, 0.25, 2.0).contains("0.50"));
+    }
+}

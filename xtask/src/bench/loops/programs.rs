@@ -1,0 +1,230 @@
+//! The programs of the bench as processes of their own: each is ended by whoever holds it, and none outlives the bench.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::workspace::Failure;
+
+/// The programs, built.
+pub(super) struct Programs {
+    /// The load client.
+    pub(super) load: PathBuf,
+    /// The server, the bare client, and the loop by hand.
+    pub(super) loops: PathBuf,
+}
+
+/// A loop as the server makes it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) passes: u32,
+    /// In each pass but the last.
+    pub(super) calls: u32,
+    /// Until a reply begins.
+    pub(super) delay_ms: u32,
+    /// Between two events of a reply; with none a reply comes at once.
+    pub(super) pace_ms: u32,
+}
+
+/// Which client runs, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Client<'a> {
+    /// Ours, with this journal, and tools that take so long.
+    Load { journal: &'a str, tool_ms: u32 },
+    /// The least loop over our model client.
+    ByHand,
+    /// The bare one, with the bodies of this folder.
+    Bare { bodies: &'a Path },
+}
+
+/// How many loops.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    pub(super) loops: u32,
+    pub(super) concurrency: u32,
+    pub(super) warmup: u32,
+}
+
+/// What a client told in its line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Line {
+    pub(super) loops: f64,
+    pub(super) wall_s: f64,
+    pub(super) cpu_s: f64,
+    pub(super) peak_rss_kb: f64,
+    pub(super) tool_calls: f64,
+    pub(super) ttft_ms: Option<f64>,
+}
+
+/// The server, while it is held.
+pub(super) struct Server {
+    child: Child,
+    base_url: String,
+}
+
+/// A child that is ended with its holder.
+struct Held(Child);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        end(&mut self.0);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// Ends this child, and no other process.
+fn end(child: &mut Child) {
+    // It may have ended by itself.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+impl Server {
+    /// Starts it; with `record`, the bodies that come in are written there.
+    pub(super) fn start(programs: &Programs, shape: Shape, record: Option<&Path>) -> Result<Self, Failure> {
+        let mut command = Command::new(&programs.loops);
+        command.arg("serve");
+        let Shape { passes, calls, delay_ms, pace_ms } = shape;
+        for (name, number) in
+            [("--passes", passes), ("--calls", calls), ("--delay-ms", delay_ms), ("--pace-ms", pace_ms)]
+        {
+            command.arg(name).arg(number.to_string());
+        }
+        if let Some(folder) = record {
+            command.arg("--record").arg(folder);
+        }
+        // It ends when its input does, so it cannot outlive this process either.
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut server = Self {
+            child: child.map_err(|error| cannot("start the server", error))?,
+            base_url: String::new(),
+        };
+        if let Some(stdout) = server.child.stdout.take() {
+            let told = BufReader::new(stdout).read_line(&mut server.base_url);
+            told.map_err(|error| cannot("read the server's address", error))?;
+        }
+        Ok(server)
+    }
+
+    /// Lets a client do its work against this server, and reads its line.
+    ///
+    /// # Errors
+    /// When a loop did not end as expected, or the client takes longer than it may.
+    pub(super) fn ask(&self, programs: &Programs, client: Client<'_>, work: Work) -> Result<Line, Failure> {
+        let mut command = match client {
+            Client::Load { journal, tool_ms } => {
+                let mut command = Command::new(&programs.load);
+                command.args(["--model", "bench-1", "--journal", journal]);
+                command.env("BENCH_TOOL_MS", tool_ms.to_string());
+                command
+            }
+            Client::ByHand => {
+                let mut command = Command::new(&programs.loops);
+                command.arg("by-hand");
+                command
+            }
+            Client::Bare { bodies } => {
+                let mut command = Command::new(&programs.loops);
+                command.args(["bare", "--bodies"]).arg(bodies);
+                command
+            }
+        };
+        command.args(["--base-url", self.base_url.trim()]).env_remove("BENCH_THREADS");
+        for (name, number) in
+            [("--loops", work.loops), ("--concurrency", work.concurrency), ("--warmup", work.warmup)]
+        {
+            command.arg(name).arg(number.to_string());
+        }
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = Held(child.map_err(|error| cannot("start a client", error))?);
+        let ends = Instant::now() + LONGEST;
+        let status = loop {
+            match child.0.try_wait().map_err(|error| cannot("wait for a client", error))? {
+                Some(status) => break status,
+                None if Instant::now() > ends => {
+                    return Err(Failure::Check(format!(
+                        "{client:?} was not done after {} s",
+                        LONGEST.as_secs()
+                    )));
+                }
+                None => thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        let (mut told, mut complaint) = (String::new(), String::new());
+        if let (Some(mut stdout), Some(mut stderr)) = (child.0.stdout.take(), child.0.stderr.take()) {
+            stdout.read_to_string(&mut told).map_err(|error| cannot("read a client's line", error))?;
+            stderr
+                .read_to_string(&mut complaint)
+                .map_err(|error| cannot("read a client's complaint", error))?;
+        }
+        match Line::read(&told).filter(|_| status.success()) {
+            Some(line) => Ok(line),
+            None => Err(Failure::Check(format!("{client:?}: {status}\n{told}{complaint}"))),
+        }
+    }
+}
+
+impl Line {
+    /// The line of a client whose loops all ended as expected.
+    fn read(told: &str) -> Option<Self> {
+        let line: Value = serde_json::from_str(told.trim()).ok()?;
+        let number = |name: &str| line.get(name)?.as_f64();
+        line.get("ok")?.as_bool().filter(|ok| *ok)?;
+        Some(Self {
+            loops: number("loops")?,
+            wall_s: number("wall_s")?,
+            cpu_s: number("cpu_s")?,
+            peak_rss_kb: number("peak_rss_kb")?,
+            tool_calls: number("tool_calls")?,
+            ttft_ms: number("ttft_ms"),
+        })
+    }
+
+    /// Microseconds of processor time a loop.
+    pub(super) fn cpu_us(&self) -> f64 {
+        self.cpu_s / self.loops * 1e6
+    }
+
+    /// Microseconds a loop, as one waits for it.
+    pub(super) fn wall_us(&self) -> f64 {
+        self.wall_s / self.loops * 1e6
+    }
+}
+
+fn cannot(what: &str, error: std::io::Error) -> Failure {
+    Failure::Check(format!("cannot {what}: {error}"))
+}
+
+/// How long a client may take.
+const LONGEST: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::Line;
+
+    #[test]
+    fn a_line_counts_only_when_all_loops_ended_as_expected() {
+        let line = |ok: bool| {
+            format!(
+                "{{\"loops\":4,\"wall_s\":2.0,\"cpu_s\":0.002,\"startup_cpu_s\":0.1,\"peak_rss_kb\":900,\
+                 \"tool_calls\":48,\"ttft_ms\":null,\"ok\":{ok}}}\n"
+            )
+        };
+        let read = Line::read(&line(true));
+        assert_eq!(
+            read.map(|line| (line.cpu_us(), line.wall_us(), line.ttft_ms)),
+            Some((500.0, 500_000.0, None))
+        );
+        assert_eq!(Line::read(&line(false)), None);
+        assert_eq!(Line::read("error: no server"), None);
+    }
+}
