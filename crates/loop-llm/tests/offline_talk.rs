@@ -3,6 +3,8 @@
 
 use loop_core::FinishReason;
 use loop_llm::{Arguments, Message, ModelRequest, Offline, ToolChoice, ToolResult, ToolSpec};
+use proptest::collection::vec;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 /// A conversation with tools whose results are fixed: `(call, result)`, the call as `name {arguments}`. A result that
@@ -450,62 +452,132 @@ fn a_tool_s_text_decides_nothing() {
     assert_eq!(talk.calls, [world[0].0]);
 }
 
-#[test]
-fn probe() {
+/// What is asked, which calls follow, and what is said in the end.
+#[track_caller]
+fn holds(text: &str, calls: &[&str], answer: &str) {
     let world = [
-        (r#"search_user {"name":"Bob"}"#, "| id | name |\n|---|---|\n| 42 | Bob Brown |"),
+        BOBS[0],
+        BOBS[1],
+        BOBS[2],
         (
             r#"search_user {"name":"Alice"}"#,
             r#"{"users":[{"id":7,"name":"Alice Adams","city":"Berlin"}],"total":1}"#,
         ),
-        (r#"get_user_by_id {"id":42}"#, BOB),
         (r#"get_user_by_id {"id":7}"#, r#"{"id":7,"name":"Alice Adams","city":"Berlin","company":"Acme"}"#),
         (r#"update_user {"company":"EPAM","id":7}"#, "ok"),
-        (r#"update_user {"company":"EPAM","id":42}"#, "ok"),
+        (r#"update_user {"city":"Kraków","company":"EPAM","id":7}"#, "ok"),
+        (r#"update_user {"email":"new@x.example","id":42}"#, "ok"),
         (r#"delete_user {"id":42}"#, "deleted"),
         ("list_users {}", r#"[{"id":1,"name":"A"},{"id":2,"name":"B"}]"#),
+        (r#"create_user {"company":"Acme","email":"ann@acme.example","name":"Ann Lee"}"#, "ok"),
+        (r#"send_email {"body":"hello there","to_email":"bob@acme.example"}"#, "ok"),
     ];
+    let string = || json!({"type": "string"});
     let mut tools = crm();
-    tools.push(tool("delete_user", "Delete a user", json!(["id"]), json!({"id": {"type": "integer"}})));
+    let id = json!({"id": {"type": "integer"}});
+    let person = json!({"name": string(), "company": string(), "email": string()});
+    tools.push(tool("delete_user", "Delete a user", json!(["id"]), id));
     tools.push(tool("list_users", "List all users", json!([]), json!({"limit": {"type": "integer"}})));
-    tools.push(tool(
-        "create_user",
-        "Create a user",
-        json!(["name"]),
-        json!({"name": {"type": "string"}, "company": {"type": "string"}, "email": {"type": "string"}}),
-    ));
-    tools.push(tool(
-        "send_email",
-        "Send an e-mail",
-        json!(["to_email", "body"]),
-        json!({"to_email": {"type": "string"}, "body": {"type": "string"}}),
-    ));
-    for text in [
+    tools.push(tool("create_user", "Create a user", json!(["name"]), person));
+    let mail = json!({"to_email": string(), "body": string()});
+    tools.push(tool("send_email", "Send an e-mail", json!(["to_email", "body"]), mail));
+    let mut talk = Talk::new(tools, &world);
+    let said = talk.ask(text);
+    let made: Vec<&str> = talk.calls.iter().map(String::as_str).collect();
+    assert_eq!((said.as_str(), &made[..]), (answer, calls), "{text}");
+}
+
+#[test]
+fn usual_wishes_lead_to_the_calls_that_they_need() {
+    // S1-6, S1-8, S1-52
+    let (find, get) = (BOBS[0].0, BOBS[1].0);
+    let (find_alice, get_alice) = (r#"search_user {"name":"Alice"}"#, r#"get_user_by_id {"id":7}"#);
+    let update_alice = r#"update_user {"company":"EPAM","id":7}"#;
+    holds(
         "Find user named Alice and update her company to EPAM",
-        "Create a user named Ann Lee with email ann@acme.example at Acme",
-        "Add Ann Lee of Acme",
-        "Delete Bob",
-        "delete bob",
-        "List all users",
-        "How many users are there?",
-        "Rename Bob to Robert",
-        "Move Bob to EPAM",
-        "Send an email to bob@acme.example saying \"hello there\"",
-        "Thanks!",
-        "What is the city of Alice?",
-        "Tell me everything about Bob",
-        "find bob",
-        "Please change the company of Bob to EPAM.",
-        "Find Bob Brown",
-        "I need Bob's company",
-        "Update Alice and Bob's company to EPAM",
-        "Show user 42",
-        "Which company does Alice work for?",
-        "Change the email of user 42 to new@x.example",
+        &[find_alice, get_alice, update_alice],
+        "Updated Alice's company to EPAM.",
+    );
+    holds(
         "Set the company of Alice to EPAM and her city to Kraków",
-    ] {
-        let mut talk = Talk::new(tools.clone(), &world);
-        let answer = talk.ask(text);
-        println!("> {text}\n   {}\n   = {}", talk.calls.join("\n   "), answer.replace('\n', "\n     "));
+        &[find_alice, get_alice, r#"update_user {"city":"Kraków","company":"EPAM","id":7}"#],
+        "Updated Alice's city to Kraków and company to EPAM.",
+    );
+    holds(
+        "Update Alice and Bob's company to EPAM",
+        &[find_alice, find, get_alice, get, update_alice, BOBS[2].0],
+        "Updated Alice's company to EPAM.\nUpdated Bob's company to EPAM.",
+    );
+    holds(
+        "Change the email of user 42 to new@x.example",
+        &[r#"update_user {"email":"new@x.example","id":42}"#],
+        "Updated user 42's email to new@x.example.",
+    );
+    holds("Delete Bob", &[find, get, r#"delete_user {"id":42}"#], "Deleted user Bob.");
+    holds(
+        "Create a user named Ann Lee with email ann@acme.example at Acme",
+        &[r#"create_user {"company":"Acme","email":"ann@acme.example","name":"Ann Lee"}"#],
+        "Created user Ann Lee.",
+    );
+    holds(
+        "Send an email to bob@acme.example saying \"hello there\"",
+        &[r#"send_email {"body":"hello there","to_email":"bob@acme.example"}"#],
+        "Sent email to bob@acme.example.",
+    );
+    holds(
+        "How many users are there?",
+        &["list_users {}"],
+        "Found 2 users.\n\n- id 1, name A\n- id 2, name B",
+    );
+    holds("What is the city of Alice?", &[find_alice], "Alice's city is Berlin.");
+    holds("I need Bob's company", &[find, get], "Bob's company is Acme.");
+    let bob = "Found 1 user with id 42: company Acme, email bob@acme.example, id 42, name Bob Brown.";
+    holds("Show user 42", &[get], bob);
+    holds("Tell me everything about Bob", &[find, get], bob);
+    holds("find zoe", &[r#"search_user {"name":"zoe"}"#], "Found no user named zoe.");
+    // What is not said is not guessed.
+    let vague = format!("{bob}\nNothing was changed: the request does not say what becomes EPAM.");
+    holds("Move Bob to EPAM", &[find, get], &vague);
+    holds("Rename Bob to Robert", &[find, get], &format!("{bob}\nNothing was changed."));
+}
+
+proptest! {
+    /// Whatever is asked and whatever comes back: it ends, no call is made twice, and each has what is required.
+    #[test]
+    fn any_talk_ends(
+        wishes in vec("(find|update|delete|create|Bob|Alice|his|company|to|named|EPAM|42|#7|and|'|\"|[,.:=]|\\PC{0,6}| ){0,12}", 1..3),
+        results in vec("(\\[|\\]|\\{|\\}|\"id\"|:|7|Bob|\\||-|\n|id|no|,|\\PC{0,4}){0,12}", 1..6),
+        errors in any::<u8>(),
+    ) {
+        let mut request = ModelRequest { tools: crm().into(), ..ModelRequest::new("offline", "", "") };
+        request.messages.clear();
+        let mut nth = 0;
+        for wish in &wishes {
+            request.messages.push(Message::user(wish.as_str()));
+            let mut made = Vec::new();
+            loop {
+                let reply = Offline::new().reply(&request);
+                request.messages.push(reply.turn());
+                if reply.tool_calls.is_empty() {
+                    prop_assert!(!reply.text.trim().is_empty());
+                    break;
+                }
+                prop_assert!(made.len() < 40 && reply.tool_calls.len() <= 5);
+                let mut answers = Vec::new();
+                for call in &reply.tool_calls {
+                    let Arguments::Object { value, .. } = &call.arguments else { panic!("{call:?}") };
+                    let tool = request.tools.iter().find(|tool| tool.name == call.name).unwrap();
+                    prop_assert!(jsonschema::is_valid(&tool.parameters, &Value::Object(value.clone())), "{call:?}");
+                    let same = (call.name.clone(), call.arguments.text().clone());
+                    prop_assert!(!made.contains(&same), "{same:?} is made twice");
+                    made.push(same);
+                    let text = results[nth % results.len()].as_str().into();
+                    let is_error = errors >> (nth % 8) & 1 == 1;
+                    answers.push(ToolResult { call: call.id.clone(), is_error, text, images: Vec::new() });
+                    nth += 1;
+                }
+                request.messages.push(Message::Tool { results: answers });
+            }
+        }
     }
 }

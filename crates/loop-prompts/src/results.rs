@@ -20,13 +20,13 @@ pub struct CallResult {
 /// What the model is told of a call: what its tool brought, or why it brought nothing, in the words that the run's
 /// protocol names (C8).
 ///
-/// The text of a success is the observation's Markdown unchanged. One that is given again (C5) has the line
+/// The text of a success is the observation's Markdown unchanged: texts are cleaned where observations are made. One that is given again (C5) has the line
 /// `(cached, pass N)` before it, and is otherwise the same; the line keeps a model from taking it for a new look.
 pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
     let told = match &action.verdict {
         Verdict::Run => match settled(run, action) {
             Some(evidence) => observed(run, action, &evidence.observation),
-            None => wrong(run, action, Failure::coded("cancelled", CUT_OFF)),
+            None => wrong(run, action, Failure::refused("cancelled", CUT_OFF)),
         },
         Verdict::Kept => kept(run, action),
         Verdict::UnknownTool { near } => unknown(run, action, near),
@@ -99,12 +99,7 @@ struct Failure<'a> {
 }
 
 impl<'a> Failure<'a> {
-    /// Of a call that was made.
-    fn coded(code: &'a str, message: &'a str) -> Self {
-        Self { code, message, is_refusal: false }
-    }
-
-    /// Of a call that was not made.
+    /// Of a call that was not made, or not to its end.
     fn refused(code: &'a str, message: &'a str) -> Self {
         Self { code, message, is_refusal: true }
     }
@@ -136,9 +131,12 @@ fn unknown(run: &Run, action: &JudgedAction, near: &[Arc<str>]) -> Told {
 }
 
 fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Told {
+    if observation.status == Status::Ok {
+        return Told::plain(Arc::clone(&observation.markdown));
+    }
     let message = message_of(observation);
     let code = match observation.status {
-        Status::Ok => return Told::plain(Arc::clone(&observation.markdown)),
+        Status::Ok | Status::Skipped => return Told::plain(message),
         Status::Empty | Status::Pending => {
             return match run.spec().protocol.errors() {
                 ErrorStyle::Seed000 => Told::plain(Arc::clone(&observation.markdown)),
@@ -152,9 +150,8 @@ fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Told
                 true => message,
                 false => format!("{message}; it {IN_DOUBT}"),
             };
-            return wrong(run, action, Failure::coded("in_doubt", &message));
+            return wrong(run, action, Failure { code: "in_doubt", message: &message, is_refusal: false });
         }
-        Status::Skipped => return Told::plain(message),
         Status::RetryableError => "retryable_error",
         Status::Timeout => "upstream_timeout",
         Status::Cancelled => "cancelled",
@@ -167,7 +164,8 @@ fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Told
         // It stands in that template already (S0-67).
         return Told::error(Arc::clone(&observation.markdown));
     }
-    wrong(run, action, Failure::coded(code, &message))
+    let is_refusal = observation.status == Status::Cancelled;
+    wrong(run, action, Failure { code, message: &message, is_refusal })
 }
 
 /// The whole message of a failure: without S0's template where it stands in that (S0-67).

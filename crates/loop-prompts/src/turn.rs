@@ -63,7 +63,7 @@ impl Turn {
             Self::Operator(text) => ["operator", text].into_iter().for_each(put),
             Self::Assistant { text, raw, calls, reasoning } => {
                 let opaque = |text: &Option<Arc<str>>| text.clone().unwrap_or_default();
-                ["assistant", text, &opaque(raw), &opaque(reasoning)].into_iter().for_each(&mut put);
+                ["assistant", text, &opaque(raw)].into_iter().for_each(&mut put);
                 for call in calls.iter() {
                     [&call.id, &call.name, &call.arguments].into_iter().for_each(|field| put(field));
                 }

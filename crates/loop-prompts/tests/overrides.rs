@@ -6,13 +6,17 @@ mod common;
 use common::*;
 use loop_prompts::{Layout, PromptError, Prompts};
 
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 10] = [
     ("analysis.md", include_str!("../templates/analysis.md")),
     ("refinement.md", include_str!("../templates/refinement.md")),
     ("landing.md", include_str!("../templates/landing.md")),
     ("picker.md", include_str!("../templates/picker.md")),
     ("repair.md", include_str!("../templates/repair.md")),
     ("filter.md", include_str!("../templates/filter.md")),
+    ("agent.md", include_str!("../templates/agent.md")),
+    ("item.md", include_str!("../templates/item.md")),
+    ("last_reply.md", include_str!("../templates/last_reply.md")),
+    ("rejection.md", include_str!("../templates/rejection.md")),
 ];
 
 fn builtin(file: &str) -> &'static str {
@@ -69,6 +73,11 @@ fn a_lost_anchor_is_named_with_its_file() {
     lacks("repair.md", "reply", "reply");
     lacks("filter.md", "title", "work item's title");
     lacks("filter.md", "results", "results");
+    lacks("agent.md", "goal", "goal");
+    lacks("agent.md", "ending", "rule how the loop is ended");
+    lacks("item.md", "item", "work item");
+    lacks("last_reply.md", "cause", "reason for the last reply");
+    lacks("rejection.md", "message", "message of the validator");
     // An anchor that is there but never renders is missing too.
     let hidden = builtin("picker.md").replace("{{ item }}", "{% if false %}{{ item }}{% endif %}");
     assert!(matches!(with("picker.md", &hidden), Err(PromptError::MissingAnchor { anchor: "item", .. })));
@@ -108,7 +117,7 @@ fn a_syntax_error_names_its_line_in_the_file() {
 
 #[test]
 fn an_unknown_variable_is_named_with_its_line_in_whatever_branch() {
-    let known = "there are kind, goal, sections, tools, nonce, title, item, evidence, executed, landing, missing, index, cause, reply, results, target, picked";
+    let known = "there are kind, goal, sections, tools, ending, output, nonce, title, item, evidence, executed, landing, missing, index, cause, reply, results, target, by, message, picked";
     let text = builtin("refinement.md").replace("- none since the last pass", "{{ colour }}");
     let line = text.lines().position(|line| line.contains("colour")).unwrap() + 1;
     refused(
@@ -144,6 +153,18 @@ fn what_differs_from_run_to_run_cannot_stand_in_the_analysis_system_prompt() {
 }
 
 #[test]
+fn what_differs_from_run_to_run_cannot_stand_in_the_rules_of_an_agent() {
+    for name in ["nonce", "item", "title", "message"] {
+        let text = format!("{}\n{{{{ {name} }}}}", builtin("agent.md"));
+        let expected = format!(
+            "prompts/agent.md: `{{{{ {name} }}}}` differs from run to run, and this file is the same for all"
+        );
+        refused("agent.md", &text, &expected);
+    }
+    refused("agent.md", "{{ goal }}\n{{ ending }}\n{% if %}", "prompts/agent.md:3: unexpected end of block");
+}
+
+#[test]
 fn a_file_with_two_parts_needs_its_mark() {
     for file in ["analysis.md", "picker.md", "repair.md", "filter.md"] {
         let expected = format!(
@@ -158,7 +179,7 @@ fn an_unknown_file_name_is_refused_with_those_there_are() {
     refused(
         "analyse.md",
         "x",
-        "prompts/analyse.md: no template has this name; there are analysis.md, refinement.md, landing.md, picker.md, repair.md, filter.md",
+        "prompts/analyse.md: no template has this name; there are analysis.md, refinement.md, landing.md, picker.md, repair.md, filter.md, agent.md, item.md, last_reply.md, rejection.md",
     );
 }
 

@@ -45,8 +45,11 @@ pub fn until_stdin_closes(shape: Shape, times: Times, record: Option<PathBuf>) -
 
 /// Serves for ever, on this thread alone.
 pub fn serve(listener: Listener, shape: Shape, times: Times, record: Option<PathBuf>) {
-    let answers = Answers { responses: responses(shape), delay: Duration::from_millis(times.into()), record };
-    let answers = Arc::new(answers);
+    let mut responses = responses(shape);
+    if times.pace == 0 {
+        responses.iter_mut().for_each(|pieces| *pieces = vec![pieces.concat()]);
+    }
+    let answers = Arc::new(Answers { responses, times, record });
     listener.set_nonblocking(true).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async move {

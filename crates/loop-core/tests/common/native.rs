@@ -242,7 +242,7 @@ fn attempts_follow_each_other(run: &Run) -> Result<(), String> {
         let passes = ends.saturating_sub(attempt.from_pass);
         must(attempt.from_pass <= ends, || format!("attempt {} begins after the next", n + 1))?;
         must(passes <= output.passes_per_attempt.max(1), || format!("{passes} passes in one attempt"))?;
-        let is_rejected = matches!(attempt.state, AttemptState::Rejected { .. });
+        let is_rejected = matches!(attempt.state, AttemptState::Rejected(_));
         must(is_rejected || next.is_none(), || format!("attempt {} has not ended", n + 1))?;
         let ended = !matches!(attempt.state, AttemptState::Open);
         must(!ended || attempt.output.is_some(), || format!("attempt {} ended without an output", n + 1))?;
