@@ -255,17 +255,6 @@ fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
             found.push(plain(StopReason::SubmitBeforeOutput, Measure::Text(what.into())));
         }
     }
-    if let Some((passes, limit)) = native.attempt.filter(|(passes, limit)| passes >= limit) {
-        let count = |n: u32| Measure::Count(n.into());
-        let change =
-            Change { setting: "protocol.passes_per_attempt".into(), to: count(passes.saturating_add(1)) };
-        found.push(Condition {
-            reason: StopReason::MaxPasses,
-            value: count(passes),
-            threshold: Some(count(limit)),
-            change: Some(change),
-        });
-    }
     if candidates.needs_person > 0 && !view.is_open() {
         let value = Measure::Count(candidates.needs_person.into());
         found.push(plain(StopReason::NeedsHuman, value));
@@ -281,6 +270,19 @@ fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
         found.push(no_progress(view.settings, idle));
     }
     found
+}
+
+/// The condition that the passes of an attempt are used up (S2-39).
+fn attempt_over(native: Native<'_>) -> Option<Condition> {
+    let (passes, limit) = native.attempt.filter(|(passes, limit)| passes >= limit)?;
+    let count = |n: u32| Measure::Count(n.into());
+    let to = count(passes.saturating_add(1));
+    Some(Condition {
+        reason: StopReason::MaxPasses,
+        value: count(passes),
+        threshold: Some(count(limit)),
+        change: Some(Change { setting: "output.passes_per_attempt".into(), to }),
+    })
 }
 
 /// The condition that tool calls are wanted, and none is left.
@@ -348,6 +350,8 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
         // It is paid for, and to validate it takes nothing: limits count again once it is rejected.
         return Ruling::Validate(Arc::clone(output));
     }
+    // Before the limit of all passes, which may be reached with it: an attempt's own says more.
+    conditions.extend(view.native.and_then(attempt_over));
     conditions.extend(limits_reached(view.limits, view.totals, view.elapsed_ms));
     if view.history.is_some_and(|history| history.is_out_of_time && !is_landing) {
         conditions.push(over_time(view.limits, view.elapsed_ms));

@@ -7,6 +7,8 @@ use crate::spec::is_default;
 
 /// Output tokens that are held back for the landing.
 pub(crate) const LANDING_OUTPUT_TOKENS: u64 = 1_500;
+/// Characters of one result where it is said once and not repeated.
+const NATIVE_RESULT_CHARS: u32 = 16_000;
 /// Milliseconds that are held back for the landing, at the most.
 pub(crate) const LANDING_MS: u64 = 30_000;
 
@@ -74,9 +76,16 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Those of a conversation: 10 passes (S1-46), 100 messages (S1-39), 50 tool calls.
+    /// Those of a conversation: 10 passes (S1-46), 100 messages (S1-39), 50 tool calls, 16,000 characters a result.
     pub fn agent() -> Self {
-        Self { passes: 10, model_calls: 20, tool_calls: 50, messages: Some(100), ..Self::default() }
+        Self {
+            passes: 10,
+            model_calls: 20,
+            tool_calls: 50,
+            messages: Some(100),
+            markdown_chars: NATIVE_RESULT_CHARS,
+            ..Self::default()
+        }
     }
 
     /// Those of a loop that ends with an output: as many passes as its attempts may take (S2-38), and 5 tool calls for
@@ -87,6 +96,7 @@ impl Limits {
             passes,
             model_calls: passes.saturating_mul(2),
             tool_calls: passes.saturating_mul(5),
+            markdown_chars: NATIVE_RESULT_CHARS,
             ..Self::default()
         }
     }

@@ -130,7 +130,7 @@ fn attempts_are_three_unless_set_otherwise() {
         (&stop.primary.value, &stop.primary.threshold),
         (&Measure::Count(3), &Some(Measure::Count(3)))
     );
-    assert_eq!(stop.primary.change.as_ref().unwrap().to_string(), "protocol.attempts = 4");
+    assert_eq!(stop.primary.change.as_ref().unwrap().to_string(), "output.attempts = 4");
     assert!(is(&world, "3", false));
     let once = output().output_spec(|output| output.attempts = 1);
     once.start().replied(&save("x")).validated(rejected("no")).ends(StopReason::MaxAttempts);
@@ -190,7 +190,7 @@ fn an_attempt_takes_so_many_passes_and_not_one_more() {
         (&stop.primary.value, &stop.primary.threshold),
         (&Measure::Count(15), &Some(Measure::Count(15)))
     );
-    assert_eq!(stop.primary.change.as_ref().unwrap().to_string(), "protocol.passes_per_attempt = 16");
+    assert_eq!(stop.primary.change.as_ref().unwrap().to_string(), "output.passes_per_attempt = 16");
     let outcome = world.outcome();
     assert_eq!((outcome.stopped_in.attempt, outcome.stopped_in.pass), (1, 15));
     assert_eq!((outcome.totals.usage.total(), outcome.output.as_ref()), (15 * 150, None));

@@ -14,7 +14,7 @@ use crate::error::{DomainError, ItemError};
 use crate::file::File;
 use crate::models::{self, Built};
 use crate::report::{self, Report};
-use crate::{item, parts, remote, spec, tools};
+use crate::{item, parts, protocol, remote, spec, tools};
 
 /// What is given beside the folder; laid over its file in this order.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +67,7 @@ impl Domain {
     /// The first thing that is wrong, with its place.
     pub fn load(folder_or_file: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, DomainError> {
         let file = File::read(folder_or_file.as_ref(), options)?;
+        protocol::check(&file)?;
         let tools = tools::tools(&file)?;
         let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry)?;
         remote::check(&file)?;

@@ -13,6 +13,7 @@ use crate::config::{Config, ModelConfig, VERSION};
 use crate::error::DomainError;
 use crate::near::hint;
 use crate::prices::{self, PriceList};
+use crate::protocol;
 use crate::remote;
 use crate::tree::{Fault, Node, Origin};
 
@@ -168,7 +169,7 @@ fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
         // Also of those that are not chosen, so that a slip is not found in the night in which one is.
         let mut with = tree.clone();
         with.merge(profile.node.clone());
-        Config::deserialize(&with)?;
+        typed(&with)?;
     }
     let names: Vec<String> = profiles.iter().map(|profile| profile.key.clone()).collect();
     if let Some(chosen) = &options.profile {
@@ -182,7 +183,7 @@ fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
         }
     }
     // What is wrong in the file itself is said before what is wrong in a setting.
-    Config::deserialize(&tree)?;
+    typed(&tree)?;
     for (key, value) in &options.set {
         tree.set(key, value, &format!("--set {key}={value}"))?;
     }
@@ -195,8 +196,13 @@ fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
         let option = format!("--base-url {}", tier.name());
         tree.set(&format!("models.{}.base_url", tier.name()), &quoted(url), &option)?;
     }
-    let config = Config::deserialize(&tree)?;
+    let config = typed(&tree)?;
     Ok(Layered { tree, config, profiles: names, replaced })
+}
+
+fn typed(tree: &Node) -> Result<Config, Fault> {
+    protocol::check_submit(tree)?;
+    Config::deserialize(tree)
 }
 
 fn check_version(tree: &Node) -> Result<(), Fault> {

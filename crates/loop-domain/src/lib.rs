@@ -51,6 +51,7 @@ mod money;
 mod near;
 mod parts;
 mod prices;
+mod protocol;
 mod remote;
 mod report;
 mod schema;

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use loop_core::{ModelSpec, RunSpec, Tier};
+use loop_core::{Execution, ModelSpec, ProtocolSpec, RunSpec, Tier, ToolSpec};
+
+use crate::protocol;
 
 /// What a domain holds, and what a person may want to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,15 +33,19 @@ pub(crate) fn lines(
         (Some(profile), _) => lines.push(format!("profile: {profile} of {}", profiles.join(", "))),
         (None, _) => lines.push(format!("profiles: {}", profiles.join(", "))),
     }
-    lines.push(count(spec.sections().len(), "section"));
+    match &spec.protocol {
+        ProtocolSpec::Document(document) => lines.push(count(document.sections.len(), "section")),
+        ProtocolSpec::Conversation(_) | ProtocolSpec::Output(_) => lines.push(native(spec)),
+    }
     for section in spec.sections() {
         let marks = [(section.required, "required"), (section.cite, "cites evidence")];
         let marks: Vec<&str> = marks.into_iter().filter(|(on, _)| *on).map(|(_, mark)| mark).collect();
         let marks = if marks.is_empty() { String::new() } else { format!(" ({})", marks.join(", ")) };
         lines.push(format!("  {}: {}{marks}", section.id, section.heading));
     }
-    lines.push(count(spec.tools.len(), "tool"));
-    for tool in &spec.tools {
+    let tools: Vec<&ToolSpec> = tools(spec).collect();
+    lines.push(count(tools.len(), "tool"));
+    for tool in tools {
         let kind = kinds.get(&*tool.name).copied().unwrap_or("code");
         let smart = if tool.smart { ", smart" } else { "" };
         let aliases = if tool.aliases.is_empty() {
@@ -56,6 +62,10 @@ pub(crate) fn lines(
             Tier::Escalated => spec.models.escalated.is_some(),
             Tier::Fallback => spec.models.fallback.is_some(),
         };
+        // Nobody says there how sure a reply is, so that nothing is ever escalated.
+        if tier == Tier::Escalated && spec.protocol.is_native() {
+            continue;
+        }
         let model = match tier {
             _ if is_own => model(spec.model(tier)),
             Tier::Escalated => "none, so that nothing is escalated".to_owned(),
@@ -71,6 +81,35 @@ pub(crate) fn lines(
         None => "nothing is saved".to_owned(),
     });
     lines
+}
+
+/// How a conversation, or the way to an output, goes on and what it ends with.
+fn native(spec: &RunSpec) -> String {
+    let order = match spec.protocol.execution() {
+        Execution::Ordered => "tools one after another",
+        Execution::Parallel => "tools that only look side by side",
+    };
+    let how = format!("{order}, errors {}", spec.protocol.errors().name());
+    match spec.protocol.output() {
+        None => format!("a conversation: {how}"),
+        Some(output) => {
+            let members = protocol::members(spec).filter(|members| !members.is_empty());
+            let members = members.map_or_else(String::new, |members| format!(" with {members}"));
+            let (tool, attempts, passes) = (&output.tool, output.attempts, output.passes_per_attempt);
+            let attempts = count(attempts as usize, "attempt");
+            format!("output {tool}{members}: {attempts} of {}, {how}", passes_of(passes))
+        }
+    }
+}
+
+/// The tools that there are to choose from: not the one that takes the output.
+fn tools(spec: &RunSpec) -> impl Iterator<Item = &ToolSpec> {
+    let output = spec.protocol.output().map(|output| &output.tool);
+    spec.tools.iter().filter(move |tool| Some(&tool.name) != output)
+}
+
+fn passes_of(passes: u32) -> String {
+    if passes == 1 { "1 pass".to_owned() } else { format!("{passes} passes") }
 }
 
 fn count(number: usize, what: &str) -> String {
@@ -92,8 +131,9 @@ fn limits(spec: &RunSpec) -> String {
     let mode = limits.cost_mode.name();
     let cost = limits.cost.map_or_else(|| "no cost limit".to_owned(), |cost| format!("{cost} ({mode})"));
     let tokens = limits.tokens.map_or_else(String::new, |tokens| format!(", {tokens} tokens"));
+    let messages = limits.messages.map_or_else(String::new, |messages| format!(", {messages} messages"));
     format!(
-        "limits: {} passes, {cost}{tokens}, {} tool calls, {} model calls, {} s",
+        "limits: {} passes, {cost}{tokens}{messages}, {} tool calls, {} model calls, {} s",
         limits.passes,
         limits.tool_calls,
         limits.model_calls,
@@ -105,11 +145,13 @@ fn gate(spec: &RunSpec) -> String {
     let gate = &spec.gate;
     let after = |passes: u32, what: &str| match passes {
         0 => format!("never {what}"),
-        1 => format!("{what} after 1 pass"),
-        passes => format!("{what} after {passes} passes"),
+        passes => format!("{what} after {}", passes_of(passes)),
     };
-    let mut parts = vec![format!("stale {}", gate.stale.name()), after(gate.no_progress, "no progress")];
-    if spec.models.escalated.is_some() {
+    let is_document = !spec.protocol.is_native();
+    let stale = is_document.then(|| format!("stale {}", gate.stale.name()));
+    let mut parts: Vec<String> = stale.into_iter().collect();
+    parts.push(after(gate.no_progress, "no progress"));
+    if is_document && spec.models.escalated.is_some() {
         parts.push(after(gate.escalate_after, "escalation"));
     }
     let names =
@@ -119,6 +161,12 @@ fn gate(spec: &RunSpec) -> String {
     }
     if !gate.forbid.is_empty() {
         parts.push(format!("forbids {}", names(&gate.forbid)));
+    }
+    if !gate.approved.is_empty() {
+        parts.push(format!("approves {}", names(&gate.approved)));
+    }
+    if let Some(repeats) = gate.repeats {
+        parts.push(format!("repeats {}", repeats.name()));
     }
     if gate.high_is_final {
         parts.push("high confidence is final".to_owned());
@@ -130,12 +178,24 @@ fn gate(spec: &RunSpec) -> String {
 pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
     let mut warnings = Vec::new();
     if spec.goal.is_empty() {
-        warnings.push("there is no `goal`: the model is not told what the document is for".to_owned());
+        let what = match &spec.protocol {
+            ProtocolSpec::Document(_) => "what the document is for",
+            ProtocolSpec::Conversation(_) => "what it is to do",
+            ProtocolSpec::Output(_) => "what the output is for",
+        };
+        warnings.push(format!("there is no `goal`: the model is not told {what}"));
     }
-    if !spec.sections().iter().any(|section| section.required) {
+    if !spec.protocol.is_native() && !spec.sections().iter().any(|section| section.required) {
         warnings.push("no section is required: an empty answer counts as finished".to_owned());
     }
-    if spec.tools.is_empty() {
+    let output = spec.protocol.output().and_then(|output| spec.tool(&output.tool));
+    if output.is_some_and(|output| output.description.is_empty()) {
+        warnings.push("the output has no `description`: the model has only its name to go by".to_owned());
+    }
+    if spec.protocol.is_native() && spec.models.escalated.is_some() {
+        warnings.push("models.escalated is for documents: no other run ever changes to it".to_owned());
+    }
+    if tools(spec).next().is_none() {
         warnings.push("there is no tool: the answer rests on the work item alone".to_owned());
     }
     if spec.picking.enabled && spec.picking.defaults.is_empty() && !spec.tools.is_empty() {
@@ -143,10 +203,12 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
             "picking has no defaults: nothing runs before the first pass where choosing fails".to_owned(),
         );
     }
-    for tool in spec.tools.iter().filter(|tool| !tool.effect.is_read()) {
+    let is_asked_about =
+        |tool: &&ToolSpec| !tool.effect.is_read() && !spec.gate.approved.contains(&tool.name);
+    for tool in spec.tools.iter().filter(is_asked_about) {
         let effect = tool.effect.name();
         warnings.push(format!(
-            "tool `{}` is declared `{effect}`: its calls need a person's consent and are left undone",
+            "tool `{}` is declared `{effect}`: its calls need a person's consent and are left undone; gate.approved gives it",
             tool.name
         ));
     }

@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{
-    DefaultCall, DocumentSpec, GateSettings, Limits, ModelSpec, Models, PREAMBLE, Picking, Price,
-    ProtocolSpec, RunSpec, SPEC_VERSION, SectionSpec, ToolSpec,
+    DefaultCall, GateSettings, Limits, ModelSpec, Models, PREAMBLE, Picking, Price, RunSpec, SectionSpec,
+    ToolSpec,
 };
 use loop_tools::Registry;
 use serde_json::Value;
 
-use crate::config::{LimitsConfig, ModelConfig};
+use crate::config::{LimitsConfig, ModelConfig, ProtocolKind};
 use crate::error::DomainError;
 use crate::file::File;
 use crate::models;
 use crate::near::hint;
 use crate::prices;
+use crate::protocol;
 use crate::remote::{self, LOCAL};
 
 /// The spec of the file, with the tools of the registry.
@@ -27,23 +28,20 @@ pub(crate) fn spec(file: &File, profile: Option<&str>, registry: &Registry) -> R
     check_pointers(file)?;
     let models = models(file)?;
     check_prices(file, &models)?;
-    let limits = limits(&config.limits, &models);
+    let is_document = config.protocol.kind == ProtocolKind::Document;
+    let sections = if is_document { sections(file)? } else { Vec::new() };
+    let defaults = protocol::defaults(file, sections, models.base.clone());
     let tools = registry.specs();
     Ok(RunSpec {
-        version: SPEC_VERSION,
-        domain: config.name.as_str().into(),
         goal: config.goal.trim().into(),
         profile: profile.map(Arc::from),
-        protocol: ProtocolSpec::Document(DocumentSpec {
-            sections: sections(file)?,
-            nonce: config.contract.nonce,
-        }),
-        picking: picking(file, registry, &tools)?,
-        gate: gate(file, registry)?,
+        picking: if is_document { picking(file, registry, &tools)? } else { defaults.picking },
+        gate: gate(file, registry, defaults.gate)?,
+        limits: limits(&config.limits, &models, defaults.limits),
         tools,
         models,
-        limits,
         save: config.save.is_some(),
+        ..defaults
     })
 }
 
@@ -140,7 +138,7 @@ fn picking(file: &File, registry: &Registry, tools: &[ToolSpec]) -> Result<Picki
     Ok(Picking { enabled: config.enabled, defaults })
 }
 
-fn gate(file: &File, registry: &Registry) -> Result<GateSettings, DomainError> {
+fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<GateSettings, DomainError> {
     let config = &file.config.gate;
     let tools = |key: &str, names: &[String]| -> Result<Vec<Arc<str>>, DomainError> {
         let named = names.iter().enumerate();
@@ -148,12 +146,23 @@ fn gate(file: &File, registry: &Registry) -> Result<GateSettings, DomainError> {
     };
     let required_tools = tools("required_tools", &config.required_tools)?;
     let forbid = tools("forbid", &config.forbid)?;
+    let approved = tools("approved", &config.approved)?;
+    let output = file.config.output.as_ref().map(|output| output.name.as_str());
+    for (key, names) in [("required_tools", &required_tools), ("forbid", &forbid), ("approved", &approved)] {
+        if let Some(at) = names.iter().position(|name| Some(&**name) == output) {
+            let message = "this is what the run ends with, and no tool to choose; take it out";
+            return Err(file.error(&["gate", key, &at.to_string()], message));
+        }
+    }
     if let Some(at) = forbid.iter().position(|name| required_tools.contains(name)) {
         let message =
             "the tool is required as well, so that no answer could ever do; take it out of one list";
         return Err(file.error(&["gate", "forbid", &at.to_string()], message));
     }
-    let defaults = GateSettings::default();
+    if let Some(at) = approved.iter().position(|name| forbid.contains(name)) {
+        let message = "the tool is forbidden as well, and never runs; take it out of one list";
+        return Err(file.error(&["gate", "approved", &at.to_string()], message));
+    }
     Ok(GateSettings {
         required_tools,
         people: defaults.people,
@@ -166,6 +175,8 @@ fn gate(file: &File, registry: &Registry) -> Result<GateSettings, DomainError> {
         no_progress: config.no_progress.unwrap_or(defaults.no_progress),
         escalate_after: config.escalate_after.unwrap_or(defaults.escalate_after),
         mending_passes: config.mending_passes.unwrap_or(defaults.mending_passes),
+        approved,
+        repeats: config.repeats.or(defaults.repeats),
     })
 }
 
@@ -267,8 +278,7 @@ fn check_prices(file: &File, models: &Models) -> Result<(), DomainError> {
     Ok(())
 }
 
-fn limits(config: &LimitsConfig, models: &Models) -> Limits {
-    let defaults = Limits::default();
+fn limits(config: &LimitsConfig, models: &Models, defaults: Limits) -> Limits {
     let priced =
         [Some(&models.base), models.picker.as_ref(), models.escalated.as_ref(), models.fallback.as_ref()];
     let all_priced = priced.into_iter().flatten().all(|model| model.price.is_some());
@@ -293,6 +303,7 @@ fn limits(config: &LimitsConfig, models: &Models) -> Limits {
         sub_call_tokens: config.sub_call_tokens.unwrap_or(defaults.sub_call_tokens),
         sub_call_bytes: config.sub_call_bytes.unwrap_or(defaults.sub_call_bytes),
         person_ms: defaults.person_ms,
+        messages: config.messages.or(defaults.messages),
     }
 }
 
@@ -324,6 +335,7 @@ mod tests {
         let unset = LimitsConfig::default();
         let set = LimitsConfig { cost_usd: Some(CostLimit(Some(PicoUsd(7)))), ..LimitsConfig::default() };
         let none = LimitsConfig { cost_usd: Some(CostLimit(None)), ..LimitsConfig::default() };
+        let limits = |config, models| limits(config, models, Limits::default());
         assert_eq!(limits(&unset, &known), Limits::default());
         assert_eq!(limits(&unset, &unknown).cost, None);
         assert_eq!(limits(&set, &unknown).cost, Some(PicoUsd(7)));

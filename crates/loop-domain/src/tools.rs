@@ -8,10 +8,11 @@ use loop_core::ArgSpec;
 use loop_tools::{Registry, RegistryError, Smart, Tool, ToolDeclaration};
 use serde_json::{Map, Value, json};
 
-use crate::config::{SourceConfig, ToolConfig, ToolKind};
+use crate::config::{ProtocolKind, SourceConfig, ToolConfig, ToolKind};
 use crate::error::DomainError;
 use crate::file::File;
 use crate::near::hint;
+use crate::protocol;
 
 /// Below it in the domain's folder stands what is made from scripts.
 const CACHE: &str = ".loopgate";
@@ -36,7 +37,7 @@ pub(crate) fn tools(file: &File) -> Result<Tools, DomainError> {
     for (name, tool) in file.config.tools.iter().filter(|(_, tool)| tool.enabled) {
         builder = builder.shared(maker.make(name, tool)?);
     }
-    let registry = builder.build().map_err(|error| registry_error(file, &error))?;
+    let registry = protocol::with_output(file, builder)?.build().map_err(|error| registry_error(file, &error))?;
     Ok(Tools { registry, warnings: maker.warnings })
 }
 
@@ -80,7 +81,8 @@ impl<'a> Maker<'a> {
                 format!("the tool `{name}` declares no effect; add `effect = \"read\"` if it only looks");
             return Err(self.file.error(&["tools", name], message));
         }
-        if tool.when.trim().is_empty() {
+        let picks = self.file.config.protocol.kind == ProtocolKind::Document;
+        if picks && tool.when.trim().is_empty() {
             self.warnings
                 .push(format!("tool `{name}` has no `when`: the picker has only its description to go by"));
         }

@@ -50,6 +50,7 @@ fn only_the_update_writes_and_it_is_approved_by_name() {
     ];
     assert_eq!(tools, expected);
     assert_eq!(*domain.spec.gate.approved, ["update_user".into()]);
+    assert!(domain.report().warnings.is_empty(), "{:?}", domain.report().warnings);
 }
 
 #[test]
@@ -108,4 +109,15 @@ async fn a_changed_register_begins_anew() {
     fs::write(&script, format!("{text}-- Checked.\n")).unwrap();
     let seen = rows(&call(&load(folder.path()), "get_user_by_id", json!({ "id": 42 })).await);
     assert_eq!(seen.first().and_then(|row| row["company"].as_str()), Some("Quillon Freight"));
+}
+
+#[tokio::test]
+async fn scratch() {
+    let folder = copy();
+    let domain = load(folder.path());
+    for q in ["Find user named Alice", "Find Bob and update his company to EPAM"] {
+        let outcome = domain.to_loop().run(domain.item(q, "q.txt").unwrap()).await;
+        eprintln!("{outcome:#?}");
+    }
+    panic!();
 }

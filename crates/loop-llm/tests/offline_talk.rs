@@ -407,8 +407,7 @@ fn a_reflected_output_is_submitted_once_it_was_shown() {
     let mut talk = Talk::new(vec![submit, save_lead("Save the lead")], &world);
     let answer = talk.ask(LEAD);
     assert_eq!(talk.calls, [call, "submit {}"]);
-    let expected =
-        "`submit` did not work: the budget is too small\nThe stand-in has nothing else to put into `submit`.";
+    let expected = "`submit` did not work: the budget is too small\nThe stand-in has nothing else to put into `save_lead`.";
     assert_eq!(answer, expected);
 }
 
@@ -424,6 +423,44 @@ fn a_correction_changes_the_next_output() {
         next,
         [("save_lead".to_owned(), json!({"name": "Ann Lee", "company": "Acme", "budget_usd": 6500}))]
     );
+}
+
+#[test]
+fn rules_say_which_tool_takes_the_result_and_a_rejection_is_no_evidence() {
+    // S2-18, S2-77
+    let call = r#"lead {"budget_usd":5000,"company":"Acme","name":"Ann Lee"}"#;
+    let lead = ToolSpec { name: "lead".into(), ..save_lead("A customer to be") };
+    let world = [(call, "Output received."), ("done {}", "Output submitted.")];
+    for (system, calls) in [
+        ("Be brief.\n\nEnd by calling `lead` with the result.", &world[..1]),
+        ("Call `lead` with the result. Once it is right, call `done`.", &world[..]),
+    ] {
+        let done = tool("done", "Ends the work", json!([]), json!({}));
+        let mut talk = Talk::new(vec![done, lead.clone()], &world);
+        talk.request.system = system.into();
+        talk.ask(&format!("## The mail: New roof\n\n<<<E0 n-1>>>\n{LEAD}\n<<<end E0 n-1>>>"));
+        assert_eq!(
+            talk.calls,
+            calls.iter().map(|(call, _)| (*call).to_owned()).collect::<Vec<_>>(),
+            "{system}"
+        );
+        let answer =
+            talk.ask("The output was not accepted. name: too short\n\nMend it and call `lead` again.");
+        assert!(talk.calls.is_empty(), "nothing says another name: {:?}", talk.calls);
+        assert!(answer.starts_with("The stand-in has nothing else to put into"), "{answer}");
+    }
+}
+
+#[test]
+fn mails_of_other_kinds_are_extracted_too() {
+    let text = "Hi, I'm John Smith from Contoso. We need 3 new laptops, our budget is $4,500. Call me!";
+    let mut talk = Talk::new(vec![save_lead("Save the lead")], &[]);
+    let lead = json!({"name": "John Smith", "company": "Contoso", "budget_usd": 4500});
+    assert_eq!(talk.next(text), [("save_lead".to_owned(), lead)]);
+    let properties = json!({"company": {"type": "string"}, "quantity": {"type": "integer"}});
+    let order = tool("record_order", "Record it", json!(["company", "quantity"]), properties);
+    let mut talk = Talk::new(vec![order], &[]);
+    assert_eq!(talk.next(text)[0].1, json!({"company": "Contoso", "quantity": 3}), "money is no count");
 }
 
 #[test]

@@ -63,7 +63,7 @@ impl Turn {
             Self::Operator(text) => ["operator", text].into_iter().for_each(put),
             Self::Assistant { text, raw, calls, reasoning } => {
                 let opaque = |text: &Option<Arc<str>>| text.clone().unwrap_or_default();
-                ["assistant", text, &opaque(raw)].into_iter().for_each(&mut put);
+                ["assistant", text, &opaque(raw), &opaque(reasoning)].into_iter().for_each(&mut put);
                 for call in calls.iter() {
                     [&call.id, &call.name, &call.arguments].into_iter().for_each(|field| put(field));
                 }
@@ -77,5 +77,26 @@ impl Turn {
             }
         }
         Digest::of("turn", &bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_of_different_kinds_have_different_names() {
+        let text = Arc::<str>::from("x");
+        let result = CallResult { id: Arc::default(), is_error: false, text: Arc::clone(&text) };
+        let turns = [
+            Turn::User(Arc::clone(&text)),
+            Turn::Operator(Arc::clone(&text)),
+            Turn::Assistant { text, raw: None, calls: Arc::default(), reasoning: None },
+            Turn::Results([result].into()),
+        ];
+        let start = Digest::of("test", b"");
+        let names: std::collections::BTreeSet<Digest> =
+            turns.iter().map(|turn| turn.named_after(&start)).collect();
+        assert_eq!(names.len(), turns.len());
     }
 }

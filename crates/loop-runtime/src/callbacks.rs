@@ -119,7 +119,8 @@ impl Callbacks {
         mut self,
         f: impl Fn(&Progress, &str, &str) -> R + Send + Sync + 'static,
     ) -> Self {
-        self.validation_failure.push(Box::new(move |progress, by, message| f(progress, by, message).thrown()));
+        self.validation_failure
+            .push(Box::new(move |progress, by, message| f(progress, by, message).thrown()));
         self
     }
 

@@ -64,6 +64,8 @@ pub(crate) struct Driver {
     pace: Pace,
     caller: Caller,
     uses: ToolUses,
+    /// Ends the run once it is cancelled; taken when that was heard.
+    cancel: Option<CancellationToken>,
     /// Everyone who could ask for something is gone.
     deaf: bool,
 }
@@ -154,8 +156,14 @@ impl Driver {
             controls,
             feeds,
             pace,
+            cancel: None,
             deaf: false,
         }
+    }
+
+    /// The same driver, stopping its run at once when `cancel` is cancelled.
+    pub(crate) fn until(self, cancel: &CancellationToken) -> Self {
+        Self { cancel: Some(cancel.clone()), ..self }
     }
 
     /// Drives until the run is done. A journal that fails ends it with `storage_failed` and with all there is.
@@ -219,6 +227,11 @@ impl Driver {
             if self.run.pass() > through {
                 return Ok(true);
             }
+            // Asked before each call, so that none is made once it is cancelled (S2-49).
+            if self.cancel.take_if(|cancel| cancel.is_cancelled()).is_some() {
+                self.stop_now().await?;
+                continue;
+            }
             if self.start_wishes().await? {
                 continue;
             }
@@ -226,6 +239,8 @@ impl Driver {
             let wake = deadline.map(|at| self.clock.instant(at));
             let fact = tokio::select! {
                 biased;
+                // What follows is above.
+                () = cancelled(self.cancel.as_ref()) => None,
                 control = self.controls.recv(), if !self.deaf => match control {
                     Some(control) => self.fact_of(control),
                     None => { self.deaf = true; None }
@@ -251,6 +266,15 @@ impl Driver {
             );
         }
         Ok(false)
+    }
+
+    /// Stops a run that is still at work.
+    async fn stop_now(&mut self) -> Result<(), Broken> {
+        match self.fact_of(Control::Stop(StopMode::Now)) {
+            Some(fact @ Fact::StopRequested { .. }) => self.tell_own(fact).await,
+            // It is over, and only being saved.
+            _ => Ok(()),
+        }
     }
 
     /// Starts what is wished and not in flight. True when the run changed and its wishes must be read again.
@@ -559,7 +583,8 @@ impl Driver {
                     _ => None,
                 });
                 let actions = || self.run.actions().iter().rev();
-                if let Some(action) = actions().find(|action| settled.is_some() && action.evidence == settled) {
+                if let Some(action) = actions().find(|action| settled.is_some() && action.evidence == settled)
+                {
                     let told = observation_text(&self.run, action, observation);
                     self.caller.tool_result(&progress, action.tool_name(), &told);
                 }
@@ -625,6 +650,13 @@ enum Broken {
 const STOPPED: &str = "stopped before it was saved";
 /// How long one try to save may take; a saver's own limit should be shorter.
 const SAVE_LIMIT: Duration = Duration::from_secs(45);
+
+async fn cancelled(token: Option<&CancellationToken>) {
+    match token {
+        Some(token) => token.cancelled().await,
+        None => std::future::pending().await,
+    }
+}
 
 async fn sleep_until(instant: Option<Instant>) {
     match instant {

@@ -63,8 +63,8 @@ mod uses;
 mod validate;
 
 pub use agent::{
-    Agent, AgentBuilder, AgentError, AgentModel, AgentStream, Answer, BuildError, Extracted, Meta, OutputTool, Plain,
-    Reflected, Text,
+    Agent, AgentBuilder, AgentError, AgentModel, AgentStream, Answer, BuildError, Extracted, Meta,
+    OutputTool, Plain, Reflected, Text,
 };
 pub use callbacks::{CallbackError, CallbackReturn, Callbacks, Progress};
 pub use events::{Events, RunEvent};
@@ -72,7 +72,8 @@ pub use explain::explain;
 pub use forecast::{Bound, Forecast};
 pub use handle::{Handle, Remote};
 pub use journal::{
-    Entry, Header, Journal, JournalError, MemoryJournal, NoJournal, Recorded, RunLine, RunWriter, SqliteJournal,
+    Entry, Header, Journal, JournalError, MemoryJournal, NoJournal, Recorded, RunLine, RunWriter,
+    SqliteJournal,
 };
 pub use model::Models;
 pub use observer::{Observed, Observer};
@@ -88,7 +89,8 @@ pub use validate::Validator;
 
 // What a short program needs beside its own tools and models.
 pub use loop_core::{
-    Effect, ErrorStyle, Execution, Limits, ModelSpec, Outcome, RunId, RunSpec, SectionSpec, StopClass, StopMode, StopReason, WorkItem,
+    Effect, ErrorStyle, Execution, Limits, ModelSpec, Outcome, RunId, RunSpec, SectionSpec, StopClass,
+    StopMode, StopReason, WorkItem,
 };
 pub use loop_llm::{ChatModel, Message, Offline, Scripted};
 pub use loop_prompts::Prompts;

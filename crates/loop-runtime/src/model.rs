@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use loop_core::{CallModel, Fact, FinishReason, ModelFailure, NativeCall, Reply, Run, Slot, Tier, Usage};
 use loop_llm::{
-    Caching, Change, ChatModel, ErrorPhase, LlmError, LlmErrorKind, Memory, Message,
-    ModelEvent, ModelReply, ModelRequest, RequestMeta, RetryAdvice, ToolChoice,
+    Caching, Change, ChatModel, ErrorPhase, LlmError, LlmErrorKind, Memory, Message, ModelEvent, ModelReply,
+    ModelRequest, RequestMeta, RetryAdvice, ToolCall, ToolChoice,
 };
 use loop_prompts::Prompt;
 use tokio::time::Instant;
@@ -135,19 +135,16 @@ pub(crate) async fn call(
     let messages = Some(std::mem::take(&mut request.messages));
     match result {
         Ok(reply) => {
-            let calls = reply.tool_calls.iter().map(|call| NativeCall {
-                id: Arc::clone(&call.id),
-                name: Arc::clone(&call.name),
-                arguments: Arc::clone(call.arguments.text()),
-            });
+            let (calls, has_new_ids) = named(&reply.tool_calls, key.pass);
             let reply = Reply {
                 text: Arc::clone(reply.shown()),
-                calls: calls.collect(),
+                calls,
                 reasoning: Some(Arc::clone(&reply.reasoning)).filter(|reasoning| !reasoning.is_empty()),
                 finish: reply.finish,
                 usage: reply.usage,
                 cost: reply.cost,
-                raw: reply.raw.map(|raw| Arc::clone(raw.text())),
+                // Results would not find their calls in it.
+                raw: reply.raw.filter(|_| !has_new_ids).map(|raw| Arc::clone(raw.text())),
                 served_model: reply.served_model,
                 warnings: reply.warnings,
             };
@@ -164,6 +161,21 @@ pub(crate) async fn call(
             Settled { fact: Fact::ModelFailed { key, attempt, failure }, retry, messages }
         }
     }
+}
+
+/// The calls of a reply, each with an id of its own, and whether one had to be made (S1-d3).
+fn named(calls: &[ToolCall], pass: u32) -> (Vec<NativeCall>, bool) {
+    let mut named: Vec<NativeCall> = Vec::with_capacity(calls.len());
+    let mut has_new_ids = false;
+    for (nth, call) in (1..).zip(calls) {
+        let is_free = |id: &Arc<str>| !id.is_empty() && named.iter().all(|other| other.id != *id);
+        let others = (nth..).map(|n: u32| Arc::from(format!("call_{pass}_{n}")));
+        let id = std::iter::once(Arc::clone(&call.id)).chain(others).find(is_free).unwrap_or_default();
+        has_new_ids |= id != call.id;
+        let (name, arguments) = (Arc::clone(&call.name), Arc::clone(call.arguments.text()));
+        named.push(NativeCall { id, name, arguments });
+    }
+    (named, has_new_ids)
 }
 
 /// How something in flight ended.

@@ -476,7 +476,8 @@ fn written(history: &[Message]) -> Result<Option<History>, StartError> {
         Message::Tool { results } => results.len(),
         Message::User { .. } | Message::Assistant(_) | Message::Operator { .. } => 1,
     };
-    let json = serde_json::to_string(history).map_err(|error| StartError::History { message: error.to_string() })?;
+    let json =
+        serde_json::to_string(history).map_err(|error| StartError::History { message: error.to_string() })?;
     Ok(Some(History {
         messages: u32::try_from(history.iter().map(count).sum::<usize>()).unwrap_or(u32::MAX),
         bytes: history.iter().map(|message| message.bytes() as u64).sum(),

@@ -125,7 +125,8 @@ impl Offered {
                 strict: Default::default(),
             })
             .collect();
-        let size = |tool: &ToolSpec| tool.name.len() + tool.description.len() + tool.parameters.to_string().len();
+        let size =
+            |tool: &ToolSpec| tool.name.len() + tool.description.len() + tool.parameters.to_string().len();
         let bytes = specs.iter().map(size).sum::<usize>() as u64;
         Self { specs, bytes, name: registry.manifest_hash() }
     }
@@ -172,7 +173,11 @@ fn shortened(message: &Message) -> Message {
         Message::Tool { results } => Message::Tool {
             results: results
                 .iter()
-                .map(|result| ToolResult { text: beginning(&result.text), images: Vec::new(), ..result.clone() })
+                .map(|result| ToolResult {
+                    text: beginning(&result.text),
+                    images: Vec::new(),
+                    ..result.clone()
+                })
                 .collect(),
         },
         Message::User { .. } | Message::Operator { .. } => message.clone(),

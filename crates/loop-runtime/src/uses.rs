@@ -55,7 +55,8 @@ impl ToolUses {
             match note {
                 Note::ActionSettled { key, evidence, status } => {
                     // A retry goes by the key of the first try, and by a number of its own.
-                    let is_it = |open: &Open| open.evidence.map_or(open.key == *key, |number| number == *evidence);
+                    let is_it =
+                        |open: &Open| open.evidence.map_or(open.key == *key, |number| number == *evidence);
                     let found = self.open.iter().position(is_it);
                     if let Some(Open { tool, since, .. }) = found.map(|at| self.open.swap_remove(at)) {
                         self.settled(&tool, since, at, *status, spec.protocol.execution());

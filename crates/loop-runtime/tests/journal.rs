@@ -306,7 +306,11 @@ async fn a_journal_in_use_is_a_clear_line() {
     let mut writer = journal.create(&header).await.unwrap();
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    check_line(&writer.append(&Arc::new(entries[0].clone())).await.unwrap_err(), &path, "in use by another process; try again");
+    check_line(
+        &writer.append(&Arc::new(entries[0].clone())).await.unwrap_err(),
+        &path,
+        "in use by another process; try again",
+    );
     other.execute_batch("ROLLBACK").unwrap();
     writer.append(&Arc::new(entries[0].clone())).await.unwrap();
 }

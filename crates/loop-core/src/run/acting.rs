@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::action::{JudgedAction, Verdict};
+use crate::action::Verdict;
 use crate::command::SubCallBudget;
 use crate::contract::{Readings, contracts_in, echoes};
-use crate::ids::{CommandKey, Digest, EvidenceId, Slot};
-use crate::judge::Judged;
+use crate::ids::{CommandKey, Digest, EvidenceId};
+use crate::judge::{Bench, Judged, Room, judge};
 use crate::note::Note;
 use crate::observation::{Observation, Status, SubCallUse};
 use crate::outcome::Evidence;
 use crate::proposal::Proposal;
+use crate::protocol;
 use crate::protocol_spec::{Execution, Repeats};
 use crate::run::calls::Charge;
 use crate::run::{Ask, Batch, Phase, Rejected, Run, Work};
@@ -242,25 +243,19 @@ impl Run {
         if !self.spec.protocol.is_native() {
             return;
         }
-        self.take_ending(&proposal.ending, /*output*/ None);
+        let Phase::Stopping { certificate, .. } = &self.state.phase else { return };
+        let setting: Arc<str> = certificate.reason().name().into();
         let pass = self.state.passes.len() as u32;
-        let setting: Arc<str> = match &self.state.phase {
-            Phase::Stopping { certificate, .. } => certificate.reason().name().into(),
-            _ => return,
-        };
-        for (n, action) in (0..).zip(&proposal.actions) {
-            let tool = self.spec.tool(&action.tool).map(|tool| Arc::clone(&tool.name));
-            let judged = JudgedAction {
-                key: CommandKey::new(pass, Slot::Action(n)),
-                action: action.clone(),
-                tool,
-                parameters: Arc::clone(&action.parameters),
-                verdict: Verdict::OverLimit { setting: Arc::clone(&setting) },
-                evidence: None,
-            };
-            notes.push(Note::ActionJudged(judged.clone()));
-            self.state.actions.push(judged);
+        let room = Room { left: u32::MAX, setting: "limits.tool_calls" };
+        let bench = Bench { spec: &self.spec, ledger: &self.state.ledger, pass, room };
+        let mut judged = judge(&proposal.actions, bench);
+        let (ending, last) =
+            protocol::ending(proposal.ending.clone(), &judged, /*stored*/ None, &self.spec);
+        self.take_ending(&ending, last);
+        for judged in &mut judged {
+            judged.judged.verdict = Verdict::OverLimit { setting: Arc::clone(&setting) };
         }
+        self.admit(judged, notes);
     }
 
     /// Writes down that these actions will not be run, and which setting says so.

@@ -166,7 +166,10 @@ impl Run {
         let value =
             Measure::Text(format!("validation: the program ended while it ran, {ATTEMPTS} times").into());
         let lost = Condition { reason: StopReason::ToolFailure, value, threshold: None, change: None };
-        self.stop(Certificate::new(lost, Vec::new()), notes);
+        let asked = self.state.stop_asked.map(manual_stop);
+        if let Some(certificate) = Certificate::of(asked.into_iter().chain([lost])) {
+            self.stop(certificate, notes);
+        }
     }
 
     fn set_attempt(&mut self, state: AttemptState) {
@@ -184,7 +187,7 @@ impl Run {
             reason: StopReason::MaxAttempts,
             value: count(number),
             threshold: Some(count(limit)),
-            change: Some(Change { setting: "protocol.attempts".into(), to }),
+            change: Some(Change { setting: "output.attempts".into(), to }),
         })
     }
 }

@@ -1,6 +1,5 @@
 //! Conversations that grow: how many messages there are, and what becomes of the older ones when a call does not fit.
 
-use crate::ids::Slot;
 use crate::note::Note;
 use crate::run::{AttemptState, Run};
 use crate::stop::{Change, Condition, Measure, StopReason};
@@ -49,9 +48,8 @@ impl Run {
         } else if whole > 0 {
             self.state.compacted.through += whole.div_ceil(2);
             let through = self.state.compacted.through;
-            let older =
-                |key: crate::ids::CommandKey| matches!(key.slot, Slot::Action(_)) && key.pass <= through;
-            for evidence in self.state.evidence.iter_mut().filter(|evidence| older(evidence.key)) {
+            // By the pass that asked for it: the key of a retry is an older one's.
+            for evidence in self.state.evidence.iter_mut().filter(|evidence| evidence.pass <= through) {
                 evidence.shortened = true;
             }
         } else {

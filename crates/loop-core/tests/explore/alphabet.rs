@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::{
-    CallModel, Command, CommandKey, Event, Fact, FinishReason, Millis, ModelFailure, Observation,
+    CallModel, Command, CommandKey, Event, Fact, Facts, FinishReason, Millis, ModelFailure, Observation,
     PersonAnswer, PromptSize, Reply, Run, SaveResult, Slot, StopMode, StopReason, Usage, Validation,
 };
 
@@ -26,6 +26,8 @@ pub enum Used {
 pub struct Alphabet {
     pub name: &'static str,
     pub setup: Setup,
+    /// Messages before the run, where there are any.
+    pub history: Option<u32>,
     /// What a main call or a landing is answered with, by its pass; the last list goes for all that follow.
     pub replies: Vec<Vec<Reply>>,
     pub repairs: Vec<Reply>,
@@ -66,7 +68,9 @@ impl Alphabet {
     pub fn start(&self) -> (Run, Event, Vec<loop_core::Note>) {
         let Setup { spec, item } = self.setup.clone();
         let id = loop_core::RunId::new("r1");
-        Run::start(id, Arc::new(spec), item, crate::common::facts())
+        let facts = crate::common::facts();
+        let history = self.history.map(crate::common::native::history).or(facts.history);
+        Run::start(id, Arc::new(spec), item, Facts { history, ..facts })
     }
 
     /// Everything that the world may send now.

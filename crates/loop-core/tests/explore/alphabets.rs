@@ -12,14 +12,16 @@ use crate::common::{
     Said, Setup, failure, found, model, observed, run, said, said_bare, saved_at, section, target, text,
     tool, used,
 };
+use crate::talks;
 use loop_core::StopReason::{
-    BudgetExceeded, Confident, EvidenceMissing, ManualStop, MaxModelCalls, MaxPasses, MaxToolCalls,
-    ModelFailure as ModelFailed, NeedsHuman, NoNewActions, NoProgress, PolicyBlocked, Refused,
-    StaleConfidence, Timeout, TokenLimit,
+    BudgetExceeded, Completed, Confident, EvidenceMissing, InvalidResponse, ManualStop, MaxAttempts,
+    MaxMessages, MaxModelCalls, MaxPasses, MaxToolCalls, ModelFailure as ModelFailed, NeedsHuman,
+    NoNewActions, NoProgress, PolicyBlocked, Refused, StaleConfidence, SubmitBeforeOutput, Timeout,
+    TokenLimit, ToolFailure,
 };
 
-/// Every reason that a run of the `document` protocol can end with.
-pub const REASONS: [StopReason; 16] = [
+/// Every reason that a run can end with, a journal that fails apart.
+pub const REASONS: [StopReason; 22] = [
     Confident,
     NoNewActions,
     StaleConfidence,
@@ -36,6 +38,12 @@ pub const REASONS: [StopReason; 16] = [
     NeedsHuman,
     ModelFailed,
     ManualStop,
+    Completed,
+    MaxMessages,
+    MaxAttempts,
+    InvalidResponse,
+    SubmitBeforeOutput,
+    ToolFailure,
 ];
 
 /// Every alphabet that is walked whole in a test run.
@@ -45,6 +53,7 @@ pub fn all() -> Vec<Alphabet> {
         modes.iter().flat_map(|mode| [money(*mode, false), tokens(*mode, false)]).collect();
     all.extend([plain, time, lost_writes, people, context, picking, five_passes].map(|make| make(false)));
     all.extend([verdicts, tools, stops, crashes, routes].map(|make| make()));
+    all.extend(talks::all());
     all
 }
 
@@ -59,10 +68,11 @@ fn small() -> Setup {
     })
 }
 
-fn base(name: &'static str, setup: Setup) -> Alphabet {
+pub fn base(name: &'static str, setup: Setup) -> Alphabet {
     Alphabet {
         name,
         setup,
+        history: None,
         replies: Vec::new(),
         repairs: Vec::new(),
         picks: Vec::new(),
@@ -83,12 +93,12 @@ fn base(name: &'static str, setup: Setup) -> Alphabet {
     }
 }
 
-fn replies(said: impl IntoIterator<Item = Said>) -> Vec<Reply> {
+pub fn replies(said: impl IntoIterator<Item = Said>) -> Vec<Reply> {
     said.into_iter().map(|said| said.reply()).collect()
 }
 
 /// The same replies in every pass.
-fn always(said: impl IntoIterator<Item = Said>) -> Vec<Vec<Reply>> {
+pub fn always(said: impl IntoIterator<Item = Said>) -> Vec<Vec<Reply>> {
     vec![replies(said)]
 }
 

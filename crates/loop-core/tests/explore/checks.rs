@@ -3,23 +3,25 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{Command, Event, Fact, Note, Phase, Run, Slot, State, Status, Tier, Verdict};
+use loop_core::{Command, Event, Fact, Note, Phase, Repeats, Run, Slot, State, Status, Tier, Verdict};
 
+use crate::common::native::is_sound;
 use crate::common::{found, reread};
 use crate::edge::{Edge, Ghost, is_action, work};
-use crate::{money, oracle, rank, truth};
+use crate::{money, native, oracle, rank, truth};
 
 type Result = std::result::Result<(), String>;
 type OfAState = fn(&Run, &Ghost) -> Result;
 type OfAStep = fn(&Edge<'_>) -> Result;
 
 /// What holds in every state, by name.
-pub const OF_A_STATE: [(&str, OfAState); 10] = [
+pub const OF_A_STATE: [(&str, OfAState); 11] = [
     ("wishes are read, not taken", wishes_are_read),
     ("a live state owes work", a_live_state_owes_work),
     ("I-1 the reserve", |run, _| money::is_what_is_in_flight(run)),
     ("I-4 limits", limits_hold),
     ("I-5, I-32 every action is told", every_action_is_told),
+    ("I-5, S2-14 calls and attempts", |run, _| is_sound(run)),
     ("I-6 idempotency keys", every_try_settles_once),
     ("I-7 no repeat of what is done", no_repeat_of_what_is_done),
     ("I-9 silence after the reason", silence_after_the_reason),
@@ -28,9 +30,13 @@ pub const OF_A_STATE: [(&str, OfAState); 10] = [
 ];
 
 /// What holds at every step, by name.
-pub const OF_A_STEP: [(&str, OfAStep); 11] = [
+pub const OF_A_STEP: [(&str, OfAStep); 15] = [
     ("I-8 the rank falls", rank::falls),
     ("I-8 one reason", one_reason),
+    ("I-5 every call is judged", native::every_call_is_judged_once),
+    ("S2-14 an attempt ends once", native::an_attempt_ends_once),
+    ("I-9 nothing after the reason", native::nothing_after_the_reason),
+    ("compaction goes on", native::compaction_goes_on),
     ("I-10 the gate", oracle::decides_as_documented),
     ("I-10 true conditions", truth::is_told),
     ("I-12, I-13 nothing is lost", nothing_is_lost),
@@ -69,6 +75,9 @@ fn limits_hold(run: &Run, _: &Ghost) -> Result {
     must(granted == 0 || totals.model_calls + granted < limits.model_calls, || {
         format!("{granted} sub-calls are granted, after {} calls", totals.model_calls)
     })?;
+    if run.spec().repeats() != Repeats::Never {
+        return Ok(());
+    }
     let mut runs: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     for evidence in run.evidence() {
         *runs.entry((&evidence.tool, &evidence.parameters)).or_default() += 1;
@@ -138,6 +147,9 @@ fn every_try_settles_once(run: &Run, ghost: &Ghost) -> Result {
 const TRIES: u32 = 3;
 
 fn no_repeat_of_what_is_done(run: &Run, _: &Ghost) -> Result {
+    if run.spec().repeats() != Repeats::Never {
+        return Ok(());
+    }
     let mut done: Vec<(&str, &str)> = Vec::new();
     for evidence in run.evidence() {
         let call = (&*evidence.tool, &*evidence.parameters);
@@ -319,6 +331,7 @@ fn the_last_call_is_the_landing(edge: &Edge<'_>) -> Result {
     let (limits, totals) = (&edge.after.spec().limits, edge.after.totals());
     if let Phase::Calling { call } = edge.after.phase()
         && call.started.is_none()
+        && edge.after.spec().protocol.lands()
     {
         let last = totals.passes + 1 >= limits.passes || totals.model_calls + 1 >= limits.model_calls;
         must(!last, || "the last permitted call is no landing".to_owned())?;

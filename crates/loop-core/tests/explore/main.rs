@@ -18,11 +18,13 @@ mod alphabets;
 mod checks;
 mod edge;
 mod money;
+mod native;
 mod oracle;
 mod rank;
 mod search;
 mod shape;
 mod strays;
+mod talks;
 mod truth;
 
 use loop_core::CostMode;
@@ -172,6 +174,63 @@ fn picking() {
 #[test]
 fn five_passes() {
     explore(alphabets::five_passes, MANY);
+}
+
+// S1-14, S1-25, S2-16..18, S2-71..79, C3, C31: conversations and typed outputs in the same machine.
+
+#[test]
+fn ordered() {
+    explore(talks::ordered, MANY);
+}
+
+#[test]
+fn side_by_side() {
+    explore(talks::side_by_side, MANY);
+}
+
+#[test]
+fn interrupted() {
+    explore(|_| talks::interrupted(), MANY);
+}
+
+#[test]
+fn consents() {
+    explore(|_| talks::consents(), MANY);
+}
+
+#[test]
+fn reuse() {
+    explore(|_| talks::reuse(), MANY);
+}
+
+#[test]
+fn messages() {
+    explore(talks::messages, MANY);
+}
+
+#[test]
+fn answers_in_time() {
+    explore(talks::answers_in_time, MANY);
+}
+
+#[test]
+fn outputs() {
+    explore(talks::outputs, MANY);
+}
+
+#[test]
+fn reflections() {
+    explore(talks::reflections, MANY);
+}
+
+#[test]
+fn interrupted_outputs() {
+    explore(|_| talks::interrupted_outputs(), MANY);
+}
+
+#[test]
+fn compaction() {
+    explore(talks::compaction, MANY);
 }
 
 #[test]

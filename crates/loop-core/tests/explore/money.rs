@@ -92,11 +92,12 @@ fn purses(edge: &Edge<'_>) -> Vec<Purse> {
         more_tokens += usage.total().saturating_sub(reserve.input_tokens + reserve.output_tokens);
         more_money += cost.unwrap_or_default().0.saturating_sub(reserve.cost.unwrap_or_default().0);
     }
+    let lands = edge.after.spec().protocol.lands();
     let landing = match &edge.event.fact {
         Fact::CallStarted { key, reserve, .. } => {
-            Some(reserve.input_tokens).filter(|_| key.slot != Slot::Landing)
+            Some(reserve.input_tokens).filter(|_| key.slot != Slot::Landing && lands)
         }
-        _ => grants(edge).then(|| sub_call(edge.after).input_tokens),
+        _ => grants(edge).then(|| sub_call(edge.after).input_tokens).filter(|_| lands),
     };
     if let Some(limit) = limits.tokens {
         purses.push(Purse {

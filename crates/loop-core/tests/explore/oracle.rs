@@ -8,16 +8,21 @@ use loop_core::{
 };
 
 use crate::edge::Edge;
+use crate::native;
 
 /// What must follow a pass.
 #[derive(Debug, PartialEq, Eq)]
-enum Expected {
+pub enum Expected {
     Act {
         runs: u32,
         asks: u32,
         escalates: bool,
     },
     Mend,
+    /// So many run, then the output is validated.
+    Validate {
+        runs: u32,
+    },
     /// Only the time of a landing is left, and one would bring something.
     Land,
     /// The reasons in the gate's order.
@@ -26,12 +31,14 @@ enum Expected {
 
 /// What was asked for and mattered, by its verdict.
 #[derive(Debug, Default)]
-struct Asked {
-    all: usize,
-    run: u32,
-    person: u32,
-    denied: usize,
-    over: u32,
+pub struct Asked {
+    pub all: usize,
+    pub run: u32,
+    /// Taken by the protocol itself.
+    pub kept: u32,
+    pub person: u32,
+    pub denied: usize,
+    pub over: u32,
 }
 
 /// The gate decides after every pass that is read to its end, and as it is documented.
@@ -48,14 +55,15 @@ pub fn decides_as_documented(edge: &Edge<'_>) -> Result<(), String> {
             Expected::Act { runs: *runs, asks: *asks, escalates: edge.notes.iter().any(raised) }
         }
         Decision::Mend { .. } => Expected::Mend,
-        Decision::Validate { .. } => return Err("a document was validated".to_owned()),
+        Decision::Validate { runs } => Expected::Validate { runs: *runs },
         Decision::Land { .. } => Expected::Land,
         Decision::Stop(certificate) => {
             let also = certificate.also.iter().map(|condition| condition.reason);
             Expected::Stop(std::iter::once(certificate.reason()).chain(also).collect())
         }
     };
-    let expected = expected(edge, decision);
+    let is_native = edge.after.spec().protocol.is_native();
+    let expected = if is_native { native::expected(edge, decision) } else { expected(edge, decision) };
     if decided == expected { Ok(()) } else { Err(format!("decided {decided:?}, documented {expected:?}")) }
 }
 
@@ -166,7 +174,7 @@ fn landing_helps(run: &Run) -> bool {
 }
 
 /// The verdicts before the decision. A stop turns what would have run into what was left undone.
-fn asked(edge: &Edge<'_>, decision: &Decision) -> Asked {
+pub fn asked(edge: &Edge<'_>, decision: &Decision) -> Asked {
     let mut asked = Asked::default();
     let judged = edge.notes.iter().take_while(|note| !matches!(note, Note::GateDecided { .. }));
     for note in judged {
@@ -185,8 +193,8 @@ fn asked(edge: &Edge<'_>, decision: &Decision) -> Asked {
             Verdict::OverLimit { .. } => asked.over += 1,
             Verdict::NeedsPerson { .. } => asked.person += 1,
             Verdict::Denied { .. } => asked.denied += 1,
-            Verdict::Kept
-            | Verdict::UnknownTool { .. }
+            Verdict::Kept => asked.kept += 1,
+            Verdict::UnknownTool { .. }
             | Verdict::InvalidArguments { .. }
             | Verdict::Duplicate { .. }
             | Verdict::Skipped => {}
@@ -210,7 +218,7 @@ fn statements(edge: &Edge<'_>) -> (bool, bool) {
 }
 
 /// How much the domain demands that is not there.
-fn missing(run: &Run) -> usize {
+pub fn missing(run: &Run) -> usize {
     let spec = run.spec();
     let section = |id: &str| run.document().sections.iter().find(|section| &*section.id == id);
     let sections = spec.sections().iter().filter(|wanted| match section(&wanted.id) {

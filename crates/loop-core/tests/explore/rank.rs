@@ -3,7 +3,7 @@
 //! Only what a person or an operator does again and again is not counted: asking for a stop, taking that back, and
 //! resuming. None of these raises the rank.
 
-use loop_core::{Fact, Phase, Run, RunSpec};
+use loop_core::{AttemptState, Fact, Phase, Run, RunSpec};
 
 use crate::edge::{Edge, work};
 
@@ -15,6 +15,10 @@ const CALL: u64 = 3;
 const TOOL: u64 = TRIES + 2;
 /// A question to a person: the answer, and the day when the body of a denial gives way to its summary.
 const ASK: u64 = 2;
+/// The validation of an output that an attempt ended with.
+const VALIDATION: u64 = 1;
+/// The refusal by which a pass is shown in short.
+const COMPACTION: u64 = 1;
 /// The refusal that leads to the landing, and the one that ends it.
 const REFUSALS: u64 = 2;
 /// A deadline that stops the run, and the grace after it.
@@ -24,12 +28,14 @@ const STOP: u64 = 2;
 pub fn bound(spec: &RunSpec) -> u64 {
     let limits = &spec.limits;
     let (passes, tool_calls) = (u64::from(limits.passes), u64::from(limits.tool_calls));
+    let own = if spec.protocol.is_native() { VALIDATION + COMPACTION } else { 0 };
     let picking = u64::from(spec.picking.enabled);
     let save = if spec.save { 2 * TRIES - 1 } else { 0 };
     1 + CALL * u64::from(limits.model_calls)
         + picking
         + TOOL * tool_calls
-        + passes * (1 + ASK * tool_calls)
+        + passes * (1 + own + ASK * tool_calls)
+        + u64::from(spec.protocol.is_native())
         + REFUSALS
         + STOP
         + save
@@ -60,7 +66,8 @@ pub fn rank(run: &Run) -> u64 {
         return in_flight + 1 + save;
     }
     let tools = TOOL * left(limits.tool_calls, totals.tool_calls);
-    let passes = left(limits.passes, totals.passes) * (1 + ASK * u64::from(limits.tool_calls));
+    let own = if spec.protocol.is_native() { VALIDATION + COMPACTION } else { 0 };
+    let passes = left(limits.passes, totals.passes) * (1 + own + ASK * u64::from(limits.tool_calls));
     let asks = match run.phase() {
         Phase::WaitingForPerson { asks, .. } => {
             asks.iter().map(|ask| if ask.answered { 1 } else { ASK }).sum()
@@ -73,7 +80,16 @@ pub fn rank(run: &Run) -> u64 {
         Phase::Landing { .. } => REFUSALS - 1,
         _ => REFUSALS,
     };
-    calls + in_flight + tools + passes + asks + refusals + shortened + STOP + save
+    let whole = if spec.protocol.is_native() {
+        u64::from(totals.passes - run.compacted_through()) + u64::from(!run.is_history_compacted())
+    } else {
+        shortened
+    };
+    let validation = match run.attempts().last().map(|attempt| &attempt.state) {
+        Some(AttemptState::Ends) => VALIDATION,
+        _ => 0,
+    };
+    calls + in_flight + tools + passes + asks + refusals + whole + validation + STOP + save
 }
 
 fn open_work(work: &loop_core::Work) -> u64 {

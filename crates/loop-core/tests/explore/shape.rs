@@ -34,6 +34,7 @@ pub fn shape(run: &Run, ghost: &Ghost) -> u64 {
         Phase::Acting { batch } => batch.asks.len().hash(h),
         Phase::Stopping { certificate, .. } => certificate.reason().hash(h),
         Phase::Landing { cause, .. } => cause.reason.hash(h),
+        Phase::Validating { key, attempt, .. } => (key, attempt).hash(h),
         Phase::Saving { outcome, attempt, .. } => (outcome.stop.reason(), attempt).hash(h),
         Phase::Done { outcome } => outcome.stop.reason().hash(h),
         _ => {}
@@ -49,6 +50,10 @@ pub fn shape(run: &Run, ghost: &Ghost) -> u64 {
     for action in run.actions() {
         (action.key, action.verdict.name()).hash(h);
     }
+    for attempt in run.attempts() {
+        (attempt.from_pass, attempt.output.is_some(), std::mem::discriminant(&attempt.state)).hash(h);
+    }
+    (run.compacted_through(), run.is_history_compacted()).hash(h);
     let totals = run.totals();
     (totals.model_calls, totals.tool_calls, totals.sub_calls).hash(h);
     hasher.finish()

@@ -1,12 +1,12 @@
 //! Facts that cannot follow: late, foreign, early, doubled. Each must be rejected, and nothing may change by it.
 
 use loop_core::{
-    CommandKey, Event, Fact, Millis, Observation, PersonAnswer, Phase, Reply, Reserve, Run, SaveResult, Slot,
-    Status, Tier,
+    Command, CommandKey, Event, Fact, Millis, Observation, PersonAnswer, Phase, Reply, Reserve, Run,
+    SaveResult, Slot, Status, Tier, Validation,
 };
 
 use crate::common::{digest, failure, found, said, used};
-use crate::edge::{Ghost, call, in_flight, is_action, is_working};
+use crate::edge::{Ghost, call, in_flight, is_action, is_working, work};
 
 /// Facts for the strays, made once.
 #[derive(Clone, Debug)]
@@ -67,6 +67,24 @@ impl Strays {
                 let observation = Observation::failed(Status::Timeout, "model", "not a tool");
                 facts.push(Fact::ToolFinished { key, attempt, observation });
             }
+        }
+        // Work whose turn has not come.
+        let wished = run.commands();
+        for work in work(run).iter().filter(|work| !work.announced) {
+            let is_wished = |wish: &Command| matches!(wish, Command::RunTool(tool) if tool.key == work.key);
+            if !wished.iter().any(is_wished) {
+                facts.push(Fact::ToolStarted { key: work.key, attempt: work.attempt });
+            }
+        }
+        // Validations that nobody asked for, by the key or by the try.
+        let validates = match run.phase() {
+            Phase::Validating { key, attempt, .. } => Some((*key, *attempt)),
+            _ => None,
+        };
+        let passes = [pass, pass + 1].map(|pass| (CommandKey::new(pass, Slot::Validate), 1));
+        let others = validates.iter().flat_map(|(key, attempt)| [(*key, attempt + 1), (*key, attempt - 1)]);
+        for (key, attempt) in passes.into_iter().chain(others).filter(|it| Some(*it) != validates) {
+            facts.push(Fact::Validated { key, attempt, result: Validation::Valid });
         }
         if let Some(call) = call(run) {
             facts.push(started(call.key, call.attempt));

@@ -1,8 +1,9 @@
 //! Whether the conditions of a stop are true: each reason is held against the state in which the run ended (I-10).
 
-use loop_core::{Condition, Confidence, Fact, Measure, Note, Phase, Run, StopReason};
+use loop_core::{Condition, Confidence, Fact, Measure, Note, Phase, Run, StopReason, Validation};
 
 use crate::edge::Edge;
+use crate::native;
 
 /// I-10: every condition that a certificate lists holds.
 pub fn is_told(edge: &Edge<'_>) -> Result<(), String> {
@@ -30,12 +31,14 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
         StopReason::ManualStop => {
             edge.before.is_stop_asked() || matches!(edge.event.fact, Fact::StopRequested { .. })
         }
-        StopReason::MaxPasses => totals.passes + landing >= limits.passes,
+        StopReason::MaxPasses => totals.passes + landing >= limits.passes || native::attempt_is_over(run),
         StopReason::MaxModelCalls => totals.model_calls + landing >= limits.model_calls,
         StopReason::BudgetExceeded | StopReason::TokenLimit => spent(run, condition),
         StopReason::Timeout => run.elapsed_ms() + limits.landing_ms() >= limits.wall_ms,
         StopReason::Confident => high() && run.missing().is_empty(),
-        StopReason::EvidenceMissing => high() && !run.missing().is_empty(),
+        StopReason::EvidenceMissing => {
+            (high() || run.spec().protocol.is_native()) && !run.missing().is_empty()
+        }
         StopReason::ModelFailure => {
             matches!(
                 edge.event.fact,
@@ -46,6 +49,26 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
                     | Fact::DeadlineReached
             )
         }
+        StopReason::Completed => match &edge.event.fact {
+            Fact::ModelReplied { reply, .. } => reply.calls.is_empty(),
+            Fact::Validated { result, .. } => *result == Validation::Valid,
+            _ => false,
+        },
+        StopReason::MaxMessages => limits.messages.is_some_and(|limit| match edge.before.phase() {
+            // Its cause was that after it no other could be made.
+            Phase::Landing { .. } => edge.before.messages() + 2 > limit,
+            _ => run.messages() > limit,
+        }),
+        StopReason::MaxAttempts => {
+            let most = run.spec().protocol.output().map(|output| output.attempts);
+            most == Some(run.attempts().len() as u32) && matches!(edge.event.fact, Fact::Validated { .. })
+        }
+        StopReason::ToolFailure => match &edge.event.fact {
+            Fact::Validated { result, .. } => matches!(result, Validation::Broken { .. }),
+            Fact::Resumed { .. } => matches!(edge.before.phase(), Phase::Validating { attempt: 3, .. }),
+            _ => false,
+        },
+        StopReason::InvalidResponse | StopReason::SubmitBeforeOutput => edge.decision().is_some(),
         // What the reply itself brought about: the gate's second reading judges these.
         StopReason::Refused
         | StopReason::NeedsHuman
@@ -84,6 +107,8 @@ fn spent(run: &Run, condition: &Condition) -> bool {
         (Measure::Count(used), _) => {
             *used <= totals.usage.total() && limits.tokens.is_some_and(|limit| *used >= limit)
         }
+        // A reply that was cut.
+        (Measure::Text(_), Some(Measure::Count(_))) => run.spec().protocol.is_native(),
         // A prompt that fits into no context, or a price that nobody knows.
         (Measure::Text(_), None) => true,
         _ => false,

@@ -10,7 +10,8 @@ use crate::money::CostLimit;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LimitsConfig {
-    /// Main model calls. With 0 the run stops before the first. Default: 5.
+    /// Main model calls. With 0 the run stops before the first. Default: 5 for documents, 10 for conversations, and for
+    /// outputs as many as their attempts may take.
     pub(crate) passes: Option<u32>,
     /// Dollars for all model calls, or `"none"`. Default: 0.10, and none where a model's price is unknown.
     pub(crate) cost_usd: Option<CostLimit>,
@@ -19,15 +20,19 @@ pub(crate) struct LimitsConfig {
     pub(crate) cost_mode: Option<CostMode>,
     /// Tokens of all model calls. Default: no limit.
     pub(crate) tokens: Option<u64>,
-    /// Tool calls, those before the first pass included. With 0 there are no tools. Default: 25.
+    /// Tool calls, those before the first pass included. With 0 there are no tools. Default: 25 for documents, 50 for
+    /// conversations, and five times the passes for outputs.
     pub(crate) tool_calls: Option<u32>,
-    /// Model calls of every kind. Default: 12.
+    /// Model calls of every kind. Default: 12 for documents, 20 for conversations, and twice the passes for outputs.
     pub(crate) model_calls: Option<u32>,
+    /// For conversations and outputs: messages that a call may be made with, results counted one by one. Default: 100 for
+    /// conversations, no limit for outputs.
+    pub(crate) messages: Option<u32>,
     /// Milliseconds that a run may take; waiting for a person does not count. Default: 300,000.
     pub(crate) wall_ms: Option<u64>,
-    /// Tools chosen before the first pass. Default: 5.
+    /// For documents: tools chosen before the first pass. Default: 5.
     pub(crate) picked: Option<u32>,
-    /// Milliseconds for choosing them. Default: 8,000.
+    /// For documents: milliseconds for choosing them. Default: 8,000.
     pub(crate) picker_ms: Option<u64>,
     /// Output tokens of one call. Default: 4,096.
     pub(crate) output_tokens: Option<u64>,

@@ -5,6 +5,7 @@ mod limits;
 mod models;
 mod ordered;
 mod prices;
+mod protocol;
 mod providers;
 mod tools;
 
@@ -20,6 +21,7 @@ pub(crate) use limits::LimitsConfig;
 pub(crate) use models::{ModelConfig, ModelsConfig};
 pub(crate) use ordered::Ordered;
 pub(crate) use prices::{PriceConfig, PriceFileConfig, PriceRowConfig, PricesConfig};
+pub(crate) use protocol::{OutputConfig, ProtocolConfig, ProtocolKind, SchemaConfig};
 pub(crate) use providers::ProviderConfig;
 pub(crate) use tools::{SourceConfig, ToolConfig, ToolKind};
 
@@ -36,13 +38,18 @@ pub(crate) struct Config {
     pub(crate) version: u32,
     /// The domain's name, for example `helpdesk`.
     pub(crate) name: String,
-    /// What the document is for, in one or two sentences. The model reads it.
+    /// What the document, the conversation or the output is for, in one or two sentences. The model reads it.
     #[serde(default)]
     pub(crate) goal: String,
+    /// What a reply is taken for: sections of a document, a turn of a conversation, or the way to an output.
+    #[serde(default)]
+    pub(crate) protocol: ProtocolConfig,
+    /// For the protocol `output`: what a run ends with.
+    pub(crate) output: Option<OutputConfig>,
     /// What a work item is and where its parts stand in a JSON item.
     #[serde(default)]
     pub(crate) item: ItemConfig,
-    /// The sections of the document, in the order in which they are shown. At least one.
+    /// For the protocol `document`: the sections, in the order in which they are shown. At least one.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) section: Vec<SectionConfig>,
@@ -52,7 +59,7 @@ pub(crate) struct Config {
     /// The tools, by name, in the order in which the model sees them. A name begins with `fetch_` by custom.
     #[serde(default)]
     pub(crate) tools: Ordered<ToolConfig>,
-    /// What runs before the first pass.
+    /// For the protocol `document`: what runs before the first pass.
     #[serde(default)]
     pub(crate) picking: PickingConfig,
     /// Which model is used for what. Without it the offline stand-in is used, which is not an AI.
@@ -70,7 +77,7 @@ pub(crate) struct Config {
     /// How it is decided after each pass whether to go on.
     #[serde(default)]
     pub(crate) gate: GateConfig,
-    /// How strictly a reply must prove that it answers this run.
+    /// For the protocol `document`: how strictly a reply must prove that it answers this run.
     #[serde(default)]
     pub(crate) contract: ContractConfig,
     /// Own prompt templates.

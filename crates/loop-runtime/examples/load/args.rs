@@ -87,8 +87,10 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Asked, String
         if matches!(name, "--help" | "-h") {
             return Ok(Asked::Help);
         }
-        let mut value = || joined.clone().or_else(|| words.next()).ok_or_else(|| format!("{name} needs a value"));
-        let number = |value: String| value.parse::<u32>().map_err(|_| format!("{name} is no number: {value}"));
+        let mut value =
+            || joined.clone().or_else(|| words.next()).ok_or_else(|| format!("{name} needs a value"));
+        let number =
+            |value: String| value.parse::<u32>().map_err(|_| format!("{name} is no number: {value}"));
         match name {
             "--base-url" => base_url = Some(value()?),
             "--model" => model = Some(value()?),
@@ -100,7 +102,11 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Asked, String
                     "conversation" => Protocol::Conversation,
                     "output" => Protocol::Output,
                     "document" => Protocol::Document,
-                    other => return Err(format!("no protocol {other}; there are conversation, output and document")),
+                    other => {
+                        return Err(format!(
+                            "no protocol {other}; there are conversation, output and document"
+                        ));
+                    }
                 }
             }
             "--journal" => {

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use loop_core::{GateSettings, Limits, Picking, Stale};
-use loop_llm::{HttpModel, Profile};
+use loop_llm::{HttpModel, Message, Profile};
 use loop_runtime::{
-    ChatModel, Effect, Journal, Loop, MemoryJournal, ModelSpec, Models, Registry, RunEvent,
-    RunSpec, SectionSpec, SqliteJournal, StopReason, ToolContext, ToolDeclaration, ToolResult, WorkItem,
+    Agent, AgentError, AgentStream, ChatModel, Journal, Loop, MemoryJournal, ModelSpec, Models, NoJournal,
+    OutputTool, Registry, RunEvent, RunSpec, SectionSpec, SqliteJournal, StopReason, ToolContext,
+    ToolDeclaration, ToolResult, WorkItem,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -31,15 +32,89 @@ struct Lookup {
     id: String,
 }
 
+/// What an output is.
+#[derive(Deserialize, JsonSchema)]
+struct Finding {
+    /// What was found.
+    #[expect(dead_code, reason = "that it is there is enough")]
+    finding: String,
+}
+
+/// Conversations: as long as the model calls tools.
+pub(crate) fn conversation(options: &Options) -> Result<impl Fn() -> Looping + use<>, Failed> {
+    let (text, pause) = (tool_text(), tool_pause());
+    let agent = Agent::new(model(options)?)
+        .instructions(INSTRUCTIONS)
+        .tool(lookup(), move |_: Lookup, _| answer(text.clone(), pause))
+        .parallel()
+        .limits(limits())
+        .with_journal(journal(options)?)
+        .build()?;
+    Ok(move || -> Looping {
+        let agent = agent.clone();
+        Box::pin(async move {
+            let began = Instant::now();
+            let mut messages = vec![Message::user(QUESTION)];
+            drive(agent.stream(&mut messages).await, began, StopReason::Completed).await
+        })
+    })
+}
+
+/// Conversations that end with a value.
+pub(crate) fn output(options: &Options) -> Result<impl Fn() -> Looping + use<>, Failed> {
+    let (text, pause) = (tool_text(), tool_pause());
+    let save = OutputTool::<Finding>::new("save_finding", "Save what was found. This ends the work.");
+    let agent = Agent::output(model(options)?, save)
+        .instructions(INSTRUCTIONS)
+        .helper(lookup(), move |_: Lookup, _| answer(text.clone(), pause))
+        .parallel()
+        .passes_per_attempt(limits().passes)
+        .limits(limits())
+        .with_journal(journal(options)?)
+        .build()?;
+    Ok(move || -> Looping {
+        let agent = agent.clone();
+        Box::pin(async move {
+            let began = Instant::now();
+            let mut messages = vec![Message::user(QUESTION)];
+            drive(agent.stream_on(&mut messages).await, began, StopReason::Completed).await
+        })
+    })
+}
+
+/// Drives an agent to its end, which has to be `expected`.
+async fn drive(stream: Result<AgentStream<'_>, AgentError>, began: Instant, expected: StopReason) -> Ended {
+    let mut ended = Ended::default();
+    match stream {
+        Err(error) => ended.wrong = Some(error.to_string()),
+        Ok(mut stream) => {
+            while let Some(event) = stream.next().await {
+                hear(&event, began, &mut ended);
+            }
+            judge(stream.finish().await.outcome.stop.reason(), expected, &mut ended);
+        }
+    }
+    ended
+}
+
+fn hear(event: &RunEvent, began: Instant, ended: &mut Ended) {
+    if let RunEvent::Text { .. } = event {
+        ended.first_text.get_or_insert_with(|| began.elapsed());
+    }
+}
+
+fn judge(reason: StopReason, expected: StopReason, ended: &mut Ended) {
+    if reason != expected {
+        ended.wrong = Some(format!("it stopped with {}", reason.name()));
+    }
+}
+
 /// Loops of the document protocol: as long as the model wants more.
 pub(crate) fn document(options: &Options) -> Result<impl Fn() -> Looping + use<>, Failed> {
     let (text, pause) = (tool_text(), tool_pause());
     let registry = Registry::builder().typed(lookup(), move |_: Lookup, _: ToolContext| {
-        let text = text.clone();
-        async move {
-            answer_after(pause).await;
-            ToolResult::ok("lookup", "Found 1 entry", text, serde_json::Value::Null)
-        }
+        let answer = answer(text.clone(), pause);
+        async move { answer.await.map(|text| ToolResult::told("lookup", serde_json::Value::String(text))) }
     });
     let (model, spec) = model(options)?;
     let spec = RunSpec {
@@ -60,14 +135,9 @@ pub(crate) fn document(options: &Options) -> Result<impl Fn() -> Looping + use<>
             };
             let mut ended = Ended::default();
             while let Some(event) = run.next().await {
-                if let RunEvent::Text { .. } = event {
-                    ended.first_text.get_or_insert_with(|| began.elapsed());
-                }
+                hear(&event, began, &mut ended);
             }
-            let reason = run.into_outcome().await.stop.reason();
-            if reason != StopReason::Confident {
-                ended.wrong = Some(format!("it stopped with {}", reason.name()));
-            }
+            judge(run.into_outcome().await.stop.reason(), StopReason::Confident, &mut ended);
             ended
         })
     })
@@ -77,7 +147,8 @@ fn model(options: &Options) -> Result<(Arc<dyn ChatModel>, ModelSpec), Failed> {
     let profile = Profile::named("compatible").ok_or("there is no profile for compatible servers")?;
     let key = std::env::var("OPENAI_API_KEY").unwrap_or_else(|_| "unused".to_owned());
     let model = HttpModel::new(profile, Some(&options.base_url))?.with_key(key.into())?;
-    let spec = ModelSpec { context_tokens: 100_000_000, ..ModelSpec::new("openai-chat", options.model.as_str()) };
+    let spec =
+        ModelSpec { context_tokens: 100_000_000, ..ModelSpec::new("openai-chat", options.model.as_str()) };
     Ok((Arc::new(model), spec))
 }
 
@@ -90,7 +161,7 @@ fn journal(options: &Options) -> Result<Arc<dyn Journal>, Failed> {
 }
 
 fn lookup() -> ToolDeclaration {
-    ToolDeclaration::new("lookup").description("Look up an entry of the register.").effect(Effect::Read)
+    ToolDeclaration::read("lookup", "Look up an entry of the register.")
 }
 
 /// As many passes as the server wants: the load is its affair.
@@ -117,12 +188,16 @@ fn tool_pause() -> Option<Duration> {
     number_in("BENCH_TOOL_MS").filter(|milliseconds| *milliseconds > 0).map(Duration::from_millis)
 }
 
-async fn answer_after(pause: Option<Duration>) {
+/// The tool.
+async fn answer(text: String, pause: Option<Duration>) -> Result<String, String> {
     TOOL_CALLS.fetch_add(1, Ordering::Relaxed);
     if let Some(pause) = pause {
         tokio::time::sleep(pause).await;
     }
+    Ok(text)
 }
 
+/// What the system prompt begins with.
+const INSTRUCTIONS: &str = "You look entries up in the register of a plant, and answer briefly.";
 /// What the user wants of every loop.
 const QUESTION: &str = "Where is the pump, and when was it last serviced?";

@@ -1,5 +1,6 @@
 //! An agent put together, and what may be wrong with it.
 
+use std::any::Any;
 use std::fmt::{self, Display};
 use std::future::Future;
 use std::marker::PhantomData;
@@ -17,6 +18,7 @@ use loop_tools::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::agent::output::{OutputParts, submit_declaration};
 use crate::agent::{Agent, Text};
@@ -53,7 +55,14 @@ impl From<Offline> for AgentModel {
 
 impl From<Scripted> for AgentModel {
     fn from(model: Scripted) -> Self {
-        Self::new(model, ModelSpec::new("scripted", "script"))
+        Arc::new(model).into()
+    }
+}
+
+/// A test that keeps its script can ask it afterwards what it was asked.
+impl From<Arc<Scripted>> for AgentModel {
+    fn from(client: Arc<Scripted>) -> Self {
+        Self { client, spec: ModelSpec::new("scripted", "script") }
     }
 }
 
@@ -93,13 +102,17 @@ pub enum BuildError {
         name: Arc<str>,
     },
     /// A helper has the name of the tool that submits (S2-d3).
-    #[error("the helper `{name}` has the name of the tool that submits; rename the helper, or the other with submit_as")]
+    #[error(
+        "the helper `{name}` has the name of the tool that submits; rename the helper, or the other with submit_as"
+    )]
     HelperIsSubmit {
         /// The name.
         name: Arc<str>,
     },
     /// The output tool and the tool that submits have one name.
-    #[error("the output tool and the tool that submits are both called `{name}`; give the latter another name with submit_as")]
+    #[error(
+        "the output tool and the tool that submits are both called `{name}`; give the latter another name with submit_as"
+    )]
     OutputIsSubmit {
         /// The name.
         name: Arc<str>,
@@ -161,14 +174,14 @@ impl<Output> AgentBuilder<Output> {
 
     /// The agent with one more tool: a closure over typed arguments, whose type gives the schema.
     ///
-    /// A text goes to the model as it is, any other value as JSON (S2-32). An error is told to the model, which may try
-    /// again or explain (S1-29).
+    /// A text goes to the model as it is, a [`ToolResult`] as it says, any other value as JSON (S2-32). An error is told
+    /// to the model, which may try again or explain (S1-29).
     pub fn tool<Args, F, Fut, T, E>(mut self, declaration: ToolDeclaration, call: F) -> Self
     where
         Args: JsonSchema + DeserializeOwned + Send + 'static,
         F: Fn(Args, ToolContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T, E>> + Send + 'static,
-        T: Serialize,
+        T: Serialize + 'static,
         E: Display,
     {
         let declared = Arc::new(declaration.clone());
@@ -186,7 +199,7 @@ impl<Output> AgentBuilder<Output> {
         Args: JsonSchema + DeserializeOwned + Send + 'static,
         F: Fn(Args, ToolContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T, E>> + Send + 'static,
-        T: Serialize,
+        T: Serialize + 'static,
         E: Display,
     {
         self.tool(declaration, call)
@@ -225,7 +238,8 @@ impl<Output> AgentBuilder<Output> {
         self
     }
 
-    /// The agent within these limits, in place of those of its kind.
+    /// The agent within these limits, in place of those of its kind. The usual limit of money, where it is left as it is,
+    /// holds only if the model's price is known: nobody could keep it otherwise.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
         self
@@ -316,7 +330,11 @@ impl<Output> AgentBuilder<Output> {
         }
         spec.goal = self.instructions;
         spec.gate = self.gate;
-        spec.limits = self.limits.unwrap_or(spec.limits);
+        if let Some(limits) = self.limits {
+            let is_usual = limits.cost == Limits::default().cost;
+            let cost = limits.cost.filter(|_| !is_usual || spec.models.base.price.is_some());
+            spec.limits = Limits { cost, ..limits };
+        }
         let mut looping = Loop::new(spec, registry, Models::one(self.model.client))
             .with_journal(self.journal)
             .with_callbacks(self.callbacks)
@@ -331,7 +349,10 @@ impl<Output> AgentBuilder<Output> {
 
 impl<Output> fmt::Debug for AgentBuilder<Output> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AgentBuilder").field("name", &self.name).field("tools", &self.tools).finish_non_exhaustive()
+        f.debug_struct("AgentBuilder")
+            .field("name", &self.name)
+            .field("tools", &self.tools)
+            .finish_non_exhaustive()
     }
 }
 
@@ -350,10 +371,23 @@ fn check_names(helpers: &[Arc<str>], output: &Arc<str>, submit: Option<&str>) ->
     Ok(())
 }
 
-fn told<T: Serialize, E: Display>(tool: &ToolDeclaration, result: Result<T, E>) -> ToolResult {
+fn told<T: Serialize + 'static, E: Display>(tool: &ToolDeclaration, result: Result<T, E>) -> ToolResult {
+    if let Ok(value) = &result
+        && let Some(made) = (value as &dyn Any).downcast_ref::<ToolResult>()
+    {
+        return made.clone();
+    }
+    let is_blank =
+        |value: &Value| value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty());
     match result.map(|value| serde_json::to_value(value)) {
+        // A write that has nothing to tell is done, and a model that reads nothing would do it again.
+        Ok(Ok(value)) if is_blank(&value) && tool.effect.is_some_and(|effect| !effect.is_read()) => {
+            ToolResult::ok(&*tool.name, "done", "Done.", value)
+        }
         Ok(Ok(value)) => ToolResult::told(&*tool.name, value),
-        Ok(Err(error)) => ToolResult::failed(&*tool.name, &tool.title, format!("its result is no JSON: {error}")),
+        Ok(Err(error)) => {
+            ToolResult::failed(&*tool.name, &tool.title, format!("its result is no JSON: {error}"))
+        }
         Err(error) => ToolResult::failed(&*tool.name, &tool.title, error),
     }
 }

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::Stream;
-use loop_core::{StopMode, WorkItem};
+use loop_core::WorkItem;
 use loop_llm::Message;
 use tokio_util::sync::CancellationToken;
 
@@ -29,16 +29,9 @@ pub(super) async fn drive(
 ) -> Result<Ended, StartError> {
     let opening = open(looping, messages).await?;
     let (driver, events, remote) = looping.driver(opening, Pace::Own);
-    // Nobody reads them.
-    drop(events);
-    let driving = driver.drive();
-    tokio::pin!(driving);
-    tokio::select! {
-        biased;
-        () = cancel.cancelled() => remote.stop(StopMode::Now),
-        ended = &mut driving => return Ok(ended),
-    }
-    Ok(driving.await)
+    // Nobody reads them, and nobody else can stop it.
+    drop((events, remote));
+    Ok(driver.until(cancel).drive().await)
 }
 
 /// Appends what was said and done.
@@ -56,7 +49,9 @@ pub(crate) fn begin_with(messages: &[Message]) -> Result<(WorkItem, Vec<Message>
     let text = match messages.last() {
         None => return Err(unusable("there are none; begin with Message::user")),
         Some(Message::Assistant(_)) => {
-            return Err(unusable("the last one is the model's own, so there is nothing to answer; add a Message::user"));
+            return Err(unusable(
+                "the last one is the model's own, so there is nothing to answer; add a Message::user",
+            ));
         }
         Some(Message::User { text, .. } | Message::Operator { text }) => text.clone(),
         Some(Message::Tool { .. }) => "".into(),

@@ -71,7 +71,9 @@ pub enum AgentError {
         meta: Box<Meta>,
     },
     /// `submit` was called before there was an output (S2-72).
-    #[error("the model submitted before it gave an output (attempt {attempt}); say in the instructions which comes first")]
+    #[error(
+        "the model submitted before it gave an output (attempt {attempt}); say in the instructions which comes first"
+    )]
     SubmitBeforeOutput {
         /// The attempt, from 1.
         attempt: u32,
@@ -128,7 +130,7 @@ impl AgentError {
     pub(super) fn of(meta: Meta) -> Self {
         let meta = Box::new(meta);
         let stop = &meta.outcome.stop;
-        let (pass, attempt) = (meta.outcome.stopped_in.pass, meta.outcome.stopped_in.attempt);
+        let attempt = meta.outcome.stopped_in.attempt;
         let count = |measure: Option<&Measure>| match measure {
             Some(Measure::Count(count)) => u32::try_from(*count).unwrap_or(u32::MAX),
             _ => 0,
@@ -145,6 +147,8 @@ impl AgentError {
                 Self::InvalidResponse { message: stop.primary.value.to_string(), meta }
             }
             StopReason::ManualStop => {
+                // A call that is only wished was not made.
+                let pass = if meta.totals.model_calls == 0 { 0 } else { meta.outcome.stopped_in.pass };
                 let phase = phase(&meta.outcome.stopped_in.phase, pass);
                 Self::Cancelled { phase, pass, attempt, meta }
             }

@@ -112,6 +112,10 @@ impl<'t> Filler<'t> {
             .or_else(|| field.default.cloned())
     }
 
+    fn looks_up(&self) -> bool {
+        self.tool.is_lookup() && !self.is_output
+    }
+
     /// Whether what nothing else is said of stays as the record has it.
     fn keeps(&self) -> bool {
         self.is_output || self.tool.kind == Kind::Update
@@ -135,8 +139,9 @@ impl<'t> Filler<'t> {
 
     fn assigned(&self, field: &Field<'_>) -> Option<&'t Assigned> {
         // What is to become so is not so yet, and cannot be found by it.
-        let counts = |one: &&Assigned| one.is_label || self.is_output || !self.tool.is_lookup();
-        self.talk.wish.assigned.iter().filter(counts).find(|one| fits(field, one))
+        let counts = |one: &&Assigned| one.is_label || !self.looks_up();
+        // What was said last corrects what was said before.
+        self.talk.wish.assigned.iter().filter(counts).rfind(|one| fits(field, one))
     }
 
     /// Whether nothing is said of what becomes so but whose it is.
@@ -201,7 +206,7 @@ impl<'t> Filler<'t> {
         // Of equals the first one.
         scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
         let (score, number) = scored.first()?;
-        let is_sure = *score > 0 || (field.required && scored.len() == 1 && !self.tool.is_lookup());
+        let is_sure = *score > 0 || (field.required && scored.len() == 1 && !self.looks_up());
         if is_sure { rendered(field, number.value) } else { None }
     }
 
@@ -215,11 +220,13 @@ impl<'t> Filler<'t> {
         let firm = |name: &&str| {
             name.rsplit(' ').next().is_some_and(|last| COMPANIES.contains(&last.trim_end_matches('.')))
         };
+        let has_place = self.tool.fields.iter().any(|field| field.role == Role::Place);
         let found = match role {
             Role::Name => subject(),
             Role::Mail => wish.mail(),
             Role::Company => wish
                 .name(Stands::Belongs)
+                .or_else(|| wish.name(Stands::Place).filter(|_| !has_place))
                 .or_else(|| wish.subjects().find(firm))
                 .or_else(|| subject().filter(|_| is_firm)),
             Role::Place => wish.name(Stands::Place),
@@ -248,7 +255,7 @@ impl<'t> Filler<'t> {
         if let Some(quoted) = wish.quoted() {
             return Some(quoted.to_owned());
         }
-        if self.tool.is_lookup() {
+        if self.looks_up() {
             return None;
         }
         let needs =

@@ -29,6 +29,8 @@ pub(super) struct Talk<'a> {
     pub(super) output: Option<&'a str>,
     /// The name of the tool that ends, once the result was taken.
     pub(super) submit: Option<&'a str>,
+    /// Whether the last that was said is that the result was not accepted.
+    pub(super) is_rejected: bool,
 }
 
 /// A tool, and what it can be known to do.
@@ -79,22 +81,29 @@ impl<'a> Talk<'a> {
         };
         let tools: Vec<Tool<'_>> = request.tools.iter().filter(allowed).map(Tool::of).collect();
         let nouns = tools.iter().flat_map(|tool| tool.nouns.iter().cloned()).collect();
-        let said = request.messages.iter().filter_map(|message| match message {
-            Message::User { text, .. } => Some(fenced(text).unwrap_or(text)),
-            Message::Assistant(_) | Message::Tool { .. } | Message::Operator { .. } => None,
-        });
-        let said: Vec<&str> = said.collect();
-        let last = said.last().copied().unwrap_or_default();
-        let mut talk =
-            Talk { wish: Wish::read(last, &nouns), tools, made: Vec::new(), output: None, submit: None };
-        talk.submit =
-            talk.tools.iter().find(|tool| tool.fields.is_empty() && tool.is_final()).map(|tool| tool.name);
+        let said: Vec<String> = request.messages.iter().filter_map(said).collect();
+        let last = said.last().map_or("", String::as_str);
+        let wish = Wish::read(last, &nouns);
+        let mut talk = Talk { wish, tools, made: Vec::new(), output: None, submit: None, is_rejected: false };
+        let mut ends = talk.tools.iter().filter(|tool| tool.fields.is_empty());
+        talk.submit = ends.find(|tool| tool.is_final() || is_told(request, tool.name)).map(|tool| tool.name);
         talk.output = talk.output_tool(request);
-        if talk.output.is_some() && said.len() > 1 {
-            // What came later corrects what was asked for, and does not stand alone.
-            talk.wish = Wish::read(&said.join("\n"), &nouns);
-        }
         talk.made = made(&request.messages, talk.output.is_some());
+        let Some(output) = talk.output else { return talk };
+        // A rejection names the tool, and is nothing to fill it from.
+        let is_rejection =
+            |text: &&String| text.contains("not accepted") || text.contains(&format!("`{output}`"));
+        talk.is_rejected = said.last().is_some_and(|last| said.len() > 1 && is_rejection(&last));
+        if said.len() > 1 {
+            // What came later corrects what was asked for, and does not stand alone.
+            let asked: Vec<&str> = said
+                .iter()
+                .enumerate()
+                .filter(|(at, text)| *at == 0 || !is_rejection(text))
+                .map(|(_, text)| text.as_str())
+                .collect();
+            talk.wish = Wish::read(&asked.join("\n"), &nouns);
+        }
         talk
     }
 
@@ -104,7 +113,7 @@ impl<'a> Talk<'a> {
 
     /// The tool that changes in this way, and is about what is spoken of.
     pub(super) fn changing(&self, kind: Kind) -> Option<&Tool<'a>> {
-        let tools = self.tools.iter().filter(|tool| tool.kind == kind && Some(tool.name) != self.output);
+        let tools = self.tools.iter().filter(|tool| tool.kind == kind && !self.is_end(tool.name));
         // Of equals the first one.
         tools.rev().max_by_key(|tool| self.relevance(tool))
     }
@@ -112,6 +121,16 @@ impl<'a> Talk<'a> {
     /// How well a tool's name and description fit what is asked for.
     pub(super) fn relevance(&self, tool: &Tool<'_>) -> usize {
         3 * overlap(&tool.nouns, &self.wish.stems) + overlap(&tool.about, &self.wish.stems)
+    }
+
+    /// The tools that look something up.
+    pub(super) fn look_ups(&self) -> impl DoubleEndedIterator<Item = &Tool<'a>> {
+        self.tools.iter().filter(|tool| tool.is_lookup() && !self.is_end(tool.name))
+    }
+
+    /// Whether a tool takes the result, or ends.
+    pub(super) fn is_end(&self, tool: &str) -> bool {
+        [self.output, self.submit].contains(&Some(tool))
     }
 
     /// Calls of this wish.
@@ -185,11 +204,9 @@ impl<'a> Talk<'a> {
         let may = |tool: &&Tool<'_>| {
             !tool.fields.is_empty() && matches!(tool.kind, Kind::Save | Kind::Create | Kind::Other)
         };
-        let told = |tool: &&Tool<'_>| {
-            let line = request.system.lines().find(|line| line.contains(tool.name));
-            tool.is_final() || line.is_some_and(|line| overlap(&stems(line), &stems(FINAL)) > 0)
-        };
-        if let Some(tool) = self.tools.iter().filter(may).find(told) {
+        let told = |tool: &&Tool<'_>| is_told(request, tool.name);
+        let named = self.tools.iter().filter(may).find(told);
+        if let Some(tool) = named.or_else(|| self.tools.iter().filter(may).find(|tool| tool.is_final())) {
             return Some(tool.name);
         }
         let mut doing = self
@@ -249,6 +266,23 @@ impl<'a> Tool<'a> {
         let named = FINAL.split_whitespace().any(|word| words.iter().any(|part| part == word));
         named || overlap(&self.about, &stems(FINAL)) > 0
     }
+}
+
+/// Whether the rules say that the result goes into this tool.
+fn is_told(request: &ModelRequest, tool: &str) -> bool {
+    let wanted = stems(&format!("{FINAL} result"));
+    let mut lines = request.system.lines().filter(|line| line.contains(&format!("`{tool}`")));
+    lines.any(|line| overlap(&stems(line), &wanted) > 0)
+}
+
+/// What a person says: of a work item its title and its text.
+fn said(message: &Message) -> Option<String> {
+    let Message::User { text, .. } = message else { return None };
+    let Some(body) = fenced(text) else { return Some(text.to_string()) };
+    let head = text.lines().find_map(|line| line.strip_prefix("## The "));
+    let title = head.and_then(|head| head.split_once(": ")).map(|(_, title)| title);
+    let title = title.filter(|title| !body.contains(title));
+    Some(title.map_or_else(|| body.to_owned(), |title| format!("{title}\n{body}")))
 }
 
 /// Calls and their results. In search of one result all of them count for the wish.

@@ -119,7 +119,7 @@ fn change(talk: &Talk<'_>, tool: &Tool<'_>) -> Vec<Wanted> {
         let target = talk.target(subject);
         if let Target::One { record, tool: source } = target {
             filler.record = Some(record);
-            let details = talk.tools.iter().filter(|detail| detail.is_lookup() && detail.needs_id());
+            let details = talk.look_ups().filter(|detail| detail.needs_id());
             let of_same = details.filter(|detail| is_same_noun(talk, detail, source));
             let details: Vec<Wanted> = of_same.filter_map(|detail| by_id(talk, detail, record)).collect();
             if !details.is_empty() && !is_told {
@@ -164,14 +164,10 @@ fn look_ups(talk: &Talk<'_>) -> Vec<Wanted> {
     };
     // What the request itself spells out: an id, or a name of the form that a tool's examples have.
     let is_spelled = |tool: &&Tool<'_>| {
-        tool.is_lookup()
-            && tool
-                .fields
-                .iter()
-                .any(|field| field.required && (field.role == Role::Id || !field.shapes.is_empty()))
+        tool.fields.iter().any(|field| field.required && (field.role == Role::Id || !field.shapes.is_empty()))
     };
     let mut is_spelled_out = false;
-    for tool in talk.tools.iter().filter(is_spelled) {
+    for tool in talk.look_ups().filter(is_spelled) {
         let filled = Filler { talk, tool, subject: None, record: None, is_output: false }.fill();
         if filled.missing.is_empty() {
             is_spelled_out = true;
@@ -205,11 +201,7 @@ fn look_ups(talk: &Talk<'_>) -> Vec<Wanted> {
 /// Tools that look up a subject, or without one what the words say, the most fitting first.
 fn candidates<'t>(talk: &'t Talk<'_>, subject: Option<&'t str>) -> Vec<(&'t Tool<'t>, Map<String, Value>)> {
     let mut scored: Vec<(usize, &Tool<'_>, Map<String, Value>)> = Vec::new();
-    for tool in talk
-        .tools
-        .iter()
-        .filter(|tool| tool.is_lookup() && !tool.needs_id() && Some(tool.name) != talk.output)
-    {
+    for tool in talk.look_ups().filter(|tool| !tool.needs_id()) {
         let Filled { arguments, missing } =
             Filler { talk, tool, subject, record: None, is_output: false }.fill();
         let takes = |role: Role| {
@@ -239,7 +231,7 @@ fn follow_ups(talk: &Talk<'_>, subject: Option<&str>) -> Vec<Wanted> {
     let details = talk.output.is_some()
         || ["detail", "details", "profile", "everything", "full"].iter().any(|word| talk.wish.says(word))
         || talk.wish.belongings().iter().any(|wanted| record.about(wanted).is_none());
-    let tools = talk.tools.iter().filter(|tool| tool.is_lookup() && tool.needs_id());
+    let tools = talk.look_ups().filter(|tool| tool.needs_id());
     let fitting = tools.filter(|tool| {
         if is_same_noun(talk, tool, source) { details } else { overlap(&tool.nouns, &talk.wish.stems) > 0 }
     });
@@ -272,11 +264,8 @@ fn forced(talk: &Talk<'_>, tool: &Tool<'_>) -> Wanted {
 /// The call that is made where one has to be: the result, or the most fitting look-up.
 fn any(talk: &Talk<'_>) -> Option<Wanted> {
     let output = talk.output.and_then(|name| talk.tool(name));
-    let look_up = || {
-        let look_ups = talk.tools.iter().filter(|tool| tool.is_lookup() && Some(tool.name) != talk.submit);
-        // Of equals the first one.
-        look_ups.rev().max_by_key(|tool| talk.relevance(tool))
-    };
+    // Of equals the first one.
+    let look_up = || talk.look_ups().rev().max_by_key(|tool| talk.relevance(tool));
     let tool = output.or_else(look_up).or_else(|| talk.tools.first())?;
     Some(forced(talk, tool))
 }

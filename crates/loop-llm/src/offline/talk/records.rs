@@ -248,7 +248,8 @@ mod tests {
         ids("- **ID**: 42\n- **Name**: Bob", &[json!(42)]);
         ids("Found: Bob Brown (id: 42)", &[json!(42)]);
         ids("<<<r n-1>>>\n{\"id\": 3}\n<<<end r n-1>>>", &[json!(3)]);
-        assert_eq!(read("Found: Bob Brown (id: 42)").records[0].title(), Some("Bob Brown"));
+        let told = read("Found: Bob Brown (id: 42)");
+        assert_eq!(told.records.first().and_then(Record::title), Some("Bob Brown"));
         assert_eq!(read(r#"{"users": [{"id": 1}], "total": 9}"#).total, 9);
     }
 

@@ -235,9 +235,9 @@ mod tests {
         let names: Vec<_> = fields.iter().map(|field| (field.name, field.required)).collect();
         let expected = [("stage", true), ("name", true), ("score", false), ("self", false), ("tags", false)];
         assert_eq!(names, expected);
-        let of = |name: &str| fields.iter().find(|field| field.name == name).unwrap();
-        assert_eq!(of("stage").choices, [&json!("new"), &json!("won")]);
-        assert!(matches!(of("score").form, Form::Number));
-        assert!(matches!(&of("tags").form, Form::List(item) if item.choices.len() == 2));
+        let of = |name: &str| fields.iter().find(|field| field.name == name);
+        assert_eq!(of("stage").map(|stage| stage.choices.len()), Some(2));
+        assert!(matches!(of("score"), Some(Field { form: Form::Number, .. })));
+        assert!(matches!(of("tags"), Some(Field { form: Form::List(item), .. }) if item.choices.len() == 2));
     }
 }

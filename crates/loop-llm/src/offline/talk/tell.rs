@@ -82,7 +82,7 @@ fn found(talk: &Talk<'_>) -> Vec<String> {
 }
 
 fn is_look_up(talk: &Talk<'_>, made: &Made<'_>) -> bool {
-    talk.tool(made.tool).is_some_and(Tool::is_lookup) && Some(made.tool) != talk.output
+    talk.look_ups().any(|tool| tool.name == made.tool)
 }
 
 fn told(talk: &Talk<'_>, made: &Made<'_>) -> String {
@@ -163,7 +163,7 @@ fn failure(made: &Made<'_>) -> String {
 /// `Updated Bob's company to EPAM.`; `None` for a call that changes nothing.
 fn changed(talk: &Talk<'_>, made: &Made<'_>) -> Option<String> {
     let tool = talk.tool(made.tool)?;
-    if tool.is_lookup() || Some(made.tool) == talk.output || Some(made.tool) == talk.submit {
+    if tool.is_lookup() || talk.is_end(made.tool) {
         return None;
     }
     let role = |name: &str| {
@@ -215,8 +215,9 @@ fn undone(talk: &Talk<'_>) -> Option<String> {
     if let Some(output) = talk.output {
         let mut outputs =
             talk.made.iter().filter(|made| Some(made.tool) == talk.submit || made.tool == output);
-        let refused = outputs.next_back().filter(|made| !made.is_ok())?;
-        return Some(format!("The stand-in has nothing else to put into `{}`.", refused.tool));
+        let last = outputs.next_back()?;
+        let is_refused = !last.is_ok() || talk.is_rejected;
+        return is_refused.then(|| format!("The stand-in has nothing else to put into `{output}`."));
     }
     let asked = talk.wish.asks.iter().find(|kind| !matches!(kind, Kind::Look | Kind::Other | Kind::Save))?;
     let Some(tool) = talk.changing(*asked) else {

@@ -308,6 +308,8 @@ fn names(words: &[Word], nouns: &BTreeSet<String>) -> Vec<Name> {
             && !word.quoted
             && !word.labels
             && !word.text.contains('@')
+            && !word.low.starts_with("i'")
+            && !word.low.starts_with("i’")
             && !is_of(NO_NAMES, word)
             && !(word.starts && kind_of(&word.low).is_some())
             && stem(&word.low).is_none_or(|stem| !nouns.contains(&stem))

@@ -1,0 +1,244 @@
+//! Conversations and typed outputs: the gate a second time, from the words of its documentation, and what holds at
+//! every step where calls are native.
+
+use loop_core::{
+    AttemptState, Decision, Fact, FinishReason, JudgedAction, Note, Phase, Refusal, Reply, Run, Slot,
+    StopReason, Verdict,
+};
+use serde_json::Value;
+
+use crate::edge::Edge;
+use crate::oracle::{self, Expected};
+
+type Result = std::result::Result<(), String>;
+
+fn must(holds: bool, what: impl FnOnce() -> String) -> Result {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+/// What must follow a reply.
+pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
+    let Fact::ModelReplied { reply, .. } = &edge.event.fact else { return Expected::Stop(Vec::new()) };
+    let (run, spec) = (edge.after, edge.after.spec());
+    let (limits, gate, totals) = (&spec.limits, &spec.gate, run.totals());
+    let cause = match edge.before.phase() {
+        Phase::Landing { cause, .. } => Some(cause.reason),
+        _ => None,
+    };
+    let asked = oracle::asked(edge, decision);
+    let asks = if gate.people { asked.person } else { 0 };
+    let is_open = asked.run + asks > 0;
+    // 1: a stop that was asked for; then what a landing was entered for.
+    let asked_for = edge.before.is_stop_asked().then_some(StopReason::ManualStop);
+    let mut reasons: Vec<StopReason> = asked_for.into_iter().chain(cause).collect();
+    let ends = spec
+        .protocol
+        .output()
+        .is_some_and(|output| calls(reply, output.submit.as_deref().unwrap_or(&output.tool)));
+    let has_output = run.attempts().last().is_some_and(|attempt| attempt.output.is_some());
+    if reasons.is_empty() && ends && has_output {
+        return Expected::Validate { runs: asked.run };
+    }
+    let mut add = |reason: StopReason, holds: bool| {
+        if holds && !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    };
+    // 2: the limits.
+    let lands = spec.protocol.output().is_none();
+    let held_ms = if cause.is_some() || !lands { 0 } else { (limits.wall_ms / 4).min(30_000) };
+    add(StopReason::MaxPasses, totals.passes >= limits.passes);
+    add(StopReason::BudgetExceeded, limits.cost.is_some_and(|limit| totals.cost.known >= limit));
+    add(StopReason::TokenLimit, limits.tokens.is_some_and(|limit| totals.usage.total() >= limit));
+    add(StopReason::MaxModelCalls, totals.model_calls >= limits.model_calls);
+    add(StopReason::Timeout, run.elapsed_ms() >= limits.wall_ms - held_ms);
+    // 4: what the reply ends.
+    let refuses = reply.finish == FinishReason::Refusal;
+    add(StopReason::Refused, refuses && !is_open);
+    if reply.calls.is_empty() && !refuses {
+        let is_cut = reply.finish == FinishReason::MaxTokens;
+        let lacks = oracle::missing(run) > 0;
+        add(StopReason::InvalidResponse, !lands);
+        add(StopReason::TokenLimit, lands && is_cut);
+        add(StopReason::EvidenceMissing, lands && !is_cut && lacks);
+        add(StopReason::Completed, lands && !is_cut && !lacks && cause.is_none());
+    }
+    add(StopReason::SubmitBeforeOutput, ends && !has_output);
+    add(StopReason::MaxPasses, attempt_is_over(run));
+    add(StopReason::NeedsHuman, asked.person > 0 && !is_open);
+    add(StopReason::MaxToolCalls, asked.over > 0 && !is_open);
+    // 6: passes in a row in which nothing could run.
+    let nothing_runs = asked.all > 0 && asked.kept == 0 && !is_open;
+    if nothing_runs && gate.no_progress > 0 && idle(edge) >= gate.no_progress {
+        add(StopReason::PolicyBlocked, asked.denied == asked.all);
+        add(StopReason::NoProgress, true);
+    }
+    let Some(first) = reasons.first() else {
+        return Expected::Act { runs: asked.run, asks, escalates: false };
+    };
+    let leaves_one = match first {
+        StopReason::Timeout => run.elapsed_ms() < limits.wall_ms,
+        StopReason::MaxToolCalls | StopReason::NoProgress => true,
+        _ => false,
+    };
+    let speaks = reply.calls.is_empty() && !refuses;
+    let fits = limits.messages.is_none_or(|limit| run.messages() <= limit);
+    let lands = lands && leaves_one && cause.is_none() && !speaks && fits;
+    if lands { Expected::Land } else { Expected::Stop(reasons) }
+}
+
+/// Whether the attempt has had all the passes that it may take.
+pub fn attempt_is_over(run: &Run) -> bool {
+    run.spec().protocol.output().zip(run.attempts().last()).is_some_and(|(output, attempt)| {
+        run.passes().len() as u32 - (attempt.from_pass - 1) >= output.passes_per_attempt
+    })
+}
+
+/// The passes of the attempt, up to this one, in a row in which nothing could run.
+fn idle(edge: &Edge<'_>) -> u32 {
+    let began = edge.before.attempts().last().map_or(1, |attempt| attempt.from_pass);
+    let moved = |pass: u32| {
+        edge.before.actions().iter().any(|action| {
+            let moves = matches!(action.verdict, Verdict::Run | Verdict::Kept | Verdict::NeedsPerson { .. });
+            action.key.pass == pass && moves
+        })
+    };
+    let earlier = (began..edge.before.passes().len() as u32 + 1).rev();
+    1 + earlier.take_while(|pass| !moved(*pass)).count() as u32
+}
+
+fn calls(reply: &Reply, name: &str) -> bool {
+    reply.calls.iter().any(|call| &*call.name == name)
+}
+
+/// I-5, S1-25: every call of a reply is judged once, in its place; and no verdict changes but a person's.
+pub fn every_call_is_judged_once(edge: &Edge<'_>) -> Result {
+    if !edge.after.spec().protocol.is_native() {
+        return Ok(());
+    }
+    let (before, after) = (edge.before.actions(), edge.after.actions());
+    for (was, is) in before.iter().zip(after) {
+        let same = (was.key, &was.action, &was.tool) == (is.key, &is.action, &is.tool);
+        let may_change = matches!(was.verdict, Verdict::NeedsPerson { .. })
+            || was.evidence.is_none() && was.verdict == Verdict::Run;
+        must(same && (was.verdict == is.verdict || may_change), || format!("{was:?} became {is:?}"))?;
+    }
+    let new = after.get(before.len()..).ok_or("an action is lost")?;
+    let read = edge.after.passes().len() > edge.before.passes().len();
+    let asked = match &edge.event.fact {
+        Fact::ModelReplied { reply, .. } if read => reply.calls.as_slice(),
+        _ => &[],
+    };
+    must(new.len() == asked.len(), || format!("{} calls, {} verdicts", asked.len(), new.len()))?;
+    let pass = edge.after.passes().len() as u32;
+    for (n, (call, judged)) in (0..).zip(asked.iter().zip(new)) {
+        let same = (&call.id, &call.name, &call.arguments)
+            == (&judged.action.id, &judged.action.tool, &judged.action.parameters);
+        must(same && judged.key == loop_core::CommandKey::new(pass, Slot::Action(n)), || {
+            format!("{call:?} was judged as {judged:?}")
+        })?;
+        let is_it = |note: &&Note| matches!(note, Note::ActionJudged(told) if told.key == judged.key);
+        let told = edge.notes.iter().filter(is_it).count();
+        must(told == 1, || format!("{} was told {told} times", judged.key))?;
+    }
+    Ok(())
+}
+
+/// S2-14, S2-17, S2-71, S2-75: an attempt ends once, by a validation, and with the last output that was read.
+pub fn an_attempt_ends_once(edge: &Edge<'_>) -> Result {
+    let (before, after) = (edge.before.attempts(), edge.after.attempts());
+    for (n, (was, is)) in before.iter().zip(after).enumerate() {
+        let validated = matches!(edge.event.fact, Fact::Validated { .. });
+        let fits = match (&was.state, &is.state) {
+            (AttemptState::Open, AttemptState::Open | AttemptState::Ends) => true,
+            (AttemptState::Ends, AttemptState::Ends) => {
+                was.output == is.output && !validated || edge.after.outcome().is_some()
+            }
+            (AttemptState::Ends, AttemptState::Rejected(_) | AttemptState::Valid) => {
+                was.output == is.output && validated
+            }
+            _ => was == is,
+        };
+        must(fits && was.from_pass == is.from_pass, || format!("attempt {}: {was:?} became {is:?}", n + 1))?;
+    }
+    let began = edge.notes.iter().filter(|note| matches!(note, Note::AttemptBegan { .. })).count();
+    must(after.len() == before.len() + began && began <= 1, || format!("{began} attempts began"))?;
+    if let (Fact::ModelReplied { reply, .. }, Some(was), Some(is)) =
+        (&edge.event.fact, before.last(), after.last())
+    {
+        let new = edge.after.actions().get(edge.before.actions().len()..).unwrap_or_default();
+        let last = last_output(edge.after, reply, new).or_else(|| was.output.as_deref().map(str::to_owned));
+        must(is.output.as_deref() == last.as_deref(), || format!("{last:?} was said last, {is:?} is kept"))?;
+    }
+    if let Phase::Validating { output, .. } = edge.after.phase() {
+        let of = after.last().and_then(|attempt| attempt.output.as_ref());
+        must(of == Some(output), || format!("{output} is validated, {of:?} is the last output"))?;
+    }
+    Ok(())
+}
+
+/// The arguments of the last output in a reply; with a reflection only if they can be read and no limit was reached.
+fn last_output(run: &Run, reply: &Reply, judged: &[JudgedAction]) -> Option<String> {
+    let output = run.spec().protocol.output()?;
+    let counts = |(call, judged): &(&loop_core::NativeCall, &JudgedAction)| {
+        let value: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+        let is_over =
+            matches!(&judged.verdict, Verdict::OverLimit { setting } if &**setting == "limits.tool_calls");
+        call.name == output.tool && (output.submit.is_none() || value["target"].is_string() && !is_over)
+    };
+    let last = reply.calls.iter().zip(judged).filter(counts).last();
+    last.map(|(call, _)| call.arguments.to_string())
+}
+
+/// I-9: once the reason is fixed nothing is admitted, decided, begun or tried again.
+pub fn nothing_after_the_reason(edge: &Edge<'_>) -> Result {
+    if edge.was.stops == 0 {
+        return Ok(());
+    }
+    for note in edge.notes {
+        let goes_on = match note {
+            Note::ActionJudged(judged) => !matches!(judged.verdict, Verdict::OverLimit { .. }),
+            Note::GateDecided { .. }
+            | Note::AttemptBegan { .. }
+            | Note::OutputRejected { .. }
+            | Note::CallRetried { .. }
+            | Note::Compacted { .. }
+            | Note::Stopped { .. }
+            | Note::Picked { .. } => true,
+            _ => false,
+        };
+        must(!goes_on, || format!("{note:?} after the reason was fixed"))?;
+    }
+    let begun = edge.after.totals().model_calls - edge.after.totals().sub_calls
+        > edge.before.totals().model_calls - edge.before.totals().sub_calls;
+    must(!begun, || "a call was made after the reason was fixed".to_owned())
+}
+
+/// A conversation gives way from its beginning on: first what stands before the run, then half of what is whole.
+pub fn compaction_goes_on(edge: &Edge<'_>) -> Result {
+    let shown = |run: &Run| (run.compacted_through(), run.is_history_compacted());
+    let ((was, told_before), now) = (shown(edge.before), shown(edge.after));
+    let spec = edge.after.spec();
+    let refused = matches!(
+        &edge.event.fact,
+        Fact::CallRefused { key, refusal: Refusal::Context, .. } if matches!(key.slot, Slot::Main | Slot::Landing)
+    );
+    let passes = edge.before.passes().len() as u32;
+    let next = if !refused || !spec.protocol.is_native() {
+        (was, told_before)
+    } else if edge.after.started().history.is_some() && !told_before {
+        (was, true)
+    } else {
+        (was + (passes - was).div_ceil(2), told_before)
+    };
+    must(now == next, || format!("{now:?} is shown in short, not {next:?}"))?;
+    let gave_up = refused && now == (was, told_before);
+    must(
+        !gave_up
+            || spec.protocol.output().is_none() && !spec.protocol.is_native()
+            || edge.after.outcome().is_some(),
+        || "nothing is left to shorten, and the run goes on".to_owned(),
+    )?;
+    let odd = edge.after.evidence().iter().find(|evidence| evidence.shortened != (evidence.pass <= now.0));
+    must(!spec.protocol.is_native() || odd.is_none(), || format!("{odd:?} while {now:?} is shown in short"))
+}

@@ -1,0 +1,167 @@
+//! From `[protocol]` and `[output]` to what a reply is taken for, and to the tool that takes an output.
+
+use std::fs;
+use std::sync::Arc;
+
+use loop_core::{
+    ConversationSpec, DocumentSpec, ModelSpec, OutputSpec, ProtocolSpec, RunSpec, SectionSpec,
+};
+use loop_tools::{KeptTool, Registry, RegistryBuilder, RegistryError, ToolDeclaration};
+use serde_json::Value;
+
+use crate::config::{OutputConfig, ProtocolKind, SchemaConfig};
+use crate::error::DomainError;
+use crate::file::File;
+use crate::parts::one_line;
+use crate::tree::{Fault, Node};
+
+/// Keys that only documents have a use for.
+const OF_DOCUMENTS: [&[&str]; 11] = [
+    &["section"],
+    &["picking"],
+    &["contract"],
+    &["prompts", "layout"],
+    &["limits", "picked"],
+    &["limits", "picker_ms"],
+    &["gate", "high_is_final"],
+    &["gate", "stale"],
+    &["gate", "stale_unless_new_evidence"],
+    &["gate", "escalate_after"],
+    &["gate", "mending_passes"],
+];
+
+/// Keys that documents have no use for.
+const NOT_OF_DOCUMENTS: [&[&str]; 3] =
+    [&["protocol", "execution"], &["protocol", "errors"], &["limits", "messages"]];
+
+/// Refuses what belongs to another protocol than the file's: it would have no effect.
+pub(crate) fn check(file: &File) -> Result<(), DomainError> {
+    let kind = file.config.protocol.kind;
+    let others: &[&[&str]] = match kind {
+        ProtocolKind::Document => &NOT_OF_DOCUMENTS,
+        ProtocolKind::Conversation | ProtocolKind::Output => &OF_DOCUMENTS,
+    };
+    if let Some(path) = others.iter().find(|path| file.has(path)) {
+        let key = path.join(".");
+        let message = format!("`{key}` is not for the protocol `{}`; take it out", kind.name());
+        return Err(file.error(path, message));
+    }
+    match (kind, &file.config.output) {
+        (ProtocolKind::Output, Some(output)) => check_output(file, output),
+        (ProtocolKind::Output, None) => {
+            let message =
+                "the protocol `output` needs to know which; add [output] with `name`, `description` and `schema`";
+            Err(file.error(&["protocol", "type"], message))
+        }
+        (ProtocolKind::Document | ProtocolKind::Conversation, None) => Ok(()),
+        (ProtocolKind::Document | ProtocolKind::Conversation, Some(_)) => {
+            let message = format!(
+                "`output` is not for the protocol `{}`; write type = \"output\" in [protocol], or take it out",
+                kind.name()
+            );
+            Err(file.error(&["output"], message))
+        }
+    }
+}
+
+/// Refuses a submission: it is called once the model has seen its output formatted, and here nothing formats it (S2-98).
+pub(crate) fn check_submit(tree: &Node) -> Result<(), Fault> {
+    let Some(entry) = tree.get("output").and_then(|output| output.node.get("submit")) else {
+        return Ok(());
+    };
+    let message = "a submit tool needs a formatter, which only a program can give; remove `submit`, or build the agent with \
+                   OutputTool::reflect";
+    Err(Fault::new(entry.origin.clone(), message))
+}
+
+fn check_output(file: &File, output: &OutputConfig) -> Result<(), DomainError> {
+    let name = output.name.as_str();
+    if file.config.tools.get(name).is_some_and(|tool| tool.enabled) {
+        let message = format!("a tool is called `{name}` as well; rename one of them");
+        return Err(file.error(&["output", "name"], message));
+    }
+    for (key, number) in [("attempts", output.attempts), ("passes_per_attempt", output.passes_per_attempt)] {
+        if number == Some(0) {
+            return Err(file.error(&["output", key], "without any there is no output; write 1 or more"));
+        }
+    }
+    // What is wrong with it is said at its own place, and not at that of a tool.
+    let alone = Registry::builder().tool(output_tool(file, output)?).build();
+    let Err(error) = alone else { return Ok(()) };
+    let key = match error {
+        RegistryError::InvalidName { .. } => "name",
+        _ => "schema",
+    };
+    let message = match error {
+        RegistryError::NotAnObjectSchema { .. } => {
+            "a tool takes an object; write `type = \"object\"` at the top of the schema".to_owned()
+        }
+        RegistryError::InvalidSchema { message, .. } => format!("it is no JSON Schema: {message}; correct it"),
+        error => format!("{error}; correct it"),
+    };
+    Err(file.error(&["output", key], message))
+}
+
+/// Adds the tool that takes the output, where the file names one.
+pub(crate) fn with_output(file: &File, tools: RegistryBuilder) -> Result<RegistryBuilder, DomainError> {
+    match &file.config.output {
+        Some(output) => Ok(tools.tool(output_tool(file, output)?)),
+        None => Ok(tools),
+    }
+}
+
+fn output_tool(file: &File, output: &OutputConfig) -> Result<KeptTool, DomainError> {
+    let declaration = ToolDeclaration::read(output.name.as_str(), output.description.trim());
+    Ok(KeptTool::new(declaration.schema(schema(file, &output.schema)?)))
+}
+
+fn schema(file: &File, schema: &SchemaConfig) -> Result<Value, DomainError> {
+    let named = match schema {
+        SchemaConfig::Inline(members) => return Ok(Value::Object(members.clone())),
+        SchemaConfig::File(named) => named,
+    };
+    let path = ["output", "schema"];
+    let place = file.resolve(&path, named);
+    let shown = place.display();
+    let text = fs::read_to_string(&place)
+        .map_err(|error| file.error(&path, format!("{shown}: {error}; name a file with a JSON Schema")))?;
+    serde_json::from_str(&text).map_err(|error| {
+        let message = format!("{shown}: it is no JSON: {error}; correct it there");
+        file.error(&path, one_line(message))
+    })
+}
+
+/// The spec of a run without tools, models beside the base one, and what the file changes: the defaults of its protocol.
+pub(crate) fn defaults(file: &File, sections: Vec<SectionSpec>, base: ModelSpec) -> RunSpec {
+    let config = &file.config;
+    let name: Arc<str> = config.name.as_str().into();
+    let (execution, errors) =
+        (config.protocol.execution.unwrap_or_default(), config.protocol.errors.unwrap_or_default());
+    match (config.protocol.kind, &config.output) {
+        (ProtocolKind::Output, Some(output)) => {
+            let mut spec = OutputSpec::new(output.name.as_str());
+            spec.attempts = output.attempts.unwrap_or(spec.attempts);
+            spec.passes_per_attempt = output.passes_per_attempt.unwrap_or(spec.passes_per_attempt);
+            RunSpec::output(name, OutputSpec { execution, errors, ..spec }, base)
+        }
+        (ProtocolKind::Conversation, _) => {
+            let protocol = ProtocolSpec::Conversation(ConversationSpec { execution, errors });
+            RunSpec { protocol, ..RunSpec::conversation(name, base) }
+        }
+        (ProtocolKind::Document | ProtocolKind::Output, _) => {
+            let document = DocumentSpec { sections, nonce: config.contract.nonce };
+            RunSpec { protocol: ProtocolSpec::Document(document), ..RunSpec::document(name, [], base) }
+        }
+    }
+}
+
+/// The members of the output, those that may be left out marked.
+pub(crate) fn members(spec: &RunSpec) -> Option<String> {
+    let output = spec.protocol.output()?;
+    let args = &spec.tool(&output.tool)?.args;
+    let shown = |name: &Arc<str>| match args.required.contains(name) {
+        true => name.to_string(),
+        false => format!("{name} (optional)"),
+    };
+    Some(args.properties.keys().map(shown).collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,590 @@
+//! An agent that converses, as its users use it.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod agents;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agents::{
+    Said, Search, Target, ask, assert_growing, assert_valid, change, conversation, look, looks, meta_of,
+    refusal, results, says, scripted, shape, statuses, target, texts, used, verdicts,
+};
+use loop_core::{Millis, PicoUsd, Price, Status};
+use loop_llm::{Image, ScriptedReply, ToolChoice};
+use loop_runtime::{
+    Agent, AgentError, AgentModel, Effect, ErrorStyle, Limits, Message, ModelSpec, Offline, StopClass,
+    StopReason, ToolDeclaration, ToolResult,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::Barrier;
+
+#[tokio::test]
+async fn find_user_named_alice() {
+    // S1-42, S1-1, S1-9, S1-16..S1-21, S1-28
+    let model = scripted([
+        ScriptedReply::call("search_user", json!({"name": "Alice"})),
+        says("Found 15 users named Alice"),
+    ]);
+    let search = ToolDeclaration::read("search_user", "Search users by name");
+    let agent = Agent::new(model.clone()).tool(search, |search: Search, _| async move {
+        Ok::<_, String>(format!("15 users named {}", search.name))
+    });
+    let mut messages = ask("Find user named Alice");
+    let answer = agent.build().unwrap().complete(&mut messages).await.unwrap();
+    assert_eq!(&*answer.text, "Found 15 users named Alice");
+    assert_eq!(shape(&messages), "UCTA");
+    assert_eq!(texts(&messages), ["15 users named Alice"]);
+    let Message::Assistant(turn) = &messages[1] else { panic!("{messages:#?}") };
+    assert_eq!(*results(&messages)[0].call, *turn.calls[0].id);
+    assert_eq!((model.left(), answer.meta.totals.passes), (0, 2));
+    let requests = model.requests();
+    assert_eq!(shape(&requests[0].messages), "U");
+    assert_eq!(shape(&requests[1].messages), "UCT", "history grows, and the call comes before its result");
+    assert_growing(&requests);
+    assert_valid(&messages);
+}
+
+#[derive(Deserialize, schemars::JsonSchema)]
+struct Update {
+    id: u32,
+    company: String,
+}
+
+#[derive(Deserialize, schemars::JsonSchema)]
+struct ById {
+    id: u32,
+}
+
+#[derive(Serialize)]
+struct User {
+    id: u32,
+    name: &'static str,
+}
+
+#[tokio::test]
+async fn find_bob_and_update_his_company() {
+    // S1-43, S1-6, S1-8
+    let model = scripted([
+        ScriptedReply::call("search_user", json!({"name": "Bob"})),
+        ScriptedReply::call("get_user_by_id", json!({"id": 42})),
+        ScriptedReply::call("update_user", json!({"id": 42, "company": "EPAM"})),
+        says("Updated Bob's company to EPAM"),
+    ]);
+    let update =
+        ToolDeclaration::new("update_user").description("Update a user").effect(Effect::WriteIdempotent);
+    let agent = Agent::new(model.clone())
+        .tool(ToolDeclaration::read("search_user", "Search"), |search: Search, _| async move {
+            Ok::<_, String>(json!([{"id": 42, "name": search.name}]))
+        })
+        .tool(ToolDeclaration::read("get_user_by_id", "Get"), |by: ById, _| async move {
+            Ok::<_, String>(User { id: by.id, name: "Bob" })
+        })
+        .tool(update, |update: Update, _| async move {
+            Ok::<_, String>(format!("user {} works at {}", update.id, update.company))
+        })
+        .approve("update_user")
+        .build()
+        .unwrap();
+    let mut messages = ask("Find Bob and update his company to EPAM");
+    let (answer, depth) = agent.recurse(&mut messages).await.unwrap();
+    assert_eq!((&*answer.text, depth), ("Updated Bob's company to EPAM", 4));
+    assert_eq!(shape(&messages), "UCTCTCTA");
+    assert_eq!(
+        texts(&messages),
+        [r#"[{"id":42,"name":"Bob"}]"#, r#"{"id":42,"name":"Bob"}"#, "user 42 works at EPAM"]
+    );
+    assert_growing(&model.requests());
+    assert_valid(&messages);
+}
+
+#[tokio::test]
+async fn both_responses_are_consumed() {
+    // S1-51, S1-34
+    let said = Said::default();
+    let model = scripted([looks(&["x"]), says("Done")]);
+    let agent = conversation(&model, &said).build().unwrap();
+    let answer = agent.complete(&mut ask("Do it")).await.unwrap();
+    assert_eq!((&*answer.text, model.left(), model.requests().len()), ("Done", 0, 2));
+}
+
+#[tokio::test]
+async fn a_chat_goes_on_with_the_same_messages() {
+    // S1-7, S1-12, S1-21
+    let said = Said::default();
+    let model = scripted([looks(&["x"]), says("One."), looks(&["y"]), says("Two.")]);
+    let agent = conversation(&model, &said).build().unwrap();
+    let mut messages = ask("First");
+    agent.complete(&mut messages).await.unwrap();
+    let before = messages.clone();
+    messages.push(Message::user("Second"));
+    let answer = agent.complete(&mut messages).await.unwrap();
+    assert_eq!((&*answer.text, &*shape(&messages)), ("Two.", "UCTAUCTA"));
+    assert_eq!(messages[..4], before, "what was said stays as it is");
+    assert_eq!(model.requests()[2].messages, messages[..5]);
+    assert_growing(&model.requests());
+    assert_valid(&messages);
+}
+
+#[tokio::test]
+async fn what_cannot_be_answered_is_refused_before_anything_is_asked() {
+    let model = scripted([]);
+    let agent = Agent::new(model.clone()).build().unwrap();
+    let error = agent.complete(&mut Vec::new()).await.unwrap_err();
+    assert_eq!(error.to_string(), "the messages before the run: there are none; begin with Message::user");
+    assert_eq!((&*error.code(), error.meta().is_none()), ("NOT_STARTED", true));
+    let mut messages = vec![Message::user("Hi"), Message::assistant("Hello")];
+    let error = agent.complete(&mut messages).await.unwrap_err();
+    assert!(error.to_string().ends_with("add a Message::user"), "{error}");
+    assert_eq!((messages.len(), model.requests().len()), (2, 0));
+}
+
+#[tokio::test]
+async fn every_call_is_answered_in_order_whatever_becomes_of_it() {
+    // S1-25, S1-29, S1-41, S1-d1, S1-d2, C27, C9, C10, S2-36, S2-42
+    let said = Said::default();
+    let reply = looks(&["ok", "fail", "panic"])
+        .and_call("lok", json!({}))
+        .and_call("", json!({}))
+        .and_call("look", json!("no JSON"))
+        .and_call("look", json!("[1]"))
+        .and_call("look", json!(""))
+        .and_call("look", json!({"target": 7}))
+        .and_call("change", target("it"));
+    let model = scripted([reply, says("Done.")]);
+    let agent = conversation(&model, &said).build().unwrap();
+    let mut messages = ask("Go");
+    let answer = agent.complete(&mut messages).await.unwrap();
+    assert_eq!(shape(&messages), "UCTA", "all results are in one message");
+    let told = texts(&messages);
+    let begin = [
+        "saw ok",
+        "!Error: no such thing",
+        "!Error: the tool panicked: it went to pieces",
+        "!Error: Unknown tool lok. Did you mean: look?",
+        "!Error: The call names no tool",
+        "!Error: Invalid arguments: the arguments are not JSON",
+        "!Error: Invalid arguments: ",
+        "!Error: Invalid arguments: ",
+        "!Error: Invalid arguments: ",
+        "!Error: Not run: ",
+    ];
+    assert_eq!(told.len(), begin.len());
+    for (told, begin) in told.iter().zip(begin) {
+        assert!(told.starts_with(begin), "{told} begins with {begin}");
+    }
+    assert_eq!(statuses(&answer.meta), [Status::Ok, Status::PermanentError, Status::PermanentError]);
+    let (looked, changed, unknown) =
+        (used(&answer.meta, "look"), used(&answer.meta, "change"), used(&answer.meta, "lok"));
+    assert_eq!((looked.calls, looked.failures, looked.refused), (3, 2, 4));
+    assert_eq!((changed.calls, changed.refused, unknown.refused), (0, 0, 1));
+    assert_valid(&messages);
+}
+
+#[tokio::test]
+async fn errors_are_told_in_the_words_of_a_named_style() {
+    // C8, S1-29
+    let said = Said::default();
+    let reply = looks(&["fail"]).and_call("nobody", json!({}));
+    let model = scripted([reply, says("Done.")]);
+    let agent = conversation(&model, &said).errors(ErrorStyle::Seed001).build().unwrap();
+    let mut messages = ask("Go");
+    agent.complete(&mut messages).await.unwrap();
+    assert_eq!(
+        texts(&messages),
+        ["!Error executing look: no such thing", "!Error executing nobody: Unknown tool"]
+    );
+}
+
+#[tokio::test]
+async fn no_arguments_are_an_empty_object() {
+    // S1-d2
+    #[derive(Deserialize, schemars::JsonSchema)]
+    struct Nothing {}
+    let model = scripted([ScriptedReply::call("ping", json!(" ")), says("Done.")]);
+    let ping = ToolDeclaration::read("ping", "Ping");
+    let agent = Agent::new(model).tool(ping, |_: Nothing, _| async { Ok::<_, String>("pong") });
+    let mut messages = ask("Go");
+    agent.build().unwrap().complete(&mut messages).await.unwrap();
+    assert_eq!(texts(&messages), ["pong"]);
+}
+
+#[tokio::test]
+async fn ids_that_are_doubled_or_missing_are_made_unique() {
+    // S1-d3
+    let said = Said::default();
+    let reply = ScriptedReply { raw: Some(json!({"own": "turn"})), ..ScriptedReply::default() }
+        .and_call_as("a", "look", target("1"))
+        .and_call_as("", "look", target("2"))
+        .and_call_as("a", "look", target("3"))
+        .and_call_as("call_1_2", "look", target("4"));
+    let model = scripted([reply, says("Done.")]);
+    let agent = conversation(&model, &said).build().unwrap();
+    let mut messages = ask("Go");
+    agent.complete(&mut messages).await.unwrap();
+    let ids: Vec<&str> = results(&messages).iter().map(|result| &*result.call).collect();
+    assert_eq!(ids, ["a", "call_1_2", "call_1_3", "call_1_4"]);
+    assert_eq!(texts(&messages), ["saw 1", "saw 2", "saw 3", "saw 4"]);
+    let Message::Assistant(turn) = &messages[1] else { panic!("{messages:#?}") };
+    assert_eq!(turn.raw, None, "the provider's own turn has other ids");
+    assert_valid(&messages);
+}
+
+#[derive(Clone, Debug)]
+struct Meeting(Arc<Barrier>);
+
+fn meeting(model: &Arc<loop_llm::Scripted>) -> loop_runtime::AgentBuilder<loop_runtime::Text> {
+    let both = Meeting(Arc::new(Barrier::new(2)));
+    Agent::new(model.clone()).tool(look().timeout_ms(1_000), move |target: Target, _| {
+        let both = both.clone();
+        async move {
+            both.0.wait().await;
+            Ok::<_, String>(format!("{} met", target.target))
+        }
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn parallel_calls_run_side_by_side_and_ordered_ones_never() {
+    // S2-101, C3, S1-25
+    let model = scripted([looks(&["one", "two"]), says("Done.")]);
+    let mut messages = ask("Go");
+    let answer = meeting(&model).parallel().build().unwrap().complete(&mut messages).await.unwrap();
+    assert_eq!(texts(&messages), ["one met", "two met"], "they waited for each other");
+    assert_eq!(answer.meta.latency_ms, 0);
+    let model = scripted([looks(&["one", "two"]), says("Done.")]);
+    let mut messages = ask("Go");
+    let answer = meeting(&model).build().unwrap().complete(&mut messages).await.unwrap();
+    assert_eq!(texts(&messages), ["!Error: timeout after 1000 ms"; 2], "neither met anybody");
+    assert_eq!(answer.meta.latency_ms, 2_000, "one after the other");
+    assert_eq!(used(&answer.meta, "look").ms, 2_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_stand_in_the_order_of_their_calls() {
+    // C3, I-20, S1-25
+    let said = Said::default();
+    for (parallel, done) in [
+        (true, ["begins slow-300", "begins slow-20", "ends slow-20", "ends slow-300"]),
+        (false, ["begins slow-300", "ends slow-300", "begins slow-20", "ends slow-20"]),
+    ] {
+        let said = Said::default();
+        let model = scripted([looks(&["slow-300", "slow-20"]), says("Done.")]);
+        let agent = conversation(&model, &said);
+        let agent = if parallel { agent.parallel() } else { agent };
+        let mut messages = ask("Go");
+        agent.build().unwrap().complete(&mut messages).await.unwrap();
+        assert_eq!(texts(&messages), ["saw slow-300", "saw slow-20"]);
+        assert_eq!(said.lines(), done);
+    }
+    // What changes something is done by itself even so.
+    let reply =
+        looks(&["slow-100"]).and_call("change", target("slow-30")).and_call("change", target("slow-10"));
+    let model = scripted([reply, says("Done.")]);
+    let agent = conversation(&model, &said).parallel().approve("change").build().unwrap();
+    agent.complete(&mut ask("Go")).await.unwrap();
+    let ends: Vec<String> = said.lines().into_iter().filter(|line| line.starts_with("ends")).collect();
+    assert_eq!(ends, ["ends slow-30", "ends slow-10", "ends slow-100"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_hangs_is_cut_off_and_the_model_is_told() {
+    // S1-41, S1-13
+    let said = Said::default();
+    let model = scripted([looks(&["hang", "ok"]), says("Done.")]);
+    let agent = conversation(&model, &said).build().unwrap();
+    let mut messages = ask("Go");
+    let answer = agent.complete(&mut messages).await.unwrap();
+    assert_eq!(texts(&messages), ["!Error: timeout after 12000 ms", "saw ok"]);
+    assert_eq!(answer.meta.latency_ms, 12_000);
+}
+
+/// What the model reads of a value that a tool gives.
+async fn told<T: Serialize + Send + 'static>(
+    declaration: ToolDeclaration,
+    value: impl Fn() -> T + Send + Sync + 'static,
+) -> String {
+    let model = scripted([ScriptedReply::call(&*declaration.name, target("x")), says("Done.")]);
+    let name = declaration.name.clone();
+    let agent = Agent::new(model).tool(declaration, move |_: Target, _| {
+        let value = value();
+        async move { Ok::<_, String>(value) }
+    });
+    let agent = if &*name == "change" { agent.approve(name) } else { agent };
+    let mut messages = ask("Go");
+    agent.build().unwrap().complete(&mut messages).await.unwrap();
+    texts(&messages)[0].clone()
+}
+
+#[tokio::test]
+async fn a_tool_may_give_anything_that_is_json() {
+    // S2-31, S2-32, S1-30
+    assert_eq!(told(look(), || "plain text").await, "plain text");
+    assert_eq!(told(look(), || 7).await, "7");
+    assert_eq!(told(look(), || true).await, "true");
+    assert_eq!(told(look(), || vec![1, 2]).await, "[1,2]");
+    assert_eq!(told(look(), || User { id: 1, name: "A" }).await, r#"{"id":1,"name":"A"}"#);
+    assert_eq!(told(look(), || Some("there")).await, "there");
+    // Nothing is nothing found; a write that has nothing to tell is done.
+    assert_eq!(told(look(), || ()).await, "No data found");
+    assert_eq!(told(look(), String::new).await, "No data found");
+    assert_eq!(told(look(), Vec::<u8>::new).await, "No data found");
+    assert_eq!(told(change(), || ()).await, "Done.");
+    assert_eq!(told(change(), String::new).await, "Done.");
+    // A result is what it says, and not told as JSON.
+    assert_eq!(told(look(), || ToolResult::ok("look", "s", "## Whole", 1)).await, "## Whole");
+    assert_eq!(told(look(), || ToolResult::failed("look", "Look", "gone")).await, "!Error: gone");
+    // What is no JSON is an error of the tool's.
+    let odd = || std::collections::BTreeMap::from([((1, 2), 3)]);
+    assert!(told(look(), odd).await.starts_with("!Error: its result is no JSON"));
+}
+
+#[tokio::test]
+async fn a_blank_answer_is_asked_for_again_and_is_never_a_success() {
+    // C11, S4-78
+    let said = Said::default();
+    let model = scripted([looks(&["x"]), says(" \n"), says("\u{200b}"), says("At last.")]);
+    let agent = conversation(&model, &said).build().unwrap();
+    let mut messages = ask("Go");
+    assert_eq!(&*agent.complete(&mut messages).await.unwrap().text, "At last.");
+    assert_eq!(shape(&messages), "UCTA");
+    let model = scripted([looks(&["x"]), says(""), says(" "), says("")]);
+    let agent = conversation(&model, &said).build().unwrap();
+    let mut messages = ask("Go");
+    let error = agent.complete(&mut messages).await.unwrap_err();
+    let AgentError::Stopped { reason, explanation, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(*reason, StopReason::ModelFailure);
+    assert!(explanation.contains("empty_response"), "{explanation}");
+    assert_eq!((&*error.code(), &*shape(&messages)), ("MODEL_FAILURE", "UCT"));
+    assert_eq!(meta_of(&error).totals.model_calls, 4, "all that was paid for is counted");
+    assert_valid(&messages);
+}
+
+#[tokio::test]
+async fn text_beside_calls_stays_in_the_turn() {
+    // S1-16
+    let said = Said::default();
+    let reply = ScriptedReply { text: "I look.".into(), ..looks(&["x"]) };
+    let model = scripted([reply, says("Done.")]);
+    let agent = conversation(&model, &said).build().unwrap();
+    let mut messages = ask("Go");
+    agent.complete(&mut messages).await.unwrap();
+    assert_eq!((messages[1].text(), &*shape(&messages)), ("I look.", "UCTA"));
+    assert_eq!(model.requests()[1].messages[1], messages[1]);
+}
+
+#[tokio::test]
+async fn images_in_messages_reach_the_model() {
+    let said = Said::default();
+    let image = Image { media_type: "image/png".into(), base64: "iVBORw0KGgo=".into() };
+    let model = scripted([says("A cat."), looks(&["x"]), says("Two cats.")]);
+    let agent = conversation(&model, &said).build().unwrap();
+    let mut messages = vec![Message::User { text: "What is it?".into(), images: vec![image.clone()] }];
+    let answer = agent.complete(&mut messages).await.unwrap();
+    assert_eq!((&*answer.text, &*shape(&messages)), ("A cat.", "UA"));
+    assert_eq!(model.requests()[0].messages, messages[..1], "with its image, and once");
+    messages.push(Message::User { text: "And now?".into(), images: vec![image] });
+    agent.complete(&mut messages).await.unwrap();
+    assert_eq!(model.requests()[1].messages, messages[..3]);
+    assert_growing(&model.requests());
+    assert_valid(&messages);
+}
+
+#[tokio::test]
+async fn the_last_permitted_pass_answers_with_what_there_is() {
+    // S1-46..S1-48, S1-55, C13
+    let said = Said::default();
+    let model = scripted([looks(&["1"]), looks(&["2"]), says("As far as I came.")]);
+    let limits = Limits { passes: 3, ..Limits::agent() };
+    let agent = conversation(&model, &said).limits(limits).build().unwrap();
+    let mut messages = ask("Go");
+    let error = agent.complete(&mut messages).await.unwrap_err();
+    let AgentError::MaxIterations { attempt, iterations, limit, .. } = &error else { panic!("{error:?}") };
+    assert_eq!((*attempt, *iterations, *limit), (0, 3, 3));
+    assert_eq!(
+        (error.to_string(), &*error.code()),
+        ("Max iterations reached: 3 of 3".to_owned(), "MAX_ITERATIONS")
+    );
+    assert_eq!(meta_of(&error).outcome.answer.as_deref(), Some("As far as I came."));
+    assert_eq!(meta_of(&error).outcome.stop.class, StopClass::Partial);
+    assert_eq!(shape(&messages), "UCTCTA", "what was said to the landing is not kept");
+    let requests = model.requests();
+    assert_eq!(shape(&requests[2].messages), "UCTCTO");
+    assert_eq!((&requests[1].tool_choice, &requests[2].tool_choice), (&ToolChoice::Auto, &ToolChoice::None));
+    assert_growing(&requests);
+    assert_valid(&messages);
+    // Ten by default.
+    let endless = (0..20).map(|n| looks(&[&n.to_string()]));
+    let model = scripted(endless);
+    let agent = conversation(&model, &said).build().unwrap();
+    let mut messages = ask("Go");
+    let error = agent.complete(&mut messages).await.unwrap_err();
+    assert_eq!(
+        (error.to_string(), model.requests().len()),
+        ("Max iterations reached: 10 of 10".to_owned(), 10)
+    );
+    assert_eq!(
+        texts(&messages)[9],
+        "!Error: Not run: max_passes",
+        "what the landing asks for is left undone"
+    );
+    assert_valid(&messages);
+}
+
+async fn stopped(
+    limits: Limits,
+    model: Arc<loop_llm::Scripted>,
+) -> (StopReason, Vec<Message>, Arc<loop_llm::Scripted>) {
+    let spec =
+        ModelSpec { price: Some(Price::flat(1_000_000, 1_000_000)), ..ModelSpec::new("scripted", "script") };
+    let said = Said::default();
+    let client: Arc<dyn loop_llm::ChatModel> = model.clone();
+    let agent = agents::with_tools(Agent::new(AgentModel::from((client, spec))), &said)
+        .limits(limits)
+        .build()
+        .unwrap();
+    let mut messages = ask("Go");
+    let error = agent.complete(&mut messages).await.unwrap_err();
+    assert_valid(&messages);
+    (meta_of(&error).reason(), messages, model)
+}
+
+fn endless() -> Arc<loop_llm::Scripted> {
+    scripted((0..60).map(|n| looks(&[&n.to_string()])))
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_limit_ends_it_with_a_reason_of_its_own() {
+    // S1-39, S2-104, C12
+    let (reason, messages, model) = stopped(Limits { messages: Some(7), ..Limits::agent() }, endless()).await;
+    assert_eq!(reason, StopReason::MaxMessages);
+    assert!(model.requests().iter().all(|request| request.messages.len() <= 8), "{}", shape(&messages));
+    let (reason, ..) = stopped(Limits { tokens: Some(4_000), ..Limits::agent() }, endless()).await;
+    assert_eq!(reason, StopReason::TokenLimit);
+    let cost = Some(PicoUsd(4_000_000_000));
+    let (reason, ..) = stopped(Limits { cost, ..Limits::agent() }, endless()).await;
+    assert_eq!(reason, StopReason::BudgetExceeded);
+    let (reason, ..) = stopped(Limits { tool_calls: 2, ..Limits::agent() }, endless()).await;
+    assert_eq!(reason, StopReason::MaxToolCalls);
+    let (reason, _, model) = stopped(Limits { model_calls: 2, ..Limits::agent() }, endless()).await;
+    assert_eq!((reason, model.requests().len()), (StopReason::MaxModelCalls, 2));
+    let slow = scripted((0..60).map(|_| looks(&["slow-900"])));
+    let (reason, ..) = stopped(Limits { wall_ms: 2_000, passes: 50, ..Limits::agent() }, slow).await;
+    assert_eq!(reason, StopReason::Timeout);
+}
+
+#[tokio::test]
+async fn the_usual_limit_of_money_holds_only_where_a_price_is_known() {
+    let model = scripted([says("Hello.")]);
+    let agent = Agent::new(model).limits(Limits { passes: 3, ..Limits::agent() }).build().unwrap();
+    assert_eq!(agent.looping().spec().limits.cost, None);
+    assert!(agent.complete(&mut ask("Hi")).await.is_ok());
+    // One that is asked for is kept, and said to be impossible.
+    let one_dollar = Some(PicoUsd(PicoUsd::PER_USD));
+    let agent = Agent::new(scripted([says("Hello.")])).limits(Limits { cost: one_dollar, ..Limits::agent() });
+    let error = agent.build().unwrap().complete(&mut ask("Hi")).await.unwrap_err();
+    assert_eq!(meta_of(&error).reason(), StopReason::BudgetExceeded, "{error}");
+}
+
+#[tokio::test]
+async fn passes_in_which_nothing_can_run_end_it() {
+    // S1-38
+    let said = Said::default();
+    let calls = |_| ScriptedReply::call("nobody", json!({}));
+    let model = scripted((0..3).map(calls).chain([says("I cannot.")]));
+    let agent = conversation(&model, &said).build().unwrap();
+    let mut messages = ask("Go");
+    let error = agent.complete(&mut messages).await.unwrap_err();
+    assert_eq!(meta_of(&error).reason(), StopReason::NoProgress);
+    assert_eq!(meta_of(&error).outcome.answer.as_deref(), Some("I cannot."), "and it says what it has");
+    assert_valid(&messages);
+}
+
+#[tokio::test]
+async fn a_refusal_is_no_answer() {
+    // S2-d4
+    let said = Said::default();
+    let model = scripted([looks(&["x"]), refusal("I will not.")]);
+    let agent = conversation(&model, &said).build().unwrap();
+    let mut messages = ask("Go");
+    let error = agent.complete(&mut messages).await.unwrap_err();
+    assert_eq!(meta_of(&error).outcome.stop.class, StopClass::Refused);
+    assert_eq!(
+        (error.to_string(), &*shape(&messages)),
+        ("The model refused the work: I will not..".replace("..", "."), "UCTA")
+    );
+    assert_valid(&messages);
+}
+
+#[tokio::test]
+async fn a_write_needs_consent_that_was_given_before() {
+    // S1-43, C9
+    let said = Said::default();
+    let calls = || ScriptedReply::call("change", target("it"));
+    let model = scripted([calls(), says("Changed.")]);
+    let agent = conversation(&model, &said).approve("change").build().unwrap();
+    assert_eq!(&*agent.complete(&mut ask("Go")).await.unwrap().text, "Changed.");
+    assert_eq!(said.lines(), ["begins it", "ends it"]);
+    let said = Said::default();
+    let model = scripted([calls(), says("Never asked.")]);
+    let agent = conversation(&model, &said).build().unwrap();
+    let mut messages = ask("Go");
+    let error = agent.complete(&mut messages).await.unwrap_err();
+    assert_eq!(meta_of(&error).outcome.stop.class, StopClass::NeedsHuman);
+    assert_eq!((model.left(), said.lines().len(), verdicts(meta_of(&error))), (1, 0, vec!["needs_person"]));
+    assert_eq!(shape(&messages), "UCT");
+    assert!(texts(&messages)[0].starts_with("!Error: Not run: "), "{:?}", texts(&messages));
+    assert_valid(&messages);
+    // The conversation goes on from there.
+    messages.push(Message::user("Leave it."));
+    assert_eq!(&*agent.complete(&mut messages).await.unwrap().text, "Never asked.");
+    let error = conversation(&scripted([]), &said).approve("chnge").build().unwrap_err();
+    assert_eq!(error.to_string(), "`chnge` is approved, and no tool has that name; there are: look, change");
+}
+
+#[tokio::test]
+async fn an_agent_without_tools_answers() {
+    // S1-19, S1-33
+    let agent = Agent::new(scripted([says("Hello.")])).instructions("Be short.").build().unwrap();
+    let mut messages = ask("Hi");
+    assert_eq!(&*agent.complete(&mut messages).await.unwrap().text, "Hello.");
+    assert_eq!(shape(&messages), "UA");
+    let agent = Agent::new(Offline::new()).build().unwrap();
+    assert!(agent.complete(&mut ask("What is the weather?")).await.is_ok());
+}
+
+#[tokio::test]
+async fn clones_share_an_agent_and_a_queue_works_conversations_off() {
+    // S1-5
+    use futures::StreamExt;
+    let said = Said::default();
+    let agent = conversation(&scripted((0..5).map(|n| says(&format!("answer {n}")))), &said).build().unwrap();
+    let conversations = futures::stream::iter((0..5).map(|n| ask(&format!("question {n}"))));
+    let mut ended: Vec<(usize, String)> = agent
+        .clone()
+        .queue(conversations, 2)
+        .map(|(n, messages, answer)| {
+            assert_eq!((messages[0].text(), &*shape(&messages)), (&*format!("question {n}"), "UA"));
+            (n, answer.unwrap().text.to_string())
+        })
+        .collect()
+        .await;
+    ended.sort();
+    assert_eq!(ended.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_is_told_the_key_by_which_it_may_drop_a_second_call() {
+    let model = scripted([looks(&["a", "b"]), says("Done.")]);
+    let agent = Agent::new(model).tool(look(), |_: Target, context: loop_runtime::ToolContext| async move {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        Ok::<_, String>(context.key.to_string())
+    });
+    let mut messages = ask("Go");
+    let answer = agent.build().unwrap().complete(&mut messages).await.unwrap();
+    let run = answer.meta.run;
+    assert_eq!(texts(&messages), [format!("{run}/1/action-0"), format!("{run}/1/action-1")]);
+    assert_eq!(answer.meta.outcome.totals.wall_ms, Millis(10).0);
+}

@@ -1,0 +1,90 @@
+//! The examples print what they promise, and the two guides quote what compiles and say what the code says.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+#[allow(dead_code)]
+#[path = "../examples/extract.rs"]
+mod extract;
+#[allow(dead_code)]
+#[path = "../examples/find_and_update.rs"]
+mod find_and_update;
+#[allow(dead_code)]
+#[path = "../examples/find_user.rs"]
+mod find_user;
+#[allow(dead_code)]
+#[path = "../examples/reflected_report.rs"]
+mod reflected_report;
+
+/// What an example writes.
+macro_rules! shown {
+    ($example:ident) => {{
+        let mut out = Vec::new();
+        $example::show(&mut out).await.unwrap();
+        String::from_utf8(out).unwrap()
+    }};
+}
+
+#[tokio::test]
+async fn a_search_answers_a_question() {
+    // S1-42
+    let expected = "\
+Found 15 users named Alice.
+
+- id 1, name Alice 1
+- id 2, name Alice 2
+- id 3, name Alice 3
+- id 4, name Alice 4
+- id 5, name Alice 5
+- and 10 more
+
+2 passes, 1 tool call, completed
+user: Find user named Alice
+assistant: search_user {\"name\":\"Alice\"}
+tool: 1 result
+assistant: the answer
+";
+    assert_eq!(shown!(find_user), expected);
+}
+
+#[tokio::test]
+async fn three_calls_in_turn_change_a_company_once_that_is_approved() {
+    // S1-6, S1-43, S2-102
+    let expected = "\
+not approved: An action needs a person's consent, and nobody can be asked.
+Bob works for Acme.
+approved: Updated Bob's company to EPAM.
+Bob works for EPAM.
+get_user_by_id: 1 call, 0 failed
+search_user: 1 call, 0 failed
+update_user: 1 call, 0 failed
+";
+    assert_eq!(shown!(find_and_update), expected);
+}
+
+#[tokio::test]
+async fn a_rule_of_the_program_rejects_what_fits_the_schema() {
+    // S2-4, S2-18
+    let expected = "\
+Ann Lee of Acme Roofing Ltd: $5000
+3 attempts, 3 passes
+the last rejection: known_company: `Acme` is not in the register; the nearest there is `Acme Roofing Ltd`
+";
+    assert_eq!(shown!(extract), expected);
+}
+
+#[tokio::test]
+async fn a_report_is_shown_to_its_writer_and_submitted() {
+    // S2-3, S2-24, S2-46
+    let expected = "\
+pass 1: search_user -> [{\"company\":\"Acme\",\"email\":\"bob@acme.example\",\"id\":42,\"name\":\"Bob Brown\"}]
+pass 2: report -> # Bob Brown
+
+# Bob Brown
+
+- works for Acme
+- writes from bob@acme.example
+
+3 passes, 7 messages
+";
+    assert_eq!(shown!(reflected_report), expected);
+}
