@@ -145,10 +145,14 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Seen
     judged.signature = Some(signature);
     let repeats = bench.spec.repeats();
     match bench.ledger.standing(&signature, tool.attempts) {
-        Standing::Done { key, evidence, settled, brought } => match repeats {
+        Standing::Done { key, evidence, settled, brought, in_doubt } => match repeats {
             Repeats::Never => return Verdict::Duplicate { of: key, evidence: settled.then_some(evidence) },
             Repeats::Reuse if brought && tool.effect.is_read() && seen.changes == 0 => {
                 return Verdict::Duplicate { of: key, evidence: Some(evidence) };
+            }
+            // What may have happened already is not done again without anybody knowing.
+            Repeats::Reuse | Repeats::Allow if in_doubt => {
+                return Verdict::NeedsPerson { effect: tool.effect };
             }
             Repeats::Reuse | Repeats::Allow => {}
         },

@@ -42,6 +42,8 @@ pub(crate) enum Standing {
         settled: bool,
         /// Whether it settled with a result that is worth giving again.
         brought: bool,
+        /// Whether it may or may not have happened.
+        in_doubt: bool,
     },
 }
 
@@ -62,6 +64,7 @@ impl Ledger {
                 evidence: entry.evidence,
                 settled: entry.status.is_some(),
                 brought: entry.status.is_some_and(Status::is_citable),
+                in_doubt: entry.status == Some(Status::InDoubt),
             },
         }
     }

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use loop_core::{Effect, Observation, Status};
+use loop_core::{Effect, Observation, Status, StopReason};
 use loop_domain::{Domain, LoadOptions};
 use loop_tools::ToolContext;
 use serde_json::{Value, json};
@@ -112,12 +112,24 @@ async fn a_changed_register_begins_anew() {
 }
 
 #[tokio::test]
-async fn scratch() {
+async fn its_requests_are_answered_without_a_person() {
+    // S1-6, S1-42, S1-43, S1-52
     let folder = copy();
-    let domain = load(folder.path());
-    for q in ["Find user named Alice", "Find Bob and update his company to EPAM"] {
-        let outcome = domain.to_loop().run(domain.item(q, "q.txt").unwrap()).await;
-        eprintln!("{outcome:#?}");
+    let requests: [(&str, &[&str], &str); 2] = [
+        ("find-alice", &["search_user"], "15"),
+        ("update-bob", &["search_user", "get_user_by_id", "update_user"], "Updated Bob"),
+    ];
+    for (name, tools, says) in requests {
+        let domain = load(folder.path());
+        let path = example().join(format!("questions/{name}.txt"));
+        let item = domain.item(&fs::read_to_string(&path).unwrap(), &path.display().to_string()).unwrap();
+        let outcome = domain.to_loop().run(item).await.unwrap();
+        assert_eq!(outcome.stop.reason(), StopReason::Completed);
+        let called: Vec<&str> = outcome.evidence.iter().map(|evidence| &*evidence.tool).collect();
+        assert_eq!(called, tools);
+        let answer = outcome.answer.as_deref().unwrap_or_default();
+        assert!(answer.contains(says), "{answer}");
     }
-    panic!();
+    let bob = rows(&call(&load(folder.path()), "get_user_by_id", json!({ "id": 42 })).await);
+    assert_eq!(bob.first().and_then(|row| row["company"].as_str()), Some("EPAM"));
 }

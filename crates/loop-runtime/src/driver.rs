@@ -420,7 +420,7 @@ impl Driver {
 
     fn start_tool(&mut self, wish: RunTool) {
         if self.caller.is_needed() {
-            self.caller.tool_call(&self.progress(), &wish.tool, &wish.parameters);
+            self.caller.tool_call(&self.progress(wish.key.pass), &wish.tool, &wish.parameters);
         }
         let token = CancellationToken::new();
         self.in_flight.insert((wish.key, wish.attempt), token.clone());
@@ -561,21 +561,28 @@ impl Driver {
         Ok(())
     }
 
-    fn progress(&self) -> Progress {
+    /// Where the run stands, as a step of `pass` sees it.
+    fn progress(&self, pass: u32) -> Progress {
+        let began = self.run.attempts().iter().filter(|attempt| attempt.from_pass <= pass.max(1));
         Progress {
             run: self.run.id().clone(),
-            attempt: self.run.attempts().len() as u32,
-            pass: self.run.pass(),
+            attempt: began.count() as u32,
+            pass,
             totals: *self.run.totals(),
         }
     }
 
     /// Tells callbacks what has been recorded.
     fn call_back(&self, entry: &Entry) {
-        let progress = self.progress();
+        let pass = match &entry.event.fact {
+            Fact::ModelReplied { key, .. } | Fact::ToolFinished { key, .. } | Fact::Validated { key, .. } => {
+                key.pass
+            }
+            _ => self.run.pass(),
+        };
         match &entry.event.fact {
             Fact::ModelReplied { key, .. } if matches!(key.slot, Slot::Main | Slot::Landing) => {
-                self.caller.pass(&progress);
+                self.caller.pass(&self.progress(pass));
             }
             Fact::ToolFinished { observation, .. } => {
                 let settled = entry.notes.iter().find_map(|note| match note {
@@ -583,19 +590,18 @@ impl Driver {
                     _ => None,
                 });
                 let actions = || self.run.actions().iter().rev();
-                if let Some(action) = actions().find(|action| settled.is_some() && action.evidence == settled)
-                {
+                if let Some(action) = actions().find(|action| settled.is_some() && action.evidence == settled) {
                     let told = observation_text(&self.run, action, observation);
-                    self.caller.tool_result(&progress, action.tool_name(), &told);
+                    self.caller.tool_result(&self.progress(action.key.pass), action.tool_name(), &told);
                 }
             }
             _ => {}
         }
         for note in &entry.notes {
             match note {
-                Note::AttemptBegan { .. } => self.caller.attempt_start(&progress),
+                Note::AttemptBegan { pass, .. } => self.caller.attempt_start(&self.progress(*pass)),
                 Note::OutputRejected { by, message, .. } => {
-                    self.caller.validation_failure(&progress, by, message);
+                    self.caller.validation_failure(&self.progress(pass), by, message);
                 }
                 _ => {}
             }

@@ -36,6 +36,12 @@ fn sentence(condition: &Condition) -> String {
     {
         return format!("{value}: the limit of {threshold} leaves no room for more.");
     }
+    // What limits the output of one call tells nothing of the next.
+    if let (StopReason::TokenLimit, Measure::Text(what)) = (condition.reason, value)
+        && condition.change.as_ref().is_some_and(|change| &*change.setting == OUTPUT_TOKENS)
+    {
+        return format!("{}: the limit{limit} tokens is too small for it.", capital(what));
+    }
     // A limit that was not reached: the next call would have passed it, and the value says so in words.
     if let (Measure::Text(text), true) = (value, condition.reason.class() == StopClass::Partial) {
         return format!("There is no room for another call: {text}.");
@@ -47,7 +53,7 @@ fn sentence(condition: &Condition) -> String {
         StopReason::Confident => {
             "High confidence, nothing left to run, and everything demanded is there.".to_owned()
         }
-        StopReason::Completed => "The model gave its final answer.".to_owned(),
+        StopReason::Completed => format!("It is done: {value}."),
         StopReason::NoNewActions => format!("Nothing new is left to run, and the confidence is {value}."),
         StopReason::StaleConfidence => match &condition.threshold {
             Some(before) if before != value => {
@@ -62,11 +68,14 @@ fn sentence(condition: &Condition) -> String {
             "No pass is permitted: the limit is 0.".to_owned()
         }
         StopReason::MaxPasses => format!("Pass {value} was the last of the limit{limit}."),
+        StopReason::MaxMessages => {
+            format!("The next call would be made with {value} messages, more than the limit{limit}.")
+        }
         StopReason::MaxModelCalls => format!("{value} model calls were made, the limit{limit} is reached."),
         StopReason::MaxToolCalls => format!("{value} tool calls were made, the limit{limit} leaves none."),
         StopReason::BudgetExceeded => format!("{value} was spent, the limit{limit} is reached."),
         StopReason::TokenLimit
-            if condition.change.as_ref().is_some_and(|it| &*it.setting == "limits.output_tokens") =>
+            if condition.change.as_ref().is_some_and(|it| &*it.setting == OUTPUT_TOKENS) =>
         {
             "No call may write anything.".to_owned()
         }
@@ -83,10 +92,22 @@ fn sentence(condition: &Condition) -> String {
         StopReason::ToolFailure => format!("A tool failed: {value}."),
         StopReason::ModelFailure => format!("The model could not be used: {value}."),
         StopReason::InvalidResponse => format!("The reply could not be used: {value}."),
-        StopReason::SubmitBeforeOutput => "The end was called before there was an output.".to_owned(),
-        StopReason::MaxAttempts => format!("No valid output after {value} attempts."),
+        StopReason::SubmitBeforeOutput => "The model submitted before it gave an output.".to_owned(),
+        StopReason::MaxAttempts if *value == Measure::Count(1) => {
+            "The only attempt brought no valid output.".to_owned()
+        }
+        StopReason::MaxAttempts => format!("{value} attempts brought no valid output."),
         StopReason::StorageFailed => format!("The journal could not be written: {value}."),
         StopReason::ManualStop => format!("It was stopped by hand after {value}."),
         other => format!("{other}: {value}."),
     }
+}
+
+/// The setting that bounds what one call may write.
+const OUTPUT_TOKENS: &str = "limits.output_tokens";
+
+/// The words as the beginning of a sentence.
+fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -79,8 +79,8 @@ pub use model::Models;
 pub use observer::{Observed, Observer};
 pub use parts::{Loop, StartError, replay};
 pub use report::{
-    Action, ConditionReport, Evidence, Item, REPORT_VERSION, Report, SavedReport, Section, Sections, Stop,
-    Totals,
+    Action, ConditionReport, Evidence, Item, OutputReport, REPORT_VERSION, RejectionReport, Report,
+    SavedReport, Section, Sections, Stop, StoppedInReport, Totals,
 };
 pub use save::{HttpTarget, SaveError, SaveTarget, Saver, TargetError};
 pub use stream::RunStream;

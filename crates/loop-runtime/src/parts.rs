@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use loop_core::{
-    Event, Fact, Facts, History, Millis, Outcome, Rejected, Run, RunId, RunSpec, Started, WorkItem,
+    Event, Fact, Facts, GateSettings, History, Millis, Outcome, Rejected, Run, RunId, RunSpec, Started, WorkItem,
 };
 use loop_llm::Message;
 use loop_prompts::Prompts;
@@ -14,6 +14,7 @@ use loop_tools::{Credentials, Registry};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::Instant;
 
+use crate::agent::AgentStream;
 use crate::callbacks::Callbacks;
 use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::events::Events;
@@ -131,6 +132,15 @@ impl Loop {
     /// The same loop with credentials for its tools.
     pub fn with_credentials(self, credentials: Arc<Credentials>) -> Self {
         self.with(|parts| parts.credentials = credentials)
+    }
+
+    /// The same loop with somebody who answers when an action needs a person's consent: through the handle, or the
+    /// stream, of the run.
+    pub fn with_people(self) -> Self {
+        self.with(|parts| {
+            let gate = GateSettings { people: true, ..parts.spec.gate.clone() };
+            parts.spec = Arc::new(RunSpec { gate, ..(*parts.spec).clone() });
+        })
     }
 
     /// The same loop writing to another journal.
@@ -298,6 +308,37 @@ impl Loop {
     pub async fn stream(&self, item: WorkItem) -> Result<RunStream, StartError> {
         let opening = self.open(item, Vec::new()).await?;
         Ok(RunStream::new(self.begin(opening, Pace::InStep)))
+    }
+
+    /// Begins a run that answers the last of `messages`, and goes on only while it is polled. What is said and done is
+    /// appended to them by [`AgentStream::finish`], whatever the end, and the next run goes on from there.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use loop_runtime::{Loop, Message, ModelSpec, Models, Offline, Registry, RunEvent, RunSpec};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let spec = RunSpec::conversation("help", ModelSpec::new("offline", "offline-1"));
+    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// use futures::StreamExt;
+    ///
+    /// let mut messages = vec![Message::user("Good morning")];
+    /// let mut turn = looping.converse(&mut messages).await?;
+    /// while let Some(event) = turn.next().await {
+    ///     if let RunEvent::Text { text, .. } = event {
+    ///         print!("{text}");
+    ///     }
+    /// }
+    /// let meta = turn.finish().await;
+    /// # assert_eq!((meta.totals.passes, messages.len()), (1, 2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When the messages leave nothing to answer, or the journal refuses it.
+    pub async fn converse<'a>(&self, messages: &'a mut Vec<Message>) -> Result<AgentStream<'a>, StartError> {
+        AgentStream::begin(self, messages).await
     }
 
     /// Runs a work item to its end level by level: each pass stands in a future of its own, which is made by the one

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::explain::explain;
+use crate::uses::ToolUse;
 
 /// The version of this format.
 pub const REPORT_VERSION: u32 = 1;
@@ -25,8 +26,26 @@ pub struct Report {
     pub confidence: String,
     /// Why it said so.
     pub confidence_reason: String,
-    /// The document.
+    /// The document; without sections where there is none.
     pub document: Sections,
+    /// The final answer of a conversation, or as much of one as came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// The last output, where a run is to end with one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<OutputReport>,
+    /// How many attempts at an output were begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// Why the last output that was rejected was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rejection: Option<RejectionReport>,
+    /// What the run was doing when its reason was fixed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped_in: Option<StoppedInReport>,
+    /// What each tool was used for, where whoever made the report knows the run's entries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<ToolUse>>,
     /// What the domain demands and did not get.
     pub missing: Vec<String>,
     /// What was observed, by number.
@@ -76,6 +95,35 @@ pub struct ConditionReport {
     pub threshold: Option<String>,
     /// The setting, and the nearest value under which this condition would not have been true.
     pub change: Option<String>,
+}
+
+/// An output that the model gave.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct OutputReport {
+    /// The value; a text where the model wrote no JSON.
+    pub value: Value,
+    /// Whether it passed all validation.
+    pub valid: bool,
+}
+
+/// Why an output was rejected.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct RejectionReport {
+    /// `schema`, or the validator's name.
+    pub by: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// What a run was doing when its reason was fixed.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct StoppedInReport {
+    /// The phase, for example `calling` or `acting`.
+    pub phase: String,
+    /// The pass, from 1; 0 before the first.
+    pub pass: u32,
+    /// The attempt at an output, from 1; 0 where there are none.
+    pub attempt: u32,
 }
 
 /// The document.
@@ -214,6 +262,21 @@ impl Report {
                     })
                     .collect(),
             },
+            answer: outcome.answer.as_ref().map(ToString::to_string),
+            output: outcome
+                .output
+                .as_ref()
+                .map(|output| OutputReport { value: json(&output.value), valid: output.valid }),
+            attempts: Some(outcome.attempts).filter(|attempts| *attempts > 0),
+            rejection: outcome.rejection.as_ref().map(|rejection| RejectionReport {
+                by: rejection.by.to_string(),
+                message: rejection.message.to_string(),
+            }),
+            // A run that was written down before this was known has none.
+            stopped_in: Some(&outcome.stopped_in).filter(|it| !it.phase.is_empty()).map(|it| {
+                StoppedInReport { phase: it.phase.to_string(), pass: it.pass, attempt: it.attempt }
+            }),
+            tools: None,
             missing: outcome.missing.iter().map(ToString::to_string).collect(),
             evidence: outcome
                 .evidence
@@ -247,6 +310,12 @@ impl Report {
                 Saved::Not { message } => SavedReport::Not { error: message.to_string() },
             }),
         }
+    }
+
+    /// The report with what each tool was used for, as [`ToolUses`](crate::ToolUses) counts it.
+    #[must_use]
+    pub fn with_tools(self, tools: Vec<ToolUse>) -> Self {
+        Self { tools: Some(tools), ..self }
     }
 }
 

@@ -11,7 +11,7 @@ use agents::{
     Said, Search, Target, ask, assert_growing, assert_valid, change, conversation, look, looks, meta_of,
     refusal, results, says, scripted, shape, statuses, target, texts, used, verdicts,
 };
-use loop_core::{Millis, PicoUsd, Price, Status};
+use loop_core::{Millis, PicoUsd, Price, Status, Usage};
 use loop_llm::{Image, ScriptedReply, ToolChoice};
 use loop_runtime::{
     Agent, AgentError, AgentModel, Effect, ErrorStyle, Limits, Message, ModelSpec, Offline, StopClass,
@@ -19,7 +19,7 @@ use loop_runtime::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::sync::Barrier;
+use tokio::sync::watch;
 
 #[tokio::test]
 async fn find_user_named_alice() {
@@ -232,15 +232,27 @@ async fn ids_that_are_doubled_or_missing_are_made_unique() {
     assert_valid(&messages);
 }
 
-#[derive(Clone, Debug)]
-struct Meeting(Arc<Barrier>);
+/// How many are there; whoever gives up leaves.
+struct Waiting<'a>(&'a watch::Sender<u32>, bool);
 
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.1 {
+            self.0.send_modify(|there| *there -= 1);
+        }
+    }
+}
+
+/// An agent whose tool returns once it runs twice at a time, and gives up after a second.
 fn meeting(model: &Arc<loop_llm::Scripted>) -> loop_runtime::AgentBuilder<loop_runtime::Text> {
-    let both = Meeting(Arc::new(Barrier::new(2)));
+    let there = Arc::new(watch::Sender::new(0));
     Agent::new(model.clone()).tool(look().timeout_ms(1_000), move |target: Target, _| {
-        let both = both.clone();
+        let there = there.clone();
         async move {
-            both.0.wait().await;
+            there.send_modify(|there| *there += 1);
+            let mut waiting = Waiting(&there, false);
+            there.subscribe().wait_for(|there| *there == 2).await.unwrap();
+            waiting.1 = true;
             Ok::<_, String>(format!("{} met", target.target))
         }
     })
@@ -427,7 +439,7 @@ async fn the_last_permitted_pass_answers_with_what_there_is() {
     );
     assert_eq!(
         texts(&messages)[9],
-        "!Error: Not run: max_passes",
+        "!Error: Not run: limits.passes",
         "what the landing asks for is left undone"
     );
     assert_valid(&messages);
@@ -452,7 +464,8 @@ async fn stopped(
 }
 
 fn endless() -> Arc<loop_llm::Scripted> {
-    scripted((0..60).map(|n| looks(&[&n.to_string()])))
+    let usage = Some(Usage { input: 1_000, output: 100, ..Usage::default() });
+    scripted((0..60).map(|n| ScriptedReply { usage, ..looks(&[&n.to_string()]) }))
 }
 
 #[tokio::test(start_paused = true)]
@@ -511,10 +524,8 @@ async fn a_refusal_is_no_answer() {
     let mut messages = ask("Go");
     let error = agent.complete(&mut messages).await.unwrap_err();
     assert_eq!(meta_of(&error).outcome.stop.class, StopClass::Refused);
-    assert_eq!(
-        (error.to_string(), &*shape(&messages)),
-        ("The model refused the work: I will not..".replace("..", "."), "UCTA")
-    );
+    assert!(error.to_string().starts_with("The model refused the work: I will not"), "{error}");
+    assert_eq!(shape(&messages), "UCTA");
     assert_valid(&messages);
 }
 

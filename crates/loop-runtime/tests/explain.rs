@@ -129,6 +129,32 @@ fn every_reason_is_a_sentence() {
     reads(condition(R::NeedsHuman, Count(1)), "An action needs a person's consent, and nobody can be asked.");
     reads(condition(R::ModelFailure, text("auth: no key")), "The model could not be used: auth: no key.");
     reads(condition(R::ToolFailure, text("look: gone")), "A tool failed: look: gone.");
+    reads(condition(R::Completed, text("the reply calls no tool")), "It is done: the reply calls no tool.");
+    reads(condition(R::Completed, text("the output is valid")), "It is done: the output is valid.");
+    reads(
+        limit(R::MaxMessages, Count(101), Count(100), "limits.messages", Count(101)),
+        "The next call would be made with 101 messages, more than the limit of 100. It would have gone on with limits.messages = 101.",
+    );
+    reads(
+        limit(
+            R::TokenLimit,
+            text("the answer was cut at its output limit"),
+            Count(300),
+            "limits.output_tokens",
+            Count(301),
+        ),
+        "The answer was cut at its output limit: the limit of 300 tokens is too small for it. It would have gone on with limits.output_tokens = 301.",
+    );
+    reads(
+        condition(R::InvalidResponse, text("the reply calls no tool and not `save`")),
+        "The reply could not be used: the reply calls no tool and not `save`.",
+    );
+    reads(
+        condition(R::SubmitBeforeOutput, text("the reply submits")),
+        "The model submitted before it gave an output.",
+    );
+    reads(condition(R::MaxAttempts, Count(3)), "3 attempts brought no valid output.");
+    reads(condition(R::MaxAttempts, Count(1)), "The only attempt brought no valid output.");
     reads(condition(R::StorageFailed, text("disk full")), "The journal could not be written: disk full.");
     reads(condition(R::ManualStop, Millis(1_500)), "It was stopped by hand after 1500 ms.");
 }

@@ -80,6 +80,13 @@ impl Run {
         }
     }
 
+    /// Keeps what came of a reply that failed midway. It is no answer: one may still be asked for.
+    pub(super) fn take_partial(&mut self, ending: &Ending) {
+        if let Ending::Answer(text) | Ending::Cut(text) = ending {
+            self.state.partial = Some(Arc::clone(text));
+        }
+    }
+
     /// The last output there is, from whichever attempt.
     pub(super) fn last_output(&self) -> Option<Output> {
         self.state.attempts.iter().rev().find_map(|attempt| {

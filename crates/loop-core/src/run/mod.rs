@@ -100,9 +100,12 @@ pub struct State {
     /// Attempts at an output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     attempts: Vec<Attempt>,
-    /// The final answer of a conversation, or as much of one as came.
+    /// The final answer of a conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     answer: Option<Arc<str>>,
+    /// What came of a reply that failed midway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    partial: Option<Arc<str>>,
     /// What of a conversation is shown in short.
     #[serde(default, skip_serializing_if = "is_default")]
     compacted: Compacted,
@@ -545,6 +548,7 @@ impl Run {
             mending: Vec::new(),
             attempts: Vec::new(),
             answer: None,
+            partial: None,
             compacted: Compacted::default(),
             last_granted: 0,
             stopped_in: StoppedIn::default(),

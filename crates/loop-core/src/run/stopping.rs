@@ -193,7 +193,7 @@ impl Run {
             confidence: self.state.confidence,
             confidence_reason: self.state.confidence_reason.clone(),
             document: self.state.document.clone(),
-            answer: self.state.answer.clone(),
+            answer: self.state.answer.clone().or_else(|| self.state.partial.clone()),
             output: self.last_output(),
             rejection: self.last_rejection(),
             attempts: self.state.attempts.len() as u32,

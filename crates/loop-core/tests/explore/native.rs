@@ -44,7 +44,8 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
             reasons.push(reason);
         }
     };
-    // 2: the limits.
+    // 2: the limits, that of the attempt first.
+    add(StopReason::MaxPasses, attempt_is_over(run));
     let lands = spec.protocol.output().is_none();
     let held_ms = if cause.is_some() || !lands { 0 } else { (limits.wall_ms / 4).min(30_000) };
     add(StopReason::MaxPasses, totals.passes >= limits.passes);
@@ -64,7 +65,6 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         add(StopReason::Completed, lands && !is_cut && !lacks && cause.is_none());
     }
     add(StopReason::SubmitBeforeOutput, ends && !has_output);
-    add(StopReason::MaxPasses, attempt_is_over(run));
     add(StopReason::NeedsHuman, asked.person > 0 && !is_open);
     add(StopReason::MaxToolCalls, asked.over > 0 && !is_open);
     // 6: passes in a row in which nothing could run.

@@ -68,7 +68,7 @@ pub fn ordered(wide: bool) -> Alphabet {
     let setup = small(conversation()).with(|spec| {
         spec.gate.no_progress = 2;
         spec.gate.forbid = vec!["fetch_docs".into()];
-        spec.limits.tool_calls = 3;
+        spec.limits.tool_calls = 2;
     });
     Alphabet {
         replies: always(all),
@@ -113,17 +113,14 @@ pub fn side_by_side(wide: bool) -> Alphabet {
 
 /// Stops and crashes at any moment while an order is kept.
 pub fn interrupted() -> Alphabet {
-    let mixed = calls(&[("fetch_device", target("a")), ("restart", target("a")), ("wipe", target("a"))]);
+    let mixed = calls(&[("fetch_device", target("a")), ("restart", target("a"))]);
+    let setup = small(conversation()).approving(&["restart", "wipe"]);
     Alphabet {
-        replies: always([mixed, look(&["b", "c"]), text("It is done.")]),
-        observations: |_| vec![found("it"), observed(Status::Timeout)],
+        replies: always([mixed, calls(&[("wipe", target("a")), ("nope", json!({}))]), text("It is done.")]),
         resumes: vec![0],
         stops: true,
         reaches: &[Completed, ManualStop, MaxPasses],
-        ..base(
-            "interrupted",
-            small(conversation()).approving(&["restart", "wipe"]).limits(|limits| limits.passes = 2),
-        )
+        ..base("interrupted", setup.limits(|limits| (limits.passes, limits.model_calls) = (2, 3)))
     }
 }
 
@@ -132,14 +129,13 @@ pub fn consents() -> Alphabet {
     Alphabet {
         replies: always([
             calls(&[("wipe", target("a")), ("fetch_device", target("a")), ("wipe", target("a"))]),
-            calls(&[("restart", target("a"))]),
             text("It is done."),
         ]),
         observations: ends_so,
         answers: vec![PersonAnswer::Approved, PersonAnswer::Denied { why: "no".into() }],
         deadlines: true,
         reaches: &[Completed, MaxPasses, Timeout],
-        ..base("consents", small(conversation()).people().limits(|limits| limits.passes = 3))
+        ..base("consents", small(conversation()).people().limits(|limits| limits.passes = 2))
     }
 }
 
@@ -151,7 +147,7 @@ pub fn reuse() -> Alphabet {
     Alphabet {
         replies: always([around, look(&["a", "b"]), look(&["a"]), text("It is done.")]),
         observations: ends_so,
-        reaches: &[Completed, MaxPasses, MaxToolCalls],
+        reaches: &[Completed, MaxPasses],
         ..base("reuse", setup.with(|spec| spec.gate.no_progress = 2))
     }
 }
@@ -215,7 +211,7 @@ pub fn outputs(wide: bool) -> Alphabet {
         output.attempts = 2;
         output.passes_per_attempt = 2;
     });
-    let setup = setup.limits(|limits| (limits.passes, limits.model_calls, limits.tool_calls) = (3, 4, 2));
+    let setup = setup.limits(|limits| (limits.passes, limits.model_calls, limits.tool_calls) = (3, 4, 1));
     Alphabet {
         replies: always(all),
         validations: vec![Validation::Valid, rejected("no"), broken()],
@@ -266,16 +262,16 @@ pub fn reflections(wide: bool) -> Alphabet {
 
 /// Stops, crashes and the wall clock at any moment on the way to an output.
 pub fn interrupted_outputs() -> Alphabet {
-    let mixed = calls(&[("fetch_device", target("a")), ("save", target("x")), ("restart", target("a"))]);
+    let mixed = calls(&[("save", target("x")), ("restart", target("a"))]);
     let setup = small(output()).approving(&["restart"]).output_spec(|output| output.attempts = 2);
     Alphabet {
-        replies: always([mixed, calls(&[("save", target("y"))]), look(&["b"])]),
-        validations: vec![Validation::Valid, rejected("no"), broken()],
+        replies: [mixed, calls(&[("save", target("y"))])].map(|said| vec![said.reply()]).into(),
+        validations: vec![Validation::Valid, rejected("no")],
         resumes: vec![0],
         stops: true,
         deadlines: true,
-        reaches: &[Completed, ManualStop, Timeout, MaxPasses, MaxAttempts, ToolFailure],
-        ..base("interrupted outputs", setup.limits(|limits| limits.passes = 2))
+        reaches: &[Completed, ManualStop, Timeout, MaxAttempts, ToolFailure],
+        ..base("interrupted outputs", setup.limits(|limits| (limits.passes, limits.model_calls) = (2, 3)))
     }
 }
 
@@ -288,9 +284,8 @@ pub fn compaction(wide: bool) -> Alphabet {
     });
     Alphabet {
         history: Some(2),
-        replies: always([look(&["a", "b"]), look(&["c"]), text("It is done.")]),
+        replies: always([look(&["a"]), text("It is done.")]),
         prompts: vec![(2_000, 0), (100_000, 0)],
-        observations: ends_so,
         reaches: &[Completed, TokenLimit, MaxPasses],
         ..base("compaction", setup)
     }

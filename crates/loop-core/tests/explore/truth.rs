@@ -10,7 +10,11 @@ pub fn is_told(edge: &Edge<'_>) -> Result<(), String> {
     for note in edge.notes {
         let Note::Stopped { certificate } = note else { continue };
         for condition in std::iter::once(&certificate.primary).chain(&certificate.also) {
-            if !holds(edge, condition) {
+            let is_cause = matches!(edge.before.phase(), Phase::Landing { cause, .. } if cause == condition);
+            // A landing for want of tools says what it was entered for; that was judged then.
+            let was_judged =
+                matches!(condition.reason, StopReason::MaxToolCalls | StopReason::NoProgress) && is_cause;
+            if !was_judged && !holds(edge, condition) {
                 return Err(format!("the run says {condition:?}, and that is not so"));
             }
             if !would_help(condition) {

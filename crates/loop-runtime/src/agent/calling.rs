@@ -8,7 +8,7 @@ use loop_core::WorkItem;
 use loop_llm::Message;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::error::{AgentError, Meta};
+use crate::agent::error::Meta;
 use crate::driver::{Ended, Opening, Pace};
 use crate::events::RunEvent;
 use crate::handle::Remote;
@@ -87,7 +87,7 @@ pub struct AgentStream<'a> {
 }
 
 impl<'a> AgentStream<'a> {
-    pub(super) async fn begin(looping: &Loop, messages: &'a mut Vec<Message>) -> Result<Self, AgentError> {
+    pub(crate) async fn begin(looping: &Loop, messages: &'a mut Vec<Message>) -> Result<Self, StartError> {
         let opening = open(looping, messages).await?;
         Ok(Self { run: RunStream::new(looping.begin(opening, Pace::InStep)), messages })
     }

@@ -125,7 +125,7 @@ impl Agent {
     /// # Errors
     /// When it cannot begin.
     pub async fn stream<'a>(&self, messages: &'a mut Vec<Message>) -> Result<AgentStream<'a>, AgentError> {
-        AgentStream::begin(&self.looping, messages).await
+        Ok(AgentStream::begin(&self.looping, messages).await?)
     }
 
     /// Works conversations off, at most `concurrency` at a time, each to its own end. Yields each one's place, its
@@ -206,7 +206,7 @@ impl<Output: DeserializeOwned> Agent<Output> {
     /// # Errors
     /// When it cannot begin.
     pub async fn stream_on<'a>(&self, messages: &'a mut Vec<Message>) -> Result<AgentStream<'a>, AgentError> {
-        AgentStream::begin(&self.looping, messages).await
+        Ok(AgentStream::begin(&self.looping, messages).await?)
     }
 }
 

@@ -1,0 +1,435 @@
+//! The programs that `docs/conversation.md` and `docs/output.md` quote, run.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use futures::StreamExt;
+use loop_core::{GateSettings, Note, PersonAnswer, Repeats, Verdict};
+use loop_llm::{HttpModel, Profile, ScriptedReply};
+use loop_runtime::{
+    Agent, AgentError, AgentModel, Answer, BuildError, Callbacks, CancellationToken, Effect, ErrorStyle,
+    Extracted, Journal, Limits, MemoryJournal, Message, ModelSpec, Offline, OutputTool, RunEvent, Scripted,
+    StopReason, ToolDeclaration, ToolResult,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+type Tested = Result<(), Box<dyn std::error::Error>>;
+
+#[derive(Deserialize, JsonSchema)]
+struct Search {
+    name: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Update {
+    id: u32,
+    company: String,
+}
+
+fn search() -> ToolDeclaration {
+    ToolDeclaration::read("search_user", "Search users by name")
+}
+
+fn update() -> ToolDeclaration {
+    ToolDeclaration::new("update_user").description("Change a user's company").effect(Effect::WriteIdempotent)
+}
+
+async fn found(search: Search) -> Result<serde_json::Value, String> {
+    Ok(json!([{"id": 42, "name": format!("{} Brown", search.name)}]))
+}
+
+fn finds_users() -> Agent {
+    Agent::new(Offline::new()).tool(search(), |search: Search, _| found(search)).build().unwrap()
+}
+
+fn updates(
+    replies: impl IntoIterator<Item = ScriptedReply>,
+) -> loop_runtime::AgentBuilder<loop_runtime::Text> {
+    Agent::new(Scripted::new(replies)).tool(update(), |update: Update, _| async move {
+        Ok::<_, String>(format!("{}: {}", update.id, update.company))
+    })
+}
+
+fn wants_an_update() -> [ScriptedReply; 2] {
+    let call = ScriptedReply::call("update_user", json!({"id": 42, "company": "EPAM"}));
+    [call, ScriptedReply::text("Updated Bob's company to EPAM.")]
+}
+
+#[tokio::test]
+async fn a_second_question_goes_on_from_the_first() -> Tested {
+    // S1-7, S1-21
+    let agent = finds_users();
+    let mut messages = vec![Message::user("Find user named Bob")];
+    let first = agent.complete(&mut messages).await?;
+    messages.push(Message::user("Find user named Alice"));
+    let second = agent.complete(&mut messages).await?;
+    assert_eq!((first.meta.totals.passes, second.meta.totals.passes, messages.len()), (2, 2, 8));
+    Ok(())
+}
+
+#[test]
+fn a_model_behind_http_takes_the_same_place() -> Tested {
+    let key = "sk-…".to_owned();
+    let profile = Profile::named("anthropic").ok_or("there is a row for it")?;
+    let client = HttpModel::new(profile, None)?.with_key(key.into())?;
+    let model = AgentModel::new(client, ModelSpec::new("anthropic", "NAME"));
+    let agent = Agent::new(model).instructions("You answer in one sentence.").build()?;
+    assert_eq!(&*agent.looping().spec().models.base.model, "NAME");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_tool_says_how_it_fails() -> Tested {
+    // S1-29, S2-32
+    let get = ToolDeclaration::read("get_user_by_id", "Fetch one user by id");
+    let call = ScriptedReply::call("get_user_by_id", json!({"name": "7"}));
+    let builder = Agent::new(Scripted::new([call, ScriptedReply::text("There is none.")]));
+    let builder = builder.tool(get, |by: Search, _| async move {
+        let known = BTreeMap::from([("42", "Bob Brown")]);
+        known.get(by.name.as_str()).copied().ok_or("there is no such user")
+    });
+    let mut messages = vec![Message::user("Who is 7?")];
+    builder.build()?.complete(&mut messages).await?;
+    let Message::Tool { results } = &messages[2] else { panic!("{messages:?}") };
+    assert_eq!((results[0].is_error, &*results[0].text), (true, "Error: there is no such user"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_tool_may_say_that_another_try_helps() -> Tested {
+    // S1-29
+    let status = ToolDeclaration::read("fetch_status", "Fetch the status of a job").attempts(3);
+    let builder = Agent::new(Scripted::new([
+        ScriptedReply::call("fetch_status", json!({"name": "J-1"})),
+        ScriptedReply::text("It is down."),
+    ]));
+    let builder = builder.tool(status, |job: Search, _| async move {
+        Ok::<_, String>(ToolResult::retryable("fetch_status", &job.name, "no connection"))
+    });
+    let mut messages = vec![Message::user("How is J-1?")];
+    builder.build()?.complete(&mut messages).await?;
+    let Message::Tool { results } = &messages[2] else { panic!("{messages:?}") };
+    assert_eq!((results[0].is_error, &*results[0].text), (true, "Error: no connection"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_change_runs_once_it_is_approved() -> Tested {
+    // S1-43
+    let mut messages = vec![Message::user("Update Bob's company to EPAM")];
+    let agent = updates(wants_an_update()).approve("update_user").build()?;
+    let answer = agent.complete(&mut messages).await?;
+    assert_eq!(&*answer.text, "Updated Bob's company to EPAM.");
+    let error = updates([]).approve("udpate_user").build().unwrap_err();
+    assert!(matches!(error, BuildError::ApprovedUnknown { .. }), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_person_is_asked() -> Tested {
+    let builder = updates(wants_an_update());
+    let mut messages = vec![Message::user("Update Bob's company to EPAM")];
+    let mut asked = Vec::new();
+    let mut is_wanted = |question: String| {
+        asked.push(question);
+        true
+    };
+    let asking = GateSettings { people: true, no_progress: 3, ..GateSettings::default() };
+    let agent = builder.gate(asking).build()?;
+    let mut run = agent.stream(&mut messages).await?;
+    while let Some(event) = run.next().await {
+        let RunEvent::Recorded(entry) = event else { continue };
+        for note in &entry.notes {
+            if let Note::ActionJudged(action) = note
+                && matches!(action.verdict, Verdict::NeedsPerson { .. })
+            {
+                let answer = match is_wanted(format!("{} {}", action.tool_name(), action.parameters)) {
+                    true => PersonAnswer::Approved,
+                    false => PersonAnswer::Denied { why: "not today".into() },
+                };
+                run.remote().answer(action.key, answer);
+            }
+        }
+    }
+    let meta = run.finish().await;
+    assert_eq!(meta.reason(), StopReason::Completed);
+    assert_eq!(asked, [r#"update_user {"company":"EPAM","id":42}"#]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn limits_are_numbers() -> Tested {
+    // S1-48
+    let builder = updates(wants_an_update()).approve("update_user");
+    let mut messages = vec![Message::user("Update Bob's company to EPAM")];
+    let limits = Limits { passes: 1, wall_ms: 60_000, tokens: Some(200_000), ..Limits::agent() };
+    let agent = builder.limits(limits).build()?;
+    let error = agent.complete(&mut messages).await.unwrap_err();
+    assert_eq!(error.code().as_ref(), "MAX_ITERATIONS");
+    Ok(())
+}
+
+#[tokio::test]
+async fn whatever_ends_it_there_is_a_bill() -> Tested {
+    // S1-47, S2-93
+    let calls = (0..4).map(|n| ScriptedReply::call("update_user", json!({"id": n, "company": "EPAM"})));
+    let builder = updates(calls).approve("update_user");
+    let limits = Limits { passes: 3, ..Limits::agent() };
+    let agent = builder.limits(limits).build()?;
+    let mut messages = vec![Message::user("Update everybody")];
+    let line = match agent.complete(&mut messages).await {
+        Ok(Answer { text, .. }) => format!("{text}"),
+        Err(AgentError::MaxIterations { iterations, limit, meta, .. }) => {
+            let best = meta.outcome.answer.as_deref().unwrap_or("nothing");
+            format!("no end after {iterations} of {limit} passes; so far: {best}")
+        }
+        Err(AgentError::Cancelled { phase, pass, .. }) => format!("cancelled in {phase} of pass {pass}"),
+        Err(error) => match error.meta() {
+            Some(meta) => format!("{}: {error} ({} tokens)", error.code(), meta.totals.usage.total()),
+            None => format!("it did not begin: {error}"),
+        },
+    };
+    assert_eq!(line, "no end after 3 of 3 passes; so far: nothing");
+    Ok(())
+}
+
+#[tokio::test]
+async fn it_is_cancelled_from_elsewhere() -> Tested {
+    // S2-49, C31
+    let agent = finds_users();
+    let mut messages = vec![Message::user("Find user named Bob")];
+    let cancel = CancellationToken::new();
+    let elsewhere = cancel.clone();
+    elsewhere.cancel();
+    let ended = agent.complete_until(&mut messages, &cancel).await;
+    assert!(matches!(ended, Err(AgentError::Cancelled { phase: "start", .. })), "{ended:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn it_is_driven_in_four_ways() -> Tested {
+    // S1-2, S1-3, S1-45, C1
+    let agent = finds_users();
+    let mut messages = vec![Message::user("Find user named Bob")];
+    let (answer, depth) = agent.recurse(&mut messages).await?;
+    assert_eq!((answer.meta.totals.passes, depth), (2, 2));
+
+    let mut messages = vec![Message::user("Find user named Bob")];
+    let mut text = String::new();
+    let mut run = agent.stream(&mut messages).await?;
+    while let Some(event) = run.next().await {
+        match event {
+            RunEvent::Text { text: piece, .. } => text.push_str(&piece),
+            RunEvent::Recorded(entry) => println!("{} {}", entry.seq, entry.event.fact.name()),
+            RunEvent::Lost { .. } => {}
+        }
+    }
+    let meta = run.finish().await;
+    assert_eq!(meta.outcome.answer.as_deref(), Some(text.as_str()));
+
+    let questions = ["Find user named Alice", "Find user named Bob"];
+    let conversations = futures::stream::iter(questions.map(|text| vec![Message::user(text)]));
+    let mut ended = agent.queue(conversations, 8).collect::<Vec<_>>().await;
+    ended.sort_by_key(|(place, _, _)| *place);
+    for (place, messages, answer) in ended {
+        println!("{place}: {} ({} messages)", answer?.text, messages.len());
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn callbacks_hear_of_each_step() -> Tested {
+    // S2-43, S2-44, S2-89, S2-90
+    let builder = Agent::new(Offline::new()).tool(search(), |search: Search, _| found(search));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (calling, passed) = (Arc::clone(&seen), Arc::clone(&seen));
+    let callbacks = Callbacks::new()
+        .on_tool_call(move |_, tool, input| calling.lock().unwrap().push(format!("using {tool} {input}")))
+        .on_tool_result(|_, tool, _| Err(format!("nobody wants to hear of {tool}")))
+        .on_pass(move |at| passed.lock().unwrap().push(format!("{} tokens", at.totals.usage.total())));
+    let agent = builder.with_callbacks(callbacks).build()?;
+    let answer = agent.complete(&mut vec![Message::user("Find user named Bob")]).await?;
+    assert_eq!(answer.meta.callback_errors.len(), 1);
+    assert_eq!(
+        answer.meta.callback_errors[0].to_string(),
+        "on_tool_result: nobody wants to hear of search_user"
+    );
+    let seen = seen.lock().unwrap();
+    assert_eq!((seen.len(), seen[1].as_str()), (3, r#"using search_user {"name":"Bob"}"#));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_is_taken_up_from_its_journal() -> Tested {
+    // C20
+    let builder = Agent::new(Offline::new()).tool(search(), |search: Search, _| found(search));
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let agent = builder.with_journal(Arc::clone(&journal)).build()?;
+    let answer = agent.complete(&mut vec![Message::user("Find user named Bob")]).await?;
+    let outcome = agent.looping().resume(&answer.meta.run).await?.wait().await;
+    assert_eq!(outcome.answer.as_deref(), Some(&*answer.text));
+    assert_eq!(journal.runs().await?.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn errors_are_told_in_the_words_of_a_style() -> Tested {
+    // C8
+    let call = ScriptedReply::call("serch_user", json!({"name": "Bob"}));
+    let builder = Agent::new(Scripted::new([call, ScriptedReply::text("I cannot.")]));
+    let builder = builder.tool(search(), |search: Search, _| found(search));
+    let agent = builder.errors(ErrorStyle::Seed001).build()?;
+    let mut messages = vec![Message::user("Find Bob")];
+    agent.complete(&mut messages).await?;
+    let Message::Tool { results } = &messages[2] else { panic!("{messages:?}") };
+    assert_eq!(&*results[0].text, "Error executing serch_user: Unknown tool");
+    Ok(())
+}
+
+/// What a mail asks for
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Lead {
+    /// The person who asks
+    name: String,
+    company: String,
+    /// What can be spent, in US dollars
+    budget_usd: u32,
+}
+
+fn lead(budget: u32) -> ScriptedReply {
+    ScriptedReply::call("save_lead", json!({"name": "Ann Lee", "company": "Acme", "budget_usd": budget}))
+}
+
+const MAIL: &str = "Ann Lee of Acme has 5000 USD for a new roof";
+
+#[tokio::test]
+async fn a_value_of_a_type_comes_out() -> Tested {
+    // S2-57, S2-96
+    let save = OutputTool::<Lead>::new("save_lead", "Save the lead");
+    let agent =
+        Agent::output(Offline::new(), save).instructions("You read mails and record leads.").build()?;
+    let Extracted { value, meta } = agent.run("Ann Lee of Acme has 5000 USD for a new roof").await?;
+    println!(
+        "{} of {} has ${} ({} tokens)",
+        value.name,
+        value.company,
+        value.budget_usd,
+        meta.totals.usage.total()
+    );
+    assert_eq!((value.budget_usd, meta.attempts), (5000, 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn rules_are_asked_in_order() -> Tested {
+    // S2-4, S2-78, S2-93
+    let model = Scripted::new([lead(20), lead(20)]);
+    let save = OutputTool::<Lead>::new("save_lead", "Save the lead")
+        .validator("has_a_name", |lead: Lead| async move {
+            if lead.name.is_empty() { Err("`name` is empty; take it from the signature") } else { Ok(()) }
+        })
+        .validator("worth_it", |lead: Lead| async move {
+            let least = 1_000; // a real program may ask a database here, and wait for it
+            if lead.budget_usd < least {
+                return Err(format!("`budget_usd` is {}, and leads begin at {least}", lead.budget_usd));
+            }
+            Ok(())
+        });
+    let agent = Agent::output(model, save).attempts(2).passes_per_attempt(5).build()?;
+    let mut messages = vec![Message::user(MAIL)];
+    let line = match agent.run_on(&mut messages).await {
+        Ok(found) => format!("{:?} in {} attempts", found.value, found.meta.attempts),
+        Err(AgentError::MaxAttempts { attempts, message, meta }) => {
+            let last = meta.outcome.output.as_ref().map_or("none", |output| &*output.value);
+            format!("{attempts} attempts; {message}; the last output: {last}")
+        }
+        Err(AgentError::MaxIterations { attempt, iterations, limit, .. }) => {
+            format!("no output in attempt {attempt} after {iterations} of {limit} passes")
+        }
+        Err(error) => format!("{}: {error}", error.code()),
+    };
+    let output = r#"{"budget_usd":20,"company":"Acme","name":"Ann Lee"}"#;
+    let rejected = "worth_it: `budget_usd` is 20, and leads begin at 1000";
+    assert_eq!(line, format!("2 attempts; {rejected}; the last output: {output}"));
+    // S2-84: one conversation for both.
+    let said: Vec<&str> = messages.iter().map(Message::text).filter(|text| !text.is_empty()).collect();
+    assert_eq!(said[0], MAIL);
+    assert!(said[1].starts_with("The output was not accepted. worth_it: `budget_usd` is 20"), "{said:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_output_is_shown_and_submitted() -> Tested {
+    // S2-20, S2-103
+    let submit = ScriptedReply::call("done", json!({}));
+    let model = Scripted::new([lead(20), lead(5_000), submit]);
+    let save = OutputTool::<Lead>::new("save_lead", "Save the lead")
+        .reflect(|lead: &Lead| format!("Lead: {} of {}, ${}", lead.name, lead.company, lead.budget_usd))
+        .submit_as("done", "Ends the work; call it once the lead reads well");
+    let agent = Agent::output(model, save).build()?;
+    let found = agent.run(MAIL).await?;
+    assert_eq!((found.value.budget_usd, found.meta.attempts, found.meta.totals.passes), (5_000, 1, 3));
+    Ok(())
+}
+
+#[tokio::test]
+async fn helpers_go_before_the_output() -> Tested {
+    // S2-29, S2-100, S2-102
+    let again = || ScriptedReply::call("search_user", json!({"name": "Ann"}));
+    let model = Scripted::new([again(), again(), lead(5_000)]);
+    let save = OutputTool::<Lead>::new("save_lead", "Save the lead");
+    let agent = Agent::output(model, save)
+        .helper(search(), |search: Search, _| found(search))
+        .reuse_results()
+        .parallel()
+        .build()?;
+    let found = agent.run(MAIL).await?;
+    for tool in &found.meta.tools {
+        println!(
+            "{}: {} calls, {} failed, {} not run, {} ms",
+            tool.tool, tool.calls, tool.failures, tool.refused, tool.ms
+        );
+    }
+    assert_eq!(agent.looping().spec().repeats(), Repeats::Reuse);
+    assert_eq!((found.meta.tools[0].calls, found.meta.tools[0].refused), (1, 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn rejections_are_heard() -> Tested {
+    // S2-91
+    let save = OutputTool::<Lead>::new("save_lead", "Save the lead")
+        .validator("worth_it", |lead: Lead| async move {
+            if lead.budget_usd < 1_000 { Err("too small") } else { Ok(()) }
+        });
+    let builder = Agent::output(Scripted::new([lead(20), lead(5_000)]), save);
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let (begun, rejected) = (Arc::clone(&heard), Arc::clone(&heard));
+    let callbacks = Callbacks::new()
+        .on_attempt_start(move |at| begun.lock().unwrap().push(format!("attempt {}", at.attempt)))
+        .on_validation_failure(move |_, by, message| {
+            rejected.lock().unwrap().push(format!("{by}: {message}"))
+        });
+    let agent = builder.with_callbacks(callbacks).build()?;
+    agent.run(MAIL).await?;
+    assert_eq!(*heard.lock().unwrap(), ["attempt 1", "worth_it: too small", "attempt 2"]);
+    Ok(())
+}
+
+#[test]
+fn what_cannot_work_is_refused_when_it_is_built() {
+    // S2-d3, S2-98
+    let helper = ToolDeclaration::read("save_lead", "Search users by name");
+    let save = OutputTool::<Lead>::new("save_lead", "Save the lead");
+    let refused =
+        Agent::output(Offline::new(), save).helper(helper, |search: Search, _| found(search)).build();
+    let error = refused.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the helper `save_lead` has the name of the output tool; rename one of them"
+    );
+}
