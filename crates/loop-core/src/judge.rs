@@ -11,7 +11,7 @@ use crate::ids::{CommandKey, Digest, Slot};
 use crate::ledger::{Ledger, Standing};
 use crate::near::near_names;
 use crate::protocol;
-use crate::protocol_spec::Repeats;
+use crate::protocol_spec::{Execution, Repeats};
 use crate::spec::{RunSpec, ToolSpec};
 
 /// What actions are judged against.
@@ -58,6 +58,9 @@ pub(crate) fn judge(actions: &[Action], bench: Bench<'_>) -> Vec<Judged> {
         .zip(actions)
         .map(|(n, action)| one(action, CommandKey::new(bench.pass, Slot::Action(n)), bench, &mut seen))
         .collect();
+    if bench.spec.protocol.execution() == Execution::Single {
+        keep_first(&mut judged);
+    }
     let mut left = bench.room.left;
     for wanted in [Priority::Required, Priority::Recommended] {
         for entry in judged.iter_mut().filter(|entry| entry.judged.action.priority == wanted) {
@@ -85,6 +88,15 @@ pub(crate) fn judge(actions: &[Action], bench: Bench<'_>) -> Vec<Judged> {
         }
     }
     judged
+}
+
+/// Leaves the first call that may run, or that a person may allow, and none after it (C3).
+fn keep_first(judged: &mut [Judged]) {
+    let may_run = |verdict: &Verdict| matches!(verdict, Verdict::Run | Verdict::NeedsPerson { .. });
+    let runnable = judged.iter_mut().filter(|entry| may_run(&entry.judged.verdict));
+    for entry in runnable.skip(1) {
+        entry.judged.verdict = Verdict::OverLimit { setting: "protocol.execution".into() };
+    }
 }
 
 fn one(action: &Action, key: CommandKey, bench: Bench<'_>, seen: &mut Seen) -> Judged {

@@ -138,14 +138,25 @@ pub enum Execution {
     Ordered,
     /// Those that only look side by side, those that change something one after another (S2-101).
     Parallel,
+    /// One call a reply: the first that may run; the others are left undone, and the model is told so (S4-31).
+    Single,
 }
 
 impl Execution {
+    /// Whether no two calls run at the same time.
+    pub fn is_ordered(self) -> bool {
+        match self {
+            Self::Ordered | Self::Single => true,
+            Self::Parallel => false,
+        }
+    }
+
     /// The setting as it is written.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ordered => "ordered",
             Self::Parallel => "parallel",
+            Self::Single => "single",
         }
     }
 }

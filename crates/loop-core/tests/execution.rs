@@ -276,3 +276,22 @@ fn a_document_keeps_its_own_rule() {
     let world = run().start().replied(&ask).all_finished().replied(&ask.member("x", json!(1)));
     assert_eq!(world.ends(StopReason::NoNewActions).verdicts(), ["run", "duplicate"]);
 }
+
+#[test]
+fn what_may_have_happened_is_not_done_again_without_anybody_knowing() {
+    // H1, I-6: consent that was given beforehand is for a call whose end is known.
+    let write = calls(&[("wipe", target("a"))]);
+    let in_doubt = |setup: Setup| {
+        let mut world = setup.approving(&["wipe"]).start().replied(&write);
+        world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 1 });
+        world.resumed(5).expect_call("2/main", 1).replied(&write)
+    };
+    let world = in_doubt(conversation()).ends(StopReason::NeedsHuman);
+    assert_eq!(world.results(), ["run in_doubt", "needs_person"]);
+    let world = in_doubt(conversation().people()).answered_by_person("2/action-0", PersonAnswer::Approved);
+    world.expect_tools(&["2/action-0#1 wipe"]);
+    // Another one of the same tool is not in doubt.
+    let mut world = conversation().approving(&["wipe"]).start().replied(&write);
+    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.resumed(5).replied(&calls(&[("wipe", target("b"))])).expect_tools(&["2/action-0#1 wipe"]);
+}

@@ -7,7 +7,7 @@ use common::*;
 
 use std::sync::Arc;
 
-use common::walk::{choices, setups, walked};
+use common::walk::{choices, native_setups, setups, walked};
 use loop_core::{Note, Run, Status};
 use proptest::prelude::*;
 
@@ -51,8 +51,45 @@ proptest! {
     }
 
     #[test]
+    fn every_walk_of_calls_and_messages_keeps_the_invariants_and_comes_to_an_end(
+        setup in native_setups(),
+        choices in choices(120),
+    ) {
+        // I-4, I-5, I-8, I-9, I-20, I-21, C1, C3, S1-25, S2-14: the world checks every state; the rest is checked here.
+        let world = walked(setup, &choices).autopilot(&text("Done."));
+        world.check_replay();
+        let stops = world.all_notes().filter(|note| matches!(note, Note::Stopped { .. })).count();
+        prop_assert_eq!(stops, 1, "a reason is fixed once");
+        let outcome = world.outcome();
+        // Exactly one observation for every admitted call, and every call is kept.
+        let admitted = outcome.actions.iter().filter(|action| action.evidence.is_some()).count();
+        prop_assert_eq!(admitted, outcome.evidence.len());
+        for evidence in &outcome.evidence {
+            let asked = outcome.actions.iter().filter(|action| action.evidence == Some(evidence.id)).count();
+            prop_assert_eq!(asked, 1);
+        }
+        // I-6: what ended well is never run again as another try of the same call.
+        let mut ended: Vec<_> = outcome
+            .evidence
+            .iter()
+            .filter(|evidence| !evidence.observation.status.is_retryable())
+            .map(|evidence| evidence.key)
+            .collect();
+        let once = ended.len();
+        ended.sort_unstable();
+        ended.dedup();
+        prop_assert_eq!(ended.len(), once);
+        let mut reasons = world.reasons();
+        let told = reasons.len();
+        reasons.sort();
+        reasons.dedup();
+        prop_assert_eq!(reasons.len(), told);
+        prop_assert_eq!(outcome.attempts as usize, world.run.attempts().len());
+    }
+
+    #[test]
     fn a_walk_that_is_cut_and_restored_goes_on_as_if_nothing_had_happened(
-        setup in setups(),
+        setup in prop_oneof![setups(), native_setups()],
         choices in choices(40),
         at in any::<prop::sample::Index>(),
     ) {

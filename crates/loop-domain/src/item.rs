@@ -86,10 +86,11 @@ fn column_of(error: &serde_json::Error, text: &str) -> usize {
     before.map_or(error.column(), |before| String::from_utf8_lossy(before).chars().count())
 }
 
-/// The name of the file without its ending; `item` for what did not come from a file.
+/// The name of the file without its ending; `text` for the option of this name, `item` for standard input.
 fn stem(origin: &str) -> Arc<str> {
     let stem = Path::new(origin).file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    stem.filter(|stem| stem != "-").unwrap_or_else(|| "item".to_owned()).into()
+    let stem = stem.as_deref().map(|stem| stem.trim_start_matches('-')).filter(|stem| !stem.is_empty());
+    stem.unwrap_or("item").into()
 }
 
 fn one_line(text: &str) -> String {

@@ -3,9 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use loop_core::{
-    ConversationSpec, DocumentSpec, ModelSpec, OutputSpec, ProtocolSpec, RunSpec, SectionSpec,
-};
+use loop_core::{ConversationSpec, DocumentSpec, ModelSpec, OutputSpec, ProtocolSpec, RunSpec, SectionSpec};
 use loop_tools::{KeptTool, Registry, RegistryBuilder, RegistryError, ToolDeclaration};
 use serde_json::Value;
 
@@ -49,8 +47,7 @@ pub(crate) fn check(file: &File) -> Result<(), DomainError> {
     match (kind, &file.config.output) {
         (ProtocolKind::Output, Some(output)) => check_output(file, output),
         (ProtocolKind::Output, None) => {
-            let message =
-                "the protocol `output` needs to know which; add [output] with `name`, `description` and `schema`";
+            let message = "the protocol `output` needs to know which; add [output] with `name`, `description` and `schema`";
             Err(file.error(&["protocol", "type"], message))
         }
         (ProtocolKind::Document | ProtocolKind::Conversation, None) => Ok(()),
@@ -96,7 +93,9 @@ fn check_output(file: &File, output: &OutputConfig) -> Result<(), DomainError> {
         RegistryError::NotAnObjectSchema { .. } => {
             "a tool takes an object; write `type = \"object\"` at the top of the schema".to_owned()
         }
-        RegistryError::InvalidSchema { message, .. } => format!("it is no JSON Schema: {message}; correct it"),
+        RegistryError::InvalidSchema { message, .. } => {
+            format!("it is no JSON Schema: {message}; correct it")
+        }
         error => format!("{error}; correct it"),
     };
     Err(file.error(&["output", key], message))

@@ -88,6 +88,7 @@ fn native(spec: &RunSpec) -> String {
     let order = match spec.protocol.execution() {
         Execution::Ordered => "tools one after another",
         Execution::Parallel => "tools that only look side by side",
+        Execution::Single => "one tool a reply",
     };
     let how = format!("{order}, errors {}", spec.protocol.errors().name());
     match spec.protocol.output() {

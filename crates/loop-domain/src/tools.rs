@@ -37,7 +37,8 @@ pub(crate) fn tools(file: &File) -> Result<Tools, DomainError> {
     for (name, tool) in file.config.tools.iter().filter(|(_, tool)| tool.enabled) {
         builder = builder.shared(maker.make(name, tool)?);
     }
-    let registry = protocol::with_output(file, builder)?.build().map_err(|error| registry_error(file, &error))?;
+    let registry =
+        protocol::with_output(file, builder)?.build().map_err(|error| registry_error(file, &error))?;
     Ok(Tools { registry, warnings: maker.warnings })
 }
 

@@ -88,7 +88,7 @@ fn every_domain_of_the_guide_loads() {
         Domain::load(folder.path().join(path), &LoadOptions::default()).unwrap();
         domains += 1;
     }
-    assert_eq!(domains, 3);
+    assert_eq!(domains, 5);
     let desk = Domain::load(folder.path().join("desk"), &LoadOptions::default()).unwrap();
     assert!(desk.report().warnings.is_empty(), "{:?}", desk.report().warnings);
     let quick = LoadOptions { profile: Some("quick".to_owned()), ..LoadOptions::default() };

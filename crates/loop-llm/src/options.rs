@@ -121,6 +121,8 @@ pub enum ToolChoice {
     None,
     /// At least one.
     Required,
+    /// At least one where the provider can see to that; otherwise as the model likes, without a word about it.
+    Prefer,
     /// This one.
     Named(Arc<str>),
     /// Any of these; the list of tools that is sent stays whole where the provider allows that.

@@ -179,6 +179,9 @@ fn what_is_not_found_or_fails_is_said_and_not_tried_again() {
     let mut talk = Talk::new(crm(), &world);
     assert_eq!(talk.ask("Find Zoe"), "`search_user` did not work: Error: no connection");
 
+    let mut talk = Talk::new(crm(), &[(BOBS[0].0, " - ")]);
+    assert_eq!(talk.ask("Find Bob"), "`search_user` said nothing.");
+
     let refused = [BOBS[0], BOBS[1], (BOBS[2].0, "!denied by a person")];
     let mut talk = Talk::new(crm(), &refused);
     let answer = talk.ask("Find Bob and update his company to EPAM");
@@ -579,6 +582,8 @@ fn usual_wishes_lead_to_the_calls_that_they_need() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 400, ..ProptestConfig::default() })]
+
     /// Whatever is asked and whatever comes back: it ends, no call is made twice, and each has what is required.
     #[test]
     fn any_talk_ends(

@@ -44,7 +44,7 @@ fn model() -> Scripted {
 }
 
 /// Extracts a lead, and writes it with what it took.
-pub async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let save = OutputTool::<Lead>::new("save_lead", "Save the lead").validator("known_company", is_known);
     let agent = Agent::output(model(), save).instructions("You read mails and record leads.").build()?;
 

@@ -93,7 +93,7 @@ fn agent(register: &Register, is_approved: bool) -> Result<Agent, Box<dyn Error>
 }
 
 /// The same wish, first without consent and then with it.
-pub async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let register = Register::new();
 
     let mut messages = vec![Message::user("Find Bob and update his company to EPAM")];

@@ -29,7 +29,7 @@ fn users_named(name: &str) -> Vec<User> {
 }
 
 /// Asks, and writes the answer, the bill and the history.
-pub async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let search = ToolDeclaration::read("search_user", "Search users by name");
     let agent = Agent::new(Offline::new())
         .instructions("You answer questions about the people in our register.")

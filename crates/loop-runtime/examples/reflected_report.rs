@@ -44,7 +44,7 @@ fn users_named(name: &str) -> Vec<User> {
 }
 
 /// Reports on somebody, and writes the tools as they are used, the report, and the history's length.
-pub async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let search = ToolDeclaration::read("search_user", "Search users by name");
     let report = OutputTool::<Report>::new("report", "Takes the final report").reflect(Report::to_markdown);
     let (told, heard) = mpsc::channel();

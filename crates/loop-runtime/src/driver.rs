@@ -21,9 +21,9 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::{
-    CallModel, Certificate, Command, CommandKey, Condition, Event, Fact, Measure, Millis, ModelFailure, Note,
-    Outcome, Phase, Rejected, Run, RunTool, SaveResult, Saved, Slot, Started, StopMode, StopReason, Tier,
-    Validate,
+    CallModel, Certificate, Command, CommandKey, Condition, Event, Fact, JudgedAction, Measure, Millis,
+    ModelFailure, Note, Outcome, PersonAnswer, Phase, Rejected, Run, RunTool, SaveResult, Saved, Slot,
+    Started, StopMode, StopReason, Tier, Validate, Verdict,
 };
 use loop_llm::{Memory, Message};
 use loop_prompts::{Dialogue, Prompt, Thread, observation_text};
@@ -64,6 +64,8 @@ pub(crate) struct Driver {
     pace: Pace,
     caller: Caller,
     uses: ToolUses,
+    /// What was said to questions before they were open.
+    answers: BTreeMap<CommandKey, PersonAnswer>,
     /// Ends the run once it is cancelled; taken when that was heard.
     cancel: Option<CancellationToken>,
     /// Everyone who could ask for something is gone.
@@ -141,6 +143,7 @@ impl Driver {
         Self {
             talk,
             caller: Caller::new(Arc::clone(&parts.callbacks)),
+            answers: BTreeMap::new(),
             uses,
             parts,
             run,
@@ -300,8 +303,14 @@ impl Driver {
                 }
                 Command::Validate(wish) if self.is_in_flight(wish.key, wish.attempt) => {}
                 Command::Validate(wish) => self.start_validation(wish),
-                // Whoever can answer sees the question in the events and answers through the handle.
-                Command::AskPerson { .. } => {}
+                // Whoever can answer sees the question in the events and answers through the handle; some are quick.
+                Command::AskPerson { key, deadline, .. } => {
+                    let answer = self.answers.remove(&key).filter(|_| self.clock.now() < deadline);
+                    if let Some(answer) = answer {
+                        self.tell_own(Fact::PersonAnswered { key, answer }).await?;
+                        return Ok(true);
+                    }
+                }
                 // What is to be cut off is wished no longer, so it was cancelled above.
                 Command::Abort { .. } => {}
                 Command::Save { attempt } => {
@@ -451,7 +460,7 @@ impl Driver {
     }
 
     /// What a request from outside comes to; nothing where it comes too late.
-    fn fact_of(&self, control: Control) -> Option<Fact> {
+    fn fact_of(&mut self, control: Control) -> Option<Fact> {
         let over =
             matches!(self.run.phase(), Phase::Stopping { .. } | Phase::Saving { .. } | Phase::Done { .. });
         match control {
@@ -468,9 +477,20 @@ impl Driver {
                     .commands()
                     .iter()
                     .any(|wish| matches!(wish, Command::AskPerson { key: asked, deadline, .. } if *asked == key && self.clock.now() < *deadline));
+                if !open && self.will_ask(key) {
+                    self.answers.insert(key, answer);
+                    return None;
+                }
                 open.then_some(Fact::PersonAnswered { key, answer })
             }
         }
+    }
+
+    /// Whether a question about an action is known already and not open yet, since other calls of its pass still run.
+    fn will_ask(&self, key: CommandKey) -> bool {
+        let needs = |verdict: &Verdict| matches!(verdict, Verdict::NeedsPerson { .. });
+        let is_it = |action: &JudgedAction| action.key == key && needs(&action.verdict);
+        matches!(self.run.phase(), Phase::Acting { .. }) && self.run.actions().iter().rev().any(is_it)
     }
 
     async fn save(&mut self, attempt: u32) -> Result<(), Broken> {
@@ -590,7 +610,8 @@ impl Driver {
                     _ => None,
                 });
                 let actions = || self.run.actions().iter().rev();
-                if let Some(action) = actions().find(|action| settled.is_some() && action.evidence == settled) {
+                if let Some(action) = actions().find(|action| settled.is_some() && action.evidence == settled)
+                {
                     let told = observation_text(&self.run, action, observation);
                     self.caller.tool_result(&self.progress(action.key.pass), action.tool_name(), &told);
                 }

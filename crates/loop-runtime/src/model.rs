@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use loop_core::{CallModel, Fact, FinishReason, ModelFailure, NativeCall, Reply, Run, Slot, Tier, Usage};
+use loop_core::{
+    CallModel, Execution, Fact, FinishReason, ModelFailure, NativeCall, Reply, Run, Slot, Tier, Usage,
+};
 use loop_llm::{
     Caching, Change, ChatModel, ErrorPhase, LlmError, LlmErrorKind, Memory, Message, ModelEvent, ModelReply,
     ModelRequest, RequestMeta, RetryAdvice, ToolCall, ToolChoice,
@@ -84,6 +86,8 @@ pub(crate) fn native_request(
     let tool_choice = match call.key.slot {
         // The tools stay, so that the prefix stays the same.
         Slot::Landing => ToolChoice::None,
+        // It has to end with a call.
+        _ if run.spec().protocol.output().is_some() => ToolChoice::Prefer,
         _ => ToolChoice::Auto,
     };
     ModelRequest {
@@ -92,6 +96,7 @@ pub(crate) fn native_request(
         messages: talk.lend(),
         tools: Arc::clone(talk.tools()),
         tool_choice,
+        one_call_at_a_time: run.spec().protocol.execution() == Execution::Single,
         max_output_tokens: Some(max_output_tokens),
         cache: Caching { key: Some(Arc::clone(&run.id().0)), ..Caching::default() },
         meta: meta(run, call),

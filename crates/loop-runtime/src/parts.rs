@@ -6,7 +6,8 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use loop_core::{
-    Event, Fact, Facts, GateSettings, History, Millis, Outcome, Rejected, Run, RunId, RunSpec, Started, WorkItem,
+    Event, Fact, Facts, GateSettings, History, Millis, Outcome, Rejected, Run, RunId, RunSpec, Started,
+    WorkItem,
 };
 use loop_llm::Message;
 use loop_prompts::Prompts;
@@ -412,6 +413,12 @@ impl Loop {
     /// # Errors
     /// When the journal refuses, or the loop is not the one that the run was started with.
     pub async fn resume(&self, run: &RunId) -> Result<Handle, StartError> {
+        let opening = self.reopen(run).await?;
+        Ok(Handle::spawn(self.begin(opening, Pace::Own)))
+    }
+
+    /// A run that is ready to be taken up again.
+    pub(crate) async fn reopen(&self, run: &RunId) -> Result<Opening, StartError> {
         let (recorded, writer) = self.parts.journal.resume(run).await?;
         let mut state = replay(run, &recorded)?;
         let changed = |what| StartError::Changed { run: run.clone(), what };
@@ -438,8 +445,7 @@ impl Loop {
         let mut uses = ToolUses::default();
         recorded.entries.iter().for_each(|entry| uses.hear(entry, &recorded.spec));
         let history = read_history(state.started())?;
-        let opening = Opening { run: state, writer, seq, clock, first, uses, history };
-        Ok(Handle::spawn(self.begin(opening, Pace::Own)))
+        Ok(Opening { run: state, writer, seq, clock, first, uses, history })
     }
 
     pub(crate) fn begin(&self, opening: Opening, pace: Pace) -> Begun {

@@ -69,7 +69,7 @@ impl ToolUses {
     }
 
     fn settled(&mut self, tool: &Arc<str>, since: Millis, at: Millis, status: Status, execution: Execution) {
-        let since = if execution == Execution::Ordered { since.max(self.ended) } else { since };
+        let since = if execution.is_ordered() { since.max(self.ended) } else { since };
         self.ended = at;
         let used = self.of(tool);
         used.calls += 1;

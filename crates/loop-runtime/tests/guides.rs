@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
-use loop_core::{GateSettings, Note, PersonAnswer, Repeats, Verdict};
+use loop_core::{Note, PersonAnswer, Repeats, Verdict};
 use loop_llm::{HttpModel, Profile, ScriptedReply};
 use loop_runtime::{
     Agent, AgentError, AgentModel, Answer, BuildError, Callbacks, CancellationToken, Effect, ErrorStyle,
@@ -100,20 +100,41 @@ async fn a_tool_says_how_it_fails() -> Tested {
 }
 
 #[tokio::test]
-async fn a_tool_may_say_that_another_try_helps() -> Tested {
-    // S1-29
-    let status = ToolDeclaration::read("fetch_status", "Fetch the status of a job").attempts(3);
-    let builder = Agent::new(Scripted::new([
-        ScriptedReply::call("fetch_status", json!({"name": "J-1"})),
-        ScriptedReply::text("It is down."),
-    ]));
-    let builder = builder.tool(status, |job: Search, _| async move {
-        Ok::<_, String>(ToolResult::retryable("fetch_status", &job.name, "no connection"))
+async fn a_closure_s_result_is_told_as_the_guide_says() -> Tested {
+    // S1-25, S1-29, S2-32
+    let kinds = ["text", "json", "list", "blank", "null", "retry", "error", "panic"];
+    let call = |reply: ScriptedReply, kind: &&str| reply.and_call("try", json!({"name": kind}));
+    let calls = kinds.iter().fold(ScriptedReply::default(), call);
+    let builder = Agent::new(Scripted::new([calls, ScriptedReply::text("Done.")]));
+    let tool = ToolDeclaration::read("try", "Answers in some way");
+    let builder = builder.tool(tool, |kind: Search, _| async move {
+        let of = |value: serde_json::Value| Ok(ToolResult::told("try", value));
+        match &*kind.name {
+            "text" => of(json!("two\nlines")),
+            "json" => of(json!({"id": 7})),
+            "list" => of(json!([])),
+            "blank" => of(json!("")),
+            "null" => of(json!(null)),
+            "retry" => Ok(ToolResult::retryable("try", "Try", "no route")),
+            "error" => Err("no route"),
+            _ => panic!("what now"),
+        }
     });
-    let mut messages = vec![Message::user("How is J-1?")];
+    let mut messages = vec![Message::user("Try")];
     builder.build()?.complete(&mut messages).await?;
     let Message::Tool { results } = &messages[2] else { panic!("{messages:?}") };
-    assert_eq!((results[0].is_error, &*results[0].text), (true, "Error: no connection"));
+    let told: Vec<_> = results.iter().map(|result| (&*result.text, result.is_error)).collect();
+    let expected = [
+        ("two\nlines", false),
+        (r#"{"id":7}"#, false),
+        ("No data found", false),
+        ("No data found", false),
+        ("No data found", false),
+        ("Error: no route", true),
+        ("Error: no route", true),
+        ("Error: the tool panicked: what now", true),
+    ];
+    assert_eq!(told, expected);
     Ok(())
 }
 
@@ -121,7 +142,8 @@ async fn a_tool_may_say_that_another_try_helps() -> Tested {
 async fn a_change_runs_once_it_is_approved() -> Tested {
     // S1-43
     let mut messages = vec![Message::user("Update Bob's company to EPAM")];
-    let agent = updates(wants_an_update()).approve("update_user").build()?;
+    let builder = updates(wants_an_update());
+    let agent = builder.approve("update_user").build()?;
     let answer = agent.complete(&mut messages).await?;
     assert_eq!(&*answer.text, "Updated Bob's company to EPAM.");
     let error = updates([]).approve("udpate_user").build().unwrap_err();
@@ -138,8 +160,7 @@ async fn a_person_is_asked() -> Tested {
         asked.push(question);
         true
     };
-    let asking = GateSettings { people: true, no_progress: 3, ..GateSettings::default() };
-    let agent = builder.gate(asking).build()?;
+    let agent = builder.ask_people().build()?;
     let mut run = agent.stream(&mut messages).await?;
     while let Some(event) = run.next().await {
         let RunEvent::Recorded(entry) = event else { continue };
@@ -417,6 +438,27 @@ async fn rejections_are_heard() -> Tested {
     let agent = builder.with_callbacks(callbacks).build()?;
     agent.run(MAIL).await?;
     assert_eq!(*heard.lock().unwrap(), ["attempt 1", "worth_it: too small", "attempt 2"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn errors_cancelling_callbacks_and_validation_go_together() -> Tested {
+    // S2-9, S2-90, S2-91
+    let cancel = CancellationToken::new();
+    let elsewhere = cancel.clone();
+    let save = OutputTool::<Lead>::new("save_lead", "Save the lead")
+        .validator("worth_it", |_: Lead| async { Err::<(), _>("too small") });
+    let callbacks = Callbacks::new().on_validation_failure(move |_, by, _| {
+        elsewhere.cancel();
+        Err(format!("{by} was heard"))
+    });
+    let agent = Agent::output(Scripted::new([lead(20), lead(20)]), save).with_callbacks(callbacks).build()?;
+    let error = agent.run_until(&mut vec![Message::user(MAIL)], &cancel).await.unwrap_err();
+    assert_eq!(error.code().as_ref(), "EXECUTION_CANCELLED");
+    let meta = error.meta().unwrap();
+    assert_eq!(meta.callback_errors[0].to_string(), "on_validation_failure: worth_it was heard");
+    assert_eq!(meta.outcome.rejection.as_ref().unwrap().to_string(), "worth_it: too small");
+    assert_eq!(meta.totals.passes, 1);
     Ok(())
 }
 

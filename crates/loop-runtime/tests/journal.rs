@@ -10,6 +10,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use history::{MANIFEST, blank, history};
 use loop_core::{RunId, StopReason};

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use loop_llm::testing::Chunks;
 
-/// AI loops that end by themselves: a work item in, a document, a reason for stopping and a bill out.
+/// AI loops that end by themselves: a work item in; a document, an answer or a valid value, a reason for stopping and a
+/// bill out.
 #[derive(Debug, Parser)]
 #[command(name = "loopgate", version, about, after_help = EXIT_CODES)]
 pub(crate) struct Args {
@@ -21,7 +22,9 @@ const EXIT_CODES: &str = "Exit codes of `run`: 0 answered, 3 partial, 4 refused,
 pub(crate) enum Command {
     /// Run a work item through a domain's loop
     Run(Box<RunArgs>),
-    /// Show a run from the journal: document, reason, actions, bill
+    /// Talk with a domain that is a conversation, turn by turn
+    Chat(Box<ChatArgs>),
+    /// Show a run from the journal: what it came to, reason, actions, bill
     Show(ShowArgs),
     /// List the runs in the journal, newest first
     Runs(JournalArgs),
@@ -50,11 +53,15 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) domain: DomainArgs,
     /// The work item: a JSON or Markdown file, or `-` for standard input
-    pub(crate) item: PathBuf,
-    /// Print the outcome as one JSON object instead of the document
+    #[arg(required_unless_present = "text", conflicts_with = "text")]
+    pub(crate) item: Option<PathBuf>,
+    /// The work item itself
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) text: Option<String>,
+    /// Print the outcome as one JSON object instead of the document, the answer or the value
     #[arg(long, conflicts_with = "events")]
     pub(crate) json: bool,
-    /// Print each event and note as a JSON line instead of the document
+    /// Print each event and note as a JSON line instead of the document, the answer or the value
     #[arg(long)]
     pub(crate) events: bool,
     #[command(flatten)]
@@ -69,6 +76,22 @@ pub(crate) struct RunArgs {
     #[arg(long, value_enum, default_value_t = Progress::Auto, value_name = "WHEN")]
     pub(crate) progress: Progress,
 }
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = CHAT_HELP)]
+pub(crate) struct ChatArgs {
+    #[command(flatten)]
+    pub(crate) domain: DomainArgs,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+    /// Write every exchange with a model to this file, to be played back by the provider `recorded`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+}
+
+const CHAT_HELP: &str = "Each line is a turn, and a run in the journal. Answers go to standard output, everything else to \
+    standard error. Ctrl-C stops a turn; a second one, Ctrl-D or /quit ends the chat. What changes something and is not \
+    approved by the domain is asked about.";
 
 /// When the live view is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -119,6 +142,9 @@ pub(crate) struct ShowArgs {
     /// Print, for each request to a model, what it shared with the one before and what was read from the provider's cache
     #[arg(long, conflicts_with_all = ["json", "events"])]
     pub(crate) cache: bool,
+    /// Print, for each tool, how often it was called, how often it failed and how long it took
+    #[arg(long, conflicts_with_all = ["json", "events", "cache"])]
+    pub(crate) tools: bool,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
 }

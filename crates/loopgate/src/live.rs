@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use loop_core::{
-    Action, Decision, Fact, JudgedAction, LiveText, Note, PickedBy, Run, RunSpec, Slot, Status, Tier, Verdict,
+    Action, Decision, Fact, JudgedAction, LiveText, Note, PickedBy, Run, RunSpec, Slot, Status, Tier,
+    Validation, Verdict,
 };
 use loop_runtime::{Entry, RunEvent};
 
@@ -45,6 +46,9 @@ impl Live {
     pub(crate) fn show(&mut self, event: &RunEvent) {
         match event {
             RunEvent::Text { key, text } if matches!(key.slot, Slot::Main | Slot::Landing) => {
+                if self.spec.protocol.is_native() {
+                    return self.stream(text);
+                }
                 let shown = self.text.push(text);
                 self.stream(&shown);
             }
@@ -97,7 +101,9 @@ impl Live {
                     Slot::Pick => "picking tools".to_owned(),
                     Slot::Repair => "asking for the contract block again".to_owned(),
                     Slot::Landing => format!("pass {}, the last", key.pass),
-                    Slot::Main | Slot::Action(_) | Slot::Save => format!("pass {}", key.pass),
+                    Slot::Main | Slot::Action(_) | Slot::Validate | Slot::Save => {
+                        format!("pass {}", key.pass)
+                    }
                 };
                 let with = format!("with {model}{}{again}", tier_of(*tier));
                 note(Line::new().styled(BOLD, what).plain(" ").styled(DIM, with));
@@ -131,6 +137,14 @@ impl Live {
                 let what = format!(" {tool}: {}", observation.summary);
                 note(Line::from("  ").styled(style, status).plain(what).styled(DIM, id));
             }
+            Fact::Validated { result, .. } => match result {
+                Validation::Valid => note(Line::from("  ").styled(GOOD, "valid")),
+                // The notes tell of it.
+                Validation::Invalid { .. } => {}
+                Validation::Broken { by, message } => {
+                    note(Line::from("  ").styled(BAD, "broken").plain(format!(" {by}: {message}")));
+                }
+            },
             Fact::StopRequested { .. } => note(Line::new().styled(ODD, "a stop was asked for")),
             Fact::StopWithdrawn => note("the stop was taken back"),
             Fact::Resumed { away_ms } => note(format!("taken up again after {away_ms} ms")),
@@ -155,6 +169,7 @@ impl Live {
                 let what = format!(" {} {} ", judged.tool_name(), judged.parameters);
                 note(match &judged.verdict {
                     Verdict::Run => Line::from("  run    ").plain(what).styled(DIM, reason),
+                    Verdict::Kept => Line::from("  kept   ").plain(what).styled(DIM, judged.verdict.reason()),
                     other => {
                         Line::from("  ").styled(ODD, other.name()).plain(what).styled(DIM, other.reason())
                     }
@@ -164,6 +179,8 @@ impl Live {
                 let what = match decision {
                     Decision::Act { runs, asks: 0 } => format!("go on, {runs} to run"),
                     Decision::Act { runs, asks } => format!("go on, {runs} to run, {asks} wait for a person"),
+                    Decision::Validate { runs: 0 } => "validate the output".to_owned(),
+                    Decision::Validate { runs } => format!("{runs} to run, then validate the output"),
                     Decision::Mend { missing } => {
                         format!("one more pass, to mend what is missing: {}", missing.join(", "))
                     }
@@ -173,7 +190,11 @@ impl Live {
                     Decision::Stop(certificate) => format!("stop, {}", certificate.reason()),
                 };
                 let spend = self.run.as_ref().map_or_else(String::new, spend);
-                let after = format!(" after pass {pass}: confidence {}; ", confidence.name());
+                let sure = match self.spec.protocol.is_native() {
+                    true => String::new(),
+                    false => format!("confidence {}; ", confidence.name()),
+                };
+                let after = format!(" after pass {pass}: {sure}");
                 let line = Line::new().styled(BOLD, "gate").plain(after).styled(BOLD, what);
                 note(line.plain(" ").styled(DIM, format!("({spend})")));
             }
@@ -196,6 +217,14 @@ impl Live {
                 let what = format!("back from the {} model to the {} one", from.name(), to.name());
                 note(Line::from("  ").styled(DIM, what));
             }
+            Note::AttemptBegan { attempt: 1, .. } => {}
+            Note::AttemptBegan { attempt, .. } => {
+                note(Line::new().styled(BOLD, format!("attempt {attempt}")))
+            }
+            Note::OutputRejected { by, message, .. } => {
+                note(Line::from("  ").styled(BAD, "rejected").plain(format!(" {by}: {message}")));
+            }
+            Note::Compacted { .. } => note("  older results are shortened: the prompt did not fit"),
             Note::EvidenceShortened { evidence } => {
                 note(format!("  {evidence} is shortened: the prompt did not fit"))
             }

@@ -1,7 +1,8 @@
-//! The `loopgate` command: arguments in, a document, a reason and a bill out. All logic lives in the libraries.
+//! The `loopgate` command: arguments in; a document, an answer or a value, a reason and a bill out. All logic lives in the libraries.
 
 mod args;
 mod cache;
+mod chat;
 mod domain;
 mod failure;
 mod live;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     let result = runtime.block_on(async {
         match args.command {
             Command::Run(run) => run::run(*run).await,
+            Command::Chat(chat) => chat::chat(*chat).await,
             Command::Show(show) => show::show(show).await,
             Command::Runs(runs) => show::runs(runs).await,
             Command::Tools(tools) => tools::tools(tools).await,

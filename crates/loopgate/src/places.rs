@@ -62,6 +62,19 @@ pub(crate) fn item(domain: &Domain, path: &Path) -> Result<WorkItem, Failure> {
     Ok(domain.item(&text, &origin)?)
 }
 
+/// The work item that is a text itself, or in a file.
+pub(crate) fn item_or_text(
+    domain: &Domain,
+    path: Option<&Path>,
+    text: Option<&str>,
+) -> Result<WorkItem, Failure> {
+    match (text, path) {
+        (Some(text), _) => Ok(domain.item(text, "--text")?),
+        (None, Some(path)) => item(domain, path),
+        (None, None) => Err(Failure::new("no work item is given; name a file, or give --text")),
+    }
+}
+
 /// The journal to write to.
 pub(crate) fn journal(args: &JournalArgs) -> Result<Arc<SqliteJournal>, Failure> {
     let path = args.journal.clone().unwrap_or_else(SqliteJournal::default_path);

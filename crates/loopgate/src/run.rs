@@ -1,4 +1,4 @@
-//! `loopgate run`: a work item in; a document, a reason and a bill out.
+//! `loopgate run`: a work item in; a document, an answer or a value, a reason and a bill out.
 
 use std::convert::Infallible;
 use std::process::ExitCode;
@@ -14,11 +14,11 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use crate::args::{Progress, RunArgs};
 use crate::failure::Failure;
 use crate::live::Live;
-use crate::{places, stream};
+use crate::{places, show, stream};
 
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let domain = places::load_recorded(&args.domain, args.record.as_deref())?;
-    let item = places::item(&domain, &args.item)?;
+    let item = places::item_or_text(&domain, args.item.as_deref(), args.text.as_deref())?;
     domain.ready(!args.no_save)?;
     let journal = places::journal(&args.journal)?;
     let prepared = if args.no_save { domain.unsaved_loop() } else { domain.to_loop() };
@@ -33,7 +33,8 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         Progress::Always => true,
         Progress::Never => false,
     };
-    let lines = args.events.then(|| Lines::new(journal, handle.id().clone()));
+    let lines =
+        args.events.then(|| Lines::new(Arc::clone(&journal) as Arc<dyn Journal>, handle.id().clone()));
     let watcher = watch(&mut handle, shows.then(|| Live::new(&spec)), lines);
     let started = Arc::clone(handle.started());
     let remote = handle.remote();
@@ -42,9 +43,13 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         never = signals.stop(&remote) => match never {},
     };
     let code = ExitCode::from(outcome.stop.class.exit_code());
-    let report =
-        args.json.then(|| serde_json::to_string_pretty(&Report::new(&started, &outcome))).transpose()?;
-    let shows_document = !args.events;
+    let report = if args.json {
+        let tools = show::tools_of(&journal.read(&outcome.run).await?);
+        Some(serde_json::to_string_pretty(&Report::new(&started, &outcome).with_tools(tools))?)
+    } else {
+        None
+    };
+    let shows_result = !args.events;
     let finish = async {
         if let Some(watcher) = watcher {
             // The queue ends with the run; what it still holds is shown first.
@@ -53,7 +58,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         let printed = spawn_blocking(move || {
             match report {
                 Some(report) => stream::print_json(&format!("{report}\n")),
-                None if shows_document => stream::print(&outcome.document.to_markdown()),
+                None if shows_result => show::print_result(&outcome),
                 None => {}
             }
             summary(&outcome);
@@ -82,6 +87,10 @@ pub(crate) fn summary(outcome: &Outcome) {
     if !outcome.missing.is_empty() {
         let missing: Vec<&str> = outcome.missing.iter().map(AsRef::as_ref).collect();
         stream::note(format!("missing: {}", missing.join(", ")));
+    }
+    if let Some(output) = outcome.output.as_ref().filter(|output| !output.valid) {
+        let why = outcome.rejection.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+        stream::note(format!("invalid: {}{why}", output.value));
     }
     for action in outcome.undone() {
         stream::note(format!(
@@ -125,7 +134,7 @@ pub(crate) fn cost(spend: &Spend) -> String {
     }
 }
 
-fn count(n: u32, one: &str, many: &str) -> String {
+pub(crate) fn count(n: u32, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
@@ -182,21 +191,21 @@ impl Lines {
 }
 
 /// The signals that ask for the end.
-struct Signals {
+pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heard {
+pub(crate) enum Heard {
     Interrupt,
     Terminate,
 }
 
 impl Heard {
     /// What a shell shows for a program that it has ended.
-    fn exit_code(self) -> i32 {
+    pub(crate) fn exit_code(self) -> i32 {
         match self {
             Self::Interrupt => 130,
             Self::Terminate => 143,
@@ -205,11 +214,11 @@ impl Heard {
 }
 
 impl Signals {
-    fn new() -> std::io::Result<Self> {
+    pub(crate) fn new() -> std::io::Result<Self> {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    async fn next(&mut self) -> Heard {
+    pub(crate) async fn next(&mut self) -> Heard {
         tokio::select! {
             Some(()) = self.interrupt.recv() => Heard::Interrupt,
             Some(()) = self.terminate.recv() => Heard::Terminate,

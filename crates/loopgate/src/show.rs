@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use loop_core::{Reserve, Run, RunId, Totals};
-use loop_runtime::{Entry, Journal, JournalError, Report, RunLine, replay};
+use loop_core::{AttemptState, Outcome, PassRecord, Reserve, Run, RunId, Totals};
+use loop_runtime::{Entry, Journal, JournalError, Recorded, Report, RunLine, ToolUse, ToolUses, replay};
 use serde_json::json;
 
 use crate::args::{JournalArgs, ShowArgs};
 use crate::failure::Failure;
-use crate::stream::{cut, one_line};
+use crate::stream::{cut, grouped, one_line};
 use crate::{cache, places, run, stream};
 
 pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
@@ -27,6 +27,10 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
         stream::print(&cache::table(&recorded.entries));
         return Ok(ExitCode::SUCCESS);
     }
+    if args.tools {
+        stream::print(&tools_table(&tools_of(&recorded)));
+        return Ok(ExitCode::SUCCESS);
+    }
     let state = replay(&id, &recorded)?;
     let Some(outcome) = state.outcome() else {
         if args.json {
@@ -37,12 +41,12 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     };
     if args.json {
-        let report = Report::new(state.started(), outcome);
+        let report = Report::new(state.started(), outcome).with_tools(tools_of(&recorded));
         stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&report)?));
         return Ok(ExitCode::SUCCESS);
     }
     stream::print(&heading(&state));
-    stream::print(&outcome.document.to_markdown());
+    print_result(outcome);
     stream::print(&details(&state));
     run::summary(outcome);
     Ok(ExitCode::SUCCESS)
@@ -57,10 +61,42 @@ pub(crate) async fn runs(args: JournalArgs) -> Result<ExitCode, Failure> {
         let stop = stop.map_or_else(|| format!("{state}, {entries} entries"), |reason| reason.to_string());
         let (item, title) = (cut(&item, MOST_ID_CHARS), cut(&title, MOST_TITLE_CHARS));
         let time = time(unix_ms);
-        row(&mut text, &format!("{run}  {time}  {domain:<12} {item:<10} {stop:<18} {title}"));
+        row(&mut text, &format!("{run}  {time}  {domain:<12} {item:<10} {stop:<20} {title}"));
     }
     stream::print(&text);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what a run came to: its document, its answer, or its output once that is valid.
+pub(crate) fn print_result(outcome: &Outcome) {
+    if let Some(answer) = &outcome.answer {
+        return stream::print(&format!("{}\n", answer.trim_end()));
+    }
+    let Some(output) = outcome.output.as_ref().filter(|output| output.valid) else {
+        return stream::print(&outcome.document.to_markdown());
+    };
+    let value = serde_json::from_str::<serde_json::Value>(&output.value);
+    let pretty = value.ok().and_then(|value| serde_json::to_string_pretty(&value).ok());
+    stream::print_json(&format!("{}\n", pretty.as_deref().unwrap_or(&output.value)));
+}
+
+/// What each tool was used for in a recorded run.
+pub(crate) fn tools_of(recorded: &Recorded) -> Vec<ToolUse> {
+    let mut uses = ToolUses::default();
+    recorded.entries.iter().for_each(|entry| uses.hear(entry, &recorded.spec));
+    uses.all()
+}
+
+fn tools_table(tools: &[ToolUse]) -> String {
+    if tools.is_empty() {
+        return "no tool was asked for\n".to_owned();
+    }
+    let mut text = format!("{:<32} {:>7} {:>8} {:>8} {:>10}\n", "tool", "calls", "failed", "not run", "ms");
+    for ToolUse { tool, calls, failures, refused, ms } in tools {
+        let tool = cut(tool, 32);
+        let _ = writeln!(text, "{tool:<32} {calls:>7} {failures:>8} {refused:>8} {:>10}", grouped(*ms));
+    }
+    text
 }
 
 /// An entry as JSON lines: the event, then each note.
@@ -98,7 +134,10 @@ fn heading(state: &Run) -> String {
     let (started, mut text) = (state.started(), String::new());
     row(&mut text, &format!("# {} {}: {}", started.item.kind, started.item.id, started.item.title));
     text.push('\n');
-    row(&mut text, &format!("run {} of {}, {}", started.run, state.spec().domain, time(started.unix_ms)));
+    let after = started.history.as_ref().map(|history| format!(", after {} messages", history.messages));
+    let after = after.unwrap_or_default();
+    let (run, domain, time) = (&started.run, &state.spec().domain, time(started.unix_ms));
+    row(&mut text, &format!("run {run} of {domain}, {time}{after}"));
     text.push('\n');
     text
 }
@@ -124,6 +163,10 @@ fn unfinished(state: &Run, is_written: bool) -> String {
 fn details(state: &Run) -> String {
     let mut text = String::from("\n---\n\nPasses:\n\n");
     for pass in state.passes() {
+        if state.spec().protocol.is_native() {
+            row(&mut text, &native_pass(state, pass));
+            continue;
+        }
         let landing = if pass.landing { ", the last" } else { "" };
         let mending = if state.mending(pass.pass).is_some() { ", to mend" } else { "" };
         let changed = if pass.changed.is_empty() { "nothing".to_owned() } else { pass.changed.join(", ") };
@@ -132,6 +175,19 @@ fn details(state: &Run) -> String {
     }
     if state.passes().is_empty() {
         text.push_str("- none\n");
+    }
+    if !state.attempts().is_empty() {
+        text.push_str("\nAttempts:\n\n");
+    }
+    for (at, attempt) in state.attempts().iter().enumerate() {
+        let end = match &attempt.state {
+            AttemptState::Open => "open".to_owned(),
+            AttemptState::Ends => "to be validated".to_owned(),
+            AttemptState::Valid => "valid".to_owned(),
+            AttemptState::Rejected(rejection) => format!("rejected, {rejection}"),
+        };
+        let output = attempt.output.as_deref().unwrap_or("no output");
+        row(&mut text, &format!("- {} (from pass {}): {output}: {end}", at + 1, attempt.from_pass));
     }
     text.push_str("\nEvidence:\n\n");
     for evidence in state.evidence() {
@@ -166,6 +222,15 @@ fn details(state: &Run) -> String {
         }
     }
     text
+}
+
+/// A pass of a conversation: what it asked for, or that it answered.
+fn native_pass(state: &Run, pass: &PassRecord) -> String {
+    let calls = state.actions().iter().filter(|action| action.key.pass == pass.pass);
+    let calls: Vec<&str> = calls.map(|action| action.tool_name()).collect();
+    let landing = if pass.landing { ", the last" } else { "" };
+    let what = if calls.is_empty() { "no calls".to_owned() } else { format!("calls {}", calls.join(", ")) };
+    format!("- {} ({}{landing}): {what}", pass.pass, pass.tier.name())
 }
 
 /// Adds a line. What is in it comes from outside, so it is made to stay one.

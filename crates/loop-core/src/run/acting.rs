@@ -12,7 +12,7 @@ use crate::observation::{Observation, Status, SubCallUse};
 use crate::outcome::Evidence;
 use crate::proposal::Proposal;
 use crate::protocol;
-use crate::protocol_spec::{Execution, Repeats};
+use crate::protocol_spec::Repeats;
 use crate::run::calls::Charge;
 use crate::run::{Ask, Batch, Phase, Rejected, Run, Work};
 use crate::spec::Effect;
@@ -77,7 +77,7 @@ impl Run {
                 let tool = judged.tool.as_deref().and_then(|name| self.spec.tool(name));
                 let smart = tool.is_some_and(|tool| tool.smart);
                 // Where an order is kept each waits for its turn.
-                let waits = self.spec.protocol.execution() == Execution::Ordered;
+                let waits = self.spec.protocol.execution().is_ordered();
                 let announced = !waits && tool.is_some_and(|tool| tool.effect.is_read());
                 let sub_call = if smart { self.grant_sub_call() } else { None };
                 batch.work.push(Work {
@@ -218,7 +218,7 @@ impl Run {
     /// Where an order is kept: lets the next call start, if it only looks and nothing stops it. One that changes
     /// something is announced first.
     fn take_turns(&mut self) {
-        if self.spec.protocol.execution() != Execution::Ordered || self.state.stop_asked.is_some() {
+        if !self.spec.protocol.execution().is_ordered() || self.state.stop_asked.is_some() {
             return;
         }
         let Some(batch) = self.state.phase.batch() else { return };

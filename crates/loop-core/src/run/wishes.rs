@@ -141,7 +141,7 @@ impl Run {
             let changes = self.spec.protocol.is_native() && !self.is_read(work);
             writes += u32::from(changes);
             match self.spec.protocol.execution() {
-                Execution::Ordered => *nth == 0,
+                Execution::Ordered | Execution::Single => *nth == 0,
                 Execution::Parallel => !changes || writes == 1,
             }
         });

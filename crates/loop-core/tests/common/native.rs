@@ -208,7 +208,7 @@ fn turns_are_kept(run: &Run) -> Result<(), String> {
     let open = |work: &&Work| work.announced && work.observation.is_none();
     let in_flight: Vec<&Work> = batch.work.iter().filter(open).collect();
     match run.spec().protocol.execution() {
-        Execution::Ordered => {
+        Execution::Ordered | Execution::Single => {
             must(in_flight.len() <= 1, || format!("{} calls at once", in_flight.len()))?;
             let waiting = batch.work.iter().position(|work| work.observation.is_none());
             let early = waiting.and_then(|at| batch.work.get(at + 1..)).unwrap_or_default();

@@ -1,12 +1,13 @@
 //! Random runs: legal and illegal events, each chosen by a number.
 
 use loop_core::{
-    CallModel, Command, CostMode, Fact, FinishReason, Millis, PersonAnswer, PicoUsd, PromptSize, RunTool,
-    SaveResult, Status, StopMode, SubCallUse, Validation,
+    CallModel, Command, CostMode, Fact, FinishReason, Millis, PersonAnswer, PicoUsd, PromptSize,
+    ProtocolSpec, Repeats, RunTool, SaveResult, Status, StopMode, SubCallUse, Validation,
 };
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::native::{calls, conversation, output, reflected};
 use super::{
     Said, Setup, World, digest, failure, found, key, observed, run, said, said_bare, saved_at, target, text,
     used,
@@ -47,6 +48,40 @@ pub fn setups() -> impl Strategy<Value = Setup> {
                 if !priced {
                     spec.models.base.price = None;
                 }
+            })
+        },
+    )
+}
+
+/// Small conversations and outputs with tight limits, of every kind.
+pub fn native_setups() -> impl Strategy<Value = Setup> {
+    let kind = (0_u8..3, any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    let repeats = prop::sample::select(vec![None, Some(Repeats::Never), Some(Repeats::Reuse)]);
+    let rules = (repeats, 0_u32..3, 1_u32..3, 1_u32..4);
+    let limits = (0_u32..6, 0_u32..9, 0_u32..6, prop::option::of(2_u32..16), prop::option::of(0_u64..60_000));
+    (kind, rules, limits).prop_map(
+        |(
+            (kind, parallel, people, saves, approves),
+            (repeats, no_progress, attempts, passes_per_attempt),
+            (passes, model_calls, tool_calls, messages, tokens),
+        )| {
+            let setup = match kind {
+                0 => conversation(),
+                1 => output(),
+                _ => reflected(),
+            };
+            let setup = if parallel { setup.parallel() } else { setup };
+            let setup = if approves { setup.approving(&["restart", "wipe"]) } else { setup };
+            setup.with(|spec| {
+                if let ProtocolSpec::Output(output) = &mut spec.protocol {
+                    (output.attempts, output.passes_per_attempt) = (attempts, passes_per_attempt);
+                }
+                (spec.limits.passes, spec.limits.model_calls) = (passes, model_calls);
+                (spec.limits.tool_calls, spec.limits.messages) = (tool_calls, messages);
+                (spec.limits.tokens, spec.limits.wall_ms) = (tokens, 60_000);
+                spec.limits.person_ms = 5_000;
+                (spec.gate.repeats, spec.gate.no_progress) = (repeats, no_progress);
+                (spec.gate.people, spec.save) = (people, saves);
             })
         },
     )
@@ -110,7 +145,7 @@ fn follow(mut world: World, wish: Command, how: u8) -> World {
             world.started_with(PromptSize { bytes, shared_bytes: u64::from(how) * 9 })
         }
         Command::CallModel(call) => {
-            let fact = settlement(&call, how);
+            let fact = settlement(&world, &call, how);
             world.tell(fact);
             world
         }
@@ -152,7 +187,7 @@ fn follow(mut world: World, wish: Command, how: u8) -> World {
         }
         Command::Abort { .. } if how.is_multiple_of(4) => world.deadline(),
         Command::Abort { key, attempt } => {
-            let reply = Fact::ModelReplied { key, attempt, reply: reply_by(how).reply() };
+            let reply = Fact::ModelReplied { key, attempt, reply: reply_to(&world, how).reply() };
             if world.try_tell(reply).is_err() {
                 world.tell(Fact::ToolFinished { key, attempt, observation: observed_by(how) });
             }
@@ -170,7 +205,7 @@ fn follow(mut world: World, wish: Command, how: u8) -> World {
     }
 }
 
-fn settlement(call: &CallModel, how: u8) -> Fact {
+fn settlement(world: &World, call: &CallModel, how: u8) -> Fact {
     let (key, attempt) = (call.key, call.attempt);
     if how.is_multiple_of(7) {
         let mut failure = failure(how.is_multiple_of(2));
@@ -187,11 +222,36 @@ fn settlement(call: &CallModel, how: u8) -> Fact {
         ]);
         return Fact::ModelReplied { key, attempt, reply: text(&picks.to_string()).reply() };
     }
-    Fact::ModelReplied { key, attempt, reply: reply_by(how).reply() }
+    Fact::ModelReplied { key, attempt, reply: reply_to(world, how).reply() }
 }
 
 fn name(how: u8) -> &'static str {
     ["a", "b", "c", "d", "e"][usize::from(how) % 5]
+}
+
+fn reply_to(world: &World, how: u8) -> Said {
+    if world.spec.protocol.is_native() { native_reply_by(how) } else { reply_by(how) }
+}
+
+fn native_reply_by(how: u8) -> Said {
+    let usage = (!how.is_multiple_of(3)).then(|| used(u64::from(how) * 11, u64::from(how)));
+    let to = target(name(how));
+    let said = match how % 13 {
+        0 => text("\u{200b}"),
+        1 => text("It is done."),
+        2 => text("It is do").ending(FinishReason::MaxTokens),
+        3 => text("No.").ending(FinishReason::Refusal),
+        4 => calls(&[("fetch_device", to), ("fetch_devices", target("a"))]),
+        5 => calls(&[("wipe", to.clone()), ("fetch_docs", to.clone()), ("wipe", to)]),
+        6 => calls(&[("fetch_device", to.clone()), ("restart", to.clone()), ("fetch_device", to)]),
+        7 => calls(&[("nope", to)]).calling("fetch_device", "{").calling("", ""),
+        8 => calls(&[("save", to)]),
+        9 => calls(&[("fetch_device", to.clone()), ("save", to), ("save", target("last"))]),
+        10 => calls(&[("submit", json!({})), ("restart", to)]),
+        11 => calls(&[("save", json!({"target": 1})), ("submit", json!({}))]),
+        _ => calls(&[("fetch_docs", to)]).ending(FinishReason::Refusal),
+    };
+    said.using(usage)
 }
 
 fn reply_by(how: u8) -> Said {
@@ -229,11 +289,21 @@ fn observed_by(how: u8) -> loop_core::Observation {
 
 /// Something that seldom fits.
 fn stray(how: u8) -> Fact {
-    let keys =
-        ["0/pick", "1/main", "2/main", "1/repair", "1/action-0", "0/action-1", "2/action-0", "3/landing"];
+    let keys = [
+        "0/pick",
+        "1/main",
+        "2/main",
+        "1/repair",
+        "1/action-0",
+        "0/action-1",
+        "2/action-0",
+        "3/landing",
+        "1/validate",
+    ];
     let key = key(keys[usize::from(how) % keys.len()]);
     let attempt = u32::from(how / 64);
-    match how % 5 {
+    match how % 6 {
+        5 => Fact::Validated { key, attempt, result: Validation::Valid },
         0 => Fact::ModelReplied { key, attempt, reply: reply_by(how).reply() },
         1 => Fact::ToolFinished { key, attempt, observation: observed_by(how) },
         2 => Fact::PersonAnswered { key, answer: PersonAnswer::Approved },

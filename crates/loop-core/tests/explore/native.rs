@@ -186,7 +186,7 @@ fn last_output(run: &Run, reply: &Reply, judged: &[JudgedAction]) -> Option<Stri
             matches!(&judged.verdict, Verdict::OverLimit { setting } if &**setting == "limits.tool_calls");
         call.name == output.tool && (output.submit.is_none() || value["target"].is_string() && !is_over)
     };
-    let last = reply.calls.iter().zip(judged).filter(counts).last();
+    let last = reply.calls.iter().zip(judged).rev().find(counts);
     last.map(|(call, _)| call.arguments.to_string())
 }
 

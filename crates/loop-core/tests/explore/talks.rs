@@ -6,8 +6,8 @@ use loop_core::StopReason::{
     TokenLimit, ToolFailure,
 };
 use loop_core::{
-    CommandKey, FinishReason, Millis, ModelFailure, ModelSpec, Observation, PersonAnswer, Repeats, Status,
-    Validation,
+    CommandKey, FinishReason, Millis, ModelFailure, ModelSpec, Observation, PersonAnswer, Repeats, Slot,
+    Status, Validation,
 };
 use serde_json::json;
 
@@ -90,7 +90,7 @@ pub fn ordered(wide: bool) -> Alphabet {
     }
 }
 
-/// Reads side by side, writes one by one; a driver that is gone, a stop at any moment.
+/// Reads side by side, writes one by one; a driver that is gone at any moment.
 pub fn side_by_side(wide: bool) -> Alphabet {
     let mut all = vec![
         calls(&[("restart", target("a")), ("fetch_device", target("a")), ("restart", target("b"))]),
@@ -103,11 +103,11 @@ pub fn side_by_side(wide: bool) -> Alphabet {
     let setup = small(conversation()).parallel().approving(&["restart", "wipe"]);
     Alphabet {
         replies: always(all),
-        observations: ends_so,
-        resumes: if wide { vec![0] } else { Vec::new() },
+        observations: |key| if key.slot == Slot::Action(0) { ends_so(key) } else { vec![found("it")] },
+        resumes: vec![0],
         stops: wide,
         reaches: &[Completed, MaxPasses],
-        ..base("side by side", setup.limits(|limits| limits.passes = if wide { 2 } else { 3 }))
+        ..base("side by side", setup.limits(|limits| (limits.passes, limits.model_calls) = (2, 3)))
     }
 }
 
@@ -190,7 +190,7 @@ pub fn answers_in_time(wide: bool) -> Alphabet {
 
 /// Outputs at once and after helpers, valid, rejected, and nothing that anybody can tell.
 pub fn outputs(wide: bool) -> Alphabet {
-    let mut all = vec![
+    let all = vec![
         calls(&[("save", target("x"))]),
         calls(&[
             ("fetch_device", target("a")),
@@ -202,11 +202,9 @@ pub fn outputs(wide: bool) -> Alphabet {
         calls(&[("nope", json!({}))]),
         text("Here you are."),
         text("No.").ending(FinishReason::Refusal),
+        calls(&[("restart", target("a")), ("save", target("w"))]),
+        text(""),
     ];
-    if wide {
-        all.push(calls(&[("restart", target("a")), ("save", target("w"))]));
-        all.push(text(""));
-    }
     let setup = small(output()).output_spec(|output| {
         output.attempts = 2;
         output.passes_per_attempt = 2;
@@ -284,7 +282,7 @@ pub fn compaction(wide: bool) -> Alphabet {
     });
     Alphabet {
         history: Some(2),
-        replies: always([look(&["a"]), text("It is done.")]),
+        replies: always([look(&["a", "b"]), look(&["c"]), text("It is done.")]),
         prompts: vec![(2_000, 0), (100_000, 0)],
         reaches: &[Completed, TokenLimit, MaxPasses],
         ..base("compaction", setup)

@@ -18,9 +18,9 @@ pub(crate) struct ProtocolConfig {
     /// answer. `output`: the same, and the end is a value that is valid. Default: `document`.
     #[serde(rename = "type")]
     pub(crate) kind: ProtocolKind,
-    /// For `conversation` and `output`: how the calls of one reply run, `ordered` (one after another) or `parallel` (those
-    /// that only look side by side). Default: `ordered`.
-    #[schemars(extend("enum" = ["ordered", "parallel"]), with = "Option<String>")]
+    /// For `conversation` and `output`: how the calls of one reply run, `ordered` (one after another), `parallel` (those
+    /// that only look side by side) or `single` (only the first one). Default: `ordered`.
+    #[schemars(extend("enum" = ["ordered", "parallel", "single"]), with = "Option<String>")]
     pub(crate) execution: Option<Execution>,
     /// For `conversation` and `output`: in whose words the model is told of a call that failed, `plain`, `seed000`,
     /// `seed001`, `seed002` or `seed004`. Default: `plain`.

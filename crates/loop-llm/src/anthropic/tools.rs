@@ -43,7 +43,8 @@ pub(super) fn add(
     let kind = match &request.tool_choice {
         ToolChoice::Auto => "auto",
         ToolChoice::None => "none",
-        ToolChoice::Required if can_force && profile.required_choice.is_some() => "any",
+        ToolChoice::Required | ToolChoice::Prefer if can_force && profile.required_choice.is_some() => "any",
+        ToolChoice::Prefer => "auto",
         ToolChoice::Named(name) if can_force && profile.named_choice => {
             choice.insert("name".to_owned(), (*wire_name(name)).into());
             "tool"
@@ -104,7 +105,7 @@ fn is_chosen(choice: &ToolChoice, name: &Arc<str>) -> bool {
     match choice {
         ToolChoice::Required => true,
         ToolChoice::Named(chosen) => chosen == name,
-        ToolChoice::Auto | ToolChoice::None | ToolChoice::AnyOf(_) => false,
+        ToolChoice::Auto | ToolChoice::None | ToolChoice::Prefer | ToolChoice::AnyOf(_) => false,
     }
 }
 

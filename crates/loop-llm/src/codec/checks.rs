@@ -23,7 +23,7 @@ pub(super) fn settings(request: &ModelRequest) -> Result<(), LlmError> {
         }
     }
     match &request.tool_choice {
-        ToolChoice::Auto | ToolChoice::None => Ok(()),
+        ToolChoice::Auto | ToolChoice::None | ToolChoice::Prefer => Ok(()),
         ToolChoice::Required if request.tools.is_empty() => {
             Err(invalid("the tool choice is required, and there is no tool"))
         }

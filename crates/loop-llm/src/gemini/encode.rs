@@ -265,7 +265,10 @@ fn tools(
     let calling: Option<Value> = match &request.tool_choice {
         ToolChoice::Auto => is_bound.then(|| json!({"mode": "VALIDATED"})),
         ToolChoice::None => Some(json!({"mode": "NONE"})),
-        ToolChoice::Required if profile.required_choice.is_some() => Some(json!({"mode": "ANY"})),
+        ToolChoice::Required | ToolChoice::Prefer if profile.required_choice.is_some() => {
+            Some(json!({"mode": "ANY"}))
+        }
+        ToolChoice::Prefer => is_bound.then(|| json!({"mode": "VALIDATED"})),
         ToolChoice::Named(name) if profile.named_choice => {
             Some(json!({"mode": "ANY", "allowedFunctionNames": names(std::slice::from_ref(name))}))
         }

@@ -103,6 +103,9 @@ pub(crate) fn choose(
             Some(word) => Some((**word).into()),
             None => warnings.leave_out("tool_choice").map(|()| None)?,
         },
+        ToolChoice::Prefer => {
+            profile.required_choice.as_deref().map(Value::from).filter(|_| !request.tools.is_empty())
+        }
         ToolChoice::Named(name) if profile.named_choice => Some(function(name)),
         ToolChoice::AnyOf(names) if profile.allowed_tools => {
             Some(allowed(names.iter().map(function).collect()))

@@ -33,15 +33,12 @@ impl Placer {
             let arguments = function.get("arguments").is_none_or(|arguments| arguments.get() == "\"\"");
             arguments && id.some().is_none() && name.some().is_none()
         };
-        let at = match place {
-            Some(_) if says_nothing() => None,
-            Some(_) => Some(reply.add_call(place)?),
-            None => self.place(id.or_empty(), name.or_empty(), index, reply)?,
+        if place.is_some() && says_nothing() {
+            return Ok(None);
+        }
+        let Some(at) = self.begin(id.or_empty(), name.or_empty(), index, place, reply)? else {
+            return Ok(None);
         };
-        let Some(at) = at else { return Ok(None) };
-        self.last = Some(at);
-        // A name may come late, or again in every fragment.
-        reply.name_call(at, id.or_empty(), name.or_empty());
         match function.get("arguments") {
             None => {}
             Some(piece) if piece.get().starts_with('"') => {
@@ -53,7 +50,29 @@ impl Placer {
         Ok(Some(at))
     }
 
-    fn add(&self, at: usize, piece: &str, reply: &mut Assembly) -> Result<(), LlmError> {
+    /// The call that a fragment with this id, name and index belongs to, once its beginning is told.
+    pub(super) fn begin(
+        &mut self,
+        id: &str,
+        name: &str,
+        index: Option<u64>,
+        place: Option<u64>,
+        reply: &mut Assembly,
+    ) -> Result<Option<usize>, LlmError> {
+        let at = match place {
+            Some(_) => Some(reply.add_call(place)?),
+            None => self.place(id, name, index, reply)?,
+        };
+        if let Some(at) = at {
+            self.last = Some(at);
+            // A name may come late, or again in every fragment.
+            reply.name_call(at, id, name);
+        }
+        Ok(at)
+    }
+
+    /// More of a call's arguments, or all of them.
+    pub(super) fn add(&self, at: usize, piece: &str, reply: &mut Assembly) -> Result<(), LlmError> {
         let before = reply.calls().open().get(at).map_or("", |call| &call.arguments);
         let is_whole = || serde_json::from_str::<&RawValue>(before).is_ok();
         if self.has_whole_arguments && !before.is_empty() && piece.starts_with(before) && is_whole() {

@@ -6,6 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::calls::Placer;
+use super::ordinary::{self, Delta, Ordinary, Pattern, Said};
 use super::think::{Part, Tags};
 use super::turn::Kept;
 use super::usage::Report;
@@ -26,6 +27,12 @@ struct Chat {
     reasoning_beside: bool,
     /// Of fewer tokens of input it is to be feared that the rest was cut off.
     least_input: u64,
+    /// The class of service as it was told last.
+    tier: String,
+    /// The last chunk, where the next may be like it.
+    pattern: Pattern,
+    /// Texts of a chunk without their escapes.
+    scratch: String,
 }
 
 pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn Protocol> {
@@ -37,6 +44,9 @@ pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn P
         reasoning_beside: profile.reasoning_beside_completion,
         // Twice as many bytes a token as texts usually have.
         least_input: if profile.cuts_silently { request.bytes() as u64 / 8 } else { 0 },
+        tier: String::new(),
+        pattern: Pattern::default(),
+        scratch: String::new(),
     })
 }
 
@@ -76,19 +86,35 @@ struct Choice<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Filter {
+pub(super) struct Filter {
     /// What kept the filter from looking.
     error: Maybe<IgnoredAny>,
 }
 
+impl Filter {
+    /// Whether it could not look.
+    pub(super) fn is_failed(&self) -> bool {
+        self.error.get().is_some()
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Groq {
-    usage: Maybe<Report>,
+pub(super) struct Groq {
+    pub(super) usage: Maybe<Report>,
 }
 
 impl Protocol for Chat {
     fn event(&mut self, name: Option<&str>, data: &str, reply: &mut Assembly) -> Result<(), LlmError> {
+        if name != Some("error") && !reply.is_damaged() {
+            let mut scratch = std::mem::take(&mut self.scratch);
+            scratch.clear();
+            let result = self.ordinary(data, &mut scratch, reply);
+            self.scratch = scratch;
+            if let Some(result) = result {
+                return result;
+            }
+        }
         let chunk: Chunk<'_> = serde_json::from_str(data).map_err(|error| unreadable(&error))?;
         if reply.is_damaged() {
             self.kept.lose();
@@ -123,34 +149,117 @@ impl Protocol for Chat {
 }
 
 impl Chat {
-    /// A chunk, or a reply that came as a whole.
-    fn chunk(&mut self, chunk: &Chunk<'_>, is_whole: bool, reply: &mut Assembly) -> Result<(), LlmError> {
-        reply.begin(chunk.id.some(), chunk.model.some());
-        if let Some(tier) = chunk.service_tier.some() {
+    /// A chunk like the last one, or like most; `None` for any other, of which nothing is taken.
+    fn ordinary(
+        &mut self,
+        data: &str,
+        scratch: &mut String,
+        reply: &mut Assembly,
+    ) -> Option<Result<(), LlmError>> {
+        if let Some(delta) = self.pattern.read(data, scratch) {
+            return Some(self.delta(&delta, scratch, reply));
+        }
+        scratch.clear();
+        let chunk = ordinary::read(data, scratch)?;
+        self.pattern.keep(data, &chunk);
+        Some(self.whole_ordinary(&chunk, scratch, reply))
+    }
+
+    fn whole_ordinary(
+        &mut self,
+        chunk: &Ordinary<'_>,
+        scratch: &str,
+        reply: &mut Assembly,
+    ) -> Result<(), LlmError> {
+        self.begin(chunk.id, chunk.model, chunk.tier, reply);
+        self.delta(&chunk.delta, scratch, reply)?;
+        if chunk.is_unfiltered {
+            reply.warn(NOT_FILTERED);
+        }
+        if let Some(report) = &chunk.usage {
+            self.usage(report, reply);
+        }
+        if chunk.finish.is_empty() { Ok(()) } else { self.end(chunk.finish, reply) }
+    }
+
+    /// The message of an ordinary chunk: see [`Chat::message`].
+    fn delta(&mut self, delta: &Delta<'_>, scratch: &str, reply: &mut Assembly) -> Result<(), LlmError> {
+        let reasoning = |wanted| {
+            let found = delta.pieces().iter().find(|(said, _)| *said == wanted);
+            found.map(|(_, token)| token.text(scratch)).filter(|piece| !piece.is_empty())
+        };
+        if let Some(piece) = reasoning(Said::ReasoningContent).or_else(|| reasoning(Said::Reasoning)) {
+            reply.reason(piece);
+        }
+        for (said, token) in delta.pieces() {
+            let piece = token.text(scratch);
+            match *said {
+                Said::Nothing => {}
+                Said::Content => {
+                    self.kept.text(piece);
+                    self.say(piece, reply);
+                }
+                Said::Refusal => reply.refuse(piece),
+                Said::ReasoningContent => {
+                    self.kept.reasoning("reasoning_content", piece, token.raw.len() + 2);
+                }
+                Said::Reasoning => self.kept.reasoning("reasoning", piece, token.raw.len() + 2),
+                Said::Arguments(index) | Said::Call(index) => {
+                    let Some(at) =
+                        self.calls.begin(delta.id, delta.name, index, /*place*/ None, reply)?
+                    else {
+                        continue;
+                    };
+                    if matches!(said, Said::Arguments(_)) {
+                        self.calls.add(at, piece, reply)?;
+                    }
+                    let index = reply.calls().open().get(at).and_then(|call| call.index);
+                    self.kept.begin_call(at, index);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, id: &str, model: &str, tier: &str, reply: &mut Assembly) {
+        let some = |text| Some(text).filter(|text: &&str| !text.is_empty());
+        reply.begin(some(id), some(model));
+        if !tier.is_empty() && *tier != *self.tier {
+            tier.clone_into(&mut self.tier);
             reply.set_tier(tier);
         }
+    }
+
+    fn usage(&self, report: &Report, reply: &mut Assembly) {
+        let told = report.usage(self.reasoning_beside);
+        if let UsageTold::Counts { usage, .. } = told
+            && (1..self.least_input).contains(&usage.total_input())
+        {
+            reply.warn("context_truncated_suspected");
+        }
+        reply.set_usage(told);
+        if let Some(dollars) = report.cost.0 {
+            reply.set_cost(dollars);
+        }
+    }
+
+    /// A chunk, or a reply that came as a whole.
+    fn chunk(&mut self, chunk: &Chunk<'_>, is_whole: bool, reply: &mut Assembly) -> Result<(), LlmError> {
+        let Chunk { id, model, service_tier, .. } = chunk;
+        self.begin(id.or_empty(), model.or_empty(), service_tier.or_empty(), reply);
         // The choice of index 0: we ask for one.
         let choice = chunk.choices.iter().find(|choice| choice.index.index().unwrap_or(0) == 0);
         if let Some(choice) = choice {
             self.message(&choice.delta, /*is_whole*/ false, reply)?;
             self.message(&choice.message, is_whole, reply)?;
             let filters = [&choice.content_filter_result, &choice.content_filter_results];
-            if filters.iter().any(|filter| filter.get().is_some_and(|it| it.error.get().is_some())) {
-                reply.warn("text_not_filtered");
+            if filters.iter().any(|filter| filter.get().is_some_and(Filter::is_failed)) {
+                reply.warn(NOT_FILTERED);
             }
         }
         let vendor = chunk.x_groq.get().and_then(|groq| groq.usage.get());
         if let Some(report) = chunk.usage.get().or(vendor) {
-            let told = report.usage(self.reasoning_beside);
-            if let UsageTold::Counts { usage, .. } = told
-                && (1..self.least_input).contains(&usage.total_input())
-            {
-                reply.warn("context_truncated_suspected");
-            }
-            reply.set_usage(told);
-            if let Some(dollars) = report.cost.0 {
-                reply.set_cost(dollars);
-            }
+            self.usage(report, reply);
         }
         choice.and_then(|choice| choice.finish_reason.some()).map_or(Ok(()), |word| self.end(word, reply))
     }
@@ -285,3 +394,6 @@ fn failure(data: &str, reply: &Assembly) -> LlmError {
 fn zero() -> &'static RawValue {
     serde_json::from_str("0").unwrap_or(RawValue::NULL)
 }
+
+/// The warning that a filter could not look.
+const NOT_FILTERED: &str = "text_not_filtered";

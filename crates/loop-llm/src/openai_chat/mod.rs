@@ -6,6 +6,7 @@
 mod calls;
 mod decode;
 mod encode;
+mod ordinary;
 mod think;
 mod turn;
 mod usage;

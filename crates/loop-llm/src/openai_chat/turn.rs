@@ -66,15 +66,33 @@ impl Kept {
     /// A fragment of the call that began as number `at`; `index` is its place, where it is told. What is not ours to
     /// know is kept as it came.
     pub(super) fn call(&mut self, at: usize, index: Option<u64>, fragment: &Fields<'_>) {
-        if self.calls.len() <= at {
-            self.calls.resize_with(at + 1, || (index.unwrap_or(u64::MAX), Map::new()));
-        }
+        self.begin_call(at, index);
         for (key, value) in &fragment.0 {
             if matches!(key.as_ref(), "index" | "id" | "type" | "function") || is_nothing(value) {
                 continue;
             }
             if let (Some(value), Some((_, call))) = (self.value(value), self.calls.get_mut(at)) {
                 call.insert(key.as_ref().to_owned(), value);
+            }
+        }
+    }
+
+    /// A fragment of a call with nothing else in it than what is ours to know.
+    pub(super) fn begin_call(&mut self, at: usize, index: Option<u64>) {
+        if self.calls.len() <= at {
+            self.calls.resize_with(at + 1, || (index.unwrap_or(u64::MAX), Map::new()));
+        }
+    }
+
+    /// A piece of reasoning that is written in `bytes`.
+    pub(super) fn reasoning(&mut self, key: &str, piece: &str, bytes: usize) {
+        if self.reasoning_back == ReasoningBack::Never || piece.is_empty() || !self.has_room(bytes) {
+            return;
+        }
+        match self.others.get_mut(key) {
+            Some(Value::String(text)) => text.push_str(piece),
+            _ => {
+                self.others.insert(key.to_owned(), piece.into());
             }
         }
     }
@@ -137,11 +155,12 @@ impl Kept {
     }
 
     fn value(&mut self, value: &RawValue) -> Option<Value> {
-        self.bytes += value.get().len();
-        if self.bytes > MOST_KEPT {
-            return None;
-        }
-        serde_json::from_str(value.get()).ok()
+        if self.has_room(value.get().len()) { serde_json::from_str(value.get()).ok() } else { None }
+    }
+
+    fn has_room(&mut self, bytes: usize) -> bool {
+        self.bytes += bytes;
+        self.bytes <= MOST_KEPT
     }
 }
 

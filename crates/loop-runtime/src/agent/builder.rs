@@ -218,6 +218,13 @@ impl<Output> AgentBuilder<Output> {
         self
     }
 
+    /// The agent asking people: a tool that changes something and is not approved waits until somebody answers through
+    /// its [`Remote`](crate::Remote), within `limits.person_ms`.
+    pub fn ask_people(mut self) -> Self {
+        self.gate.people = true;
+        self
+    }
+
     /// The agent running the calls of one reply side by side (S2-101); those that change something run one after
     /// another even so.
     pub fn parallel(mut self) -> Self {

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::Stream;
-use loop_core::WorkItem;
+use loop_core::{RunId, WorkItem};
 use loop_llm::Message;
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +32,21 @@ pub(super) async fn drive(
     // Nobody reads them, and nobody else can stop it.
     drop((events, remote));
     Ok(driver.until(cancel).drive().await)
+}
+
+/// Takes up a run whose driver is gone; `messages` become everything that was said, those before the run as well.
+pub(super) async fn resume(
+    looping: &Loop,
+    run: &RunId,
+    messages: &mut Vec<Message>,
+) -> Result<Meta, StartError> {
+    let opening = looping.reopen(run).await?;
+    *messages = opening.history.to_vec();
+    let (driver, events, remote) = looping.driver(opening, Pace::Own);
+    drop((events, remote));
+    let Ended { outcome, messages: said, thrown, tools } = driver.drive().await;
+    messages.extend(said);
+    Ok(Meta::new(outcome, thrown, tools))
 }
 
 /// Appends what was said and done.

@@ -10,6 +10,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt};
+use loop_core::RunId;
 use loop_llm::Message;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
@@ -128,6 +129,16 @@ impl Agent {
         Ok(AgentStream::begin(&self.looping, messages).await?)
     }
 
+    /// Takes up a run whose program ended before it did, from the journal that the agent writes to: what was in flight is
+    /// settled as lost, nothing that was written down is asked for again, and it goes on to its end. `messages` become
+    /// everything that was said, from the beginning.
+    ///
+    /// # Errors
+    /// Why there is no answer; [`AgentError::Start`] where the journal has no such run, or another agent began it.
+    pub async fn resume(&self, run: &RunId, messages: &mut Vec<Message>) -> Result<Answer, AgentError> {
+        answer(calling::resume(&self.looping, run, messages).await?)
+    }
+
     /// Works conversations off, at most `concurrency` at a time, each to its own end. Yields each one's place, its
     /// messages and its answer as they end.
     pub fn queue<S>(
@@ -199,6 +210,18 @@ impl<Output: DeserializeOwned> Agent<Output> {
         let opening = calling::open(&self.looping, messages).await?;
         let (ended, depth) = self.looping.descend(opening).await;
         Ok((extracted(calling::append(ended, messages))?, depth))
+    }
+
+    /// Takes up a run whose program ended before it did, as [`Agent::resume`] does.
+    ///
+    /// # Errors
+    /// Why there is no value; [`AgentError::Start`] where the journal has no such run, or another agent began it.
+    pub async fn resume_on(
+        &self,
+        run: &RunId,
+        messages: &mut Vec<Message>,
+    ) -> Result<Extracted<Output>, AgentError> {
+        extracted(calling::resume(&self.looping, run, messages).await?)
     }
 
     /// The same as a stream of events that goes on only while it is polled.

@@ -191,3 +191,27 @@ pub fn verdicts(meta: &Meta) -> Vec<&'static str> {
 pub fn used(meta: &Meta, tool: &str) -> ToolUse {
     meta.tools.iter().find(|used| &*used.tool == tool).cloned().unwrap_or_default()
 }
+
+/// A value that the agents of these tests end with.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, Deserialize, JsonSchema)]
+pub struct Lead {
+    /// Whom to call.
+    pub name: String,
+    pub score: u32,
+}
+
+pub fn lead(name: &str, score: u32) -> Lead {
+    Lead { name: name.to_owned(), score }
+}
+
+pub fn lead_tool() -> loop_runtime::OutputTool<Lead> {
+    loop_runtime::OutputTool::new("save_lead", "Save the lead")
+}
+
+pub fn save_lead(name: &str, score: u32) -> ScriptedReply {
+    ScriptedReply::call("save_lead", json!({"name": name, "score": score}))
+}
+
+pub fn submits() -> ScriptedReply {
+    ScriptedReply::call("submit", json!({}))
+}

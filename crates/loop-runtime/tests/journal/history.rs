@@ -86,6 +86,8 @@ fn said(confidence: &str, actions: serde_json::Value) -> Reply {
         json!({"analysis_confidence": confidence, "confidence_reason": "r", "ai_actions": actions});
     Reply {
         text: format!("## Situation\n\nThe disk is full.\n\n```json\n{contract}\n```\n").into(),
+        calls: Vec::new(),
+        reasoning: None,
         finish: FinishReason::EndTurn,
         usage: Some(Usage { input: 100, output: 50, ..Usage::default() }),
         cost: None,

@@ -77,7 +77,11 @@ impl<'a> Talk<'a> {
     pub(super) fn of(request: &'a ModelRequest) -> Self {
         let allowed = |spec: &&ToolSpec| match &request.tool_choice {
             ToolChoice::AnyOf(names) => names.contains(&spec.name),
-            ToolChoice::Auto | ToolChoice::None | ToolChoice::Required | ToolChoice::Named(_) => true,
+            ToolChoice::Auto
+            | ToolChoice::None
+            | ToolChoice::Required
+            | ToolChoice::Prefer
+            | ToolChoice::Named(_) => true,
         };
         let tools: Vec<Tool<'_>> = request.tools.iter().filter(allowed).map(Tool::of).collect();
         let nouns = tools.iter().flat_map(|tool| tool.nouns.iter().cloned()).collect();

@@ -43,7 +43,7 @@ pub(super) fn reply(request: &ModelRequest) -> Said {
         ToolChoice::None => Vec::new(),
         ToolChoice::Named(name) => talk.tool(name).map(|tool| forced(&talk, tool)).into_iter().collect(),
         ToolChoice::Auto => planned(&talk),
-        ToolChoice::Required | ToolChoice::AnyOf(_) => {
+        ToolChoice::Required | ToolChoice::Prefer | ToolChoice::AnyOf(_) => {
             let planned = planned(&talk);
             if planned.is_empty() { any(&talk).into_iter().collect() } else { planned }
         }

@@ -91,9 +91,11 @@ fn told(talk: &Talk<'_>, made: &Made<'_>) -> String {
     let asked = asked(tool, made);
     match made.told.records.as_slice() {
         _ if made.told.is_empty => format!("Found no {noun}{asked}."),
-        [] => quote(
-            &made.result.map_or("", |result| &result.text).split_whitespace().collect::<Vec<_>>().join(" "),
-        ),
+        [] => {
+            let words: Vec<&str> = made.result.map_or("", |result| &result.text).split_whitespace().collect();
+            let text = quote(&words.join(" "));
+            if text.trim().is_empty() { format!("`{}` said nothing.", made.tool) } else { text }
+        }
         [record] if made.told.total == 1 => {
             belonging(talk, record).unwrap_or_else(|| format!("Found 1 {noun}{asked}: {}.", shown(record)))
         }

@@ -1,0 +1,212 @@
+//! Texts as JSON writes them: how they are escaped, and how they are read back.
+//!
+//! Bytes that stand for themselves are looked at eight at a time and copied as a run.
+
+/// A text that is written, between its quotes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Token<'a> {
+    /// Where it begins, after the opening quote.
+    pub(crate) start: usize,
+    /// As it is written.
+    pub(crate) raw: &'a str,
+    /// Where it stands unescaped, if it has to be.
+    unescaped: Option<(usize, usize)>,
+}
+
+impl<'a> Token<'a> {
+    /// The text whose opening quote stands before `start`. One with escapes is appended to `scratch`.
+    ///
+    /// `None` where it has no end, holds a control character, or names what is no character.
+    pub(crate) fn read(json: &'a str, start: usize, scratch: &mut String) -> Option<Self> {
+        let bytes = json.as_bytes();
+        let mut at = start + plain(bytes.get(start..)?);
+        if bytes.get(at) == Some(&b'"') {
+            return Some(Self { start, raw: json.get(start..at)?, unescaped: None });
+        }
+        let from = scratch.len();
+        scratch.push_str(json.get(start..at)?);
+        while bytes.get(at)? == &b'\\' {
+            at = escape(json, at + 1, scratch)?;
+            let run = plain(bytes.get(at..)?);
+            scratch.push_str(json.get(at..at + run)?);
+            at += run;
+        }
+        let is_closed = bytes.get(at) == Some(&b'"');
+        is_closed.then_some(())?;
+        Some(Self { start, raw: json.get(start..at)?, unescaped: Some((from, scratch.len())) })
+    }
+
+    /// Where it ends: at its closing quote.
+    pub(crate) fn end(&self) -> usize {
+        self.start + self.raw.len()
+    }
+
+    /// What it says; `scratch` is that with which it was read.
+    pub(crate) fn text<'t>(&self, scratch: &'t str) -> &'t str
+    where
+        'a: 't,
+    {
+        match self.unescaped {
+            None => self.raw,
+            Some((from, to)) => scratch.get(from..to).unwrap_or_default(),
+        }
+    }
+}
+
+/// How many bytes at the beginning stand for themselves: all before the first quote, backslash or control character.
+pub(crate) fn plain(bytes: &[u8]) -> usize {
+    let (words, tail) = bytes.as_chunks::<8>();
+    let mut before = 0;
+    for word in words {
+        let found = special(u64::from_le_bytes(*word));
+        if found != 0 {
+            return before + found.trailing_zeros() as usize / 8;
+        }
+        before += 8;
+    }
+    let is_special = |byte: &u8| matches!(byte, ..0x20 | b'"' | b'\\');
+    before + tail.iter().position(is_special).unwrap_or(tail.len())
+}
+
+/// Writes a text without its quotes.
+pub(super) fn write(json: &mut Vec<u8>, text: &str) {
+    json.reserve(text.len());
+    let mut rest = text.as_bytes();
+    loop {
+        let (run, tail) = rest.split_at(plain(rest));
+        json.extend_from_slice(run);
+        let Some((byte, tail)) = tail.split_first() else { return };
+        rest = tail;
+        let short = match byte {
+            b'"' | b'\\' => *byte,
+            0x08 => b'b',
+            b'\t' => b't',
+            b'\n' => b'n',
+            0x0c => b'f',
+            b'\r' => b'r',
+            _ => {
+                let low = if byte & 15 < 10 { b'0' + (byte & 15) } else { b'a' + (byte & 15) - 10 };
+                json.extend_from_slice(&[b'\\', b'u', b'0', b'0', b'0' + (byte >> 4), low]);
+                continue;
+            }
+        };
+        json.extend_from_slice(&[b'\\', short]);
+    }
+}
+
+/// The high bit of the first byte of eight that does not stand for itself; of those after it nothing is said.
+fn special(word: u64) -> u64 {
+    // A quote becomes 0x20 and a blank 0x22, so that what is less than 0x21 is a quote or a control character.
+    let low = (word ^ (ONES * 0x02)).wrapping_sub(ONES * 0x21) & !word;
+    let slash = word ^ (ONES * 0x5c);
+    (low | (slash.wrapping_sub(ONES) & !slash)) & (ONES * 0x80)
+}
+
+/// Reads what follows a backslash; returns where it ends.
+fn escape(json: &str, at: usize, scratch: &mut String) -> Option<usize> {
+    let character = match json.as_bytes().get(at)? {
+        b'"' => '"',
+        b'\\' => '\\',
+        b'/' => '/',
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'n' => '\n',
+        b'r' => '\r',
+        b't' => '\t',
+        b'u' => {
+            let (first, next) = (unit(json, at + 1)?, at + 5);
+            if let Some(character) = char::from_u32(first) {
+                scratch.push(character);
+                return Some(next);
+            }
+            let is_pair = first < 0xDC00 && json.as_bytes().get(next..next + 2) == Some(b"\\u");
+            let second = is_pair.then(|| unit(json, next + 2)).flatten()?;
+            let low = second.checked_sub(0xDC00).filter(|low| *low < 0x400)?;
+            scratch.push(char::from_u32(0x1_0000 + ((first - 0xD800) << 10) + low)?);
+            return Some(next + 6);
+        }
+        _ => return None,
+    };
+    scratch.push(character);
+    Some(at + 1)
+}
+
+/// Four hexadecimal digits.
+fn unit(json: &str, at: usize) -> Option<u32> {
+    let digits = json.get(at..at + 4)?;
+    digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok())?
+}
+
+/// Eight bytes of one.
+const ONES: u64 = u64::from_le_bytes([1; 8]);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Texts of which much has to be escaped.
+    fn texts() -> impl Strategy<Value = String> {
+        let pieces = prop_oneof![
+            "[a-zé ]{0,20}",
+            "[\"\\\\/\\x00-\\x24\\x5b-\\x5d\\x7f]{1,3}",
+            "[\\x7e-\\u{a0}\\u{d7ff}\\u{e000}\\u{1f600}]{1,3}",
+        ];
+        proptest::collection::vec(pieces, 0..8).prop_map(|pieces| pieces.concat())
+    }
+
+    fn written(text: &str) -> String {
+        let mut json = Vec::new();
+        write(&mut json, text);
+        format!("\"{}\"", String::from_utf8(json).unwrap())
+    }
+
+    /// What a reader says of a text and of what stands after it.
+    fn read(json: &str) -> Option<(String, usize)> {
+        let mut scratch = "before".to_owned();
+        let token = Token::read(json, 1, &mut scratch)?;
+        Some((token.text(&scratch).to_owned(), token.end()))
+    }
+
+    #[test]
+    fn every_byte_is_written_and_found_at_every_place() {
+        for special in (0..=0x7f_u8).map(char::from).chain(['é', '\u{10ffff}']) {
+            for place in 0..20 {
+                let text = format!("{}{special}{special}x", "é".repeat(place % 2) + &" ".repeat(place));
+                assert_eq!(written(&text), serde_json::to_string(&text).unwrap());
+                let run = text.bytes().position(|byte| matches!(byte, ..0x20 | b'"' | b'\\'));
+                assert_eq!(plain(text.as_bytes()), run.unwrap_or(text.len()), "{text:?}");
+            }
+        }
+    }
+
+    proptest! {
+        // As `serde_json` does it.
+        #[test]
+        fn texts_are_written_as_by_anybody(text in texts()) {
+            prop_assert_eq!(written(&text), serde_json::to_string(&text).unwrap());
+        }
+
+        #[test]
+        fn texts_are_read_as_by_anybody(
+            text in texts(),
+            odd in proptest::collection::vec(
+                prop_oneof![
+                    "\\\\u[dD][89a-fA-F][0-9a-f]{2}", "\\\\u[0-9a-fA-F]{4}", "\\\\u[+ 0-9g]{4}",
+                    "\\\\[bfnrt/\"\\\\xé]", "[\\x00-\\x22]", "[a-zé]{0,9}",
+                ],
+                0..6,
+            ),
+            tail in "[a\"\\\\]{0,3}",
+        ) {
+            let whole = written(&text);
+            prop_assert_eq!(read(&whole), Some((text, whole.len() - 1)));
+            let json = format!("\"{}\"{tail}", odd.concat());
+            let theirs = serde_json::Deserializer::from_str(&json).into_iter::<String>().next().unwrap().ok();
+            prop_assert_eq!(read(&json).map(|(text, _)| text), theirs, "{}", json);
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! Chunks as nearly all of them are, read by hand: from left to right, once, and with nothing copied.
+//!
+//! Whatever is out of the ordinary is left to the reading that takes everything (see [`decode`](super::decode)): members
+//! twice, kinds that are not expected, several choices or calls, members of a message that go back. What is read here says
+//! there the same. Most chunks even differ from the one before in a few texts alone, which a [`Pattern`] knows.
+
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::decode::{Filter, Groq};
+use super::usage::Report;
+use crate::codec::{Maybe, Token, plain};
+
+/// What an ordinary chunk says. Texts that it lacks are empty.
+#[derive(Debug, Default)]
+pub(super) struct Ordinary<'a> {
+    pub(super) id: &'a str,
+    pub(super) model: &'a str,
+    pub(super) tier: &'a str,
+    pub(super) delta: Delta<'a>,
+    /// Whether a filter could not look.
+    pub(super) is_unfiltered: bool,
+    pub(super) usage: Option<Report>,
+    pub(super) finish: &'a str,
+}
+
+/// What its message says.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Delta<'a> {
+    /// Of the call that it has a fragment of.
+    pub(super) id: &'a str,
+    pub(super) name: &'a str,
+    pieces: [(Said, Token<'a>); MOST_PIECES],
+    count: usize,
+}
+
+/// What a piece is a piece of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Said {
+    /// Nothing that counts.
+    #[default]
+    Nothing,
+    Content,
+    Refusal,
+    ReasoningContent,
+    Reasoning,
+    /// The arguments of the call with this index.
+    Arguments(Option<u64>),
+    /// A fragment of that call without arguments.
+    Call(Option<u64>),
+}
+
+impl<'a> Delta<'a> {
+    /// What is said, in order.
+    pub(super) fn pieces(&self) -> &[(Said, Token<'a>)] {
+        self.pieces.get(..self.count).unwrap_or_default()
+    }
+
+    fn add(&mut self, said: Said, token: Token<'a>) -> Option<()> {
+        *self.pieces.get_mut(self.count)? = (said, token);
+        self.count += 1;
+        Some(())
+    }
+}
+
+/// A chunk of which only the texts of its pieces were others in those that follow.
+#[derive(Debug, Default)]
+pub(super) struct Pattern {
+    /// Empty where there is none.
+    json: String,
+    pieces: [(Said, Range<usize>); MOST_PIECES],
+    count: usize,
+}
+
+impl Pattern {
+    /// What another chunk says, where it differs in nothing else.
+    pub(super) fn read<'a>(&self, json: &'a str, scratch: &mut String) -> Option<Delta<'a>> {
+        let (bytes, known) = (json.as_bytes(), self.json.as_bytes());
+        if known.is_empty() {
+            return None;
+        }
+        let mut delta = Delta::default();
+        let (mut at, mut done) = (0, 0);
+        for (said, place) in self.pieces.get(..self.count)? {
+            let fixed = known.get(done..place.start)?;
+            if bytes.get(at..at + fixed.len())? != fixed {
+                return None;
+            }
+            let token = Token::read(json, at + fixed.len(), scratch)?;
+            (at, done) = (token.end(), place.end);
+            delta.add(*said, token)?;
+        }
+        (bytes.get(at..)? == known.get(done..)?).then_some(delta)
+    }
+
+    /// Keeps a chunk that says nothing but its pieces to whoever knows its id, model and tier.
+    pub(super) fn keep(&mut self, json: &str, chunk: &Ordinary<'_>) {
+        self.json.clear();
+        let Ordinary { delta, is_unfiltered, usage, finish, .. } = chunk;
+        let is_plain = delta.id.is_empty() && delta.name.is_empty() && finish.is_empty();
+        let is_whole = |(said, _): &(Said, Token<'_>)| !matches!(said, Said::Call(_));
+        if json.len() > MOST_PATTERN || !is_plain || *is_unfiltered || usage.is_some() {
+            return;
+        }
+        if delta.pieces().iter().all(is_whole) {
+            self.json.push_str(json);
+            self.count = delta.count;
+            for (kept, (said, token)) in self.pieces.iter_mut().zip(delta.pieces()) {
+                *kept = (*said, token.start..token.end());
+            }
+        }
+    }
+}
+
+/// What a chunk says, where it is an ordinary one. Texts with escapes are appended to `scratch`.
+pub(super) fn read<'a>(json: &'a str, scratch: &mut String) -> Option<Ordinary<'a>> {
+    let mut reader = Reader { json, at: 0, scratch };
+    let (mut chunk, mut vendor) = (Ordinary::default(), None);
+    let mut seen = Seen::default();
+    reader.object(|it, key| {
+        match key {
+            "id" => chunk.id = seen.once(0).and_then(|()| it.word())?,
+            "model" => chunk.model = seen.once(1).and_then(|()| it.word())?,
+            "service_tier" => chunk.tier = seen.once(2).and_then(|()| it.word())?,
+            "object" => {
+                seen.once(3)?;
+                (it.word()? != "error").then_some(())?;
+            }
+            "choices" => {
+                seen.once(4)?;
+                it.choices(&mut chunk)?;
+            }
+            "usage" => {
+                seen.once(5)?;
+                chunk.usage = it.object_or_null::<Report>()?;
+            }
+            "x_groq" => {
+                seen.once(6)?;
+                vendor = it.object_or_null::<Groq>()?;
+            }
+            "error" => {
+                seen.once(7)?;
+                it.null()?;
+            }
+            "obfuscation" => {
+                let token = it.text()?;
+                chunk.delta.add(Said::Nothing, token)?;
+            }
+            _ => it.skip()?,
+        }
+        Some(())
+    })?;
+    if chunk.usage.is_none() {
+        chunk.usage = vendor.and_then(|groq| groq.usage.0);
+    }
+    reader.is_over().then_some(chunk)
+}
+
+/// Which members of an object came already.
+#[derive(Default)]
+struct Seen(u32);
+
+impl Seen {
+    fn once(&mut self, nth: u32) -> Option<()> {
+        let bit = 1 << nth;
+        let is_new = self.0 & bit == 0;
+        self.0 |= bit;
+        is_new.then_some(())
+    }
+}
+
+/// Where in a text it is read on. Everything returns `None` where the text is not as expected.
+struct Reader<'a, 's> {
+    json: &'a str,
+    at: usize,
+    scratch: &'s mut String,
+}
+
+impl<'a> Reader<'a, '_> {
+    /// The list of choices: none, or the one that was asked for.
+    fn choices(&mut self, chunk: &mut Ordinary<'a>) -> Option<()> {
+        if self.null().is_some() {
+            return Some(());
+        }
+        self.one(|it| {
+            let mut seen = Seen::default();
+            it.object(|it, key| {
+                match key {
+                    "index" => {
+                        seen.once(0)?;
+                        (it.index()?.unwrap_or(0) == 0).then_some(())?;
+                    }
+                    "delta" => {
+                        seen.once(1)?;
+                        if it.null().is_none() {
+                            it.delta(&mut chunk.delta)?;
+                        }
+                    }
+                    "message" => {
+                        seen.once(2)?;
+                        it.null()?;
+                    }
+                    "finish_reason" => chunk.finish = seen.once(3).and_then(|()| it.word())?,
+                    "content_filter_result" | "content_filter_results" => {
+                        seen.once(4 + u32::from(key.ends_with('s')))?;
+                        let filter = it.object_or_null::<Filter>()?;
+                        chunk.is_unfiltered |= filter.is_some_and(|filter| filter.is_failed());
+                    }
+                    _ => it.skip()?,
+                }
+                Some(())
+            })
+        })
+    }
+
+    /// A message: its members that go back are not ordinary, unless they are empty.
+    fn delta(&mut self, delta: &mut Delta<'a>) -> Option<()> {
+        let mut seen = Seen::default();
+        self.object(|it, key| {
+            let (nth, said) = match key {
+                "role" => return it.skip(),
+                "content" => (0, Said::Content),
+                "refusal" => (1, Said::Refusal),
+                "reasoning_content" => (2, Said::ReasoningContent),
+                "reasoning" => (3, Said::Reasoning),
+                "tool_calls" => {
+                    seen.once(4)?;
+                    return if it.null().is_some() { Some(()) } else { it.one(|it| it.call(delta)) };
+                }
+                "function_call" => return it.null(),
+                _ => return it.nothing(),
+            };
+            seen.once(nth)?;
+            if it.null().is_some() {
+                return Some(());
+            }
+            let token = it.text()?;
+            delta.add(said, token)
+        })
+    }
+
+    /// A fragment of a call.
+    fn call(&mut self, delta: &mut Delta<'a>) -> Option<()> {
+        let (mut seen, mut index, mut arguments) = (Seen::default(), None, None);
+        self.object(|it, key| {
+            match key {
+                "index" => index = seen.once(0).and_then(|()| it.index())?,
+                "id" => delta.id = seen.once(1).and_then(|()| it.word())?,
+                "type" => it.skip()?,
+                "function" => {
+                    seen.once(2)?;
+                    if it.null().is_some() {
+                        return Some(());
+                    }
+                    it.object(|it, key| {
+                        match key {
+                            "name" => delta.name = seen.once(3).and_then(|()| it.word())?,
+                            "arguments" => {
+                                seen.once(4)?;
+                                if it.null().is_none() {
+                                    arguments = Some(it.text()?);
+                                }
+                            }
+                            _ => it.skip()?,
+                        }
+                        Some(())
+                    })?;
+                }
+                _ => it.nothing()?,
+            }
+            Some(())
+        })?;
+        match arguments {
+            Some(token) => delta.add(Said::Arguments(index), token),
+            None => delta.add(Said::Call(index), Token::default()),
+        }
+    }
+
+    fn object(&mut self, mut member: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
+        self.eat(b'{')?;
+        self.blanks();
+        if self.eat(b'}').is_some() {
+            return Some(());
+        }
+        loop {
+            let key = self.plain_text()?;
+            self.blanks();
+            self.eat(b':')?;
+            self.blanks();
+            member(self, key)?;
+            self.blanks();
+            if self.eat(b',').is_none() {
+                return self.eat(b'}');
+            }
+            self.blanks();
+        }
+    }
+
+    /// A list of one value, or of none.
+    fn one(&mut self, value: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
+        self.eat(b'[')?;
+        self.blanks();
+        if self.eat(b']').is_some() {
+            return Some(());
+        }
+        value(self)?;
+        self.blanks();
+        self.eat(b']')
+    }
+
+    fn text(&mut self) -> Option<Token<'a>> {
+        self.eat(b'"')?;
+        let token = Token::read(self.json, self.at, self.scratch)?;
+        self.at = token.end() + 1;
+        Some(token)
+    }
+
+    /// A text without escapes.
+    fn plain_text(&mut self) -> Option<&'a str> {
+        self.eat(b'"')?;
+        let bytes = self.json.as_bytes();
+        let end = self.at + plain(bytes.get(self.at..)?);
+        let text = self.json.get(self.at..end)?;
+        self.at = end;
+        self.eat(b'"')?;
+        Some(text)
+    }
+
+    /// A text without escapes, or `null`, which is an empty one.
+    fn word(&mut self) -> Option<&'a str> {
+        if self.null().is_some() { Some("") } else { self.plain_text() }
+    }
+
+    /// A small number, or `null`.
+    fn index(&mut self) -> Option<Option<u64>> {
+        if self.null().is_some() {
+            return Some(None);
+        }
+        let rest = self.json.as_bytes().get(self.at..)?;
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let is_whole = matches!(rest.get(digits), Some(b',' | b'}' | b' '));
+        let is_number = digits == 1 || (2..=9).contains(&digits) && rest.first() != Some(&b'0');
+        (is_whole && is_number).then_some(())?;
+        let number = self.json.get(self.at..self.at + digits)?.parse().ok()?;
+        self.at += digits;
+        Some(Some(number))
+    }
+
+    fn null(&mut self) -> Option<()> {
+        self.literal("null")
+    }
+
+    fn literal(&mut self, literal: &str) -> Option<()> {
+        let end = self.at + literal.len();
+        (self.json.as_bytes().get(self.at..end) == Some(literal.as_bytes())).then(|| self.at = end)
+    }
+
+    /// A value of which nothing would be kept.
+    fn nothing(&mut self) -> Option<()> {
+        ["null", "\"\"", "[]", "{}"].iter().find_map(|literal| self.literal(literal))
+    }
+
+    fn object_or_null<T: Deserialize<'a>>(&mut self) -> Option<Option<T>> {
+        if self.null().is_some() { Some(None) } else { self.value::<Maybe<T>>().map(|it| it.0) }
+    }
+
+    /// Any value.
+    fn skip(&mut self) -> Option<()> {
+        match self.json.as_bytes().get(self.at)? {
+            b'n' => self.null(),
+            b'"' => {
+                let start = self.at;
+                self.plain_text().map(|_| ()).or_else(|| {
+                    self.at = start;
+                    self.value::<IgnoredAny>().map(|_| ())
+                })
+            }
+            _ => self.value::<IgnoredAny>().map(|_| ()),
+        }
+    }
+
+    fn value<T: Deserialize<'a>>(&mut self) -> Option<T> {
+        let mut values = serde_json::Deserializer::from_str(self.json.get(self.at..)?).into_iter();
+        let value = values.next()?.ok()?;
+        self.at += values.byte_offset();
+        Some(value)
+    }
+
+    fn eat(&mut self, byte: u8) -> Option<()> {
+        (self.json.as_bytes().get(self.at) == Some(&byte)).then(|| self.at += 1)
+    }
+
+    fn blanks(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.json.as_bytes().get(self.at) {
+            self.at += 1;
+        }
+    }
+
+    /// Whether nothing but blanks is left.
+    fn is_over(&mut self) -> bool {
+        self.blanks();
+        self.at == self.json.len()
+    }
+}
+
+/// Texts of a chunk that may change: content, refusal, both ways to send reasoning, arguments, and one to hide lengths.
+const MOST_PIECES: usize = 6;
+/// Bytes of a chunk that is kept for those after it.
+const MOST_PATTERN: usize = 4 << 10;

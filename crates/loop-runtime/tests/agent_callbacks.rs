@@ -1,0 +1,206 @@
+//! Callbacks of an agent: when they are called, with what, and that nothing they do reaches the run.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod agents;
+
+use std::sync::Arc;
+
+use agents::{Lead, lead_tool, submits};
+use agents::{Said, ask, looks, meta_of, save_lead, says, scripted, shape, target, with_tools};
+use loop_llm::{Scripted, ScriptedReply};
+use loop_runtime::{
+    Agent, AgentBuilder, AgentError, Callbacks, Journal, Limits, MemoryJournal, OutputTool, Progress,
+    Reflected,
+};
+use loop_tools::CancellationToken;
+use serde_json::json;
+
+/// Callbacks that say everything that they are told.
+fn telling(said: &Said) -> Callbacks {
+    let all: Vec<Said> = (0..5).map(|_| said.clone()).collect();
+    let [attempt, pass, call, result, failure] = <[Said; 5]>::try_from(all).unwrap();
+    let place = |progress: &Progress| format!("{}.{}", progress.attempt, progress.pass);
+    Callbacks::new()
+        .on_attempt_start(move |at| attempt.say(format!("attempt {}", place(at))))
+        .on_pass(move |at| pass.say(format!("pass {} ({} calls)", place(at), at.totals.model_calls)))
+        .on_tool_call(move |at, tool, input| call.say(format!("call {} {tool} {input}", place(at))))
+        .on_tool_result(move |at, tool, told| result.say(format!("result {} {tool} {told}", place(at))))
+        .on_validation_failure(move |at, by, what| {
+            failure.say(format!("rejected {} {by}: {what}", place(at)))
+        })
+}
+
+fn reflected() -> OutputTool<Lead, Reflected> {
+    lead_tool().reflect(|lead| format!("# {}", lead.name)).validator("score", |lead: Lead| async move {
+        if lead.score <= 100 { Ok(()) } else { Err("too much") }
+    })
+}
+
+/// A run with everything in it: helpers, one that fails, outputs, a rejection, a submission.
+fn busy() -> Arc<Scripted> {
+    scripted([
+        looks(&["one", "fail"]).and_call("nobody", json!({})),
+        save_lead("Ann", 101),
+        submits(),
+        save_lead("Ann", 1).and_call("look", target("panic")).and_call("submit", json!({})),
+    ])
+}
+
+fn agent(model: Arc<Scripted>) -> AgentBuilder<Lead> {
+    with_tools(Agent::output(model, reflected()), &Said::default())
+}
+
+#[tokio::test]
+async fn they_are_called_before_and_after_each_step_with_what_it_is_about() {
+    // S2-43..S2-47, S2-68, S2-89, S2-91, S2-94
+    let said = Said::default();
+    let agent = agent(busy()).with_callbacks(telling(&said)).build().unwrap();
+    let found = agent.run("Go").await.unwrap();
+    assert!(found.meta.callback_errors.is_empty());
+    let expected = [
+        "attempt 1.1",
+        "pass 1.1 (1 calls)",
+        r#"call 1.1 look {"target":"one"}"#,
+        "result 1.1 look saw one",
+        r#"call 1.1 look {"target":"fail"}"#,
+        "result 1.1 look Error: no such thing",
+        "pass 1.2 (2 calls)",
+        r#"call 1.2 save_lead {"name":"Ann","score":101}"#,
+        "result 1.2 save_lead # Ann",
+        "pass 1.3 (3 calls)",
+        "rejected 1.3 score: too much",
+        "attempt 2.4",
+        "pass 2.4 (4 calls)",
+        r#"call 2.4 save_lead {"name":"Ann","score":1}"#,
+        "result 2.4 save_lead # Ann",
+        r#"call 2.4 look {"target":"panic"}"#,
+        "result 2.4 look Error: the tool panicked: it went to pieces",
+    ];
+    assert_eq!(said.lines(), expected);
+}
+
+#[tokio::test]
+async fn in_a_conversation_there_are_passes_and_tools() {
+    // S2-43, S2-44, S2-45
+    let said = Said::default();
+    let model = scripted([looks(&["x"]), ScriptedReply::call("nobody", json!({})), says("Done.")]);
+    let agent =
+        agents::conversation(&model, &Said::default()).with_callbacks(telling(&said)).build().unwrap();
+    agent.complete(&mut ask("Go")).await.unwrap();
+    assert_eq!(
+        said.lines(),
+        [
+            "pass 0.1 (1 calls)",
+            r#"call 0.1 look {"target":"x"}"#,
+            "result 0.1 look saw x",
+            "pass 0.2 (2 calls)",
+            "pass 0.3 (3 calls)"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn several_are_called_in_the_order_in_which_they_were_added() {
+    // S2-68
+    let said = Said::default();
+    let (one, two) = (said.clone(), said.clone());
+    let callbacks = Callbacks::new()
+        .on_tool_call(move |_, tool, _| one.say(format!("one {tool}")))
+        .on_tool_call(move |_, tool, _| two.say(format!("two {tool}")));
+    let model = scripted([looks(&["x"]), says("Done.")]);
+    let agent = agents::conversation(&model, &Said::default()).with_callbacks(callbacks).build().unwrap();
+    agent.complete(&mut ask("Go")).await.unwrap();
+    assert_eq!(said.lines(), ["one look", "two look"]);
+}
+
+/// Callbacks that throw each time, by an error or by a panic.
+fn hostile() -> Callbacks {
+    Callbacks::new()
+        .on_attempt_start(|_| Err("no attempt"))
+        .on_pass(|at| -> () { panic!("no pass {}", at.pass) })
+        .on_tool_call(|_, tool, _| Err(format!("no {tool}")))
+        .on_tool_result(|_, _, _| -> () { panic!("no result") })
+        .on_validation_failure(|_, by, _| Err(format!("no {by}")))
+}
+
+async fn written(agent: &Agent<Lead>, run: &loop_runtime::RunId) -> String {
+    let entries = agent.looping().journal().read(run).await.unwrap().entries;
+    let loop_core::Fact::Started(started) = &entries[0].event.fact else { panic!("{:?}", entries[0]) };
+    serde_json::to_string(&entries[1..]).unwrap().replace(&*started.nonce, "NONCE")
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_they_throw_is_collected_and_changes_nothing() {
+    // S2-48, S2-68, S2-90, S2-93, I-30
+    let journal = || -> Arc<dyn Journal> { Arc::new(MemoryJournal::new()) };
+    let plain = agent(busy()).with_journal(journal()).build().unwrap();
+    let mut expected = ask("Go");
+    let straight = plain.run_on(&mut expected).await.unwrap();
+    let thrown = agent(busy()).with_journal(journal()).with_callbacks(hostile()).build().unwrap();
+    let mut messages = ask("Go");
+    let found = thrown.run_on(&mut messages).await.unwrap();
+    assert_eq!((&found.value, &messages), (&straight.value, &expected));
+    assert_eq!(written(&thrown, &found.meta.run).await, written(&plain, &straight.meta.run).await);
+    assert!(straight.meta.callback_errors.is_empty());
+    let errors: Vec<String> = found.meta.callback_errors.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        errors,
+        [
+            "on_attempt_start: no attempt",
+            "on_pass: it panicked: no pass 1",
+            "on_tool_call: no look",
+            "on_tool_result: it panicked: no result",
+            "on_tool_call: no look",
+            "on_tool_result: it panicked: no result",
+            "on_pass: it panicked: no pass 2",
+            "on_tool_call: no save_lead",
+            "on_tool_result: it panicked: no result",
+            "on_pass: it panicked: no pass 3",
+            "on_validation_failure: no score",
+            "on_attempt_start: no attempt",
+            "on_pass: it panicked: no pass 4",
+            "on_tool_call: no save_lead",
+            "on_tool_result: it panicked: no result",
+            "on_tool_call: no look",
+            "on_tool_result: it panicked: no result",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_error_tells_of_them_as_well() {
+    // S2-93
+    let limits = Limits { passes: 1, ..Limits::extract(3, 15) };
+    let agent = agent(scripted([looks(&["x"])])).limits(limits).with_callbacks(hostile()).build().unwrap();
+    let error = agent.run("Go").await.unwrap_err();
+    assert!(matches!(error, AgentError::MaxIterations { .. }), "{error:?}");
+    assert_eq!(meta_of(&error).callback_errors.len(), 2, "{:?}", meta_of(&error).callback_errors);
+}
+
+#[tokio::test]
+async fn each_run_has_its_own() {
+    // S2-90
+    let callbacks = Callbacks::new().on_pass(|_| Err("thrown"));
+    let agent = Agent::new(scripted([says("One."), says("Two.")])).with_callbacks(callbacks).build().unwrap();
+    for _ in 0..2 {
+        let answer = agent.complete(&mut ask("Go")).await.unwrap();
+        assert_eq!(answer.meta.callback_errors.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn one_that_cancels_is_heard_before_the_next_call() {
+    // S2-49, S2-66
+    let cancel = CancellationToken::new();
+    let token = cancel.clone();
+    let model = scripted([looks(&["x"]), says("Never asked.")]);
+    let agent = agents::conversation(&model, &Said::default())
+        .with_callbacks(Callbacks::new().on_tool_result(move |_, _, _| token.cancel()))
+        .build()
+        .unwrap();
+    let mut messages = ask("Go");
+    let error = agent.complete_until(&mut messages, &cancel).await.unwrap_err();
+    let AgentError::Cancelled { phase, pass, .. } = &error else { panic!("{error:?}") };
+    assert_eq!((*phase, *pass, model.requests().len(), &*shape(&messages)), ("iteration", 2, 1, "UCT"));
+}

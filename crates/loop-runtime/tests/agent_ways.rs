@@ -1,0 +1,418 @@
+//! One machine behind all ways to drive an agent: the same journal, no more stack for many calls, pauses, crashes.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod agents;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use agents::{
+    Lead, Said, Target, ask, assert_valid, lead_tool, look, looks, save_lead, says, scripted, shape, submits,
+    target, with_tools,
+};
+use async_trait::async_trait;
+use futures::StreamExt;
+use loop_core::{Digest, Fact, Usage};
+use loop_llm::{
+    Arguments, ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, ScriptedReply,
+    ToolCall,
+};
+use loop_runtime::{
+    Agent, AgentError, AgentModel, Entry, Header, Journal, Limits, Loop, MemoryJournal, Message, ModelSpec,
+    Recorded, RunEvent, RunId, StartError, StopReason, Text, WorkItem,
+};
+
+/// Everything that was written down, but for names that are new each time and the wall time.
+async fn told(looping: &Loop, run: &RunId) -> String {
+    let entries = looping.journal().read(run).await.unwrap().entries;
+    let Fact::Started(started) = &entries[0].event.fact else { panic!("{:?}", entries[0]) };
+    let unix_ms = format!("\"unix_ms\":{}", started.unix_ms);
+    let text = serde_json::to_string(&entries).unwrap();
+    text.replace(&*started.nonce, "NONCE").replace(run.as_str(), "RUN").replace(&unix_ms, "NOW")
+}
+
+/// A conversation with everything in it: slow tools side by side, errors, a write, an unknown name, a reply that breaks
+/// off, a pause before it is asked for again.
+fn conversation() -> Agent<Text> {
+    let breaks = ScriptedReply { fails: Some("gone".to_owned()), ..says("half an ans") };
+    let late = ScriptedReply { delay_ms: 70, ..looks(&["slow-300", "fail", "slow-20"]) };
+    let write = looks(&["slow-40"]).and_call("change", target("slow-15")).and_call("nobody", target("x"));
+    let model = scripted([late, breaks, write, says("Done.\nReally.")]);
+    let agent = with_tools(Agent::new(model), &Said::default()).parallel().approve("change");
+    agent.with_journal(Arc::new(MemoryJournal::new())).build().unwrap()
+}
+
+/// An output with a reflection, a rejection and slow validators.
+fn output() -> Agent<Lead> {
+    let tool =
+        lead_tool().reflect(|lead| format!("# {}", lead.name)).validator("score", |lead: Lead| async move {
+            tokio::time::sleep(Duration::from_millis(90)).await;
+            if lead.score <= 100 { Ok(()) } else { Err("too much") }
+        });
+    let model = scripted([
+        looks(&["slow-30", "fail"]),
+        save_lead("Ann", 101),
+        submits(),
+        save_lead("Ann", 1).and_call("look", target("slow-5")),
+        submits(),
+    ]);
+    let agent = with_tools(Agent::output(model, tool), &Said::default());
+    agent.with_journal(Arc::new(MemoryJournal::new())).build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_way_of_conversing_leaves_the_same_journal_and_messages() {
+    // C1, I-31, S1-2..S1-5, S1-44, S1-45, S2-99
+    let agent = conversation();
+    let mut expected = ask("Go");
+    let answer = agent.complete(&mut expected).await.unwrap();
+    let journal = told(agent.looping(), &answer.meta.run).await;
+    assert!(journal.len() > 4_000 && answer.meta.latency_ms > 900, "{} {journal}", answer.meta.latency_ms);
+    assert_eq!(shape(&expected), "UCTCTA");
+
+    let agent = conversation();
+    let mut messages = ask("Go");
+    let (recursed, depth) = agent.recurse(&mut messages).await.unwrap();
+    assert_eq!(told(agent.looping(), &recursed.meta.run).await, journal, "by recursion");
+    assert_eq!((&messages, depth, &recursed.text), (&expected, 3, &answer.text));
+
+    let agent = conversation();
+    let mut messages = ask("Go");
+    let mut stream = agent.stream(&mut messages).await.unwrap();
+    let mut texts = String::new();
+    while let Some(event) = stream.next().await {
+        if let RunEvent::Text { text, .. } = event {
+            texts.push_str(&text);
+        }
+    }
+    let meta = stream.finish().await;
+    assert_eq!(told(agent.looping(), &meta.run).await, journal, "as a stream");
+    assert_eq!((&messages, meta.outcome.answer.as_deref()), (&expected, Some(&*answer.text)));
+    assert!(texts.ends_with("Done.\nReally."), "{texts}");
+
+    let agent = conversation();
+    let mut messages = ask("Go");
+    let meta = agent.stream(&mut messages).await.unwrap().finish().await;
+    assert_eq!(told(agent.looping(), &meta.run).await, journal, "as a stream that nobody reads");
+    assert_eq!(messages, expected);
+
+    let agent = conversation();
+    let mut queue = std::pin::pin!(agent.queue(futures::stream::iter([ask("Go")]), 4));
+    let (n, messages, answer) = queue.next().await.unwrap();
+    assert_eq!(told(agent.looping(), &answer.unwrap().meta.run).await, journal, "from a queue");
+    assert_eq!((n, messages), (0, expected.clone()));
+
+    let agent = conversation();
+    let item = WorkItem::new("message", "message", "Go", "Go");
+    let outcome = agent.looping().start(item).await.unwrap().wait().await;
+    assert_eq!(told(agent.looping(), &outcome.run).await, journal, "by a handle of its loop");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_way_to_an_output_leaves_the_same_journal_and_messages() {
+    // C1, I-31, S1-44, S2-99
+    let agent = output();
+    let mut expected = ask("Go");
+    let found = agent.run_on(&mut expected).await.unwrap();
+    let journal = told(agent.looping(), &found.meta.run).await;
+    assert_eq!((shape(&expected), found.meta.attempts), ("UCTCTCTUCTCT".to_owned(), 2));
+
+    let agent = output();
+    let mut messages = ask("Go");
+    let (recursed, depth) = agent.recurse_on(&mut messages).await.unwrap();
+    assert_eq!(told(agent.looping(), &recursed.meta.run).await, journal, "by recursion");
+    assert_eq!((&messages, depth, recursed.value), (&expected, 5, found.value));
+
+    let agent = output();
+    let mut messages = ask("Go");
+    let mut stream = agent.stream_on(&mut messages).await.unwrap();
+    while stream.next().await.is_some() {}
+    let meta = stream.finish().await;
+    assert_eq!(told(agent.looping(), &meta.run).await, journal, "as a stream");
+    assert_eq!(messages, expected);
+
+    let agent = output();
+    let queue = agent.looping().run_all([WorkItem::new("message", "message", "Go", "Go")], 4);
+    let (_, outcome) = std::pin::pin!(queue).next().await.unwrap();
+    assert_eq!(told(agent.looping(), &outcome.unwrap().run).await, journal, "from a queue");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_is_paused_goes_on_as_if_it_had_not_been() {
+    // S1-45
+    let straight = conversation();
+    let answer = straight.complete(&mut ask("Go")).await.unwrap();
+    let expected = told(straight.looping(), &answer.meta.run).await;
+    let agent = conversation();
+    let mut messages = ask("Go");
+    let mut stream = agent.stream(&mut messages).await.unwrap();
+    let mut run = None;
+    for n in 1..=2 {
+        let Some(RunEvent::Recorded(entry)) = stream.next().await else { panic!("entries come first") };
+        assert_eq!(entry.seq + 1, n);
+        run = Some(agent.looping().journal().runs().await.unwrap()[0].run.clone());
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        let written = agent.looping().journal().read(run.as_ref().unwrap()).await.unwrap().entries;
+        assert_eq!(written.len() as u64, n, "nothing goes on");
+    }
+    stream.finish().await;
+    assert_eq!(told(agent.looping(), &run.unwrap()).await, expected);
+}
+
+/// A model that calls a tool so many times, one reply at a time, and then answers.
+#[derive(Debug)]
+struct Endless {
+    left: AtomicU32,
+}
+
+#[async_trait]
+impl ChatModel for Endless {
+    async fn stream(&self, _: &ModelRequest) -> Result<EventStream, LlmError> {
+        let usage = Some(Usage { input: 10, output: 1, ..Usage::default() });
+        let left = self.left.load(Ordering::SeqCst);
+        let mut reply = ModelReply::text(if left == 0 { "Done." } else { "" }, usage);
+        if left > 0 {
+            self.left.store(left - 1, Ordering::SeqCst);
+            let arguments = Arguments::read(r#"{"target":"on"}"#);
+            reply.tool_calls.push(ToolCall {
+                id: format!("call_{left}").into(),
+                name: "look".into(),
+                arguments,
+            });
+        }
+        Ok(futures::stream::iter([Ok(ModelEvent::Finished(Box::new(reply)))]).boxed())
+    }
+}
+
+/// The depth and the number of messages that ten thousand calls come to, on a thread with this little stack.
+fn on_a_small_stack(ways: impl FnOnce(Agent<Text>) -> (u32, Vec<Message>) + Send + 'static) {
+    const CALLS: u32 = 10_000;
+    let deep = move || {
+        let limits = Limits {
+            passes: CALLS + 10,
+            model_calls: CALLS + 10,
+            tool_calls: CALLS + 10,
+            messages: None,
+            wall_ms: u64::from(u32::MAX),
+            ..Limits::agent()
+        };
+        let spec = ModelSpec { context_tokens: u64::MAX, ..ModelSpec::new("endless", "m") };
+        let model = AgentModel::new(Endless { left: AtomicU32::new(CALLS) }, spec);
+        let agent = Agent::new(model).tool(look(), |_: Target, _| async { Ok::<_, String>("on and on") });
+        ways(agent.limits(limits).build().unwrap())
+    };
+    let thread = std::thread::Builder::new().stack_size(256 * 1_024).spawn(deep).unwrap();
+    let (depth, messages) = thread.join().unwrap();
+    assert_eq!((depth, messages.len()), (CALLS + 1, 2 * CALLS as usize + 2));
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
+}
+
+#[test]
+fn ten_thousand_calls_by_recursion_need_no_more_stack_than_one() {
+    // S1-d4, S1-35, S1-36, S1-37, S1-40, S1-56
+    on_a_small_stack(|agent| {
+        let mut messages = ask("Go");
+        let (answer, depth) = runtime().block_on(agent.recurse(&mut messages)).unwrap();
+        assert_eq!(answer.meta.totals.tool_calls, 10_000);
+        (depth, messages)
+    });
+}
+
+#[test]
+fn ten_thousand_calls_by_a_loop_need_no_more_stack_than_one() {
+    // S1-d4, S1-23, S1-40
+    on_a_small_stack(|agent| {
+        let mut messages = ask("Go");
+        let answer = runtime().block_on(agent.complete(&mut messages)).unwrap();
+        (answer.meta.totals.passes, messages)
+    });
+}
+
+/// Replies by how many turns it has said already, so that a lost call is answered as it was before.
+#[derive(Debug)]
+struct ByTurn(Vec<ScriptedReply>);
+
+#[async_trait]
+impl ChatModel for ByTurn {
+    async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+        let last = request.messages.iter().rposition(|message| message.text() == "Go").unwrap();
+        let said = request.messages[last..].iter().filter(|message| matches!(message, Message::Assistant(_)));
+        let nth = said.count();
+        let mut reply = self.0[nth].clone();
+        for (n, call) in reply.calls.iter_mut().enumerate() {
+            call.id = Some(format!("call_{nth}_{n}"));
+        }
+        loop_llm::Scripted::new([reply]).stream(request).await
+    }
+}
+
+fn by_turn(replies: impl IntoIterator<Item = ScriptedReply>) -> AgentModel {
+    AgentModel::new(ByTurn(replies.into_iter().collect()), ModelSpec::new("by-turn", "m"))
+}
+
+/// A journal that holds the first entries of a run whose driver is gone.
+async fn cut(
+    run: &RunId,
+    recorded: &Recorded,
+    manifest_hash: Digest,
+    entries: &[Entry],
+) -> Arc<MemoryJournal> {
+    let journal = MemoryJournal::new();
+    let header = Header {
+        run: run.clone(),
+        unix_ms: 0,
+        item: "message".into(),
+        title: "Go".into(),
+        spec: Arc::clone(&recorded.spec),
+        manifest_hash,
+        manifest: Arc::clone(&recorded.manifest),
+    };
+    let mut writer = journal.create(&header).await.unwrap();
+    for entry in entries {
+        writer.append(&Arc::new(entry.clone())).await.unwrap();
+    }
+    Arc::new(journal)
+}
+
+/// Everything that `run` wrote down, and each beginning of it in a journal of its own.
+async fn beginnings(looping: &Loop, run: &RunId) -> Vec<Arc<MemoryJournal>> {
+    let recorded = looping.journal().read(run).await.unwrap();
+    let Fact::Started(started) = &recorded.entries[0].event.fact else { panic!("{:?}", recorded.entries[0]) };
+    let mut journals = Vec::new();
+    for kept in 1..=recorded.entries.len() {
+        journals.push(cut(run, &recorded, started.tools, &recorded.entries[..kept]).await);
+    }
+    assert!(journals.len() > 5, "{}", journals.len());
+    journals
+}
+
+fn talking(journal: Arc<MemoryJournal>) -> Agent<Text> {
+    let replies = [
+        looks(&["slow-300", "fail"]).and_call("nobody", target("x")),
+        looks(&["ok"]).and_call("change", target("it")),
+        says("Done."),
+    ];
+    let agent = with_tools(Agent::new(by_turn(replies)), &Said::default());
+    agent.parallel().approve("change").with_journal(journal).build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_cut_off_after_any_entry_comes_to_the_same_end() {
+    // I-12, I-13, H1
+    let straight = talking(Arc::default());
+    for before in [Vec::new(), vec![Message::user("Hi"), Message::assistant("Hello.")]] {
+        let mut expected = before;
+        expected.extend(ask("Go"));
+        let answer = straight.complete(&mut expected).await.unwrap();
+        assert_valid(&expected);
+        for journal in beginnings(straight.looping(), &answer.meta.run).await {
+            let mut messages = Vec::new();
+            let again = talking(journal).resume(&answer.meta.run, &mut messages).await.unwrap();
+            assert_eq!(messages, expected);
+            assert_eq!(again.text, answer.text);
+            assert_eq!(again.meta.outcome.evidence, answer.meta.outcome.evidence);
+            let uses = |meta: &loop_runtime::Meta| -> Vec<(u32, u32, u32)> {
+                meta.tools.iter().map(|used| (used.calls, used.failures, used.refused)).collect()
+            };
+            assert_eq!(uses(&again.meta), uses(&answer.meta));
+        }
+    }
+}
+
+fn extracting(journal: Arc<MemoryJournal>) -> Agent<Lead> {
+    let tool =
+        lead_tool().reflect(|lead| format!("# {}", lead.name)).validator("score", |lead: Lead| async move {
+            if lead.score <= 100 { Ok(()) } else { Err("too much") }
+        });
+    let replies = [
+        looks(&["ok"]),
+        save_lead("Ann", 101),
+        submits(),
+        save_lead("Ann", 1).and_call("submit", target("x")),
+    ];
+    let agent = with_tools(Agent::output(by_turn(replies), tool), &Said::default());
+    agent.with_journal(journal).build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_output_cut_off_after_any_entry_comes_to_the_same_end() {
+    // I-12, I-13, H1
+    let straight = extracting(Arc::default());
+    let mut expected = ask("Go");
+    let found = straight.run_on(&mut expected).await.unwrap();
+    assert_eq!(found.meta.attempts, 2);
+    for journal in beginnings(straight.looping(), &found.meta.run).await {
+        let mut messages = Vec::new();
+        let again = extracting(journal).resume_on(&found.meta.run, &mut messages).await.unwrap();
+        assert_eq!((&messages, &again.value), (&expected, &found.value));
+        assert_eq!(again.meta.outcome.evidence, found.meta.outcome.evidence);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_was_cut_off_is_made_again_with_its_key_or_is_in_doubt() {
+    // I-6, H1
+    let keyed = |effect, said: &Said, journal: Arc<MemoryJournal>| {
+        let said = said.clone();
+        let replies = [ScriptedReply::call("change", target("it")), says("Done.")];
+        let agent = Agent::new(by_turn(replies)).tool(
+            agents::change().effect(effect),
+            move |_: Target, context: loop_runtime::ToolContext| {
+                said.say(&*context.key);
+                async { Ok::<_, String>("changed") }
+            },
+        );
+        agent.approve("change").with_journal(journal).build().unwrap()
+    };
+    for (effect, times) in
+        [(loop_runtime::Effect::WriteKeyed, 1), (loop_runtime::Effect::WriteIrreversible, 0)]
+    {
+        let said = Said::default();
+        let straight = keyed(effect, &said, Arc::default());
+        let run = straight.complete(&mut ask("Go")).await.unwrap().meta.run;
+        let entries = straight.looping().journal().read(&run).await.unwrap().entries;
+        let announced =
+            entries.iter().position(|entry| matches!(entry.event.fact, Fact::ToolStarted { .. })).unwrap();
+        let journal = beginnings(straight.looping(), &run).await.swap_remove(announced);
+        let again = Said::default();
+        let mut messages = Vec::new();
+        let resumed = keyed(effect, &again, journal).resume(&run, &mut messages).await.unwrap();
+        assert_eq!(again.lines(), said.lines()[..times], "{}", effect.name());
+        assert_eq!(agents::texts(&messages)[0].contains("may or may not have happened"), times == 0);
+        assert_eq!(&*resumed.text, "Done.");
+        assert_valid(&messages);
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_wrote_down_cannot_be_taken_up() {
+    // H1, H11
+    let model = || scripted([says("Hello."), says("Hello.")]);
+    let agent = Agent::new(model()).build().unwrap();
+    let run = agent.complete(&mut ask("Hi")).await.unwrap().meta.run;
+    let error = agent.resume(&run, &mut Vec::new()).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("no run {run} in no journal; `loopgate runs` lists them"));
+    let journal = Arc::new(MemoryJournal::new());
+    let agent = Agent::new(model()).with_journal(journal.clone()).build().unwrap();
+    let run = agent.complete(&mut ask("Hi")).await.unwrap().meta.run;
+    let other = Agent::new(model()).instructions("Be rude.").with_journal(journal).build().unwrap();
+    let error = other.resume(&run, &mut Vec::new()).await.unwrap_err();
+    assert!(matches!(error, AgentError::Start(StartError::Changed { .. })), "{error:?}");
+    let mut messages = Vec::new();
+    assert_eq!(&*agent.resume(&run, &mut messages).await.unwrap().text, "Hello.", "what is done is done");
+    assert_eq!(shape(&messages), "UA");
+}
+
+#[tokio::test]
+async fn without_a_journal_nothing_is_kept() {
+    let agent = Agent::new(scripted([says("Hello.")])).build().unwrap();
+    let answer = agent.complete(&mut ask("Hi")).await.unwrap();
+    assert_eq!(answer.meta.reason(), StopReason::Completed);
+    assert!(agent.looping().journal().runs().await.unwrap().is_empty());
+    assert!(agent.looping().journal().read(&answer.meta.run).await.is_err());
+}

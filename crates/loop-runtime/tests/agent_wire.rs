@@ -1,0 +1,118 @@
+//! The same agent over HTTP: each protocol gives the same answer and the same messages.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod agents;
+
+use std::sync::Arc;
+
+use agents::{
+    Said, ask, assert_valid, lead, lead_tool, looks, save_lead, says, scripted, shape, submits, texts,
+    with_tools,
+};
+use loop_llm::testing::{Behaviour, Chunks, Server, Service};
+use loop_llm::{AssistantTurn, HttpModel, Profile, Scripted};
+use loop_runtime::{Agent, AgentModel, Message, ModelSpec};
+use serde_json::json;
+
+const PROTOCOLS: [&str; 4] = ["openai-chat", "openai-responses", "anthropic", "gemini"];
+
+/// This model behind a server, by the protocol of this provider.
+fn served(provider: &str, model: Arc<Scripted>) -> (AgentModel, Server) {
+    let chunks = Behaviour::model().in_chunks(Chunks::Random { seed: 11 });
+    let server = Server::start(Service::of(model).usually(chunks)).unwrap();
+    let client = HttpModel::new(Profile::named(provider).unwrap(), Some(&server.base_url())).unwrap();
+    (AgentModel::new(client, ModelSpec::new(provider, "m")), server)
+}
+
+/// What was said and done, without what only a provider can read and without the ids, which are its own.
+fn bare(messages: &[Message]) -> Vec<String> {
+    let bare = |message: &Message| match message {
+        Message::Assistant(AssistantTurn { text, calls, .. }) => {
+            let calls: Vec<String> = calls
+                .iter()
+                .map(|call| {
+                    let arguments: serde_json::Value = serde_json::from_str(call.arguments.text()).unwrap();
+                    format!("{}({arguments})", call.name)
+                })
+                .collect();
+            format!("A {text} {calls:?}")
+        }
+        Message::Tool { .. } => format!("T {:?}", texts(std::slice::from_ref(message))),
+        Message::User { text, .. } => format!("U {text}"),
+        Message::Operator { text } => format!("O {text}"),
+    };
+    messages.iter().map(bare).collect()
+}
+
+#[tokio::test]
+async fn a_conversation_is_the_same_over_each_protocol() {
+    // S1-11, S1-15, S1-26, S1-54, S2-80
+    let script = || {
+        let first = loop_llm::ScriptedReply { text: "I look.".into(), ..looks(&["one", "fail"]) };
+        let second = looks(&["two"]).and_call("nobody", json!({})).and_call("change", agents::target("it"));
+        scripted([first, second, says("Done.\nReally."), looks(&["three"]), says("And again.")])
+    };
+    let mut expected: Option<Vec<String>> = None;
+    let mut all: Vec<(AgentModel, Option<Server>)> = vec![(script().into(), None)];
+    all.extend(PROTOCOLS.map(|provider| {
+        let (model, server) = served(provider, script());
+        (model, Some(server))
+    }));
+    for (model, server) in all {
+        let agent = with_tools(Agent::new(model), &Said::default()).approve("change").build().unwrap();
+        let mut messages = ask("Go");
+        let answer = agent.complete(&mut messages).await.unwrap();
+        assert_eq!((&*answer.text, &*shape(&messages)), ("Done.\nReally.", "UCTCTA"));
+        messages.push(Message::user("Again?"));
+        assert_eq!(&*agent.complete(&mut messages).await.unwrap().text, "And again.");
+        assert_valid(&messages);
+        let said = bare(&messages);
+        assert_eq!(&said, expected.get_or_insert_with(|| said.clone()));
+        if let Some(server) = server {
+            assert!(
+                server.requests().iter().all(|request| request.status == Some(200)),
+                "{:#?}",
+                server.requests()
+            );
+            assert_eq!(server.requests().len(), 5);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_output_is_the_same_over_each_protocol() {
+    // S2-80, S2-95
+    for provider in PROTOCOLS {
+        let script =
+            scripted([looks(&["one"]), save_lead("Ann", 101), submits(), save_lead("Bob", 7), submits()]);
+        let tool = lead_tool()
+            .reflect(|lead| format!("# {}", lead.name))
+            .validator("score", |lead: agents::Lead| async move {
+                if lead.score <= 100 { Ok(()) } else { Err("too much") }
+            });
+        let (model, _server) = served(provider, script);
+        let agent = with_tools(Agent::output(model, tool), &Said::default()).build().unwrap();
+        let mut messages = ask("Go");
+        let found = agent.run_on(&mut messages).await.unwrap();
+        assert_eq!((found.value, found.meta.attempts), (lead("Bob", 7), 2), "{provider}");
+        assert_eq!(shape(&messages), "UCTCTCTUCTCT", "{provider}");
+        assert!(found.meta.totals.usage.input > 0 && !found.meta.totals.usage.estimated, "{provider}");
+        assert_valid(&messages);
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_with_another_provider() {
+    // I-21
+    let mut messages = ask("Go");
+    for (provider, n) in PROTOCOLS.iter().chain(PROTOCOLS.iter().rev()).zip(1..) {
+        let (model, server) = served(provider, scripted([looks(&["it"]), says(&format!("answer {n}"))]));
+        let agent = with_tools(Agent::new(model), &Said::default()).build().unwrap();
+        assert_eq!(*agent.complete(&mut messages).await.unwrap().text, format!("answer {n}"), "{provider}");
+        assert!(server.requests().iter().all(|request| request.status == Some(200)), "{provider}");
+        messages.push(Message::user("On."));
+    }
+    assert_eq!(shape(&messages), "UCTA".repeat(8) + "U");
+    assert_valid(&messages);
+}

@@ -1,0 +1,313 @@
+//! `loopgate chat`: a conversation turn by turn, with its history kept and a person who is asked for consent.
+
+mod typed;
+mod view;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anstyle::Style;
+use futures::StreamExt;
+use loop_core::{Action, PersonAnswer, PicoUsd, ProtocolSpec, StopMode, Totals};
+use loop_domain::Domain;
+use loop_runtime::{Journal, Loop, Message, Meta, Remote};
+
+use crate::args::ChatArgs;
+use crate::failure::Failure;
+use crate::places;
+use crate::run::{Heard, Signals, bill, count};
+use crate::stream::{Line, cut, note, note_part};
+
+use typed::{Lines, Typed};
+use view::View;
+
+const BOLD: Style = Style::new().bold();
+
+/// Characters of a message that `/history` shows.
+const MOST_SHOWN: usize = 160;
+
+const HELP: &str = "/help     this list
+/clear    forget what was said
+/history  show what was said
+/bill     show what the chat has used so far
+/quit     end the chat, as Ctrl-D does
+Ctrl-C stops a turn; what was said until then stays.";
+
+pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
+    let domain = places::load_recorded(&args.domain, args.record.as_deref())?;
+    check(&domain)?;
+    domain.ready(false)?;
+    let journal = places::journal(&args.journal)?;
+    let looping = domain.unsaved_loop().with_people().with_journal(journal as Arc<dyn Journal>);
+    let mut chat = Chat {
+        looping,
+        signals: Signals::new()?,
+        lines: Lines::begin(),
+        messages: Vec::new(),
+        session: Session::default(),
+        is_warned: false,
+    };
+    if chat.lines.is_terminal() {
+        note(Line::new().styled(BOLD, &domain.spec.domain).plain("  ").plain(&domain.spec.goal));
+        note("/help lists what can be typed");
+    }
+    let ended = chat.talk().await;
+    note(chat.session.to_string());
+    match (domain.finish_recording(), &args.record) {
+        (Ok(Some(exchanges)), Some(path)) => {
+            note(format!("recorded: {exchanges} exchanges in {}", path.display()));
+        }
+        (Ok(_), _) => {}
+        (Err(error), _) => note(format!("recorded: no: {error}")),
+    }
+    match ended? {
+        None => Ok(ExitCode::SUCCESS),
+        // Whoever ended it does not wait for what is still read from standard input.
+        Some(heard) => std::process::exit(heard.exit_code()),
+    }
+}
+
+fn check(domain: &Domain) -> Result<(), Failure> {
+    let what = match &domain.spec.protocol {
+        ProtocolSpec::Conversation(_) => return Ok(()),
+        ProtocolSpec::Document(_) => "writes a document",
+        ProtocolSpec::Output(_) => "ends with an output",
+    };
+    let folder = domain.folder().display();
+    Err(Failure::new(format!(
+        "{folder}: this domain {what} and is no conversation; use `loopgate run`, or write type = \"conversation\" in \
+         [protocol]"
+    )))
+}
+
+struct Chat {
+    looping: Loop,
+    signals: Signals,
+    lines: Lines,
+    messages: Vec<Message>,
+    session: Session,
+    /// Whether the next Ctrl-C ends the chat.
+    is_warned: bool,
+}
+
+/// What is done with a line.
+enum Said {
+    Message(String),
+    Nothing,
+    Quit,
+}
+
+impl Chat {
+    /// Turn by turn, until somebody ends it: by a signal, or otherwise.
+    async fn talk(&mut self) -> Result<Option<Heard>, Failure> {
+        loop {
+            if self.lines.is_terminal() {
+                note_part(Line::new().styled(BOLD, "You: "));
+            }
+            let typed = tokio::select! {
+                biased;
+                heard = self.signals.next() => match heard {
+                    Heard::Interrupt if !self.is_warned => {
+                        self.is_warned = true;
+                        note("");
+                        note("press Ctrl-C again, or Ctrl-D, to end the chat");
+                        continue;
+                    }
+                    heard => {
+                        note("");
+                        return Ok(Some(heard));
+                    }
+                },
+                typed = self.lines.next() => typed,
+            };
+            self.is_warned = false;
+            match self.said(typed) {
+                Said::Nothing => {}
+                Said::Quit => return Ok(None),
+                Said::Message(text) => {
+                    if let Some(heard) = self.turn(text).await? {
+                        return Ok(Some(heard));
+                    }
+                }
+            }
+        }
+    }
+
+    fn said(&mut self, typed: Typed) -> Said {
+        let line = match typed {
+            Typed::Line(line) => line,
+            Typed::Unreadable => {
+                note("this line is no UTF-8 text, and is left out");
+                return Said::Nothing;
+            }
+            Typed::End => {
+                if self.lines.is_terminal() {
+                    note("");
+                }
+                return Said::Quit;
+            }
+        };
+        let text = line.trim();
+        if text.is_empty() {
+            return Said::Nothing;
+        }
+        if !text.starts_with('/') {
+            return Said::Message(text.to_owned());
+        }
+        match text {
+            "/quit" | "/exit" => return Said::Quit,
+            "/help" => HELP.lines().for_each(note),
+            "/bill" => note(self.session.to_string()),
+            "/clear" => {
+                self.messages.clear();
+                note("what was said is forgotten");
+            }
+            "/history" => self.history(),
+            other => note(format!("there is no `{other}`; /help lists what there is")),
+        }
+        Said::Nothing
+    }
+
+    /// One turn: a run that answers `text`. Gives the signal that ends the whole chat, if one came.
+    async fn turn(&mut self, text: String) -> Result<Option<Heard>, Failure> {
+        let Self { looping, signals, lines, messages, session, is_warned } = self;
+        messages.push(Message::user(text));
+        let mut view = View::new(looping.spec());
+        let mut run = looping.converse(messages).await?;
+        let remote = run.remote();
+        let mut asked = None;
+        loop {
+            let event = tokio::select! {
+                biased;
+                heard = signals.next() => {
+                    if let Some(heard) = stop(heard, is_warned, &remote, &mut view) {
+                        return Ok(Some(heard));
+                    }
+                    continue;
+                }
+                event = run.next() => event,
+            };
+            let Some(event) = event else { break };
+            view.show(&event);
+            if *is_warned {
+                continue;
+            }
+            if let Some((key, action)) = view.question().filter(|(key, _)| asked != Some(*key)) {
+                asked = Some(key);
+                view.end_line();
+                tokio::select! {
+                    biased;
+                    heard = signals.next() => {
+                        note("");
+                        if let Some(heard) = stop(heard, is_warned, &remote, &mut view) {
+                            return Ok(Some(heard));
+                        }
+                    }
+                    answer = ask(lines, &action) => remote.answer(key, answer),
+                }
+            }
+        }
+        let meta = run.finish().await;
+        view.finish(&meta.outcome);
+        session.add(&meta);
+        Ok(None)
+    }
+
+    fn history(&self) {
+        if self.messages.is_empty() {
+            note("nothing was said yet");
+        }
+        for message in &self.messages {
+            match message {
+                Message::User { text, .. } => note(format!("you:    {}", cut(text, MOST_SHOWN))),
+                Message::Operator { text } => note(format!("rules:  {}", cut(text, MOST_SHOWN))),
+                Message::Assistant(turn) => {
+                    if !turn.text.trim().is_empty() {
+                        note(format!("agent:  {}", cut(&turn.text, MOST_SHOWN)));
+                    }
+                    for call in &turn.calls {
+                        let arguments = cut(call.arguments.text(), MOST_SHOWN);
+                        note(format!("calls:  {} {arguments}", call.name));
+                    }
+                }
+                Message::Tool { results } => {
+                    for result in results {
+                        note(format!("result: {}", cut(&result.text, MOST_SHOWN)));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Stops the turn at the first Ctrl-C; gives the signal where it ends the chat.
+fn stop(heard: Heard, is_warned: &mut bool, remote: &Remote, view: &mut View) -> Option<Heard> {
+    remote.stop(StopMode::Now);
+    view.end_line();
+    if heard != Heard::Interrupt || std::mem::replace(is_warned, true) {
+        return Some(heard);
+    }
+    note("stopping; press Ctrl-C again to end the chat");
+    None
+}
+
+/// Asks whether an action may run. Only a clear yes is one; anything else is told to the model.
+async fn ask(lines: &mut Lines, action: &Action) -> PersonAnswer {
+    lines.forget();
+    let what = format!("Allow {} {}? [y/N] ", action.tool, action.parameters);
+    note_part(Line::new().styled(BOLD, what));
+    let typed = lines.next().await;
+    let is_echoed = lines.is_terminal() && typed != Typed::End;
+    let (shown, answer) = match typed {
+        Typed::Line(line) => {
+            let said = line.trim();
+            let answer = match said.to_lowercase().as_str() {
+                "y" | "yes" => PersonAnswer::Approved,
+                "" | "n" | "no" => denied("the person said no"),
+                _ => denied(&format!("the person did not agree and said: {said}")),
+            };
+            (said.to_owned(), answer)
+        }
+        Typed::Unreadable => (String::new(), denied("the person's answer could not be read")),
+        Typed::End => (String::new(), denied("nobody answers any more")),
+    };
+    if !is_echoed {
+        note(shown);
+    }
+    answer
+}
+
+fn denied(why: &str) -> PersonAnswer {
+    PersonAnswer::Denied { why: why.into() }
+}
+
+/// What a whole chat has used.
+#[derive(Debug, Default)]
+struct Session {
+    turns: u32,
+    totals: Totals,
+}
+
+impl Session {
+    fn add(&mut self, meta: &Meta) {
+        let (sum, one) = (&mut self.totals, &meta.totals);
+        self.turns += 1;
+        sum.passes += one.passes;
+        sum.model_calls += one.model_calls;
+        sum.tool_calls += one.tool_calls;
+        sum.sub_calls += one.sub_calls;
+        sum.usage = sum.usage.plus(&one.usage);
+        sum.cost.known = PicoUsd::plus(sum.cost.known, one.cost.known);
+        sum.cost.unknown_calls += one.cost.unknown_calls;
+        sum.wall_ms += one.wall_ms;
+    }
+}
+
+impl std::fmt::Display for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.turns {
+            0 => f.write_str("session: nothing was asked"),
+            turns => write!(f, "session: {}, {}", count(turns, "turn", "turns"), bill(&self.totals)),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! A turn as it is shown: the answer on standard output as it comes, a line for each call beside it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use anstyle::{AnsiColor, Style};
+use loop_core::{
+    Action, Command, CommandKey, Decision, Fact, JudgedAction, Millis, Note, Observation, Outcome, Run,
+    RunSpec, Slot, Status, StopClass, Verdict,
+};
+use loop_runtime::{Entry, RunEvent, explain};
+
+use crate::stream::{self, Line, cut, note, note_part};
+
+const DIM: Style = Style::new().dimmed();
+const GOOD: Style = AnsiColor::Green.on_default();
+const ODD: Style = AnsiColor::Yellow.on_default();
+const BAD: Style = AnsiColor::Red.on_default();
+
+/// What stands before each answer.
+const LABEL: &str = "Agent: ";
+/// Characters of a call's parameters that are shown while nobody has to decide about them.
+const MOST_PARAMETERS: usize = 160;
+/// Characters of what a call told that are shown.
+const MOST_SUMMARY: usize = 200;
+
+/// Shows one turn.
+#[derive(Debug)]
+pub(super) struct View {
+    spec: Arc<RunSpec>,
+    /// The run again, from its entries.
+    run: Option<Run>,
+    /// Calls that run or are to run, each with the time of its verdict.
+    calls: VecDeque<(CommandKey, Millis)>,
+    /// When a call ended last: where an order is kept, the next begins then.
+    ended: Millis,
+    open: Open,
+    /// The text of the reply that came last.
+    said: String,
+}
+
+/// What the line under the cursor holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Open {
+    Nothing,
+    Answer,
+    Call(CommandKey),
+}
+
+impl View {
+    pub(super) fn new(spec: &Arc<RunSpec>) -> Self {
+        Self {
+            spec: Arc::clone(spec),
+            run: None,
+            calls: VecDeque::new(),
+            ended: Millis(0),
+            open: Open::Nothing,
+            said: String::new(),
+        }
+    }
+
+    pub(super) fn show(&mut self, event: &RunEvent) {
+        match event {
+            RunEvent::Text { key, text } if matches!(key.slot, Slot::Main | Slot::Landing) => {
+                self.answer(text);
+            }
+            RunEvent::Text { .. } => {}
+            RunEvent::Recorded(entry) => self.recorded(entry),
+            RunEvent::Lost { texts, .. } => {
+                self.end_line();
+                note(Line::from("· ").styled(ODD, format!("{texts} pieces of text are not shown")));
+            }
+        }
+    }
+
+    /// The action that a person is to be asked about.
+    pub(super) fn question(&self) -> Option<(CommandKey, Action)> {
+        self.run.as_ref()?.commands().into_iter().find_map(|wish| match wish {
+            Command::AskPerson { key, action, .. } => Some((key, action)),
+            Command::CallModel(_)
+            | Command::RunTool(_)
+            | Command::Validate(_)
+            | Command::Abort { .. }
+            | Command::Save { .. } => None,
+        })
+    }
+
+    /// Ends the line that is open, so that another one can begin.
+    pub(super) fn end_line(&mut self) {
+        match std::mem::replace(&mut self.open, Open::Nothing) {
+            Open::Nothing => {}
+            Open::Answer => stream::print("\n"),
+            Open::Call(_) => note(""),
+        }
+    }
+
+    /// Shows how the turn ended: an answer that did not come piece by piece, and a reason that is not an answer.
+    pub(super) fn finish(&mut self, outcome: &Outcome) {
+        self.end_line();
+        if let Some(answer) = outcome.answer.as_deref().filter(|answer| answer.trim() != self.said.trim()) {
+            stream::print(&format!("{LABEL}{}\n", answer.trim_end()));
+        }
+        let stop = &outcome.stop;
+        if stop.class != StopClass::Answered {
+            let what = format!("stopped: {} ({}). {}", stop.reason(), stop.class.name(), explain(stop));
+            note(Line::from("· ").styled(ODD, what));
+        }
+    }
+
+    fn answer(&mut self, text: &str) {
+        if self.open != Open::Answer {
+            self.end_line();
+            stream::print(LABEL);
+            self.open = Open::Answer;
+        }
+        self.said.push_str(text);
+        stream::print(text);
+    }
+
+    fn recorded(&mut self, entry: &Entry) {
+        match &mut self.run {
+            Some(run) => {
+                // What is recorded was applied once already.
+                let _ = run.apply(&entry.event);
+            }
+            None => self.run = Run::open(&entry.event, Arc::clone(&self.spec)).ok().map(|(run, _)| run),
+        }
+        match &entry.event.fact {
+            Fact::CallStarted { .. } => {
+                self.end_line();
+                self.said.clear();
+            }
+            Fact::ModelReplied { reply, .. } => {
+                self.end_line();
+                reply.warnings.iter().for_each(|warning| self.remark(warning));
+            }
+            Fact::ModelFailed { .. } => self.end_line(),
+            Fact::ToolFinished { observation, .. } => self.finished(entry, observation),
+            Fact::Started(_)
+            | Fact::CallRefused { .. }
+            | Fact::ToolStarted { .. }
+            | Fact::PersonAnswered { .. }
+            | Fact::StopRequested { .. }
+            | Fact::StopWithdrawn
+            | Fact::DeadlineReached
+            | Fact::Resumed { .. }
+            | Fact::Validated { .. }
+            | Fact::SaveFinished { .. } => {}
+        }
+        for told in &entry.notes {
+            self.note(told, entry.event.at);
+        }
+        self.begin_call();
+    }
+
+    fn note(&mut self, told: &Note, at: Millis) {
+        match told {
+            Note::ActionJudged(judged) => match &judged.verdict {
+                Verdict::Run => self.calls.push_back((judged.key, at)),
+                // It is asked about when its turn comes.
+                Verdict::NeedsPerson { .. } | Verdict::Kept => {}
+                other => {
+                    self.end_line();
+                    let why = format!("{}, {}", other.name(), other.reason());
+                    note(call_line(judged).styled(ODD, cut(&why, MOST_SUMMARY)));
+                }
+            },
+            Note::CallRetried { attempt, .. } => {
+                self.remark(&format!("the model is asked again (try {attempt})"));
+            }
+            Note::Compacted { .. } => self.remark("what was said earlier is shortened: it did not fit"),
+            Note::GateDecided { decision: Decision::Land { cause }, .. } => {
+                self.remark(&format!("one last reply, without tools ({})", cause.reason));
+            }
+            Note::TierChanged { to, .. } => self.remark(&format!("the {} model goes on", to.name())),
+            Note::Picked { .. }
+            | Note::CallCharged { .. }
+            | Note::CallRefused { .. }
+            | Note::Lost { .. }
+            | Note::ActionSettled { .. }
+            | Note::EvidenceShortened { .. }
+            | Note::AttemptBegan { .. }
+            | Note::OutputRejected { .. }
+            | Note::ReplyRead { .. }
+            | Note::Merged { .. }
+            | Note::GateDecided { .. }
+            | Note::Stopped { .. } => {}
+        }
+    }
+
+    fn remark(&mut self, what: &str) {
+        self.end_line();
+        note(Line::from("· ").styled(DIM, what));
+    }
+
+    /// Shows the call that runs, where there is only one at a time.
+    fn begin_call(&mut self) {
+        let is_ordered = self.spec.protocol.execution().is_ordered();
+        if let (true, Open::Nothing, Some((key, _))) = (is_ordered, self.open, self.calls.front())
+            && let Some(action) = self.run.as_ref().and_then(|run| action(run, *key))
+        {
+            note_part(call_line(action));
+            self.open = Open::Call(*key);
+        }
+    }
+
+    fn finished(&mut self, entry: &Entry, observation: &Observation) {
+        let settled = entry.notes.iter().find_map(|note| match note {
+            Note::ActionSettled { evidence, .. } => Some(*evidence),
+            _ => None,
+        });
+        let actions = self.run.as_ref().map_or::<&[JudgedAction], _>(&[], Run::actions);
+        let Some(judged) = actions.iter().rev().find(|it| settled.is_some() && it.evidence == settled) else {
+            return;
+        };
+        let (key, line) = (judged.key, call_line(judged));
+        let at = entry.event.at;
+        let begun = self.calls.iter().position(|(open, _)| *open == key);
+        let since = begun.and_then(|at| self.calls.remove(at)).map_or(at, |(_, since)| since);
+        let is_ordered = self.spec.protocol.execution().is_ordered();
+        let since = if is_ordered { since.max(self.ended) } else { since };
+        self.ended = at;
+        let line = if self.open == Open::Call(key) {
+            self.open = Open::Nothing;
+            Line::new()
+        } else {
+            self.end_line();
+            line
+        };
+        let style = match observation.status {
+            Status::Ok => GOOD,
+            Status::Empty => ODD,
+            _ => BAD,
+        };
+        let status = observation.status.name();
+        let what = format!(", {} ({} ms)", cut(&observation.summary, MOST_SUMMARY), at.since(since));
+        note(line.styled(style, status).plain(what));
+    }
+}
+
+/// The beginning of a call's line.
+fn call_line(judged: &JudgedAction) -> Line {
+    let parameters = cut(&judged.parameters, MOST_PARAMETERS);
+    Line::from("· ").plain(judged.tool_name()).plain(" ").styled(DIM, parameters).plain(" … ")
+}
+
+fn action(run: &Run, key: CommandKey) -> Option<&JudgedAction> {
+    run.actions().iter().find(|action| action.key == key)
+}
