@@ -41,6 +41,10 @@ fn a_whole_agent_has_at_most_fifteen_lines() {
     // S1-33
     assert!(shortest().lines().count() <= 15, "{}", shortest());
     assert_eq!(squeezed(quotes(&read("../../docs/conversation.md"))[0]), squeezed(&shortest()));
+    assert!(
+        squeezed(&read("../../README.md")).contains(&squeezed(&shortest())),
+        "README.md shows another program"
+    );
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::escape;
+
 /// JSON text in the making.
 #[derive(Debug, Default)]
 pub(crate) struct Json(Vec<u8>);
@@ -27,16 +29,17 @@ impl Json {
         self
     }
 
+    /// A text.
+    pub(crate) fn text(&mut self, text: &str) -> &mut Self {
+        self.text_after("", text)
+    }
+
     /// Two texts as one.
     pub(crate) fn text_after(&mut self, first: &str, second: &str) -> &mut Self {
-        if first.is_empty() {
-            return self.value(second);
-        }
-        self.value(first);
-        self.0.pop();
-        let start = self.0.len();
-        self.value(second);
-        self.0.remove(start);
+        self.0.push(b'"');
+        escape::write(&mut self.0, first);
+        escape::write(&mut self.0, second);
+        self.0.push(b'"');
         self
     }
 
@@ -66,12 +69,12 @@ impl<'a> Members<'a> {
     pub(crate) fn add(&mut self, key: &str, value: &(impl Serialize + ?Sized)) {
         match self.extra.get_key_value(key) {
             None => {
-                self.json.raw(",").value(key).raw(":").value(value);
+                self.json.raw(",").text(key).raw(":").value(value);
             }
             Some((key, theirs)) => {
                 self.used.push(key);
                 let ours = serde_json::to_value(value).unwrap_or_default();
-                self.json.raw(",").value(key).raw(":").value(&merged(ours, theirs));
+                self.json.raw(",").text(key).raw(":").value(&merged(ours, theirs));
             }
         }
     }
@@ -81,7 +84,7 @@ impl<'a> Members<'a> {
         if self.extra.contains_key(key) {
             self.add(key, &serde_json::from_str::<Value>(json).unwrap_or_default());
         } else {
-            self.json.raw(",").value(key).raw(":").raw(json);
+            self.json.raw(",").text(key).raw(":").raw(json);
         }
     }
 
@@ -89,7 +92,7 @@ impl<'a> Members<'a> {
     pub(crate) fn finish(mut self) -> Vec<u8> {
         for (key, value) in self.extra {
             if !self.used.contains(&key.as_str()) {
-                self.json.raw(",").value(key).raw(":").value(value);
+                self.json.raw(",").text(key).raw(":").value(value);
             }
         }
         self.json.take()

@@ -115,6 +115,8 @@ impl Protocol for Chat {
                 return result;
             }
         }
+        // What is known of the class of service may be another after it.
+        self.pattern.forget();
         let chunk: Chunk<'_> = serde_json::from_str(data).map_err(|error| unreadable(&error))?;
         if reply.is_damaged() {
             self.kept.lose();

@@ -20,14 +20,10 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     let mut turns = turns(request, &Writer { target: *target })?;
     let mut body = Body::default();
     let mut head = Json::default();
-    head.raw("{\"model\":").value(target.model).raw(",\"messages\":[");
+    head.raw("{\"model\":").text(target.model).raw(",\"messages\":[");
     let start = head.len() - 1;
     if !request.system.is_empty() {
-        head.raw("{\"role\":")
-            .value(system_role(target))
-            .raw(",\"content\":")
-            .value(&request.system)
-            .raw("}");
+        head.raw("{\"role\":").text(system_role(target)).raw(",\"content\":").text(&request.system).raw("}");
         if turns.iter().any(|turn| turn.values > 0) {
             head.raw(",");
         }
@@ -110,9 +106,9 @@ impl TurnWriter for Writer<'_> {
             Message::User { text, images } => self.user(text, images, before, json),
             Message::Operator { text } => {
                 json.raw("{\"role\":")
-                    .value(system_role(&self.target))
+                    .text(system_role(&self.target))
                     .raw(",\"content\":")
-                    .value(text)
+                    .text(text)
                     .raw("}");
                 1
             }
@@ -135,9 +131,9 @@ impl Writer<'_> {
         }
         json.raw("{\"role\":\"user\",\"content\":");
         if images.is_empty() {
-            json.value(text);
+            json.text(text);
         } else {
-            json.raw("[{\"type\":\"text\",\"text\":").value(text).raw("}");
+            json.raw("[{\"type\":\"text\",\"text\":").text(text).raw("}");
             pictures(images, json);
             json.raw("]");
         }
@@ -158,7 +154,7 @@ impl Writer<'_> {
         json.raw("{\"role\":\"assistant\"");
         match profile.null_content {
             _ if !turn.text.is_empty() || turn.calls.is_empty() => {
-                json.raw(",\"content\":").value(&turn.text);
+                json.raw(",\"content\":").text(&turn.text);
             }
             NullContent::Null => {
                 json.raw(",\"content\":null");
@@ -170,17 +166,17 @@ impl Writer<'_> {
         }
         if profile.reasoning_back == ReasoningBack::WithToolCalls && !turn.calls.is_empty() {
             // What a model of another provider's reasoned is not this one's.
-            json.raw(",\"reasoning_content\":").value(if turn.raw.is_none() { &*turn.reasoning } else { "" });
+            json.raw(",\"reasoning_content\":").text(if turn.raw.is_none() { &*turn.reasoning } else { "" });
         }
         if !turn.calls.is_empty() {
             json.raw(",\"tool_calls\":[");
             for (nth, call) in turn.calls.iter().enumerate() {
-                json.raw(if nth == 0 { "{\"id\":" } else { ",{\"id\":" }).value(&self.id(&call.id));
-                json.raw(",\"type\":\"function\",\"function\":{\"name\":").value(&wire_name(&call.name));
+                json.raw(if nth == 0 { "{\"id\":" } else { ",{\"id\":" }).text(&self.id(&call.id));
+                json.raw(",\"type\":\"function\",\"function\":{\"name\":").text(&wire_name(&call.name));
                 // Some servers parse the arguments of earlier calls, and nothing is no JSON.
                 let arguments = call.arguments.text();
                 let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
-                json.raw(",\"arguments\":").value(arguments).raw("}}");
+                json.raw(",\"arguments\":").text(arguments).raw("}}");
             }
             json.raw("]");
         }
@@ -196,7 +192,7 @@ impl Writer<'_> {
         let mut values = 0;
         for (call, result) in results_in_order(calls, results) {
             json.raw(if values == 0 { "" } else { "," });
-            json.raw("{\"role\":\"tool\",\"tool_call_id\":").value(&id(&call.id)).raw(",\"content\":");
+            json.raw("{\"role\":\"tool\",\"tool_call_id\":").text(&id(&call.id)).raw(",\"content\":");
             let picture = match (result.images.is_empty(), result.text.is_empty()) {
                 (true, _) => "",
                 (false, true) => PICTURE,
@@ -218,7 +214,7 @@ impl Writer<'_> {
             if values == calls.len() && self.target.profile.no_user_after_tool {
                 json.raw(BRIDGE).raw(",");
             }
-            json.raw("{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":").value(&label).raw("}");
+            json.raw("{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":").text(&label).raw("}");
             pictures(&result.images, json);
             json.raw("]}");
             values += 1;
@@ -262,9 +258,9 @@ fn tools(
     let mut json = Json::default();
     for (nth, tool) in request.tools.iter().enumerate() {
         json.raw(if nth == 0 { "[" } else { "," });
-        json.raw("{\"type\":\"function\",\"function\":{\"name\":").value(&wire_name(&tool.name));
+        json.raw("{\"type\":\"function\",\"function\":{\"name\":").text(&wire_name(&tool.name));
         if !tool.description.is_empty() {
-            json.raw(",\"description\":").value(&tool.description);
+            json.raw(",\"description\":").text(&tool.description);
         }
         let strict = strict(tool, profile.strict_tools, warnings)?;
         json.raw(",\"parameters\":").value(strict.as_ref().unwrap_or(&tool.parameters));

@@ -95,9 +95,14 @@ impl Pattern {
         (bytes.get(at..)? == known.get(done..)?).then_some(delta)
     }
 
+    /// From here on there is none.
+    pub(super) fn forget(&mut self) {
+        self.json.clear();
+    }
+
     /// Keeps a chunk that says nothing but its pieces to whoever knows its id, model and tier.
     pub(super) fn keep(&mut self, json: &str, chunk: &Ordinary<'_>) {
-        self.json.clear();
+        self.forget();
         let Ordinary { delta, is_unfiltered, usage, finish, .. } = chunk;
         let is_plain = delta.id.is_empty() && delta.name.is_empty() && finish.is_empty();
         let is_whole = |(said, _): &(Said, Token<'_>)| !matches!(said, Said::Call(_));

@@ -1,0 +1,292 @@
+//! Conversations and outputs as domain folders: what they come to, and what is refused in them.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+
+use loop_core::{
+    Effect, ErrorStyle, Execution, GateSettings, Limits, PicoUsd, ProtocolSpec, Repeats, StopReason,
+};
+use loop_domain::{Domain, DomainError, LoadOptions};
+
+const TALK: &str = "[protocol]\ntype = \"conversation\"\n";
+const VALUE: &str = "[protocol]\ntype = \"output\"\n[output]\nname = \"save\"\nschema = \"lead.json\"\n";
+const LEAD: &str = r#"{"type": "object", "properties": {"name": {"type": "string", "minLength": 2}, "city": {}}, "required": ["name"]}"#;
+const SEARCH: &str =
+    "[tools.search]\nkind = \"docs\"\neffect = \"read\"\nfolder = \".\"\naliases = [\"look\"]\n";
+const MOVE: &str = "[sources.shop]\nkind = \"sqlite\"\nmade_from = \"shop.sql\"\nwritable = true\n[tools.move]\nkind = \"sql\"\n\
+                    source = \"shop\"\neffect = \"write_idempotent\"\nquery = \"UPDATE stock SET pieces = 1\"\n";
+
+fn load_with(rest: &str, options: &LoadOptions) -> (Result<Domain, DomainError>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("loopgate.toml", &format!("version = 1\nname = \"shop\"\n{rest}"));
+    write("lead.json", LEAD);
+    write("broken.json", "{\"type\": ");
+    write("list.json", r#"{"type": "array"}"#);
+    write("odd.json", r#"{"type": "object", "properties": {"name": {"type": "text"}}}"#);
+    write("notes.md", "# Notes\nOpen from nine to five.");
+    write("shop.sql", "CREATE TABLE stock (name, pieces); INSERT INTO stock VALUES ('boots', 3);");
+    (Domain::load(folder.path(), options), folder)
+}
+
+#[track_caller]
+fn load(rest: &str) -> Domain {
+    load_with(rest, &LoadOptions::default()).0.unwrap()
+}
+
+#[track_caller]
+fn refuses(rest: &str, expected: &str) {
+    let (loaded, folder) = load_with(rest, &LoadOptions::default());
+    let error = loaded.unwrap_err().to_string();
+    assert!(!error.contains('\n'), "{error}");
+    assert_eq!(
+        error.replace(&format!("{}/", folder.path().display()), ""),
+        format!("loopgate.toml:{expected}")
+    );
+}
+
+#[test]
+fn a_conversation_has_the_defaults_of_one() {
+    // S1-25, S1-39, S1-46
+    let domain = load(&format!("{TALK}{SEARCH}"));
+    let spec = &domain.spec;
+    let ProtocolSpec::Conversation(talk) = &spec.protocol else { panic!("{:?}", spec.protocol) };
+    assert_eq!((talk.execution, talk.errors), (Execution::Ordered, ErrorStyle::Plain));
+    assert_eq!(spec.limits, Limits::agent());
+    assert_eq!(spec.gate, GateSettings { no_progress: 3, ..GateSettings::default() });
+    assert!(!spec.picking.enabled && spec.picking.defaults.is_empty());
+    assert_eq!((spec.limits.passes, spec.limits.messages), (10, Some(100)));
+    assert!(!domain.report().warnings.iter().any(|line| line.contains("picker")), "nothing is picked");
+}
+
+#[test]
+fn what_a_conversation_sets_is_kept() {
+    // S1-48, S2-100, S2-101, C8
+    let text = "[protocol]\ntype = \"conversation\"\nexecution = \"parallel\"\nerrors = \"seed002\"\n[limits]\npasses = 4\n\
+                messages = 9\ncost_usd = 0.5\n[gate]\nrepeats = \"reuse\"\napproved = [\"move\"]\nforbid = [\"look\"]\n\
+                no_progress = 7\n";
+    let domain = load(&format!("{text}{SEARCH}{MOVE}"));
+    let spec = &domain.spec;
+    assert_eq!(
+        (spec.protocol.execution(), spec.protocol.errors()),
+        (Execution::Parallel, ErrorStyle::Seed002)
+    );
+    let limits =
+        Limits { passes: 4, messages: Some(9), cost: Some(PicoUsd(500_000_000_000)), ..Limits::agent() };
+    assert_eq!(spec.limits, limits);
+    let expected = GateSettings {
+        repeats: Some(Repeats::Reuse),
+        approved: vec!["move".into()],
+        // By its own name, whatever it is called.
+        forbid: vec!["search".into()],
+        no_progress: 7,
+        ..GateSettings::default()
+    };
+    assert_eq!(spec.gate, expected);
+    let report = domain.report();
+    let has = |part: &str| report.lines.iter().any(|line| line.contains(part));
+    assert!(has("a conversation: tools that only look side by side, errors seed002"), "{:#?}", report.lines);
+    assert!(has(", 9 messages,") && has("approves move, repeats reuse"), "{:#?}", report.lines);
+    assert!(!report.warnings.iter().any(|line| line.contains("consent")), "{:#?}", report.warnings);
+}
+
+#[test]
+fn a_write_that_is_not_approved_is_warned_of() {
+    let warnings = load(&format!("{TALK}{MOVE}")).report().warnings;
+    let expected = "tool `move` is declared `write_idempotent`: its calls need a person's consent and are left undone; \
+                    gate.approved gives it";
+    assert!(warnings.iter().any(|line| line == expected), "{warnings:#?}");
+}
+
+#[test]
+fn an_output_is_a_tool_of_its_own_schema() {
+    // S2-14, S2-38
+    let domain = load(&format!("{VALUE}attempts = 2\npasses_per_attempt = 4\n{SEARCH}"));
+    let spec = &domain.spec;
+    let output = spec.protocol.output().unwrap();
+    assert_eq!(
+        (&*output.tool, &output.submit, output.attempts, output.passes_per_attempt),
+        ("save", &None, 2, 4)
+    );
+    assert_eq!(spec.limits, Limits::extract(2, 4));
+    let tool = spec.tool("save").unwrap();
+    assert_eq!((tool.effect, tool.args.required.len()), (Effect::Read, 1));
+    let report = domain.report();
+    let shown = "output save with city (optional), name: 2 attempts of 4 passes, tools one after another, errors plain";
+    assert!(report.lines.iter().any(|line| line == shown), "{:#?}", report.lines);
+    assert!(report.lines.iter().any(|line| line == "1 tool"), "the output is none to choose");
+    let unset = load(VALUE);
+    assert_eq!(unset.spec.limits, Limits::extract(3, 15));
+    assert!(unset.report().warnings.iter().any(|line| line.starts_with("the output has no `description`")));
+}
+
+#[test]
+fn the_schema_of_an_output_may_stand_in_the_file() {
+    let inline = "[protocol]\ntype = \"output\"\n[output]\nname = \"save\"\n[output.schema]\ntype = \"object\"\nrequired = [\"n\"]\n\
+                  [output.schema.properties.n]\ntype = \"integer\"\nminimum = 1\n";
+    let domain = load(inline);
+    let declared = domain.registry.declarations().next().unwrap();
+    let expected = serde_json::json!({
+        "type": "object", "required": ["n"], "properties": { "n": { "type": "integer", "minimum": 1 } },
+    });
+    assert_eq!(declared.schema, expected);
+}
+
+#[tokio::test]
+async fn a_domain_without_ai_ends_with_an_answer_and_with_a_value() {
+    // S1-42, S2-14
+    let talk = load(&format!("{TALK}{SEARCH}"));
+    let asked = talk.item("When are you open? Look into the notes.", "question.md").unwrap();
+    let outcome = talk.to_loop().run(asked).await.unwrap();
+    assert_eq!(outcome.stop.reason(), StopReason::Completed, "{outcome:#?}");
+    assert!(outcome.answer.is_some_and(|answer| !answer.trim().is_empty()));
+
+    let value = load(VALUE);
+    let asked = value.item("name: Ada Brown, city: Bath", "mail.md").unwrap();
+    let outcome = value.to_loop().run(asked).await.unwrap();
+    let output = outcome.output.unwrap();
+    assert!(output.valid, "{output:?}");
+    let output: serde_json::Value = serde_json::from_str(&output.value).unwrap();
+    assert_eq!(output["name"], "Ada Brown");
+}
+
+#[test]
+fn what_belongs_to_another_protocol_is_refused() {
+    let section = "[[section]]\nid = \"a\"\nheading = \"A\"\n";
+    let cases = [
+        ("picking]\nenabled = false", "5:2: `picking` is not for the protocol `conversation`; take it out"),
+        (
+            "contract]\nnonce = \"require\"",
+            "5:2: `contract` is not for the protocol `conversation`; take it out",
+        ),
+        ("gate]\nstale = \"off\"", "6:1: `gate.stale` is not for the protocol `conversation`; take it out"),
+        ("limits]\npicked = 2", "6:1: `limits.picked` is not for the protocol `conversation`; take it out"),
+        (
+            "output]\nname = \"save\"\nschema = \"lead.json\"",
+            "5:2: `output` is not for the protocol `conversation`; write type = \"output\" in [protocol], or take it out",
+        ),
+    ];
+    for (rest, expected) in cases {
+        refuses(&format!("{TALK}[{rest}\n"), expected);
+    }
+    refuses(
+        &format!("{TALK}{section}"),
+        "5:3: `section` is not for the protocol `conversation`; take it out",
+    );
+    refuses(
+        &format!("{section}[protocol]\nerrors = \"plain\"\n"),
+        "7:1: `protocol.errors` is not for the protocol `document`; take it out",
+    );
+    refuses(
+        &format!("{section}[limits]\nmessages = 3\n"),
+        "7:1: `limits.messages` is not for the protocol `document`; take it out",
+    );
+    refuses(
+        "[protocol]\ntype = \"document\"\n",
+        "1:1: there is no section; add one: [[section]] with `id` and `heading`",
+    );
+}
+
+#[test]
+fn a_protocol_that_there_is_not_comes_with_those_that_there_are() {
+    refuses(
+        "[protocol]\ntype = \"conversatoin\"\n",
+        "4:8: `conversatoin` is unknown here; did you mean `conversation`?",
+    );
+    refuses(
+        "[protocol]\nexecution = \"later\"\n",
+        "4:13: `later` is unknown here; use one of `ordered`, `parallel`, `single`",
+    );
+    refuses(
+        "[gate]\npeople = true\n[protocol]\ntype = \"conversation\"\n",
+        "4:1: unknown key `people`; the keys here are `required_tools`, `forbid`, `approved`, `repeats`, `high_is_final`, `stale`, `stale_unless_new_evidence`, `no_progress`, `escalate_after`, `mending_passes`",
+    );
+}
+
+#[test]
+fn tools_that_are_approved_are_there() {
+    refuses(
+        &format!("{TALK}[gate]\napproved = [\"serach\"]\n{SEARCH}"),
+        "6:13: there is no tool `serach`; did you mean `search`?",
+    );
+    refuses(
+        &format!("{TALK}[gate]\napproved = [\"move\"]\nforbid = [\"move\"]\n{MOVE}"),
+        "6:13: the tool is forbidden as well, and never runs; take it out of one list",
+    );
+    for key in ["required_tools", "forbid", "approved"] {
+        let (text, column) = (format!("{VALUE}[gate]\n{key} = [\"save\"]\n"), key.len() + 5);
+        refuses(
+            &text,
+            &format!("9:{column}: this is what the run ends with, and no tool to choose; take it out"),
+        );
+    }
+}
+
+#[test]
+fn what_is_wrong_with_an_output_is_said_at_its_place() {
+    let output = |rest: &str| format!("[protocol]\ntype = \"output\"\n[output]\n{rest}\n");
+    refuses(
+        "[protocol]\ntype = \"output\"\n",
+        "4:1: the protocol `output` needs to know which; add [output] with `name`, `description` and `schema`",
+    );
+    refuses(&output("name = \"save\""), "5:2: the key `schema` is missing; add it");
+    refuses(
+        &output("name = \"save\"\nschema = 7"),
+        "7:10: 7 stands where the name of a file or a table is expected; correct the value",
+    );
+    refuses(
+        &output("name = \"save it\"\nschema = \"lead.json\""),
+        "6:1: tool `save it`: its name must be 1 to 64 of a-z, A-Z, 0-9, `_`, `-` and begin with a letter or `_`; correct it",
+    );
+    refuses(
+        &output("name = \"save\"\nschema = \"list.json\""),
+        "7:1: a tool takes an object; write `type = \"object\"` at the top of the schema",
+    );
+    refuses(
+        &format!("{}{SEARCH}", output("name = \"search\"\nschema = \"lead.json\"")),
+        "6:1: a tool is called `search` as well; rename one of them",
+    );
+    refuses(
+        &output("name = \"save\"\nschema = \"lead.json\"\nattempts = 0"),
+        "8:1: without any there is no output; write 1 or more",
+    );
+    let mentions = |rest: &str, parts: &[&str]| {
+        let error = load_with(&output(rest), &LoadOptions::default()).0.unwrap_err().to_string();
+        assert!(!error.contains('\n') && parts.iter().all(|part| error.contains(part)), "{error}");
+    };
+    mentions(
+        "name = \"save\"\nschema = \"none.json\"",
+        &["toml:7:1: ", "none.json: ", "name a file with a JSON Schema"],
+    );
+    mentions(
+        "name = \"save\"\nschema = \"broken.json\"",
+        &["toml:7:1: ", "broken.json: it is no JSON: ", "correct it there"],
+    );
+    mentions(
+        "name = \"save\"\nschema = \"odd.json\"",
+        &["toml:7:1: it is no JSON Schema: ", "text", "; correct it"],
+    );
+}
+
+#[test]
+fn a_submit_tool_is_refused_wherever_it_is_asked_for() {
+    // S2-98
+    let why = "a submit tool needs a formatter, which only a program can give; remove `submit`, or build the agent with \
+               OutputTool::reflect";
+    refuses(&format!("{VALUE}submit = \"done\"\n"), &format!("8:1: {why}"));
+    refuses(&format!("{VALUE}[profiles.shown.output]\nsubmit = true\n"), &format!("9:1: {why}"));
+    let set =
+        LoadOptions { set: vec![("output.submit".to_owned(), "true".to_owned())], ..LoadOptions::default() };
+    let error = load_with(VALUE, &set).0.unwrap_err();
+    assert!(error.to_string().starts_with("--set output.submit=true: a submit tool"), "{error}");
+}
+
+#[test]
+fn the_example_is_a_conversation() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/crm");
+    let domain = Domain::load(example, &LoadOptions::default()).unwrap();
+    assert!(matches!(domain.spec.protocol, ProtocolSpec::Conversation(_)));
+    assert!(domain.report().warnings.is_empty(), "{:?}", domain.report().warnings);
+}
