@@ -11,6 +11,8 @@ fn people_are_found_and_changed_in_a_conversation() {
     // S1-53, S1-42, S1-43, S1-7
     let shell = Shell::new();
     let domain = shell.copy_of("examples/crm");
+    // Whoever tried the example has changed their own copy of the register.
+    std::fs::remove_dir_all(domain.join(".loopgate")).ok();
     let typed = "Find user named Alice\nFind Bob and update his company to EPAM\n/bill\n/quit\n";
     let ran = shell.run_with_input(&["chat", domain.to_str().unwrap()], typed);
     assert_eq!(ran.code, 0, "{}", ran.err);
