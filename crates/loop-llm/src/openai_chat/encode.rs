@@ -166,7 +166,7 @@ impl Writer<'_> {
         }
         if profile.reasoning_back == ReasoningBack::WithToolCalls && !turn.calls.is_empty() {
             // What a model of another provider's reasoned is not this one's.
-            json.raw(",\"reasoning_content\":").text(if turn.raw.is_none() { &*turn.reasoning } else { "" });
+            json.raw(",\"reasoning_content\":").text(if turn.raw.is_none() { &turn.reasoning } else { "" });
         }
         if !turn.calls.is_empty() {
             json.raw(",\"tool_calls\":[");
