@@ -231,7 +231,7 @@ impl Driver {
                 return Ok(true);
             }
             // Asked before each call, so that none is made once it is cancelled (S2-49).
-            if self.cancel.take_if(|cancel| cancel.is_cancelled()).is_some_and(|_| false) {
+            if self.cancel.take_if(|cancel| cancel.is_cancelled()).is_some() {
                 self.stop_now().await?;
                 continue;
             }

@@ -115,7 +115,7 @@ pub fn shape(messages: &[Message]) -> String {
 /// All results of a history, in order.
 pub fn results(messages: &[Message]) -> Vec<&ToolResult> {
     let of = |message| match message {
-        &Message::Tool { ref results } => results.as_slice(),
+        Message::Tool { results } => results.as_slice(),
         _ => &[],
     };
     messages.iter().flat_map(of).collect()
