@@ -11,7 +11,7 @@ use xshell::{Shell, cmd};
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("loop-core", &[]),
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
@@ -22,12 +22,14 @@ const ARROWS: [(&str, &[&str]); 9] = [
         "loop-domain",
         &["loop-connectors", "loop-core", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"],
     ),
+    ("loop-eval", &["loop-core", "loop-domain", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"]),
     (
         "loopgate",
         &[
             "loop-connectors",
             "loop-core",
             "loop-domain",
+            "loop-eval",
             "loop-llm",
             "loop-prompts",
             "loop-runtime",

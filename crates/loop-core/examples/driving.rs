@@ -105,7 +105,9 @@ impl Driver {
                 Fact::ToolStarted { key: tool.key, attempt: tool.attempt }
             }
             Command::RunTool(tool) => tool_finishes(&tool),
-            Command::AskPerson { key, .. } => Fact::PersonAnswered { key, answer: PersonAnswer::Approved },
+            Command::AskPerson { key, .. } => {
+                Fact::PersonAnswered { key, answer: PersonAnswer::Approved, binding: None }
+            }
             // A driver of an `output` protocol checks the value here, against its schema first.
             Command::Validate(wish) => {
                 let (key, attempt) = (wish.key, wish.attempt);

@@ -65,6 +65,9 @@ pub enum Verdict {
         of: CommandKey,
         /// Its evidence, where it has settled.
         evidence: Option<EvidenceId>,
+        /// Which rule found it, where more than one could.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<RepeatRule>,
     },
     /// Its priority is `nice_to_have`.
     Skipped,
@@ -77,6 +80,43 @@ pub enum Verdict {
     OverLimit {
         /// The setting, for example `limits.tool_calls`, or the reason of the stop.
         setting: Arc<str>,
+    },
+}
+
+/// Which rule refused a repeat, with what it was held against (S3-31, I-32).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum RepeatRule {
+    /// The same call, and once is enough (S3-29).
+    Exact,
+    /// The same call brought the same result so often, and nothing was changed between.
+    SameResult {
+        /// How often.
+        times: u32,
+        /// What in the results was not looked at, where something was found there.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ignored: Vec<Arc<str>>,
+    },
+    /// The same call failed for good.
+    Failed,
+    /// The same calls brought the same results in a circle.
+    Cycle {
+        /// Calls in the circle.
+        length: u32,
+        /// How often it went round.
+        times: u32,
+    },
+    /// The tool's limit is reached (S3-28).
+    Limit {
+        /// The limit.
+        limit: u32,
+    },
+    /// A search text like one before (S3-30).
+    Similar {
+        /// The text before.
+        query: Arc<str>,
+        /// The likeness in thousandths.
+        millis: u32,
     },
 }
 
@@ -109,10 +149,10 @@ impl Verdict {
             Self::InvalidArguments { pointer, message } if pointer.is_empty() => message.to_string(),
             Self::InvalidArguments { pointer, message } => format!("{pointer}: {message}"),
             Self::Denied { why } => why.to_string(),
-            Self::Duplicate { of, evidence: Some(evidence) } => {
+            Self::Duplicate { of, evidence: Some(evidence), .. } => {
                 format!("already run as {of}, see {evidence}")
             }
-            Self::Duplicate { of, evidence: None } => format!("already asked for as {of}"),
+            Self::Duplicate { of, evidence: None, .. } => format!("already asked for as {of}"),
             Self::Skipped => "nice_to_have actions are not run".to_owned(),
             Self::NeedsPerson { effect } => {
                 format!("its effect `{}` needs a person's consent", effect.name())

@@ -29,9 +29,7 @@ pub fn digest_text(tag: &str, text: &str) -> Digest {
 
 fn write(value: &Value, out: &mut String) {
     match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            out.push_str(&value.to_string())
-        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => put(value, out),
         Value::Array(items) => {
             out.push('[');
             for (n, item) in items.iter().enumerate() {
@@ -51,7 +49,7 @@ fn write(value: &Value, out: &mut String) {
                 if n > 0 {
                     out.push(',');
                 }
-                out.push_str(&Value::String(key.clone()).to_string());
+                put(json_key(key), out);
                 out.push(':');
                 write(item, out);
             }

@@ -97,6 +97,15 @@ pub enum Fact {
         key: CommandKey,
         /// What they said.
         answer: PersonAnswer,
+        /// The [`binding`](crate::Run::binding) of the action as they saw it; where it is given, it must be the
+        /// action's own (K8).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        binding: Option<Digest>,
+    },
+    /// A person told the run something; it stands in the next pass's prompt.
+    Told {
+        /// What.
+        text: Arc<str>,
     },
     /// Someone asked for the end (S0-46).
     StopRequested {
@@ -142,6 +151,7 @@ impl Fact {
             Self::ToolStarted { .. } => "tool_started",
             Self::ToolFinished { .. } => "tool_finished",
             Self::PersonAnswered { .. } => "person_answered",
+            Self::Told { .. } => "told",
             Self::StopRequested { .. } => "stop_requested",
             Self::StopWithdrawn => "stop_withdrawn",
             Self::DeadlineReached => "deadline_reached",
@@ -354,6 +364,11 @@ pub enum PersonAnswer {
     Denied {
         /// Why, for the model.
         why: Arc<str>,
+    },
+    /// The answer to a question (S4-37).
+    Answered {
+        /// The answer, for the model.
+        text: Arc<str>,
     },
 }
 

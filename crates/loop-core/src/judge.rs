@@ -10,8 +10,9 @@ use crate::canonical::canonical;
 use crate::ids::{CommandKey, Digest, Slot};
 use crate::ledger::{Ledger, Standing};
 use crate::near::near_names;
+use crate::policy_spec::Repeats;
 use crate::protocol;
-use crate::protocol_spec::{Execution, Repeats};
+use crate::protocol_spec::Execution;
 use crate::spec::{RunSpec, ToolSpec};
 
 /// What actions are judged against.
@@ -158,25 +159,27 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Seen
     let repeats = bench.spec.repeats();
     match bench.ledger.standing(&signature, tool.attempts) {
         Standing::Done { key, evidence, settled, brought, in_doubt } => match repeats {
-            Repeats::Never => return Verdict::Duplicate { of: key, evidence: settled.then_some(evidence) },
+            Repeats::NeverRerun => {
+                return Verdict::Duplicate { of: key, evidence: settled.then_some(evidence), rule: None };
+            }
             Repeats::Reuse if brought && tool.effect.is_read() && seen.changes == 0 => {
-                return Verdict::Duplicate { of: key, evidence: Some(evidence) };
+                return Verdict::Duplicate { of: key, evidence: Some(evidence), rule: None };
             }
             // What may have happened already is not done again without anybody knowing.
-            Repeats::Reuse | Repeats::Allow if in_doubt => {
+            Repeats::Reuse | Repeats::Off | Repeats::Progress | Repeats::ThreeTier if in_doubt => {
                 return Verdict::NeedsPerson { effect: tool.effect };
             }
-            Repeats::Reuse | Repeats::Allow => {}
+            Repeats::Reuse | Repeats::Off | Repeats::Progress | Repeats::ThreeTier => {}
         },
         Standing::Again { key, attempt } => judged.run_as = (key, attempt),
         Standing::New => {}
     }
     match (seen.calls.get(&signature), repeats) {
-        (Some((earlier, _)), Repeats::Never) => {
-            return Verdict::Duplicate { of: *earlier, evidence: None };
+        (Some((earlier, _)), Repeats::NeverRerun) => {
+            return Verdict::Duplicate { of: *earlier, evidence: None, rule: None };
         }
         (Some((earlier, changes)), Repeats::Reuse) if tool.effect.is_read() && *changes == seen.changes => {
-            return Verdict::Duplicate { of: *earlier, evidence: None };
+            return Verdict::Duplicate { of: *earlier, evidence: None, rule: None };
         }
         // A second one beside the first is no retry of it.
         (Some(_), _) => judged.run_as = (judged.judged.key, 1),

@@ -77,6 +77,7 @@ mod canonical;
 mod citation;
 mod command;
 mod contract;
+mod data;
 mod document;
 mod event;
 mod gate;
@@ -91,6 +92,7 @@ mod near;
 mod note;
 mod observation;
 mod outcome;
+mod policy_spec;
 mod proposal;
 mod protocol;
 mod protocol_spec;
@@ -100,11 +102,12 @@ mod spec;
 mod stop;
 mod unseen;
 
-pub use action::{Action, JudgedAction, Priority, Verdict};
+pub use action::{Action, JudgedAction, Priority, RepeatRule, Verdict};
 pub use args::{ArgSpec, ArgType, Misfit};
 pub use canonical::{canonical, digest, digest_text};
 pub use citation::citations;
 pub use command::{CallModel, Command, RunTool, SubCallBudget, Validate};
+pub use data::Data;
 pub use document::{BadCitation, Document, Merge, MergeContext, Section, SectionChange};
 pub use event::{
     Event, Fact, FinishReason, History, ModelFailure, NativeCall, PersonAnswer, Refusal, Reply, Reserve,
@@ -118,15 +121,18 @@ pub use near::edits;
 pub use note::{Decision, Note, PickedBy};
 pub use observation::{Observation, Status, SubCallUse};
 pub use outcome::{Evidence, Outcome, Output, Rejection, Saved, StoppedIn, Totals};
+pub use policy_spec::{
+    Breakers, OnDenied, OnDuplicate, OnToolError, RepeatScope, Repeats, Resolve, Taint, ThreeTier,
+    ToolPolicy, ToolRepeats,
+};
 pub use proposal::{Ending, Proposal};
 pub use protocol_spec::{
-    ConversationSpec, DocumentSpec, ErrorStyle, Execution, NonceMode, OutputSpec, ProtocolSpec, Repeats,
-    SectionSpec,
+    ConversationSpec, DocumentSpec, ErrorStyle, Execution, NonceMode, OutputSpec, ProtocolSpec, SectionSpec,
 };
 pub use reply::{LiveText, Oddity, PREAMBLE, ProposedSection};
 pub use run::{
     Ask, Attempt, AttemptState, Batch, Call, Facts, PassRecord, Phase, PromptSize, Quote, Rejected, Run,
-    StartedCall, State, Work,
+    StartedCall, State, Told, Work,
 };
 pub use spec::{
     DefaultCall, Effect, GateSettings, ModelSpec, Models, Picking, RunSpec, SPEC_VERSION, Stale, Tier,

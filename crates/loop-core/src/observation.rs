@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::canonical::digest_text;
+use crate::data::Data;
 use crate::ids::Digest;
 use crate::money::Usage;
 
@@ -81,12 +81,15 @@ pub struct Observation {
     /// What the model reads, already cut to the domain's cap (S0-62, S0-123).
     pub markdown: Arc<str>,
     /// The whole raw result as JSON text, opaque to the core.
-    pub data: Arc<str>,
+    pub data: Data,
     /// Over the canonical data: equal results have equal digests.
     pub digest: Digest,
     /// What a smart tool's sub-call used, if it made one (S0-119).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_call: Option<SubCallUse>,
+    /// Of a tool that is not ready: milliseconds after which to ask again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
     /// Things a person should know that change nothing, such as what was cut.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Arc<str>>,
@@ -98,10 +101,10 @@ impl Observation {
         status: Status,
         summary: impl Into<Arc<str>>,
         markdown: impl Into<Arc<str>>,
-        data: impl Into<Arc<str>>,
+        data: impl Into<Data>,
     ) -> Self {
         let data = data.into();
-        let digest = digest_text("observation", &data);
+        let digest = data.digest();
         Self {
             status,
             summary: summary.into(),
@@ -109,8 +112,16 @@ impl Observation {
             data,
             digest,
             sub_call: None,
+            retry_after_ms: None,
             warnings: Vec::new(),
         }
+    }
+
+    /// What names the Markdown, where that is the data itself and [`digest`](Self::digest) names both.
+    pub fn markdown_digest(&self) -> Option<Digest> {
+        let text = self.data.as_text()?;
+        let is_same = Arc::ptr_eq(text, &self.markdown) || *text == self.markdown;
+        is_same.then_some(self.digest)
     }
 
     /// An observation of a failure: no data, and a text that the model can act on (S0-67, S0-d4).

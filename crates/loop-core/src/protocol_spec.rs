@@ -191,30 +191,6 @@ impl ErrorStyle {
     }
 }
 
-/// What becomes of a call that was made before, with the same tool and arguments (C4, C5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Repeats {
-    /// It is not run again, unless it failed in a way that may pass and tries are left.
-    Never,
-    /// Its earlier result is given again, as long as that was a success, nothing was changed since, and the attempt is
-    /// the same (S2-100).
-    Reuse,
-    /// It is run again.
-    Allow,
-}
-
-impl Repeats {
-    /// The setting as it is written.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Never => "never",
-            Self::Reuse => "reuse",
-            Self::Allow => "allow",
-        }
-    }
-}
-
 /// The document that the loop works on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -13,8 +13,11 @@ use crate::contract::Readings;
 use crate::ids::Digest;
 use crate::limits::Limits;
 use crate::money::Price;
+use crate::policy_spec::{
+    Breakers, OnDenied, OnDuplicate, OnToolError, RepeatScope, Repeats, Resolve, Taint, ThreeTier, ToolPolicy,
+};
 use crate::protocol_spec::{
-    ConversationSpec, DocumentSpec, NonceMode, OutputSpec, ProtocolSpec, Repeats, SectionSpec,
+    ConversationSpec, DocumentSpec, NonceMode, OutputSpec, ProtocolSpec, SectionSpec,
 };
 
 /// The version of [`RunSpec`] that this crate writes: which rules a run follows.
@@ -169,7 +172,11 @@ impl RunSpec {
 
     /// What becomes of a call that was made before: what the gate's settings say, or what suits the protocol.
     pub fn repeats(&self) -> Repeats {
-        self.gate.repeats.unwrap_or(if self.protocol.is_native() { Repeats::Allow } else { Repeats::Never })
+        self.gate.repeats.unwrap_or(if self.protocol.is_native() {
+            Repeats::Progress
+        } else {
+            Repeats::NeverRerun
+        })
     }
 }
 
@@ -198,6 +205,9 @@ pub struct ToolSpec {
     /// Whether it may ask a model about its own result (S0-39).
     #[serde(default)]
     pub smart: bool,
+    /// What policy knows of it beside its effect.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub policy: ToolPolicy,
 }
 
 /// What a tool does to the world.
@@ -380,6 +390,42 @@ pub struct GateSettings {
     /// What becomes of a call that was made before; what suits the protocol where it is not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeats: Option<Repeats>,
+    /// How far back a repeat is a repeat.
+    #[serde(skip_serializing_if = "is_default")]
+    pub scope: RepeatScope,
+    /// What a model gets for a call that is refused as a repeat.
+    #[serde(skip_serializing_if = "is_default")]
+    pub on_duplicate: OnDuplicate,
+    /// The numbers of the policy `three_tier`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub three_tier: ThreeTier,
+    /// What the policy is called by whoever keeps it, for example a date; it changes nothing.
+    #[serde(skip_serializing_if = "is_default")]
+    pub label: Arc<str>,
+    /// Tools that may run, by their own names, `*` for any characters; all of the spec's where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<Arc<str>>,
+    /// What follows a call that policy denies.
+    #[serde(skip_serializing_if = "is_default")]
+    pub on_denied: OnDenied,
+    /// What follows a tool that fails.
+    #[serde(skip_serializing_if = "is_default")]
+    pub on_tool_error: OnToolError,
+    /// How a tool's name is found.
+    #[serde(skip_serializing_if = "is_default")]
+    pub resolve: Resolve,
+    /// Whether a run remembers what it has read.
+    #[serde(skip_serializing_if = "is_default")]
+    pub taint: Taint,
+    /// Whether the work item itself was written by whoever liked to.
+    #[serde(skip_serializing_if = "is_default")]
+    pub item_untrusted: bool,
+    /// Values that authority-bearing parameters may have, as policy says, for example `support@example.com` (K3).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub authorities: Vec<Arc<str>>,
+    /// When repeated trouble opens a breaker; from version 3 of the spec on.
+    #[serde(skip_serializing_if = "is_default")]
+    pub breakers: Breakers,
 }
 
 impl Default for GateSettings {
@@ -396,6 +442,18 @@ impl Default for GateSettings {
             mending_passes: 1,
             approved: Vec::new(),
             repeats: None,
+            scope: RepeatScope::default(),
+            on_duplicate: OnDuplicate::default(),
+            three_tier: ThreeTier::default(),
+            label: "".into(),
+            allow: Vec::new(),
+            on_denied: OnDenied::default(),
+            on_tool_error: OnToolError::default(),
+            resolve: Resolve::default(),
+            taint: Taint::default(),
+            item_untrusted: false,
+            authorities: Vec::new(),
+            breakers: Breakers::default(),
         }
     }
 }

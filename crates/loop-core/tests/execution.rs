@@ -143,7 +143,7 @@ fn a_document_still_runs_what_was_allowed_side_by_side() {
 #[test]
 fn all_orders_of_ending_side_by_side_come_to_the_same() {
     // I-20, C3
-    for repeats in [Repeats::Allow, Repeats::Reuse, Repeats::Never] {
+    for repeats in [Repeats::Off, Repeats::Reuse, Repeats::NeverRerun] {
         let reply =
             calls(&[("fetch_device", target("a")), ("restart", target("a")), ("fetch_device", target("b"))]);
         let setup = conversation().parallel().approving(&["restart"]).repeating(repeats);
@@ -166,7 +166,7 @@ fn a_conversation_may_make_the_same_call_again() {
     let world = conversation().start().replied(&looks(&["a", "a"])).all_finished().all_finished();
     let world = world.replied(&looks(&["a"])).expect_tools(&["2/action-0#1 fetch_device"]).all_finished();
     assert_eq!(world.results(), ["run ok", "run ok", "run ok"]);
-    let setup = conversation().repeating(Repeats::Never);
+    let setup = conversation().repeating(Repeats::NeverRerun);
     let world = setup.start().replied(&looks(&["a", "a"])).all_finished().replied(&looks(&["a"]));
     assert_eq!(world.results(), ["run ok", "duplicate", "duplicate"]);
 }
@@ -246,7 +246,7 @@ fn a_failure_is_not_given_again() {
     let world = setup().finished("1/action-0", observed(Status::PermanentError)).replied(&looks(&["a"]));
     world.expect_tools(&["2/action-0#1 fetch_device"]);
     let world = setup().finished("1/action-0", observed(Status::Empty)).replied(&looks(&["a"]));
-    let of = Verdict::Duplicate { of: key("1/action-0"), evidence: Some(EvidenceId(1)) };
+    let of = Verdict::Duplicate { of: key("1/action-0"), evidence: Some(EvidenceId(1)), rule: None };
     assert_eq!(world.run.actions()[1].verdict, of);
 }
 

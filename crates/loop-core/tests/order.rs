@@ -33,7 +33,7 @@ fn every_fact(at: &str, attempt: u32) -> Vec<Fact> {
         Fact::ModelFailed { key, attempt, failure: failure(true) },
         Fact::ToolStarted { key, attempt },
         Fact::ToolFinished { key, attempt, observation: found("x") },
-        Fact::PersonAnswered { key: crate::key("9/action-0"), answer: PersonAnswer::Approved },
+        Fact::PersonAnswered { key: crate::key("9/action-0"), answer: PersonAnswer::Approved, binding: None },
         Fact::SaveFinished { attempt: attempt + 8, result: saved_at("x") },
         Fact::StopWithdrawn,
         Fact::DeadlineReached,

@@ -78,7 +78,7 @@ fn silence_is_a_no() {
 #[test]
 fn an_answer_counts_once_and_only_in_time_and_only_for_what_was_asked() {
     // U4, I-26
-    let answer = |key_text: &str, answer| Fact::PersonAnswered { key: key(key_text), answer };
+    let answer = |key_text: &str, answer| Fact::PersonAnswered { key: key(key_text), answer, binding: None };
     let early = asked().rejects(answer("1/action-0", YES)).all_finished();
     let world = early
         .rejects(answer("1/action-1", YES))

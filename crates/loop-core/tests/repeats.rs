@@ -17,7 +17,7 @@ fn check_repeat(first: (&str, Value), second: (&str, Value), is_repeat: bool) {
     let world =
         run().start().replied(&asks(first.0, first.1)).all_finished().replied(&asks(second.0, second.1));
     if is_repeat {
-        let of = Verdict::Duplicate { of: key("1/action-0"), evidence: Some(EvidenceId(1)) };
+        let of = Verdict::Duplicate { of: key("1/action-0"), evidence: Some(EvidenceId(1)), rule: None };
         assert_eq!(world.run.actions()[1].verdict, of);
         world.ends(StopReason::NoNewActions);
     } else {
@@ -44,7 +44,10 @@ fn the_same_call_twice_in_one_reply_runs_once() {
     // S0-118, S0-d8
     let reply = asks("fetch_device", target("a")).asks("fetch_devices", target("a"));
     let world = run().start().replied(&reply).expect_tools(&["1/action-0#1 fetch_device"]);
-    assert_eq!(world.run.actions()[1].verdict, Verdict::Duplicate { of: key("1/action-0"), evidence: None });
+    assert_eq!(
+        world.run.actions()[1].verdict,
+        Verdict::Duplicate { of: key("1/action-0"), evidence: None, rule: None }
+    );
 }
 
 #[test]
@@ -90,7 +93,10 @@ fn a_failure_that_may_pass_is_repeated_under_its_first_key_up_to_the_tools_limit
             world.run.evidence().iter().map(|found| (found.id.0, found.pass, found.key)).collect();
         assert_eq!(evidence, [(1, 1, key("1/action-0")), (2, 2, key("1/action-0"))]);
         let last = world.run.actions().last().unwrap().verdict.clone();
-        assert_eq!(last, Verdict::Duplicate { of: key("1/action-0"), evidence: Some(EvidenceId(2)) });
+        assert_eq!(
+            last,
+            Verdict::Duplicate { of: key("1/action-0"), evidence: Some(EvidenceId(2)), rule: None }
+        );
     }
 }
 

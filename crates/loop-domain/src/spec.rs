@@ -177,6 +177,7 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
         mending_passes: config.mending_passes.unwrap_or(defaults.mending_passes),
         approved,
         repeats: config.repeats.or(defaults.repeats),
+        ..GateSettings::default()
     })
 }
 

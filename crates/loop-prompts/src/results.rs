@@ -211,7 +211,7 @@ fn duplicate(run: &Run, action: &JudgedAction) -> Told {
 /// What a call brought; of a repeated one, what the call before it did.
 fn settled<'a>(run: &'a Run, action: &JudgedAction) -> Option<&'a Evidence> {
     let id = match &action.verdict {
-        Verdict::Duplicate { of, evidence } => evidence.or_else(|| {
+        Verdict::Duplicate { of, evidence, .. } => evidence.or_else(|| {
             let at = run.actions().binary_search_by_key(of, |earlier| earlier.key).ok()?;
             run.actions().get(at)?.evidence
         }),

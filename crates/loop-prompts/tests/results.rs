@@ -124,7 +124,8 @@ fn refused(style: ErrorStyle) -> String {
         (action.verdict, action.evidence) = (verdict, None);
         action
     };
-    let duplicate = Verdict::Duplicate { of: CommandKey::new(1, Slot::Action(0)), evidence: None };
+    let duplicate =
+        Verdict::Duplicate { of: CommandKey::new(1, Slot::Action(0)), evidence: None, rule: None };
     for (case, verdict) in [
         ("never_settled", Verdict::Run),
         // C27

@@ -307,7 +307,7 @@ impl Driver {
                 Command::AskPerson { key, deadline, .. } => {
                     let answer = self.answers.remove(&key).filter(|_| self.clock.now() < deadline);
                     if let Some(answer) = answer {
-                        self.tell_own(Fact::PersonAnswered { key, answer }).await?;
+                        self.tell_own(Fact::PersonAnswered { key, answer, binding: None }).await?;
                         return Ok(true);
                     }
                 }
@@ -481,7 +481,7 @@ impl Driver {
                     self.answers.insert(key, answer);
                     return None;
                 }
-                open.then_some(Fact::PersonAnswered { key, answer })
+                open.then_some(Fact::PersonAnswered { key, answer, binding: None })
             }
         }
     }

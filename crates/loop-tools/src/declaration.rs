@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{ArgSpec, Effect, ToolSpec};
+use loop_core::{ArgSpec, Effect, ToolPolicy, ToolSpec};
 use serde_json::{Value, json};
 
 /// Milliseconds until a tool is cut off, unless it declares another limit (S0-94).
@@ -45,6 +45,8 @@ pub struct ToolDeclaration {
     pub attempts: u32,
     /// Whether it may ask a model about its own result (S0-39).
     pub smart: bool,
+    /// What policy knows of it beside its effect.
+    pub policy: ToolPolicy,
 }
 
 impl ToolDeclaration {
@@ -62,6 +64,7 @@ impl ToolDeclaration {
             timeout_ms: TIMEOUT_MS,
             attempts: ATTEMPTS,
             smart: false,
+            policy: ToolPolicy::default(),
         }
     }
 
@@ -138,6 +141,13 @@ impl ToolDeclaration {
         self
     }
 
+    /// The declaration with what policy knows of the tool beside its effect.
+    #[must_use]
+    pub fn policy(mut self, policy: ToolPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
     /// What the core needs to know, or `None` where the effect is not declared.
     pub fn spec(&self) -> Option<ToolSpec> {
         Some(ToolSpec {
@@ -150,12 +160,13 @@ impl ToolDeclaration {
             timeout_ms: self.timeout_ms,
             attempts: self.attempts,
             smart: self.smart,
+            policy: self.policy.clone(),
         })
     }
 
     /// The declaration as data: what a manifest is hashed over.
     pub(crate) fn manifest(&self) -> Value {
-        json!({
+        let mut manifest = json!({
             "name": self.name,
             "title": self.title,
             "aliases": self.aliases,
@@ -166,7 +177,13 @@ impl ToolDeclaration {
             "timeout_ms": self.timeout_ms,
             "attempts": self.attempts,
             "smart": self.smart,
-        })
+        });
+        if self.policy != ToolPolicy::default()
+            && let Some(manifest) = manifest.as_object_mut()
+        {
+            manifest.insert("policy".to_owned(), json!(self.policy));
+        }
+        manifest
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::declaration::ToolDeclaration;
 use crate::result::{Failure, NO_DATA_FOUND, ToolResult, quote};
-use crate::text::{clean, cut, one_line};
+use crate::text::{clean, cut, is_blank, one_line};
 
 /// A result that has been weighed but not yet cleaned and cut.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ fn success(tool: &ToolDeclaration, result: ToolResult) -> Judged {
     if tool.effect == Some(Effect::Read) && is_nothing(&result.data) {
         return Judged { data: result.data, ..Judged::failed(Status::Empty, NO_DATA_FOUND) };
     }
-    if clean(&result.markdown).0.trim().is_empty() {
+    if is_blank(&result.markdown) {
         let judged = Judged::failed(Status::MalformedResult, "the result is a success without any Markdown");
         return Judged { data: result.data, ..judged };
     }
@@ -84,7 +84,7 @@ fn failure(result: ToolResult) -> Judged {
         None => Status::PermanentError,
     };
     // The template in its place, because a failure that shows nothing teaches nothing (S0-d4).
-    let markdown = Some(result.markdown).filter(|markdown| !clean(markdown).0.trim().is_empty());
+    let markdown = Some(result.markdown).filter(|markdown| !is_blank(markdown));
     Judged { status, summary: message, markdown, data: result.data, warnings: Vec::new() }
 }
 

@@ -10,12 +10,15 @@ pub(crate) const LINE_CHARS: usize = 500;
 /// How far a terminal command that carries text is followed before it counts as broken.
 const ESCAPE_BYTES: usize = 1_024;
 
+/// How many bytes are looked at together.
+const CHUNK: usize = 64;
+
 /// `text` without control characters (`\n` and `\t` stay), terminal commands, bidirectional marks and invisible
 /// characters, and how many characters were dropped.
 ///
 /// A lone carriage return becomes a line break, so that the words around it stay apart.
 pub(crate) fn clean(text: &str) -> (Cow<'_, str>, usize) {
-    if !text.chars().any(is_unsafe) {
+    if !has_unsafe(text) {
         return (Cow::Borrowed(text), 0);
     }
     let mut out = String::with_capacity(text.len());
@@ -40,11 +43,26 @@ pub(crate) fn clean(text: &str) -> (Cow<'_, str>, usize) {
     (Cow::Owned(out), dropped)
 }
 
+/// Whether nothing can be read of `text` once it is cleaned.
+pub(crate) fn is_blank(text: &str) -> bool {
+    // What stands first belongs to no terminal command, so a safe character stays.
+    let first = text.trim_start().chars().next();
+    first.is_none_or(|first| is_unsafe(first) && clean(text).0.trim().is_empty())
+}
+
 /// `text` cleaned, on one line, and cut to [`LINE_CHARS`].
 pub(crate) fn one_line(text: &str) -> String {
     let (cleaned, _) = clean(text);
-    let words: Vec<&str> = cleaned.split_whitespace().collect();
-    let line = words.join(" ");
+    let mut line = String::with_capacity(cleaned.len());
+    for word in cleaned.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    if line.len() <= LINE_CHARS {
+        return line;
+    }
     match line.char_indices().nth(LINE_CHARS) {
         None => line,
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
@@ -53,9 +71,44 @@ pub(crate) fn one_line(text: &str) -> String {
 
 /// `text` cut to `cap` characters with a mark that says so, or `None` where it fits (S0-123, S0-d13).
 pub(crate) fn cut(text: &str, cap: usize) -> Option<String> {
+    if text.len() <= cap {
+        return None;
+    }
     let (end, _) = text.char_indices().nth(cap)?;
     let all = text.chars().count();
     Some(format!("{}… [cut: {cap} of {all} characters]", text.get(..end).unwrap_or_default()))
+}
+
+/// Whether any character of `text` is unsafe. Characters are looked at only where bytes leave it open.
+fn has_unsafe(text: &str) -> bool {
+    let mut rest = text;
+    loop {
+        let plain: usize =
+            rest.as_bytes().chunks(CHUNK).take_while(|chunk| is_plain(chunk)).map(<[u8]>::len).sum();
+        // Between a plain chunk and the next there is never the middle of a character.
+        rest = rest.get(plain..).unwrap_or_default();
+        if rest.is_empty() {
+            return false;
+        }
+        let mut seen = 0;
+        for c in rest.chars() {
+            if is_unsafe(c) {
+                return true;
+            }
+            seen += c.len_utf8();
+            if seen >= CHUNK {
+                break;
+            }
+        }
+        rest = rest.get(seen..).unwrap_or_default();
+    }
+}
+
+/// Whether these are ASCII and nothing of it is unsafe.
+fn is_plain(chunk: &[u8]) -> bool {
+    // Without a branch for each byte, so that many are looked at together.
+    let unsafe_byte = |byte: u8| byte >= 0x7f || (byte < 0x20 && byte != b'\n' && byte != b'\t');
+    !chunk.iter().fold(false, |found, byte| found | unsafe_byte(*byte))
 }
 
 /// Whether a character can steer a terminal or a reader without being seen.
@@ -166,7 +219,37 @@ mod tests {
         assert!(long.ends_with('…'));
     }
 
+    #[test]
+    fn an_unsafe_character_is_found_wherever_it_stands() {
+        // I-24: around the places where one look at the bytes ends and the next begins.
+        for hidden in ["\0", "\u{1b}", "\u{7f}", "\u{85}", "\u{200b}", "\u{e0041}"] {
+            for before in 0..3 * CHUNK {
+                for filler in ["x", "é", "👍"] {
+                    let text = format!("{}{hidden}{}", filler.repeat(before), "x".repeat(before % 7));
+                    assert!(has_unsafe(&text), "{text:?}");
+                    assert!(!has_unsafe(&text.replace(hidden, "\n")), "{text:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_is_blank_if_nothing_of_it_can_be_read() {
+        for blank in ["", " \r\n\t", "\u{200b} \u{202e}", "\u{1b}[31m\u{1b}[0m", " \u{1b}]0;title\u{7}\n"] {
+            assert!(is_blank(blank), "{blank:?}");
+        }
+        for told in ["x", " \n é", "\u{200b}x", "\u{1b}[31mx"] {
+            assert!(!is_blank(told), "{told:?}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn bytes_and_characters_agree_on_what_is_unsafe(text in "([a-z ]{0,70}|[\\x00-\\x7f]|\\PC|\u{200b}|\u{85}){0,8}") {
+            prop_assert_eq!(has_unsafe(&text), text.chars().any(is_unsafe));
+            prop_assert_eq!(is_blank(&text), clean(&text).0.trim().is_empty());
+        }
+
         #[test]
         fn cleaning_leaves_nothing_unsafe_and_is_done_once(text in "[a\u{1b}\\[\\]0-9;m\u{7}\\\\\r\n\t\u{202e}\u{200b}é\u{9b}\u{e0041}👍]{0,60}") {
             let (once, _) = clean(&text);

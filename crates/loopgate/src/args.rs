@@ -40,6 +40,137 @@ pub(crate) enum Command {
     /// Work on domain folders
     #[command(subcommand)]
     Domain(DomainCommand),
+    /// What a domain's policy lets its tools do
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// List what waits for a person
+    Pending(PendingArgs),
+    /// Allow an action that waits, once, and go on with its run
+    Approve(PersonArgs),
+    /// Refuse an action that waits, and go on with its run
+    Deny(DenyArgs),
+    /// Answer a question that a run asks, and go on with it
+    Answer(AnswerArgs),
+    /// Tell a run something; its next pass reads it
+    Tell(TellArgs),
+    /// Go on with a run that is not over
+    Resume(ResumeArgs),
+    /// Run cases, and hold what happens against what they expect
+    Eval(Box<EvalArgs>),
+    /// Score policies of repeats over recorded trajectories
+    #[command(subcommand)]
+    Guard(GuardCommand),
+    /// Attack a domain with injected texts and models that follow them
+    Redteam(Box<RedteamArgs>),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Print each tool, what may happen with it, and why
+    Check(PolicyArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PolicyArgs {
+    #[command(flatten)]
+    pub(crate) domain: DomainArgs,
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PendingArgs {
+    /// The run's id, the beginning of one, or `last` [default: every run that waits]
+    pub(crate) run: Option<String>,
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct GoOnArgs {
+    /// Leave the run where it is, with this in its journal
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Print the outcome as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PersonArgs {
+    /// The run's id, the beginning of one, or `last`
+    pub(crate) run: String,
+    /// The action's key, for example 2/action-0, or its id
+    pub(crate) action: String,
+    #[command(flatten)]
+    pub(crate) go_on: GoOnArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DenyArgs {
+    #[command(flatten)]
+    pub(crate) person: PersonArgs,
+    /// Why, for the model
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) why: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct AnswerArgs {
+    #[command(flatten)]
+    pub(crate) person: PersonArgs,
+    /// The answer
+    pub(crate) text: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TellArgs {
+    /// The run's id, the beginning of one, or `last`
+    pub(crate) run: String,
+    /// What it is told
+    pub(crate) text: String,
+    #[command(flatten)]
+    pub(crate) go_on: GoOnArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResumeArgs {
+    /// The run's id, the beginning of one, or `last`
+    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) go_on: GoOnArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EvalArgs {
+    /// Case files, or folders that hold some
+    #[arg(required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GuardCommand {
+    /// Run policies over recorded trajectories, turn by turn, and print what each would have refused
+    Score(GuardArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct GuardArgs {
+    /// Trajectories, one a line
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RedteamArgs {
+    #[command(flatten)]
+    pub(crate) domain: DomainArgs,
 }
 
 #[derive(Debug, Subcommand)]

@@ -4,12 +4,17 @@ mod args;
 mod cache;
 mod chat;
 mod domain;
+mod eval;
 mod failure;
+mod guard;
 mod live;
 mod mock;
 mod model;
 mod models;
+mod people;
 mod places;
+mod policy;
+mod redteam;
 mod run;
 mod show;
 mod stream;
@@ -19,7 +24,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Args, Command, DomainCommand};
+use args::{Args, Command, DomainCommand, GuardCommand, PolicyCommand};
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -38,6 +43,16 @@ fn main() -> ExitCode {
             Command::Model(command) => model::model(command).await,
             Command::Mock(mock) => mock::mock(*mock).await,
             Command::Domain(DomainCommand::Check(check)) => domain::check(&check),
+            Command::Policy(PolicyCommand::Check(args)) => policy::check(&args),
+            Command::Pending(args) => people::pending(args).await,
+            Command::Approve(args) => people::approve(args).await,
+            Command::Deny(args) => people::deny(args).await,
+            Command::Answer(args) => people::answer(args).await,
+            Command::Tell(args) => people::tell(args).await,
+            Command::Resume(args) => people::resume(args).await,
+            Command::Eval(args) => eval::eval(*args).await,
+            Command::Guard(GuardCommand::Score(args)) => guard::score(&args),
+            Command::Redteam(args) => redteam::redteam(*args).await,
         }
     });
     // What a tool left behind in a thread of its own must not hold the exit up.

@@ -2,22 +2,63 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
 use crate::action::Verdict;
+use crate::canonical::digest;
 use crate::event::PersonAnswer;
-use crate::ids::{CommandKey, EvidenceId, Millis};
+use crate::ids::{CommandKey, Digest, EvidenceId, Millis};
 use crate::ledger::{Ledger, Standing};
 use crate::note::Note;
 use crate::observation::{Observation, Status};
 use crate::run::{Batch, Phase, Rejected, Run, Work};
 
+/// What a person told a run while it was on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Told {
+    /// The first pass whose prompt holds it.
+    pub from_pass: u32,
+    /// What they said.
+    pub text: Arc<str>,
+}
+
 impl Run {
+    /// Names an action as a person sees it before they allow it: the run, the action's key, its tool and parameters,
+    /// the tool manifest and the policy. Nothing for an action that there is not (K8).
+    pub fn binding(&self, key: &CommandKey) -> Option<Digest> {
+        let action = self.state.actions.iter().find(|action| action.key == *key)?;
+        let started = &self.state.started;
+        let what = json!([
+            started.run,
+            key.to_string(),
+            action.tool_name(),
+            action.parameters,
+            started.tools,
+            started.policy
+        ]);
+        Some(digest("approval", &what))
+    }
+
+    /// Keeps what a person says for the next pass whose call has not been announced.
+    pub(super) fn told(&mut self, text: &Arc<str>) -> Result<(), Rejected> {
+        if !self.state.phase.is_working() {
+            return self.out_of_order("told");
+        }
+        let from_pass = self.state.passes.len() as u32 + 1;
+        self.state.told.push(Told { from_pass, text: Arc::clone(text) });
+        Ok(())
+    }
+
     pub(super) fn person_answered(
         &mut self,
         key: &CommandKey,
         answer: &PersonAnswer,
+        binding: Option<&Digest>,
         notes: &mut Vec<Note>,
     ) -> Result<(), Rejected> {
         let not_open = self.not_open("person_answered", key, 1);
+        let bound = binding.is_none_or(|binding| self.binding(key).as_ref() == Some(binding));
         let Phase::WaitingForPerson { asks, .. } = &mut self.state.phase else {
             return self.out_of_order("person_answered");
         };
@@ -25,13 +66,14 @@ impl Run {
         let asked = self.state.actions.iter().position(|action| action.key == *key);
         let open = asks
             .iter_mut()
+            .filter(|_| bound)
             .find(|ask| Some(ask.action as usize) == asked && !ask.answered && now < ask.deadline);
         let (Some(ask), Some(action)) = (open, asked.and_then(|at| self.state.actions.get_mut(at))) else {
             return Err(not_open);
         };
         ask.answered = true;
         action.verdict = match answer {
-            PersonAnswer::Approved => Verdict::Run,
+            PersonAnswer::Approved | PersonAnswer::Answered { .. } => Verdict::Run,
             PersonAnswer::Denied { why } => Verdict::Denied { why: Arc::clone(why) },
         };
         notes.push(Note::ActionJudged(action.clone()));

@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use asking::Told;
 pub use attempts::{Attempt, AttemptState};
 pub use phase::{Ask, Batch, Call, Phase, StartedCall, Work};
 pub use quote::{PromptSize, Quote};
@@ -97,6 +98,9 @@ pub struct State {
     rerouted: bool,
     /// The passes that were granted to mend an answer, and what was missing then.
     mending: Vec<Mending>,
+    /// What people told the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    told: Vec<Told>,
     /// Attempts at an output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     attempts: Vec<Attempt>,
@@ -342,7 +346,10 @@ impl Run {
             Fact::ToolFinished { key, attempt, observation } => {
                 self.tool_finished(key, *attempt, observation, &mut notes)
             }
-            Fact::PersonAnswered { key, answer } => self.person_answered(key, answer, &mut notes),
+            Fact::PersonAnswered { key, answer, binding } => {
+                self.person_answered(key, answer, binding.as_ref(), &mut notes)
+            }
+            Fact::Told { text } => self.told(text),
             Fact::StopRequested { how } => self.stop_requested(*how, &mut notes),
             Fact::StopWithdrawn => self.stop_withdrawn(),
             Fact::DeadlineReached => self.deadline_reached(deadline, &mut notes),
@@ -528,6 +535,7 @@ impl Run {
             uncounted_ms: 0,
             phase: Phase::Picking { call },
             stop_asked: None,
+            told: Vec::new(),
             tier: Tier::Base,
             passes: Vec::new(),
             document: Document::default(),

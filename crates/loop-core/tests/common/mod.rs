@@ -373,7 +373,7 @@ impl World {
 
     #[track_caller]
     pub fn answered_by_person(mut self, key: &str, answer: PersonAnswer) -> Self {
-        self.tell(Fact::PersonAnswered { key: key.parse().unwrap(), answer });
+        self.tell(Fact::PersonAnswered { key: key.parse().unwrap(), answer, binding: None });
         self
     }
 
@@ -738,6 +738,7 @@ pub fn tool(name: &str, effect: Effect) -> ToolSpec {
         timeout_ms: 12_000,
         attempts: 2,
         smart: false,
+        policy: loop_core::ToolPolicy::default(),
     }
 }
 

@@ -56,7 +56,7 @@ pub fn setups() -> impl Strategy<Value = Setup> {
 /// Small conversations and outputs with tight limits, of every kind.
 pub fn native_setups() -> impl Strategy<Value = Setup> {
     let kind = (0_u8..3, any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-    let repeats = prop::sample::select(vec![None, Some(Repeats::Never), Some(Repeats::Reuse)]);
+    let repeats = prop::sample::select(vec![None, Some(Repeats::NeverRerun), Some(Repeats::Reuse)]);
     let rules = (repeats, 0_u32..3, 1_u32..3, 1_u32..4);
     let limits = (0_u32..6, 0_u32..9, 0_u32..6, prop::option::of(2_u32..16), prop::option::of(0_u64..60_000));
     (kind, rules, limits).prop_map(
@@ -177,7 +177,7 @@ fn follow(mut world: World, wish: Command, how: u8) -> World {
             } else {
                 PersonAnswer::Denied { why: "no".into() }
             };
-            let fact = Fact::PersonAnswered { key, answer };
+            let fact = Fact::PersonAnswered { key, answer, binding: None };
             if Millis(world.now) < deadline {
                 world.tell(fact)
             } else {
@@ -306,7 +306,7 @@ fn stray(how: u8) -> Fact {
         5 => Fact::Validated { key, attempt, result: Validation::Valid },
         0 => Fact::ModelReplied { key, attempt, reply: reply_by(how).reply() },
         1 => Fact::ToolFinished { key, attempt, observation: observed_by(how) },
-        2 => Fact::PersonAnswered { key, answer: PersonAnswer::Approved },
+        2 => Fact::PersonAnswered { key, answer: PersonAnswer::Approved, binding: None },
         3 => Fact::CallStarted {
             key,
             attempt,

@@ -126,7 +126,11 @@ impl Alphabet {
             }
             Command::RunTool(tool) => self.finish(tool.key, tool.attempt, facts),
             Command::AskPerson { key, .. } => {
-                let answered = |answer: &PersonAnswer| Fact::PersonAnswered { key, answer: answer.clone() };
+                let answered = |answer: &PersonAnswer| Fact::PersonAnswered {
+                    key,
+                    answer: answer.clone(),
+                    binding: None,
+                };
                 facts.extend(self.answers.iter().map(answered));
             }
             Command::Validate(wish) => {

@@ -75,7 +75,7 @@ fn limits_hold(run: &Run, _: &Ghost) -> Result {
     must(granted == 0 || totals.model_calls + granted < limits.model_calls, || {
         format!("{granted} sub-calls are granted, after {} calls", totals.model_calls)
     })?;
-    if run.spec().repeats() != Repeats::Never {
+    if run.spec().repeats() != Repeats::NeverRerun {
         return Ok(());
     }
     let mut runs: BTreeMap<(&str, &str), u32> = BTreeMap::new();
@@ -147,7 +147,7 @@ fn every_try_settles_once(run: &Run, ghost: &Ghost) -> Result {
 const TRIES: u32 = 3;
 
 fn no_repeat_of_what_is_done(run: &Run, _: &Ghost) -> Result {
-    if run.spec().repeats() != Repeats::Never {
+    if run.spec().repeats() != Repeats::NeverRerun {
         return Ok(());
     }
     let mut done: Vec<(&str, &str)> = Vec::new();

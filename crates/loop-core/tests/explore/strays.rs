@@ -93,6 +93,7 @@ impl Strays {
         facts.push(Fact::PersonAnswered {
             key: CommandKey::new(9, Slot::Action(0)),
             answer: PersonAnswer::Approved,
+            binding: None,
         });
         let attempt = match run.phase() {
             Phase::Saving { attempt, .. } => attempt + 1,

@@ -17,7 +17,7 @@ pub(crate) struct GateConfig {
     /// What becomes of a call that was made before, with the same tool and parameters: `never`, it is not made again;
     /// `reuse`, its result is given again as long as nothing was changed since; `allow`, it is made again. Default: `never`
     /// for documents, else `allow`.
-    #[schemars(extend("enum" = ["never", "reuse", "allow"]), with = "Option<String>")]
+    #[schemars(extend("enum" = ["never_rerun", "progress", "three_tier", "reuse", "off"]), with = "Option<String>")]
     pub(crate) repeats: Option<Repeats>,
     /// For documents: whether high confidence ends the run although something that matters is still to be run. Default: false.
     pub(crate) high_is_final: Option<bool>,

@@ -38,6 +38,7 @@ pub fn tool(name: &str, description: &str, when: &str, example: &str) -> ToolSpe
         timeout_ms: 12_000,
         attempts: 3,
         smart: false,
+        policy: loop_core::ToolPolicy::default(),
     }
 }
 

@@ -237,7 +237,7 @@ impl Native {
             Command::AskPerson { key, .. } => Some(key),
             _ => None,
         });
-        self.tell(Fact::PersonAnswered { key: asked.expect("a person is asked"), answer });
+        self.tell(Fact::PersonAnswered { key: asked.expect("a person is asked"), answer, binding: None });
     }
 
     /// The run is stopped, and what is in flight is cut off.

@@ -128,6 +128,7 @@ fn spec() -> RunSpec {
         timeout_ms: 12_000,
         attempts: 2,
         smart: false,
+        policy: loop_core::ToolPolicy::default(),
     };
     let base = ModelSpec {
         provider: "offline".into(),

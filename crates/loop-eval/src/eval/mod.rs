@@ -1,0 +1,1 @@
+//! Running cases, and holding what happened against what was expected.

@@ -1,0 +1,1 @@
+//! Scores of repeat policies over recorded trajectories.

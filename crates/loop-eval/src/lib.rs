@@ -1,0 +1,8 @@
+//! What is run over many runs: evals of whole trajectories, scores of guards over recorded ones, and a red team.
+
+pub mod case;
+pub mod eval;
+pub mod guard;
+pub mod redteam;
+pub mod report;
+pub mod trace;

@@ -1,0 +1,1 @@
+//! Reports of evals: a table, JSON, JUnit.
