@@ -252,6 +252,9 @@ fn summary(note: &Note) -> String {
         }
         Note::Stopped { certificate } => format!("stopped: {}", certificate.reason()),
         Note::TierChanged { from, to } => format!("from {} to {}", from.name(), to.name()),
+        Note::Polled { key, attempt, .. } => {
+            format!("{key} is not ready: it is asked again, attempt {attempt}")
+        }
         Note::Lost { key, attempt } => format!("{key} attempt {attempt} was lost"),
         Note::Merged { merge, .. } => format!("merged: {} changed", merge.changed.len()),
         Note::ReplyRead { confidence, .. } => format!("read: {}", confidence.name()),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{CommandKey, EvidenceId};
-use crate::spec::Effect;
+use crate::spec::{Effect, is_default};
+use crate::trouble::TOOL_FAILURES;
 
 /// How much an action matters to the one who asked for it (S0-102).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -75,8 +76,11 @@ pub enum Verdict {
     NeedsPerson {
         /// What the tool does to the world.
         effect: Effect,
+        /// Why, where it is not for the effect alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<Arc<str>>,
     },
-    /// A limit came first: of tool calls, of picked tools, or the one that stopped the run.
+    /// A limit came first: of tool calls, of picked tools, of a tool's failures, or the one that stopped the run.
     OverLimit {
         /// The setting, for example `limits.tool_calls`, or the reason of the stop.
         setting: Arc<str>,
@@ -154,8 +158,12 @@ impl Verdict {
             }
             Self::Duplicate { of, evidence: None, .. } => format!("already asked for as {of}"),
             Self::Skipped => "nice_to_have actions are not run".to_owned(),
-            Self::NeedsPerson { effect } => {
+            Self::NeedsPerson { why: Some(why), .. } => why.to_string(),
+            Self::NeedsPerson { effect, why: None } => {
                 format!("its effect `{}` needs a person's consent", effect.name())
+            }
+            Self::OverLimit { setting } if &**setting == TOOL_FAILURES => {
+                "it failed too often in a row, and is not run any more in this run".to_owned()
             }
             Self::OverLimit { setting } => format!("left undone: {setting}"),
         }
@@ -177,6 +185,9 @@ pub struct JudgedAction {
     pub verdict: Verdict,
     /// The number of its observation, once it was admitted.
     pub evidence: Option<EvidenceId>,
+    /// Whether its tool was found by a part of its name alone (C21).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub guessed: bool,
 }
 
 impl JudgedAction {

@@ -3,15 +3,16 @@
 //! Keys are sorted at every depth, integers stay exact up to 64 bits (RFC 8785 would merge neighbours
 //! above 2⁵³ and with them two different ids), strings are left as they are.
 
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::ids::Digest;
 
 /// The canonical text of `value`. `1` and `1.0` differ, and so do composed and decomposed letters.
 pub fn canonical(value: &Value) -> String {
-    let mut out = String::new();
+    let mut out = Vec::new();
     write(value, &mut out);
-    out
+    String::from_utf8(out).expect("JSON is written in UTF-8")
 }
 
 /// The digest of `value` under a domain `tag`, over its canonical text.
@@ -27,35 +28,39 @@ pub fn digest_text(tag: &str, text: &str) -> Digest {
     }
 }
 
-fn write(value: &Value, out: &mut String) {
+fn write(value: &Value, out: &mut Vec<u8>) {
     match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => put(value, out),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => scalar(value, out),
         Value::Array(items) => {
-            out.push('[');
+            out.push(b'[');
             for (n, item) in items.iter().enumerate() {
                 if n > 0 {
-                    out.push(',');
+                    out.push(b',');
                 }
                 write(item, out);
             }
-            out.push(']');
+            out.push(b']');
         }
         Value::Object(map) => {
             // The order of a map depends on a feature that any crate may switch on, so it is sorted here.
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_by(|a, b| a.0.cmp(b.0));
-            out.push('{');
+            out.push(b'{');
             for (n, (key, item)) in entries.into_iter().enumerate() {
                 if n > 0 {
-                    out.push(',');
+                    out.push(b',');
                 }
-                put(json_key(key), out);
-                out.push(':');
+                scalar(key, out);
+                out.push(b':');
                 write(item, out);
             }
-            out.push('}');
+            out.push(b'}');
         }
     }
+}
+
+fn scalar(value: &impl Serialize, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, value).expect("a scalar is always JSON, and memory takes it");
 }
 
 #[cfg(test)]

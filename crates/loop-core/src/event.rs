@@ -195,6 +195,9 @@ pub struct History {
     pub bytes: u64,
     /// The messages, in the form of whoever drives the run.
     pub json: Arc<str>,
+    /// What stands in them that marks a run which reads it (K2).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub legs: Legs,
 }
 
 /// What a call is held to cost until its real usage is known.

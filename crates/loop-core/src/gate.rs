@@ -30,6 +30,19 @@ pub(crate) struct View<'a> {
     pub(crate) history: Option<History>,
     /// What the reply ends by itself, where calls are native; nothing where confidence tells.
     pub(crate) native: Option<Native<'a>>,
+    /// Trouble that repeats.
+    pub(crate) trouble: Found,
+}
+
+/// What the gate knows of trouble that repeats, and of a denial that ends the run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    /// A call of the reply was denied, and that is the end (S4-27).
+    pub(crate) denied: Option<Condition>,
+    /// Too many calls in a row were denied, or of no use.
+    pub(crate) opened: Option<Condition>,
+    /// A call of the reply is of a tool that failed so often that it is not run any more.
+    pub(crate) broken: Option<Condition>,
 }
 
 /// What the gate knows of a protocol whose calls are native.
@@ -41,6 +54,8 @@ pub(crate) struct Native<'a> {
     pub(crate) attempt: Option<(u32, u32)>,
     /// The output tokens that the reply was granted.
     pub(crate) granted: u64,
+    /// Whether an output comes before what the domain demands, which none of the reply's own calls could bring.
+    pub(crate) lacks: bool,
 }
 
 /// What the gate knows of the passes so far.
@@ -185,7 +200,12 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     }
     if let Some(why) = view.escalated {
         found.push(plain(StopReason::NeedsHuman, Measure::Text(Arc::clone(why))));
-    } else if candidates.needs_person > 0 && !is_open {
+    }
+    if !is_open {
+        found.extend(view.trouble.opened.clone());
+        found.extend(view.trouble.broken.clone());
+    }
+    if candidates.needs_person > 0 && !is_open {
         // No setting brings somebody who can be asked; version 1 named one.
         let people = Change { setting: "gate.people".into(), to: Measure::Text("true".into()) };
         let change = view.history.is_none().then_some(people);
@@ -233,6 +253,7 @@ fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
         found.push(plain(StopReason::Refused, Measure::Text(Arc::clone(why))));
     }
     match native.ending {
+        Ending::Output(_) if native.lacks => found.push(evidence_missing(view.missing.to_vec())),
         Ending::None | Ending::Output(_) => {}
         Ending::Answer(_) if view.missing.is_empty() => {
             found.push(plain(StopReason::Completed, Measure::Text("the reply calls no tool".into())));
@@ -255,6 +276,12 @@ fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
             found.push(plain(StopReason::SubmitBeforeOutput, Measure::Text(what.into())));
         }
     }
+    let idle = view.history.map_or(0, |history| history.idle);
+    if !view.is_open() && candidates.kept == 0 {
+        found.extend(view.trouble.opened.clone());
+        // What it says of a tool that is not run any more is given to the model once.
+        found.extend(view.trouble.broken.clone().filter(|_| idle > 1));
+    }
     if candidates.needs_person > 0 && !view.is_open() {
         let value = Measure::Count(candidates.needs_person.into());
         found.push(plain(StopReason::NeedsHuman, value));
@@ -262,7 +289,6 @@ fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
     if candidates.over_limit > 0 && !view.is_open() {
         found.push(no_tool_calls_left(view));
     }
-    let idle = view.history.map_or(0, |history| history.idle);
     if view.settings.no_progress > 0 && idle >= view.settings.no_progress {
         if candidates.denied == candidates.all && candidates.all > 0 {
             found.push(plain(StopReason::PolicyBlocked, Measure::Count(candidates.denied.into())));
@@ -344,8 +370,9 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
     let asked = view.stop_asked.map(manual_stop);
     let (first, second) = if view.history.is_some() { (asked, cause) } else { (cause, asked) };
     let mut conditions: Vec<Condition> = first.into_iter().chain(second).collect();
-    if let Some(Native { ending: Ending::Output(output), .. }) = view.native
+    if let Some(Native { ending: Ending::Output(output), lacks: false, .. }) = view.native
         && conditions.is_empty()
+        && view.trouble.denied.is_none()
     {
         // It is paid for, and to validate it takes nothing: limits count again once it is rejected.
         return Ruling::Validate(Arc::clone(output));
@@ -356,15 +383,20 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
     if view.history.is_some_and(|history| history.is_out_of_time && !is_landing) {
         conditions.push(over_time(view.limits, view.elapsed_ms));
     }
+    conditions.extend(view.trouble.denied.clone());
+    let may_mend = conditions.is_empty() && view.history.is_some_and(|history| history.may_mend);
+    let mends = |end: &[Condition]| end.first().is_some_and(|end| end.reason == StopReason::EvidenceMissing);
     if let Some(native) = view.native {
+        let end = native_end(view, native);
+        if may_mend && mends(&end) {
+            return Ruling::Mend;
+        }
         // The answer of a landing had no choice but to be one.
-        let end = native_end(view, native).into_iter();
-        conditions.extend(end.filter(|end| !is_landing || end.reason != StopReason::Completed));
+        conditions.extend(end.into_iter().filter(|end| !is_landing || end.reason != StopReason::Completed));
         return Certificate::of(conditions).map_or(Ruling::Act { escalate: false }, Ruling::Stop);
     }
     let nothing_left = nothing_left(view);
-    let mends = nothing_left.first().is_some_and(|first| first.reason == StopReason::EvidenceMissing);
-    if conditions.is_empty() && mends && view.history.is_some_and(|history| history.may_mend) {
+    if may_mend && mends(&nothing_left) {
         return Ruling::Mend;
     }
     let escalate = nothing_left.is_empty() && view.history.is_some_and(|history| history.may_escalate);

@@ -1,25 +1,33 @@
 //! Verdicts: what software says to each action that a model asks for.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::action::{Action, JudgedAction, Priority, Verdict};
+use crate::action::{Action, JudgedAction, Priority, RepeatRule, Verdict};
 use crate::canonical::canonical;
-use crate::ids::{CommandKey, Digest, Slot};
-use crate::ledger::{Ledger, Standing};
+use crate::ids::{CommandKey, Slot};
+use crate::ledger::{Ledger, Siblings, Standing};
 use crate::near::near_names;
-use crate::policy_spec::Repeats;
+use crate::policy::{self, Legs, PolicyAsk, Resolved, RunSources};
+use crate::policy_spec::OnDuplicate;
 use crate::protocol;
 use crate::protocol_spec::Execution;
+use crate::repeats::{CallFacts, Rules, Sign};
 use crate::spec::{RunSpec, ToolSpec};
+use crate::trouble::{TOOL_FAILURES, Trouble};
 
 /// What actions are judged against.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Bench<'a> {
     pub(crate) spec: &'a RunSpec,
     pub(crate) ledger: &'a Ledger,
+    /// What went wrong in a row.
+    pub(crate) trouble: &'a Trouble,
+    /// What the run has read.
+    pub(crate) legs: Legs,
+    /// What it has been given.
+    pub(crate) sources: RunSources<'a>,
     /// The pass that asks; 0 for picking.
     pub(crate) pass: u32,
     /// How many calls may be admitted, and the setting that says so.
@@ -37,24 +45,15 @@ pub(crate) struct Room {
 #[derive(Clone, Debug)]
 pub(crate) struct Judged {
     pub(crate) judged: JudgedAction,
-    /// Its signature, where its tool and arguments are sound.
-    pub(crate) signature: Option<Digest>,
+    /// What it is known by, where its tool and arguments are sound.
+    pub(crate) sign: Option<Sign>,
     /// The key and the try under which it runs.
     pub(crate) run_as: (CommandKey, u32),
 }
 
-/// The sound calls of a reply so far.
-#[derive(Debug, Default)]
-struct Seen {
-    /// By signature: the last one, and how many before it change something.
-    calls: BTreeMap<Digest, (CommandKey, u32)>,
-    /// How many change something.
-    changes: u32,
-}
-
 /// Verdicts for `actions`, in their order. Over the limit, required actions are admitted first.
 pub(crate) fn judge(actions: &[Action], bench: Bench<'_>) -> Vec<Judged> {
-    let mut seen = Seen::default();
+    let mut seen = Siblings::default();
     let mut judged: Vec<Judged> = (0..)
         .zip(actions)
         .map(|(n, action)| one(action, CommandKey::new(bench.pass, Slot::Action(n)), bench, &mut seen))
@@ -100,7 +99,7 @@ fn keep_first(judged: &mut [Judged]) {
     }
 }
 
-fn one(action: &Action, key: CommandKey, bench: Bench<'_>, seen: &mut Seen) -> Judged {
+fn one(action: &Action, key: CommandKey, bench: Bench<'_>, seen: &mut Siblings) -> Judged {
     let mut judged = Judged {
         judged: JudgedAction {
             key,
@@ -109,26 +108,37 @@ fn one(action: &Action, key: CommandKey, bench: Bench<'_>, seen: &mut Seen) -> J
             parameters: Arc::clone(&action.parameters),
             verdict: Verdict::Skipped,
             evidence: None,
+            guessed: false,
         },
-        signature: None,
+        sign: None,
         run_as: (key, 1),
     };
-    let tool = bench.spec.tool(&action.tool);
+    let found = policy::resolve(bench.spec, &action.tool);
+    judged.judged.guessed = found.is_some_and(|(_, how)| how == Resolved::Fuzzy);
+    let tool = found.map(|(tool, _)| tool);
     judged.judged.tool = tool.map(|tool| Arc::clone(&tool.name));
     if action.priority == Priority::NiceToHave {
         return judged;
     }
     judged.judged.verdict = match tool {
-        None => Verdict::UnknownTool { near: near_names(&action.tool, &bench.spec.tools) },
+        None if !bench.spec.has_judgement() => {
+            Verdict::UnknownTool { near: near_names(&action.tool, &bench.spec.tools) }
+        }
+        // To ask for what is forbidden is no slip, be it there or not (S4-83).
+        None if policy::forbids(bench.spec, &action.tool) => {
+            Verdict::Denied { why: policy::Reason::Forbidden.to_string().into() }
+        }
+        None => Verdict::UnknownTool { near: policy::near(bench.spec, &action.tool) },
         Some(tool) => sound(tool, &mut judged, bench, seen),
     };
     judged
 }
 
-/// The verdict on an action whose tool is known.
-fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Seen) -> Verdict {
-    if bench.spec.gate.forbid.contains(&tool.name) {
-        return Verdict::Denied { why: "forbidden by gate.forbid".into() };
+/// The verdict on an action whose tool is known: what may never run is denied whatever its arguments are (S4-79, S4-80),
+/// what fits the tool is then judged by policy, as a repeat, by the tool's breaker, and at last by who has to consent.
+fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Siblings) -> Verdict {
+    if let Some(why) = policy::barred(bench.spec, tool) {
+        return Verdict::Denied { why: why.to_string().into() };
     }
     if protocol::keeps(bench.spec, &tool.name) {
         return Verdict::Kept;
@@ -154,42 +164,34 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Seen
         }
     };
     judged.judged.parameters = canonical(&parameters).into();
-    let signature = Ledger::signature(&tool.name, &parameters);
-    judged.signature = Some(signature);
-    let repeats = bench.spec.repeats();
-    match bench.ledger.standing(&signature, tool.attempts) {
-        Standing::Done { key, evidence, settled, brought, in_doubt } => match repeats {
-            Repeats::NeverRerun => {
-                return Verdict::Duplicate { of: key, evidence: settled.then_some(evidence), rule: None };
-            }
-            Repeats::Reuse if brought && tool.effect.is_read() && seen.changes == 0 => {
-                return Verdict::Duplicate { of: key, evidence: Some(evidence), rule: None };
-            }
-            // What may have happened already is not done again without anybody knowing.
-            Repeats::Reuse | Repeats::Off | Repeats::Progress | Repeats::ThreeTier if in_doubt => {
-                return Verdict::NeedsPerson { effect: tool.effect };
-            }
-            Repeats::Reuse | Repeats::Off | Repeats::Progress | Repeats::ThreeTier => {}
-        },
+    let Bench { spec, legs, sources, .. } = bench;
+    let ask = PolicyAsk { spec, tool, parameters: &parameters, legs, sources: &sources };
+    let by_policy = policy::verdict(&ask);
+    if let Some(Verdict::Denied { why }) = by_policy {
+        return Verdict::Denied { why };
+    }
+    let facts = CallFacts::of(tool, &parameters);
+    let rules = Rules::of_run(bench.spec);
+    let sign = judged.sign.insert(Sign::of_canonical(&facts, &judged.judged.parameters, &rules));
+    match bench.ledger.standing(sign, &rules, seen) {
+        Standing::Repeat { rule, .. } if spec.gate.on_duplicate == OnDuplicate::Deny => {
+            let why = rule.unwrap_or(RepeatRule::Exact).message(&tool.name);
+            return Verdict::Denied { why: why.into() };
+        }
+        Standing::Repeat { of, evidence, rule } => {
+            return Verdict::Duplicate { of: of.unwrap_or(judged.judged.key), evidence, rule };
+        }
+        // What may have happened already is not done again without anybody knowing.
+        Standing::InDoubt => {
+            let why = spec.has_judgement().then(|| "it may have happened already".into());
+            return Verdict::NeedsPerson { effect: tool.effect, why };
+        }
         Standing::Again { key, attempt } => judged.run_as = (key, attempt),
         Standing::New => {}
     }
-    match (seen.calls.get(&signature), repeats) {
-        (Some((earlier, _)), Repeats::NeverRerun) => {
-            return Verdict::Duplicate { of: *earlier, evidence: None, rule: None };
-        }
-        (Some((earlier, changes)), Repeats::Reuse) if tool.effect.is_read() && *changes == seen.changes => {
-            return Verdict::Duplicate { of: *earlier, evidence: None, rule: None };
-        }
-        // A second one beside the first is no retry of it.
-        (Some(_), _) => judged.run_as = (judged.judged.key, 1),
-        (None, _) => {}
+    if spec.has_judgement() && bench.trouble.is_broken(&tool.name, &spec.gate.breakers) {
+        return Verdict::OverLimit { setting: TOOL_FAILURES.into() };
     }
-    seen.calls.insert(signature, (judged.judged.key, seen.changes));
-    seen.changes += u32::from(!tool.effect.is_read());
-    if tool.effect.is_read() || bench.spec.gate.approved.contains(&tool.name) {
-        Verdict::Run
-    } else {
-        Verdict::NeedsPerson { effect: tool.effect }
-    }
+    seen.add(sign, judged.judged.key);
+    by_policy.unwrap_or(Verdict::Run)
 }

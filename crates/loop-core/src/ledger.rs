@@ -1,88 +1,575 @@
 //! The ledger: what was already run in this run, and what it told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
-use crate::canonical::digest;
+use crate::action::RepeatRule;
 use crate::ids::{CommandKey, Digest, EvidenceId};
-use crate::observation::Status;
+use crate::observation::{Observation, Status};
+use crate::policy_spec::{Repeats, ToolRepeats};
+use crate::repeats::{Query, Rules, Sign, Trail, likeness, told_by};
 
-/// Every admitted call by its signature: canonical tool and rebuilt parameters (S0-118, S0-d3).
+/// How many search texts of one tool are remembered.
+const QUERIES: usize = 32;
+
+/// How often the same call may tell the same before it is a repeat.
+const TWICE: u32 = 2;
+
+/// Every call that ran by its signature: canonical tool and rebuilt arguments (S0-118, S0-d3).
+///
+/// A plain value: it follows from what was [`started`](Self::started) and [`settled`](Self::settled) alone, and what
+/// was settled side by side gives the same ledger in whichever order it ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct Ledger {
+pub struct Ledger {
     entries: BTreeMap<Digest, Entry>,
+    tools: BTreeMap<Arc<str>, ToolLog>,
+    /// What calls that ask for nearly the same told, by what they share.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    alike: BTreeMap<Digest, Told>,
+    trail: Trail,
+    /// How often the world was changed, as far as can be told.
+    changes: u64,
+    /// How often something ran that might change it.
+    writes: u64,
 }
 
 /// What became of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct Entry {
+struct Entry {
     /// Of the first time that it was asked for; every retry reuses it (C26).
-    pub(crate) key: CommandKey,
+    key: CommandKey,
     /// How often it was started.
-    pub(crate) attempts: u32,
+    attempts: u32,
+    /// How often it may be.
+    tries: u32,
     /// How the last try ended; `None` while it runs.
-    pub(crate) status: Option<Status>,
+    status: Option<Status>,
     /// The number of the last observation.
-    pub(crate) evidence: EvidenceId,
+    evidence: EvidenceId,
+    tool: Arc<str>,
+    is_read: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    alike: Option<Digest>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    query: Option<Query>,
+    /// What it told, failures that may pass apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    told: Option<Told>,
+    /// The last such failure, if it failed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failed: Option<Told>,
+    /// What was not looked at in the last result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ignored: Vec<Arc<str>>,
+    /// How many of the ledger's changes are its own.
+    own: u64,
+    /// How much had been written before its last try.
+    writes_at: u64,
+}
+
+/// What a call told last, and how often in a row with nothing changed between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Told {
+    result: Digest,
+    times: u32,
+    /// Changes by others before it.
+    others: u64,
+    key: CommandKey,
+    evidence: EvidenceId,
+    is_failure: bool,
+}
+
+/// What one tool did in this scope.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct ToolLog {
+    calls: u32,
+    last: Option<(CommandKey, EvidenceId)>,
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    queries: VecDeque<Asked>,
+}
+
+/// A search text that was asked for, and what that told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Asked {
+    query: Query,
+    told: Digest,
+    brought: bool,
+    key: CommandKey,
+    evidence: EvidenceId,
+    /// Changes and writes before it.
+    changes_at: u64,
+    writes_at: u64,
 }
 
 /// What the ledger says to a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// It was never run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It may run under a key of its own.
     New,
-    /// It failed in a way that may pass, and tries are left: its key and the next try.
-    Again { key: CommandKey, attempt: u32 },
-    /// It was run, runs, or failed for good.
-    Done {
+    /// It failed in a way that may pass, or was not ready, and tries are left.
+    Again {
+        /// The key of its first try.
         key: CommandKey,
-        evidence: EvidenceId,
-        settled: bool,
-        /// Whether it settled with a result that is worth giving again.
-        brought: bool,
-        /// Whether it may or may not have happened.
-        in_doubt: bool,
+        /// The next try.
+        attempt: u32,
     },
+    /// It is a repeat.
+    Repeat {
+        /// The earlier call; `None` where there was none, at a limit of 0.
+        of: Option<CommandKey>,
+        /// Its evidence, where it has settled.
+        evidence: Option<EvidenceId>,
+        /// Which rule says so; `None` where the policy has but one.
+        rule: Option<RepeatRule>,
+    },
+    /// It may have happened already: a person has to say whether it is done again.
+    InDoubt,
+}
+
+/// What came back from a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// [`Sign::signature`] of the call.
+    pub signature: Digest,
+    /// Under which key it ran.
+    pub key: CommandKey,
+    /// Which try it was, from 1.
+    pub attempt: u32,
+    /// How it ended.
+    pub status: Status,
+    /// What it told: equal digests tell the same.
+    pub told: Digest,
+    /// JSON pointers to what was left out of that.
+    pub ignored: Vec<Arc<str>>,
+}
+
+impl Settled {
+    /// What came back from a call, its data taken without what is volatile.
+    pub fn of(
+        signature: Digest,
+        key: CommandKey,
+        attempt: u32,
+        observation: &Observation,
+        rules: &ToolRepeats,
+    ) -> Self {
+        let (told, ignored) = told_by(observation, rules);
+        Self { signature, key, attempt, status: observation.status, told, ignored }
+    }
+}
+
+/// The calls of one reply that were judged before the one at hand and may run: nothing has come back from them.
+#[derive(Clone, Debug, Default)]
+pub struct Siblings {
+    calls: BTreeMap<Digest, Sibling>,
+    tools: BTreeMap<Arc<str>, (u32, CommandKey)>,
+    queries: Vec<(Arc<str>, Query, CommandKey)>,
+    /// How many may change something.
+    changes: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sibling {
+    /// The last one.
+    key: CommandKey,
+    times: u32,
+    /// Changes by others before the last one.
+    others: u32,
+    own: u32,
+}
+
+impl Siblings {
+    /// A call of the same reply that may run.
+    pub fn add(&mut self, sign: &Sign, key: CommandKey) {
+        let change = u32::from(!sign.is_read);
+        let fresh = Sibling { key, times: 0, others: 0, own: 0 };
+        let sibling = self.calls.entry(sign.signature).or_insert(fresh);
+        sibling.others = self.changes.saturating_sub(sibling.own);
+        (sibling.key, sibling.times, sibling.own) = (key, sibling.times + 1, sibling.own + change);
+        self.changes += change;
+        let tool = self.tools.entry(Arc::clone(&sign.tool)).or_insert((0, key));
+        *tool = (tool.0 + 1, key);
+        if let Some(query) = &sign.query {
+            self.queries.push((Arc::clone(&sign.tool), query.clone(), key));
+        }
+    }
+
+    /// The same call, where it stands before this one.
+    fn same(&self, sign: &Sign) -> Option<Sibling> {
+        self.calls.get(&sign.signature).copied()
+    }
+
+    /// How many calls but this one may change something.
+    fn changes_by_others(&self, sign: &Sign) -> u32 {
+        self.changes.saturating_sub(self.same(sign).map_or(0, |same| same.own))
+    }
 }
 
 impl Ledger {
-    /// The signature of a call. `parameters` are rebuilt, so that defaults and dropped fields do not matter.
-    pub(crate) fn signature(tool: &str, parameters: &Value) -> Digest {
-        digest("call", &json!([tool, parameters]))
-    }
-
-    pub(crate) fn standing(&self, signature: &Digest, tries: u32) -> Standing {
-        match self.entries.get(signature) {
-            None => Standing::New,
-            Some(entry) if entry.status.is_some_and(Status::is_retryable) && entry.attempts < tries => {
-                Standing::Again { key: entry.key, attempt: entry.attempts + 1 }
-            }
-            Some(entry) => Standing::Done {
-                key: entry.key,
-                evidence: entry.evidence,
-                settled: entry.status.is_some(),
-                brought: entry.status.is_some_and(Status::is_citable),
-                in_doubt: entry.status == Some(Status::InDoubt),
-            },
+    /// What the ledger says to a call, under these rules, with these calls before it in the same reply.
+    pub fn standing(&self, sign: &Sign, rules: &Rules<'_>, siblings: &Siblings) -> Standing {
+        if let Some(limit) = self.limit_reached(sign, rules, siblings) {
+            return limit;
+        }
+        let standing = match rules.repeats {
+            Repeats::NeverRerun => self.never_rerun(sign, siblings),
+            Repeats::Progress => self.progress(sign, siblings),
+            Repeats::ThreeTier => self.three_tier(sign, siblings),
+            Repeats::Reuse => self.reuse(sign, siblings),
+            Repeats::Off => self.off(sign, siblings),
+        };
+        match standing {
+            Standing::New => self.similar(sign, rules, siblings).unwrap_or(Standing::New),
+            Standing::Again { .. } | Standing::Repeat { .. } | Standing::InDoubt => standing,
         }
     }
 
-    /// Forgets what was brought: from now on it may be otherwise.
-    pub(crate) fn forget_results(&mut self) {
-        self.entries.retain(|_, entry| !entry.status.is_some_and(Status::is_citable));
+    /// The key and the next try of a call that failed in a way that may pass, as long as tries are left.
+    pub fn next_try(&self, signature: &Digest) -> Option<(CommandKey, u32)> {
+        let entry = self.entries.get(signature)?;
+        entry.has_tries().then(|| (entry.key, entry.attempts + 1))
     }
 
-    pub(crate) fn started(&mut self, signature: Digest, key: CommandKey, attempt: u32, evidence: EvidenceId) {
-        self.entries.insert(signature, Entry { key, attempts: attempt, status: None, evidence });
+    /// A call was let run: under which key, which try, and under which number its observation will stand.
+    pub fn started(&mut self, sign: &Sign, key: CommandKey, attempt: u32, evidence: EvidenceId) {
+        let entry = self.entries.entry(sign.signature).or_insert_with(|| Entry {
+            key,
+            attempts: attempt,
+            tries: sign.tries,
+            status: None,
+            evidence,
+            tool: Arc::clone(&sign.tool),
+            is_read: sign.is_read,
+            alike: sign.alike,
+            query: sign.query.clone(),
+            told: None,
+            failed: None,
+            ignored: Vec::new(),
+            own: 0,
+            writes_at: 0,
+        });
+        (entry.key, entry.attempts, entry.tries) = (key, attempt, sign.tries);
+        (entry.status, entry.evidence) = (None, evidence);
     }
 
-    /// Of two equal calls that run side by side the last one counts.
-    pub(crate) fn settled(&mut self, signature: &Digest, key: CommandKey, attempt: u32, status: Status) {
-        if let Some(entry) = self.entries.get_mut(signature).filter(|entry| entry.key == key) {
-            entry.attempts = attempt;
+    /// What came back from the calls of one reply, in the order in which they were asked for.
+    ///
+    /// What one of them changed counts as changed after all of them: nobody knows what those beside it saw.
+    pub fn settled(&mut self, batch: &[Settled]) {
+        let (mut changed_by, mut writes) = (Vec::new(), 0);
+        for settled in batch {
+            let (changed, wrote) = self.settle(settled);
+            changed_by.extend(changed.then_some(settled.signature));
+            writes += u64::from(wrote);
+        }
+        self.writes += writes;
+        self.changes += changed_by.len() as u64;
+        for signature in changed_by {
+            let entry = self.entries.get_mut(&signature);
+            let alike = entry.and_then(|entry| {
+                entry.own += 1;
+                entry.alike
+            });
+            // Its own change is no reason to do nearly the same again either.
+            if let Some(near) = alike.and_then(|alike| self.alike.get_mut(&alike)) {
+                near.others += 1;
+            }
+        }
+    }
+
+    /// A scope began: what was told before is forgotten. What may still be tried again keeps its key, and what may have
+    /// happened stays in doubt.
+    pub fn new_scope(&mut self) {
+        let stays = |entry: &Entry| {
+            entry.status.is_none() || entry.status == Some(Status::InDoubt) || entry.has_tries()
+        };
+        self.entries.retain(|_, entry| stays(entry));
+        for entry in self.entries.values_mut() {
+            (entry.told, entry.failed) = (None, None);
+        }
+        self.tools.clear();
+        self.alike.clear();
+        self.trail.clear();
+    }
+
+    /// Takes down one call; tells whether it changed something, and whether it might have.
+    fn settle(&mut self, settled: &Settled) -> (bool, bool) {
+        let Some(entry) = self.entries.get_mut(&settled.signature) else { return (false, false) };
+        let status = settled.status;
+        // Of two equal calls that ran side by side the last one counts.
+        if entry.key == settled.key {
+            entry.attempts = settled.attempt;
             entry.status = Some(status);
         }
+        if matches!(status, Status::Denied | Status::Skipped | Status::Duplicate) {
+            return (false, false);
+        }
+        let log = self.tools.entry(Arc::clone(&entry.tool)).or_default();
+        log.calls += 1;
+        log.last = Some((settled.key, entry.evidence));
+        let last = Told {
+            result: settled.told,
+            times: 1,
+            others: self.changes - entry.own,
+            key: settled.key,
+            evidence: entry.evidence,
+            is_failure: !status.is_citable(),
+        };
+        entry.writes_at = self.writes;
+        let may_pass = status.is_retryable();
+        let is_news = entry.told.is_none_or(|told| told.result != settled.told);
+        let is_first = entry.told.is_none();
+        if may_pass {
+            entry.failed = Some(last.after(entry.failed));
+        } else {
+            entry.told = Some(last.after(entry.told));
+            entry.failed = None;
+            entry.ignored.clone_from(&settled.ignored);
+            self.trail.push(settled.signature, settled.told);
+        }
+        let is_over = !may_pass || status != Status::Pending && settled.attempt >= entry.tries;
+        if let Some(alike) = entry.alike.filter(|_| is_over) {
+            let before = self.alike.get(&alike).copied();
+            self.alike.insert(alike, Told { others: self.changes, ..last }.after(before));
+        }
+        if let Some(query) = entry.query.as_ref().filter(|_| is_over) {
+            if log.queries.len() == QUERIES {
+                log.queries.pop_front();
+            }
+            log.queries.push_back(Asked {
+                query: query.clone(),
+                told: settled.told,
+                brought: status.is_citable(),
+                key: settled.key,
+                evidence: entry.evidence,
+                changes_at: self.changes,
+                writes_at: self.writes,
+            });
+        }
+        let changed = if entry.is_read {
+            // What is looked at again and is otherwise was changed by somebody.
+            is_news && !is_first && status.is_citable()
+        } else {
+            is_news && may_have_changed(status)
+        };
+        (changed, !entry.is_read)
+    }
+
+    fn limit_reached(&self, sign: &Sign, rules: &Rules<'_>, siblings: &Siblings) -> Option<Standing> {
+        let listed = || {
+            let table = rules.three_tier;
+            let named = table.limits.iter().find(|(name, _)| *name == sign.tool);
+            named.map_or(table.other, |(_, limit)| *limit)
+        };
+        let limit = sign.max_calls.or_else(|| (rules.repeats == Repeats::ThreeTier).then(listed))?;
+        let log = self.tools.get(&sign.tool);
+        let beside = siblings.tools.get(&sign.tool);
+        let calls = log.map_or(0, |log| log.calls) + beside.map_or(0, |(calls, _)| *calls);
+        if calls < limit {
+            return None;
+        }
+        let last = log.and_then(|log| log.last);
+        let (of, evidence) = match (beside, last) {
+            (Some((_, key)), _) => (Some(*key), None),
+            (None, Some((key, evidence))) => (Some(key), Some(evidence)),
+            (None, None) => (None, None),
+        };
+        Some(Standing::Repeat { of, evidence, rule: Some(RepeatRule::Limit { limit }) })
+    }
+
+    fn never_rerun(&self, sign: &Sign, siblings: &Siblings) -> Standing {
+        let repeat = |of, evidence| Standing::Repeat { of: Some(of), evidence, rule: None };
+        match (self.entries.get(&sign.signature), siblings.same(sign)) {
+            (Some(entry), _) if !entry.has_tries() => {
+                repeat(entry.key, entry.status.is_some().then_some(entry.evidence))
+            }
+            (_, Some(sibling)) => repeat(sibling.key, None),
+            (Some(entry), None) => entry.again(),
+            (None, None) => Standing::New,
+        }
+    }
+
+    fn three_tier(&self, sign: &Sign, siblings: &Siblings) -> Standing {
+        let repeat =
+            |of, evidence| Standing::Repeat { of: Some(of), evidence, rule: Some(RepeatRule::Exact) };
+        match (self.entries.get(&sign.signature), siblings.same(sign)) {
+            (Some(entry), _) if entry.status == Some(Status::InDoubt) => Standing::InDoubt,
+            (Some(entry), _) if !entry.has_tries() => {
+                repeat(entry.key, entry.status.is_some().then_some(entry.evidence))
+            }
+            (_, Some(sibling)) => repeat(sibling.key, None),
+            (Some(entry), None) => entry.again(),
+            (None, None) => Standing::New,
+        }
+    }
+
+    fn reuse(&self, sign: &Sign, siblings: &Siblings) -> Standing {
+        let entry = self.entries.get(&sign.signature);
+        let still_stands = |entry: &&Entry| {
+            let brought = entry.status.is_some_and(Status::is_citable);
+            brought && sign.is_read && siblings.changes == 0 && entry.writes_at == self.writes
+        };
+        if let Some(entry) = entry.filter(still_stands) {
+            return Standing::Repeat { of: Some(entry.key), evidence: Some(entry.evidence), rule: None };
+        }
+        if entry.is_some_and(|entry| entry.status == Some(Status::InDoubt)) {
+            return Standing::InDoubt;
+        }
+        match siblings.same(sign) {
+            Some(sibling) if sign.is_read && sibling.others == siblings.changes => {
+                Standing::Repeat { of: Some(sibling.key), evidence: None, rule: None }
+            }
+            // A second one beside the first is no retry of it.
+            Some(_) => Standing::New,
+            None => entry.map_or(Standing::New, Entry::again),
+        }
+    }
+
+    fn off(&self, sign: &Sign, siblings: &Siblings) -> Standing {
+        match (self.entries.get(&sign.signature), siblings.same(sign)) {
+            (Some(entry), _) if entry.status == Some(Status::InDoubt) => Standing::InDoubt,
+            (Some(entry), None) => entry.again(),
+            (None, None) | (_, Some(_)) => Standing::New,
+        }
+    }
+
+    fn progress(&self, sign: &Sign, siblings: &Siblings) -> Standing {
+        let entry = self.entries.get(&sign.signature);
+        let beside = siblings.same(sign);
+        let is_quiet = siblings.changes_by_others(sign) == 0;
+        let unchanged = |told: &Told, own: u64| is_quiet && told.others == self.changes - own;
+        let repeat = |of, evidence, rule| Standing::Repeat { of: Some(of), evidence, rule: Some(rule) };
+        if let Some(entry) = entry {
+            let settled = |rule| repeat(entry.key, Some(entry.evidence), rule);
+            let told = entry.told.filter(|told| unchanged(told, entry.own));
+            let failed = entry.failed.filter(|failed| unchanged(failed, entry.own));
+            match entry.status {
+                Some(Status::InDoubt) => return Standing::InDoubt,
+                Some(Status::Pending) if beside.is_none() && entry.attempts <= sign.polls => {
+                    return Standing::Again { key: entry.key, attempt: entry.attempts + 1 };
+                }
+                Some(_) if beside.is_none() && entry.has_tries() => return entry.again(),
+                // What was cut off may still have happened, and another key would make it happen twice.
+                Some(Status::Timeout | Status::Cancelled) if failed.is_some() && !sign.is_read => {
+                    return settled(RepeatRule::Failed);
+                }
+                Some(status) if status.is_retryable() && failed.is_some_and(|told| told.times >= TWICE) => {
+                    return settled(RepeatRule::Failed);
+                }
+                Some(
+                    Status::PermanentError | Status::InvalidInput | Status::MalformedResult | Status::Denied,
+                ) if told.is_some() || entry.told.is_none() && is_quiet => {
+                    return settled(RepeatRule::Failed);
+                }
+                Some(_) | None => {}
+            }
+            if let Some(length) = self.trail.circle(&sign.signature).filter(|_| siblings.calls.is_empty()) {
+                return settled(RepeatRule::Cycle { length, times: Trail::rounds() });
+            }
+            if let Some(told) = told.filter(|told| told.times >= TWICE) {
+                let ignored = entry.ignored.clone();
+                return settled(RepeatRule::SameResult { times: told.times, ignored });
+            }
+        }
+        let near = sign.alike.and_then(|alike| self.alike.get(&alike));
+        let near = near.filter(|told| unchanged(told, 0) && (sign.is_read || told.is_failure));
+        if let Some(near) = near.filter(|near| near.times >= TWICE) {
+            let rule = RepeatRule::SameResult { times: near.times, ignored: Vec::new() };
+            return repeat(near.key, Some(near.evidence), rule);
+        }
+        // What stands twice before it will hardly tell more the third time.
+        let earlier = entry.and_then(|entry| entry.told.filter(|told| unchanged(told, entry.own)));
+        let earlier = earlier.filter(|told| !told.is_failure).map_or(0, |told| told.times);
+        match beside {
+            Some(sibling)
+                if sibling.times + earlier >= TWICE && sibling.others == siblings.changes_by_others(sign) =>
+            {
+                repeat(sibling.key, None, RepeatRule::Exact)
+            }
+            Some(_) | None => Standing::New,
+        }
+    }
+
+    /// A search text like one before, the other arguments being the same (S3-5). By results it has to have told the
+    /// same twice, and an earlier result that no longer stands is not given again.
+    fn similar(&self, sign: &Sign, rules: &Rules<'_>, siblings: &Siblings) -> Option<Standing> {
+        let query = sign.query.as_ref()?;
+        let repeat = |of, evidence, earlier: &Query, millis| {
+            let rule = Some(RepeatRule::Similar { query: Arc::clone(&earlier.text), millis });
+            Standing::Repeat { of: Some(of), evidence, rule }
+        };
+        let log = self.tools.get(&sign.tool);
+        let mut alike = log.into_iter().flat_map(|log| log.queries.iter().rev()).filter_map(|asked| {
+            likeness(&asked.query, query, rules.three_tier).map(|millis| (asked, millis))
+        });
+        let found = match rules.repeats {
+            Repeats::NeverRerun | Repeats::ThreeTier | Repeats::Off => alike.next(),
+            Repeats::Reuse => alike
+                .find(|(asked, _)| asked.brought && asked.writes_at == self.writes && siblings.changes == 0),
+            Repeats::Progress => {
+                let last = alike.next();
+                let before = alike.next();
+                last.filter(|(last, _)| {
+                    let stands = |asked: &Asked| asked.changes_at == self.changes && siblings.changes == 0;
+                    before
+                        .is_some_and(|(before, _)| stands(last) && stands(before) && last.told == before.told)
+                })
+            }
+        };
+        if let Some((asked, millis)) = found {
+            return Some(repeat(asked.key, Some(asked.evidence), &asked.query, millis));
+        }
+        if matches!(rules.repeats, Repeats::Progress | Repeats::Reuse) {
+            return None;
+        }
+        siblings.queries.iter().rev().filter(|(tool, _, _)| *tool == sign.tool).find_map(
+            |(_, earlier, key)| {
+                likeness(earlier, query, rules.three_tier).map(|millis| repeat(*key, None, earlier, millis))
+            },
+        )
+    }
+}
+
+impl Entry {
+    /// Whether it failed in a way that may pass, and may be tried again under its key.
+    fn has_tries(&self) -> bool {
+        self.status.is_some_and(Status::is_retryable) && self.attempts < self.tries
+    }
+
+    /// Its next try, if there is one.
+    fn again(&self) -> Standing {
+        if !self.has_tries() {
+            return Standing::New;
+        }
+        Standing::Again { key: self.key, attempt: self.attempts + 1 }
+    }
+}
+
+impl Told {
+    /// This, after that: told once more, if it is the same and nobody else has changed anything between.
+    fn after(self, before: Option<Self>) -> Self {
+        let is_same = |before: &Self| before.result == self.result && before.others == self.others;
+        let times = before.filter(is_same).map_or(0, |before| before.times);
+        Self { times: times + 1, ..self }
+    }
+}
+
+/// Whether a call that ended so may have changed something, if it is one that does.
+fn may_have_changed(status: Status) -> bool {
+    match status {
+        Status::Ok
+        | Status::Empty
+        | Status::PermanentError
+        | Status::MalformedResult
+        | Status::Timeout
+        | Status::Cancelled
+        | Status::Pending
+        | Status::InDoubt => true,
+        Status::RetryableError
+        | Status::InvalidInput
+        | Status::Denied
+        | Status::Duplicate
+        | Status::Skipped => false,
     }
 }

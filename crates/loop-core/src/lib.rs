@@ -92,14 +92,17 @@ mod near;
 mod note;
 mod observation;
 mod outcome;
+pub mod policy;
 mod policy_spec;
 mod proposal;
 mod protocol;
 mod protocol_spec;
+pub mod repeats;
 mod reply;
 mod run;
 mod spec;
 mod stop;
+mod trouble;
 mod unseen;
 
 pub use action::{Action, JudgedAction, Priority, RepeatRule, Verdict};
@@ -131,12 +134,12 @@ pub use protocol_spec::{
 };
 pub use reply::{LiveText, Oddity, PREAMBLE, ProposedSection};
 pub use run::{
-    Ask, Attempt, AttemptState, Batch, Call, Facts, PassRecord, Phase, PromptSize, Quote, Rejected, Run,
-    StartedCall, State, Told, Work,
+    AnswerFault, Ask, Asked, Attempt, AttemptState, Batch, Call, Facts, PassRecord, Phase, Poll, PromptSize,
+    Quote, Rejected, Run, StartedCall, State, Told, Work,
 };
 pub use spec::{
-    DefaultCall, Effect, GateSettings, ModelSpec, Models, Picking, RunSpec, SPEC_VERSION, Stale, Tier,
-    ToolSpec,
+    DefaultCall, Effect, GateSettings, ModelSpec, Models, Picking, RunSpec, SPEC_VERSION, SpecNames, Stale,
+    Tier, ToolSpec,
 };
 pub use stop::{Certificate, Change, Condition, Confidence, Measure, StopClass, StopReason};
 pub use unseen::is_unseen;

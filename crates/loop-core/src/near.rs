@@ -8,13 +8,13 @@ use crate::spec::ToolSpec;
 const LONGEST: usize = 128;
 
 /// At most three names or aliases that come near `name`, nearest first; none for an empty name.
-pub(crate) fn near_names(name: &str, tools: &[ToolSpec]) -> Vec<Arc<str>> {
+pub(crate) fn near_names<'a>(name: &str, tools: impl IntoIterator<Item = &'a ToolSpec>) -> Vec<Arc<str>> {
     let wanted = name.trim().to_lowercase();
     if wanted.is_empty() || wanted.len() > LONGEST {
         return Vec::new();
     }
     let mut near: Vec<(usize, &Arc<str>)> = tools
-        .iter()
+        .into_iter()
         .filter_map(|tool| {
             let names = std::iter::once(&tool.name).chain(&tool.aliases);
             let distance = names.filter_map(|known| distance(&wanted, &known.to_lowercase())).min()?;

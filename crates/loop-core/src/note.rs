@@ -58,6 +58,15 @@ pub enum Note {
         /// Not before this instant.
         not_before: Option<Millis>,
     },
+    /// A tool was not ready; it is asked again without a model.
+    Polled {
+        /// Which action.
+        key: CommandKey,
+        /// The next try.
+        attempt: u32,
+        /// Not before this instant.
+        not_before: Millis,
+    },
     /// A call or an action of a driver that is gone was settled.
     Lost {
         /// Which one.

@@ -134,6 +134,10 @@ pub struct Totals {
     pub tool_calls: u32,
     /// Of the model calls, those of smart tools.
     pub sub_calls: u32,
+    /// Passes at high confidence that asked for required actions all the same: how far a model's confidence can be
+    /// trusted (C15).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub contradictions: u32,
     /// Tokens of all calls.
     pub usage: Usage,
     /// Money for all calls.

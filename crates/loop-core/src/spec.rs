@@ -23,8 +23,10 @@ use crate::protocol_spec::{
 /// The version of [`RunSpec`] that this crate writes: which rules a run follows.
 ///
 /// A stored run keeps the rules that it was started with. 1 checks money and tokens at the gate alone, and knows no
-/// stale confidence, no lack of progress, no escalation and no mending; 2 is everything that is documented.
-pub const SPEC_VERSION: u32 = 2;
+/// stale confidence, no lack of progress, no escalation and no mending; 2 has no breakers, asks no tool again that is not
+/// ready, lets a conversation make every call again, and demands nothing of an answer whose calls are native; 3 is
+/// everything that is documented.
+pub const SPEC_VERSION: u32 = 3;
 
 /// After how many passes in a row in which nothing could be run a conversation ends.
 const NATIVE_NO_PROGRESS: u32 = 3;
@@ -64,6 +66,22 @@ pub struct RunSpec {
     /// Whether the outcome is saved; where to is the runtime's business.
     #[serde(default)]
     pub save: bool,
+}
+
+/// What names a spec, for whoever starts many runs by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpecNames {
+    /// [`RunSpec::hash`].
+    pub spec: Digest,
+    /// [`RunSpec::policy_hash`].
+    pub policy: Digest,
+}
+
+impl SpecNames {
+    /// The names of `spec`.
+    pub fn of(spec: &RunSpec) -> Self {
+        Self { spec: spec.hash(), policy: spec.policy_hash() }
+    }
 }
 
 impl RunSpec {
@@ -130,6 +148,11 @@ impl RunSpec {
         self.version >= 2
     }
 
+    /// Whether the rules of version 3 hold: see [`SPEC_VERSION`].
+    pub(crate) fn has_judgement(&self) -> bool {
+        self.version >= 3
+    }
+
     /// How texts are read that may hold a contract.
     pub(crate) fn readings(&self) -> Readings {
         if self.has_whole_gate() { Readings::SHOWN } else { Readings::VERSION_1 }
@@ -172,10 +195,10 @@ impl RunSpec {
 
     /// What becomes of a call that was made before: what the gate's settings say, or what suits the protocol.
     pub fn repeats(&self) -> Repeats {
-        self.gate.repeats.unwrap_or(if self.protocol.is_native() {
-            Repeats::Progress
-        } else {
-            Repeats::NeverRerun
+        self.gate.repeats.unwrap_or(match (self.protocol.is_native(), self.has_judgement()) {
+            (true, true) => Repeats::Progress,
+            (true, false) => Repeats::Off,
+            (false, _) => Repeats::NeverRerun,
         })
     }
 }

@@ -235,6 +235,13 @@ pub enum Measure {
         /// What is held back for the landing.
         held_ms: u64,
     },
+    /// The same trouble so often in a row.
+    InARow {
+        /// What happened, for example `failures of fetch_device`.
+        what: Arc<str>,
+        /// How often.
+        times: u64,
+    },
     /// Tokens that were not enough for the next call.
     NextTokens {
         /// What was used, and reserved by what was in flight.
@@ -264,6 +271,7 @@ impl fmt::Display for Measure {
             Self::NextTime { elapsed_ms, held_ms } => {
                 write!(f, "{elapsed_ms} ms passed, {held_ms} ms held back for the landing")
             }
+            Self::InARow { what, times } => write!(f, "{times} {what} in a row"),
             Self::NextTokens { used, needs, held } => {
                 write!(f, "{used} used, {needs} for the next call, {held} held back for the landing")
             }

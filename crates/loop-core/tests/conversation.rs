@@ -174,10 +174,14 @@ fn three_passes_in_which_nothing_can_run_are_enough() {
 fn what_is_forbidden_is_told_and_ends_the_run_when_it_is_asked_for_again_and_again() {
     // C9
     let setup = conversation().with(|spec| spec.gate.forbid = vec!["fetch_device".into()]);
-    let world = setup.start().replied(&look("a")).replied(&look("b")).replied(&look("c"));
-    let world = world.ends(StopReason::PolicyBlocked);
-    assert_eq!(world.reasons(), [StopReason::PolicyBlocked, StopReason::NoProgress]);
+    let ask = |setup: Setup| setup.start().replied(&look("a")).replied(&look("b")).replied(&look("c"));
+    let world = ask(setup.clone()).ends(StopReason::NeedsHuman);
+    // S4-67: three in a row open the breaker.
+    let all = [StopReason::NeedsHuman, StopReason::PolicyBlocked, StopReason::NoProgress];
+    assert_eq!(world.reasons(), all);
     assert_eq!(world.results(), ["denied", "denied", "denied"]);
+    let world = ask(setup.with(|spec| spec.gate.breakers.denied = 0)).ends(StopReason::PolicyBlocked);
+    assert_eq!(world.reasons(), [StopReason::PolicyBlocked, StopReason::NoProgress]);
 }
 
 #[test]
@@ -339,7 +343,12 @@ fn consent_is_given_to_a_tool_by_its_own_name() {
 #[test]
 fn an_answer_without_what_is_demanded_is_not_one() {
     let setup = conversation().with(|spec| spec.gate.required_tools = vec!["fetch_device".into()]);
-    let world = setup.clone().start().replied(&text("Surely.")).ends(StopReason::EvidenceMissing);
+    // S4-54: one pass is granted to mend it.
+    let world = setup.clone().start().replied(&text("Surely.")).expect_call("2/main", 1);
+    assert_eq!(world.run.mending(2).unwrap(), ["a result of `fetch_device`".into()]);
+    let world = world.replied(&text("Surely.")).ends(StopReason::EvidenceMissing);
+    let world_without = setup.clone().unmended().start().replied(&text("Surely."));
+    world_without.ends(StopReason::EvidenceMissing);
     assert_eq!(
         (world.outcome().stop.class, world.outcome().answer.as_deref()),
         (StopClass::Partial, Some("Surely."))

@@ -173,8 +173,12 @@ fn calls_that_cannot_run_have_their_results_and_the_attempt_goes_on() {
         .validated(Validation::Valid)
         .ends(StopReason::Completed);
     // Again and again they end it, without a landing.
-    let world = output().start().replied(&bad).replied(&bad).replied(&bad).ends(StopReason::NoProgress);
+    let patient = output().with(|spec| spec.gate.breakers.bad_arguments = 0);
+    let world = patient.start().replied(&bad).replied(&bad).replied(&bad).ends(StopReason::NoProgress);
     assert_eq!(world.outcome().output, None);
+    // S4-67: six calls in a row that no tool could take, five are the most.
+    let world = output().start().replied(&bad).replied(&bad).replied(&bad).ends(StopReason::NeedsHuman);
+    assert_eq!(world.reasons(), [StopReason::NeedsHuman, StopReason::NoProgress]);
 }
 
 #[test]

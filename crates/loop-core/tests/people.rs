@@ -5,7 +5,13 @@ mod common;
 
 use common::*;
 
-use loop_core::{Fact, Millis, PersonAnswer, Status, StopMode, StopReason, Verdict};
+use std::sync::Arc;
+
+use loop_core::{
+    AnswerFault, CommandKey, Digest, Effect, Fact, Facts, Millis, PersonAnswer, Rejected, Run, RunId, Status,
+    StopMode, StopReason, ToolPolicy, ToolSpec, Verdict,
+};
+use serde_json::json;
 
 fn no() -> PersonAnswer {
     PersonAnswer::Denied { why: "not today".into() }
@@ -126,4 +132,214 @@ fn evidence_is_numbered_when_it_is_admitted_whatever_the_order_of_the_answers() 
         world.run.evidence().to_vec()
     };
     assert_eq!(order("1/action-0", "1/action-2"), order("1/action-2", "1/action-0"));
+}
+
+// ---- what an approval binds ----
+
+/// A question to a person, whatever its tool would do to the world.
+fn question(effect: Effect) -> ToolSpec {
+    let policy = ToolPolicy { asks_person: true, ..ToolPolicy::default() };
+    ToolSpec { policy, ..tool("ask", effect) }
+}
+
+fn asking(effect: Effect) -> World {
+    let reply = said("low").asks("ask", target("Which host?")).asks("wipe", target("a"));
+    run().people().with(|spec| spec.tools.push(question(effect))).start().replied(&reply)
+}
+
+fn answer(text: &str) -> PersonAnswer {
+    PersonAnswer::Answered { text: text.into() }
+}
+
+#[track_caller]
+fn refuses(world: &mut World, at: &str, answer: &PersonAnswer, binding: Option<Digest>, fault: AnswerFault) {
+    let fact = Fact::PersonAnswered { key: key(at), answer: answer.clone(), binding };
+    assert_eq!(world.try_tell(fact), Err(Rejected::Answer { key: key(at), why: fault }));
+    let asked = world.run.may_answer(Millis(world.now), &key(at), answer, binding.as_ref());
+    assert_eq!(asked, Err(fault), "it can be known before");
+}
+
+#[test]
+fn an_approval_is_for_one_action_with_its_arguments_tools_and_policy_in_one_run() {
+    // I-26, K8, S4-36
+    let asked = |run_id: &str, limit: u32, tools: &[u8], parameters| {
+        let setup = run().people().limits(|limits| limits.tool_calls = limit);
+        let (spec, facts) = (Arc::new(setup.spec), Facts { tools: Digest::of("tools", tools), ..facts() });
+        let (run, first, notes) = Run::start(RunId::new(run_id), Arc::clone(&spec), setup.item, facts);
+        let world = World { now: 0, journal: vec![(first, notes, run.state().clone())], run, spec };
+        let reply = said("low").asks("wipe", parameters).asks("restart", target("a"));
+        world.replied(&reply).expect_phase("waiting_for_person")
+    };
+    let of = |world: &World, at: &str| world.run.binding(&key(at)).unwrap();
+    let mut own = asked("r1", 25, b"", target("a"));
+    let bindings = [
+        of(&own, "1/action-0"),
+        of(&own, "1/action-1"),
+        of(&asked("r2", 25, b"", target("a")), "1/action-0"),
+        of(&asked("r1", 24, b"", target("a")), "1/action-0"),
+        of(&asked("r1", 25, b"other", target("a")), "1/action-0"),
+        of(&asked("r1", 25, b"", target("a ")), "1/action-0"),
+    ];
+    let different: std::collections::BTreeSet<_> = bindings.iter().collect();
+    assert_eq!(different.len(), bindings.len());
+    assert_eq!(bindings[0], of(&asked("r1", 25, b"", target("a")), "1/action-0"));
+    assert_eq!(own.run.binding(&key("9/action-0")), None);
+    for other in &bindings[1..] {
+        refuses(&mut own, "1/action-0", &YES, Some(*other), AnswerFault::OtherBinding);
+        refuses(&mut own, "1/action-0", &no(), Some(*other), AnswerFault::OtherBinding);
+    }
+    let approval = Fact::PersonAnswered { key: key("1/action-0"), answer: YES, binding: Some(bindings[0]) };
+    own.tell(approval);
+    assert_eq!(own.asks(), ["1/action-1"]);
+}
+
+#[test]
+fn what_is_asked_names_the_exact_arguments_the_reason_and_the_end() {
+    // K8
+    let world = asked().all_finished();
+    let found = world.run.asked();
+    let first = &found[0];
+    assert_eq!(found.len(), 2);
+    assert_eq!(
+        (first.key, &*first.tool, first.effect),
+        (key("1/action-0"), "wipe", Effect::WriteIrreversible)
+    );
+    assert_eq!(&*first.parameters, r#"{"limit":3,"target":"a"}"#, "as it would be run");
+    assert_eq!((first.deadline, first.is_question), (Millis(600_000), false));
+    assert_eq!(Some(first.binding), world.run.binding(&first.key));
+    assert!(first.why.contains("consent"), "{}", first.why);
+    let world = world.answered_by_person("1/action-0", no());
+    assert_eq!(world.run.asked().len(), 1, "what is answered waits no longer");
+    assert!(world.answered_by_person("1/action-2", no()).run.asked().is_empty());
+}
+
+#[test]
+fn an_answer_that_does_not_count_says_why() {
+    // I-26, U4
+    let mut world = asked();
+    refuses(&mut world, "1/action-0", &YES, None, AnswerFault::NotYet);
+    refuses(&mut world, "7/action-0", &YES, None, AnswerFault::NoAction);
+    refuses(&mut world, "1/action-1", &YES, None, AnswerFault::NotAsked { verdict: "run" });
+    let mut world = world.all_finished();
+    refuses(&mut world, "1/action-1", &YES, None, AnswerFault::NotAsked { verdict: "run" });
+    refuses(&mut world, "1/action-0", &answer("yes"), None, AnswerFault::IsNoQuestion);
+    let mut world = world.answered_by_person("1/action-0", YES);
+    refuses(&mut world, "1/action-0", &YES, None, AnswerFault::Answered);
+    refuses(&mut world, "1/action-0", &no(), None, AnswerFault::Answered);
+    let mut world = world.wait(600_000);
+    refuses(&mut world, "1/action-2", &YES, None, AnswerFault::Expired { limit_ms: 600_000 });
+    let mut world = world.deadline().expect_tools(&["1/action-0#1 wipe"]);
+    refuses(&mut world, "1/action-0", &YES, None, AnswerFault::NotAsked { verdict: "run" });
+    refuses(&mut world, "1/action-2", &YES, None, AnswerFault::NotAsked { verdict: "denied" });
+}
+
+// ---- questions ----
+
+#[test]
+fn a_question_waits_for_a_person_whatever_its_effect_and_their_answer_is_its_result() {
+    // S4-37
+    for effect in [Effect::Read, Effect::WriteKeyed, Effect::Egress] {
+        let mut world = asking(effect).expect_phase("waiting_for_person");
+        assert_eq!(world.asks(), ["1/action-0", "1/action-1"]);
+        assert!(world.run.asked()[0].is_question);
+        refuses(&mut world, "1/action-0", &YES, None, AnswerFault::IsQuestion);
+        refuses(&mut world, "1/action-0", &answer(" \n"), None, AnswerFault::Empty);
+        let said_it = "srv-7\u{202e}\u{1b}, the\nnew one";
+        let world =
+            world.answered_by_person("1/action-0", answer(said_it)).answered_by_person("1/action-1", no());
+        let world = world.expect_call("2/main", 1);
+        let found = &world.run.evidence()[0];
+        assert_eq!((&*found.tool, found.observation.status), ("ask", Status::Ok));
+        assert_eq!(&*found.observation.markdown, "srv-7, the\nnew one");
+        let data: serde_json::Value = serde_json::from_str(&found.observation.data).unwrap();
+        assert_eq!(data, json!({"answer": "srv-7, the\nnew one", "by": "person"}));
+        assert_eq!(world.run.totals().tool_calls, 0, "nobody ran a tool");
+        world.check_replay();
+    }
+}
+
+#[test]
+fn a_question_that_nobody_answers_is_denied() {
+    // U3
+    let world = asking(Effect::Read).answered_by_person("1/action-0", no());
+    assert_eq!(world.run.actions()[0].verdict, Verdict::Denied { why: "not today".into() });
+    let world = asking(Effect::Read).deadline().expect_call("2/main", 1);
+    let statuses: Vec<_> = world.run.evidence().iter().map(|found| found.observation.status).collect();
+    assert_eq!(statuses, [Status::Denied, Status::Denied]);
+}
+
+#[test]
+fn with_nobody_to_ask_a_question_needs_a_human() {
+    // S4-28, S4-37
+    let setup = run().with(|spec| spec.tools.push(question(Effect::Read)));
+    let world = setup.start().replied(&said("low").asks("ask", target("Which host?")));
+    assert_eq!(world.ends(StopReason::NeedsHuman).verdicts(), ["needs_person"]);
+}
+
+// ---- what a run is told ----
+
+fn told(world: &mut World, text: &str) {
+    world.tell(Fact::Told { text: text.into() });
+}
+
+fn told_for(world: &World, pass: u32) -> Vec<String> {
+    world.run.told_for(pass).map(|told| told.text.to_string()).collect()
+}
+
+#[test]
+fn what_a_run_is_told_is_for_the_next_pass_whose_call_is_not_announced() {
+    let mut world = run().patient().people().start();
+    told(&mut world, "before the first call");
+    world = world.started();
+    told(&mut world, "while it is called");
+    told(&mut world, "and once more");
+    world = world.answered(&said("low").asks("fetch_device", target("a")).asks("wipe", target("b")));
+    told(&mut world, "while a tool runs");
+    world = world.all_finished().expect_phase("waiting_for_person");
+    told(&mut world, "while it waits");
+    world = world.answered_by_person("1/action-1", no());
+    let second = ["while it is called", "and once more", "while a tool runs", "while it waits"];
+    assert_eq!(
+        (told_for(&world, 1), told_for(&world, 2)),
+        (vec!["before the first call".to_owned()], second.map(str::to_owned).to_vec())
+    );
+    // A try that failed is made again as it was.
+    world = world.started();
+    told(&mut world, "late");
+    world = world.failed(failure(true)).expect_call("2/main", 2);
+    assert_eq!((told_for(&world, 2).len(), told_for(&world, 3)), (4, vec!["late".to_owned()]));
+    world.check_replay();
+}
+
+#[test]
+fn a_run_is_told_something_only_while_a_pass_is_still_to_come() {
+    let mut world = run().start();
+    assert_eq!(world.try_tell(Fact::Told { text: " \n".into() }), Err(Rejected::ToldNothing));
+    world = world.replied(&said("high")).ends(StopReason::Confident);
+    let over = Rejected::OutOfOrder { event: "told", phase: "done" };
+    assert_eq!(world.try_tell(Fact::Told { text: "late".into() }), Err(over));
+    // The last call may still be told before it is made, not while it is made.
+    let last = run().limits(|limits| limits.passes = 1).start();
+    let key: CommandKey = last.call().key;
+    assert_eq!(key, self::key("1/landing"));
+    let mut last = last;
+    told(&mut last, "early enough");
+    assert_eq!(told_for(&last, 1), ["early enough"]);
+    let mut last = last.started();
+    let late = Rejected::OutOfOrder { event: "told", phase: "landing" };
+    assert_eq!(last.try_tell(Fact::Told { text: "late".into() }), Err(late));
+}
+
+#[test]
+fn what_a_conversation_is_told_counts_as_a_message() {
+    // S1-39
+    let mut world = common::native::conversation().start();
+    let before = world.run.messages();
+    told(&mut world, "one");
+    assert_eq!(world.run.messages(), before + 1);
+    world = world.started();
+    told(&mut world, "for the call after");
+    assert_eq!(world.run.messages(), before + 1);
+    world = world.answered(&common::native::calls(&[("fetch_device", target("a"))]));
+    assert_eq!(world.run.messages(), before + 4, "the reply, its call and what it was told");
 }

@@ -231,7 +231,7 @@ fn where_every_action_that_mattered_is_forbidden_policy_ends_the_run() {
 #[test]
 fn no_progress_is_counted_from_where_another_task_or_model_took_over() {
     // C17: neither the first pass of the escalated model nor a mending pass can be the end of idle passes before it.
-    let patient = || run().with(|spec| spec.gate.stale = Stale::Off);
+    let patient = || run().with(|spec| (spec.gate.stale, spec.gate.breakers.tool_failures) = (Stale::Off, 0));
     let same = |confidence: &str, n: u32| said(confidence).asks("fetch_device", target(&format!("d{n}")));
     let failed = || observed(Status::PermanentError);
     let demands = patient().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);

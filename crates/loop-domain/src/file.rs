@@ -12,6 +12,7 @@ use crate::LoadOptions;
 use crate::config::{Config, ModelConfig, VERSION};
 use crate::error::DomainError;
 use crate::near::hint;
+use crate::preset::over_preset;
 use crate::prices::{self, PriceList};
 use crate::protocol;
 use crate::remote;
@@ -83,7 +84,7 @@ impl File {
     pub(crate) fn resolve(&self, path: &[&str], text: &str) -> PathBuf {
         match self.tree.origin_of(path) {
             Origin::File(_) => self.folder.join(text),
-            Origin::Setting(_) => self.cwd.join(text),
+            Origin::Setting(_) | Origin::Preset(_) => self.cwd.join(text),
         }
     }
 
@@ -117,6 +118,11 @@ impl File {
         prices::read_prices(&found)
     }
 
+    /// Whether what stands at `path` comes from the preset.
+    pub(crate) fn is_preset(&self, path: &[&str]) -> bool {
+        matches!(self.tree.origin_of(path), Origin::Preset(_))
+    }
+
     /// Whether something stands at exactly this path of the tree.
     pub(crate) fn has(&self, path: &[&str]) -> bool {
         let mut node = &self.tree;
@@ -135,6 +141,7 @@ impl Place {
         let message = fault.message;
         match fault.origin.unwrap_or(Origin::File(0)) {
             Origin::Setting(option) => DomainError::Option { option: option.to_string(), message },
+            Origin::Preset(name) => DomainError::Option { option: format!("preset = \"{name}\""), message },
             Origin::File(at) => {
                 let before = self.text.get(..at).unwrap_or(&self.text);
                 let line = before.matches('\n').count() + 1;
@@ -196,13 +203,14 @@ fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
         let option = format!("--base-url {}", tier.name());
         tree.set(&format!("models.{}.base_url", tier.name()), &quoted(url), &option)?;
     }
-    let config = typed(&tree)?;
+    let tree = over_preset(&tree)?;
+    let config = Config::deserialize(&tree)?;
     Ok(Layered { tree, config, profiles: names, replaced })
 }
 
 fn typed(tree: &Node) -> Result<Config, Fault> {
     protocol::check_submit(tree)?;
-    Config::deserialize(tree)
+    Config::deserialize(&over_preset(tree)?)
 }
 
 fn check_version(tree: &Node) -> Result<(), Fault> {

@@ -50,6 +50,7 @@ mod models;
 mod money;
 mod near;
 mod parts;
+mod preset;
 mod prices;
 mod protocol;
 mod remote;
@@ -62,6 +63,7 @@ mod tree;
 
 pub use domain::{Domain, LoadOptions};
 pub use error::{DomainError, ItemError};
+pub use preset::preset;
 pub use prices::{price_schema, read_prices};
 pub use report::Report;
 pub use schema::schema;

@@ -14,7 +14,7 @@ use crate::parts::one_line;
 use crate::tree::{Fault, Node};
 
 /// Keys that only documents have a use for.
-const OF_DOCUMENTS: [&[&str]; 11] = [
+const OF_DOCUMENTS: [&[&str]; 10] = [
     &["section"],
     &["picking"],
     &["contract"],
@@ -25,7 +25,6 @@ const OF_DOCUMENTS: [&[&str]; 11] = [
     &["gate", "stale"],
     &["gate", "stale_unless_new_evidence"],
     &["gate", "escalate_after"],
-    &["gate", "mending_passes"],
 ];
 
 /// Keys that documents have no use for.
@@ -39,7 +38,7 @@ pub(crate) fn check(file: &File) -> Result<(), DomainError> {
         ProtocolKind::Document => &NOT_OF_DOCUMENTS,
         ProtocolKind::Conversation | ProtocolKind::Output => &OF_DOCUMENTS,
     };
-    if let Some(path) = others.iter().find(|path| file.has(path)) {
+    if let Some(path) = others.iter().find(|path| file.has(path) && !file.is_preset(path)) {
         let key = path.join(".");
         let message = format!("`{key}` is not for the protocol `{}`; take it out", kind.name());
         return Err(file.error(path, message));

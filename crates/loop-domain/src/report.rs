@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use loop_core::{Execution, ModelSpec, ProtocolSpec, RunSpec, Tier, ToolSpec};
+use loop_core::policy;
+use loop_core::{Execution, ModelSpec, OnDenied, ProtocolSpec, RunSpec, Taint, Tier, ToolSpec};
 
 use crate::protocol;
 
@@ -160,6 +161,9 @@ fn gate(spec: &RunSpec) -> String {
     if !gate.required_tools.is_empty() {
         parts.push(format!("demands {}", names(&gate.required_tools)));
     }
+    if !gate.allow.is_empty() {
+        parts.push(format!("allows only {}", names(&gate.allow)));
+    }
     if !gate.forbid.is_empty() {
         parts.push(format!("forbids {}", names(&gate.forbid)));
     }
@@ -168,6 +172,15 @@ fn gate(spec: &RunSpec) -> String {
     }
     if let Some(repeats) = gate.repeats {
         parts.push(format!("repeats {}", repeats.name()));
+    }
+    if gate.people {
+        parts.push("people can be asked".to_owned());
+    }
+    if gate.taint == Taint::Off {
+        parts.push("what was read does not matter".to_owned());
+    }
+    if gate.on_denied == OnDenied::Stop {
+        parts.push("what is denied ends the run".to_owned());
     }
     if gate.high_is_final {
         parts.push("high confidence is final".to_owned());
@@ -204,12 +217,19 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
             "picking has no defaults: nothing runs before the first pass where choosing fails".to_owned(),
         );
     }
-    let is_asked_about =
-        |tool: &&ToolSpec| !tool.effect.is_read() && !spec.gate.approved.contains(&tool.name);
-    for tool in spec.tools.iter().filter(is_asked_about) {
+    let is_asked_about = |tool: &&ToolSpec| {
+        !policy::is_barred(spec, tool) && !tool.effect.is_read() && !policy::approves(spec, &tool.name)
+    };
+    for tool in spec.tools.iter().filter(is_asked_about).filter(|_| !spec.gate.people) {
         let effect = tool.effect.name();
         warnings.push(format!(
             "tool `{}` is declared `{effect}`: its calls need a person's consent and are left undone; gate.approved gives it",
+            tool.name
+        ));
+    }
+    for tool in spec.tools.iter().filter(|tool| tool.policy.asks_person && !spec.gate.people) {
+        warnings.push(format!(
+            "tool `{}` asks a person, and nobody can be asked; gate.people says who can",
             tool.name
         ));
     }

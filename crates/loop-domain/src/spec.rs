@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{
-    DefaultCall, GateSettings, Limits, ModelSpec, Models, PREAMBLE, Picking, Price, RunSpec, SectionSpec,
-    ToolSpec,
+    Breakers, DefaultCall, GateSettings, Limits, ModelSpec, Models, PREAMBLE, Picking, Price, RunSpec,
+    SectionSpec, ThreeTier, ToolSpec,
 };
 use loop_tools::Registry;
 use serde_json::Value;
 
-use crate::config::{LimitsConfig, ModelConfig, ProtocolKind};
+use crate::config::{BreakersConfig, LimitsConfig, ModelConfig, ProtocolKind};
 use crate::error::DomainError;
 use crate::file::File;
 use crate::models;
@@ -145,8 +145,17 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
         named.map(|(at, name)| tool_named(file, registry, &["gate", key, &at.to_string()], name)).collect()
     };
     let required_tools = tools("required_tools", &config.required_tools)?;
-    let forbid = tools("forbid", &config.forbid)?;
-    let approved = tools("approved", &config.approved)?;
+    let globs = |key: &str, names: &[String]| -> Result<Vec<Arc<str>>, DomainError> {
+        let named = names.iter().enumerate();
+        let one = |(at, name): (usize, &String)| match name.contains('*') {
+            true => glob_of(file, registry, &["gate", key, &at.to_string()], name),
+            false => tool_named(file, registry, &["gate", key, &at.to_string()], name),
+        };
+        named.map(one).collect()
+    };
+    let allow = globs("allow", &config.allow)?;
+    let forbid = globs("forbid", &config.forbid)?;
+    let approved = globs("approved", &config.approved)?;
     let output = file.config.output.as_ref().map(|output| output.name.as_str());
     for (key, names) in [("required_tools", &required_tools), ("forbid", &forbid), ("approved", &approved)] {
         if let Some(at) = names.iter().position(|name| Some(&**name) == output) {
@@ -165,8 +174,20 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
     }
     Ok(GateSettings {
         required_tools,
-        people: defaults.people,
+        people: config.people.unwrap_or(defaults.people),
+        label: config.label.as_deref().map_or(defaults.label, |label| label.trim().into()),
+        allow,
         forbid,
+        taint: config.taint.unwrap_or(defaults.taint),
+        item_untrusted: config.item_untrusted.unwrap_or(defaults.item_untrusted),
+        authorities: config.authorities.iter().map(|value| value.as_str().into()).collect(),
+        resolve: config.resolve.unwrap_or(defaults.resolve),
+        on_denied: config.on_denied.unwrap_or(defaults.on_denied),
+        on_tool_error: config.on_tool_error.unwrap_or(defaults.on_tool_error),
+        breakers: breakers(&config.breakers, defaults.breakers),
+        scope: config.scope.unwrap_or(defaults.scope),
+        on_duplicate: config.on_duplicate.unwrap_or(defaults.on_duplicate),
+        three_tier: three_tier(file, defaults.three_tier)?,
         high_is_final: config.high_is_final.unwrap_or(defaults.high_is_final),
         stale: config.stale.unwrap_or(defaults.stale),
         stale_unless_new_evidence: config
@@ -177,8 +198,51 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
         mending_passes: config.mending_passes.unwrap_or(defaults.mending_passes),
         approved,
         repeats: config.repeats.or(defaults.repeats),
-        ..GateSettings::default()
     })
+}
+
+fn breakers(config: &BreakersConfig, defaults: Breakers) -> Breakers {
+    Breakers {
+        tool_failures: config.tool_failures.unwrap_or(defaults.tool_failures),
+        denied: config.denied.unwrap_or(defaults.denied),
+        bad_arguments: config.bad_arguments.unwrap_or(defaults.bad_arguments),
+    }
+}
+
+fn three_tier(file: &File, defaults: ThreeTier) -> Result<ThreeTier, DomainError> {
+    let config = &file.config.gate.three_tier;
+    let names = |names: &Option<Vec<String>>, defaults: Vec<Arc<str>>| match names {
+        Some(names) => names.iter().map(|name| name.as_str().into()).collect(),
+        None => defaults,
+    };
+    let similar_millis = match config.similar {
+        Some(similar) if !(0.0..=1.0).contains(&similar) => {
+            let message = format!("a likeness is a number from 0 to 1, and this is {similar}; write 0.75");
+            return Err(file.error(&["gate", "three_tier", "similar"], message));
+        }
+        Some(similar) => (similar * 1_000.0).round() as u32,
+        None => defaults.similar_millis,
+    };
+    let limits = config.limits.as_ref().map_or(defaults.limits, |limits| {
+        limits.iter().map(|(name, limit)| (Arc::from(name), *limit)).collect()
+    });
+    Ok(ThreeTier {
+        limits,
+        other: config.other.unwrap_or(defaults.other),
+        similar_millis,
+        search: names(&config.search, defaults.search),
+        query: names(&config.query, defaults.query),
+        dangerous: names(&config.dangerous, defaults.dangerous),
+        literal: config.literal.unwrap_or(defaults.literal),
+    })
+}
+
+/// A pattern of names that some tool fits.
+fn glob_of(file: &File, registry: &Registry, path: &[&str], glob: &str) -> Result<Arc<str>, DomainError> {
+    if registry.specs().iter().any(|tool| loop_core::policy::fits(glob, &tool.name)) {
+        return Ok(glob.into());
+    }
+    Err(file.error(path, format!("no tool's name fits `{glob}`; correct it or take it out")))
 }
 
 fn tool_named(file: &File, registry: &Registry, path: &[&str], name: &str) -> Result<Arc<str>, DomainError> {
@@ -303,7 +367,7 @@ fn limits(config: &LimitsConfig, models: &Models, defaults: Limits) -> Limits {
         sub_call_ms: config.sub_call_ms.unwrap_or(defaults.sub_call_ms),
         sub_call_tokens: config.sub_call_tokens.unwrap_or(defaults.sub_call_tokens),
         sub_call_bytes: config.sub_call_bytes.unwrap_or(defaults.sub_call_bytes),
-        person_ms: defaults.person_ms,
+        person_ms: config.person_ms.unwrap_or(defaults.person_ms),
         messages: config.messages.or(defaults.messages),
     }
 }

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use loop_connectors::{ConnectorError, Database, DocsTool, SqlTool};
-use loop_core::ArgSpec;
-use loop_tools::{Registry, RegistryError, Smart, Tool, ToolDeclaration};
+use loop_core::{ArgSpec, ToolPolicy, ToolRepeats};
+use loop_tools::{
+    Credentials, KeptTool, Registry, RegistryError, Smart, Tool, ToolContext, ToolDeclaration, ToolResult,
+};
 use serde_json::{Map, Value, json};
 
 use crate::config::{ProtocolKind, SourceConfig, ToolConfig, ToolKind};
@@ -18,6 +21,8 @@ use crate::protocol;
 const CACHE: &str = ".loopgate";
 /// The parameter of a document tool that holds the words, unless another is named.
 const WORDS: &str = "query";
+/// The parameter of a question that holds it.
+const QUESTION: &str = "question";
 
 /// The tools of the file.
 pub(crate) struct Tools {
@@ -77,7 +82,7 @@ impl<'a> Maker<'a> {
 
     fn make(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
         self.check_keys(name, tool)?;
-        if tool.effect.is_none() {
+        if tool.effect.is_none() && tool.kind != ToolKind::Question {
             let message =
                 format!("the tool `{name}` declares no effect; add `effect = \"read\"` if it only looks");
             return Err(self.file.error(&["tools", name], message));
@@ -95,6 +100,10 @@ impl<'a> Maker<'a> {
         match tool.kind {
             ToolKind::Sql => self.sql(name, tool),
             ToolKind::Docs => self.docs(name, tool),
+            ToolKind::Question => Ok(question(self.file, name, tool)?),
+            ToolKind::Mock => {
+                Ok(Arc::new(MockTool { declaration: declaration(self.file, name, tool, parameters(tool))? }))
+            }
         }
     }
 
@@ -103,6 +112,10 @@ impl<'a> Maker<'a> {
         let of_others: &[&str] = match tool.kind {
             ToolKind::Sql => &["folder", "query_parameter", "smart"],
             ToolKind::Docs => &["source", "query"],
+            ToolKind::Mock => &["source", "query", "folder", "query_parameter", "smart"],
+            ToolKind::Question => {
+                &["source", "query", "folder", "query_parameter", "smart", "effect", "attempts", "timeout_ms"]
+            }
         };
         match of_others.iter().find(|key| self.file.has(&["tools", name, key])) {
             None => Ok(()),
@@ -136,7 +149,7 @@ impl<'a> Maker<'a> {
             let hint = hint(source, self.file.config.sources.names(), "there are");
             self.file.error(&["tools", name, "source"], format!("there is no source `{source}`; {hint}"))
         })?;
-        let made = SqlTool::new(declaration(name, tool, parameters(tool)), database, query);
+        let made = SqlTool::new(declaration(self.file, name, tool, parameters(tool))?, database, query);
         let made = made.map_err(|error| match error {
             ConnectorError::NotWritable { tool, effect, .. } => {
                 let message = format!(
@@ -168,22 +181,106 @@ impl<'a> Maker<'a> {
                 let message = format!("there is no parameter `{words}`; {hint}{mend}");
                 return Err(self.file.error(&["tools", name, key], message));
             }
-            add_words(&mut parameters, words);
+            add_words(&mut parameters, words, "What to look for, in a few words");
         }
         let path = self.file.resolve(&["tools", name, "folder"], folder);
-        let made = DocsTool::new(declaration(name, tool, parameters), &path, words)
+        let made = DocsTool::new(declaration(self.file, name, tool, parameters)?, &path, words)
             .map_err(|error| self.file.error(&["tools", name, "folder"], error.to_string()))?;
         self.warnings.extend(made.left_out().iter().map(|line| format!("tool `{name}` leaves out {line}")));
         Ok(if tool.smart { Arc::new(Smart::new(made)) } else { Arc::new(made) })
     }
 }
 
-fn declaration(name: &str, tool: &ToolConfig, schema: Value) -> ToolDeclaration {
+/// A tool that is only declared. Its result comes from whoever puts it into its place, such as an eval.
+struct MockTool {
+    declaration: ToolDeclaration,
+}
+
+#[async_trait]
+impl Tool for MockTool {
+    fn spec(&self) -> &ToolDeclaration {
+        &self.declaration
+    }
+
+    async fn call(&self, _: Value, _: &ToolContext, _: &Credentials) -> ToolResult {
+        let message = "it is of kind `mock` and brings nothing by itself; give its results in a case of `loopgate eval`";
+        ToolResult::failed(&*self.declaration.name, &self.declaration.title, message)
+    }
+}
+
+/// A tool whose call waits for a person's answer.
+fn question(file: &File, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
+    let mut schema = parameters(tool);
+    if tool.parameters.names().next().is_none() {
+        add_words(&mut schema, QUESTION, "The question, in a sentence or two");
+    }
+    let declaration = declaration(file, name, tool, schema)?;
+    let policy = ToolPolicy { asks_person: true, ..declaration.policy.clone() };
+    Ok(Arc::new(KeptTool::new(declaration.policy(policy))))
+}
+
+/// What policy knows of a tool.
+fn policy(file: &File, name: &str, tool: &ToolConfig) -> Result<ToolPolicy, DomainError> {
+    let words = tool.query_parameter.as_deref().unwrap_or(WORDS);
+    let is_known = |parameter: &str| {
+        let given = tool.parameters.names().next().is_some();
+        tool.parameters.get(parameter).is_some()
+            || !given && (tool.kind == ToolKind::Docs && parameter == words)
+            || !given && (tool.kind == ToolKind::Question && parameter == QUESTION)
+    };
+    let named = |path: &[&str], parameter: &str| -> Result<(), DomainError> {
+        if is_known(parameter) {
+            return Ok(());
+        }
+        let hint = hint(parameter, tool.parameters.names(), "there are");
+        Err(file.error(path, format!("there is no parameter `{parameter}`; {hint}")))
+    };
+    let pointers = |key: &[&str], parameters: &[String]| -> Result<Vec<Arc<str>>, DomainError> {
+        let all = parameters.iter().enumerate();
+        all.map(|(at, parameter)| {
+            let at = at.to_string();
+            named(&[&["tools", name], key, &[&at]].concat(), parameter)?;
+            Ok(format!("/{}", parameter.replace('~', "~0").replace('/', "~1")).into())
+        })
+        .collect()
+    };
+    let repeats = &tool.repeats;
+    for (at, pointer) in repeats.volatile.iter().enumerate().filter(|(_, pointer)| !pointer.starts_with('/'))
+    {
+        let message = format!("`{pointer}` is no JSON pointer; write it as `/{}`", pointer.replace('.', "/"));
+        return Err(file.error(&["tools", name, "repeats", "volatile", &at.to_string()], message));
+    }
+    if let Some(search) = &repeats.search {
+        named(&["tools", name, "repeats", "search"], search)?;
+    }
+    let defaults = ToolRepeats::default();
+    Ok(ToolPolicy {
+        reads_private: tool.reads_private,
+        returns_untrusted: tool.returns_untrusted,
+        authority: pointers(&["authority"], &tool.authority)?,
+        asks_person: false,
+        repeats: ToolRepeats {
+            max_calls: repeats.max_calls,
+            volatile: repeats.volatile.iter().map(|pointer| pointer.as_str().into()).collect(),
+            key: pointers(&["repeats", "key"], &repeats.key)?,
+            query: repeats.search.as_deref().map(Arc::from),
+            polls: repeats.polls.unwrap_or(defaults.polls),
+        },
+    })
+}
+
+fn declaration(
+    file: &File,
+    name: &str,
+    tool: &ToolConfig,
+    schema: Value,
+) -> Result<ToolDeclaration, DomainError> {
     let mut declaration = ToolDeclaration::new(name)
         .description(tool.description.trim())
         .when(tool.when.trim())
         .schema(schema)
-        .smart(tool.smart);
+        .smart(tool.smart)
+        .policy(policy(file, name, tool)?);
     declaration.aliases = tool.aliases.iter().map(|alias| alias.as_str().into()).collect();
     declaration.effect = tool.effect;
     if let Some(title) = &tool.title {
@@ -195,7 +292,7 @@ fn declaration(name: &str, tool: &ToolConfig, schema: Value) -> ToolDeclaration 
     if let Some(attempts) = tool.attempts {
         declaration.attempts = attempts;
     }
-    declaration
+    Ok(declaration)
 }
 
 fn parameters(tool: &ToolConfig) -> Value {
@@ -206,10 +303,9 @@ fn parameters(tool: &ToolConfig) -> Value {
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
 
-/// Declares the parameter with the words to look for.
-fn add_words(schema: &mut Value, name: &str) {
-    let words =
-        json!({ "type": "string", "description": "What to look for, in a few words", "minLength": 1 });
+/// Declares the parameter that holds words.
+fn add_words(schema: &mut Value, name: &str, description: &str) {
+    let words = json!({ "type": "string", "description": description, "minLength": 1 });
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         properties.insert(name.to_owned(), words);
     }

@@ -17,6 +17,8 @@ pub(crate) enum Origin {
     File(usize),
     /// In a setting, given as it is shown: `--set limits.passes=3`.
     Setting(Arc<str>),
+    /// In the preset of this name.
+    Preset(Arc<str>),
 }
 
 /// What is wrong, and where, if that is known.
@@ -83,6 +85,13 @@ impl Node {
         let mut root = node_of(&DeValue::Table(table.into_inner()), &|at| Origin::File(at), 0)?;
         root.settle_aliases()?;
         Ok(root)
+    }
+
+    /// The tree of a preset.
+    pub(crate) fn preset(name: &str, text: &str) -> Result<Self, Fault> {
+        let origin = Origin::Preset(name.into());
+        let table = DeTable::parse(text).map_err(|error| Fault::new(origin.clone(), error.message()))?;
+        node_of(&DeValue::Table(table.into_inner()), &|_| origin.clone(), 0)
     }
 
     /// The value of a setting: TOML where it is some, else the text itself.

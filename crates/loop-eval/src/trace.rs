@@ -1,1 +1,179 @@
 //! A run as trace lines, in the form of `step:0:validation:execute` (S4-87).
+//!
+//! A line is `step:N:EVENT:DETAIL`, where `N` counts passes from 0. Events are
+//!
+//! | event | detail |
+//! |---|---|
+//! | `proposal` | `tool:NAME` for each action, `answer`, `refusal`, `escalate` |
+//! | `validation` | what was decided: `execute`, `final`, `escalate:WHY`, `deny:WHY`, `skip` |
+//! | `person` | `approved`, `denied`, `answered` |
+//! | `tool_result` | the status, for example `ok`, `retryable_error` or `pending` |
+//! | `error` | how a call to a model failed, for example `rate_limited` |
+//! | `stop` | the reason |
+//!
+//! Tools that run before the first pass belong to step 0.
+
+use loop_core::{
+    Certificate, Decision, Fact, FinishReason, JudgedAction, Measure, Note, PersonAnswer, Reply, Slot,
+    Status, StopReason, Verdict,
+};
+use loop_runtime::Entry;
+
+/// The trace of a run's entries, line by line.
+pub fn lines(entries: &[Entry]) -> Vec<String> {
+    let mut trace = Trace::default();
+    entries.iter().for_each(|entry| trace.hear(entry));
+    trace.lines
+}
+
+/// Whether a line is what `wanted` names: a whole line, or its part behind the step's number, or a beginning of either up
+/// to a colon.
+pub fn is(line: &str, wanted: &str) -> bool {
+    let begins = |text: &str| {
+        text.strip_prefix(wanted)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(':') || wanted.ends_with(':'))
+    };
+    let behind_step = line.splitn(3, ':').nth(2).unwrap_or_default();
+    !wanted.is_empty() && (begins(line) || begins(behind_step))
+}
+
+#[derive(Debug, Default)]
+struct Trace {
+    lines: Vec<String>,
+    /// The last pass that was heard of.
+    pass: u32,
+}
+
+impl Trace {
+    fn push(&mut self, pass: u32, event: &str) {
+        self.lines.push(format!("step:{}:{event}", pass.saturating_sub(1)));
+    }
+
+    fn hear(&mut self, entry: &Entry) {
+        let judged = entry.notes.iter().filter_map(|note| match note {
+            Note::ActionJudged(judged) => Some(judged),
+            _ => None,
+        });
+        let judged: Vec<&JudgedAction> = judged.collect();
+        match &entry.event.fact {
+            Fact::ModelReplied { key, reply, .. } if matches!(key.slot, Slot::Main | Slot::Landing) => {
+                self.pass = key.pass;
+                self.propose(key.pass, reply, &judged, &entry.notes);
+            }
+            Fact::ModelFailed { key, failure, .. } => {
+                self.pass = self.pass.max(key.pass);
+                self.push(key.pass, &format!("error:{}", failure.kind));
+                self.validate(&judged);
+            }
+            Fact::PersonAnswered { key, answer, .. } => {
+                let said = match answer {
+                    PersonAnswer::Approved => "approved",
+                    PersonAnswer::Denied { .. } => "denied",
+                    PersonAnswer::Answered { .. } => "answered",
+                };
+                self.push(key.pass, &format!("person:{said}"));
+                self.validate(&judged);
+            }
+            Fact::ToolFinished { key, observation, .. } if observation.status == Status::Pending => {
+                // One that is asked again without a model has not settled.
+                let settles = |note: &Note| matches!(note, Note::ActionSettled { key: of, .. } if of == key);
+                if !entry.notes.iter().any(settles) {
+                    self.push(key.pass, "tool_result:pending");
+                }
+            }
+            _ => self.validate(&judged),
+        }
+        for note in &entry.notes {
+            match note {
+                Note::ActionSettled { key, status, .. } => {
+                    self.push(key.pass, &format!("tool_result:{}", status.name()));
+                }
+                Note::Stopped { certificate } => {
+                    self.push(self.pass, &format!("stop:{}", certificate.reason()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What a reply proposes, and what software says to it.
+    fn propose(&mut self, pass: u32, reply: &Reply, judged: &[&JudgedAction], notes: &[Note]) {
+        for action in judged {
+            self.push(action.key.pass, &format!("proposal:tool:{}", action.tool_name()));
+            self.push(action.key.pass, &format!("validation:{}", decided(action)));
+        }
+        let stop = notes.iter().find_map(|note| match note {
+            Note::GateDecided { decision: Decision::Stop(certificate), .. } => Some(certificate),
+            Note::Stopped { certificate } => Some(certificate),
+            _ => None,
+        });
+        let is_blank = reply.calls.is_empty() && reply.text.trim().is_empty();
+        let refuses =
+            reply.finish == FinishReason::Refusal || stop.is_some_and(|stop| says(stop, StopReason::Refused));
+        if refuses && judged.iter().all(|action| !matches!(action.verdict, Verdict::Denied { .. })) {
+            self.push(pass, "proposal:refusal");
+            self.push(pass, "validation:refuse");
+        } else if stop.is_some_and(|stop| says(stop, StopReason::NeedsHuman)) {
+            self.push(pass, "proposal:escalate");
+            self.push(pass, "validation:escalate");
+        } else if is_blank {
+            // S4-78: a blank answer is none.
+            self.push(pass, "proposal:answer");
+            self.push(pass, "validation:deny:empty_answer");
+        } else if judged.is_empty() {
+            self.push(pass, "proposal:answer");
+            let is_short = stop.is_some_and(|stop| stop.reason() == StopReason::EvidenceMissing)
+                || notes
+                    .iter()
+                    .any(|note| matches!(note, Note::GateDecided { decision: Decision::Mend { .. }, .. }));
+            self.push(pass, if is_short { "validation:deny:evidence_missing" } else { "validation:final" });
+        }
+    }
+
+    fn validate(&mut self, judged: &[&JudgedAction]) {
+        for action in judged {
+            self.push(action.key.pass, &format!("validation:{}", decided(action)));
+        }
+    }
+}
+
+/// Whether the model itself gave this reason, in its own words.
+fn says(stop: &Certificate, reason: StopReason) -> bool {
+    std::iter::once(&stop.primary)
+        .chain(&stop.also)
+        .any(|condition| condition.reason == reason && matches!(condition.value, Measure::Text(_)))
+}
+
+/// A verdict in S4's words (S4-77, S4-79, S4-80).
+fn decided(action: &JudgedAction) -> &'static str {
+    match &action.verdict {
+        Verdict::Run => "execute",
+        Verdict::Kept => "final",
+        Verdict::UnknownTool { .. } => "deny:unknown_tool",
+        Verdict::InvalidArguments { .. } => "deny:invalid_tool_input",
+        Verdict::Denied { .. } => "deny:tool_not_allowed",
+        Verdict::Duplicate { .. } => "deny:duplicate",
+        Verdict::Skipped => "skip",
+        Verdict::NeedsPerson { .. } => "escalate:needs_person",
+        Verdict::OverLimit { .. } => "deny:over_limit",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is;
+
+    #[test]
+    fn a_line_is_named_whole_or_by_its_beginning() {
+        // S4-56: a fixture names kinds of events.
+        let line = "step:0:validation:deny:tool_not_allowed";
+        for wanted in
+            ["validation", "validation:deny", "step:0", "step:0:validation:deny:tool_not_allowed", "step:0:"]
+        {
+            assert!(is(line, wanted), "{wanted}");
+        }
+        for other in ["", "valid", "deny", "step:1", "validation:deny:tool", "step:0:validation:execute"] {
+            assert!(!is(line, other), "{other}");
+        }
+    }
+}

@@ -27,8 +27,8 @@ pub struct ToolCall {
 pub enum Arguments {
     /// A JSON object.
     Object {
-        /// The object.
-        value: Map<String, Value>,
+        /// The object; clones of the call share it.
+        value: Arc<Map<String, Value>>,
         /// The text as it was received; empty text stands for an empty object.
         text: Arc<str>,
     },
@@ -46,10 +46,10 @@ impl Arguments {
     pub fn read(text: impl Into<Arc<str>>) -> Self {
         let text = text.into();
         if text.trim().is_empty() {
-            return Self::Object { value: Map::new(), text };
+            return Self::Object { value: Arc::default(), text };
         }
         match serde_json::from_str(&text) {
-            Ok(Value::Object(value)) => Self::Object { value, text },
+            Ok(Value::Object(value)) => Self::Object { value: Arc::new(value), text },
             Ok(_) => Self::Invalid { text, error: "the arguments are no JSON object".into() },
             Err(error) => {
                 Self::Invalid { text, error: format!("the arguments are not JSON: {error}").into() }
@@ -112,8 +112,8 @@ impl Serialize for ToolCall {
         call.serialize_field("name", &self.name)?;
         match &self.arguments {
             Arguments::Object { value, text } => {
-                call.serialize_field("arguments", value)?;
-                let is_plain = serde_json::to_string(value).is_ok_and(|plain| plain == **text);
+                call.serialize_field("arguments", &**value)?;
+                let is_plain = serde_json::to_string(&**value).is_ok_and(|plain| plain == **text);
                 if is_plain {
                     call.skip_field("arguments_text")?;
                 } else {
@@ -144,10 +144,12 @@ impl<'de> Deserialize<'de> for ToolCall {
         let arguments = match (arguments, arguments_text) {
             (Value::Object(value), None) => {
                 let text = serde_json::to_string(&value).map_err(D::Error::custom)?.into();
-                Arguments::Object { value, text }
+                Arguments::Object { value: Arc::new(value), text }
             }
             (Value::Object(value), Some(text)) => match Arguments::read(text) {
-                Arguments::Object { value: read, text } if read == value => Arguments::Object { value, text },
+                Arguments::Object { value: read, text } if *read == value => {
+                    Arguments::Object { value: read, text }
+                }
                 _ => return Err(D::Error::custom("arguments_text is not what arguments says")),
             },
             (Value::String(text), None) => Arguments::read(text),

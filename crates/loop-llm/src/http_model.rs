@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqwest::Url;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::codec::{Api, Codec, classify};
@@ -32,7 +32,10 @@ use crate::transport::{self, Post, Timers};
 /// # Ok(()) }
 /// ```
 pub struct HttpModel {
+    /// The base URL.
     url: Url,
+    /// Where all calls go, unless that depends on the request.
+    endpoint: Option<Url>,
     codec: Codec,
     has_key: bool,
     secrets: Secrets,
@@ -75,13 +78,21 @@ impl HttpModel {
             segments.push(version);
         }
         drop(segments);
-        let mut headers = HeaderMap::new();
+        let endpoint = match profile.api {
+            Api::OpenaiChat => Some(below(&url, ["chat", "completions"])),
+            Api::OpenaiResponses => Some(below(&url, ["responses"])),
+            Api::Anthropic => Some(below(&url, ["messages"])),
+            Api::Gemini => None,
+        };
+        let mut headers: HeaderMap =
+            OWN_HEADERS.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
         if profile.api == Api::Anthropic {
             headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
         }
         Ok(Self {
             secrets: secrets_of(&url),
             url,
+            endpoint,
             codec: Codec::new(profile),
             has_key: false,
             headers,
@@ -134,7 +145,11 @@ impl HttpModel {
         if let Some((_, credential)) = value.trim().split_once(' ') {
             self.secrets.add(&SecretString::from(credential.trim()));
         }
-        self.headers.insert(name, sent);
+        if OWN_HEADERS.iter().any(|(own, _)| *own == name) {
+            self.headers.append(name, sent);
+        } else {
+            self.headers.insert(name, sent);
+        }
         Ok(self)
     }
 
@@ -158,6 +173,24 @@ impl HttpModel {
         self.url.scheme() == "http" && !is_here && !self.secrets.is_empty()
     }
 
+    /// Where a call goes.
+    fn endpoint(&self, request: &ModelRequest) -> Url {
+        if let Some(endpoint) = &self.endpoint {
+            return endpoint.clone();
+        }
+        // Google's lists name a model with the folder that it is in.
+        let model = request.model.strip_prefix("models/").unwrap_or(&request.model);
+        if request.no_stream {
+            return below(&self.url, ["models", &format!("{model}:generateContent")]);
+        }
+        let mut url = below(&self.url, ["models", &format!("{model}:streamGenerateContent")]);
+        // What the base URL asks of the server, such as a key of a gateway, stays.
+        let own = self.url.query().filter(|own| !own.is_empty());
+        let query = own.map_or_else(|| STREAM.to_owned(), |own| format!("{own}&{STREAM}"));
+        url.set_query(Some(&query));
+        url
+    }
+
     /// The credentials that it uses, to be kept out of what is written down.
     pub fn secrets(&self) -> Secrets {
         self.secrets.clone()
@@ -170,20 +203,9 @@ impl ChatModel for HttpModel {
         let with_defaults = self.defaults.fill(request);
         let request = with_defaults.as_ref().unwrap_or(request);
         let encoded = self.codec.encode(request)?;
-        let (path, query) = self.codec.path(request);
-        let mut url = self.url.clone();
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.extend(path);
-        }
-        if let Some(query) = query {
-            // What the base URL asks of the server, such as a key of a gateway, stays.
-            let own = url.query().filter(|own| !own.is_empty());
-            let whole = own.map_or_else(|| query.to_owned(), |own| format!("{own}&{query}"));
-            url.set_query(Some(&whole));
-        }
         let post = Post {
             client: http_client()?,
-            url,
+            url: self.endpoint(request),
             headers: self.headers.clone(),
             body: encoded.body,
             secrets: self.secrets.clone(),
@@ -208,6 +230,25 @@ impl fmt::Debug for HttpModel {
             .finish_non_exhaustive()
     }
 }
+
+/// A URL with more segments in its path.
+fn below<'a>(base: &Url, path: impl IntoIterator<Item = &'a str>) -> Url {
+    let mut url = base.clone();
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments.extend(path);
+    }
+    url
+}
+
+/// What every call says of itself. A compressed stream would arrive in lumps.
+const OWN_HEADERS: [(HeaderName, &str); 3] = [
+    (CONTENT_TYPE, "application/json"),
+    (ACCEPT, "text/event-stream, application/json"),
+    (ACCEPT_ENCODING, "identity"),
+];
+
+/// How Google's protocol is asked for a stream of events.
+const STREAM: &str = "alt=sse";
 
 /// Name, password and the keys in the query of a URL, as they stand there and decoded.
 fn secrets_of(url: &Url) -> Secrets {

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// A turn as its provider wrote it, with who that was: it goes back unchanged to the same interface, profile and
@@ -41,13 +40,6 @@ impl Raw {
         self.0.split_once('\n').map_or("", |(_, json)| json)
     }
 
-    /// The JSON without a copy of it.
-    pub(crate) fn bytes(&self) -> Bytes {
-        let start = self.origin().len() + 1;
-        let all = Bytes::from_owner(Shared(Arc::clone(&self.0)));
-        if start > all.len() { Bytes::new() } else { all.slice(start..) }
-    }
-
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
     }
@@ -56,13 +48,5 @@ impl Raw {
 impl fmt::Debug for Raw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Raw").field("origin", &self.origin()).field("json", &self.json()).finish()
-    }
-}
-
-struct Shared(Arc<str>);
-
-impl AsRef<[u8]> for Shared {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_bytes()
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use memchr::memchr_iter;
 use secrecy::{ExposeSecret, SecretString};
 
 /// The credentials of a model: its key, the values of its headers, what its URL holds before the host and in its query.
@@ -78,14 +79,24 @@ impl Secrets {
     }
 
     /// A text of a reply, whole.
-    pub(crate) fn reply(&self, text: &str) -> String {
-        if self.forms.is_empty() {
-            return text.to_owned();
+    pub(crate) fn reply<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.are_not_in(text) {
+            return text.into();
         }
         let mut masker = Masker::new(self);
         let mut masked = masker.push(text).into_owned();
         masked.push_str(&masker.finish());
-        masked
+        masked.into()
+    }
+
+    /// Whether none of those that are looked for in replies stands in a text, or begins at its end.
+    fn are_not_in(&self, text: &str) -> bool {
+        let text = text.as_bytes();
+        self.long_forms().map(str::as_bytes).all(|form| {
+            let is_it = |here: &[u8]| here.starts_with(form) || form.starts_with(here);
+            let first = form.first().copied().unwrap_or_default();
+            memchr_iter(first, text).filter_map(|at| text.get(at..)).all(|here| !is_it(here))
+        })
     }
 }
 
@@ -110,13 +121,7 @@ impl Masker {
 
     /// What can be told after this piece.
     pub(crate) fn push<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
-        if self.secrets.forms.is_empty() {
-            return piece.into();
-        }
-        // Nothing is held back, and nothing of it can be or begin a secret.
-        if self.held.is_empty()
-            && !piece.contains(|c| self.secrets.long_forms().any(|form| form.starts_with(c)))
-        {
+        if self.held.is_empty() && self.secrets.are_not_in(piece) {
             return piece.into();
         }
         self.held.push_str(piece);
@@ -125,6 +130,9 @@ impl Masker {
 
     /// What was held back. More than half of a secret is masked like a whole one.
     pub(crate) fn finish(&mut self) -> String {
+        if self.held.is_empty() {
+            return String::new();
+        }
         self.told(/*is_over*/ true)
     }
 

@@ -1,7 +1,7 @@
 //! Server-sent events out of bytes that arrive in any pieces.
 //!
-//! Each byte is looked at once, however the stream is cut, and nothing is allocated for an event once the buffers have
-//! grown to its size.
+//! Each byte is looked at once, however the stream is cut. An event of one line that comes in one piece is not copied, and
+//! nothing is allocated for others once the buffers have grown to their size.
 
 use memchr::memchr2;
 
@@ -73,6 +73,13 @@ impl Framer {
                 return self.extend(bytes);
             };
             let (head, tail) = bytes.split_at(end);
+            if self.line.is_empty()
+                && let Some(rest) = tail.strip_prefix(b"\n\n")
+                && self.whole_event(head, sink)
+            {
+                bytes = rest;
+                continue;
+            }
             self.after_return = tail.first() == Some(&b'\r');
             bytes = tail.get(1..).unwrap_or_default();
             if self.line.is_empty() {
@@ -90,6 +97,17 @@ impl Framer {
             }
         }
         Ok(())
+    }
+
+    /// Gives an event whose only data is this line to `sink`, without a copy; whether it is one.
+    fn whole_event(&mut self, line: &[u8], sink: &mut impl FnMut(Frame<'_>)) -> bool {
+        let value = line.strip_prefix(b"data:").filter(|_| !self.event.has_data && line.len() <= self.most);
+        let Some(Ok(data)) = value.map(std::str::from_utf8) else { return false };
+        (self.is_first_line, self.has_field) = (false, true);
+        let event = self.event.has_name.then_some(self.event.name.as_str());
+        sink(Frame::Data { event, data: data.strip_prefix(' ').unwrap_or(data), is_damaged: false });
+        self.event.has_name = false;
+        true
     }
 
     /// What is left when the bytes are over: an event need not be closed by a blank line.

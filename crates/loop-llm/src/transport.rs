@@ -1,15 +1,16 @@
 //! Bytes between the client and a decoder, within time.
 
-use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
-use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap};
-use reqwest::{Client, Url};
-use tokio::time::{Instant, timeout_at};
+use reqwest::header::HeaderMap;
+use reqwest::{Client, Method, Request, Response, Url};
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use crate::codec::request_id;
 use crate::codec::{Body, Decoder, Sending};
@@ -55,6 +56,7 @@ pub(crate) type Classify = fn(u16, &HeaderMap, &[u8], SystemTime, &Secrets) -> L
 pub(crate) struct Post {
     pub(crate) client: Client,
     pub(crate) url: Url,
+    /// All of them.
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
     pub(crate) secrets: Secrets,
@@ -68,90 +70,159 @@ pub(crate) async fn send(
     decoder: Decoder,
     warnings: Vec<Arc<str>>,
 ) -> Result<EventStream, LlmError> {
+    let Post { client, url, headers, body, secrets, timers, classify } = post;
     let start = Instant::now();
-    let end = start + post.timers.total;
-    let first = (start + post.timers.first_byte).min(end);
-    let secrets = &post.secrets;
+    let end = start + timers.total;
+    let first = (start + timers.first_byte).min(end);
     let late = || {
         let message = format!("no answer within {} s", (first - start).as_secs_f32());
         LlmError::new(LlmErrorKind::Timeout, ErrorPhase::Headers, message)
     };
-    let request = post
-        .client
-        .post(post.url)
-        .headers(post.headers)
-        .header(CONTENT_TYPE, "application/json")
-        .header(ACCEPT, "text/event-stream, application/json")
-        .header(ACCEPT_ENCODING, "identity")
-        .body(reqwest::Body::wrap(Sending::from(post.body)))
-        .send();
-    let response = timeout_at(first, request).await.map_err(|_| late())?;
-    let response = response.map_err(|error| {
+    let mut request = Request::new(Method::POST, url);
+    *request.headers_mut() = headers;
+    *request.body_mut() = Some(reqwest::Body::wrap(Sending::from(body)));
+    let mut alarm = Alarm::new(first.min(start + timers.idle).min(start + timers.progress));
+    let mut sent = client.execute(request);
+    let response = poll_fn(|cx| match Pin::new(&mut sent).poll(cx) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => alarm.poll(first, cx).map(|()| None),
+    });
+    let response = response.await.ok_or_else(late)?;
+    drop(sent);
+    let mut response = response.map_err(|error| {
         let phase = if error.is_connect() { ErrorPhase::Connect } else { ErrorPhase::Headers };
-        LlmError::new(LlmErrorKind::Connection, phase, mask::line(&http_error(error), secrets))
+        LlmError::new(LlmErrorKind::Connection, phase, mask::line(&http_error(error), &secrets))
     })?;
-    let (status, headers) = (response.status().as_u16(), response.headers().clone());
-    let mut body = response.bytes_stream().boxed();
+    let (status, headers) = (response.status().as_u16(), std::mem::take(response.headers_mut()));
     if !(200..300).contains(&status) {
-        let text = head_of(&mut body, first.min(Instant::now() + ERROR_BODY_TIME)).await;
-        let mut error = (post.classify)(status, &headers, &text, SystemTime::now(), secrets);
+        let text = head_of(&mut response, first.min(Instant::now() + ERROR_BODY_TIME)).await;
+        let mut error = classify(status, &headers, &text, SystemTime::now(), &secrets);
         if (300..400).contains(&status) {
             error.message =
                 format!("the server answered with a redirect ({status}), which is not followed").into();
         }
         return Err(error);
     }
-    let mut call = Call {
-        decoder,
-        warnings,
-        ready: VecDeque::new(),
-        timers: post.timers,
-        end,
-        progress: Instant::now() + post.timers.progress,
-        settled: None,
-        request: request_id(&headers, &post.secrets),
-        secrets: post.secrets,
-        body: body.boxed(),
-    };
-    match timeout_at(first, call.body.next()).await {
-        Err(_) => return Err(late()),
-        Ok(Some(Err(error))) => {
+    let request = request_id(&headers, &secrets);
+    let mut call = Call { warnings, request, secrets, ..Call::new(response, decoder, timers, end, alarm) };
+    match poll_fn(|cx| call.poll_first(first, cx)).await {
+        None => return Err(late()),
+        Some(Err(error)) => {
             let message = mask::line(&http_error(error), &call.secrets);
             return Err(LlmError::new(LlmErrorKind::Connection, ErrorPhase::Headers, message));
         }
-        Ok(Some(Ok(bytes))) => call.take(&bytes),
-        Ok(None) => call.finish(),
+        Some(Ok(())) => {}
     }
-    // In a box: the state moves with every item.
-    Ok(futures::stream::unfold(Box::new(call), |mut call| async move {
-        let item = call.next().await?;
-        Some((item, call))
-    })
-    .boxed())
+    Ok(call.boxed())
+}
+
+/// A body that comes in pieces.
+trait Pieces {
+    /// The next piece; `None` where there is no more.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, reqwest::Error>>;
+}
+
+impl Pieces for Response {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, reqwest::Error>> {
+        // What is dropped while it waits holds nothing.
+        pin!(self.chunk()).poll(cx)
+    }
+}
+
+/// The one timer of a call.
+///
+/// To set a timer wakes the thread that waits for timers, so it is set anew only where it would ring too late; where it
+/// rings too early it is set again.
+struct Alarm(Pin<Box<Sleep>>);
+
+impl Alarm {
+    fn new(first: Instant) -> Self {
+        Self(Box::pin(sleep_until(first)))
+    }
+
+    /// Whether it would ring too late.
+    fn is_later(&self, deadline: Instant) -> bool {
+        deadline < self.0.deadline()
+    }
+
+    /// Ready once it is later than `deadline`.
+    fn poll(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        if self.is_later(deadline) {
+            self.0.as_mut().reset(deadline);
+        }
+        loop {
+            ready!(self.0.as_mut().poll(cx));
+            if self.0.deadline() >= deadline {
+                return Poll::Ready(());
+            }
+            self.0.as_mut().reset(deadline);
+        }
+    }
 }
 
 /// A call whose reply is coming.
-struct Call {
-    body: BoxStream<'static, Result<Bytes, reqwest::Error>>,
+///
+/// The clock is read once a piece of the body: when the next has to be waited for, or else when it comes.
+struct Call<B> {
+    body: B,
     decoder: Decoder,
     warnings: Vec<Arc<str>>,
-    ready: VecDeque<Result<ModelEvent, LlmError>>,
     timers: Timers,
+    alarm: Alarm,
     end: Instant,
     progress: Instant,
+    /// Whether something was said since the clock was read.
+    has_said: bool,
     /// When it ends with what is there, once the word for the end has come.
     settled: Option<Instant>,
+    /// Since when a piece of the body is waited for.
+    waiting: Option<Instant>,
+    /// Whether others had their turn since the last piece.
+    has_yielded: bool,
     secrets: Secrets,
     /// The provider's id of the exchange.
     request: Option<Arc<str>>,
 }
 
-impl Call {
-    async fn next(&mut self) -> Option<Result<ModelEvent, LlmError>> {
-        while self.ready.is_empty() && !self.decoder.is_done() {
-            self.read().await;
+impl<B: Pieces + Unpin> Stream for Call<B> {
+    type Item = Result<ModelEvent, LlmError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let call = self.get_mut();
+        loop {
+            if let Some(item) = call.decoder.next_item() {
+                return Poll::Ready(Some(call.completed(item)));
+            }
+            if call.decoder.is_done() {
+                return Poll::Ready(None);
+            }
+            ready!(call.poll_read(cx));
         }
-        let mut item = self.ready.pop_front()?;
+    }
+}
+
+impl<B: Pieces> Call<B> {
+    fn new(body: B, decoder: Decoder, timers: Timers, end: Instant, alarm: Alarm) -> Self {
+        Self {
+            body,
+            decoder,
+            warnings: Vec::new(),
+            timers,
+            alarm,
+            end,
+            progress: end,
+            // What begins now is progress.
+            has_said: true,
+            settled: None,
+            waiting: None,
+            has_yielded: false,
+            secrets: Secrets::default(),
+            request: None,
+        }
+    }
+
+    /// An item with what is known of it here alone.
+    fn completed(&mut self, mut item: Result<ModelEvent, LlmError>) -> Result<ModelEvent, LlmError> {
         if let Ok(ModelEvent::Finished(reply)) = &mut item {
             let mut warnings = std::mem::take(&mut self.warnings);
             warnings.append(&mut reply.warnings);
@@ -163,71 +234,102 @@ impl Call {
         {
             error.detail.get_or_insert_default().request.get_or_insert_with(|| Arc::clone(request));
         }
-        Some(item)
+        item
     }
 
-    async fn read(&mut self) {
-        let idle = Instant::now() + self.timers.idle;
-        let settled = self.settled.unwrap_or(self.end).min(self.end);
-        let deadline = idle.min(settled).min(self.progress);
-        match timeout_at(deadline, self.body.next()).await {
+    /// Takes the first piece; `None` where it did not come by `first`.
+    fn poll_first(
+        &mut self,
+        first: Instant,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<(), reqwest::Error>>> {
+        match self.body.poll_piece(cx) {
+            Poll::Ready(Ok(Some(bytes))) => self.take(&bytes),
+            Poll::Ready(Ok(None)) => self.decoder.end_of_body(),
+            Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
+            Poll::Pending => return self.alarm.poll(first, cx).map(|()| None),
+        }
+        Poll::Ready(Some(Ok(())))
+    }
+
+    /// Takes the next piece, or its absence.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.body.poll_piece(cx) {
+            Poll::Ready(Ok(Some(bytes))) if self.waiting.take().is_some() => self.take(&bytes),
             // A server that always has something ready must not outrun the clock.
-            Ok(Some(Ok(bytes))) if Instant::now() < self.end => {
-                self.take(&bytes);
-                if Instant::now() >= self.progress.min(settled) {
-                    self.interrupt(LlmErrorKind::Timeout, NO_PROGRESS);
+            Poll::Ready(Ok(Some(bytes))) => {
+                let now = Instant::now();
+                if now >= self.end {
+                    self.interrupt(LlmErrorKind::Timeout, TOO_LONG);
+                } else {
+                    let is_settled = self.settled.is_some_and(|at| now >= at);
+                    self.take(&bytes);
+                    self.note(now);
+                    if is_settled || now >= self.progress {
+                        self.interrupt(LlmErrorKind::Timeout, NO_PROGRESS);
+                    }
                 }
             }
-            Ok(None) => self.finish(),
-            Ok(Some(Err(error))) => {
+            Poll::Ready(Ok(None)) => self.decoder.end_of_body(),
+            Poll::Ready(Err(error)) => {
                 let message = mask::line(&http_error(error), &self.secrets);
                 self.interrupt(LlmErrorKind::StreamInterrupted, &message);
             }
-            Err(_) if deadline < settled && deadline < self.progress => {
-                self.interrupt(
-                    LlmErrorKind::Timeout,
-                    "no byte of the reply came for longer than that may take",
-                );
-            }
-            Err(_) if deadline < settled => self.interrupt(LlmErrorKind::Timeout, NO_PROGRESS),
-            Err(_) | Ok(Some(Ok(_))) => {
-                self.interrupt(LlmErrorKind::Timeout, "the reply took longer than a call may");
+            Poll::Pending => {
+                let since = self.waiting.unwrap_or_else(|| {
+                    let now = Instant::now();
+                    self.note(now);
+                    now
+                });
+                self.waiting = Some(since);
+                let idle = since + self.timers.idle;
+                let settled = self.settled.unwrap_or(self.end).min(self.end);
+                let deadline = idle.min(settled).min(self.progress);
+                // What ends a reply mostly comes in one go: let it come before a timer is set for it.
+                if self.alarm.is_later(deadline) && !std::mem::replace(&mut self.has_yielded, true) {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                ready!(self.alarm.poll(deadline, cx));
+                let message = if deadline == settled {
+                    TOO_LONG
+                } else if deadline == self.progress {
+                    NO_PROGRESS
+                } else {
+                    "no byte of the reply came for longer than that may take"
+                };
+                self.interrupt(LlmErrorKind::Timeout, message);
             }
         }
+        Poll::Ready(())
     }
 
     fn take(&mut self, bytes: &[u8]) {
+        self.has_yielded = false;
         let heard = self.decoder.heard();
-        let items = self.decoder.push(bytes);
-        // Fragments of calls and of refusals are no events, and say something all the same.
-        let is_said = items.iter().any(|item| !matches!(item, Ok(ModelEvent::KeepAlive)));
-        if is_said || self.decoder.heard() > heard {
-            self.progress = Instant::now() + self.timers.progress;
+        self.decoder.feed(bytes);
+        self.has_said |= self.decoder.heard() > heard;
+    }
+
+    /// What was said since the clock was read last was said by now.
+    fn note(&mut self, now: Instant) {
+        if std::mem::take(&mut self.has_said) {
+            self.progress = now + self.timers.progress;
         }
-        if self.decoder.is_ending() && self.settled.is_none() {
-            self.settled = Some(Instant::now() + self.timers.after_end);
+        if self.settled.is_none() && self.decoder.is_ending() {
+            self.settled = Some(now + self.timers.after_end);
         }
-        self.ready.extend(items);
     }
 
     fn interrupt(&mut self, kind: LlmErrorKind, message: &str) {
-        let items = self.decoder.interrupt(kind, message);
-        self.ready.extend(items);
-    }
-
-    fn finish(&mut self) {
-        let items = self.decoder.finish();
-        self.ready.extend(items);
+        self.decoder.broken_off(kind, message);
     }
 }
 
 /// The first bytes of an error's body, as far as they come in time.
-async fn head_of(
-    body: &mut (impl Stream<Item = Result<Bytes, reqwest::Error>> + Unpin),
-    end: Instant,
-) -> Vec<u8> {
+async fn head_of(response: &mut Response, end: Instant) -> Vec<u8> {
     let mut head = Vec::new();
-    while let Ok(Some(Ok(bytes))) = timeout_at(end, body.next()).await {
+    while let Ok(Ok(Some(bytes))) = timeout_at(end, response.chunk()).await {
         head.extend_from_slice(&bytes);
         if head.len() >= MOST_ERROR_BODY {
             head.truncate(MOST_ERROR_BODY);
@@ -237,6 +339,7 @@ async fn head_of(
     head
 }
 
+const TOO_LONG: &str = "the reply took longer than a call may";
 const NO_PROGRESS: &str = "the reply said nothing for longer than it may";
 /// How much of an error's body is read.
 const MOST_ERROR_BODY: usize = 64 << 10;
@@ -246,6 +349,8 @@ const ERROR_BODY_TIME: Duration = Duration::from_secs(10);
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+
+    use futures::stream::BoxStream;
 
     use super::*;
     use crate::codec::{Aliases, Codec};
@@ -259,7 +364,7 @@ mod tests {
             pieces.iter().map(|(wait, text)| (*wait, Bytes::from(format!("{text}\n\n")))).collect();
         let pieces = futures::stream::iter(pieces).then(|(wait, bytes)| async move {
             tokio::time::sleep(Duration::from_secs(wait)).await;
-            Ok(bytes)
+            bytes
         });
         let start = Instant::now();
         let mut call = call(pieces.chain(futures::stream::pending()).boxed(), timers);
@@ -271,24 +376,22 @@ mod tests {
         }
     }
 
-    fn call(body: BoxStream<'static, Result<Bytes, reqwest::Error>>, timers: Timers) -> Call {
-        let start = Instant::now();
-        Call {
-            body,
-            decoder: Codec::new(Profile::named("compatible").unwrap()).decoder(
-                &ModelRequest::default(),
-                Aliases::default(),
-                Secrets::default(),
-            ),
-            warnings: Vec::new(),
-            ready: VecDeque::new(),
-            timers,
-            end: start + timers.total,
-            progress: start + timers.progress,
-            settled: None,
-            secrets: Secrets::default(),
-            request: None,
+    impl Pieces for BoxStream<'static, Bytes> {
+        fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, reqwest::Error>> {
+            self.poll_next_unpin(cx).map(Ok)
         }
+    }
+
+    fn call(body: BoxStream<'static, Bytes>, timers: Timers) -> Call<BoxStream<'static, Bytes>> {
+        let start = Instant::now();
+        let codec = Codec::new(Profile::named("compatible").unwrap());
+        let request = ModelRequest::default();
+        let decoder = codec.decoder(&request, Aliases::default(), Secrets::default());
+        Call::new(body, decoder, timers, start + timers.total, Alarm::new(start))
+    }
+
+    async fn read(call: &mut Call<BoxStream<'static, Bytes>>) {
+        poll_fn(|cx| call.poll_read(cx)).await;
     }
 
     const TEXT: &str = r#"data: {"choices":[{"delta":{"content":"Hi"}}]}"#;
@@ -311,14 +414,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_waits_when_the_moment_is_over_is_heard_and_always_more_is_not() {
         let pieces = [TEXT, STOP, USAGE].into_iter().chain(std::iter::repeat(": ping"));
-        let body = futures::stream::iter(pieces.map(|piece| Ok(Bytes::from(format!("{piece}\n\n")))));
+        let body = futures::stream::iter(pieces.map(|piece| Bytes::from(format!("{piece}\n\n"))));
         let mut call = call(body.boxed(), Timers::default());
-        call.read().await;
-        call.read().await;
+        read(&mut call).await;
+        read(&mut call).await;
         tokio::time::advance(Duration::from_secs(3)).await;
-        call.read().await;
+        read(&mut call).await;
         assert!(call.decoder.is_done());
-        let Some(Ok(ModelEvent::Finished(reply))) = call.ready.pop_back() else { panic!("it was whole") };
+        let Some(Ok(ModelEvent::Finished(reply))) = call.collect::<Vec<_>>().await.pop() else {
+            panic!("it was whole")
+        };
         assert_eq!((&*reply.text, reply.usage.unwrap().input), ("Hi", 8));
     }
 

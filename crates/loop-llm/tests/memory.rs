@@ -127,11 +127,40 @@ fn a_long_conversation_is_sent_in_few_pieces_and_only_grows_at_its_end() {
                 assert!(shared >= end || !grows, "{}: {shared} of {end} at {n}", profile.name);
             }
             if profile.cache_marks == CacheMarks::None {
-                assert!(encoded.body.pieces().len() < 80, "{} pieces", encoded.body.pieces().len());
+                assert!(encoded.body.pieces().len() < 8, "{} pieces", encoded.body.pieces().len());
             }
             request
                 .messages
                 .extend(exchange(&mut draw, n).into_iter().skip(1).filter(|turn| !turn.text().is_empty()));
         }
+    }
+}
+
+#[test]
+fn what_comes_next_is_added_in_place_once_a_body_is_sent_and_never_while_it_is_on_its_way() {
+    for profile in profiles() {
+        let codec = Codec::new(Arc::clone(&profile));
+        let question = Message::user("x".repeat(1 << 20));
+        let mut request = ModelRequest { messages: vec![question], ..ModelRequest::new("m", "s", "") };
+        let mut next = |n: usize| {
+            request.messages.push(Message::assistant("Yes."));
+            request.messages.push(Message::user(format!("And {n}?")));
+            codec.encode(&request).unwrap().body
+        };
+        // The piece that has the question.
+        let place = |body: &loop_llm::Body| {
+            body.pieces().iter().find(|piece| piece.len() > 1 << 20).unwrap().as_ptr() as usize
+        };
+        // With the second turn it gets room for more.
+        drop(next(0));
+        let sent = place(&next(1));
+        let on_its_way = next(2);
+        assert_eq!(place(&on_its_way), sent, "{}", profile.name);
+        let before = on_its_way.to_bytes();
+        let other = next(3);
+        assert_ne!(place(&other), sent, "{}", profile.name);
+        assert_eq!(on_its_way.to_bytes(), before, "{}", profile.name);
+        let shared = other.shared_prefix(&on_its_way);
+        assert!(shared > 1 << 20 || profile.cache_marks == CacheMarks::Blocks, "{}: {shared}", profile.name);
     }
 }

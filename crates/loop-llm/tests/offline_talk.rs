@@ -38,7 +38,7 @@ impl<'a> Talk<'a> {
             assert_eq!((reply.finish, &*reply.text), (FinishReason::ToolUse, ""));
             let results = reply.tool_calls.iter().map(|call| {
                 let Arguments::Object { value, .. } = &call.arguments else { panic!("{call:?}") };
-                let said = format!("{} {}", call.name, Value::Object(value.clone()));
+                let said = format!("{} {}", call.name, Value::Object((**value).clone()));
                 assert!(!self.calls.contains(&said), "{said} is called twice");
                 let text = self.world.iter().find(|(known, _)| *known == said).map_or("[]", |(_, text)| text);
                 self.calls.push(said);
@@ -609,7 +609,7 @@ proptest! {
                 for call in &reply.tool_calls {
                     let Arguments::Object { value, .. } = &call.arguments else { panic!("{call:?}") };
                     let tool = request.tools.iter().find(|tool| tool.name == call.name).unwrap();
-                    prop_assert!(jsonschema::is_valid(&tool.parameters, &Value::Object(value.clone())), "{call:?}");
+                    prop_assert!(jsonschema::is_valid(&tool.parameters, &Value::Object((**value).clone())), "{call:?}");
                     let same = (call.name.clone(), call.arguments.text().clone());
                     prop_assert!(!made.contains(&same), "{same:?} is made twice");
                     made.push(same);

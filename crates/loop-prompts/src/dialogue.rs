@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use loop_core::{CommandKey, Digest, Phase, PromptSize, Run, RunSpec, Slot, StopReason, ToolSpec};
+use loop_core::{CommandKey, Digest, Phase, PromptSize, Run, RunSpec, Slot, StopReason, Told, ToolSpec};
 use minijinja::Value;
 
 use crate::parts;
-use crate::template::{ANALYSIS, LANDING, PICKER, REFINEMENT, REPAIR};
-use crate::text::{fence, line, line_without};
+use crate::template::{ANALYSIS, LANDING, PICKER, REFINEMENT, REPAIR, TOLD};
+use crate::text::{clean, fence, line, line_without};
 use crate::{Layout, Prompts, Turn};
 
 /// A rendered prompt: the whole of what a model sees.
@@ -153,18 +153,31 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
     let landing = if is_landing { landing(prompts, run) } else { String::new() };
     let mut variables = of_run(run);
     variables.extend([
-        ("evidence", Value::from(parts::evidence(evidence, nonce))),
+        ("evidence", Value::from(parts::evidence(evidence, nonce, run.spec()))),
         ("executed", Value::from(parts::executed(actions, run.evidence(), nonce))),
         ("landing", Value::from(landing)),
         ("missing", Value::from(missing(run, done as u32 + 1))),
     ]);
-    if done == 0 {
+    let template = if done == 0 {
         variables.push(("item", Value::from(parts::item(&run.started().item.full, nonce))));
-        return prompts.templates().user(&ANALYSIS, &variables);
+        &ANALYSIS
+    } else {
+        let index = parts::index(run.passes().get(..done).unwrap_or_default(), run.spec());
+        variables.push(("index", Value::from(index)));
+        &REFINEMENT
+    };
+    let mut turn = prompts.templates().user(template, &variables);
+    tell(&mut turn, prompts, run.told_for(done as u32 + 1));
+    turn
+}
+
+/// Adds what people told the run, where they did: behind the instructions, since it goes before them.
+fn tell<'a>(turn: &mut String, prompts: &Prompts, told: impl Iterator<Item = &'a Told>) {
+    let texts: Vec<String> = told.map(|told| clean(&told.text).trim().to_owned()).collect();
+    if !texts.is_empty() {
+        turn.push_str("\n\n");
+        turn.push_str(&prompts.templates().user(&TOLD, &[("told", Value::from(texts.join("\n\n")))]));
     }
-    variables
-        .push(("index", Value::from(parts::index(run.passes().get(..done).unwrap_or_default(), run.spec()))));
-    prompts.templates().user(&REFINEMENT, &variables)
 }
 
 /// What a pass was granted to mend; nothing for other passes.
@@ -204,7 +217,7 @@ pub(crate) fn last_call(run: &Run) -> String {
 fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
     let nonce = run.started().nonce.as_ref();
     let mut rules = system(prompts, run);
-    let all = parts::evidence(run.evidence(), nonce);
+    let all = parts::evidence(run.evidence(), nonce, run.spec());
     if !all.is_empty() {
         rules.push_str("\n\n## Evidence\n\n");
         rules.push_str(&all);
@@ -217,7 +230,7 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
         ("landing", Value::from(if is_landing { landing(prompts, run) } else { String::new() })),
         ("missing", Value::from(missing(run, key.pass))),
     ]);
-    let user = if run.passes().is_empty() {
+    let mut user = if run.passes().is_empty() {
         variables.push(("item", Value::from(parts::item(&run.started().item.full, nonce))));
         prompts.templates().user(&ANALYSIS, &variables)
     } else {
@@ -233,6 +246,8 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
             line_without(nonce, &item.title)
         )
     };
+    // No turn before this one is shown again, so all that was said stands here.
+    tell(&mut user, prompts, run.told().iter().filter(|told| told.from_pass <= key.pass));
     Prompt::of(rules.into(), vec![Turn::User(user.into())])
 }
 

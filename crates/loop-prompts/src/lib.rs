@@ -54,6 +54,7 @@ pub enum Layout {
 pub struct Prompts {
     templates: Templates,
     layout: Layout,
+    hash: Digest,
 }
 
 impl Prompts {
@@ -73,16 +74,18 @@ impl Prompts {
         layout: Layout,
     ) -> Result<Self, PromptError> {
         let overrides: BTreeMap<String, String> = overrides.into_iter().collect();
-        Ok(Self { templates: Templates::new(overrides)?, layout })
+        let templates = Templates::new(overrides)?;
+        let name = match layout {
+            Layout::Append => "append",
+            Layout::SystemEvidence => "system_evidence",
+        };
+        let hash = Digest::of("prompts", format!("{name} {}", templates.hash()).as_bytes());
+        Ok(Self { templates, layout, hash })
     }
 
     /// Names the templates and the layout.
     pub fn hash(&self) -> Digest {
-        let layout = match self.layout {
-            Layout::Append => "append",
-            Layout::SystemEvidence => "system_evidence",
-        };
-        Digest::of("prompts", format!("{layout} {}", self.templates.hash()).as_bytes())
+        self.hash
     }
 
     /// Where evidence stands.

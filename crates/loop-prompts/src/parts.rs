@@ -16,17 +16,20 @@ pub(crate) fn item(text: &str, nonce: &str) -> String {
 }
 
 /// Each observation under a header with number, tool, parameters, status and source; its body between marks.
-pub(crate) fn evidence(evidence: &[Evidence], nonce: &str) -> String {
+pub(crate) fn evidence(evidence: &[Evidence], nonce: &str, spec: &RunSpec) -> String {
     let blocks: Vec<String> = evidence
         .iter()
         .map(|evidence| {
             let observation = &evidence.observation;
+            let is_question = spec.tool(&evidence.tool).is_some_and(|tool| tool.policy.asks_person);
+            let is_answer = is_question && observation.status == Status::Ok;
             let header = format!(
-                "### {} · {} {} · {}",
+                "### {} · {} {} · {}{}",
                 evidence.id,
                 evidence.tool,
                 line_without(nonce, &evidence.parameters),
-                observation.status.name()
+                observation.status.name(),
+                if is_answer { " · a person's answer" } else { "" }
             );
             let body = if evidence.shortened {
                 format!("(shortened) {}", observation.summary)
@@ -87,7 +90,9 @@ pub(crate) fn tools<'a>(tools: impl Iterator<Item = &'a ToolSpec>) -> String {
                 entry.push_str("\n  - ");
                 entry.push_str(&parameter(name, spec, tool.args.required.contains(name)));
             }
-            if !tool.effect.is_read() {
+            if tool.policy.asks_person {
+                entry.push_str("\n  - (a question to a person, whose answer is the result)");
+            } else if !tool.effect.is_read() {
                 entry.push_str("\n  - (effect: ");
                 entry.push_str(tool.effect.name());
                 entry.push_str(", needs a person's consent)");

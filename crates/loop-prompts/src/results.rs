@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use loop_core::{ErrorStyle, Evidence, JudgedAction, Observation, Repeats, Run, Status, Verdict};
+use loop_core::{
+    Digest, ErrorStyle, Evidence, JudgedAction, Observation, OnDuplicate, RepeatRule, Repeats, Run, Status,
+    Verdict,
+};
 
 use crate::text::{cut, line};
 
@@ -15,6 +18,8 @@ pub struct CallResult {
     pub is_error: bool,
     /// Its text.
     pub text: Arc<str>,
+    /// What names the text, where it has a name already.
+    pub digest: Option<Digest>,
 }
 
 /// What the model is told of a call: what its tool brought, or why it brought nothing, in the words that the run's
@@ -39,19 +44,24 @@ pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
         }
         Verdict::Duplicate { .. } => duplicate(run, action),
         Verdict::Skipped => Told::plain("skipped: nice_to_have"),
-        Verdict::NeedsPerson { .. } => {
-            let message = format!("Not run: {}, and nobody gave it", action.verdict.reason());
+        Verdict::NeedsPerson { why, .. } => {
+            let message = match why {
+                None => format!("Not run: {}, and nobody gave it", action.verdict.reason()),
+                Some(why) => format!("Not run: a person has to decide about it, and nobody did ({why})"),
+            };
             wrong(run, action, Failure::refused("needs_human", &message))
         }
         Verdict::OverLimit { setting } => {
-            let code = match &**setting {
-                "limits.tool_calls" => "max_tool_calls",
-                other => other,
+            let (code, message) = match &**setting {
+                "limits.tool_calls" => ("max_tool_calls", format!("Not run: {setting}")),
+                "gate.breakers.tool_failures" => ("tool_failure", format!("Not run: {}", action.verdict.reason())),
+                other => (other, format!("Not run: {setting}")),
             };
-            wrong(run, action, Failure::refused(code, &format!("Not run: {setting}")))
+            wrong(run, action, Failure::refused(code, &message))
         }
     };
-    CallResult { id: Arc::clone(&action.action.id), is_error: told.is_error, text: told.text }
+    let Told { is_error, text, digest } = told;
+    CallResult { id: Arc::clone(&action.action.id), is_error, text, digest }
 }
 
 /// What the model is told of what a tool has just brought: the text that [`call_result`] gives once it is kept.
@@ -69,22 +79,23 @@ pub(crate) fn short_result(run: &Run, action: &JudgedAction) -> CallResult {
         }
         None => format!("{tool}: {} — {}", action.verdict.name(), line(&action.verdict.reason())),
     };
-    CallResult { text: cut(&text, SHORT_CHARS).into(), ..whole }
+    CallResult { text: cut(&text, SHORT_CHARS).into(), digest: None, ..whole }
 }
 
 /// A text, and whether it tells of an error.
 struct Told {
     is_error: bool,
     text: Arc<str>,
+    digest: Option<Digest>,
 }
 
 impl Told {
     fn plain(text: impl Into<Arc<str>>) -> Self {
-        Self { is_error: false, text: text.into() }
+        Self { is_error: false, text: text.into(), digest: None }
     }
 
     fn error(text: impl Into<Arc<str>>) -> Self {
-        Self { is_error: true, text: text.into() }
+        Self { is_error: true, text: text.into(), digest: None }
     }
 }
 
@@ -132,7 +143,8 @@ fn unknown(run: &Run, action: &JudgedAction, near: &[Arc<str>]) -> Told {
 
 fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Told {
     if observation.status == Status::Ok {
-        return Told::plain(Arc::clone(&observation.markdown));
+        let digest = observation.markdown_digest();
+        return Told { digest, ..Told::plain(Arc::clone(&observation.markdown)) };
     }
     let message = message_of(observation);
     let code = match observation.status {
@@ -194,18 +206,52 @@ fn kept(run: &Run, action: &JudgedAction) -> Told {
     wrong(run, action, Failure::refused("submit_before_output", &message))
 }
 
+/// A repeat that was refused: the earlier result again, or the reason, and where that result stands (C5). The second time
+/// that the same call is refused the model is told that asking again does not help.
 fn duplicate(run: &Run, action: &JudgedAction) -> Told {
-    if run.spec().repeats() != Repeats::Reuse {
-        // S3-29
-        let message = format!("Tool '{}' was already executed with identical parameters", name(action));
-        return wrong(run, action, Failure::refused("duplicate", &message));
-    }
-    let Some(earlier) = settled(run, action) else {
-        let message = "Not run: the same call before it was not run";
-        return wrong(run, action, Failure::refused("duplicate", message));
+    let Verdict::Duplicate { rule, .. } = &action.verdict else {
+        return Told::plain("");
     };
-    let Told { is_error, text } = observed(run, action, &earlier.observation);
-    Told { is_error, text: format!("(cached, pass {})\n{text}", earlier.pass).into() }
+    let (repeats, gate) = (run.spec().repeats(), &run.spec().gate);
+    let earlier = settled(run, action);
+    let is_second = repeats != Repeats::ThreeTier && is_refused_again(run, action);
+    if repeats == Repeats::Reuse || gate.on_duplicate == OnDuplicate::ReplayCached {
+        if let Some(earlier) = earlier {
+            let Told { is_error, text, .. } = observed(run, action, &earlier.observation);
+            let nudge = if is_second { format!(": {NUDGE}") } else { String::new() };
+            let text = format!("(cached, pass {}{nudge})\n{text}", earlier.pass);
+            return Told { is_error, text: text.into(), digest: None };
+        }
+        if repeats == Repeats::Reuse {
+            let message = "Not run: the same call before it was not run";
+            return wrong(run, action, Failure::refused("duplicate", message));
+        }
+    }
+    let (code, mut message) = match rule {
+        Some(rule) => (rule.code(), rule.message(&name(action))),
+        // S3-29
+        None => ("duplicate", RepeatRule::Exact.message(&name(action))),
+    };
+    // What S3 says is said as S3 says it.
+    if let (Some(earlier), false) = (earlier, rule.is_none() || repeats == Repeats::ThreeTier) {
+        message.push_str(&format!("; its result is that of pass {}", earlier.pass));
+    }
+    if is_second {
+        message.push_str(&format!("; {NUDGE}"));
+    }
+    wrong(run, action, Failure::refused(code, &message))
+}
+
+/// Whether the same call was refused as a repeat once before.
+fn is_refused_again(run: &Run, action: &JudgedAction) -> bool {
+    let before = run.actions().partition_point(|earlier| earlier.key < action.key);
+    let earlier = run.actions().get(..before).unwrap_or_default();
+    let is_same = |earlier: &&JudgedAction| {
+        matches!(earlier.verdict, Verdict::Duplicate { .. })
+            && earlier.tool == action.tool
+            && earlier.parameters == action.parameters
+    };
+    earlier.iter().filter(is_same).count() == 1
 }
 
 /// What a call brought; of a repeated one, what the call before it did.
@@ -235,6 +281,8 @@ fn name(action: &JudgedAction) -> String {
 
 /// What is said of a call that never settled.
 const CUT_OFF: &str = "cancelled: the run stopped before it ended";
+/// What is said of a call that is refused as a repeat for the second time.
+const NUDGE: &str = "asking again changes nothing; use what you have, try something else, or finish";
 /// What is said of a write that was cut off.
 const IN_DOUBT: &str = "may or may not have happened";
 /// The most characters of a result in short.

@@ -114,16 +114,34 @@ pub(crate) const REJECTION: TemplateFile = TemplateFile {
     anchors: &[("message", "message of the validator")],
 };
 
-const ALL: [&TemplateFile; 10] =
-    [&ANALYSIS, &REFINEMENT, &LANDING, &PICKER, &REPAIR, &FILTER, &AGENT, &ITEM, &LAST_REPLY, &REJECTION];
+pub(crate) const TOLD: TemplateFile = TemplateFile {
+    name: "told.md",
+    builtin: include_str!("../templates/told.md"),
+    form: Form::User,
+    anchors: &[("told", "what a person said")],
+};
+
+const ALL: [&TemplateFile; 11] = [
+    &ANALYSIS,
+    &REFINEMENT,
+    &LANDING,
+    &PICKER,
+    &REPAIR,
+    &FILTER,
+    &AGENT,
+    &ITEM,
+    &LAST_REPLY,
+    &REJECTION,
+    &TOLD,
+];
 
 /// Variables that are the same for every run of a domain.
 const DOMAIN_VARIABLES: [&str; 6] = ["kind", "goal", "sections", "tools", "ending", "output"];
 
 /// Variables that differ from run to run, or from call to call.
-const RUN_VARIABLES: [&str; 14] = [
+const RUN_VARIABLES: [&str; 15] = [
     "nonce", "title", "item", "evidence", "executed", "landing", "missing", "index", "cause", "reply",
-    "results", "target", "by", "message",
+    "results", "target", "by", "message", "told",
 ];
 
 /// The only variable that is a number.

@@ -1,4 +1,6 @@
 //! A run with native calls as turns: what is new since the last time, or all of it (I-17, S1-12).
+//!
+//! What people tell a run on its way is the user's, and stands before the reply of the pass that it is for.
 
 use std::sync::Arc;
 
@@ -24,6 +26,8 @@ pub struct Thread {
     actions: usize,
     /// How many rejected attempts.
     rejected: usize,
+    /// How much of what people told the run.
+    told: usize,
     /// The operator's turn at the end, as long as its reply has not come.
     last_reply: Option<Arc<str>>,
     hash: Option<Digest>,
@@ -88,6 +92,7 @@ impl Thread {
         for record in run.passes().get(self.passes..done).unwrap_or_default() {
             self.pass(prompts, run, record, &mut turns);
         }
+        self.told(run, key.pass, &mut turns);
         if let (Some(text), None) = (last_reply, &self.last_reply) {
             turns.push(Turn::Operator(Arc::clone(&text)));
             self.last_reply = Some(text);
@@ -124,6 +129,7 @@ impl Thread {
 
     /// A pass: its reply, what came of its calls, and what was said to the output that it ended with.
     fn pass(&mut self, prompts: &Prompts, run: &Run, record: &PassRecord, turns: &mut Vec<Turn>) {
+        self.told(run, record.pass, turns);
         if record.landing && self.last_reply.take().is_none() {
             turns.push(Turn::Operator(last_reply(prompts, run)));
         }
@@ -152,6 +158,16 @@ impl Thread {
         self.passes += 1;
         self.actions += actions.len();
         turns.extend(self.rejection(prompts, run));
+        turns.extend(unmended(prompts, run, record.pass + 1));
+    }
+
+    /// What people told the run for this pass, or for one before it.
+    fn told(&mut self, run: &Run, pass: u32, turns: &mut Vec<Turn>) {
+        let rest = run.told().get(self.told..).unwrap_or_default();
+        let new = rest.iter().take_while(|told| told.from_pass <= pass);
+        let before = turns.len();
+        turns.extend(new.map(|told| Turn::User(clean(&told.text).into())));
+        self.told += turns.len() - before;
     }
 
     /// What is said to the output that the last pass ended with, where another attempt came after it (S2-83).
@@ -194,6 +210,20 @@ fn first(prompts: &Prompts, run: &Run) -> Option<Turn> {
         ("item", Value::from(parts::item(&item.full, nonce))),
     ];
     Some(Turn::User(prompts.templates().user(&ITEM, &variables).into()))
+}
+
+/// What is said to an answer or an output that lacks what is demanded, where this pass was granted to mend it.
+fn unmended(prompts: &Prompts, run: &Run, pass: u32) -> Option<Turn> {
+    let missing = run.mending(pass)?;
+    let missing: Vec<&str> = missing.iter().map(AsRef::as_ref).collect();
+    let message = format!("this is demanded first, and is not there: {}", missing.join(", "));
+    let output = run.spec().protocol.output().map_or("", |output| &*output.tool);
+    let variables = [
+        ("by", Value::from("evidence")),
+        ("message", Value::from(message)),
+        ("output", Value::from(output)),
+    ];
+    Some(Turn::User(prompts.templates().user(&REJECTION, &variables).into()))
 }
 
 fn last_reply(prompts: &Prompts, run: &Run) -> Arc<str> {

@@ -51,28 +51,33 @@ impl Turn {
 
     /// Names this turn together with all before it, which `before` names.
     pub(crate) fn named_after(&self, before: &Digest) -> Digest {
-        let mut bytes = Vec::with_capacity(self.bytes() as usize + 256);
+        let mut bytes = Vec::with_capacity(256);
         bytes.extend_from_slice(&before.0);
         // Each field with its length: no other turn has the same bytes.
-        let mut put = |field: &str| {
-            bytes.extend_from_slice(&(field.len() as u64).to_le_bytes());
-            bytes.extend_from_slice(field.as_bytes());
+        let mut put = |fields: &[&[u8]]| {
+            for field in fields {
+                bytes.extend_from_slice(&(field.len() as u64).to_le_bytes());
+                bytes.extend_from_slice(field);
+            }
         };
         match self {
-            Self::User(text) => ["user", text].into_iter().for_each(put),
-            Self::Operator(text) => ["operator", text].into_iter().for_each(put),
+            Self::User(text) => put(&[b"user", text.as_bytes()]),
+            Self::Operator(text) => put(&[b"operator", text.as_bytes()]),
             Self::Assistant { text, raw, calls, reasoning } => {
-                let opaque = |text: &Option<Arc<str>>| text.clone().unwrap_or_default();
-                ["assistant", text, &opaque(raw), &opaque(reasoning)].into_iter().for_each(&mut put);
+                let raw = raw.as_deref().unwrap_or_default().as_bytes();
+                let reasoning = reasoning.as_deref().unwrap_or_default().as_bytes();
+                put(&[b"assistant", text.as_bytes(), raw, reasoning]);
                 for call in calls.iter() {
-                    [&call.id, &call.name, &call.arguments].into_iter().for_each(|field| put(field));
+                    put(&[call.id.as_bytes(), call.name.as_bytes(), call.arguments.as_bytes()]);
                 }
             }
             Self::Results(results) => {
-                put("results");
+                put(&[b"results"]);
                 for result in results.iter() {
-                    let kind = if result.is_error { "error" } else { "result" };
-                    [&result.id, kind, &result.text].into_iter().for_each(&mut put);
+                    let kind: &[u8] = if result.is_error { b"error" } else { b"result" };
+                    // A text is hashed once in its life.
+                    let name = result.digest.unwrap_or_else(|| Digest::of("result", result.text.as_bytes()));
+                    put(&[result.id.as_bytes(), kind, &name.0]);
                 }
             }
         }
@@ -87,7 +92,8 @@ mod tests {
     #[test]
     fn turns_of_different_kinds_have_different_names() {
         let text = Arc::<str>::from("x");
-        let result = CallResult { id: Arc::default(), is_error: false, text: Arc::clone(&text) };
+        let result =
+            CallResult { id: Arc::default(), is_error: false, text: Arc::clone(&text), digest: None };
         let turns = [
             Turn::User(Arc::clone(&text)),
             Turn::Operator(Arc::clone(&text)),

@@ -21,9 +21,9 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::{
-    CallModel, Certificate, Command, CommandKey, Condition, Event, Fact, JudgedAction, Measure, Millis,
-    ModelFailure, Note, Outcome, PersonAnswer, Phase, Rejected, Run, RunTool, SaveResult, Saved, Slot,
-    Started, StopMode, StopReason, Tier, Validate, Verdict,
+    AnswerFault, Asked, CallModel, Certificate, Command, CommandKey, Condition, Digest, Event, Fact, Measure,
+    Millis, ModelFailure, Note, Outcome, PersonAnswer, Phase, Rejected, Run, RunTool, SaveResult, Saved,
+    Slot, Started, StopMode, StopReason, Tier, Validate,
 };
 use loop_llm::{Memory, Message};
 use loop_prompts::{Dialogue, Prompt, Thread, observation_text};
@@ -31,6 +31,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::alarm::Alarm;
 use crate::callbacks::{CallbackError, Caller, Progress};
 use crate::events::{Control, Feed, RunEvent};
 use crate::journal::{Entry, JournalError, RunWriter};
@@ -57,7 +58,8 @@ pub(crate) struct Driver {
     memories: BTreeMap<Tier, Memory>,
     /// The rendered prompt of the call that is being announced.
     prompt: Option<(CommandKey, u32, Prompt)>,
-    in_flight: BTreeMap<(CommandKey, u32), CancellationToken>,
+    in_flight: BTreeMap<(CommandKey, u32), InFlight>,
+    alarm: Alarm,
     tasks: FuturesUnordered<BoxFuture<'static, Settled>>,
     controls: UnboundedReceiver<Control>,
     feeds: Vec<Feed>,
@@ -65,7 +67,7 @@ pub(crate) struct Driver {
     caller: Caller,
     uses: ToolUses,
     /// What was said to questions before they were open.
-    answers: BTreeMap<CommandKey, PersonAnswer>,
+    answers: BTreeMap<CommandKey, (PersonAnswer, Option<Digest>)>,
     /// Ends the run once it is cancelled; taken when that was heard.
     cancel: Option<CancellationToken>,
     /// Everyone who could ask for something is gone.
@@ -85,6 +87,20 @@ pub(crate) struct Opening {
     pub(crate) history: Arc<[Message]>,
 }
 
+/// Something that was begun and has not settled.
+struct InFlight {
+    cancel: CancellationToken,
+    /// When it is cut off; what has no such instant ends by itself.
+    ends: Option<Instant>,
+}
+
+impl InFlight {
+    /// It ends by itself, or when it is cancelled.
+    fn with(cancel: &CancellationToken) -> Self {
+        Self { cancel: cancel.clone(), ends: None }
+    }
+}
+
 /// What there is when a run has ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
@@ -93,6 +109,8 @@ pub(crate) struct Ended {
     pub(crate) messages: Vec<Message>,
     pub(crate) thrown: Vec<CallbackError>,
     pub(crate) tools: Vec<ToolUse>,
+    /// What a run waits for that was left; none of a run that is over.
+    pub(crate) asked: Option<Vec<Asked>>,
 }
 
 /// Where a run that is driven level by level stands.
@@ -139,7 +157,7 @@ impl Driver {
     ) -> Self {
         let Opening { run, writer, seq, clock, first, uses, history } = opening;
         let is_native = run.spec().protocol.is_native();
-        let talk = is_native.then(|| Talk::new(&parts.prompts, &run, &parts.offered, history));
+        let talk = is_native.then(|| Talk::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
         Self {
             talk,
             caller: Caller::new(Arc::clone(&parts.callbacks)),
@@ -155,6 +173,7 @@ impl Driver {
             memories: BTreeMap::new(),
             prompt: None,
             in_flight: BTreeMap::new(),
+            alarm: Alarm::default(),
             tasks: FuturesUnordered::new(),
             controls,
             feeds,
@@ -191,23 +210,25 @@ impl Driver {
     }
 
     async fn end(mut self, driven: Result<(), Broken>) -> Ended {
+        let asked = (driven.is_ok() && self.is_waiting()).then(|| self.run.asked());
         let outcome = self.outcome_after(driven).await;
         let (prompts, run) = (&self.parts.prompts, &self.run);
         let messages = match &self.talk {
             Some(_) => Thread::whole(prompts, run).into_iter().map(talk::message).collect(),
             None => Vec::new(),
         };
-        Ended { outcome, messages, thrown: self.caller.thrown(), tools: self.uses.all() }
+        Ended { outcome, messages, thrown: self.caller.thrown(), tools: self.uses.all(), asked }
     }
 
     async fn outcome_after(&mut self, driven: Result<(), Broken>) -> Outcome {
         match driven {
+            Ok(()) if self.is_waiting() => self.run.outcome_so_far(waiting(&self.run)),
             Ok(()) => match self.run.outcome() {
                 Some(outcome) => outcome.clone(),
                 None => self.abandoned("the run ended without an outcome"),
             },
             Err(error) => {
-                self.in_flight.values().for_each(CancellationToken::cancel);
+                self.in_flight.values().for_each(|begun| begun.cancel.cancel());
                 let mut outcome = self.abandoned(&error.to_string());
                 if self.run.spec().save && outcome.saved.is_none() {
                     self.forget_requests();
@@ -221,7 +242,17 @@ impl Driver {
         }
     }
 
-    /// Drives until the run is done; true where it has gone on to a pass after `through` before that.
+    fn is_waiting(&self) -> bool {
+        matches!(self.run.phase(), Phase::WaitingForPerson { .. })
+    }
+
+    /// Whether nothing is left to do here but to wait for people, which is left to others.
+    fn may_leave(&self) -> bool {
+        let is_open = self.run.deadline().is_some_and(|deadline| self.clock.now() < deadline);
+        self.parts.leaves && self.is_waiting() && is_open && self.tasks.is_empty()
+    }
+
+    /// Drives until the run is done, or waits and may be left; true where it has gone on to a pass after `through` before that.
     async fn drive_on(&mut self, through: u32) -> Result<bool, Broken> {
         for (event, notes) in std::mem::take(&mut self.first) {
             self.record(event, notes).await?;
@@ -238,18 +269,29 @@ impl Driver {
             if self.start_wishes().await? {
                 continue;
             }
+            // What was said already is heard first.
+            let said = if self.may_leave() { self.controls.try_recv().ok() } else { None };
+            if said.is_none() && self.may_leave() {
+                return Ok(false);
+            }
             let deadline = self.run.deadline();
             let wake = deadline.map(|at| self.clock.instant(at));
+            let ends = self.in_flight.values().filter_map(|begun| begun.ends).min();
+            let first = wake.into_iter().chain(ends).min();
             let fact = tokio::select! {
                 biased;
                 // What follows is above.
                 () = cancelled(self.cancel.as_ref()) => None,
+                () = std::future::ready(()), if said.is_some() => said.and_then(|control| self.fact_of(control)),
                 control = self.controls.recv(), if !self.deaf => match control {
                     Some(control) => self.fact_of(control),
                     None => { self.deaf = true; None }
                 },
                 Some(settled) = self.tasks.next(), if !self.tasks.is_empty() => Some(self.settle(settled)),
-                () = sleep_until(wake) => Some(Fact::DeadlineReached),
+                () = self.alarm.until(first) => match first == wake {
+                    true => Some(Fact::DeadlineReached),
+                    false => { self.cut_off_late(); None }
+                },
             };
             let Some(fact) = fact else { continue };
             // A timer may wake a moment early by the run's clock, which counts whole milliseconds. A try to save that is
@@ -304,10 +346,11 @@ impl Driver {
                 Command::Validate(wish) if self.is_in_flight(wish.key, wish.attempt) => {}
                 Command::Validate(wish) => self.start_validation(wish),
                 // Whoever can answer sees the question in the events and answers through the handle; some are quick.
-                Command::AskPerson { key, deadline, .. } => {
-                    let answer = self.answers.remove(&key).filter(|_| self.clock.now() < deadline);
-                    if let Some(answer) = answer {
-                        self.tell_own(Fact::PersonAnswered { key, answer, binding: None }).await?;
+                Command::AskPerson { key, .. } => {
+                    let said = self.answers.remove(&key);
+                    let fact = said.and_then(|(answer, binding)| self.answered(key, answer, binding));
+                    if let Some(fact) = fact {
+                        self.tell_own(fact).await?;
                         return Ok(true);
                     }
                 }
@@ -327,7 +370,7 @@ impl Driver {
     }
 
     fn cancel_unwished(&self, wishes: &[Command]) {
-        for ((key, attempt), token) in &self.in_flight {
+        for ((key, attempt), begun) in &self.in_flight {
             let wished = wishes.iter().any(|wish| match wish {
                 Command::CallModel(call) => (call.key, call.attempt) == (*key, *attempt),
                 Command::RunTool(tool) => (tool.key, tool.attempt) == (*key, *attempt),
@@ -335,7 +378,17 @@ impl Driver {
                 Command::Abort { .. } | Command::AskPerson { .. } | Command::Save { .. } => false,
             });
             if !wished {
-                token.cancel();
+                begun.cancel.cancel();
+            }
+        }
+    }
+
+    /// Cuts off what has taken its whole time; how it ended is told when it settles.
+    fn cut_off_late(&mut self) {
+        let now = Instant::now();
+        for begun in self.in_flight.values_mut() {
+            if begun.ends.take_if(|ends| *ends <= now).is_some() {
+                begun.cancel.cancel();
             }
         }
     }
@@ -396,13 +449,14 @@ impl Driver {
         let client = Arc::clone(self.parts.models.of(call.tier));
         let feeds = self.feeds.clone();
         let key = call.key;
-        self.in_flight.insert((call.key, call.attempt), token.clone());
+        let ends = Instant::now() + Duration::from_millis(call.timeout_ms);
+        self.in_flight.insert((call.key, call.attempt), InFlight { cancel: token.clone(), ends: Some(ends) });
         let on_text = move |text: &Arc<str>| {
             for feed in &feeds {
                 feed.tell(RunEvent::Text { key, text: Arc::clone(text) });
             }
         };
-        self.tasks.push(model::call(client, request, call, token, on_text).boxed());
+        self.tasks.push(model::call(client, request, call, (token, ends), on_text).boxed());
     }
 
     /// The prompt that was announced for a call; rendered again where it is not at hand.
@@ -423,7 +477,7 @@ impl Driver {
             validators: Arc::clone(&self.parts.validators),
         };
         let token = CancellationToken::new();
-        self.in_flight.insert((wish.key, wish.attempt), token.clone());
+        self.in_flight.insert((wish.key, wish.attempt), InFlight::with(&token));
         self.tasks.push(validate::validate(checks, wish, token).boxed());
     }
 
@@ -432,10 +486,10 @@ impl Driver {
             self.caller.tool_call(&self.progress(wish.key.pass), &wish.tool, &wish.parameters);
         }
         let token = CancellationToken::new();
-        self.in_flight.insert((wish.key, wish.attempt), token.clone());
+        self.in_flight.insert((wish.key, wish.attempt), InFlight::with(&token));
         let model = self.parts.models.of(self.run.small_tier());
         let call = ToolCall::new(&self.run, wish, model, &self.parts.prompts, token);
-        let (registry, credentials) = (self.parts.registry.clone(), Arc::clone(&self.parts.credentials));
+        let (registry, credentials) = (self.parts.registry.clone(), (*self.parts.credentials).clone());
         self.tasks.push(call.run(registry, credentials).boxed());
     }
 
@@ -471,26 +525,21 @@ impl Driver {
             Control::Stop(_) | Control::WithdrawStop if over => None,
             Control::Stop(how) => Some(Fact::StopRequested { how }),
             Control::WithdrawStop => self.run.is_stop_asked().then_some(Fact::StopWithdrawn),
-            Control::Answer(key, answer) => {
-                let open = self
-                    .run
-                    .commands()
-                    .iter()
-                    .any(|wish| matches!(wish, Command::AskPerson { key: asked, deadline, .. } if *asked == key && self.clock.now() < *deadline));
-                if !open && self.will_ask(key) {
-                    self.answers.insert(key, answer);
-                    return None;
-                }
-                open.then_some(Fact::PersonAnswered { key, answer, binding: None })
-            }
+            Control::Answer(key, answer, binding) => self.answered(key, answer, binding),
+            Control::Tell(text) => self.run.may_be_told(&text).is_ok().then_some(Fact::Told { text }),
         }
     }
 
-    /// Whether a question about an action is known already and not open yet, since other calls of its pass still run.
-    fn will_ask(&self, key: CommandKey) -> bool {
-        let needs = |verdict: &Verdict| matches!(verdict, Verdict::NeedsPerson { .. });
-        let is_it = |action: &JudgedAction| action.key == key && needs(&action.verdict);
-        matches!(self.run.phase(), Phase::Acting { .. }) && self.run.actions().iter().rev().any(is_it)
+    /// What an answer comes to: nothing where it does not count, or not yet.
+    fn answered(&mut self, key: CommandKey, answer: PersonAnswer, binding: Option<Digest>) -> Option<Fact> {
+        match self.run.may_answer(self.clock.now(), &key, &answer, binding.as_ref()) {
+            Ok(()) => Some(Fact::PersonAnswered { key, answer, binding }),
+            Err(AnswerFault::NotYet) => {
+                self.answers.insert(key, (answer, binding));
+                None
+            }
+            Err(_) => None,
+        }
     }
 
     async fn save(&mut self, attempt: u32) -> Result<(), Broken> {
@@ -530,7 +579,7 @@ impl Driver {
                     Some(Control::Stop(StopMode::AtGate)) if !is_last => is_last = true,
                     Some(Control::Stop(_)) => return Err(SaveError { message: STOPPED.into(), retry: None }),
                     Some(Control::WithdrawStop) => is_last = false,
-                    Some(Control::Answer(..)) => {}
+                    Some(Control::Answer(..) | Control::Tell(_)) => {}
                     None => self.deaf = true,
                 },
             }
@@ -645,6 +694,14 @@ impl Driver {
     }
 }
 
+/// Why a run that waits is left where it is.
+fn waiting(run: &Run) -> Certificate {
+    let asked: Vec<String> = run.asked().iter().map(|asked| asked.key.to_string()).collect();
+    let value = Measure::Text(format!("it waits to be answered: {}", asked.join(", ")).into());
+    let waits = Condition { reason: StopReason::NeedsHuman, value, threshold: None, change: None };
+    Certificate::new(waits, Vec::new())
+}
+
 /// One try to save, bounded in time; a saver that panics has failed.
 async fn try_to_save(
     saver: Option<&dyn Saver>,
@@ -681,13 +738,6 @@ const SAVE_LIMIT: Duration = Duration::from_secs(45);
 async fn cancelled(token: Option<&CancellationToken>) {
     match token {
         Some(token) => token.cancelled().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn sleep_until(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => tokio::time::sleep_until(instant).await,
         None => std::future::pending().await,
     }
 }

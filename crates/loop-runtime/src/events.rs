@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use futures::Stream;
-use loop_core::{CommandKey, PersonAnswer, RunId, StopMode};
+use loop_core::{CommandKey, Digest, PersonAnswer, RunId, StopMode};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::journal::Entry;
@@ -41,7 +41,9 @@ pub enum RunEvent {
 pub(crate) enum Control {
     Stop(StopMode),
     WithdrawStop,
-    Answer(CommandKey, PersonAnswer),
+    /// With what the person saw, where they said it.
+    Answer(CommandKey, PersonAnswer, Option<Digest>),
+    Tell(Arc<str>),
 }
 
 /// What happens in one run, in order, from the first event on. As a stream or by [`recv`](Self::recv).

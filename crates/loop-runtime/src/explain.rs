@@ -82,8 +82,14 @@ fn sentence(condition: &Condition) -> String {
         StopReason::TokenLimit => format!("{value} tokens were used, the limit{limit} is reached."),
         StopReason::Timeout => format!("{value} have passed, the limit{limit} is reached."),
         StopReason::EvidenceMissing => format!("The confidence is high, but this is missing: {value}."),
+        StopReason::Refused if is_policy(condition) => {
+            format!("Policy denied a call, which ends it: {value}.")
+        }
         StopReason::Refused => format!("The model refused the work: {value}."),
         StopReason::PolicyBlocked => "Every action that mattered was denied.".to_owned(),
+        StopReason::NeedsHuman | StopReason::ToolFailure if matches!(value, Measure::InARow { .. }) => {
+            format!("{}: the limit{limit} is reached.", capital(&value.to_string()))
+        }
         StopReason::NeedsHuman => match value {
             Measure::Count(1) => "An action needs a person's consent, and nobody can be asked.".to_owned(),
             Measure::Count(_) => format!("{value} actions need a person's consent, and nobody can be asked."),
@@ -101,6 +107,11 @@ fn sentence(condition: &Condition) -> String {
         StopReason::ManualStop => format!("It was stopped by hand after {value}."),
         other => format!("{other}: {value}."),
     }
+}
+
+/// Whether a refusal is policy's and not the model's.
+fn is_policy(condition: &Condition) -> bool {
+    condition.change.as_ref().is_some_and(|change| &*change.setting == "gate.on_denied")
 }
 
 /// The setting that bounds what one call may write.

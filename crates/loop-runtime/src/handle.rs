@@ -2,13 +2,32 @@
 
 use std::sync::Arc;
 
-use loop_core::{CommandKey, Outcome, PersonAnswer, RunId, Started, StopMode};
+use loop_core::{Asked, CommandKey, Digest, Outcome, PersonAnswer, RunId, Started, StopMode};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::driver::Ended;
 use crate::events::{Control, Events};
 use crate::parts::Begun;
+
+/// How the driving of a run has ended.
+#[derive(Clone, Debug)]
+pub enum Driven {
+    /// The run is over.
+    Ended(Outcome),
+    /// The run waits for people, and its driver has left it: see [`Loop::leave_when_waiting`](crate::Loop::leave_when_waiting).
+    Waiting(Waiting),
+}
+
+/// A run that waits for people and has no driver. Everything is in the journal:
+/// [`Loop::resume_with`](crate::Loop::resume_with) goes on from there.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    /// What is asked, in request order. Instants count from the run's start.
+    pub asked: Vec<Asked>,
+    /// What there is so far, with the reason `needs_human`; it is neither final nor saved.
+    pub outcome: Outcome,
+}
 
 /// A run on its way: it can be watched, stopped and waited for. Dropping it lets the run go on by itself.
 #[derive(Debug)]
@@ -53,12 +72,25 @@ impl Handle {
         self.remote.stop(how);
     }
 
-    /// Waits for the end.
+    /// Waits for the end. Of a run that was left while it waits for people it gives what there is so far, with the
+    /// reason `needs_human`.
     ///
     /// # Panics
     /// When the driver itself panicked, or its runtime was shut down before the end.
     pub async fn wait(self) -> Outcome {
         self.wait_for_all().await.outcome
+    }
+
+    /// Waits until the run is over, or waits for people and was left.
+    ///
+    /// # Panics
+    /// When the driver itself panicked, or its runtime was shut down before the end.
+    pub async fn driven(self) -> Driven {
+        let Ended { outcome, asked, .. } = self.wait_for_all().await;
+        match asked {
+            Some(asked) => Driven::Waiting(Waiting { asked, outcome }),
+            None => Driven::Ended(outcome),
+        }
     }
 
     /// Waits for the end, and gives all there is.
@@ -103,9 +135,19 @@ impl Remote {
         let _ = self.control.send(Control::WithdrawStop);
     }
 
-    /// Answers whether an action may run.
+    /// Answers whether an action may run, or what it asks. An answer that does not fit changes nothing.
     pub fn answer(&self, key: CommandKey, answer: PersonAnswer) {
-        let _ = self.control.send(Control::Answer(key, answer));
+        let _ = self.control.send(Control::Answer(key, answer, None));
+    }
+
+    /// The same, for nothing but what `binding` names: what the person was shown (K8).
+    pub fn answer_as_shown(&self, key: CommandKey, answer: PersonAnswer, binding: Digest) {
+        let _ = self.control.send(Control::Answer(key, answer, Some(binding)));
+    }
+
+    /// Tells the run something: it stands in the prompt of the next pass whose call has not been made yet.
+    pub fn tell(&self, text: impl Into<Arc<str>>) {
+        let _ = self.control.send(Control::Tell(text.into()));
     }
 }
 

@@ -43,6 +43,7 @@
 //! ([`RunEvent::Lost`]); a panic in it is counted ([`Observed`]).
 
 mod agent;
+mod alarm;
 mod callbacks;
 mod driver;
 mod events;
@@ -70,7 +71,7 @@ pub use callbacks::{CallbackError, CallbackReturn, Callbacks, Progress};
 pub use events::{Events, RunEvent};
 pub use explain::explain;
 pub use forecast::{Bound, Forecast};
-pub use handle::{Handle, Remote};
+pub use handle::{Driven, Handle, Remote, Waiting};
 pub use journal::{
     Entry, Header, Journal, JournalError, MemoryJournal, NoJournal, Recorded, RunLine, RunWriter,
     SqliteJournal,
@@ -79,8 +80,8 @@ pub use model::Models;
 pub use observer::{Observed, Observer};
 pub use parts::{Loop, StartError, replay};
 pub use report::{
-    Action, ConditionReport, Evidence, Item, OutputReport, REPORT_VERSION, RejectionReport, Report,
-    SavedReport, Section, Sections, Stop, StoppedInReport, Totals,
+    Action, AskedReport, ConditionReport, Evidence, Item, OutputReport, REPORT_VERSION, RejectionReport,
+    Report, SavedReport, Section, Sections, Stop, StoppedInReport, Totals,
 };
 pub use save::{HttpTarget, SaveError, SaveTarget, Saver, TargetError};
 pub use stream::RunStream;
@@ -89,8 +90,8 @@ pub use validate::Validator;
 
 // What a short program needs beside its own tools and models.
 pub use loop_core::{
-    Effect, ErrorStyle, Execution, Limits, ModelSpec, Outcome, RunId, RunSpec, SectionSpec, StopClass,
-    StopMode, StopReason, WorkItem,
+    Asked, Effect, ErrorStyle, Execution, Fact, Limits, ModelSpec, Outcome, PersonAnswer, RunId, RunSpec,
+    SectionSpec, StopClass, StopMode, StopReason, WorkItem,
 };
 pub use loop_llm::{ChatModel, Message, Offline, Scripted};
 pub use loop_prompts::Prompts;

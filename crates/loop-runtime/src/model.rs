@@ -114,24 +114,26 @@ fn meta(run: &Run, call: &CallModel) -> RequestMeta {
     }
 }
 
-/// Makes the call and says how it ended; `retry_at` of a failure is left to the driver, who has the clock.
+/// Makes the call and says how it ended; `retry_at` of a failure is left to the driver, who has the clock and cancels
+/// the call when its end has come.
 pub(crate) async fn call(
     model: Arc<dyn ChatModel>,
     mut request: ModelRequest,
     wish: CallModel,
-    cancel: CancellationToken,
+    (cancel, ends): (CancellationToken, Instant),
     mut on_text: impl FnMut(&Arc<str>) + Send,
 ) -> Settled {
     let (key, attempt) = (wish.key, wish.attempt);
     let mut heard = Heard::default();
-    let deadline = Instant::now() + Duration::from_millis(wish.timeout_ms);
     let result = tokio::select! {
         biased;
-        () = cancel.cancelled() => Err(LlmError::new(LlmErrorKind::Cancelled, ErrorPhase::Stream, "the run stopped")),
-        () = tokio::time::sleep_until(deadline) => {
-            let message = format!("no whole reply after {} ms", wish.timeout_ms);
-            Err(LlmError::new(LlmErrorKind::Timeout, ErrorPhase::Stream, message))
-        }
+        () = cancel.cancelled() => Err(match Instant::now() < ends {
+            true => LlmError::new(LlmErrorKind::Cancelled, ErrorPhase::Stream, "the run stopped"),
+            false => {
+                let message = format!("no whole reply after {} ms", wish.timeout_ms);
+                LlmError::new(LlmErrorKind::Timeout, ErrorPhase::Stream, message)
+            }
+        }),
         result = AssertUnwindSafe(drain(model.as_ref(), &request, &mut heard, &mut on_text)).catch_unwind() => {
             let panicked = |_| Err(LlmError::new(LlmErrorKind::BadResponse, ErrorPhase::Stream, "the model's client panicked"));
             result.unwrap_or_else(panicked)

@@ -1,13 +1,13 @@
 //! A loop put together: spec, tools, models, prompts, journal. It serves any number of runs.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use loop_core::{
-    Event, Fact, Facts, GateSettings, History, Millis, Outcome, Rejected, Run, RunId, RunSpec, Started,
-    WorkItem,
+    Event, Fact, Facts, GateSettings, History, Millis, Outcome, Rejected, Run, RunId, RunSpec, SpecNames,
+    Started, WorkItem,
 };
 use loop_llm::Message;
 use loop_prompts::Prompts;
@@ -20,18 +20,21 @@ use crate::callbacks::Callbacks;
 use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::events::Events;
 use crate::handle::{Handle, Remote};
-use crate::journal::{Header, Journal, JournalError, MemoryJournal, Recorded};
+use crate::legs::legs_of;
+use crate::journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded};
 use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
 use crate::save::Saver;
 use crate::stream::RunStream;
-use crate::talk::Offered;
+use crate::talk::{Offered, Rules};
 use crate::uses::ToolUses;
 use crate::validate::Validator;
 
 /// Everything that a driver needs beside the run.
 pub(crate) struct Parts {
     pub(crate) spec: Arc<RunSpec>,
+    /// The names of the spec, once a run has begun.
+    names: OnceLock<SpecNames>,
     pub(crate) registry: Registry,
     pub(crate) models: Models,
     pub(crate) prompts: Arc<Prompts>,
@@ -40,9 +43,13 @@ pub(crate) struct Parts {
     pub(crate) saver: Option<Arc<dyn Saver>>,
     /// The tools as models see them.
     pub(crate) offered: Offered,
+    pub(crate) rules: Rules,
     pub(crate) callbacks: Arc<Callbacks>,
     /// What an output is held against, beside its schema.
     pub(crate) validators: Arc<[Arc<dyn Validator>]>,
+    /// Whether a run that waits for people is left alone.
+    pub(crate) leaves: bool,
+    origin: Option<Arc<str>>,
     watchers: Vec<Arc<Watcher>>,
 }
 
@@ -93,6 +100,14 @@ pub enum StartError {
         /// What is wrong with them.
         message: String,
     },
+    /// What people say to the run does not count.
+    #[error("run {run}: {rejected}")]
+    Refused {
+        /// The run.
+        run: RunId,
+        /// Why.
+        rejected: Rejected,
+    },
     /// The tools, prompts or settings are not those that the run was started with.
     #[error("run {run} was started with other {what}; go on with the domain as it was")]
     Changed {
@@ -111,8 +126,10 @@ impl Loop {
         let spec = Arc::new(RunSpec { tools: registry.specs(), save: false, ..spec });
         let parts = Parts {
             offered: Offered::of(&registry, |tool| is_offered(&spec, tool)),
+            rules: Rules::default(),
             callbacks: Arc::default(),
             validators: Arc::new([]),
+            names: OnceLock::new(),
             spec,
             registry,
             models,
@@ -120,6 +137,8 @@ impl Loop {
             credentials: Arc::new(Credentials::none()),
             journal: Arc::new(MemoryJournal::new()),
             saver: None,
+            leaves: false,
+            origin: None,
             watchers: Vec::new(),
         };
         Self { parts: Arc::new(parts) }
@@ -142,6 +161,49 @@ impl Loop {
             let gate = GateSettings { people: true, ..parts.spec.gate.clone() };
             parts.spec = Arc::new(RunSpec { gate, ..(*parts.spec).clone() });
         })
+    }
+
+    /// The same loop, leaving a run where it is as soon as it waits for people and nothing else: nobody needs to be there
+    /// until they answer. [`Handle::driven`] tells which it was, and [`resume_with`](Self::resume_with) goes on. It says
+    /// nothing about whether there are people: see [`with_people`](Self::with_people).
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use loop_runtime::{Effect, Fact, Loop, ModelSpec, Models, PersonAnswer, Registry, RunSpec, Scripted, SectionSpec};
+    /// # use loop_runtime::{Driven, ToolDeclaration, ToolResult, WorkItem};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let reboot = ToolDeclaration::new("reboot").description("Reboots it.").effect(Effect::WriteKeyed);
+    /// # let tools = Registry::builder().tool_fn(reboot, |_, _, _| async move {
+    /// #     ToolResult::ok("reboot", "rebooted", "It is rebooted.", serde_json::json!({}))
+    /// # }).build()?;
+    /// # let spec = RunSpec::conversation("help", ModelSpec::new("scripted", "s"));
+    /// # let model = Scripted::from_json(r#"{"version": 1, "replies": [
+    /// #     {"calls": [{"id": "c", "name": "reboot", "arguments": "{}"}]}, {"text": "Done."}]}"#)?;
+    /// # let looping = Loop::new(spec, tools, Models::one(Arc::new(model)));
+    /// # let item = WorkItem::new("T-1", "ticket", "It hangs", "Reboot it.");
+    /// let looping = looping.with_people().leave_when_waiting();
+    /// let Driven::Waiting(waiting) = looping.start(item).await?.driven().await else {
+    ///     return Err("nothing was asked".into());
+    /// };
+    /// let asked = &waiting.asked[0];
+    /// println!("may {} run with {}?", asked.tool, asked.parameters);
+    /// // Another day, in another process:
+    /// let (key, binding) = (asked.key, Some(asked.binding));
+    /// let yes = Fact::PersonAnswered { key, answer: PersonAnswer::Approved, binding };
+    /// let outcome = looping.resume_with(&waiting.outcome.run, [yes]).await?.wait().await;
+    /// assert_eq!(outcome.answer.as_deref(), Some("Done."));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn leave_when_waiting(self) -> Self {
+        self.with(|parts| parts.leaves = true)
+    }
+
+    /// The same loop with a text that its journal keeps beside each run: how whoever goes on with one can put the same
+    /// loop together. It is read by nobody here.
+    pub fn with_origin(self, origin: impl Into<Arc<str>>) -> Self {
+        self.with(|parts| parts.origin = Some(origin.into()))
     }
 
     /// The same loop writing to another journal.
@@ -390,7 +452,7 @@ impl Loop {
             nonce: nonce(),
             prompts: parts.prompts.hash(),
             tools: parts.registry.manifest_hash(),
-            history: written(&history)?,
+            history: written(&history, &parts.spec)?,
         };
         let header = Header {
             run: id.clone(),
@@ -400,10 +462,12 @@ impl Loop {
             spec: Arc::clone(&parts.spec),
             manifest_hash: facts.tools,
             manifest: Arc::clone(parts.registry.manifest()),
+            origin: parts.origin.clone(),
         };
         let writer = parts.journal.create(&header).await?;
         let clock = Clock { origin: Instant::now(), base: Millis(0) };
-        let (run, event, notes) = Run::start(id, Arc::clone(&parts.spec), item, facts);
+        let names = *parts.names.get_or_init(|| SpecNames::of(&parts.spec));
+        let (run, event, notes) = Run::start_named(id, Arc::clone(&parts.spec), names, item, facts);
         let (first, uses) = (vec![(event, notes)], ToolUses::default());
         Ok(Opening { run, writer, seq: 0, clock, first, uses, history: history.into() })
     }
@@ -413,8 +477,41 @@ impl Loop {
     /// # Errors
     /// When the journal refuses, or the loop is not the one that the run was started with.
     pub async fn resume(&self, run: &RunId) -> Result<Handle, StartError> {
-        let opening = self.reopen(run).await?;
+        self.resume_with(run, []).await
+    }
+
+    /// The same, with what people say to the run before it goes on: answers and tellings.
+    ///
+    /// # Errors
+    /// When the journal refuses, the loop is not the one that the run was started with, or the run refuses what is said:
+    /// then nothing of it is written down.
+    pub async fn resume_with(
+        &self,
+        run: &RunId,
+        said: impl IntoIterator<Item = Fact>,
+    ) -> Result<Handle, StartError> {
+        let mut opening = self.reopen(run).await?;
+        opening.hear(said)?;
         Ok(Handle::spawn(self.begin(opening, Pace::Own)))
+    }
+
+    /// Writes down what people say to a run, and leaves it there. Gives the run as it is then.
+    ///
+    /// # Errors
+    /// As [`resume_with`](Self::resume_with).
+    pub async fn note_down(
+        &self,
+        run: &RunId,
+        said: impl IntoIterator<Item = Fact>,
+    ) -> Result<Run, StartError> {
+        let mut opening = self.reopen(run).await?;
+        opening.hear(said)?;
+        let Opening { run, mut writer, mut seq, first, .. } = opening;
+        for (event, notes) in first {
+            writer.append(&Arc::new(Entry { seq, event, notes })).await?;
+            seq += 1;
+        }
+        Ok(run)
     }
 
     /// A run that is ready to be taken up again.
@@ -471,6 +568,7 @@ impl Loop {
         let shared = &self.parts;
         let mut parts = Parts {
             spec: Arc::clone(&shared.spec),
+            names: OnceLock::new(),
             registry: shared.registry.clone(),
             models: shared.models.clone(),
             prompts: Arc::clone(&shared.prompts),
@@ -478,12 +576,30 @@ impl Loop {
             journal: Arc::clone(&shared.journal),
             saver: shared.saver.clone(),
             offered: shared.offered.clone(),
+            // Like the names they follow from what may change.
+            rules: Rules::default(),
             callbacks: Arc::clone(&shared.callbacks),
             validators: Arc::clone(&shared.validators),
+            leaves: shared.leaves,
+            origin: shared.origin.clone(),
             watchers: shared.watchers.clone(),
         };
         change(&mut parts);
         Self { parts: Arc::new(parts) }
+    }
+}
+
+impl Opening {
+    /// Lets the run hear what people say, as soon as it is driven.
+    fn hear(&mut self, said: impl IntoIterator<Item = Fact>) -> Result<(), StartError> {
+        for fact in said {
+            let event = Event { at: self.run.now().max(self.clock.base), fact };
+            let run = self.run.id().clone();
+            let refused = |rejected| StartError::Refused { run, rejected };
+            let notes = self.run.apply(&event).map_err(refused)?;
+            self.first.push((event, notes));
+        }
+        Ok(())
     }
 }
 
@@ -515,7 +631,7 @@ fn is_offered(spec: &RunSpec, tool: &str) -> bool {
 }
 
 /// The messages before a run as they are written down; nothing where there are none.
-fn written(history: &[Message]) -> Result<Option<History>, StartError> {
+fn written(history: &[Message], spec: &RunSpec) -> Result<Option<History>, StartError> {
     if history.is_empty() {
         return Ok(None);
     }
@@ -529,6 +645,7 @@ fn written(history: &[Message]) -> Result<Option<History>, StartError> {
         messages: u32::try_from(history.iter().map(count).sum::<usize>()).unwrap_or(u32::MAX),
         bytes: history.iter().map(|message| message.bytes() as u64).sum(),
         json: json.into(),
+        legs: legs_of(history, spec),
     }))
 }
 

@@ -1,6 +1,6 @@
 //! The outcome as one JSON object: what `--json` prints and what is saved. Schema: `docs/schema/outcome.schema.json`.
 
-use loop_core::{Certificate, Condition, JudgedAction, Outcome, Saved, Started};
+use loop_core::{Asked, Certificate, Condition, JudgedAction, Outcome, Saved, Started};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -46,6 +46,9 @@ pub struct Report {
     /// What each tool was used for, where whoever made the report knows the run's entries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<ToolUse>>,
+    /// What waits for people, of a run that is not over; nothing of it is decided or saved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Vec<AskedReport>>,
     /// What the domain demands and did not get.
     pub missing: Vec<String>,
     /// What was observed, by number.
@@ -189,6 +192,31 @@ pub struct Action {
     pub evidence: Option<String>,
 }
 
+/// An action that waits for a person.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct AskedReport {
+    /// `pass/action-n`.
+    pub action: String,
+    /// The model's own name for it.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// What the tool does to the world.
+    pub effect: String,
+    /// Whether it is a question, which takes an answer in place of a consent.
+    pub question: bool,
+    /// What it would be run with.
+    pub parameters: Value,
+    /// Why a person is asked.
+    pub why: String,
+    /// Why the model wants it.
+    pub reason: String,
+    /// Silence until then is a no: milliseconds since 1970.
+    pub until_unix_ms: u64,
+    /// SHA-256 of run, action, tool, parameters, tool manifest and policy.
+    pub binding: String,
+}
+
 /// The bill.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Totals {
@@ -277,6 +305,7 @@ impl Report {
                 StoppedInReport { phase: it.phase.to_string(), pass: it.pass, attempt: it.attempt }
             }),
             tools: None,
+            waiting: None,
             missing: outcome.missing.iter().map(ToString::to_string).collect(),
             evidence: outcome
                 .evidence
@@ -316,6 +345,31 @@ impl Report {
     #[must_use]
     pub fn with_tools(self, tools: Vec<ToolUse>) -> Self {
         Self { tools: Some(tools), ..self }
+    }
+
+    /// The report with what waits for people.
+    #[must_use]
+    pub fn with_waiting(self, started: &Started, asked: &[Asked]) -> Self {
+        let waiting = asked.iter().map(|asked| AskedReport::new(started, asked)).collect();
+        Self { waiting: Some(waiting).filter(|waiting: &Vec<_>| !waiting.is_empty()), ..self }
+    }
+}
+
+impl AskedReport {
+    /// The report of an action that waits, in the run that began with `started`.
+    pub fn new(started: &Started, asked: &Asked) -> Self {
+        Self {
+            action: asked.key.to_string(),
+            id: asked.id.to_string(),
+            tool: asked.tool.to_string(),
+            effect: asked.effect.name().to_owned(),
+            question: asked.is_question,
+            parameters: json(&asked.parameters),
+            why: asked.why.clone(),
+            reason: asked.reason.to_string(),
+            until_unix_ms: started.unix_ms.saturating_add(asked.deadline.0),
+            binding: asked.binding.to_string(),
+        }
     }
 }
 

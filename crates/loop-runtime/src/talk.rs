@@ -1,6 +1,6 @@
 //! A run's messages: each is made once, lent to every request, and taken back after it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use loop_core::{CommandKey, Digest, PromptSize, Run};
 use loop_llm::{Arguments, AssistantTurn, Message, Raw, ToolCall, ToolResult, ToolSpec};
@@ -29,10 +29,16 @@ pub(crate) struct Talk {
 }
 
 impl Talk {
-    pub(crate) fn new(prompts: &Prompts, run: &Run, tools: &Offered, history: Arc<[Message]>) -> Self {
-        let system = Thread::system(prompts, run);
+    pub(crate) fn new(
+        rules: &Rules,
+        prompts: &Prompts,
+        run: &Run,
+        tools: &Offered,
+        history: Arc<[Message]>,
+    ) -> Self {
+        let Rule { system, name, .. } = rules.of(prompts, run);
         let before = run.started().history.as_ref().map_or("", |history| &*history.json);
-        let fixed = Digest::of("talk", &[system.as_bytes(), &tools.name.0, before.as_bytes()].join(&0));
+        let fixed = Digest::of("talk", &[&name.0, &tools.name.0, before.as_bytes()].concat());
         Self {
             fixed_bytes: system.len() as u64 + tools.bytes,
             tools: Arc::clone(&tools.specs),
@@ -102,6 +108,35 @@ impl Talk {
     pub(crate) fn take_back(&mut self, messages: Vec<Message>) {
         self.is_lent = false;
         self.messages = messages;
+    }
+}
+
+/// The system prompt of a loop's runs: rendered once for all that are about one kind of work item.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    last: Mutex<Option<Rule>>,
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    kind: Arc<str>,
+    system: Arc<str>,
+    name: Digest,
+}
+
+impl Rules {
+    /// The one that `run` has. The runs that use these rules have one spec.
+    fn of(&self, prompts: &Prompts, run: &Run) -> Rule {
+        let kind = &run.started().item.kind;
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match last.as_ref().filter(|rule| rule.kind == *kind) {
+            Some(rule) => rule.clone(),
+            None => {
+                let system = Thread::system(prompts, run);
+                let name = Digest::of("system", system.as_bytes());
+                last.insert(Rule { kind: Arc::clone(kind), system, name }).clone()
+            }
+        }
     }
 }
 

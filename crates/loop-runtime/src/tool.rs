@@ -52,13 +52,17 @@ impl ToolCall {
     }
 
     /// Runs the tool and says how it ended.
-    pub(crate) async fn run(self, registry: Registry, credentials: Arc<Credentials>) -> Settled {
+    pub(crate) async fn run(self, registry: Registry, credentials: Credentials) -> Settled {
         let Self { wish, context, markdown_chars } = self;
-        let parameters = serde_json::from_str(&wish.parameters).unwrap_or_default();
+        let call = loop_tools::ToolCall {
+            name: Arc::clone(&wish.tool),
+            parameters: serde_json::from_str(&wish.parameters).unwrap_or_default(),
+            context,
+            timeout_ms: wish.timeout_ms,
+            markdown_cap: markdown_chars,
+        };
         // It ends in time, and at once when it is cancelled, whatever the tool does.
-        let observation = registry
-            .dispatch(&wish.tool, &parameters, context, &credentials, wish.timeout_ms, markdown_chars)
-            .await;
+        let observation = registry.dispatch_one(call, credentials).await;
         Settled::of(Fact::ToolFinished { key: wish.key, attempt: wish.attempt, observation })
     }
 }

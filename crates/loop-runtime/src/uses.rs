@@ -78,7 +78,7 @@ impl ToolUses {
     }
 
     fn judged(&mut self, judged: &JudgedAction, since: Millis) {
-        let tool: Arc<str> = judged.tool_name().into();
+        let tool = Arc::clone(judged.tool.as_ref().unwrap_or(&judged.action.tool));
         match judged.verdict {
             Verdict::Run => {
                 self.open.push(Open { key: judged.key, evidence: judged.evidence, tool, since });

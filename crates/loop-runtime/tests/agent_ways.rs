@@ -271,6 +271,7 @@ async fn cut(
         spec: Arc::clone(&recorded.spec),
         manifest_hash,
         manifest: Arc::clone(&recorded.manifest),
+        origin: None,
     };
     let mut writer = journal.create(&header).await.unwrap();
     for entry in entries {

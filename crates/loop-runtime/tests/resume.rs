@@ -31,6 +31,7 @@ async fn journal_of(
         spec: Arc::clone(&recorded.spec),
         manifest_hash,
         manifest: Arc::clone(&recorded.manifest),
+        origin: None,
     };
     let mut writer = journal.create(&header).await.unwrap();
     for entry in entries {

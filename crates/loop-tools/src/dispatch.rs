@@ -9,21 +9,25 @@
 //! ```
 
 use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::join_all;
 use jsonschema::error::ValidationErrorKind;
 use loop_core::{Observation, Status, SubCallUse};
 use serde_json::Value;
-use tokio::task::{JoinError, JoinSet};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::ask::{AskModel, Metered};
 use crate::context::{Credentials, ToolContext};
 use crate::judge::{self, Judged};
 use crate::registry::{Entry, Registry};
-use crate::result::UNKNOWN_ERROR;
+use crate::result::{ToolResult, UNKNOWN_ERROR};
 use crate::text::one_line;
 
 /// How many misfits a model is told at once.
@@ -49,7 +53,7 @@ pub struct ToolCall {
 impl Registry {
     /// What came back from one call: never a panic and never an error (S0-81, S0-86, S0-129).
     ///
-    /// The tool runs in a task of its own. When its time is up, when `context.cancel` is cancelled, or when
+    /// Where there are several threads the tool runs in a task of its own. When its time is up, when `context.cancel` is cancelled, or when
     /// this future is dropped, the task is aborted and the token that the tool got is cancelled (S0-d6). The
     /// Markdown is cut to `markdown_cap` characters (S0-123); the data is kept whole. Must be called inside a
     /// tokio runtime with time.
@@ -62,19 +66,26 @@ impl Registry {
         timeout_ms: u64,
         markdown_cap: usize,
     ) -> Observation {
-        let Some(entry) = self.entry(name) else {
+        let parameters = parameters.clone();
+        let call = ToolCall { name: name.into(), parameters, context, timeout_ms, markdown_cap };
+        self.dispatch_one(call, credentials.clone()).await
+    }
+
+    /// The same of a call as a whole, of which nothing is copied.
+    pub async fn dispatch_one(&self, call: ToolCall, credentials: Credentials) -> Observation {
+        let ToolCall { name, parameters, context, timeout_ms, markdown_cap } = call;
+        let Some(entry) = self.entry(&name) else {
             return judge::observation(
                 "Unknown tool",
-                Judged::unknown_tool(name, &self.near(name)),
+                Judged::unknown_tool(&name, &self.near(&name)),
                 markdown_cap,
             );
         };
-        if let Some(message) = misfits(entry, parameters) {
+        if let Some(message) = misfits(entry, &parameters) {
             let judged = Judged::failed(Status::InvalidInput, message);
             return judge::observation(&entry.declaration.title, judged, markdown_cap);
         }
-        let (judged, sub_call) =
-            run(entry, parameters.clone(), context, credentials.clone(), timeout_ms).await;
+        let (judged, sub_call) = run(entry, parameters, context, credentials, timeout_ms).await;
         let mut observation = judge::observation(&entry.declaration.title, judged, markdown_cap);
         observation.sub_call = sub_call;
         observation
@@ -90,16 +101,15 @@ impl Registry {
     ///
     /// They run in parallel and all of them settle: none waits for another, and none fails for another.
     pub async fn dispatch_all(&self, calls: Vec<ToolCall>, credentials: &Credentials) -> Vec<Observation> {
-        join_all(calls.into_iter().map(|call| async move {
-            let ToolCall { name, parameters, context, timeout_ms, markdown_cap } = call;
-            self.dispatch(&name, &parameters, context, credentials, timeout_ms, markdown_cap).await
-        }))
-        .await
+        join_all(calls.into_iter().map(|call| self.dispatch_one(call, credentials.clone()))).await
     }
 }
 
 /// What does not fit the tool's schema, or `None`.
 fn misfits(entry: &Entry, parameters: &Value) -> Option<String> {
+    if entry.validator.is_valid(parameters) {
+        return None;
+    }
     let misfits: Vec<String> = entry
         .validator
         .iter_errors(parameters)
@@ -137,19 +147,15 @@ async fn run(
     context.ask = meter.clone().map(|meter| meter as Arc<dyn AskModel>);
 
     let tool = Arc::clone(&entry.tool);
-    // A set rather than a handle, because dropping it aborts the task: on a timeout and on a drop of this
-    // future.
-    let mut task = JoinSet::new();
-    task.spawn(async move { tool.call(parameters, &context, &credentials).await });
+    let called = apart(async move { tool.call(parameters, &context, &credentials).await });
     let (judged, claimed) = tokio::select! {
         biased;
-        ended = task.join_next() => match ended {
-            Some(Ok(result)) => {
+        ended = called => match ended {
+            Ok(result) => {
                 let claimed = result.sub_call;
                 (judge::judge(&entry.declaration, result), claimed)
             }
-            Some(Err(error)) => (broken(error), None),
-            None => (Judged::failed(Status::PermanentError, UNKNOWN_ERROR), None),
+            Err(broken) => (broken, None),
         },
         () = outer.cancelled() => (Judged::failed(Status::Cancelled, "cancelled"), None),
         () = tokio::time::sleep_until(deadline) => {
@@ -163,16 +169,29 @@ async fn run(
     (judged, sub_call.or(claimed))
 }
 
-/// A task that ended without a result (T1).
-fn broken(error: JoinError) -> Judged {
-    match error.try_into_panic() {
-        Ok(payload) => {
-            let message = panic_message(&*payload)
-                .map_or_else(|| UNKNOWN_ERROR.to_owned(), |message| format!("the tool panicked: {message}"));
-            Judged::failed(Status::PermanentError, message)
-        }
-        Err(_) => Judged::failed(Status::Cancelled, "cancelled"),
+/// What `call` comes to, or what is to be said where it comes to nothing (T1). Dropping it drops the call.
+///
+/// On several threads the call is a task of its own, so that a tool which keeps its thread does not keep the caller. On
+/// one thread that would gain nothing.
+async fn apart(call: impl Future<Output = ToolResult> + Send + 'static) -> Result<ToolResult, Judged> {
+    let call = AssertUnwindSafe(call).catch_unwind();
+    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        return call.await.map_err(|payload| panicked(&*payload));
     }
+    // A set rather than a handle, because dropping it aborts the task.
+    let mut task = JoinSet::new();
+    task.spawn(call);
+    match task.join_next().await {
+        Some(Ok(ended)) => ended.map_err(|payload| panicked(&*payload)),
+        // The runtime is going down.
+        Some(Err(_)) | None => Err(Judged::failed(Status::Cancelled, "cancelled")),
+    }
+}
+
+fn panicked(payload: &(dyn Any + Send)) -> Judged {
+    let message = panic_message(payload)
+        .map_or_else(|| UNKNOWN_ERROR.to_owned(), |message| format!("the tool panicked: {message}"));
+    Judged::failed(Status::PermanentError, message)
 }
 
 fn panic_message(payload: &(dyn Any + Send)) -> Option<&str> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{Effect, Observation, Status};
+use loop_core::{Data, Effect, Observation, Status};
 use serde_json::Value;
 
 use crate::declaration::ToolDeclaration;
@@ -17,13 +17,22 @@ pub(crate) struct Judged {
     /// `None` is the template of a failure.
     markdown: Option<String>,
     data: Value,
+    /// Of what is not ready.
+    retry_after_ms: Option<u64>,
     warnings: Vec<String>,
 }
 
 impl Judged {
     /// A failure with a message, by S0's template (S0-67).
     pub(crate) fn failed(status: Status, message: impl Into<String>) -> Self {
-        Self { status, summary: message.into(), markdown: None, data: Value::Null, warnings: Vec::new() }
+        Self {
+            status,
+            summary: message.into(),
+            markdown: None,
+            data: Value::Null,
+            retry_after_ms: None,
+            warnings: Vec::new(),
+        }
     }
 
     /// Nobody has this name (S0-88). It always carries a text (S0-d4).
@@ -68,6 +77,7 @@ fn success(tool: &ToolDeclaration, result: ToolResult) -> Judged {
         summary: if has_summary { result.summary } else { tool.title.to_string() },
         markdown: Some(result.markdown),
         data: result.data,
+        retry_after_ms: None,
         warnings: result.error.into_iter().map(|error| format!("succeeded with an error: {error}")).collect(),
     }
 }
@@ -79,13 +89,15 @@ fn failure(result: ToolResult) -> Judged {
         Some(Failure::Retryable) => Status::RetryableError,
         Some(Failure::Permanent) => Status::PermanentError,
         Some(Failure::InvalidInput) => Status::InvalidInput,
+        Some(Failure::Pending) => Status::Pending,
         // A program that knows S0's shape only says it in words.
         None if message == NO_DATA_FOUND => Status::Empty,
         None => Status::PermanentError,
     };
     // The template in its place, because a failure that shows nothing teaches nothing (S0-d4).
     let markdown = Some(result.markdown).filter(|markdown| !is_blank(markdown));
-    Judged { status, summary: message, markdown, data: result.data, warnings: Vec::new() }
+    let retry_after_ms = result.retry_after_ms.filter(|_| status == Status::Pending);
+    Judged { status, summary: message, markdown, data: result.data, retry_after_ms, warnings: Vec::new() }
 }
 
 /// Null, `[]` or an empty text: what S0's template takes for no data (S0-68).
@@ -100,7 +112,7 @@ fn is_nothing(data: &Value) -> bool {
 
 /// The observation: text cleaned (I-24), Markdown cut to `cap` characters (S0-123), data whole.
 pub(crate) fn observation(title: &str, judged: Judged, cap: usize) -> Observation {
-    let Judged { status, summary, markdown, data, warnings } = judged;
+    let Judged { status, summary, markdown, data, retry_after_ms, warnings } = judged;
     let markdown = markdown.unwrap_or_else(|| quote(title, &summary));
     let (cleaned, dropped) = clean(&markdown);
     let short = cut(&cleaned, cap);
@@ -113,8 +125,14 @@ pub(crate) fn observation(title: &str, judged: Judged, cap: usize) -> Observatio
         let all = cleaned.chars().count();
         warnings.push(format!("the markdown was cut to {cap} of {all} characters").into());
     }
-    let markdown = short.unwrap_or_else(|| cleaned.into_owned());
-    let mut observation = Observation::new(status, one_line(&summary), markdown, data.to_string());
+    let markdown: Arc<str> = short.map_or_else(|| Arc::from(&*cleaned), Arc::from);
+    let data = match data {
+        // What is read is what was brought: one text for both.
+        Value::String(text) if *text == *markdown => Data::text(Arc::clone(&markdown)),
+        other => other.into(),
+    };
+    let mut observation = Observation::new(status, one_line(&summary), markdown, data);
+    observation.retry_after_ms = retry_after_ms;
     observation.warnings = warnings;
     observation
 }

@@ -48,6 +48,7 @@ fn every_result_has_its_status() {
         (Some(Failure::Retryable), Status::RetryableError),
         (Some(Failure::Permanent), Status::PermanentError),
         (Some(Failure::InvalidInput), Status::InvalidInput),
+        (Some(Failure::Pending), Status::Pending),
         (None, Status::PermanentError),
     ];
     for (kind, status) in kinds {
@@ -55,6 +56,14 @@ fn every_result_has_its_status() {
     }
     let in_words = ToolResult { kind: None, ..ToolResult::failed("fetch_x", "X", NO_DATA_FOUND) };
     check(in_words, Status::Empty, "No data found", "> **X:** No data found");
+}
+
+#[test]
+fn only_what_is_not_ready_says_when_to_ask_again() {
+    let pending = ToolResult::pending("fetch_x", "X", 250);
+    assert_eq!((seen(pending.clone()).status, seen(pending).retry_after_ms), (Status::Pending, Some(250)));
+    let claimed = ToolResult { retry_after_ms: Some(250), ..ToolResult::failed("fetch_x", "X", "oh") };
+    assert_eq!(seen(claimed).retry_after_ms, None);
 }
 
 #[test]

@@ -79,6 +79,11 @@ impl Registry {
         self.entry(name).map(|entry| Arc::clone(&entry.declaration.name))
     }
 
+    /// The tool of a name or alias itself: for whoever puts something around it.
+    pub fn tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
+        self.entry(name).map(|entry| Arc::clone(&entry.tool))
+    }
+
     /// At most three tools whose name or alias comes near `name`, nearest first.
     pub fn near(&self, name: &str) -> Vec<Arc<str>> {
         // By position rather than by name, so that ties fall in the order of registration.

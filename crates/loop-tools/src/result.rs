@@ -13,6 +13,8 @@ use crate::table;
 pub const NO_DATA_FOUND: &str = "No data found";
 /// How much of a text is its summary.
 const SUMMARY_CHARS: usize = 160;
+/// What a tool that is not ready says.
+const NOT_READY: &str = "Not ready yet";
 /// What a failure without any message says (S0-71).
 pub const UNKNOWN_ERROR: &str = "Unknown error";
 
@@ -35,6 +37,9 @@ pub struct ToolResult {
     /// Which kind of failure it is; a failure that does not say is permanent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Failure>,
+    /// Of a result that is not ready: milliseconds after which to ask again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
     /// What a smart tool's call to a model used. A program outside cannot claim one.
     #[serde(skip)]
     pub sub_call: Option<SubCallUse>,
@@ -52,6 +57,8 @@ pub enum Failure {
     Permanent,
     /// The parameters are wrong.
     InvalidInput,
+    /// It is not ready: the same call is made again after a while, without a model.
+    Pending,
 }
 
 impl ToolResult {
@@ -70,6 +77,7 @@ impl ToolResult {
             markdown: markdown.into(),
             error: None,
             kind: None,
+            retry_after_ms: None,
             sub_call: None,
         }
     }
@@ -131,6 +139,20 @@ impl ToolResult {
         Self::failure(tool, title, NO_DATA_FOUND, Failure::Empty)
     }
 
+    /// What a tool says that has begun something and is not ready: ask again after so many milliseconds. The loop does
+    /// so by itself, within the tool's number of polls and the run's time.
+    ///
+    /// ```
+    /// let result = loop_tools::ToolResult::pending("fetch_report", "Report", 2_000);
+    /// assert_eq!((result.success, result.retry_after_ms), (false, Some(2_000)));
+    /// ```
+    pub fn pending(tool: impl Into<String>, title: &str, retry_after_ms: u64) -> Self {
+        Self {
+            retry_after_ms: Some(retry_after_ms),
+            ..Self::failure(tool, title, NOT_READY, Failure::Pending)
+        }
+    }
+
     /// A failure of this kind, by S0's template (S0-67).
     pub fn failure(tool: impl Into<String>, title: &str, message: impl Display, kind: Failure) -> Self {
         let message = message_of(&message.to_string());
@@ -142,6 +164,7 @@ impl ToolResult {
             summary: message.clone(),
             error: Some(message),
             kind: Some(kind),
+            retry_after_ms: None,
             sub_call: None,
         }
     }

@@ -98,6 +98,12 @@ pub(crate) struct GoOnArgs {
     /// Print the outcome as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// The run's domain folder, or its loopgate.toml [default: where it was when the run began]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) domain: Option<PathBuf>,
+    /// Where the server of a tier's model is, where the run was begun with an address that holds a password
+    #[arg(long = "base-url", value_name = "TIER=URL")]
+    pub(crate) base_urls: Vec<String>,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
 }
@@ -108,6 +114,9 @@ pub(crate) struct PersonArgs {
     pub(crate) run: String,
     /// The action's key, for example 2/action-0, or its id
     pub(crate) action: String,
+    /// Only if the action is still the one that was shown: what `pending` prints beside it
+    #[arg(long, value_name = "DIGITS")]
+    pub(crate) binding: Option<String>,
     #[command(flatten)]
     pub(crate) go_on: GoOnArgs,
 }
@@ -148,10 +157,55 @@ pub(crate) struct ResumeArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "Exit codes: 0 all cases ended as expected, 1 some did not or could not be read, 2 wrong usage."
+)]
 pub(crate) struct EvalArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<EvalCommand>,
     /// Case files, or folders that hold some
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+    /// Only the cases whose names or files hold this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+    /// How many cases run at a time [default: twice the number of processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+    /// Print the cases and what they show, and run none
+    #[arg(long, conflicts_with_all = ["json", "junit", "ablate"])]
+    pub(crate) list: bool,
+    /// Print the results as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the results to this file as JUnit's XML
+    #[arg(long, value_name = "FILE", conflicts_with = "ablate")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Run the cases with one guard less each time, and print what each guard did
+    #[arg(long)]
+    pub(crate) ablate: bool,
+    /// Print each case's trace
+    #[arg(long, conflicts_with_all = ["json", "ablate", "list"])]
+    pub(crate) trace: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum EvalCommand {
+    /// Make a case of a run in the journal: it runs again as it ran, and passes at once
+    Record(EvalRecordArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EvalRecordArgs {
+    /// The run's id, the beginning of one, or `last`
+    pub(crate) run: String,
+    /// The case's file; it must not be there yet
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -162,15 +216,55 @@ pub(crate) enum GuardCommand {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct GuardArgs {
-    /// Trajectories, one a line
-    #[arg(required = true)]
+    /// Recorded runs, one JSON object a line
+    #[arg(required = true, value_name = "FILE.jsonl")]
     pub(crate) files: Vec<PathBuf>,
+    /// A policy: progress, three_tier, three_tier_literal, never_rerun, reuse, off, cycles5, openhands, consecutive,
+    /// consecutive:N or last3; several are a row each [default: a table of them]
+    #[arg(long = "policy", value_name = "NAME", num_args = 1.., value_delimiter = ',')]
+    pub(crate) policies: Vec<loop_eval::guard::Policy>,
+    /// Only the runs of this half of a labelled set: dev or held_out
+    #[arg(long, value_name = "HALF")]
+    pub(crate) split: Option<loop_eval::guard::Split>,
+    /// What the tools do, where the runs do not say: a JSON object from tools to read, write, egress or exec
+    #[arg(long, value_name = "FILE")]
+    pub(crate) effects: Option<PathBuf>,
+    /// Print each run that is hit, and each labelled loop that is missed
+    #[arg(long)]
+    pub(crate) details: bool,
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 every guard held, 1 one did not or it could not be attacked, 2 wrong usage."
+)]
 pub(crate) struct RedteamArgs {
     #[command(flatten)]
     pub(crate) domain: DomainArgs,
+    /// The domain's own work, to see what the guards hold up [default: the files in the folders beside its file]
+    #[arg(long = "item", value_name = "FILE")]
+    pub(crate) items: Vec<PathBuf>,
+    /// Only texts of this kind: send_out, change, delete, pay, rights, exec, verdict, citation, lie, loop, spend or reveal
+    #[arg(long, value_name = "KIND")]
+    pub(crate) kind: Option<String>,
+    /// At most so many texts of each kind
+    #[arg(long, value_name = "N")]
+    pub(crate) each: Option<usize>,
+    /// Runs of the adversary that acts at random
+    #[arg(long, default_value_t = 300, value_name = "N")]
+    pub(crate) runs: u32,
+    /// Which numbers the adversaries draw
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Take the guards away: shows what a fooled model would do with these tools
+    #[arg(long)]
+    pub(crate) unguarded: bool,
+    /// Print the report as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -2,9 +2,36 @@
 
 use std::process::ExitCode;
 
+use loop_eval::guard::{Effects, Policy, Table, Trajectories};
+
 use crate::args::GuardArgs;
 use crate::failure::Failure;
+use crate::stream;
 
-pub(crate) fn score(_args: &GuardArgs) -> Result<ExitCode, Failure> {
-    Err(Failure::new("it is not there yet"))
+pub(crate) fn score(args: &GuardArgs) -> Result<ExitCode, Failure> {
+    let effects = args.effects.as_deref().map(Effects::read_file).transpose()?.unwrap_or_default();
+    let policies = if args.policies.is_empty() { &Policy::DEFAULT } else { &*args.policies };
+    let mut table = Table::new(policies, effects, args.details);
+    let mut runs = 0_u64;
+    for file in &args.files {
+        for run in Trajectories::open(file)? {
+            let run = run?;
+            if args.split.is_none_or(|split| run.split == Some(split)) {
+                runs += 1;
+                table.add(&run);
+            }
+        }
+    }
+    if runs == 0 {
+        let files: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
+        let which = if args.split.is_some() { "no run of this split" } else { "no run" };
+        return Err(Failure::new(format!("{}: there is {which}", files.join(", "))));
+    }
+    let table = table.finish();
+    match args.json {
+        true => stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&table.to_json())?)),
+        false if args.details => stream::print(&format!("{table}\n{}", table.details())),
+        false => stream::print(&table.to_string()),
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -43,6 +43,11 @@ impl Live {
         }
     }
 
+    /// Draws the rest of a run that was begun before.
+    pub(crate) fn of(run: Run) -> Self {
+        Self { run: Some(run.clone()), ..Self::new(run.spec()) }
+    }
+
     pub(crate) fn show(&mut self, event: &RunEvent) {
         match event {
             RunEvent::Text { key, text } if matches!(key.slot, Slot::Main | Slot::Landing) => {
@@ -147,6 +152,7 @@ impl Live {
             },
             Fact::StopRequested { .. } => note(Line::new().styled(ODD, "a stop was asked for")),
             Fact::StopWithdrawn => note("the stop was taken back"),
+            Fact::Told { text } => note(Line::new().styled(BOLD, "told").plain(" ").plain(text)),
             Fact::Resumed { away_ms } => note(format!("taken up again after {away_ms} ms")),
             Fact::CallRefused { .. }
             | Fact::ToolStarted { .. }
@@ -203,6 +209,9 @@ impl Live {
             }
             Note::CallRetried { key, attempt, .. } => {
                 note(Line::from("  ").styled(ODD, format!("{key} is tried again, try {attempt}")))
+            }
+            Note::Polled { key, .. } => {
+                note(Line::from("  ").styled(DIM, format!("{key} is not ready, and is asked again")))
             }
             Note::Lost { key, .. } => note(Line::from("  ").styled(ODD, format!("{key} was lost"))),
             Note::TierChanged { from, to: Tier::Escalated } => {

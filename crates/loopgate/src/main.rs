@@ -15,6 +15,7 @@ mod people;
 mod places;
 mod policy;
 mod redteam;
+mod resume;
 mod run;
 mod show;
 mod stream;
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
             Command::Deny(args) => people::deny(args).await,
             Command::Answer(args) => people::answer(args).await,
             Command::Tell(args) => people::tell(args).await,
-            Command::Resume(args) => people::resume(args).await,
+            Command::Resume(args) => resume::resume(args).await,
             Command::Eval(args) => eval::eval(*args).await,
             Command::Guard(GuardCommand::Score(args)) => guard::score(&args),
             Command::Redteam(args) => redteam::redteam(*args).await,

@@ -1,30 +1,245 @@
-//! What people say to runs that wait for them.
+//! What waits for people, and what they say to it: `pending`, `approve`, `deny`, `answer`, `tell`.
 
+use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
-use crate::args::{AnswerArgs, DenyArgs, PendingArgs, PersonArgs, ResumeArgs, TellArgs};
+use loop_core::policy::shown;
+use loop_core::{AnswerFault, Asked, CommandKey, Fact, Millis, PersonAnswer, Run, Started};
+use loop_runtime::{AskedReport, Journal, JournalError, replay};
+use serde_json::{Value, json};
+
+use crate::args::{AnswerArgs, DenyArgs, PendingArgs, PersonArgs, TellArgs};
 use crate::failure::Failure;
+use crate::resume::Found;
+use crate::{places, show, stream};
 
-pub(crate) async fn pending(_args: PendingArgs) -> Result<ExitCode, Failure> {
-    Err(Failure::new("it is not there yet"))
+/// `loopgate pending`: what waits, in one run or in all.
+pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
+    let journal = places::existing_journal(&args.journal)?;
+    let lines = match &args.run {
+        Some(run) => vec![show::find(journal.as_ref(), run).await?],
+        None => journal.runs().await?.into_iter().filter(|line| line.stop.is_none()).collect(),
+    };
+    let (mut text, mut listed) = (String::new(), Vec::new());
+    for line in lines {
+        let run = match journal.read(&line.run).await {
+            Ok(recorded) => replay(&line.run, &recorded)?,
+            // One damaged run must not hide what waits in the others.
+            Err(error @ JournalError::Corrupt { .. }) if args.run.is_none() => {
+                stream::note(format!("loopgate: {error}"));
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let asked = run.asked();
+        if asked.is_empty() {
+            continue;
+        }
+        if line.is_written {
+            stream::note(format!("run {} is being driven: it may be answered there", line.run));
+        }
+        let _ = writeln!(text, "{}", in_words(run.started(), &asked, args.journal.journal.as_deref()));
+        for asked in &asked {
+            listed.push(in_json(run.started(), asked)?);
+        }
+    }
+    if args.json {
+        let value = json!({ "version": 1, "pending": listed });
+        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&value)?));
+    } else if text.is_empty() {
+        stream::note("nothing waits for a person");
+    } else {
+        stream::print(text.trim_end_matches('\n'));
+        stream::print("\n");
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) async fn approve(_args: PersonArgs) -> Result<ExitCode, Failure> {
-    Err(Failure::new("it is not there yet"))
+/// `loopgate approve`.
+pub(crate) async fn approve(args: PersonArgs) -> Result<ExitCode, Failure> {
+    say(args, PersonAnswer::Approved).await
 }
 
-pub(crate) async fn deny(_args: DenyArgs) -> Result<ExitCode, Failure> {
-    Err(Failure::new("it is not there yet"))
+/// `loopgate deny`.
+pub(crate) async fn deny(args: DenyArgs) -> Result<ExitCode, Failure> {
+    let why = match args.why.as_deref().map(str::trim) {
+        None => "a person refused it",
+        Some("") => return Err(Failure::new("--why is empty; say why, or leave it out")),
+        Some(why) => why,
+    };
+    say(args.person, PersonAnswer::Denied { why: why.into() }).await
 }
 
-pub(crate) async fn answer(_args: AnswerArgs) -> Result<ExitCode, Failure> {
-    Err(Failure::new("it is not there yet"))
+/// `loopgate answer`.
+pub(crate) async fn answer(args: AnswerArgs) -> Result<ExitCode, Failure> {
+    let text = args.text.trim();
+    if text.is_empty() {
+        return Err(Failure::new("the answer is empty; give some text, or refuse with `loopgate deny`"));
+    }
+    say(args.person, PersonAnswer::Answered { text: text.into() }).await
 }
 
-pub(crate) async fn tell(_args: TellArgs) -> Result<ExitCode, Failure> {
-    Err(Failure::new("it is not there yet"))
+/// `loopgate tell`.
+pub(crate) async fn tell(args: TellArgs) -> Result<ExitCode, Failure> {
+    let text = args.text.trim();
+    if text.is_empty() {
+        return Err(Failure::new("there is nothing to tell; give some text"));
+    }
+    let found = Found::of(&args.run, &args.go_on).await?;
+    let id = found.id();
+    found.run.may_be_told(text).map_err(|_| {
+        let phase = found.run.phase().name();
+        Failure::new(format!(
+            "run {id} makes no call any more that could read it ({phase}); nothing was told"
+        ))
+    })?;
+    let fact = Fact::Told { text: text.into() };
+    found.go_on(vec![fact], &args.go_on).await
 }
 
-pub(crate) async fn resume(_args: ResumeArgs) -> Result<ExitCode, Failure> {
-    Err(Failure::new("it is not there yet"))
+async fn say(args: PersonArgs, answer: PersonAnswer) -> Result<ExitCode, Failure> {
+    let found = Found::of(&args.run, &args.go_on).await?;
+    let key = key_of(&found.run, &args.action)?;
+    let own = found.run.binding(&key);
+    if let Some(given) = &args.binding {
+        let is_own = own.is_some_and(|own| own.to_string().starts_with(&given.to_ascii_lowercase()));
+        if given.len() < BINDING_DIGITS || !is_own {
+            return Err(Failure::new(format!(
+                "{key} of run {}: --binding {given} is not its own, so it is not what you were shown; look again with \
+                 `loopgate pending {}`",
+                found.id(),
+                found.id()
+            )));
+        }
+    }
+    let now = now(&found.run);
+    if let Err(fault) = found.run.may_answer(now, &key, &answer, own.as_ref()) {
+        return Err(refused(&found, &key, fault));
+    }
+    let fact = Fact::PersonAnswered { key, answer, binding: own };
+    found.go_on(vec![fact], &args.go_on).await
 }
+
+/// The action that a person names: by its key, or by the model's own name for it.
+fn key_of(run: &Run, named: &str) -> Result<CommandKey, Failure> {
+    let asked = run.asked();
+    if let Ok(key) = named.parse::<CommandKey>()
+        && run.actions().iter().any(|action| action.key == key)
+    {
+        return Ok(key);
+    }
+    let mut waiting = asked.iter().filter(|asked| &*asked.id == named);
+    match (waiting.next(), waiting.next()) {
+        (Some(asked), None) => return Ok(asked.key),
+        (Some(_), Some(_)) => {
+            return Err(Failure::new(format!("several actions that wait are called {named}; give the key")));
+        }
+        (None, _) => {}
+    }
+    if let Some(action) = run.actions().iter().rev().find(|action| &*action.action.id == named) {
+        return Ok(action.key);
+    }
+    let known: Vec<String> = asked.iter().map(|asked| asked.key.to_string()).collect();
+    let waits = if known.is_empty() { "nothing waits in it".to_owned() } else { known.join(", ") };
+    Err(Failure::new(format!("run {} has no action {named}; what waits: {waits}", run.id())))
+}
+
+/// Why an answer does not count, and what to do instead.
+fn refused(found: &Found, key: &CommandKey, fault: AnswerFault) -> Failure {
+    let id = found.id();
+    let answered = found.recorded.entries.iter().find_map(|entry| match &entry.event.fact {
+        Fact::PersonAnswered { key: of, answer, .. } if of == key => Some(match answer {
+            PersonAnswer::Approved => "approved",
+            PersonAnswer::Denied { .. } => "denied",
+            PersonAnswer::Answered { .. } => "answered",
+        }),
+        _ => None,
+    });
+    let message = match (fault, answered) {
+        (AnswerFault::Answered | AnswerFault::NotAsked { .. }, Some(answered)) => {
+            format!("it has been {answered} already, and an answer counts once")
+        }
+        (AnswerFault::Expired { .. }, _) => {
+            format!("{fault}; `loopgate resume {id}` goes on with that")
+        }
+        (AnswerFault::NotYet, _) => format!("{fault}; `loopgate resume {id}` goes on with them"),
+        (AnswerFault::IsQuestion, _) => format!("{fault}; use `loopgate answer`, or `loopgate deny`"),
+        (AnswerFault::IsNoQuestion, _) => format!("{fault}; use `loopgate approve`, or `loopgate deny`"),
+        (other, _) => other.to_string(),
+    };
+    Failure::new(format!("{key} of run {id}: {message}"))
+}
+
+/// The instant by the run's clock, as whoever takes it up would count it.
+pub(crate) fn now(run: &Run) -> Millis {
+    let unix_ms = jiff::Timestamp::now().as_millisecond();
+    let since = u64::try_from(unix_ms).unwrap_or_default().saturating_sub(run.started().unix_ms);
+    Millis(since).max(run.now())
+}
+
+/// What waits in a run, for people: each action with its exact arguments, and the commands that answer it.
+pub(crate) fn in_words(started: &Started, asked: &[Asked], journal: Option<&Path>) -> String {
+    let (run, item) = (&started.run, &started.item);
+    let mut text = String::new();
+    let mut row = |line: String| {
+        text.push_str(&stream::one_line(&line));
+        text.push('\n');
+    };
+    row(format!("run {run}: {} {}: {}", item.kind, item.id, item.title));
+    let at =
+        journal.map_or_else(String::new, |path| format!(" --journal {}", quoted(&path.to_string_lossy())));
+    for asked in asked {
+        let Asked { key, id, tool, effect, parameters, reason, why, is_question, deadline, binding } = asked;
+        let what = if *is_question { "a question".to_owned() } else { format!("effect {}", effect.name()) };
+        row(String::new());
+        row(format!("  {key}  {tool}  ({what}, the model calls it {id})"));
+        let shown = shown(parameters);
+        shown.text.lines().for_each(|line| row(format!("    {line}")));
+        row(format!("    {}, {}", counted(shown.bytes, "byte"), counted(shown.values, "value")));
+        shown.warnings.iter().for_each(|warning| row(format!("    mind: {warning}")));
+        row(format!("    asked because: {why}"));
+        if !reason.is_empty() {
+            row(format!("    the model says: {reason}"));
+        }
+        let until = show::time(started.unix_ms.saturating_add(deadline.0));
+        row(format!("    until {until} UTC, then it counts as a no"));
+        let bound = format!("--binding {}", binding.short());
+        let yes = if *is_question { "answer" } else { "approve" };
+        let said = if *is_question { " TEXT" } else { "" };
+        row(format!("    loopgate {yes} {run} {key}{said} {bound}{at}"));
+        row(format!("    loopgate deny {run} {key} --why TEXT {bound}{at}"));
+    }
+    text
+}
+
+/// An action that waits, for programs.
+fn in_json(started: &Started, asked: &Asked) -> Result<Value, Failure> {
+    let mut value = serde_json::to_value(AskedReport::new(started, asked))?;
+    let shown = shown(&asked.parameters);
+    let rest = json!({
+        "run": started.run,
+        "item": started.item.id,
+        "title": started.item.title,
+        "bytes": shown.bytes,
+        "values": shown.values,
+        "warnings": shown.warnings,
+    });
+    if let (Value::Object(value), Value::Object(rest)) = (&mut value, rest) {
+        value.extend(rest);
+    }
+    Ok(value)
+}
+
+fn counted(n: u64, what: &str) -> String {
+    format!("{} {what}{}", stream::grouped(n), if n == 1 { "" } else { "s" })
+}
+
+/// A path as a shell reads it back.
+fn quoted(path: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
+}
+
+/// How much of a binding has to be given.
+const BINDING_DIGITS: usize = 12;

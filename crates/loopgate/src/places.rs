@@ -18,10 +18,22 @@ pub(crate) fn load(args: &DomainArgs) -> Result<Domain, Failure> {
 
 /// Reads and checks a domain whose exchanges with models are written to `record`.
 pub(crate) fn load_recorded(args: &DomainArgs, record: Option<&Path>) -> Result<Domain, Failure> {
-    let mut options = LoadOptions { profile: args.profile.clone(), ..LoadOptions::default() };
+    load_with(args, record, cwd()?)
+}
+
+/// Reads and checks a domain as it would be from the folder `cwd`.
+pub(crate) fn load_from(args: &DomainArgs, cwd: PathBuf) -> Result<Domain, Failure> {
+    load_with(args, None, cwd)
+}
+
+/// The folder that relative paths begin at.
+pub(crate) fn cwd() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| Failure::new(format!("the current folder: {error}")))
+}
+
+fn load_with(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<Domain, Failure> {
+    let mut options = LoadOptions { profile: args.profile.clone(), cwd, ..LoadOptions::default() };
     options.record = record.map(Path::to_owned);
-    options.cwd =
-        std::env::current_dir().map_err(|error| Failure::new(format!("the current folder: {error}")))?;
     options.prices = prices();
     for text in &args.set {
         let Some((key, value)) = text.split_once('=') else {

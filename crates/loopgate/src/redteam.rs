@@ -1,10 +1,81 @@
 //! `loopgate redteam`: a domain under attack.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+use loop_core::WorkItem;
+use loop_domain::Domain;
+use loop_eval::redteam::{Attack, Kind, attack};
 
 use crate::args::RedteamArgs;
 use crate::failure::Failure;
+use crate::places;
+use crate::stream;
 
-pub(crate) async fn redteam(_args: RedteamArgs) -> Result<ExitCode, Failure> {
-    Err(Failure::new("it is not there yet"))
+/// Folders of a domain that hold no work items.
+const NO_ITEMS: [&str; 4] = ["evals", "scripts", "sops", "prompts"];
+
+pub(crate) async fn redteam(args: RedteamArgs) -> Result<ExitCode, Failure> {
+    let kind = args.kind.as_deref().map(kind_of).transpose()?;
+    let loaded = places::load(&args.domain)?;
+    let items = items(&loaded, &args)?;
+    let attacked =
+        Attack { seed: args.seed, random_runs: args.runs, kind, each: args.each, unguarded: args.unguarded };
+    let report = attack(&loaded, &items, &attacked).await.map_err(|error| Failure::new(error.to_string()))?;
+    if args.json {
+        let json = serde_json::to_string_pretty(&report).map_err(|error| Failure::new(error.to_string()))?;
+        stream::print(&format!("{json}\n"));
+    } else {
+        stream::print(&report.table());
+    }
+    Ok(if report.holds() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn kind_of(name: &str) -> Result<Kind, Failure> {
+    Kind::all().find(|kind| kind.name() == name).ok_or_else(|| {
+        let known: Vec<&str> = Kind::all().map(Kind::name).collect();
+        Failure::new(format!("--kind {name}: there is no such kind; there are {}", known.join(", ")))
+    })
+}
+
+/// The domain's own work: what is named, else every JSON and Markdown file in the folders beside its file.
+fn items(domain: &Domain, args: &RedteamArgs) -> Result<Vec<WorkItem>, Failure> {
+    let named = !args.items.is_empty();
+    let paths = if named { args.items.clone() } else { found(&args.domain.domain) };
+    let mut items = Vec::new();
+    for path in paths {
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| Failure::new(format!("{shown}: {error}; name a file with a work item")))?;
+        match domain.item(&text, &shown) {
+            Ok(item) => items.push(item),
+            // What stands beside may be something else.
+            Err(error) if named => return Err(Failure::new(error.to_string())),
+            Err(_) => {}
+        }
+    }
+    Ok(items)
+}
+
+fn found(folder_or_file: &Path) -> Vec<PathBuf> {
+    let folder = if folder_or_file.is_dir() {
+        folder_or_file
+    } else {
+        folder_or_file.parent().unwrap_or(folder_or_file)
+    };
+    let entries = |folder: &Path| -> Vec<PathBuf> {
+        let read = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut all: Vec<PathBuf> = read.map(|entry| entry.path()).collect();
+        all.sort();
+        all
+    };
+    let holds_items = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        path.is_dir() && !name.starts_with('.') && !NO_ITEMS.contains(&name)
+    };
+    let is_item = |path: &PathBuf| {
+        path.is_file() && path.extension().is_some_and(|extension| extension == "json" || extension == "md")
+    };
+    let folders = entries(folder).into_iter().filter(holds_items);
+    folders.flat_map(|folder| entries(&folder).into_iter().filter(is_item).collect::<Vec<_>>()).collect()
 }

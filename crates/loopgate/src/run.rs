@@ -1,20 +1,25 @@
 //! `loopgate run`: a work item in; a document, an answer or a value, a reason and a bill out.
 
 use std::convert::Infallible;
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::{Outcome, PicoUsd, Spend, Totals};
+use loop_core::{Asked, Fact, Outcome, PicoUsd, Spend, Started, Totals};
 use loop_runtime::{
-    Entry, Events, Forecast, Handle, Journal, Remote, Report, RunEvent, RunId, StopMode, explain,
+    Driven, Entry, Events, Forecast, Handle, Journal, Loop, Remote, Report, RunEvent, RunId, SqliteJournal,
+    StartError, StopMode, Waiting, explain,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::args::{Progress, RunArgs};
+use crate::chat::{self, typed};
 use crate::failure::Failure;
 use crate::live::Live;
-use crate::{places, show, stream};
+use crate::resume::Origin;
+use crate::{people, places, show, stream};
 
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let domain = places::load_recorded(&args.domain, args.record.as_deref())?;
@@ -22,11 +27,13 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     domain.ready(!args.no_save)?;
     let journal = places::journal(&args.journal)?;
     let prepared = if args.no_save { domain.unsaved_loop() } else { domain.to_loop() };
+    let origin = Origin::of(&args.domain, !args.no_save, /*asks*/ false)?.text()?;
     let prepared = prepared.with_journal(Arc::clone(&journal) as Arc<dyn Journal>);
+    let prepared = prepared.with_origin(origin).leave_when_waiting();
     let spec = Arc::clone(prepared.spec());
     let forecast = Forecast::new(&spec, &domain.prompts, &item);
-    let mut signals = Signals::new()?;
-    let mut handle = prepared.start(item).await?;
+    let signals = Signals::new()?;
+    let handle = prepared.start(item).await?;
     stream::note(format!("limits:  {forecast}"));
     let shows = match args.progress {
         Progress::Auto => stream::is_watched(),
@@ -35,35 +42,18 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     };
     let lines =
         args.events.then(|| Lines::new(Arc::clone(&journal) as Arc<dyn Journal>, handle.id().clone()));
-    let watcher = watch(&mut handle, shows.then(|| Live::new(&spec)), lines);
-    let started = Arc::clone(handle.started());
-    let remote = handle.remote();
-    let outcome = tokio::select! {
-        outcome = handle.wait() => outcome,
-        never = signals.stop(&remote) => match never {},
+    let driving = Driving {
+        looping: &prepared,
+        journal,
+        at: args.journal.journal.clone(),
+        live: shows.then(|| Live::new(&spec)),
+        lines,
+        json: args.json,
+        prints: !args.events,
+        signals,
     };
-    let code = ExitCode::from(outcome.stop.class.exit_code());
-    let report = if args.json {
-        let tools = show::tools_of(&journal.read(&outcome.run).await?);
-        Some(serde_json::to_string_pretty(&Report::new(&started, &outcome).with_tools(tools))?)
-    } else {
-        None
-    };
-    let shows_result = !args.events;
+    let (code, mut signals) = driving.to_the_end(handle).await?;
     let finish = async {
-        if let Some(watcher) = watcher {
-            // The queue ends with the run; what it still holds is shown first.
-            let _ = watcher.await;
-        }
-        let printed = spawn_blocking(move || {
-            match report {
-                Some(report) => stream::print_json(&format!("{report}\n")),
-                None if shows_result => show::print_result(&outcome),
-                None => {}
-            }
-            summary(&outcome);
-        });
-        let _ = printed.await;
         match (domain.finish_recording(), &args.record) {
             (Ok(Some(exchanges)), Some(path)) => {
                 stream::note(format!("recorded: {exchanges} exchanges in {}", path.display()));
@@ -72,11 +62,128 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
             (Err(error), _) => stream::note(format!("recorded: no: {error}")),
         }
     };
-    tokio::select! {
-        () = finish => Ok(code),
-        // The run is over, and whoever should read of it does not.
-        heard = signals.next() => std::process::exit(heard.exit_code()),
+    signals.unless_heard(finish).await;
+    Ok(code)
+}
+
+/// A run on its way, and how it is shown.
+pub(crate) struct Driving<'a> {
+    pub(crate) looping: &'a Loop,
+    pub(crate) journal: Arc<SqliteJournal>,
+    /// The journal as it was named on the command line, where it was.
+    pub(crate) at: Option<PathBuf>,
+    pub(crate) live: Option<Live>,
+    pub(crate) lines: Option<Lines>,
+    /// Whether the outcome is printed as JSON.
+    pub(crate) json: bool,
+    /// Whether what it came to is printed.
+    pub(crate) prints: bool,
+    pub(crate) signals: Signals,
+}
+
+impl Driving<'_> {
+    /// Drives until the run is over, or waits for people who are not here; prints what it came to.
+    pub(crate) async fn to_the_end(mut self, mut handle: Handle) -> Result<(ExitCode, Signals), Failure> {
+        let mut typed = None;
+        loop {
+            let watcher = watch(&mut handle, self.live.take(), self.lines.take());
+            let (started, remote) = (Arc::clone(handle.started()), handle.remote());
+            let driven = tokio::select! {
+                driven = handle.driven() => driven,
+                never = self.signals.stop(&remote) => match never {},
+            };
+            if let Some(watcher) = watcher {
+                // The queue ends with the run; what it still holds is shown first.
+                (self.live, self.lines) = self.signals.unless_heard(watcher).await.unwrap_or_default();
+            }
+            let (outcome, asked) = match driven {
+                Driven::Ended(outcome) => (outcome, Vec::new()),
+                Driven::Waiting(Waiting { outcome, asked }) => (outcome, asked),
+            };
+            if !asked.is_empty() && is_answered_here() {
+                let typed = typed.get_or_insert_with(typed::Lines::begin);
+                if let Some(said) = self.ask(typed, &asked).await {
+                    let run = &outcome.run;
+                    handle = match self.looping.resume_with(run, said).await {
+                        // It took too long: silence was a no.
+                        Err(StartError::Refused { rejected, .. }) => {
+                            stream::note(rejected.to_string());
+                            self.looping.resume(run).await?
+                        }
+                        resumed => resumed?,
+                    };
+                    continue;
+                }
+            }
+            return self.print(&started, outcome, asked).await;
+        }
     }
+
+    /// What the person at this terminal says to each of these; nothing where they leave it to later.
+    async fn ask(&mut self, typed: &mut typed::Lines, asked: &[Asked]) -> Option<Vec<Fact>> {
+        let mut said = Vec::new();
+        for Asked { key, tool, parameters, is_question, binding, .. } in asked {
+            let answer = tokio::select! {
+                biased;
+                _ = self.signals.next() => {
+                    stream::note("");
+                    return None;
+                }
+                answer = chat::ask(typed, tool, parameters, *is_question) => answer?,
+            };
+            said.push(Fact::PersonAnswered { key: *key, answer, binding: Some(*binding) });
+        }
+        Some(said)
+    }
+
+    async fn print(
+        self,
+        started: &Started,
+        outcome: Outcome,
+        asked: Vec<Asked>,
+    ) -> Result<(ExitCode, Signals), Failure> {
+        let Self { journal, at, json, prints, mut signals, .. } = self;
+        let code = ExitCode::from(outcome.stop.class.exit_code());
+        let words = (!asked.is_empty()).then(|| people::in_words(started, &asked, at.as_deref()));
+        let report = if json {
+            let tools = show::tools_of(&journal.read(&outcome.run).await?);
+            let report = Report::new(started, &outcome).with_tools(tools).with_waiting(started, &asked);
+            Some(serde_json::to_string_pretty(&report)?)
+        } else {
+            None
+        };
+        let printed = spawn_blocking(move || {
+            match (report, &words) {
+                (Some(report), _) => stream::print_json(&format!("{report}\n")),
+                (None, Some(words)) if prints => stream::print(words),
+                (None, Some(words)) => words.lines().for_each(stream::note),
+                (None, None) if prints => show::print_result(&outcome),
+                (None, None) => {}
+            }
+            match words {
+                Some(_) => waits(&outcome),
+                None => summary(&outcome),
+            }
+        });
+        // The run is over, and whoever should read of it may not.
+        let _ = signals.unless_heard(printed).await;
+        Ok((code, signals))
+    }
+}
+
+/// Whether a person sits here who can be asked.
+fn is_answered_here() -> bool {
+    std::io::stdin().is_terminal() && stream::is_watched()
+}
+
+/// That a run waits, and its bill so far, on standard error.
+fn waits(outcome: &Outcome) {
+    stream::note("");
+    stream::note(
+        "waiting: a person has to answer; everything is in the journal, and no process waits for it",
+    );
+    stream::note(format!("totals:  {}", bill(&outcome.totals)));
+    stream::note(format!("run:     {}", outcome.run));
 }
 
 /// The reason, what was left undone, and the bill, on standard error.
@@ -138,8 +245,11 @@ pub(crate) fn count(n: u32, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
+/// What shows the events of a run: both go on where they were when the run is driven again.
+type Shows = (Option<Live>, Option<Lines>);
+
 /// Shows events in a thread of their own, so that a slow terminal holds nothing up.
-fn watch(handle: &mut Handle, live: Option<Live>, lines: Option<Lines>) -> Option<JoinHandle<()>> {
+fn watch(handle: &mut Handle, live: Option<Live>, lines: Option<Lines>) -> Option<JoinHandle<Shows>> {
     if live.is_none() && lines.is_none() {
         return None;
     }
@@ -148,7 +258,7 @@ fn watch(handle: &mut Handle, live: Option<Live>, lines: Option<Lines>) -> Optio
     Some(spawn_blocking(move || runtime.block_on(show(heard, live, lines))))
 }
 
-async fn show(mut heard: Events, mut live: Option<Live>, mut lines: Option<Lines>) {
+async fn show(mut heard: Events, mut live: Option<Live>, mut lines: Option<Lines>) -> Shows {
     while let Some(event) = heard.recv().await {
         if let Some(lines) = &mut lines {
             lines.show(&event).await;
@@ -157,10 +267,11 @@ async fn show(mut heard: Events, mut live: Option<Live>, mut lines: Option<Lines
             live.show(&event);
         }
     }
+    (live, lines)
 }
 
 /// The JSON lines of a run, each entry once and none left out: what was not heard is read from the journal.
-struct Lines {
+pub(crate) struct Lines {
     journal: Arc<dyn Journal>,
     run: RunId,
     next: u64,
@@ -223,6 +334,14 @@ impl Signals {
             Some(()) = self.interrupt.recv() => Heard::Interrupt,
             Some(()) = self.terminate.recv() => Heard::Terminate,
             else => std::future::pending().await,
+        }
+    }
+
+    /// Waits for this; a signal before it ends the program.
+    pub(crate) async fn unless_heard<T>(&mut self, work: impl Future<Output = T>) -> T {
+        tokio::select! {
+            done = work => done,
+            heard = self.next() => std::process::exit(heard.exit_code()),
         }
     }
 

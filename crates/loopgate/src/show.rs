@@ -110,7 +110,7 @@ pub(crate) fn lines_of(entry: &Entry) -> String {
 }
 
 /// The run with this id, with this beginning, or the last one.
-async fn find(journal: &dyn Journal, wanted: &str) -> Result<RunLine, Failure> {
+pub(crate) async fn find(journal: &dyn Journal, wanted: &str) -> Result<RunLine, Failure> {
     let runs = journal.runs().await?;
     if wanted == "last" {
         return match runs.first() {
@@ -245,7 +245,7 @@ const MOST_ID_CHARS: usize = 60;
 const MOST_TITLE_CHARS: usize = 100;
 
 /// A wall time as people read it, in UTC.
-fn time(unix_ms: u64) -> String {
+pub(crate) fn time(unix_ms: u64) -> String {
     let ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
     jiff::Timestamp::from_millisecond(ms)
         .map_or_else(|_| unix_ms.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())

@@ -199,7 +199,7 @@ fn calls(expected: &[ExpectedCall], reply: &ModelReply) -> Vec<Difference> {
             differences.push(Difference::new(format!("calls/{nth}/id"), id, &ours.id));
         }
         let arguments = match &ours.arguments {
-            Arguments::Object { value, .. } => Value::Object(value.clone()),
+            Arguments::Object { value, .. } => Value::Object((**value).clone()),
             Arguments::Invalid { text, .. } => {
                 serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_string()))
             }

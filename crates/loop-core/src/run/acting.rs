@@ -5,24 +5,31 @@ use std::sync::Arc;
 use crate::action::Verdict;
 use crate::command::SubCallBudget;
 use crate::contract::{Readings, contracts_in, echoes};
-use crate::ids::{CommandKey, Digest, EvidenceId};
+use crate::gate::{self, manual_stop};
+use crate::ids::{CommandKey, Digest, EvidenceId, Millis};
 use crate::judge::{Bench, Judged, Room, judge};
+use crate::ledger::Settled;
 use crate::note::Note;
 use crate::observation::{Observation, Status, SubCallUse};
 use crate::outcome::Evidence;
-use crate::policy_spec::Repeats;
+use crate::policy::RunSources;
+use crate::policy_spec::OnToolError;
 use crate::proposal::Proposal;
 use crate::protocol;
 use crate::run::calls::Charge;
-use crate::run::{Ask, Batch, Phase, Rejected, Run, Work};
+use crate::run::{Ask, Batch, Phase, Poll, Rejected, Run, Work};
 use crate::spec::Effect;
+use crate::stop::{Certificate, Change, Condition, Measure, StopReason};
+use crate::trouble::is_failure;
 
 impl Run {
     pub(super) fn tool_started(&mut self, key: &CommandKey, attempt: u32) -> Result<(), Rejected> {
         let phase = self.state.phase.name();
         let not_open = self.not_open("tool_started", key, attempt);
-        let blocked = self.state.stop_asked.is_some() || !self.state.phase.is_working();
-        let is_it = |work: &Work| work.key == *key && work.attempt == attempt && !work.announced;
+        let blocked = self.is_held() || !self.state.phase.is_working();
+        let now = self.state.now;
+        let is_it =
+            |work: &Work| work.key == *key && work.attempt == attempt && !work.announced && !work.waits(now);
         let Some(batch) = self.state.phase.batch() else {
             return Err(Rejected::OutOfOrder { event: "tool_started", phase });
         };
@@ -58,21 +65,83 @@ impl Run {
         if matches!(observation.status, Status::Timeout | Status::Cancelled) && !self.is_repeatable(at) {
             observation.status = Status::InDoubt;
         }
-        self.settle(at, observation, notes);
+        match self.asks_again_at(at, &observation) {
+            Some(not_before) => self.ask_again(at, observation, not_before, notes),
+            None => self.settle(at, observation, notes),
+        }
         self.batch_settled(notes);
         Ok(())
+    }
+
+    /// When a tool that is not ready is asked again, if it is: what may be done twice, as often as its rules say, as
+    /// long as the run's time lasts.
+    fn asks_again_at(&self, at: usize, observation: &Observation) -> Option<Millis> {
+        let after = observation.retry_after_ms.filter(|_| observation.status == Status::Pending)?;
+        let work = self.state.phase.batch().and_then(|batch| batch.work.get(at))?;
+        let action = self.state.actions.get(work.action as usize)?;
+        let polls = self.spec.tool(action.tool_name())?.policy.repeats.polls;
+        let not_before = self.state.now.plus(after.max(1));
+        let has_time = self.elapsed_ms().saturating_add(not_before.since(self.state.now)) < self.working_ms();
+        let may = self.spec.has_judgement()
+            && self.state.phase.is_working()
+            && !self.is_held()
+            && self.is_repeatable(at)
+            && work.poll.as_ref().map_or(0, |poll| poll.times) < polls
+            && has_time;
+        may.then_some(not_before)
+    }
+
+    /// Wishes a tool that is not ready once more, under its key, without a model.
+    fn ask_again(&mut self, at: usize, last: Observation, not_before: Millis, notes: &mut Vec<Note>) {
+        let Some(work) = self.state.phase.batch_mut().and_then(|batch| batch.work.get_mut(at)) else {
+            return;
+        };
+        let (key, attempt, granted, used) = (work.key, work.attempt, work.sub_call.take(), last.sub_call);
+        let times = work.poll.take().map_or(0, |poll| poll.times) + 1;
+        work.poll = Some(Box::new(Poll { times, not_before, last: Observation { sub_call: None, ..last } }));
+        work.attempt += 1;
+        // Its start is told, also where it only looks: until then nothing of it is in flight.
+        work.announced = false;
+        notes.push(Note::Polled { key, attempt: attempt + 1, not_before });
+        if granted.is_some() {
+            self.state.granted_sub_calls = self.state.granted_sub_calls.saturating_sub(1);
+            if let Some(used) = used {
+                self.charge_sub_call(key, attempt, used, notes);
+            }
+            let granted = self.grant_sub_call();
+            if let Some(work) = self.state.phase.batch_mut().and_then(|batch| batch.work.get_mut(at)) {
+                work.sub_call = granted;
+            }
+        }
+    }
+
+    /// Whether nothing more of a batch is started: a stop is asked for, or a tool has failed and that ends the run.
+    pub(super) fn is_held(&self) -> bool {
+        let failed = |work: &Work| work.observation.as_ref().is_some_and(|it| is_failure(it.status));
+        let ends = self.spec.has_judgement() && self.spec.gate.on_tool_error == OnToolError::Stop;
+        self.state.stop_asked.is_some()
+            || ends && self.state.phase.batch().is_some_and(|batch| batch.work.iter().any(failed))
+    }
+
+    /// What the actions of a pass are judged against.
+    pub(super) fn bench(&self, pass: u32, room: Room) -> Bench<'_> {
+        let (spec, state) = (&*self.spec, &self.state);
+        let sources =
+            RunSources { spec, item: &state.started.item, evidence: &state.evidence, told: &state.told };
+        Bench { spec, ledger: &state.ledger, trouble: &state.trouble, legs: state.legs, sources, pass, room }
     }
 
     /// Writes verdicts down and makes a batch of what runs and what waits for a person.
     pub(super) fn admit(&mut self, judged: Vec<Judged>, notes: &mut Vec<Note>) -> Batch {
         let mut batch = Batch::default();
-        for Judged { mut judged, signature, run_as } in judged {
+        for Judged { mut judged, sign, run_as } in judged {
             let action = self.state.actions.len() as u32;
-            if let (Verdict::Run, Some(signature)) = (&judged.verdict, signature) {
+            if let (Verdict::Run, Some(sign)) = (&judged.verdict, sign) {
                 let evidence = EvidenceId((self.state.evidence.len() + batch.work.len()) as u32 + 1);
                 judged.evidence = Some(evidence);
                 let (key, attempt) = run_as;
-                self.state.ledger.started(signature, key, attempt, evidence);
+                self.state.ledger.started(&sign, key, attempt, evidence);
+                let signature = sign.signature();
                 self.state.totals.tool_calls += 1;
                 let tool = judged.tool.as_deref().and_then(|name| self.spec.tool(name));
                 let smart = tool.is_some_and(|tool| tool.smart);
@@ -89,6 +158,7 @@ impl Run {
                     announced,
                     sub_call,
                     observation: None,
+                    poll: None,
                 });
             }
             if matches!(judged.verdict, Verdict::NeedsPerson { .. }) {
@@ -129,7 +199,7 @@ impl Run {
         let Some(work) = self.state.phase.batch_mut().and_then(|batch| batch.work.get_mut(at)) else {
             return;
         };
-        let (key, attempt, signature, evidence) = (work.key, work.attempt, work.signature, work.evidence);
+        let (key, attempt, evidence) = (work.key, work.attempt, work.evidence);
         let granted = work.sub_call.take();
         let (status, used) = (observation.status, observation.sub_call);
         let readings = self.spec.readings();
@@ -142,7 +212,6 @@ impl Run {
             self.state.echoes.extend(known);
         }
         work.observation = Some(observation);
-        self.state.ledger.settled(&signature, key, attempt, status);
         notes.push(Note::ActionSettled { key, evidence, status });
         if granted.is_some() {
             self.state.granted_sub_calls = self.state.granted_sub_calls.saturating_sub(1);
@@ -189,12 +258,17 @@ impl Run {
         let Some(batch) = self.state.phase.batch() else {
             return;
         };
-        // Once a stop is asked for, what was not started is not waited for.
-        let waits_for_all = self.state.stop_asked.is_none();
+        // What was not started, and will not be, is not waited for.
+        let waits_for_all = !self.is_held();
         if batch.is_in_flight() || waits_for_all && batch.work.iter().any(|work| work.observation.is_none()) {
             return;
         }
+        let first = self.state.evidence.len();
         let asks = self.keep_evidence(notes);
+        if let Some(certificate) = self.ended_by_trouble(first) {
+            self.leave_undone(&asks, certificate.reason().name(), notes);
+            return self.stop(certificate, notes);
+        }
         if self.out_of_time().is_some() {
             // What a person would allow could not run any more.
             self.leave_undone(&asks, "limits.wall_ms", notes);
@@ -204,7 +278,8 @@ impl Run {
             return self.go_on(notes);
         }
         let deadline = self.state.now.plus(self.spec.limits.person_ms);
-        let asks = asks.into_iter().map(|action| Ask { action, deadline, answered: false }).collect();
+        let asks =
+            asks.into_iter().map(|action| Ask { action, deadline, answered: false, answer: None }).collect();
         self.state.phase = Phase::WaitingForPerson { asks, since: self.state.now };
     }
 
@@ -218,12 +293,14 @@ impl Run {
     /// Where an order is kept: lets the next call start, if it only looks and nothing stops it. One that changes
     /// something is announced first.
     fn take_turns(&mut self) {
-        if !self.spec.protocol.execution().is_ordered() || self.state.stop_asked.is_some() {
+        if !self.spec.protocol.execution().is_ordered() || self.is_held() {
             return;
         }
         let Some(batch) = self.state.phase.batch() else { return };
         let next = batch.work.iter().position(|work| work.observation.is_none());
-        let Some(at) = next.filter(|at| batch.work.get(*at).is_some_and(|work| self.is_read(work))) else {
+        // What is asked again is announced each time.
+        let is_free = |work: &Work| self.is_read(work) && work.poll.is_none();
+        let Some(at) = next.filter(|at| batch.work.get(*at).is_some_and(is_free)) else {
             return;
         };
         if let Some(work) = self.state.phase.batch_mut().and_then(|batch| batch.work.get_mut(at)) {
@@ -247,8 +324,7 @@ impl Run {
         let setting: Arc<str> = certificate.reason().name().into();
         let pass = self.state.passes.len() as u32;
         let room = Room { left: u32::MAX, setting: "limits.tool_calls" };
-        let bench = Bench { spec: &self.spec, ledger: &self.state.ledger, pass, room };
-        let mut judged = judge(&proposal.actions, bench);
+        let mut judged = judge(&proposal.actions, self.bench(pass, room));
         let (ending, last) =
             protocol::ending(proposal.ending.clone(), &judged, /*stored*/ None, &self.spec);
         self.take_ending(&ending, last);
@@ -268,6 +344,28 @@ impl Run {
         }
     }
 
+    /// Why the run ends with the calls that have just settled, if it does: a tool failed and that is the end, or it
+    /// failed too often, or too many calls were of no use. `first` is where their evidence begins.
+    fn ended_by_trouble(&self, first: usize) -> Option<Certificate> {
+        let gate = &self.spec.gate;
+        let settled = self.state.evidence.get(first..).filter(|_| self.spec.has_judgement())?;
+        let mut failed = settled.iter().filter(|evidence| is_failure(evidence.observation.status));
+        let by_failure = match gate.on_tool_error {
+            OnToolError::Continue => None,
+            OnToolError::Stop => failed.next().map(tool_failure),
+            OnToolError::EscalateAfter(most) => {
+                failed.find_map(|evidence| self.state.trouble.escalated(&evidence.tool, most.max(1)))
+            }
+        };
+        let is_useless = |evidence: &Evidence| evidence.observation.status == Status::InvalidInput;
+        let useless = self.state.trouble.useless(&gate.breakers).filter(|_| settled.iter().any(is_useless));
+        let mut ends = by_failure.into_iter().chain(useless).peekable();
+        ends.peek()?;
+        let asked = self.state.stop_asked.map(manual_stop);
+        let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
+        Certificate::of(asked.into_iter().chain(reached).chain(ends))
+    }
+
     /// Moves the batch's observations to the evidence, in request order (I-20); gives what waits for a person.
     pub(super) fn keep_evidence(&mut self, notes: &mut Vec<Note>) -> Vec<u32> {
         self.give_up_work(notes);
@@ -275,16 +373,19 @@ impl Run {
             return Vec::new();
         };
         // Not before all have settled: the order in which they do must not matter.
-        let denied = |work: &Work| work.observation.as_ref().is_some_and(|it| it.status == Status::Denied);
-        let changed = batch.work.iter().any(|work| !self.is_read(work) && !denied(work));
-        if changed && self.spec.repeats() == Repeats::Reuse {
-            self.state.ledger.forget_results();
-        }
+        let settled: Vec<Settled> = batch.work.iter().filter_map(|work| self.settled(work)).collect();
+        self.state.ledger.settled(&settled);
         for work in batch.work {
             let action = self.state.actions.get(work.action as usize);
             let (Some(action), Some(observation)) = (action, work.observation) else {
                 continue;
             };
+            if let Some(tool) = self.spec.tool(action.tool_name()) {
+                self.state.legs = self.state.legs.after(tool, observation.status);
+            }
+            if self.spec.has_judgement() {
+                self.state.trouble.settled(action.tool_name(), observation.status);
+            }
             if observation.status.is_citable() {
                 self.state.citable.push(work.evidence);
                 self.state.fresh |= self.state.known.insert(observation.digest);
@@ -302,6 +403,15 @@ impl Run {
         batch.asks
     }
 
+    /// What a piece of work brought, as the ledger takes it.
+    fn settled(&self, work: &Work) -> Option<Settled> {
+        let observation = work.observation.as_ref()?;
+        let action = self.state.actions.get(work.action as usize)?;
+        let tool = self.spec.tool(action.tool_name())?;
+        let rules = &tool.policy.repeats;
+        Some(Settled::of(work.signature, work.key, work.attempt, observation, rules))
+    }
+
     /// Settles what will never settle by itself: a write that may have been started is in doubt.
     fn give_up_work(&mut self, notes: &mut Vec<Note>) {
         let open: Vec<(usize, Work)> = self
@@ -317,6 +427,17 @@ impl Run {
             let action = self.state.actions.get(work.action as usize);
             let name: Arc<str> = action.map_or_else(|| "".into(), |action| action.tool_name().into());
             let is_read = self.spec.tool(&name).is_some_and(|tool| tool.effect.is_read());
+            if let Some(poll) = work.poll.as_ref().filter(|_| is_read || !work.announced) {
+                // It is as ready as it was when it was asked last.
+                if let Some(batch) = self.state.phase.batch_mut().filter(|_| !work.announced)
+                    && let Some(work) = batch.work.get_mut(at)
+                {
+                    work.attempt = work.attempt.saturating_sub(1);
+                }
+                let last = Observation { sub_call: work.lost_sub_call(), ..poll.last.clone() };
+                self.settle(at, last, notes);
+                continue;
+            }
             let (status, message) = if !is_read && (work.announced || work.attempt > 1) {
                 (Status::InDoubt, "it may or may not have happened: the run stopped before it ended")
             } else {
@@ -326,6 +447,19 @@ impl Run {
             observation.sub_call = work.lost_sub_call();
             self.settle(at, observation, notes);
         }
+    }
+}
+
+/// The condition that a tool failed, where that ends the run (S4-84).
+fn tool_failure(evidence: &Evidence) -> Condition {
+    let Evidence { tool, observation, .. } = evidence;
+    let what = format!("{tool}: {}: {}", observation.status.name(), observation.summary);
+    let to = Measure::Text("continue".into());
+    Condition {
+        reason: StopReason::ToolFailure,
+        value: Measure::Text(what.into()),
+        threshold: None,
+        change: Some(Change { setting: "gate.on_tool_error".into(), to }),
     }
 }
 

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::action::Verdict;
+use crate::action::{JudgedAction, Verdict};
 use crate::canonical::digest;
+use crate::contract::echoes;
 use crate::event::PersonAnswer;
 use crate::ids::{CommandKey, Digest, EvidenceId, Millis};
-use crate::ledger::{Ledger, Standing};
 use crate::note::Note;
 use crate::observation::{Observation, Status};
-use crate::run::{Batch, Phase, Rejected, Run, Work};
+use crate::repeats::{CallFacts, Rules, Sign};
+use crate::run::{Ask, Batch, Phase, Rejected, Run, Work};
+use crate::spec::Effect;
+use crate::unseen::is_unseen;
 
 /// What a person told a run while it was on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -23,29 +26,230 @@ pub struct Told {
     pub text: Arc<str>,
 }
 
+/// An action that waits for a person, with all that they have to know to decide (K8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Which action.
+    pub key: CommandKey,
+    /// The model's own name for it.
+    pub id: Arc<str>,
+    /// The tool.
+    pub tool: Arc<str>,
+    /// What the tool does to the world.
+    pub effect: Effect,
+    /// What it would be run with: canonical JSON, exactly. Text that a model wrote: escape it before it is shown.
+    pub parameters: Arc<str>,
+    /// Why the model wants it, in its words.
+    pub reason: Arc<str>,
+    /// Why a person is asked.
+    pub why: String,
+    /// Whether it is a question, which takes an answer in place of a consent (S4-37).
+    pub is_question: bool,
+    /// Silence until then is a no.
+    pub deadline: Millis,
+    /// Names all of this; an answer that carries it counts for nothing else.
+    pub binding: Digest,
+}
+
+/// Why what a person answered does not count (I-26).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnswerFault {
+    /// No action of the run has this key.
+    #[error("the run has no such action")]
+    NoAction,
+    /// It was decided without a person, or a person has decided already and the run has gone on.
+    #[error("no person is asked about it: its verdict is `{verdict}`")]
+    NotAsked {
+        /// What was decided.
+        verdict: &'static str,
+    },
+    /// It will be asked about once the other calls of its pass have ended.
+    #[error("it is not asked about yet: other calls of its pass still run")]
+    NotYet,
+    /// A person has answered it; the run still waits for others.
+    #[error("it has been answered already")]
+    Answered,
+    /// The time to answer it is over.
+    #[error("its time is over: nobody answered within {limit_ms} ms, which counts as a no")]
+    Expired {
+        /// How long there was.
+        limit_ms: u64,
+    },
+    /// What was answered has another tool, other arguments, another tool manifest or another policy.
+    #[error("what was answered is something else: other arguments, tools or policy than the action has")]
+    OtherBinding,
+    /// It is a question, and a consent says nothing to it.
+    #[error("it is a question: it takes an answer, or a denial")]
+    IsQuestion,
+    /// It is no question, and a text says nothing to it.
+    #[error("it is no question: it takes an approval or a denial")]
+    IsNoQuestion,
+    /// Nothing was said.
+    #[error("the answer is empty")]
+    Empty,
+}
+
 impl Run {
     /// Names an action as a person sees it before they allow it: the run, the action's key, its tool and parameters,
     /// the tool manifest and the policy. Nothing for an action that there is not (K8).
     pub fn binding(&self, key: &CommandKey) -> Option<Digest> {
-        let action = self.state.actions.iter().find(|action| action.key == *key)?;
+        self.action(key).map(|action| self.binding_of(action))
+    }
+
+    /// What waits for a person, in the order in which it was asked for.
+    pub fn asked(&self) -> Vec<Asked> {
+        let Phase::WaitingForPerson { asks, .. } = &self.state.phase else {
+            return Vec::new();
+        };
+        let open = asks.iter().filter(|ask| !ask.answered);
+        open.filter_map(|ask| {
+            let action = self.state.actions.get(ask.action as usize)?;
+            let tool = self.spec.tool(action.tool_name())?;
+            Some(Asked {
+                key: action.key,
+                id: Arc::clone(&action.action.id),
+                tool: Arc::clone(&tool.name),
+                effect: tool.effect,
+                parameters: Arc::clone(&action.parameters),
+                reason: Arc::clone(&action.action.reason),
+                why: action.verdict.reason(),
+                is_question: tool.policy.asks_person,
+                deadline: ask.deadline,
+                binding: self.binding_of(action),
+            })
+        })
+        .collect()
+    }
+
+    /// Whether an answer to an action would count at the instant `at`.
+    ///
+    /// # Errors
+    /// Why it would not.
+    pub fn may_answer(
+        &self,
+        at: Millis,
+        key: &CommandKey,
+        answer: &PersonAnswer,
+        binding: Option<&Digest>,
+    ) -> Result<(), AnswerFault> {
+        let action = self.action(key).ok_or(AnswerFault::NoAction)?;
+        let ask = self.ask_of(key).ok_or_else(|| self.why_not_asked(action))?;
+        if ask.answered {
+            return Err(AnswerFault::Answered);
+        }
+        if at >= ask.deadline {
+            return Err(AnswerFault::Expired { limit_ms: self.spec.limits.person_ms });
+        }
+        if binding.is_some_and(|binding| *binding != self.binding_of(action)) {
+            return Err(AnswerFault::OtherBinding);
+        }
+        match (answer, self.is_question(action)) {
+            (PersonAnswer::Approved, true) => Err(AnswerFault::IsQuestion),
+            (PersonAnswer::Answered { .. }, false) => Err(AnswerFault::IsNoQuestion),
+            (PersonAnswer::Answered { text }, true) if text.trim().is_empty() => Err(AnswerFault::Empty),
+            (PersonAnswer::Answered { .. }, true)
+            | (PersonAnswer::Approved, false)
+            | (PersonAnswer::Denied { .. }, _) => Ok(()),
+        }
+    }
+
+    /// What people told the run, in their order.
+    pub fn told(&self) -> &[Told] {
+        &self.state.told
+    }
+
+    /// What people told the run for this pass alone: what its prompt holds and no prompt before it did.
+    pub fn told_for(&self, pass: u32) -> impl Iterator<Item = &Told> {
+        // Each is for the same pass as the one before it, or for a later one.
+        let told = &self.state.told;
+        let (from, to) = (
+            told.partition_point(|told| told.from_pass < pass),
+            told.partition_point(|told| told.from_pass <= pass),
+        );
+        told.get(from..to).unwrap_or_default().iter()
+    }
+
+    fn action(&self, key: &CommandKey) -> Option<&JudgedAction> {
+        let at = self.state.actions.binary_search_by_key(key, |action| action.key).ok()?;
+        self.state.actions.get(at)
+    }
+
+    fn binding_of(&self, action: &JudgedAction) -> Digest {
         let started = &self.state.started;
         let what = json!([
             started.run,
-            key.to_string(),
+            action.key.to_string(),
             action.tool_name(),
             action.parameters,
             started.tools,
             started.policy
         ]);
-        Some(digest("approval", &what))
+        digest("approval", &what)
     }
 
-    /// Keeps what a person says for the next pass whose call has not been announced.
-    pub(super) fn told(&mut self, text: &Arc<str>) -> Result<(), Rejected> {
-        if !self.state.phase.is_working() {
+    fn ask_of(&self, key: &CommandKey) -> Option<&Ask> {
+        let Phase::WaitingForPerson { asks, .. } = &self.state.phase else {
+            return None;
+        };
+        let is_it =
+            |ask: &&Ask| self.state.actions.get(ask.action as usize).is_some_and(|action| action.key == *key);
+        asks.iter().find(is_it)
+    }
+
+    fn why_not_asked(&self, action: &JudgedAction) -> AnswerFault {
+        let waits = self.state.phase.batch().is_some_and(|batch| {
+            let mut asks = batch.asks.iter().filter_map(|at| self.state.actions.get(*at as usize));
+            asks.any(|asked| asked.key == action.key)
+        });
+        if waits && self.state.phase.is_working() {
+            AnswerFault::NotYet
+        } else {
+            AnswerFault::NotAsked { verdict: action.verdict.name() }
+        }
+    }
+
+    fn is_question(&self, action: &JudgedAction) -> bool {
+        self.spec.tool(action.tool_name()).is_some_and(|tool| tool.policy.asks_person)
+    }
+
+    /// Whether the run can be told this: a pass that could read it is still to come.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn may_be_told(&self, text: &str) -> Result<(), Rejected> {
+        let is_last = match &self.state.phase {
+            // What the last call was tried with, it is tried with again.
+            Phase::Landing { call, .. } => call.started.is_some() || call.attempt > 1,
+            phase => !phase.is_working(),
+        };
+        if is_last {
             return self.out_of_order("told");
         }
-        let from_pass = self.state.passes.len() as u32 + 1;
+        if text.trim().is_empty() { Err(Rejected::ToldNothing) } else { Ok(()) }
+    }
+
+    /// Keeps what a person says for the next pass whose call has not been announced: a prompt that was named already
+    /// stays as it is.
+    pub(super) fn take_told(&mut self, text: &Arc<str>) -> Result<(), Rejected> {
+        self.may_be_told(text)?;
+        let announced = match &self.state.phase {
+            Phase::Calling { call } => call.started.is_some(),
+            Phase::Picking { .. }
+            | Phase::Gathering { .. }
+            | Phase::Repairing { .. }
+            | Phase::Acting { .. }
+            | Phase::WaitingForPerson { .. }
+            | Phase::Validating { .. }
+            | Phase::Landing { .. }
+            | Phase::Stopping { .. }
+            | Phase::Saving { .. }
+            | Phase::Done { .. } => false,
+        };
+        let from_pass = self.state.passes.len() as u32 + 1 + u32::from(announced);
+        if !self.spec.protocol.is_native() {
+            self.state.echoes.extend(echoes(text, self.spec.readings()));
+        }
         self.state.told.push(Told { from_pass, text: Arc::clone(text) });
         Ok(())
     }
@@ -57,23 +261,23 @@ impl Run {
         binding: Option<&Digest>,
         notes: &mut Vec<Note>,
     ) -> Result<(), Rejected> {
-        let not_open = self.not_open("person_answered", key, 1);
-        let bound = binding.is_none_or(|binding| self.binding(key).as_ref() == Some(binding));
+        let answered = |why| Rejected::Answer { key: *key, why };
+        self.may_answer(self.state.now, key, answer, binding).map_err(answered)?;
         let Phase::WaitingForPerson { asks, .. } = &mut self.state.phase else {
             return self.out_of_order("person_answered");
         };
-        let now = self.state.now;
         let asked = self.state.actions.iter().position(|action| action.key == *key);
-        let open = asks
-            .iter_mut()
-            .filter(|_| bound)
-            .find(|ask| Some(ask.action as usize) == asked && !ask.answered && now < ask.deadline);
+        let open = asks.iter_mut().find(|ask| Some(ask.action as usize) == asked);
         let (Some(ask), Some(action)) = (open, asked.and_then(|at| self.state.actions.get_mut(at))) else {
-            return Err(not_open);
+            return self.out_of_order("person_answered");
         };
         ask.answered = true;
         action.verdict = match answer {
-            PersonAnswer::Approved | PersonAnswer::Answered { .. } => Verdict::Run,
+            PersonAnswer::Approved => Verdict::Run,
+            PersonAnswer::Answered { text } => {
+                ask.answer = Some(Arc::clone(text));
+                Verdict::Run
+            }
             PersonAnswer::Denied { why } => Verdict::Denied { why: Arc::clone(why) },
         };
         notes.push(Note::ActionJudged(action.clone()));
@@ -106,38 +310,44 @@ impl Run {
         if asks.iter().any(|ask| !ask.answered) {
             return;
         }
-        let asked: Vec<u32> = asks.iter().map(|ask| ask.action).collect();
+        let asked: Vec<(u32, Option<Arc<str>>)> =
+            asks.iter().map(|ask| (ask.action, ask.answer.clone())).collect();
         self.count_waiting(since);
         let mut batch = Batch::default();
-        for index in asked {
+        for (index, answer) in asked {
             let evidence = EvidenceId((self.state.evidence.len() + batch.work.len()) as u32 + 1);
             let Some(action) = self.state.actions.get_mut(index as usize) else {
                 continue;
             };
             action.evidence = Some(evidence);
-            let tool = action.tool.as_deref().and_then(|name| self.spec.tool(name));
-            let parameters = serde_json::from_str(&action.parameters).unwrap_or_default();
-            let signature = Ledger::signature(action.tool_name(), &parameters);
-            let tries = tool.map_or(1, |tool| tool.attempts);
-            let (key, attempt) = match self.state.ledger.standing(&signature, tries) {
-                Standing::Again { key, attempt } => (key, attempt),
-                Standing::New | Standing::Done { .. } => (action.key, 1),
+            let Some(tool) = action.tool.as_deref().and_then(|name| self.spec.tool(name)) else {
+                continue;
             };
-            self.state.ledger.started(signature, key, attempt, evidence);
-            let observation = match &action.verdict {
-                Verdict::Denied { why } => {
-                    self.state.ledger.settled(&signature, key, attempt, Status::Denied);
+            let parameters = serde_json::from_str(&action.parameters).unwrap_or_default();
+            let sign = Sign::of(&CallFacts::of(tool, &parameters), &Rules::of_run(&self.spec));
+            let signature = sign.signature();
+            let (key, attempt) = self.state.ledger.next_try(&signature).unwrap_or((action.key, 1));
+            self.state.ledger.started(&sign, key, attempt, evidence);
+            let observation = match (&action.verdict, answer) {
+                (_, Some(text)) => {
+                    notes.push(Note::ActionSettled { key, evidence, status: Status::Ok });
+                    Some(answer_of(&text))
+                }
+                (Verdict::Denied { why }, None) => {
                     notes.push(Note::ActionSettled { key, evidence, status: Status::Denied });
                     Some(Observation::failed(Status::Denied, action.tool_name(), why))
                 }
-                Verdict::Run
-                | Verdict::Kept
-                | Verdict::UnknownTool { .. }
-                | Verdict::InvalidArguments { .. }
-                | Verdict::Duplicate { .. }
-                | Verdict::Skipped
-                | Verdict::NeedsPerson { .. }
-                | Verdict::OverLimit { .. } => {
+                (
+                    Verdict::Run
+                    | Verdict::Kept
+                    | Verdict::UnknownTool { .. }
+                    | Verdict::InvalidArguments { .. }
+                    | Verdict::Duplicate { .. }
+                    | Verdict::Skipped
+                    | Verdict::NeedsPerson { .. }
+                    | Verdict::OverLimit { .. },
+                    None,
+                ) => {
                     self.state.totals.tool_calls += 1;
                     None
                 }
@@ -151,6 +361,7 @@ impl Run {
                 announced: false,
                 sub_call: None,
                 observation,
+                poll: None,
             });
         }
         self.act(batch, notes);
@@ -161,4 +372,12 @@ impl Run {
         let waited = self.state.now.since(since);
         self.state.uncounted_ms = self.state.uncounted_ms.saturating_add(waited);
     }
+}
+
+/// A person's answer as what its question brought: their words, and that they are a person's.
+fn answer_of(text: &str) -> Observation {
+    let is_plain = |c: &char| matches!(c, '\n' | '\t') || !(c.is_control() || is_unseen(*c));
+    let text: String = text.chars().filter(is_plain).collect();
+    let data = json!({ "answer": text, "by": "person" });
+    Observation::new(Status::Ok, "a person answered", text, data)
 }

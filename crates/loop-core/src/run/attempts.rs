@@ -9,7 +9,7 @@ use crate::gate::{self, manual_stop};
 use crate::ids::{CommandKey, Slot};
 use crate::note::Note;
 use crate::outcome::{Output, Rejection};
-use crate::policy_spec::Repeats;
+use crate::policy_spec::{RepeatScope, Repeats};
 use crate::proposal::Ending;
 use crate::run::calls::ATTEMPTS;
 use crate::run::{Phase, Rejected, Run};
@@ -55,8 +55,8 @@ impl Run {
         if self.state.attempts.last().is_some_and(is_open) {
             return;
         }
-        if self.spec.repeats() == Repeats::Reuse {
-            self.state.ledger.forget_results();
+        if self.spec.repeats() == Repeats::Reuse || self.spec.gate.scope == RepeatScope::Attempt {
+            self.state.ledger.new_scope();
         }
         let pass = self.state.passes.len() as u32 + 1;
         self.state.attempts.push(Attempt { from_pass: pass, output: None, state: AttemptState::Open });
@@ -131,8 +131,13 @@ impl Run {
         let ends = match result {
             Validation::Valid => {
                 self.set_attempt(AttemptState::Valid);
+                let missing = if self.spec.has_judgement() { self.missing() } else { Vec::new() };
                 let what = Measure::Text("the output is valid".into());
-                Some(plain(StopReason::Completed, what))
+                Some(match missing.is_empty() {
+                    true => plain(StopReason::Completed, what),
+                    // A required tool was asked for beside the output, and brought nothing.
+                    false => gate::evidence_missing(missing),
+                })
             }
             Validation::Broken { by, message } => {
                 let what = Measure::Text(format!("{by}: {message}").into());

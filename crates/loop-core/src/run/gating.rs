@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::action::{JudgedAction, Priority, Verdict};
-use crate::gate::{self, Candidates, History, Native, Ruling, View};
+use crate::action::{Action, JudgedAction, Priority, Verdict};
+use crate::gate::{self, Candidates, Found, History, Native, Ruling, View};
 use crate::ids::{CommandKey, Slot};
-use crate::judge::{Bench, Judged, Room, judge};
+use crate::judge::{Judged, Room, judge};
 use crate::note::{Decision, Note};
+use crate::policy_spec::OnDenied;
 use crate::proposal::Proposal;
 use crate::protocol;
 use crate::run::{AttemptState, Call, Mending, PassRecord, Run};
 use crate::spec::Tier;
-use crate::stop::{Certificate, Condition, Measure, StopReason};
+use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason};
+use crate::trouble::TOOL_FAILURES;
 
 impl Run {
     /// The gate after a pass: verdicts, then stop or act.
@@ -24,19 +26,27 @@ impl Run {
         let pass = self.state.passes.len() as u32;
         let is_landing = cause.is_some();
         self.take_confidence(&proposal, notes);
+        let is_required = |action: &Action| action.priority == Priority::Required;
+        if proposal.confidence == Confidence::High && proposal.actions.iter().any(is_required) {
+            self.state.totals.contradictions += 1;
+        }
         let limit = self.spec.limits.tool_calls;
         let room =
             Room { left: limit.saturating_sub(self.state.totals.tool_calls), setting: "limits.tool_calls" };
-        let bench = Bench { spec: &self.spec, ledger: &self.state.ledger, pass, room };
-        let mut judged = judge(&proposal.actions, bench);
+        let mut judged = judge(&proposal.actions, self.bench(pass, room));
         let stored = self.state.attempts.last().and_then(|attempt| attempt.output.as_ref());
         let (ending, last) = protocol::ending(proposal.ending.clone(), &judged, stored, &self.spec);
         self.take_ending(&ending, last);
         let missing = self.missing();
         let candidates = count(&judged);
+        let trouble = self.find_trouble(&judged);
         let is_native = self.spec.protocol.is_native();
-        let native =
-            Native { ending: &ending, attempt: self.attempt_passes(), granted: self.state.last_granted };
+        let native = Native {
+            ending: &ending,
+            attempt: self.attempt_passes(),
+            granted: self.state.last_granted,
+            lacks: self.output_lacks(&missing, &judged),
+        };
         let view = View {
             limits: &self.spec.limits,
             totals: &self.state.totals,
@@ -50,6 +60,7 @@ impl Run {
             missing: &missing,
             history: if is_native { self.native_history(candidates) } else { self.history() },
             native: is_native.then_some(native),
+            trouble,
         };
         match gate::decide(&view, cause) {
             Ruling::Stop(certificate) => {
@@ -75,11 +86,16 @@ impl Run {
                 self.stop(certificate, notes);
             }
             Ruling::Mend => {
-                self.admit(judged, notes);
+                let batch = self.admit(judged, notes);
                 let decision = Decision::Mend { missing: missing.clone() };
                 notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
                 self.state.mending.push(Mending { pass: pass + 1, missing });
-                self.next_pass(notes);
+                if is_native {
+                    // Calls beside an output that comes too early are run: each has its result.
+                    self.act(batch, notes);
+                } else {
+                    self.next_pass(notes);
+                }
             }
             Ruling::Validate(output) => {
                 let batch = self.admit(judged, notes);
@@ -141,7 +157,7 @@ impl Run {
             fresh: false,
             idle,
             may_escalate: false,
-            may_mend: false,
+            may_mend: self.spec.has_judgement() && self.may_mend(),
             is_out_of_time: self.out_of_time().is_some(),
         })
     }
@@ -175,9 +191,62 @@ impl Run {
                 && self.state.tier != Tier::Fallback
                 && self.state.escalated.is_none()
                 && last(settings.escalate_after).is_some_and(is_low),
-            may_mend: (self.state.mending.len() as u32) < settings.mending_passes,
+            may_mend: self.may_mend(),
             is_out_of_time: self.out_of_time().is_some(),
         })
+    }
+
+    fn may_mend(&self) -> bool {
+        (self.state.mending.len() as u32) < self.spec.gate.mending_passes
+    }
+
+    /// Counts the trouble of a reply, and tells what of it the gate has to know.
+    fn find_trouble(&mut self, judged: &[Judged]) -> Found {
+        if !self.spec.has_judgement() {
+            return Found::default();
+        }
+        let gate = &self.spec.gate;
+        let matters = |judged: &&Judged| judged.judged.action.priority != Priority::NiceToHave;
+        let mut found = Found::default();
+        let (mut denied, mut useless) = (false, false);
+        for JudgedAction { action, tool, verdict, .. } in judged.iter().filter(matters).map(|it| &it.judged) {
+            self.state.trouble.judged(verdict);
+            let name = tool.as_ref().unwrap_or(&action.tool);
+            match verdict {
+                Verdict::Denied { why } => {
+                    denied = true;
+                    if gate.on_denied == OnDenied::Stop {
+                        found.denied.get_or_insert_with(|| denial(name, why));
+                    }
+                }
+                Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. } => useless = true,
+                Verdict::OverLimit { setting } if &**setting == TOOL_FAILURES => {
+                    let broken = || self.state.trouble.broken(name, &gate.breakers);
+                    found.broken = found.broken.or_else(broken);
+                }
+                Verdict::Run
+                | Verdict::Kept
+                | Verdict::Duplicate { .. }
+                | Verdict::Skipped
+                | Verdict::NeedsPerson { .. }
+                | Verdict::OverLimit { .. } => {}
+            }
+        }
+        let trouble = &self.state.trouble;
+        let denials = trouble.denied(&gate.breakers).filter(|_| denied);
+        found.opened = denials.or_else(|| trouble.useless(&gate.breakers).filter(|_| useless));
+        found
+    }
+
+    /// Whether an output comes before a tool was observed that the domain demands, and that the same reply does not run.
+    fn output_lacks(&self, missing: &[Arc<str>], judged: &[Judged]) -> bool {
+        if !self.spec.has_judgement() || missing.is_empty() {
+            return false;
+        }
+        let runs = |tool: &Arc<str>| {
+            judged.iter().any(|it| it.judged.verdict == Verdict::Run && it.judged.tool.as_ref() == Some(tool))
+        };
+        self.unobserved().any(|tool| !runs(tool))
     }
 
     /// From now on main calls are another tier's.
@@ -189,6 +258,17 @@ impl Run {
     }
 }
 
+/// The condition that policy denied a call, where that ends the run.
+fn denial(tool: &str, why: &str) -> Condition {
+    let to = Measure::Text("feed_back".into());
+    Condition {
+        reason: StopReason::Refused,
+        value: Measure::Text(format!("{tool}: {why}").into()),
+        threshold: None,
+        change: Some(Change { setting: "gate.on_denied".into(), to }),
+    }
+}
+
 fn count(judged: &[Judged]) -> Candidates {
     let mut candidates = Candidates::default();
     for judged in judged {
@@ -196,11 +276,13 @@ fn count(judged: &[Judged]) -> Candidates {
             continue;
         }
         candidates.all += 1;
-        match judged.judged.verdict {
+        match &judged.judged.verdict {
             Verdict::Run => candidates.run += 1,
             Verdict::Kept => candidates.kept += 1,
             Verdict::NeedsPerson { .. } => candidates.needs_person += 1,
             Verdict::Denied { .. } => candidates.denied += 1,
+            // A breaker is no limit that a run uses up: the gate knows of it by the trouble that opened it.
+            Verdict::OverLimit { setting } if &**setting == TOOL_FAILURES => {}
             Verdict::OverLimit { .. } => candidates.over_limit += 1,
             Verdict::UnknownTool { .. }
             | Verdict::InvalidArguments { .. }

@@ -6,11 +6,16 @@ use crate::stop::{Change, Condition, Measure, StopReason};
 
 impl Run {
     /// How many messages the next call would be made with, results counted one by one (S1-32): those before the run or
-    /// the work item, replies, results, and what was said to rejected outputs.
+    /// the work item, replies, results, what was said to rejected outputs and to answers that lack
+    /// something, and what people told the run.
     pub fn messages(&self) -> u32 {
         let before = self.state.started.history.as_ref().map_or(1, |history| history.messages);
         let rejected = |attempt: &&super::Attempt| matches!(attempt.state, AttemptState::Rejected(_));
-        let said = self.state.attempts.iter().filter(rejected).count() + self.state.passes.len();
+        let next = self.state.passes.len() as u32 + 1;
+        let told = self.state.told.partition_point(|told| told.from_pass <= next);
+        let mended = self.state.mending.len();
+        let said =
+            self.state.attempts.iter().filter(rejected).count() + self.state.passes.len() + told + mended;
         before.saturating_add((said + self.state.actions.len()) as u32)
     }
 

@@ -4,6 +4,7 @@ use crate::event::Refusal;
 use crate::gate::{self, evidence_missing, over_time};
 use crate::ids::{CommandKey, Millis, Slot};
 use crate::note::Note;
+use crate::policy_spec::RepeatScope;
 use crate::run::{Call, Phase, PromptSize, Run};
 use crate::stop::{Certificate, Condition, Measure, StopReason};
 
@@ -17,6 +18,9 @@ impl Run {
             return self.stop(Certificate::new(cause, Vec::new()), notes);
         }
         self.open_attempt(notes);
+        if self.spec.gate.scope == RepeatScope::Step {
+            self.state.ledger.new_scope();
+        }
         let pass = self.state.passes.len() as u32 + 1;
         let tier = self.state.tier;
         if let Some(cause) = self.last_call() {

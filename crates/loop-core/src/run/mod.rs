@@ -30,9 +30,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use asking::Told;
+pub use asking::{AnswerFault, Asked, Told};
 pub use attempts::{Attempt, AttemptState};
-pub use phase::{Ask, Batch, Call, Phase, StartedCall, Work};
+pub use phase::{Ask, Batch, Call, Phase, Poll, StartedCall, Work};
 pub use quote::{PromptSize, Quote};
 
 use crate::action::JudgedAction;
@@ -46,9 +46,11 @@ use crate::ledger::Ledger;
 use crate::limits::CostMode;
 use crate::note::Note;
 use crate::outcome::{Evidence, Outcome, StoppedIn, Totals};
+use crate::policy::{self, Legs};
 use crate::protocol::Reading;
-use crate::spec::{RunSpec, Tier, ToolSpec, is_default};
+use crate::spec::{RunSpec, SpecNames, Tier, ToolSpec, is_default};
 use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason};
+use crate::trouble::Trouble;
 
 /// A run of the loop: its spec and its state.
 ///
@@ -119,6 +121,12 @@ pub struct State {
     /// What it was doing when its reason was fixed.
     #[serde(default, skip_serializing_if = "is_default")]
     stopped_in: StoppedIn,
+    /// What went wrong in a row.
+    #[serde(default, skip_serializing_if = "is_default")]
+    trouble: Trouble,
+    /// What was read so far.
+    #[serde(default, skip_serializing_if = "is_default")]
+    legs: Legs,
 }
 
 /// What of a conversation is shown in short.
@@ -248,6 +256,17 @@ pub enum Rejected {
         /// What the core computes.
         computed: String,
     },
+    /// What a person answered does not count.
+    #[error("the answer to {key} does not count: {why}")]
+    Answer {
+        /// The action.
+        key: CommandKey,
+        /// Why it does not.
+        why: AnswerFault,
+    },
+    /// A person told the run nothing.
+    #[error("what the run is told is empty")]
+    ToldNothing,
     /// The deadline has not come.
     #[error("deadline_reached at {at} ms, before the deadline")]
     Early {
@@ -259,13 +278,25 @@ pub enum Rejected {
 impl Run {
     /// Makes the first event and opens it: a run that wishes its first call, or that a limit of 0 has stopped (S4-d3).
     pub fn start(id: RunId, spec: Arc<RunSpec>, item: WorkItem, facts: Facts) -> (Self, Event, Vec<Note>) {
+        let names = SpecNames::of(&spec);
+        Self::start_named(id, spec, names, item, facts)
+    }
+
+    /// The same with the names of the spec, which cost more than all the rest where many runs have one spec.
+    pub fn start_named(
+        id: RunId,
+        spec: Arc<RunSpec>,
+        names: SpecNames,
+        item: WorkItem,
+        facts: Facts,
+    ) -> (Self, Event, Vec<Note>) {
         let started = Started {
             run: id,
             unix_ms: facts.unix_ms,
             nonce: facts.nonce,
             item,
-            spec: spec.hash(),
-            policy: spec.policy_hash(),
+            spec: names.spec,
+            policy: names.policy,
             prompts: facts.prompts,
             tools: facts.tools,
             history: facts.history,
@@ -349,7 +380,7 @@ impl Run {
             Fact::PersonAnswered { key, answer, binding } => {
                 self.person_answered(key, answer, binding.as_ref(), &mut notes)
             }
-            Fact::Told { text } => self.told(text),
+            Fact::Told { text } => self.take_told(text),
             Fact::StopRequested { how } => self.stop_requested(*how, &mut notes),
             Fact::StopWithdrawn => self.stop_withdrawn(),
             Fact::DeadlineReached => self.deadline_reached(deadline, &mut notes),
@@ -485,14 +516,18 @@ impl Run {
                 None | Some(_) => {}
             }
         }
-        for tool in &self.spec.gate.required_tools {
-            let observed =
-                |evidence: &Evidence| evidence.tool == *tool && evidence.observation.status.is_citable();
-            if !self.state.evidence.iter().any(observed) {
-                missing.push(Arc::from(format!("a result of `{tool}`")));
-            }
-        }
+        missing.extend(self.unobserved().map(|tool| Arc::from(format!("a result of `{tool}`"))));
         missing
+    }
+
+    /// The required tools that brought nothing that could be cited.
+    fn unobserved(&self) -> impl Iterator<Item = &Arc<str>> {
+        let observed = |tool: &Arc<str>| {
+            let brought =
+                |evidence: &Evidence| evidence.tool == *tool && evidence.observation.status.is_citable();
+            self.state.evidence.iter().any(brought)
+        };
+        self.spec.gate.required_tools.iter().filter(move |tool| !observed(tool))
     }
 
     /// Milliseconds that count against the wall clock.
@@ -516,7 +551,7 @@ impl Run {
     fn begin(spec: Arc<RunSpec>, started: Started) -> (Self, Vec<Note>) {
         let limits = &spec.limits;
         let may_pick = limits.tool_calls > 0 && limits.picked > 0;
-        let is_forbidden = |tool: &ToolSpec| spec.has_whole_gate() && spec.gate.forbid.contains(&tool.name);
+        let is_forbidden = |tool: &ToolSpec| spec.has_whole_gate() && policy::is_barred(&spec, tool);
         let picks = spec.picking.enabled
             && !spec.protocol.is_native()
             && !spec.tools.iter().all(is_forbidden)
@@ -529,6 +564,7 @@ impl Run {
             }
         }
         let call = Call::wished(CommandKey::new(0, Slot::Pick), Tier::Picker);
+        let history = started.history.as_ref().map_or(Legs::default(), |history| history.legs);
         let state = State {
             started: Arc::new(started),
             now: Millis(0),
@@ -560,6 +596,8 @@ impl Run {
             compacted: Compacted::default(),
             last_granted: 0,
             stopped_in: StoppedIn::default(),
+            trouble: Trouble::default(),
+            legs: Legs::at_start(&spec).and(history),
         };
         let mut run = Self { spec, state };
         let mut notes = Vec::new();

@@ -279,12 +279,36 @@ pub struct Work {
     /// What came back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observation: Option<Observation>,
+    /// Of a tool that was not ready: when it is asked again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poll: Option<Box<Poll>>,
+}
+
+/// A tool that was not ready and is asked again, without a model.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Poll {
+    /// How often it has been asked again, the next time included.
+    pub times: u32,
+    /// Not before this instant.
+    pub not_before: Millis,
+    /// What it answered last.
+    pub last: Observation,
 }
 
 impl Work {
     /// Whether it runs: started, or free to start at any moment, and not settled.
     pub(super) fn is_in_flight(&self) -> bool {
         self.announced && self.observation.is_none()
+    }
+
+    /// Whether it waits for the instant at which its tool is asked again.
+    pub(super) fn waits(&self, now: Millis) -> bool {
+        self.poll.as_ref().is_some_and(|poll| poll.not_before > now)
+    }
+
+    /// Which try of its call, from 1, the times apart that a tool was asked again which was not ready.
+    pub(super) fn try_of_call(&self) -> u32 {
+        self.attempt.saturating_sub(self.poll.as_ref().map_or(0, |poll| poll.times))
     }
 
     /// What is held to have been used by the sub-call of a try that nobody can ask any more.
@@ -310,4 +334,7 @@ pub struct Ask {
     pub deadline: Millis,
     /// Whether it was answered.
     pub answered: bool,
+    /// What was answered to a question, until all are answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Arc<str>>,
 }

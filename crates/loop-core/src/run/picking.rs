@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::action::{Action, Priority, Verdict};
 use crate::canonical::canonical;
-use crate::judge::{Bench, Room, judge};
+use crate::judge::{Room, judge};
 use crate::note::{Note, PickedBy};
 use crate::run::{Phase, Run};
 
@@ -44,8 +44,7 @@ impl Run {
         let limits = &self.spec.limits;
         let setting = if limits.picked <= limits.tool_calls { "limits.picked" } else { "limits.tool_calls" };
         let room = Room { left: limits.picked.min(limits.tool_calls), setting };
-        let bench = Bench { spec: &self.spec, ledger: &self.state.ledger, pass: 0, room };
-        let judged = judge(picks, bench);
+        let judged = judge(picks, self.bench(/*pass*/ 0, room));
         let runs = judged.iter().filter(|judged| judged.judged.verdict == Verdict::Run).count() as u32;
         notes.push(Note::Picked { by, runs });
         let batch = self.admit(judged, notes);

@@ -62,7 +62,12 @@ impl Run {
                 let wait = call.not_before.filter(|at| call.started.is_none() && *at > self.state.now);
                 Some(wait.map_or(wall, |at| at.min(wall)))
             }
-            Phase::Gathering { .. } | Phase::Acting { .. } | Phase::Validating { .. } => Some(wall),
+            Phase::Gathering { batch } | Phase::Acting { batch } => {
+                let open = self.in_turn(batch).filter(|work| work.waits(self.state.now));
+                let polls = open.filter_map(|work| work.poll.as_ref().map(|poll| poll.not_before));
+                Some(polls.min().map_or(wall, |at| at.min(wall)))
+            }
+            Phase::Validating { .. } => Some(wall),
             Phase::WaitingForPerson { asks, .. } => {
                 asks.iter().filter(|ask| !ask.answered).map(|ask| ask.deadline).min()
             }
@@ -109,7 +114,7 @@ impl Run {
 
     fn wish_tools(&self, batch: &Batch) -> Vec<Command> {
         self.in_turn(batch)
-            .filter(|work| work.announced || self.state.stop_asked.is_none())
+            .filter(|work| work.announced || !self.is_held() && !work.waits(self.state.now))
             .filter_map(|work| {
                 let action = self.state.actions.get(work.action as usize)?;
                 let tool = self.spec.tool(action.tool_name())?;

@@ -67,7 +67,7 @@ impl Setup {
 
 /// So many messages before the run.
 pub fn history(messages: u32) -> History {
-    History { messages, bytes: 400, json: "[]".into() }
+    History { messages, bytes: 400, json: "[]".into(), legs: Legs::default() }
 }
 
 // ---- what a model says ----

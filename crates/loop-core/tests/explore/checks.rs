@@ -8,7 +8,7 @@ use loop_core::{Command, Event, Fact, Note, Phase, Repeats, Run, Slot, State, St
 use crate::common::native::is_sound;
 use crate::common::{found, reread};
 use crate::edge::{Edge, Ghost, is_action, work};
-use crate::{money, native, oracle, rank, truth};
+use crate::{money, native, oracle, rank, trouble, truth};
 
 type Result = std::result::Result<(), String>;
 type OfAState = fn(&Run, &Ghost) -> Result;
@@ -30,7 +30,7 @@ pub const OF_A_STATE: [(&str, OfAState); 11] = [
 ];
 
 /// What holds at every step, by name.
-pub const OF_A_STEP: [(&str, OfAStep); 15] = [
+pub const OF_A_STEP: [(&str, OfAStep); 16] = [
     ("I-8 the rank falls", rank::falls),
     ("I-8 one reason", one_reason),
     ("I-5 every call is judged", native::every_call_is_judged_once),
@@ -39,6 +39,7 @@ pub const OF_A_STEP: [(&str, OfAStep); 15] = [
     ("compaction goes on", native::compaction_goes_on),
     ("I-10 the gate", oracle::decides_as_documented),
     ("I-10 true conditions", truth::is_told),
+    ("S4-67 a broken tool is not run", trouble::a_broken_tool_is_not_run),
     ("I-12, I-13 nothing is lost", nothing_is_lost),
     ("I-18 merge", what_is_not_named_stays),
     ("I-19 partial replies", a_partial_reply_runs_nothing),

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use loop_core::{Call, CommandKey, Decision, Event, Fact, Note, Phase, Run, Slot, Status, Tier, Work};
 
+use crate::trouble::Trouble;
+
 /// An event that was taken, with everything before and after it.
 pub struct Edge<'a> {
     pub before: &'a Run,
@@ -48,12 +50,14 @@ pub struct Ghost {
     pub stops: u32,
     /// The last try of every call and action that has settled; of actions, how it ended (`None`: lost).
     pub settled: BTreeMap<CommandKey, (u32, Option<Status>)>,
+    /// What went wrong in a row.
+    pub trouble: Trouble,
 }
 
 impl Ghost {
     /// What is known after the edge.
     pub fn after(&self, edge: &Edge<'_>) -> Ghost {
-        let mut next = self.clone();
+        let mut next = Ghost { trouble: self.trouble.after(edge), ..self.clone() };
         match &edge.event.fact {
             Fact::ModelReplied { key, attempt, .. } | Fact::ModelFailed { key, attempt, .. } => {
                 next.settled.insert(*key, (*attempt, None));

@@ -36,7 +36,9 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         .output()
         .is_some_and(|output| calls(reply, output.submit.as_deref().unwrap_or(&output.tool)));
     let has_output = run.attempts().last().is_some_and(|attempt| attempt.output.is_some());
-    if reasons.is_empty() && ends && has_output {
+    let says = edge.was.trouble.says(edge);
+    let lacks = lacks_before_output(edge);
+    if reasons.is_empty() && ends && has_output && !says.denial && !lacks {
         return Expected::Validate { runs: asked.run };
     }
     let mut add = |reason: StopReason, holds: bool| {
@@ -53,6 +55,14 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     add(StopReason::TokenLimit, limits.tokens.is_some_and(|limit| totals.usage.total() >= limit));
     add(StopReason::MaxModelCalls, totals.model_calls >= limits.model_calls);
     add(StopReason::Timeout, run.elapsed_ms() >= limits.wall_ms - held_ms);
+    // A denial that ends the run.
+    add(StopReason::Refused, says.denial);
+    let is_free = reasons.is_empty();
+    let mut add = |reason: StopReason, holds: bool| {
+        if holds && !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    };
     // 4: what the reply ends.
     let refuses = reply.finish == FinishReason::Refusal;
     add(StopReason::Refused, refuses && !is_open);
@@ -64,7 +74,14 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         add(StopReason::EvidenceMissing, lands && !is_cut && lacks);
         add(StopReason::Completed, lands && !is_cut && !lacks && cause.is_none());
     }
+    add(StopReason::EvidenceMissing, ends && has_output && lacks);
     add(StopReason::SubmitBeforeOutput, ends && !has_output);
+    if !is_open && asked.kept == 0 {
+        add(StopReason::NeedsHuman, says.opened);
+        if let Some(reason) = says.broken {
+            add(reason, idle(edge) > 1);
+        }
+    }
     add(StopReason::NeedsHuman, asked.person > 0 && !is_open);
     add(StopReason::MaxToolCalls, asked.over > 0 && !is_open);
     // 6: passes in a row in which nothing could run.
@@ -72,6 +89,10 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     if nothing_runs && gate.no_progress > 0 && idle(edge) >= gate.no_progress {
         add(StopReason::PolicyBlocked, asked.denied == asked.all);
         add(StopReason::NoProgress, true);
+    }
+    let may_mend = (edge.was.mended.len() as u32) < gate.mending_passes;
+    if is_free && may_mend && reasons.first() == Some(&StopReason::EvidenceMissing) {
+        return Expected::Mend;
     }
     let Some(first) = reasons.first() else {
         return Expected::Act { runs: asked.run, asks, escalates: false };
@@ -85,6 +106,19 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     let fits = limits.messages.is_none_or(|limit| run.messages() <= limit);
     let lands = lands && leaves_one && cause.is_none() && !speaks && fits;
     if lands { Expected::Land } else { Expected::Stop(reasons) }
+}
+
+/// Whether a required tool was not observed, and the reply that ends with an output does not run it either.
+fn lacks_before_output(edge: &Edge<'_>) -> bool {
+    let run = edge.after;
+    let runs = |name: &str| {
+        edge.notes.iter().any(|note| {
+            matches!(note, Note::ActionJudged(judged) if judged.verdict == Verdict::Run && judged.tool_name() == name)
+        })
+    };
+    let observed =
+        |name: &str| run.evidence().iter().any(|it| &*it.tool == name && it.observation.status.is_citable());
+    run.spec().gate.required_tools.iter().any(|name| !observed(name) && !runs(name))
 }
 
 /// Whether the attempt has had all the passes that it may take.

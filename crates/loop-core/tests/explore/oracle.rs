@@ -8,7 +8,7 @@ use loop_core::{
 };
 
 use crate::edge::Edge;
-use crate::native;
+use crate::{native, trouble};
 
 /// What must follow a pass.
 #[derive(Debug, PartialEq, Eq)]
@@ -92,6 +92,9 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     add(StopReason::MaxModelCalls, totals.model_calls >= limits.model_calls);
     let held_ms = if cause.is_some() { 0 } else { (limits.wall_ms / 4).min(30_000) };
     add(StopReason::Timeout, run.elapsed_ms() >= limits.wall_ms - held_ms);
+    // A denial that ends the run.
+    let says = edge.was.trouble.says(edge);
+    add(StopReason::Refused, says.denial);
     let is_limited = !reasons.is_empty();
     let mut add = |reason: StopReason, holds: bool| {
         if holds && !reasons.contains(&reason) {
@@ -108,19 +111,24 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         let (refused, hands_over) = statements(edge);
         let alone = asked.person > 0 && !is_open;
         let lacks = confidence == Confidence::High && !answered;
-        let first = !refused && !hands_over && !alone && lacks;
+        let breaks = !is_open && (says.opened || says.broken.is_some());
+        let first = !refused && !hands_over && !alone && !breaks && lacks;
         if first && !is_limited && (edge.was.mended.len() as u32) < gate.mending_passes {
             return Expected::Mend;
         }
         let blocked = asked.all > 0 && asked.denied == asked.all;
         add(StopReason::Refused, refused);
-        add(StopReason::NeedsHuman, hands_over || alone);
+        add(StopReason::NeedsHuman, hands_over || says.opened && !is_open);
+        if let Some(reason) = says.broken {
+            add(reason, !is_open);
+        }
+        add(StopReason::NeedsHuman, alone);
         add(StopReason::Confident, answered);
         add(StopReason::EvidenceMissing, lacks);
         add(StopReason::PolicyBlocked, blocked);
         let over = asked.over > 0 && !is_open;
         add(StopReason::MaxToolCalls, over);
-        let other = refused || hands_over || alone || answered || lacks || blocked || over;
+        let other = refused || hands_over || breaks || alone || answered || lacks || blocked || over;
         add(StopReason::NoNewActions, !other);
     }
     // 5: confidence that stays low brings in the escalated model, once.
@@ -185,6 +193,7 @@ pub fn asked(edge: &Edge<'_>, decision: &Decision) -> Asked {
         asked.all += 1;
         match &action.verdict {
             Verdict::Run => asked.run += 1,
+            Verdict::OverLimit { setting } if &**setting == trouble::BROKEN => {}
             Verdict::OverLimit { setting }
                 if matches!(decision, Decision::Stop(_) | Decision::Land { .. }) =>
             {

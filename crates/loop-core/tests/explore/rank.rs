@@ -13,6 +13,8 @@ const TRIES: u64 = 3;
 const CALL: u64 = 3;
 /// A tool call that may be admitted: one start a try, its end, and the day when its body gives way to its summary.
 const TOOL: u64 = TRIES + 2;
+/// A tool that is not ready: the wait, one more start, its end.
+const POLL: u64 = 3;
 /// A question to a person: the answer, and the day when the body of a denial gives way to its summary.
 const ASK: u64 = 2;
 /// The validation of an output that an attempt ended with.
@@ -33,7 +35,7 @@ pub fn bound(spec: &RunSpec) -> u64 {
     let save = if spec.save { 2 * TRIES - 1 } else { 0 };
     1 + CALL * u64::from(limits.model_calls)
         + picking
-        + TOOL * tool_calls
+        + tool(spec) * tool_calls
         + passes * (1 + own + ASK * tool_calls)
         + u64::from(spec.protocol.is_native())
         + REFUSALS
@@ -61,11 +63,11 @@ pub fn rank(run: &Run) -> u64 {
         Some(_) => CALL - 1,
         None => u64::from(call.not_before.is_some_and(|at| at > run.now())),
     });
-    let in_flight = call + work(run).iter().map(open_work).sum::<u64>();
+    let in_flight = call + work(run).iter().map(|work| open_work(run, work)).sum::<u64>();
     if matches!(run.phase(), Phase::Stopping { .. }) {
         return in_flight + 1 + save;
     }
-    let tools = TOOL * left(limits.tool_calls, totals.tool_calls);
+    let tools = tool(spec) * left(limits.tool_calls, totals.tool_calls);
     let own = if spec.protocol.is_native() { VALIDATION + COMPACTION } else { 0 };
     let passes = left(limits.passes, totals.passes) * (1 + own + ASK * u64::from(limits.tool_calls));
     let asks = match run.phase() {
@@ -92,11 +94,22 @@ pub fn rank(run: &Run) -> u64 {
     calls + in_flight + tools + passes + asks + refusals + whole + validation + STOP + save
 }
 
-fn open_work(work: &loop_core::Work) -> u64 {
-    match work.observation {
-        Some(_) => 1,
-        None => 2 + u64::from(!work.announced) + TRIES.saturating_sub(work.attempt.into()),
+/// A tool call that may be admitted, asked again as often as any tool may be.
+fn tool(spec: &RunSpec) -> u64 {
+    let polls = spec.tools.iter().map(|tool| tool.policy.repeats.polls).max();
+    TOOL + POLL * u64::from(polls.unwrap_or_default())
+}
+
+fn open_work(run: &Run, work: &loop_core::Work) -> u64 {
+    if work.observation.is_some() {
+        return 1;
     }
+    let tool = run.spec().tool(run.actions()[work.action as usize].tool_name());
+    let most = tool.map_or(0, |tool| tool.policy.repeats.polls);
+    let (times, waits) =
+        work.poll.as_ref().map_or((0, false), |poll| (poll.times, poll.not_before > run.now()));
+    let tries = TRIES.saturating_sub((work.attempt - times).into());
+    2 + u64::from(!work.announced) + tries + POLL * u64::from(most - times) + u64::from(waits)
 }
 
 /// I-8: the rank falls at every event of the world, and rises at none.

@@ -3,7 +3,7 @@
 use loop_core::{Condition, Confidence, Fact, Measure, Note, Phase, Run, StopReason, Validation};
 
 use crate::edge::Edge;
-use crate::native;
+use crate::{native, trouble};
 
 /// I-10: every condition that a certificate lists holds.
 pub fn is_told(edge: &Edge<'_>) -> Result<(), String> {
@@ -67,6 +67,13 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
             let most = run.spec().protocol.output().map(|output| output.attempts);
             most == Some(run.attempts().len() as u32) && matches!(edge.event.fact, Fact::Validated { .. })
         }
+        StopReason::ToolFailure | StopReason::NeedsHuman
+            if ends_by_trouble(edge) == Some(condition.reason) =>
+        {
+            true
+        }
+        // A tool that is not run any more.
+        StopReason::ToolFailure if edge.decision().is_some() => true,
         StopReason::ToolFailure => match &edge.event.fact {
             Fact::Validated { result, .. } => matches!(result, Validation::Broken { .. }),
             Fact::Resumed { .. } => matches!(edge.before.phase(), Phase::Validating { attempt: 3, .. }),
@@ -83,6 +90,11 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
         | StopReason::NoProgress => edge.decision().is_some(),
         _ => false,
     }
+}
+
+/// The reason that what has just settled gives, where that ends the run.
+fn ends_by_trouble(edge: &Edge<'_>) -> Option<StopReason> {
+    trouble::ends(edge, &edge.was.trouble.after(edge))
 }
 
 /// A change of a limit goes beyond the limit.

@@ -1,8 +1,10 @@
 //! `[gate]`: how it is decided after each pass whether to go on.
 
-use loop_core::{Repeats, Stale};
+use loop_core::{OnDenied, OnDuplicate, OnToolError, RepeatScope, Repeats, Resolve, Stale, Taint};
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+use crate::config::Ordered;
 
 /// How it is decided after each pass whether to go on.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -10,15 +12,55 @@ use serde::Deserialize;
 pub(crate) struct GateConfig {
     /// Tools that must have run, with or without a finding, before confidence counts. Default: none.
     pub(crate) required_tools: Vec<String>,
-    /// Tools that never run, whatever the model asks; it is not told of them. Default: none.
+    /// What the policy is called by whoever keeps it, for example a date; it changes nothing. Default: nothing.
+    pub(crate) label: Option<String>,
+    /// Tools that may run, `*` for any characters. Default: all of them.
+    pub(crate) allow: Vec<String>,
+    /// Tools that never run, whatever the model asks, `*` for any characters; it is not told of them. Default: none.
     pub(crate) forbid: Vec<String>,
-    /// Tools that change something and run without a person's consent: to name one here is the consent. Default: none.
+    /// Tools that change something and run without a person's consent, `*` for any characters: to name one here is the
+    /// consent. Default: none.
     pub(crate) approved: Vec<String>,
-    /// What becomes of a call that was made before, with the same tool and parameters: `never`, it is not made again;
-    /// `reuse`, its result is given again as long as nothing was changed since; `allow`, it is made again. Default: `never`
-    /// for documents, else `allow`.
+    /// Whether somebody can be asked: a run that needs consent or an answer then waits for it. Default: false.
+    pub(crate) people: Option<bool>,
+    /// Whether it matters what a run has read. `ask`: after something untrusted was read, an effect needs a person even where
+    /// it is approved, and once something private was read as well nothing leaves unasked. `off`: it does not. Default: `ask`.
+    #[schemars(extend("enum" = ["ask", "off"]), with = "Option<String>")]
+    pub(crate) taint: Option<Taint>,
+    /// Whether the work item itself was written by whoever liked to. Default: false.
+    pub(crate) item_untrusted: Option<bool>,
+    /// Values that the `authority` parameters of a tool may always have, for example an address. Default: none.
+    pub(crate) authorities: Vec<String>,
+    /// How a tool's name is found: `strict`, exactly; `alias`, also by its aliases; `fuzzy_unique`, also by a part of it that
+    /// only one has, for tools that only look. Default: `alias`.
+    #[schemars(extend("enum" = ["strict", "alias", "fuzzy_unique"]), with = "Option<String>")]
+    pub(crate) resolve: Option<Resolve>,
+    /// What follows a call that policy denies: `feed_back`, the model is told and goes on; `stop`, the run ends. Default:
+    /// `feed_back`.
+    #[schemars(extend("enum" = ["feed_back", "stop"]), with = "Option<String>")]
+    pub(crate) on_denied: Option<OnDenied>,
+    /// What follows a tool that fails: `continue`, the model is told and goes on; `stop`, a failure for good ends the run;
+    /// `{ escalate_after = 2 }`, so many failures of one tool in a row need a person. Default: `continue`.
+    #[schemars(schema_with = "on_tool_error")]
+    pub(crate) on_tool_error: Option<OnToolError>,
+    /// When repeated trouble ends what goes on.
+    pub(crate) breakers: BreakersConfig,
+    /// What becomes of a call that was made before, with the same tool and parameters. `never_rerun`: it is not made again.
+    /// `progress`: it is refused once it has brought the same result twice with nothing changed between, or goes in a circle.
+    /// `three_tier`: a limit for each tool, the same parameters, a search text that is alike. `reuse`: its result is given
+    /// again as long as nothing was changed since. `off`: it is made again. Default: `never_rerun` for documents, else
+    /// `progress`.
     #[schemars(extend("enum" = ["never_rerun", "progress", "three_tier", "reuse", "off"]), with = "Option<String>")]
     pub(crate) repeats: Option<Repeats>,
+    /// How far back a repeat is a repeat: `run` (or `turn`, which is a run of its own), `attempt` or `step`. Default: `run`.
+    #[schemars(extend("enum" = ["run", "turn", "attempt", "step"]), with = "Option<String>")]
+    pub(crate) scope: Option<RepeatScope>,
+    /// What the model gets for a call that is refused as a repeat: `skip_message`, the reason; `replay_cached`, the earlier
+    /// result; `deny`, a refusal by policy. Default: `skip_message`.
+    #[schemars(extend("enum" = ["skip_message", "replay_cached", "deny"]), with = "Option<String>")]
+    pub(crate) on_duplicate: Option<OnDuplicate>,
+    /// The numbers of the policy `three_tier`.
+    pub(crate) three_tier: ThreeTierConfig,
     /// For documents: whether high confidence ends the run although something that matters is still to be run. Default: false.
     pub(crate) high_is_final: Option<bool>,
     /// For documents, from the third pass on: the confidence that ends the run: `not_improved`, `equal` or `off`. Default:
@@ -32,6 +74,58 @@ pub(crate) struct GateConfig {
     pub(crate) no_progress: Option<u32>,
     /// For documents: after how many passes in a row at low confidence the escalated model takes over; 0 for never. Default: 2.
     pub(crate) escalate_after: Option<u32>,
-    /// For documents: passes that are granted to mend a confident answer that lacks what is demanded. Default: 1.
+    /// Passes that are granted to mend a confident answer that lacks what is demanded. Default: 1.
     pub(crate) mending_passes: Option<u32>,
+}
+
+/// When repeated trouble ends what goes on; 0 for never.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct BreakersConfig {
+    /// Failures of one tool in a row after which it does not run any more. Default: 3.
+    pub(crate) tool_failures: Option<u32>,
+    /// Calls in a row that policy denied after which a person has to go on. Default: 3.
+    pub(crate) denied: Option<u32>,
+    /// Calls in a row with an unknown tool or with parameters that do not fit after which a person has to go on. Default: 5.
+    pub(crate) bad_arguments: Option<u32>,
+}
+
+/// The numbers of the policy `three_tier`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ThreeTierConfig {
+    /// How often each of these tools runs, by name. Default: 2 for `composio_execute`, `search_knowledge`,
+    /// `semantic_search`, `search_codebase`, `smart_query_database`, `query_database`, `write_file` and `list_directory`, 3 for
+    /// `read_file`.
+    #[schemars(with = "Option<std::collections::BTreeMap<String, u32>>")]
+    pub(crate) limits: Option<Ordered<u32>>,
+    /// How often any other tool runs. Default: 3.
+    pub(crate) other: Option<u32>,
+    /// From which likeness on two search texts count as the same, from 0 to 1. Default: 0.75.
+    #[schemars(range(min = 0, max = 1))]
+    pub(crate) similar: Option<f64>,
+    /// Tools whose search texts are compared. Default: those with a limit of 2 that search.
+    pub(crate) search: Option<Vec<String>>,
+    /// Parameters that may hold a search text; the first that is there counts. Default: `query`, `search_query`, `q`,
+    /// `question`, `search`, `text`.
+    pub(crate) query: Option<Vec<String>>,
+    /// Words that make a search text one about a deed, such as `delete`. Default: twenty of them.
+    pub(crate) dangerous: Option<Vec<String>>,
+    /// Whether such words are taken out before comparing, which makes different deeds alike. Default: false, two texts with
+    /// such words are alike only where they hold the same ones.
+    pub(crate) literal: Option<bool>,
+}
+
+fn on_tool_error(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "anyOf": [
+            { "enum": ["continue", "stop"] },
+            {
+                "type": "object",
+                "properties": { "escalate_after": { "type": "integer", "minimum": 1 } },
+                "required": ["escalate_after"],
+                "additionalProperties": false,
+            },
+        ],
+    })
 }

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-pub(crate) use gate::GateConfig;
+pub(crate) use gate::{BreakersConfig, GateConfig};
 pub(crate) use limits::LimitsConfig;
 pub(crate) use models::{ModelConfig, ModelsConfig};
 pub(crate) use ordered::Ordered;
@@ -38,6 +38,11 @@ pub(crate) struct Config {
     pub(crate) version: u32,
     /// The domain's name, for example `helpdesk`.
     pub(crate) name: String,
+    /// A set of settings that everything here is laid over: `analysis`, `agent`, `extract`, `turn` or `step`. Default: none.
+    #[serde(default)]
+    #[schemars(extend("enum" = ["analysis", "agent", "extract", "turn", "step", null]))]
+    #[allow(dead_code, reason = "read from the tree, before anything else")]
+    pub(crate) preset: Option<String>,
     /// What the document, the conversation or the output is for, in one or two sentences. The model reads it.
     #[serde(default)]
     pub(crate) goal: String,

@@ -38,7 +38,8 @@ pub(crate) enum SourceKind {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolConfig {
-    /// What it does: `sql` asks or changes a database, `docs` searches a folder of documents.
+    /// What it does: `sql` asks or changes a database, `docs` searches a folder of documents, `question` asks a person,
+    /// `mock` is only declared: an eval says what its calls bring.
     pub(crate) kind: ToolKind,
     /// What it does to the world: `read` if it only looks. Other effects need a person's consent. Required.
     #[serde(default)]
@@ -84,6 +85,19 @@ pub(crate) struct ToolConfig {
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub(crate) attempts: Option<u32>,
+    /// Whether what it brings is private: it must not leave unasked. Default: false.
+    #[serde(default)]
+    pub(crate) reads_private: bool,
+    /// Whether what it brings was written by whoever liked to, such as comments or mails. Default: false.
+    #[serde(default)]
+    pub(crate) returns_untrusted: bool,
+    /// The parameters that say whom or what an effect reaches, such as a recipient or an amount. Their values must stand in the
+    /// work item, in `gate.authorities` or in what a trusted tool brought, or a person is asked. Default: none.
+    #[serde(default)]
+    pub(crate) authority: Vec<String>,
+    /// How its repeats are judged.
+    #[serde(default)]
+    pub(crate) repeats: RepeatsConfig,
     /// Whether there is such a tool; with `false` it is as if it were not written. Default: true.
     #[serde(default = "yes")]
     pub(crate) enabled: bool,
@@ -97,6 +111,10 @@ pub(crate) enum ToolKind {
     Sql,
     /// Searches a folder of documents.
     Docs,
+    /// Asks a person, whose answer is its result.
+    Question,
+    /// Is only declared: an eval says what its calls bring.
+    Mock,
 }
 
 impl ToolKind {
@@ -105,8 +123,27 @@ impl ToolKind {
         match self {
             Self::Sql => "sql",
             Self::Docs => "docs",
+            Self::Question => "question",
+            Self::Mock => "mock",
         }
     }
+}
+
+/// How repeats of a tool are judged.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RepeatsConfig {
+    /// How often it runs, whatever its parameters. Default: no limit.
+    pub(crate) max_calls: Option<u32>,
+    /// JSON pointers to what in its data changes by itself, such as times: results that differ only there are the same. `*`
+    /// stands for every entry. Default: fields whose names say that they are a request's time or id.
+    pub(crate) volatile: Vec<String>,
+    /// The parameters that tell its calls apart. Default: all.
+    pub(crate) key: Vec<String>,
+    /// The parameter that holds a search text: texts that are alike count as the same. Default: none, only equal ones do.
+    pub(crate) search: Option<String>,
+    /// How often it is asked again, without a model, while it answers that it is not ready. Default: 20.
+    pub(crate) polls: Option<u32>,
 }
 
 /// What a tool takes.

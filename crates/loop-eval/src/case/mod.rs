@@ -1,1 +1,29 @@
 //! Cases: what is run, with which model and tools, and what is expected.
+//!
+//! A case is a JSON file (`docs/evals.md`, `docs/schema/case.schema.json`). S4's fixture is one as it stands: an id, a
+//! goal, tools with the results of their calls, and what is expected (S4-56). What else a whole trajectory needs is
+//! there beside it: a domain or the tree of a `loopgate.toml`, a work item, replies or a model, people, expectations of
+//! the document, the answer, the output, the evidence, the bill.
+
+mod check;
+mod error;
+mod expected;
+mod find;
+mod form;
+mod mocked;
+mod ordered;
+mod record;
+mod schema;
+
+pub(crate) use check::reasons;
+pub use error::CaseError;
+pub use expected::{ActionCheck, Counts, EvidenceCheck, Expected, Names, OutputCheck, TextCheck};
+pub use find::find;
+pub use form::{Case, PersonLine, Recording, Said, StopAt};
+pub use mocked::{MockStatus, MockedOutcome};
+pub use ordered::Ordered;
+pub use record::{RecordError, case_of_run};
+pub use schema::schema;
+
+/// The version of the format that this crate reads and writes.
+pub const CASE_VERSION: u32 = 1;

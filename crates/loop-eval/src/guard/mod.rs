@@ -1,1 +1,24 @@
-//! Scores of repeat policies over recorded trajectories.
+//! Scores of repeat policies over recorded trajectories: what each would have refused, turn by turn, without running
+//! anything.
+//!
+//! ```text
+//! a file of runs ──▶ Trajectories ──▶ Trajectory ──▶ Table::add ──▶ Table ──▶ table(), details(), to_json()
+//! ```
+//!
+//! A policy sees of a call only what it would have seen: once it refused one, the recorded result of that call is not
+//! shown to it, and a policy that ends the run at its first hit sees nothing more.
+
+mod effects;
+mod own;
+mod policy;
+mod prepared;
+mod published;
+mod score;
+mod show;
+mod told;
+mod trajectory;
+
+pub use effects::{Effects, EffectsError};
+pub use policy::{Policy, UnknownPolicy};
+pub use score::{Group, Labelled, Refusal, RunScore, Score, Table};
+pub use trajectory::{Label, Problem, Split, Step, Trajectories, Trajectory};

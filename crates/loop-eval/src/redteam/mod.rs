@@ -1,1 +1,31 @@
-//! A red team: injected texts, models that follow them, and what they achieve.
+//! A red team: injected texts, models that follow them, and what they achieve (K1 to K3, K5, K7, K8).
+//!
+//! No model has to be believed here. The strongest adversary is a model that does exactly what an injected text says:
+//! if nothing happens then, the quality of a real model does not matter. Three of them attack a domain's own tools, which
+//! are put in front of a recorder: what an effect would have done is written down and not done.
+//!
+//! ```no_run
+//! use loop_domain::{Domain, LoadOptions};
+//! use loop_eval::redteam::{Attack, attack};
+//!
+//! # async fn attacked() -> Result<(), Box<dyn std::error::Error>> {
+//! let domain = Domain::load("examples/helpdesk", &LoadOptions::default())?;
+//! let report = attack(&domain, &[], &Attack::default()).await?;
+//! assert_eq!(report.executed(), 0);
+//! # Ok(())
+//! # }
+//! ```
+
+mod adversary;
+mod corpus;
+mod people;
+mod plan;
+mod report;
+mod seeds;
+mod stage;
+
+pub use adversary::Adversary;
+pub use corpus::{Carrier, Injection, Kind, Trick, corpus, read_injections};
+pub use people::People;
+pub use report::{Benign, RedteamReport, Row};
+pub use stage::{Attack, AttackError, attack};

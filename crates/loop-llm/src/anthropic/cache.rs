@@ -1,7 +1,5 @@
 //! Where the beginnings are marked that the cache keeps.
 
-use bytes::Bytes;
-
 use super::turn::{ASSISTANT, USER};
 use crate::codec::Turn;
 use crate::options::Caching;
@@ -51,14 +49,15 @@ impl Marks {
         if self.long { "{\"type\":\"ephemeral\",\"ttl\":\"1h\"}" } else { "{\"type\":\"ephemeral\"}" }
     }
 
-    /// A turn's bytes with the mark on its last block, in pieces: they are not copied.
-    pub(super) fn pieces(&self, nth: usize, turn: &Turn) -> [Bytes; 3] {
-        let end = turn.json.len().saturating_sub(1);
-        if !self.turns.contains(&Some(nth)) {
-            return [turn.json.clone(), Bytes::new(), Bytes::new()];
-        }
-        let mark = if self.long { MARK_LONG } else { MARK };
-        [turn.json.slice(..end), Bytes::from_static(mark.as_bytes()), turn.json.slice(end..)]
+    /// The turns whose last block is marked, in their order.
+    pub(super) fn turns(&self) -> impl Iterator<Item = usize> {
+        let [newest, before] = self.turns;
+        [before, newest].into_iter().flatten()
+    }
+
+    /// The mark as a last member of a block.
+    pub(super) fn member(&self) -> &'static str {
+        if self.long { MARK_LONG } else { MARK }
     }
 }
 

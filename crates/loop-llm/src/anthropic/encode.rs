@@ -62,11 +62,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     head.raw(",\"messages\":[");
     let mut body = Body::default();
     body.push(head.take());
-    let (range, close) = turns.join_with(&mut body, |nth, turn, body| {
-        for piece in marks.pieces(nth, turn) {
-            body.push(piece);
-        }
-    });
+    let (range, close) = turns.join_marked(&mut body, marks.turns(), marks.member());
     let mut tail = Json::default();
     let ends_with_ours =
         turns.iter().rev().find(|turn| turn.values > 0).is_some_and(|turn| turn.joint != ASSISTANT);

@@ -94,7 +94,7 @@ pub(super) fn add(
         json.raw("}");
     }
     json.raw("]");
-    members.add_json("tools", &String::from_utf8_lossy(&json.take()));
+    members.add_json("tools", json.take());
     if kind != "auto" || choice.len() > 1 || instruction.is_some() {
         members.add("tool_choice", &choice);
     }

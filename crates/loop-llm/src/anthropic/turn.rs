@@ -46,7 +46,7 @@ impl TurnWriter for Writer<'_> {
                 (USER, 1)
             }
             Message::Assistant(turn) => match self.target.own(turn) {
-                Some(raw) => return Written::own(ASSISTANT, raw),
+                Some(raw) => return Written::own(ASSISTANT, raw, json),
                 None => (ASSISTANT, assistant(turn, json)),
             },
             Message::Tool { results: given } => {

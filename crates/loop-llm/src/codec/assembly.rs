@@ -1,5 +1,6 @@
 //! A reply while it is coming: what a protocol tells, put together in neutral terms.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use loop_core::{PicoUsd, Usage};
@@ -17,7 +18,7 @@ use crate::secrets::{Masker, Secrets};
 /// Whatever stands in it is masked: `[masked]` in place of a secret.
 #[derive(Debug)]
 pub(crate) struct Assembly {
-    items: Vec<Result<ModelEvent, LlmError>>,
+    items: VecDeque<Result<ModelEvent, LlmError>>,
     aliases: Aliases,
     secrets: Secrets,
     /// Whether bytes of the event that is being read were no UTF-8.
@@ -60,7 +61,7 @@ pub(crate) enum UsageTold {
 impl Assembly {
     pub(super) fn new(aliases: Aliases, secrets: Secrets) -> Self {
         Self {
-            items: Vec::new(),
+            items: VecDeque::new(),
             text_masker: Masker::new(&secrets),
             reasoning_masker: Masker::new(&secrets),
             aliases,
@@ -146,6 +147,9 @@ impl Assembly {
 
     /// What is known of a call's id and name; what was known first stays.
     pub(crate) fn name_call(&mut self, at: usize, id: &str, name: &str) {
+        if id.is_empty() && name.is_empty() {
+            return;
+        }
         if let Some(call) = self.calls.get_mut(at) {
             if call.id.is_empty() && !id.is_empty() {
                 self.heard += id.len();
@@ -276,7 +280,7 @@ impl Assembly {
     /// A sign of life; of several on end the first is told.
     pub(crate) fn keep_alive(&mut self) {
         if !self.is_kept_alive {
-            self.tell(ModelEvent::KeepAlive);
+            self.items.push_back(Ok(ModelEvent::KeepAlive));
             self.is_kept_alive = true;
         }
     }
@@ -309,12 +313,17 @@ impl Assembly {
 
     /// The events that are still to be told.
     pub(super) fn take_items(&mut self) -> Vec<Result<ModelEvent, LlmError>> {
-        std::mem::take(&mut self.items)
+        std::mem::take(&mut self.items).into()
+    }
+
+    /// The first of them.
+    pub(super) fn next_item(&mut self) -> Option<Result<ModelEvent, LlmError>> {
+        self.items.pop_front()
     }
 
     /// The last item.
     pub(super) fn give(&mut self, last: Result<ModelEvent, LlmError>) {
-        self.items.push(last);
+        self.items.push_back(last);
     }
 
     /// Tells what was held back.
@@ -405,7 +414,8 @@ impl Assembly {
 
     fn tell(&mut self, event: ModelEvent) {
         self.is_kept_alive = false;
-        self.items.push(Ok(event));
+        self.heard += 1;
+        self.items.push_back(Ok(event));
     }
 
     fn damage(&mut self, warning: &str) {
@@ -432,12 +442,13 @@ impl Assembly {
         let Some(call) = self.calls.get_mut(at) else { return };
         let nth = u32::try_from(at).unwrap_or(u32::MAX);
         let (begins, arguments) = call.news(is_over);
+        let arguments = (!arguments.is_empty()).then(|| arguments.into());
         if begins {
             let name = self.aliases.name(&self.secrets.reply(&call.name));
             self.tell(ModelEvent::ToolCallStarted { nth, name });
         }
-        if !arguments.is_empty() {
-            self.tell(ModelEvent::ToolArgumentsDelta { nth, text: arguments.into() });
+        if let Some(text) = arguments {
+            self.tell(ModelEvent::ToolArgumentsDelta { nth, text });
         }
     }
 

@@ -1,5 +1,6 @@
 //! Tool calls while they are being written.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::names::Aliases;
@@ -31,16 +32,19 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// What can be told of it now: its beginning, once its name is known, and more of its arguments.
-    pub(crate) fn news(&mut self, is_over: bool) -> (bool, String) {
+    /// What can be told of it now: whether it begins, once its name is known, and more of its arguments.
+    pub(crate) fn news(&mut self, is_over: bool) -> (bool, Cow<'_, str>) {
         if self.name.is_empty() && !is_over {
-            return (false, String::new());
+            return (false, "".into());
         }
         let begins = !std::mem::replace(&mut self.is_told, true);
-        let mut told = self.masker.push(self.arguments.get(self.masked..).unwrap_or_default()).into_owned();
+        let mut told = self.masker.push(self.arguments.get(self.masked..).unwrap_or_default());
         self.masked = self.arguments.len();
         if is_over {
-            told.push_str(&self.masker.finish());
+            let held = self.masker.finish();
+            if !held.is_empty() {
+                told.to_mut().push_str(&held);
+            }
         }
         (begins, told)
     }
@@ -82,8 +86,11 @@ impl Calls {
         let mut calls: Vec<ToolCall> = Vec::with_capacity(open.len());
         for (nth, call) in open.into_iter().enumerate() {
             self.has_new_ids |= call.id.is_empty();
-            let wire = if call.id.is_empty() { format!("call_{}", nth + 1) } else { secrets.reply(&call.id) };
-            let mut id: Arc<str> = wire.as_str().into();
+            let wire = match secrets.reply(&call.id) {
+                wire if wire.is_empty() => format!("call_{}", nth + 1).into(),
+                wire => wire,
+            };
+            let mut id: Arc<str> = (*wire).into();
             let mut again = 2;
             while calls.iter().any(|other| other.id == id) {
                 id = format!("{wire}-{again}").into();

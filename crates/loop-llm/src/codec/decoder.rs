@@ -119,6 +119,29 @@ impl Decoder {
 
     /// What these bytes tell.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<Result<ModelEvent, LlmError>> {
+        self.feed(bytes);
+        self.reply.take_items()
+    }
+
+    /// What is left when the body has ended as it should.
+    pub fn finish(&mut self) -> Vec<Result<ModelEvent, LlmError>> {
+        self.end_of_body();
+        self.reply.take_items()
+    }
+
+    /// What is left when the body broke off: an error of this kind, unless the reply was complete by then.
+    pub fn interrupt(&mut self, kind: LlmErrorKind, message: &str) -> Vec<Result<ModelEvent, LlmError>> {
+        self.broken_off(kind, message);
+        self.reply.take_items()
+    }
+
+    /// The next of what was told and not taken yet; after the last of a reply it [is done](Self::is_done).
+    pub(crate) fn next_item(&mut self) -> Option<Result<ModelEvent, LlmError>> {
+        self.reply.next_item()
+    }
+
+    /// Reads these bytes.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
         // What is beyond the guard is not looked at, wherever the pieces were cut.
         let room = MOST_REPLY - self.received;
         let taken = bytes.get(..room).unwrap_or(bytes);
@@ -127,13 +150,12 @@ impl Decoder {
         if taken.len() < bytes.len() {
             self.cut();
         }
-        self.reply.take_items()
     }
 
-    /// What is left when the body has ended as it should.
-    pub fn finish(&mut self) -> Vec<Result<ModelEvent, LlmError>> {
+    /// The body has ended as it should.
+    pub(crate) fn end_of_body(&mut self) {
         if self.is_done {
-            return Vec::new();
+            return;
         }
         match std::mem::replace(&mut self.body, Kind::unknown()) {
             Kind::Unknown { .. } => self.fail(again("an empty body in place of a reply")),
@@ -148,16 +170,14 @@ impl Decoder {
             }
         }
         self.end(LlmErrorKind::StreamInterrupted, "the reply ended without its end");
-        self.reply.take_items()
     }
 
-    /// What is left when the body broke off: an error of this kind, unless the reply was complete by then.
-    pub fn interrupt(&mut self, kind: LlmErrorKind, message: &str) -> Vec<Result<ModelEvent, LlmError>> {
+    /// The body broke off.
+    pub(crate) fn broken_off(&mut self, kind: LlmErrorKind, message: &str) {
         if self.reply.is_ending() {
             self.reply.warn("broken_off_after_its_end");
         }
         self.end(kind, message);
-        self.reply.take_items()
     }
 
     fn take(&mut self, bytes: &[u8]) {

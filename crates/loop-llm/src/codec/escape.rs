@@ -1,6 +1,6 @@
 //! Texts as JSON writes them: how they are escaped, and how they are read back.
 //!
-//! Bytes that stand for themselves are looked at eight at a time and copied as a run.
+//! Bytes that stand for themselves are looked at many at a time and copied as a run.
 
 /// A text that is written, between its quotes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,17 +55,30 @@ impl<'a> Token<'a> {
 
 /// How many bytes at the beginning stand for themselves: all before the first quote, backslash or control character.
 pub(crate) fn plain(bytes: &[u8]) -> usize {
-    let (words, tail) = bytes.as_chunks::<8>();
     let mut before = 0;
-    for word in words {
-        let found = special(u64::from_le_bytes(*word));
-        if found != 0 {
-            return before + found.trailing_zeros() as usize / 8;
+    for pair in bytes.as_chunks::<16>().0 {
+        let found = pair.as_chunks::<8>().0.iter().map(|word| special(*word));
+        for (nth, found) in found.enumerate() {
+            if found != 0 {
+                return before + 8 * nth + first(found);
+            }
         }
-        before += 8;
+        before += pair.len();
     }
-    let is_special = |byte: &u8| matches!(byte, ..0x20 | b'"' | b'\\');
-    before + tail.iter().position(is_special).unwrap_or(tail.len())
+    let rest = bytes.get(before..).unwrap_or_default();
+    let head = rest.first_chunk().map_or(0, |word| special(*word));
+    if head != 0 {
+        return before + first(head);
+    }
+    // The last eight may begin within those that were looked at.
+    match bytes.last_chunk().map(|word| special(*word)) {
+        Some(0) => bytes.len(),
+        Some(found) => bytes.len() - 8 + first(found),
+        None => {
+            let is_special = |byte: &u8| matches!(byte, ..0x20 | b'"' | b'\\');
+            before + rest.iter().position(is_special).unwrap_or(rest.len())
+        }
+    }
 }
 
 /// Writes a text without its quotes.
@@ -95,11 +108,17 @@ pub(super) fn write(json: &mut Vec<u8>, text: &str) {
 }
 
 /// The high bit of the first byte of eight that does not stand for itself; of those after it nothing is said.
-fn special(word: u64) -> u64 {
+fn special(word: [u8; 8]) -> u64 {
+    let word = u64::from_le_bytes(word);
     // A quote becomes 0x20 and a blank 0x22, so that what is less than 0x21 is a quote or a control character.
-    let low = (word ^ (ONES * 0x02)).wrapping_sub(ONES * 0x21) & !word;
-    let slash = word ^ (ONES * 0x5c);
-    (low | (slash.wrapping_sub(ONES) & !slash)) & (ONES * 0x80)
+    let low = (word ^ (ONES * 0x02)).wrapping_sub(ONES * 0x21);
+    let slash = (word ^ (ONES * 0x5c)).wrapping_sub(ONES);
+    (low | slash) & !word & (ONES * 0x80)
+}
+
+/// Which byte it is, from 0.
+fn first(found: u64) -> usize {
+    found.trailing_zeros() as usize / 8
 }
 
 /// Reads what follows a backslash; returns where it ends.
@@ -174,7 +193,7 @@ mod tests {
     #[test]
     fn every_byte_is_written_and_found_at_every_place() {
         for special in (0..=0x7f_u8).map(char::from).chain(['é', '\u{10ffff}']) {
-            for place in 0..20 {
+            for place in 0..70 {
                 let text = format!("{}{special}{special}x", "é".repeat(place % 2) + &" ".repeat(place));
                 assert_eq!(written(&text), serde_json::to_string(&text).unwrap());
                 let run = text.bytes().position(|byte| matches!(byte, ..0x20 | b'"' | b'\\'));

@@ -1,5 +1,7 @@
 //! JSON that is written piece by piece, in an order of our own.
 
+use std::ops::Range;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -8,6 +10,13 @@ use super::escape;
 /// JSON text in the making.
 #[derive(Debug, Default)]
 pub(crate) struct Json(Vec<u8>);
+
+impl From<Vec<u8>> for Json {
+    /// More of what is written already.
+    fn from(json: Vec<u8>) -> Self {
+        Self(json)
+    }
+}
 
 impl Json {
     pub(crate) fn with_capacity(bytes: usize) -> Self {
@@ -43,6 +52,16 @@ impl Json {
         self
     }
 
+    /// Puts a text in place of another.
+    pub(super) fn replace(&mut self, place: Range<usize>, text: &str) {
+        self.0.splice(place, text.bytes());
+    }
+
+    /// Forgets what comes after so many bytes.
+    pub(super) fn truncate(&mut self, bytes: usize) {
+        self.0.truncate(bytes);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -62,7 +81,14 @@ pub(crate) struct Members<'a> {
 
 impl<'a> Members<'a> {
     pub(crate) fn new(extra: &'a Map<String, Value>) -> Self {
-        Self { extra, used: Vec::new(), json: Json::default() }
+        Self::after("", extra)
+    }
+
+    /// The same behind what closes the turns.
+    pub(crate) fn after(close: &str, extra: &'a Map<String, Value>) -> Self {
+        let mut json = Json::with_capacity(MEMBERS);
+        json.raw(close);
+        Self { extra, used: Vec::new(), json }
     }
 
     /// `,"key":value`.
@@ -80,21 +106,29 @@ impl<'a> Members<'a> {
     }
 
     /// `,"key":json`, where the JSON is written already.
-    pub(crate) fn add_json(&mut self, key: &str, json: &str) {
+    pub(crate) fn add_json(&mut self, key: &str, json: impl AsRef<[u8]>) {
+        let json = json.as_ref();
         if self.extra.contains_key(key) {
-            self.add(key, &serde_json::from_str::<Value>(json).unwrap_or_default());
+            self.add(key, &serde_json::from_slice::<Value>(json).unwrap_or_default());
         } else {
-            self.json.raw(",").text(key).raw(":").raw(json);
+            self.json.raw(",").text(key).raw(":");
+            self.json.0.extend_from_slice(json);
         }
     }
 
     /// All of them, those that only the caller gave at the end.
-    pub(crate) fn finish(mut self) -> Vec<u8> {
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.finish_with("")
+    }
+
+    /// The same with what closes the body.
+    pub(crate) fn finish_with(mut self, close: &str) -> Vec<u8> {
         for (key, value) in self.extra {
             if !self.used.contains(&key.as_str()) {
                 self.json.raw(",").text(key).raw(":").value(value);
             }
         }
+        self.json.raw(close);
         self.json.take()
     }
 }
@@ -111,3 +145,6 @@ fn merged(ours: Value, theirs: &Value) -> Value {
         (_, theirs) => theirs.clone(),
     }
 }
+
+/// Bytes that the members of a request with few tools mostly have less than.
+const MEMBERS: usize = 512;

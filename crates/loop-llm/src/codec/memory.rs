@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::turns::{Run, Turn};
+use super::turns::Turn;
 use crate::request::Message;
 
 /// What encoders keep of the turns of one conversation, so that each turn is encoded once.
@@ -22,8 +22,9 @@ pub(crate) struct Kept {
     pub(crate) messages: Vec<Message>,
     /// What each became.
     pub(crate) turns: Vec<Turn>,
-    /// Turns from the first on that were put together, so that a body needs few pieces; they hold no bytes themselves.
-    pub(crate) runs: Vec<Run>,
+    /// All of them as they stand in a body: from what opens the first on, without what closes the last. A body on its way
+    /// holds it too; when that is sent, what comes next is added to it in place.
+    pub(crate) json: Arc<Vec<u8>>,
 }
 
 impl Memory {

@@ -24,7 +24,6 @@ mod names;
 mod turns;
 mod values;
 
-use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
@@ -121,12 +120,13 @@ pub(crate) struct Target<'a> {
 impl Target<'_> {
     /// `api/profile/model`.
     pub(crate) fn origin(&self) -> Arc<str> {
-        format!("{}/{}/{}", self.profile.api.name(), self.profile.name, self.model).into()
+        [self.profile.api.name(), "/", &self.profile.name, "/", self.model].concat().into()
     }
 
     /// What turns are kept under: all that their bytes depend on.
     pub(crate) fn kept_under(&self) -> Arc<str> {
-        format!("{}/{}/{:x}", self.origin(), self.known_as, self.mark).into()
+        let mark = self.mark.to_string();
+        [&*self.origin(), "/", self.known_as, "/", &mark].concat().into()
     }
 
     /// A turn's own form, where it came from here.
@@ -194,23 +194,5 @@ impl Codec {
             Api::Gemini => gemini::protocol(request, &target),
         };
         Decoder::new(protocol, target.origin(), aliases, secrets)
-    }
-
-    /// Where a request goes, below the base URL: segments of the path, and the query.
-    pub(crate) fn path<'a>(&self, request: &'a ModelRequest) -> (Vec<Cow<'a, str>>, Option<&'static str>) {
-        // Google's lists name a model with the folder that it is in.
-        let model = request.model.strip_prefix("models/").unwrap_or(&request.model);
-        match self.profile.api {
-            Api::OpenaiChat => (vec!["chat".into(), "completions".into()], None),
-            Api::OpenaiResponses => (vec!["responses".into()], None),
-            Api::Anthropic => (vec!["messages".into()], None),
-            Api::Gemini if request.no_stream => {
-                (vec!["models".into(), format!("{model}:generateContent").into()], None)
-            }
-            Api::Gemini => {
-                let method = format!("{model}:streamGenerateContent");
-                (vec!["models".into(), method.into()], Some("alt=sse"))
-            }
-        }
     }
 }

@@ -20,8 +20,9 @@ use crate::request::{Message, ModelRequest, ToolResult};
 pub(crate) struct Turn {
     /// Turns that follow each other with the same joint become one.
     pub(crate) joint: Joint,
-    /// The values inside of the joint, with commas between them; empty where the turn has nothing to say.
-    pub(crate) json: Bytes,
+    /// Where the values inside of the joint stand among the bytes of all turns, with commas between them; empty where the
+    /// turn has nothing to say.
+    pub(crate) place: Range<usize>,
     /// How many values there are.
     pub(crate) values: usize,
     /// What of it the model takes in a lesser way only.
@@ -65,37 +66,25 @@ pub(crate) struct Written {
     pub(crate) joint: Joint,
     /// How many values were written.
     pub(crate) values: usize,
-    /// Bytes that are there already, in place of what was written.
-    pub(crate) instead: Option<Bytes>,
 }
 
 impl Written {
     /// So many values.
     pub(crate) fn values(joint: Joint, values: usize) -> Self {
-        Self { joint, values, instead: None }
+        Self { joint, values }
     }
 
-    /// The provider's own turn, which is not copied.
+    /// The provider's own turn.
     ///
     /// # Errors
     /// It is something else than objects with commas between them, which would change what stands around it.
-    pub(crate) fn own(joint: Joint, raw: &Raw) -> Result<Self, LlmError> {
+    pub(crate) fn own(joint: Joint, raw: &Raw, json: &mut Json) -> Result<Self, LlmError> {
         let values = values::count(raw.json()).ok_or_else(|| {
             invalid(format!("the raw turn of {} is not JSON that can go back", raw.origin()))
         })?;
-        Ok(Self { joint, values, instead: Some(raw.bytes()) })
+        json.raw(raw.json());
+        Ok(Self { joint, values })
     }
-}
-
-/// Turns that were put together: what stands between the opening of the first and the closing of the last.
-#[derive(Clone, Debug)]
-pub(crate) struct Run {
-    /// How many turns.
-    turns: usize,
-    first: Joint,
-    last: Joint,
-    /// Empty where none of them says anything.
-    json: Bytes,
 }
 
 /// The turns of a request, which go back into its memory when they are done with.
@@ -132,84 +121,40 @@ pub(crate) fn turns<'a>(request: &'a ModelRequest, writer: &impl TurnWriter) -> 
     let kept = request.memory.take(&key).unwrap_or(Kept { key, ..Kept::default() });
     let mut turns = Turns { request, kept };
     let known = turns.kept.messages.iter().zip(&request.messages);
-    let mut same = known.take_while(|(turn, message)| turn.is_same(message)).count();
+    let same = known.take_while(|(turn, message)| turn.is_same(message)).count();
     // What goes on in another way is another conversation; one that has gone on further is kept as it is.
     let is_longer = turns.kept.turns.len() > request.messages.len() && same == request.messages.len();
-    if !is_longer || turns.kept.covered() > same {
-        same = turns.kept.cut(same);
+    if is_longer {
+        return Ok(turns);
     }
+    turns.kept.messages.truncate(same);
+    turns.kept.turns.truncate(same);
     add_turns(request, writer, same, &mut turns.kept)?;
     Ok(turns)
 }
 
-impl Kept {
-    /// How many turns are put together.
-    fn covered(&self) -> usize {
-        self.runs.iter().map(|run| run.turns).sum()
-    }
-
-    /// Forgets turns from this one on, and those that were put together with them; returns how many are left.
-    fn cut(&mut self, from: usize) -> usize {
-        let mut left = from;
-        while self.covered() > from {
-            self.runs.pop();
-            left = self.covered();
-        }
-        self.messages.truncate(left);
-        self.turns.truncate(left);
-        left
-    }
-
-    /// Puts all but the last turns together. What was put together before is copied again only with as much that is new,
-    /// so that a byte is copied a few times in all.
-    fn put_together(&mut self) {
-        let covered = self.covered();
-        let end = self.turns.len().saturating_sub(APART);
-        if end < covered + APART {
-            return;
-        }
-        let Some(new) = self.turns.get_mut(covered..end) else { return };
-        let mut run = Run::of(new);
-        for turn in new {
-            turn.json = Bytes::new();
-        }
-        while let Some(before) = self.runs.pop_if(|before| before.json.len() <= 2 * run.json.len()) {
-            run = before.and(&run);
-        }
-        self.runs.push(run);
-    }
+/// The last of these turns that says something.
+fn last_said(turns: &[Turn]) -> Option<&Turn> {
+    turns.iter().rev().find(|turn| turn.values > 0)
 }
 
-impl Run {
-    fn of(turns: &[Turn]) -> Self {
-        let mut said = turns.iter().filter(|turn| turn.values > 0);
-        let Some(first) = said.next() else {
-            return Self { turns: turns.len(), first: Joint::NONE, last: Joint::NONE, json: Bytes::new() };
-        };
-        let mut json = Vec::with_capacity(turns.iter().map(|turn| turn.json.len() + 64).sum());
-        json.extend_from_slice(&first.json);
-        let mut last = first.joint;
-        for turn in said {
-            between(last, turn.joint, |piece| json.extend_from_slice(piece.as_bytes()));
-            json.extend_from_slice(&turn.json);
-            last = turn.joint;
-        }
-        Self { turns: turns.len(), first: first.joint, last, json: json.into() }
-    }
-
-    fn and(&self, next: &Self) -> Self {
-        let turns = self.turns + next.turns;
-        match (self.json.is_empty(), next.json.is_empty()) {
-            (_, true) => Self { turns, ..self.clone() },
-            (true, false) => Self { turns, ..next.clone() },
-            (false, false) => {
-                let mut json = Vec::with_capacity(self.json.len() + next.json.len() + 64);
-                json.extend_from_slice(&self.json);
-                between(self.last, next.first, |piece| json.extend_from_slice(piece.as_bytes()));
-                json.extend_from_slice(&next.json);
-                Self { turns, first: self.first, last: next.last, json: json.into() }
+impl Kept {
+    /// The bytes of the turns that are kept, with room for so many more. They are a copy where a body that holds them is
+    /// still on its way.
+    fn open(&mut self, room: usize) -> Json {
+        let end = last_said(&self.turns).map_or(0, |turn| turn.place.end);
+        let room = if end + room > self.json.capacity() { room.max(end / 4) } else { room };
+        let mut json = match Arc::get_mut(&mut self.json) {
+            Some(json) => std::mem::take(json),
+            None => {
+                let mut json = Vec::with_capacity(end + room);
+                json.extend_from_slice(self.json.get(..end).unwrap_or_default());
+                json
             }
-        }
+        };
+        json.truncate(end);
+        json.reserve_exact(room);
+        Json::from(json)
     }
 }
 
@@ -225,31 +170,77 @@ fn between(last: Joint, next: Joint, mut push: impl FnMut(&'static str)) {
 
 /// What stands before a late instruction where it can only travel as a text of the user's.
 pub(crate) const OPERATOR: &str = "[operator]\n";
-/// How many turns at the end are not put together with others: what goes on in another way mostly does so there.
-const APART: usize = 8;
-
 fn add_turns(
     request: &ModelRequest,
     writer: &impl TurnWriter,
     same: usize,
     kept: &mut Kept,
 ) -> Result<(), LlmError> {
-    let mut before = same.checked_sub(1).and_then(|last| request.messages.get(last));
-    for message in request.messages.iter().skip(same) {
-        check(before.map_or(&[], Message::calls), message)?;
-        checks::pictures(message)?;
-        let mut json = Json::with_capacity(message.bytes() + message.bytes() / 8 + 64);
-        let mut changed = Vec::new();
-        let Written { joint, values, instead } = writer.write(message, before, &mut json, &mut changed)?;
-        let json = instead.unwrap_or_else(|| json.take().into());
-        kept.messages.push(message.clone());
-        kept.turns.push(Turn { joint, json, values, changed });
-        before = Some(message);
-    }
-    match before.map_or(&[][..], Message::calls) {
+    let messages = request.messages.get(same..).unwrap_or_default();
+    let before = same.checked_sub(1).and_then(|last| request.messages.get(last));
+    let result = if messages.is_empty() {
+        Ok(())
+    } else {
+        let mut json = kept.open(messages.iter().map(room).sum());
+        let result = write_turns(messages, before, writer, &mut json, kept);
+        kept.json = Arc::new(json.take());
+        result
+    };
+    result?;
+    match request.messages.last().map_or(&[][..], Message::calls) {
         [] => Ok(()),
         open => Err(unanswered(open)),
     }
+}
+
+fn write_turns<'a>(
+    messages: &'a [Message],
+    mut before: Option<&'a Message>,
+    writer: &impl TurnWriter,
+    json: &mut Json,
+    kept: &mut Kept,
+) -> Result<(), LlmError> {
+    let mut last = last_said(&kept.turns).map(|turn| turn.joint);
+    for message in messages {
+        check(before.map_or(&[], Message::calls), message)?;
+        checks::pictures(message)?;
+        let (end, mut changed) = (json.len(), Vec::new());
+        // Mostly the values go on with those before.
+        json.raw(if last.is_some() { "," } else { "" });
+        let start = json.len();
+        let Written { joint, values } = writer.write(message, before, json, &mut changed)?;
+        let place = if values == 0 {
+            json.truncate(end);
+            end..end
+        } else {
+            let mut between_them = String::new();
+            match last.replace(joint) {
+                Some(last) => between(last, joint, |piece| between_them.push_str(piece)),
+                None => between_them.push_str(joint.open),
+            }
+            let written = json.len() - start;
+            if between_them.len() != start - end {
+                json.replace(end..start, &between_them);
+            }
+            json.len() - written..json.len()
+        };
+        kept.messages.push(message.clone());
+        kept.turns.push(Turn { joint, place, values, changed });
+        before = Some(message);
+    }
+    Ok(())
+}
+
+/// Bytes that a turn mostly has less than, once it is written.
+fn room(message: &Message) -> usize {
+    let values = match message {
+        Message::Assistant(turn) => {
+            turn.calls.len() + turn.raw.as_ref().map_or(0, |raw| raw.json().len() / 128)
+        }
+        Message::Tool { results } => results.len(),
+        Message::User { .. } | Message::Operator { .. } => 0,
+    };
+    message.bytes() + message.bytes() / 16 + 128 * (1 + values)
 }
 
 /// Each call is answered once, right after its turn, and nothing else is answered.
@@ -290,56 +281,38 @@ pub(crate) fn results_in_order<'a>(
 impl Turns<'_> {
     /// Puts the turns into a body, after `[` and without what closes the last of them; returns where they stand and what
     /// closes it.
-    pub(crate) fn join(&mut self, body: &mut Body) -> (Range<usize>, &'static str) {
-        if self.kept.turns.len() == self.request.messages.len() {
-            self.kept.put_together();
-        }
-        let mut joining = Joining { body, last: None };
-        let start = joining.body.len();
-        for run in self.kept.runs.iter().filter(|run| !run.json.is_empty()) {
-            joining.begin(run.first);
-            joining.body.push(run.json.clone());
-            joining.last = Some(run.last);
-        }
-        for turn in self.iter().skip(self.kept.covered()).filter(|turn| turn.values > 0) {
-            joining.begin(turn.joint);
-            joining.body.push(turn.json.clone());
-        }
-        joining.end(start)
+    pub(crate) fn join(&self, body: &mut Body) -> (Range<usize>, &'static str) {
+        self.join_marked(body, [], "")
     }
 
-    /// The same, where a codec has something to put into the values of a turn: each turn stays apart.
-    pub(crate) fn join_with(
+    /// The same with `mark` before the last byte of some turns that say something, named in their order.
+    pub(crate) fn join_marked(
         &self,
         body: &mut Body,
-        mut values: impl FnMut(usize, &Turn, &mut Body),
+        marked: impl IntoIterator<Item = usize>,
+        mark: &'static str,
     ) -> (Range<usize>, &'static str) {
-        let mut joining = Joining { body, last: None };
-        let start = joining.body.len();
-        for (nth, turn) in self.iter().enumerate().filter(|(_, turn)| turn.values > 0) {
-            joining.begin(turn.joint);
-            values(nth, turn, joining.body);
+        let start = body.len();
+        let Some(last) = last_said(self) else { return (start..start, "") };
+        let json = Bytes::from_owner(Shared(Arc::clone(&self.kept.json)));
+        let mut done = 0;
+        for turn in marked.into_iter().filter_map(|nth| self.get(nth)) {
+            let at = turn.place.end.saturating_sub(1);
+            body.push(json.slice(done..at));
+            body.push(mark.as_bytes());
+            done = at;
         }
-        joining.end(start)
+        body.push(json.slice(done..last.place.end));
+        (start..body.len(), last.joint.close)
     }
 }
 
-/// Turns on their way into a body.
-struct Joining<'a> {
-    body: &'a mut Body,
-    last: Option<Joint>,
-}
+/// Bytes that are taken back when nobody else holds them.
+struct Shared(Arc<Vec<u8>>);
 
-impl Joining<'_> {
-    fn begin(&mut self, joint: Joint) {
-        match self.last.replace(joint) {
-            Some(last) => between(last, joint, |piece| self.body.push(piece.as_bytes())),
-            None => self.body.push(joint.open.as_bytes()),
-        }
-    }
-
-    fn end(self, start: usize) -> (Range<usize>, &'static str) {
-        (start..self.body.len(), self.last.map_or("", |joint| joint.close))
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }
 

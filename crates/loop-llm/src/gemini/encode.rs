@@ -20,7 +20,7 @@ use crate::warnings::Warnings;
 pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Encoded, LlmError> {
     let aliases = Aliases::of(&request.tools)?;
     let abilities = abilities(if target.profile.known_models { target.known_as } else { "" });
-    let mut turns = turns(request, &Writer { target: *target, abilities })?;
+    let turns = turns(request, &Writer { target: *target, abilities })?;
     if turns.iter().find(|turn| turn.values > 0).is_none_or(|turn| turn.joint != USER) {
         let message = "the first turn that says something has to be the user's";
         return Err(LlmError::unsendable(LlmErrorKind::InvalidRequest, message));
@@ -91,7 +91,7 @@ impl TurnWriter for Writer<'_> {
             }
             Message::Assistant(turn) => {
                 if let Some(raw) = self.target.own(turn) {
-                    return Written::own(MODEL, raw);
+                    return Written::own(MODEL, raw, json);
                 }
                 self.rebuilt(turn, &mut parts);
                 MODEL
@@ -260,7 +260,7 @@ fn tools(
         }
     }
     json.raw("]}]");
-    members.add_json("tools", &String::from_utf8_lossy(&json.take()));
+    members.add_json("tools", json.take());
     let names = |names: &[Arc<str>]| names.iter().map(|name| wire_name(name).to_string()).collect::<Vec<_>>();
     let calling: Option<Value> = match &request.tool_choice {
         ToolChoice::Auto => is_bound.then(|| json!({"mode": "VALIDATED"})),

@@ -158,7 +158,8 @@ impl Chat {
         scratch: &mut String,
         reply: &mut Assembly,
     ) -> Option<Result<(), LlmError>> {
-        if let Some(delta) = self.pattern.read(data, scratch) {
+        let mut delta = Delta::default();
+        if self.pattern.read(data, scratch, &mut delta).is_some() {
             return Some(self.delta(&delta, scratch, reply));
         }
         scratch.clear();
@@ -190,13 +191,14 @@ impl Chat {
             let found = delta.pieces().iter().find(|(said, _)| *said == wanted);
             found.map(|(_, token)| token.text(scratch)).filter(|piece| !piece.is_empty())
         };
-        if let Some(piece) = reasoning(Said::ReasoningContent).or_else(|| reasoning(Said::Reasoning)) {
+        if delta.has_reasoning
+            && let Some(piece) = reasoning(Said::ReasoningContent).or_else(|| reasoning(Said::Reasoning))
+        {
             reply.reason(piece);
         }
         for (said, token) in delta.pieces() {
             let piece = token.text(scratch);
             match *said {
-                Said::Nothing => {}
                 Said::Content => {
                     self.kept.text(piece);
                     self.say(piece, reply);

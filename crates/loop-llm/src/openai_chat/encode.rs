@@ -17,9 +17,9 @@ use crate::warnings::Warnings;
 
 pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Encoded, LlmError> {
     let aliases = Aliases::of(&request.tools)?;
-    let mut turns = turns(request, &Writer { target: *target })?;
+    let turns = turns(request, &Writer { target: *target })?;
     let mut body = Body::default();
-    let mut head = Json::default();
+    let mut head = Json::with_capacity(request.system.len() + request.system.len() / 16 + 128);
     head.raw("{\"model\":").text(target.model).raw(",\"messages\":[");
     let start = head.len() - 1;
     if !request.system.is_empty() {
@@ -31,10 +31,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     body.push(head.take());
     let (range, _) = turns.join(&mut body);
     let mut warnings = Warnings::of(request.unsupported, &turns)?;
-    let mut tail = Json::default();
-    tail.raw("]");
-    body.push(tail.take());
-    let mut members = Members::new(&request.extra);
+    let mut members = Members::after("]", &request.extra);
     let abilities = known(target);
     let effort = effort(request, target, &abilities, &mut warnings)?;
     tools(request, target, &abilities, effort, &mut members, &mut warnings)?;
@@ -71,11 +68,10 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     if !request.no_stream {
         members.add("stream", &true);
         if target.profile.ask_usage {
-            members.add("stream_options", &json!({"include_usage": true}));
+            members.add_json("stream_options", b"{\"include_usage\":true}");
         }
     }
-    body.push(members.finish());
-    body.push(&b"}"[..]);
+    body.push(members.finish_with("}"));
     Ok(Encoded { body, messages: start..range.end, warnings: warnings.finish(), aliases })
 }
 
@@ -113,7 +109,7 @@ impl TurnWriter for Writer<'_> {
                 1
             }
             Message::Assistant(turn) => match self.target.own(turn) {
-                Some(raw) => return Written::own(Joint::NONE, raw),
+                Some(raw) => return Written::own(Joint::NONE, raw, json),
                 None => self.assistant(turn, before, json),
             },
             Message::Tool { results } => self.results(before, results, json),
@@ -270,7 +266,7 @@ fn tools(
         json.raw("}}");
     }
     json.raw("]");
-    members.add_json("tools", &String::from_utf8_lossy(&json.take()));
+    members.add_json("tools", json.take());
     let function = |name: &Arc<str>| json!({"type": "function", "function": {"name": wire_name(name)}});
     let allowed = |tools: Vec<Value>| json!({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": tools}});
     choose(request, profile, function, allowed, members, warnings)

@@ -2,7 +2,7 @@
 //!
 //! Whatever is out of the ordinary is left to the reading that takes everything (see [`decode`](super::decode)): members
 //! twice, kinds that are not expected, several choices or calls, members of a message that go back. What is read here says
-//! there the same. Most chunks even differ from the one before in a few texts alone, which a [`Pattern`] knows.
+//! there the same. Most chunks even differ from the one before in their message alone, which a [`Pattern`] knows.
 
 use std::ops::Range;
 
@@ -24,6 +24,10 @@ pub(super) struct Ordinary<'a> {
     pub(super) is_unfiltered: bool,
     pub(super) usage: Option<Report>,
     pub(super) finish: &'a str,
+    /// Where the message stands, if there is one.
+    message: Range<usize>,
+    /// Where a text stands that hides lengths, if there is one.
+    padding: Range<usize>,
 }
 
 /// What its message says.
@@ -32,6 +36,8 @@ pub(super) struct Delta<'a> {
     /// Of the call that it has a fragment of.
     pub(super) id: &'a str,
     pub(super) name: &'a str,
+    /// Whether there is reasoning among the pieces.
+    pub(super) has_reasoning: bool,
     pieces: [(Said, Token<'a>); MOST_PIECES],
     count: usize,
 }
@@ -39,9 +45,7 @@ pub(super) struct Delta<'a> {
 /// What a piece is a piece of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Said {
-    /// Nothing that counts.
     #[default]
-    Nothing,
     Content,
     Refusal,
     ReasoningContent,
@@ -59,40 +63,55 @@ impl<'a> Delta<'a> {
     }
 
     fn add(&mut self, said: Said, token: Token<'a>) -> Option<()> {
+        self.has_reasoning |= matches!(said, Said::ReasoningContent | Said::Reasoning);
         *self.pieces.get_mut(self.count)? = (said, token);
         self.count += 1;
         Some(())
     }
 }
 
-/// A chunk of which only the texts of its pieces were others in those that follow.
+/// A chunk of which only the message, and what hides its length, were others in those that follow.
 #[derive(Debug, Default)]
 pub(super) struct Pattern {
     /// Empty where there is none.
     json: String,
-    pieces: [(Said, Range<usize>); MOST_PIECES],
-    count: usize,
+    /// Where the others differ, in order.
+    holes: [(Hole, Range<usize>); 2],
+}
+
+/// What stands in a hole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Hole {
+    #[default]
+    Message,
+    Padding,
 }
 
 impl Pattern {
-    /// What another chunk says, where it differs in nothing else.
-    pub(super) fn read<'a>(&self, json: &'a str, scratch: &mut String) -> Option<Delta<'a>> {
+    /// What the message of another chunk says, where the chunk differs in nothing else.
+    pub(super) fn read<'a>(&self, json: &'a str, scratch: &mut String, delta: &mut Delta<'a>) -> Option<()> {
         let (bytes, known) = (json.as_bytes(), self.json.as_bytes());
         if known.is_empty() {
             return None;
         }
-        let mut delta = Delta::default();
-        let (mut at, mut done) = (0, 0);
-        for (said, place) in self.pieces.get(..self.count)? {
-            let fixed = known.get(done..place.start)?;
-            if bytes.get(at..at + fixed.len())? != fixed {
-                return None;
+        let mut reader = Reader { json, at: 0, scratch };
+        let mut done = 0;
+        for (hole, place) in &self.holes {
+            if place.is_empty() {
+                continue;
             }
-            let token = Token::read(json, at + fixed.len(), scratch)?;
-            (at, done) = (token.end(), place.end);
-            delta.add(*said, token)?;
+            let fixed = known.get(done..place.start)?;
+            let end = reader.at + fixed.len();
+            (bytes.get(reader.at..end)? == fixed).then_some(())?;
+            (reader.at, done) = (end, place.end);
+            match hole {
+                Hole::Message => reader.delta(delta)?,
+                Hole::Padding => {
+                    reader.text()?;
+                }
+            }
         }
-        (bytes.get(at..)? == known.get(done..)?).then_some(delta)
+        (bytes.get(reader.at..)? == known.get(done..)?).then_some(())
     }
 
     /// From here on there is none.
@@ -100,22 +119,17 @@ impl Pattern {
         self.json.clear();
     }
 
-    /// Keeps a chunk that says nothing but its pieces to whoever knows its id, model and tier.
+    /// Keeps a chunk that says nothing but its message to whoever knows its id, model and tier.
     pub(super) fn keep(&mut self, json: &str, chunk: &Ordinary<'_>) {
         self.forget();
-        let Ordinary { delta, is_unfiltered, usage, finish, .. } = chunk;
-        let is_plain = delta.id.is_empty() && delta.name.is_empty() && finish.is_empty();
-        let is_whole = |(said, _): &(Said, Token<'_>)| !matches!(said, Said::Call(_));
-        if json.len() > MOST_PATTERN || !is_plain || *is_unfiltered || usage.is_some() {
+        let Ordinary { is_unfiltered, usage, finish, message, padding, .. } = chunk;
+        let says_more = *is_unfiltered || usage.is_some() || !finish.is_empty();
+        if json.len() > MOST_PATTERN || message.is_empty() || says_more {
             return;
         }
-        if delta.pieces().iter().all(is_whole) {
-            self.json.push_str(json);
-            self.count = delta.count;
-            for (kept, (said, token)) in self.pieces.iter_mut().zip(delta.pieces()) {
-                *kept = (*said, token.start..token.end());
-            }
-        }
+        self.json.push_str(json);
+        self.holes = [(Hole::Message, message.clone()), (Hole::Padding, padding.clone())];
+        self.holes.sort_by_key(|(_, place)| place.start);
     }
 }
 
@@ -150,8 +164,10 @@ pub(super) fn read<'a>(json: &'a str, scratch: &mut String) -> Option<Ordinary<'
                 it.null()?;
             }
             "obfuscation" => {
-                let token = it.text()?;
-                chunk.delta.add(Said::Nothing, token)?;
+                seen.once(8)?;
+                let start = it.at;
+                it.text()?;
+                chunk.padding = start..it.at;
             }
             _ => it.skip()?,
         }
@@ -200,7 +216,9 @@ impl<'a> Reader<'a, '_> {
                     "delta" => {
                         seen.once(1)?;
                         if it.null().is_none() {
+                            let start = it.at;
                             it.delta(&mut chunk.delta)?;
+                            chunk.message = start..it.at;
                         }
                     }
                     "message" => {
@@ -410,7 +428,7 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// Texts of a chunk that may change: content, refusal, both ways to send reasoning, arguments, and one to hide lengths.
-const MOST_PIECES: usize = 6;
+/// Pieces of a message: content, refusal, both ways to send reasoning, and arguments.
+const MOST_PIECES: usize = 5;
 /// Bytes of a chunk that is kept for those after it.
 const MOST_PATTERN: usize = 4 << 10;

@@ -14,7 +14,7 @@ use crate::warnings::Warnings;
 
 pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Encoded, LlmError> {
     let aliases = Aliases::of(&request.tools)?;
-    let mut turns = turns(request, &Writer { target: *target })?;
+    let turns = turns(request, &Writer { target: *target })?;
     let mut body = Body::default();
     let mut head = Json::default();
     head.raw("{\"model\":").value(target.model);
@@ -85,7 +85,7 @@ fn tools(
         json.raw(",\"strict\":").value(&strict.is_some()).raw("}");
     }
     json.raw("]");
-    members.add_json("tools", &String::from_utf8_lossy(&json.take()));
+    members.add_json("tools", json.take());
     let function = |name: &Arc<str>| json!({"type": "function", "name": wire_name(name)});
     let allowed = |tools: Vec<Value>| json!({"type": "allowed_tools", "mode": "auto", "tools": tools});
     choose(request, profile, function, allowed, members, warnings)

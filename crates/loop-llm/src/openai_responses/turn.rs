@@ -47,7 +47,7 @@ impl TurnWriter for Writer<'_> {
                 1
             }
             Message::Assistant(turn) => match self.target.own(turn) {
-                Some(raw) => return Written::own(Joint::NONE, raw),
+                Some(raw) => return Written::own(Joint::NONE, raw, json),
                 None => assistant(turn, json),
             },
             Message::Tool { results } => {

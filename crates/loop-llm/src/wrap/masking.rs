@@ -15,7 +15,7 @@ use crate::secrets::{Masker, Secrets};
 pub(super) fn text(secrets: &Secrets, text: &str) -> String {
     let masked = secrets.reply(text);
     if !masked.contains('\\') {
-        return masked;
+        return masked.into_owned();
     }
     // The JSON of a provider's own turn stands below a line of ours.
     let start = match masked.trim_start().starts_with(['{', '[']) {
@@ -23,10 +23,10 @@ pub(super) fn text(secrets: &Secrets, text: &str) -> String {
         false => masked.find('\n').map_or(masked.len(), |end| end + 1),
     };
     let (head, json) = masked.split_at(start);
-    let Ok(value) = serde_json::from_str::<Value>(json) else { return masked };
+    let Ok(value) = serde_json::from_str::<Value>(json) else { return masked.into_owned() };
     let mut without = value.clone();
     tree(secrets, &mut without, /*is_free*/ true);
-    if without == value { masked } else { format!("{head}{without}") }
+    if without == value { masked.into_owned() } else { format!("{head}{without}") }
 }
 
 /// A tree without secrets. In a part that `is_free`, whose form is nobody's promise, a number may be a secret as
@@ -37,8 +37,8 @@ pub(super) fn tree(secrets: &Secrets, value: &mut Value, is_free: bool) {
         Value::Number(number) if is_free => {
             let number = number.to_string();
             let masked = secrets.reply(&number);
-            if masked != number {
-                *value = Value::String(masked);
+            if *masked != number {
+                *value = Value::String(masked.into_owned());
             }
         }
         Value::Number(_) => {}

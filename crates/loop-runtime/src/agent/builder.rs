@@ -379,14 +379,17 @@ fn check_names(helpers: &[Arc<str>], output: &Arc<str>, submit: Option<&str>) ->
 }
 
 fn told<T: Serialize + 'static, E: Display>(tool: &ToolDeclaration, result: Result<T, E>) -> ToolResult {
-    if let Ok(value) = &result
-        && let Some(made) = (value as &dyn Any).downcast_ref::<ToolResult>()
-    {
-        return made.clone();
-    }
+    let value = match result.map(own::<T, ToolResult>) {
+        Ok(Ok(made)) => return made,
+        Ok(Err(value)) => match own::<T, String>(value) {
+            Ok(text) => Ok(Ok(Value::String(text))),
+            Err(value) => Ok(serde_json::to_value(value)),
+        },
+        Err(error) => Err(error),
+    };
     let is_blank =
         |value: &Value| value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty());
-    match result.map(|value| serde_json::to_value(value)) {
+    match value {
         // A write that has nothing to tell is done, and a model that reads nothing would do it again.
         Ok(Ok(value)) if is_blank(&value) && tool.effect.is_some_and(|effect| !effect.is_read()) => {
             ToolResult::ok(&*tool.name, "done", "Done.", value)
@@ -396,5 +399,14 @@ fn told<T: Serialize + 'static, E: Display>(tool: &ToolDeclaration, result: Resu
             ToolResult::failed(&*tool.name, &tool.title, format!("its result is no JSON: {error}"))
         }
         Err(error) => ToolResult::failed(&*tool.name, &tool.title, error),
+    }
+}
+
+/// `value` as an `As`, where that is what it is; otherwise `value`.
+fn own<T: 'static, As: 'static>(value: T) -> Result<As, T> {
+    let mut value = Some(value);
+    match (&mut value as &mut dyn Any).downcast_mut::<Option<As>>().and_then(Option::take) {
+        Some(own) => Ok(own),
+        None => Err(value.expect("nothing was taken out")),
     }
 }

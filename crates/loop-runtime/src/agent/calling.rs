@@ -44,14 +44,14 @@ pub(super) async fn resume(
     *messages = opening.history.to_vec();
     let (driver, events, remote) = looping.driver(opening, Pace::Own);
     drop((events, remote));
-    let Ended { outcome, messages: said, thrown, tools } = driver.drive().await;
+    let Ended { outcome, messages: said, thrown, tools, .. } = driver.drive().await;
     messages.extend(said);
     Ok(Meta::new(outcome, thrown, tools))
 }
 
 /// Appends what was said and done.
 pub(super) fn append(ended: Ended, messages: &mut Vec<Message>) -> Meta {
-    let Ended { outcome, messages: said, thrown, tools } = ended;
+    let Ended { outcome, messages: said, thrown, tools, .. } = ended;
     // A single text is the run's own first message.
     let known = usize::from(is_item(messages));
     messages.extend(said.into_iter().skip(known));

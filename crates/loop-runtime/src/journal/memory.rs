@@ -47,6 +47,7 @@ impl Stored {
         Recorded {
             spec: Arc::clone(&self.header.spec),
             manifest: Arc::clone(&self.header.manifest),
+            origin: self.header.origin.clone(),
             entries: self.entries.iter().map(|entry| (**entry).clone()).collect(),
         }
     }

@@ -71,6 +71,8 @@ pub struct Header {
     pub manifest_hash: Digest,
     /// The tool manifest as JSON.
     pub manifest: Arc<str>,
+    /// How whoever goes on with the run can put its loop together again; read by nobody here.
+    pub origin: Option<Arc<str>>,
 }
 
 /// One event with what was decided while it was applied.
@@ -91,6 +93,8 @@ pub struct Recorded {
     pub spec: Arc<RunSpec>,
     /// The tool manifest as JSON.
     pub manifest: Arc<str>,
+    /// What its [`Header`] says of where it came from.
+    pub origin: Option<Arc<str>>,
     /// In order.
     pub entries: Vec<Entry>,
 }

@@ -84,7 +84,8 @@ pub fn tools(log: &Log) -> Registry {
             let log = log.clone();
             async move {
                 let target = parameters["target"].as_str().unwrap().to_owned();
-                let name = format!("{name}({target})");
+                let tool = name;
+                let name = format!("{tool}({target})");
                 log.say(format!("tool {name}"));
                 let mut guard = Guard { log: log.clone(), name: name.clone(), through: false };
                 match target.split_once('-') {
@@ -98,10 +99,10 @@ pub fn tools(log: &Log) -> Registry {
                 assert!(target != "panic", "it went to pieces");
                 log.say(format!("ended {name}"));
                 if target == "fail" {
-                    return ToolResult::failed("look", "Look", "no such thing");
+                    return ToolResult::failed(tool, "Look", "no such thing");
                 }
                 ToolResult::ok(
-                    "look",
+                    tool,
                     format!("saw {target}"),
                     format!("Saw {target}."),
                     json!({"target": target}),

@@ -26,6 +26,7 @@ pub(crate) fn history(id: &str) -> (Header, Vec<Entry>) {
         spec: Arc::clone(&spec),
         manifest_hash,
         manifest: MANIFEST.into(),
+        origin: None,
     };
     let prompts = Digest::of("prompts", b"");
     let facts = Facts { unix_ms, nonce: "n-7f3a".into(), prompts, tools: manifest_hash, history: None };

@@ -1,6 +1,6 @@
 //! `loopgate chat`: a conversation turn by turn, with its history kept and a person who is asked for consent.
 
-mod typed;
+pub(crate) mod typed;
 mod view;
 
 use std::process::ExitCode;
@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use anstyle::Style;
 use futures::StreamExt;
-use loop_core::{Action, PersonAnswer, PicoUsd, ProtocolSpec, StopMode, Totals};
+use loop_core::policy::shown;
+use loop_core::{PersonAnswer, PicoUsd, ProtocolSpec, StopMode, Totals};
 use loop_domain::Domain;
 use loop_runtime::{Journal, Loop, Message, Meta, Remote};
 
@@ -195,6 +196,8 @@ impl Chat {
             if let Some((key, action)) = view.question().filter(|(key, _)| asked != Some(*key)) {
                 asked = Some(key);
                 view.end_line();
+                let is_question =
+                    looping.spec().tool(&action.tool).is_some_and(|tool| tool.policy.asks_person);
                 tokio::select! {
                     biased;
                     heard = signals.next() => {
@@ -203,7 +206,9 @@ impl Chat {
                             return Ok(Some(heard));
                         }
                     }
-                    answer = ask(lines, &action) => remote.answer(key, answer),
+                    answer = ask(lines, &action.tool, &action.parameters, is_question) => {
+                        remote.answer(key, answer.unwrap_or_else(|| denied("nobody answers any more")));
+                    }
                 }
             }
         }
@@ -251,10 +256,22 @@ fn stop(heard: Heard, is_warned: &mut bool, remote: &Remote, view: &mut View) ->
     None
 }
 
-/// Asks whether an action may run. Only a clear yes is one; anything else is told to the model.
-async fn ask(lines: &mut Lines, action: &Action) -> PersonAnswer {
+/// Asks whether an action may run, or what it asks. Only a clear yes is one; anything else is told to the model. Nothing
+/// where nobody answers any more.
+pub(crate) async fn ask(
+    lines: &mut Lines,
+    tool: &str,
+    parameters: &str,
+    is_question: bool,
+) -> Option<PersonAnswer> {
     lines.forget();
-    let what = format!("Allow {} {}? [y/N] ", action.tool, action.parameters);
+    for warning in shown(parameters).warnings {
+        note(format!("mind: {warning}"));
+    }
+    let what = match is_question {
+        true => format!("{tool} {parameters} Answer: "),
+        false => format!("Allow {tool} {parameters}? [y/N] "),
+    };
     note_part(Line::new().styled(BOLD, what));
     let typed = lines.next().await;
     let is_echoed = lines.is_terminal() && typed != Typed::End;
@@ -262,14 +279,16 @@ async fn ask(lines: &mut Lines, action: &Action) -> PersonAnswer {
         Typed::Line(line) => {
             let said = line.trim();
             let answer = match said.to_lowercase().as_str() {
+                "" if is_question => denied("the person did not answer"),
+                _ if is_question => PersonAnswer::Answered { text: said.into() },
                 "y" | "yes" => PersonAnswer::Approved,
                 "" | "n" | "no" => denied("the person said no"),
                 _ => denied(&format!("the person did not agree and said: {said}")),
             };
-            (said.to_owned(), answer)
+            (said.to_owned(), Some(answer))
         }
-        Typed::Unreadable => (String::new(), denied("the person's answer could not be read")),
-        Typed::End => (String::new(), denied("nobody answers any more")),
+        Typed::Unreadable => (String::new(), Some(denied("the person's answer could not be read"))),
+        Typed::End => (String::new(), None),
     };
     if !is_echoed {
         note(shown);

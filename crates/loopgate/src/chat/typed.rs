@@ -6,7 +6,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 
 /// What comes next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Typed {
+pub(crate) enum Typed {
     /// A line, without its end.
     Line(String),
     /// A line that is no text.
@@ -17,14 +17,14 @@ pub(super) enum Typed {
 
 /// The lines of standard input.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     receiver: Receiver<Typed>,
     is_terminal: bool,
 }
 
 impl Lines {
     /// Begins to read.
-    pub(super) fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         let (sender, receiver) = channel(1);
         let is_terminal = std::io::stdin().is_terminal();
         std::thread::spawn(move || {
@@ -45,12 +45,12 @@ impl Lines {
     }
 
     /// Whether a person types.
-    pub(super) fn is_terminal(&self) -> bool {
+    pub(crate) fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
     /// The next line.
-    pub(super) async fn next(&mut self) -> Typed {
+    pub(crate) async fn next(&mut self) -> Typed {
         match self.receiver.recv().await {
             Some(Typed::Line(line)) => Typed::Line(line.trim_end_matches(['\r', '\n']).to_owned()),
             Some(other) => other,
@@ -59,7 +59,7 @@ impl Lines {
     }
 
     /// Forgets what a person typed ahead: it was not meant for what is asked now.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         while self.is_terminal && matches!(self.receiver.try_recv(), Ok(Typed::Line(_) | Typed::Unreadable)) {
         }
     }

@@ -140,6 +140,7 @@ impl View {
             | Fact::CallRefused { .. }
             | Fact::ToolStarted { .. }
             | Fact::PersonAnswered { .. }
+            | Fact::Told { .. }
             | Fact::StopRequested { .. }
             | Fact::StopWithdrawn
             | Fact::DeadlineReached
@@ -176,6 +177,7 @@ impl View {
             Note::Picked { .. }
             | Note::CallCharged { .. }
             | Note::CallRefused { .. }
+            | Note::Polled { .. }
             | Note::Lost { .. }
             | Note::ActionSettled { .. }
             | Note::EvidenceShortened { .. }

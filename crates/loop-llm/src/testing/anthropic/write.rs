@@ -150,7 +150,7 @@ impl Writer for AnthropicWriter {
         }
         self.stop(out);
         let input = match &call.arguments {
-            Arguments::Object { value, .. } => Value::Object(value.clone()),
+            Arguments::Object { value, .. } => Value::Object((**value).clone()),
             Arguments::Invalid { text, .. } => Value::String(text.to_string()),
         };
         self.content.push(json!({"type": "tool_use", "id": id, "name": call.name, "input": input}));

@@ -54,7 +54,20 @@ pub(super) fn create(connection: &Connection, header: &Header) -> Result<Option<
         claim.token,
         START.to_string(),
     ])?;
+    if let (true, Some(origin)) = (opened > 0, &header.origin) {
+        let keep = "INSERT INTO origins (run, origin) VALUES (?1, ?2)";
+        connection.prepare_cached(keep)?.execute(params![header.run.as_str(), origin])?;
+    }
     Ok((opened > 0).then_some(claim))
+}
+
+/// What is kept of where a run came from; nothing in a file of a format that has no place for it.
+fn origin(connection: &Connection, run: &RunId) -> Result<Option<Arc<str>>, Fault> {
+    if !connection.table_exists(None, "origins")? {
+        return Ok(None);
+    }
+    let mut find = connection.prepare_cached("SELECT origin FROM origins WHERE run = ?1")?;
+    Ok(find.query_row([run.as_str()], |row| row.get(0)).optional()?)
 }
 
 /// Raises a run's epoch, so that whoever wrote it until then writes no more (I-29).
@@ -141,7 +154,8 @@ pub(super) fn recorded(connection: &Connection, run: &RunId) -> Result<Option<Re
     if last.to_string() != head {
         return Err(corrupt(run, (entries.len() as u64).saturating_sub(1), CHANGED));
     }
-    Ok(Some(Recorded { spec: Arc::new(spec), manifest, entries }))
+    let origin = origin(connection, run)?;
+    Ok(Some(Recorded { spec: Arc::new(spec), manifest, origin, entries }))
 }
 
 /// A run's entries in order, and the hash of the last.

@@ -13,7 +13,7 @@ use super::lock::Locks;
 use crate::journal::JournalError;
 
 /// The format that this program writes, and the last that it reads.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// `LpGt`: what tells a journal from another program's database.
 const APPLICATION: u32 = 0x4c70_4774;
@@ -22,8 +22,9 @@ const APPLICATION: u32 = 0x4c70_4774;
 const BUSY: Duration = Duration::from_secs(5);
 
 /// One step a format. A step that was released is never changed again.
-const STEPS: &[M<'static>] = &[M::up(
-    "PRAGMA application_id = 0x4c704774;
+const STEPS: &[M<'static>] = &[
+    M::up(
+        "PRAGMA application_id = 0x4c704774;
      CREATE TABLE blobs (
          hash TEXT NOT NULL PRIMARY KEY,
          kind TEXT NOT NULL,
@@ -53,7 +54,14 @@ const STEPS: &[M<'static>] = &[M::up(
          notes     TEXT NOT NULL,
          PRIMARY KEY (run, seq)
      ) STRICT, WITHOUT ROWID;",
-)];
+    ),
+    M::up(
+        "CREATE TABLE origins (
+         run    TEXT NOT NULL PRIMARY KEY REFERENCES runs (run),
+         origin TEXT NOT NULL
+     ) STRICT, WITHOUT ROWID;",
+    ),
+];
 
 /// Makes the folders and an empty file, unless there is one.
 pub(super) fn create(path: &Path) -> Result<(), JournalError> {
@@ -97,7 +105,10 @@ pub(super) fn connect(path: &Path, locks: &Locks) -> Result<Connection, JournalE
         Ok(connection)
     });
     let mut connection = opened.map_err(|error| Fault::from(error).at(path))?;
-    if format_of(&mut connection, path).map_err(|fault| fault.at(path))? < FORMAT {
+    let format = format_of(&mut connection, path).map_err(|fault| fault.at(path))?;
+    let is_readonly = connection.is_readonly(rusqlite::MAIN_DB).unwrap_or_default();
+    // What an older format lacks is taken for missing where the file may only be read.
+    if format < FORMAT && (format == 0 || !is_readonly) {
         lay(&mut connection, path, locks).map_err(|fault| fault.at(path))?;
     }
     Ok(connection)

@@ -1,0 +1,167 @@
+//! Which values a text of a person gives. A value is not looked for anywhere in it, but between the boundaries that the
+//! person drew: as a line or field of its own, or as a whole word.
+//!
+//! What is cut out of a longer word is never given: not `brien@x.example` by `o'brien@x.example`, not `https://x.example` by
+//! `https://x.example/pay`. A word of prose is no value either: `all`, `general` and `admin` count only where they stand
+//! alone in a field or in quotes.
+
+use crate::policy::scalar::Scalar;
+
+/// The longest name of a field, in bytes.
+const LONGEST_KEY: usize = 64;
+
+/// What may stand before a word and needs no partner behind it, for the partner may come words later.
+const OPEN: [char; 6] = ['(', '[', '<', '"', '“', '«'];
+
+/// What may stand behind a word without a partner before it.
+const CLOSED: [char; 6] = [')', ']', '>', '"', '”', '»'];
+
+/// What stands on both sides of a word or on none.
+const PAIRS: [(char, char); 14] = [
+    ('(', ')'),
+    ('[', ']'),
+    ('<', '>'),
+    ('"', '"'),
+    ('“', '”'),
+    ('«', '»'),
+    ('{', '}'),
+    ('\'', '\''),
+    ('‘', '’'),
+    ('‹', '›'),
+    ('`', '`'),
+    ('*', '*'),
+    ('_', '_'),
+    ('~', '~'),
+];
+
+/// What marks a word as a value when it stands around it.
+const QUOTES: [char; 7] = ['"', '“', '«', '\'', '‘', '‹', '`'];
+
+/// Whether a text gives a value that is plain.
+pub(crate) fn gives(text: &str, wanted: &Scalar) -> bool {
+    // A number may be written in more than one way, everything else only in its own.
+    let may_hold = matches!(wanted, Scalar::Number(_)) || text.contains(wanted.text());
+    may_hold && (as_field(text, wanted) || as_word(text, wanted))
+}
+
+/// Whether a line is the value, alone or behind a bullet or the name of a field.
+fn as_field(text: &str, wanted: &Scalar) -> bool {
+    let is_wanted = |text: &str| match wanted {
+        Scalar::Text(wanted) => text == wanted && wanted.contains(char::is_alphanumeric),
+        Scalar::Number(_) => wanted.is_number(text),
+        Scalar::Truth(_) => false,
+    };
+    text.lines().any(|line| {
+        let line = line.trim();
+        let entry = line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")).unwrap_or(line).trim_start();
+        let field =
+            entry.split_once(": ").filter(|(key, _)| is_key(key)).map(|(_, value)| value.trim_start());
+        [Some(line), Some(entry), field].into_iter().flatten().any(is_wanted)
+    })
+}
+
+fn is_key(text: &str) -> bool {
+    !text.is_empty() && text.len() <= LONGEST_KEY && !text.contains(|c: char| c.is_whitespace() || c == ':')
+}
+
+/// Whether a whole word of the text is the value.
+fn as_word(text: &str, wanted: &Scalar) -> bool {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.iter().enumerate().any(|(at, word)| {
+        let before = at.checked_sub(1).and_then(|before| words.get(before)).copied().unwrap_or_default();
+        let after = words.get(at + 1).copied().unwrap_or_default();
+        is_word(word, wanted) && !is_grouped(before, word, after)
+    })
+}
+
+/// Whether digits are part of a number that is written with blanks between its thousands.
+fn is_grouped(before: &str, word: &str, after: &str) -> bool {
+    let digits = |word: &str| {
+        let core = word.trim_matches(|c: char| !c.is_ascii_digit());
+        core.bytes().all(|byte| byte.is_ascii_digit()).then_some(core.len()).filter(|length| *length > 0)
+    };
+    let is_group = |word: &str| word.starts_with(|c: char| c.is_ascii_digit()) && digits(word) == Some(3);
+    let leads = |word: &str| {
+        word.ends_with(|c: char| c.is_ascii_digit()) && digits(word).is_some_and(|length| length <= 3)
+    };
+    (leads(word) && is_group(after)) || (is_group(word) && leads(before))
+}
+
+fn is_word(word: &str, wanted: &Scalar) -> bool {
+    match wanted {
+        Scalar::Text(wanted) => word.match_indices(wanted.as_str()).any(|(at, found)| {
+            let (before, behind) = (word.get(..at), word.get(at + found.len()..));
+            before.zip(behind).is_some_and(|(before, behind)| is_bounded(before, found, behind))
+        }),
+        Scalar::Number(_) => is_amount(word, wanted),
+        Scalar::Truth(_) => false,
+    }
+}
+
+/// Whether a word is this number, with what surrounds amounts in texts.
+fn is_amount(word: &str, wanted: &Scalar) -> bool {
+    let is_currency = |c: char| matches!(c, '$' | '€' | '£' | '¥');
+    let core = word.trim_start_matches(|c: char| OPEN.contains(&c) || c == '#');
+    let core = core.trim_end_matches(|c: char| CLOSED.contains(&c) || is_sentence(c));
+    let core = core.strip_prefix(is_currency).or_else(|| core.strip_suffix(is_currency)).unwrap_or(core);
+    wanted.is_number(core)
+}
+
+/// Whether what stands around a value within a word is no part of it.
+fn is_bounded(before: &str, value: &str, behind: &str) -> bool {
+    if !is_balanced(value) || !value.contains(char::is_alphanumeric) {
+        return false;
+    }
+    let (before, numbered) = match before.strip_suffix('#') {
+        Some(rest) if value.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') => (rest, true),
+        _ => (before, false),
+    };
+    let mut open = Vec::new();
+    for c in before.chars() {
+        let Some((_, partner)) = PAIRS.iter().find(|(opens, _)| *opens == c) else {
+            return false;
+        };
+        open.push((c, *partner));
+    }
+    let innermost = open.last().copied();
+    let mut quoted = false;
+    for c in behind.chars() {
+        match open.last() {
+            Some((opened, partner)) if *partner == c => {
+                quoted |= innermost.is_some_and(|(inner, _)| inner == *opened) && QUOTES.contains(opened);
+                open.pop();
+            }
+            _ if is_sentence(c) => {}
+            None if CLOSED.contains(&c) => {}
+            Some(_) | None => return false,
+        }
+    }
+    open.iter().all(|(opened, _)| OPEN.contains(opened)) && (quoted || numbered || is_marked(value))
+}
+
+/// Whether a word is more than a word of prose: it holds a digit, or a separator between letters.
+fn is_marked(value: &str) -> bool {
+    let inner = value.trim_matches(|c: char| !c.is_alphanumeric());
+    value.contains(|c: char| c.is_numeric())
+        || inner.contains(|c: char| matches!(c, '@' | '.' | '/' | '\\' | '_' | '-' | ':'))
+}
+
+/// Whether every bracket in a value is closed in it: it is not the cut-off part of a longer one.
+fn is_balanced(value: &str) -> bool {
+    let mut open = Vec::new();
+    for c in value.chars() {
+        match c {
+            '(' => open.push(')'),
+            '[' => open.push(']'),
+            '{' => open.push('}'),
+            '<' => open.push('>'),
+            ')' | ']' | '}' | '>' if open.pop() != Some(c) => return false,
+            _ => {}
+        }
+    }
+    open.is_empty()
+}
+
+fn is_sentence(c: char) -> bool {
+    matches!(c, '.' | ',' | ';' | ':' | '!' | '?' | '…')
+}

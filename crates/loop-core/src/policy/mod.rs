@@ -1,0 +1,250 @@
+//! Policy: what a call may do, told before anything is run, by rules alone.
+//!
+//! ```text
+//!  forbidden, or not allowed ─▶ denied          what a run has read (K2) ─┐
+//!  a question to a person ────▶ a person        whom an effect reaches (K3) ─┼─▶ runs · a person · denied
+//!  only looks ────────────────▶ runs            who approved it ──────────┘
+//! ```
+//!
+//! Everything here is a pure function of a spec, a call and what the run has read. Whether somebody can be asked is the
+//! spec's `gate.people`: without anybody, what would leak or reach the wrong one is denied, and what merely lacks
+//! consent is left for a person.
+
+mod authority;
+mod free_text;
+mod glob;
+mod pointer;
+mod problems;
+mod resolve;
+mod scalar;
+mod scripts;
+mod shown;
+mod sources;
+mod table;
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::action::Verdict;
+use crate::observation::Status;
+use crate::policy_spec::Taint;
+use crate::protocol;
+use crate::spec::{Effect, RunSpec, ToolSpec, is_default};
+
+pub use authority::Foreign;
+pub use glob::matches as fits;
+pub use problems::problems;
+pub use resolve::{Resolved, near, resolve};
+pub use shown::{ShownArgs, shown};
+pub use sources::{RunSources, Sources};
+pub use table::{Cell, May, PolicyRow, reachable, table};
+
+/// What a run has read so far: two of the three legs of which no run may have all unasked (K2). The third is the effect
+/// of the call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Legs {
+    /// Something that was written by whoever liked to.
+    #[serde(skip_serializing_if = "is_default")]
+    pub untrusted: bool,
+    /// Something private.
+    #[serde(skip_serializing_if = "is_default")]
+    pub private: bool,
+}
+
+impl Legs {
+    /// The legs before anything is read: the work item's own.
+    pub fn at_start(spec: &RunSpec) -> Self {
+        Self { untrusted: spec.gate.item_untrusted, private: false }
+    }
+
+    /// Both together.
+    pub fn and(self, other: Self) -> Self {
+        Self { untrusted: self.untrusted || other.untrusted, private: self.private || other.private }
+    }
+
+    /// The legs after an observation of `tool` was read. What a tool never said, because it was not run, marks nothing;
+    /// an error can hold its words.
+    pub fn after(self, tool: &ToolSpec, status: Status) -> Self {
+        match status {
+            Status::Denied | Status::Duplicate | Status::Skipped => self,
+            Status::Ok
+            | Status::Empty
+            | Status::RetryableError
+            | Status::PermanentError
+            | Status::InvalidInput
+            | Status::MalformedResult
+            | Status::Timeout
+            | Status::Cancelled
+            | Status::Pending
+            | Status::InDoubt => Self {
+                untrusted: self.untrusted || tool.policy.returns_untrusted,
+                private: self.private || tool.policy.reads_private,
+            },
+        }
+    }
+}
+
+/// A call to be judged.
+#[derive(Clone, Copy)]
+pub struct PolicyAsk<'a> {
+    /// The rules.
+    pub spec: &'a RunSpec,
+    /// The tool, as [`resolve`] found it.
+    pub tool: &'a ToolSpec,
+    /// Its parameters, rebuilt from the fields that the tool declares.
+    pub parameters: &'a Value,
+    /// What the run has read.
+    pub legs: Legs,
+    /// Where the values of authority-bearing parameters may come from. Only asked where a call has some.
+    pub sources: &'a dyn Sources,
+}
+
+/// What policy says to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    /// It may run.
+    Runs,
+    /// Only if a person allows it. The reasons beside its effect, where there are some.
+    NeedsPerson(Vec<Reason>),
+    /// It may not.
+    Denied(Vec<Reason>),
+}
+
+/// Why policy does not simply let a call run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// `gate.forbid` names the tool.
+    Forbidden,
+    /// `gate.allow` does not name the tool.
+    NotAllowed,
+    /// Its call is a question to a person.
+    Question,
+    /// The run has read what anybody may have written.
+    Untrusted,
+    /// The run has read what anybody may have written and what is private, and this could carry it out.
+    CouldLeak,
+    /// A parameter that says whom or what it reaches has a value that nobody who may say so gave.
+    Foreign(Foreign),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Forbidden => f.write_str("forbidden by gate.forbid"),
+            Self::NotAllowed => f.write_str("not among what gate.allow names"),
+            Self::Question => f.write_str("it is a question to a person"),
+            Self::Untrusted => f.write_str("the run has read what anybody may have written"),
+            Self::CouldLeak => f.write_str(
+                "the run has read what anybody may have written and what is private, and this could carry it out",
+            ),
+            Self::Foreign(foreign) => foreign.fmt(f),
+        }
+    }
+}
+
+/// The reasons in one line; nothing where there are none.
+pub fn told(reasons: &[Reason]) -> Option<Arc<str>> {
+    let parts: Vec<String> = reasons.iter().map(Reason::to_string).collect();
+    (!parts.is_empty()).then(|| parts.join("; ").into())
+}
+
+/// Whether policy keeps a tool from ever running, whatever its call says: it is then not offered to a model either.
+pub fn is_barred(spec: &RunSpec, tool: &ToolSpec) -> bool {
+    barred(spec, tool).is_some()
+}
+
+/// Whether `gate.forbid` means this name, be there a tool of that name or not: to ask for what is forbidden is no slip.
+pub fn forbids(spec: &RunSpec, name: &str) -> bool {
+    names(spec, &spec.gate.forbid, name)
+}
+
+/// Whether `gate.approved` means this tool: whoever wrote it there has given consent to its effect.
+pub fn approves(spec: &RunSpec, name: &str) -> bool {
+    names(spec, &spec.gate.approved, name)
+}
+
+/// What policy says to a call. Repeats and limits are not its business.
+pub fn ruling(ask: &PolicyAsk<'_>) -> Ruling {
+    let PolicyAsk { spec, tool, legs, .. } = *ask;
+    if let Some(reason) = barred(spec, tool) {
+        return Ruling::Denied(vec![reason]);
+    }
+    if protocol::keeps(spec, &tool.name) {
+        return Ruling::Runs;
+    }
+    if tool.policy.asks_person {
+        return Ruling::NeedsPerson(vec![Reason::Question]);
+    }
+    if tool.effect.is_read() {
+        return Ruling::Runs;
+    }
+    let people = spec.gate.people;
+    let mut reasons = Vec::new();
+    let mut is_denied = false;
+    if spec.gate.taint == Taint::Ask && legs.untrusted {
+        let leaks = legs.private && can_send(tool.effect);
+        is_denied |= leaks && !people;
+        reasons.push(if leaks { Reason::CouldLeak } else { Reason::Untrusted });
+    }
+    for foreign in authority::foreign(tool, ask.parameters, &spec.gate.authorities, ask.sources) {
+        is_denied |= !people;
+        reasons.push(Reason::Foreign(foreign));
+    }
+    let approved = approves(spec, &tool.name);
+    match (is_denied, reasons.is_empty() && approved) {
+        (true, _) => Ruling::Denied(reasons),
+        (false, true) => Ruling::Runs,
+        (false, false) => Ruling::NeedsPerson(reasons),
+    }
+}
+
+/// The verdict of policy on a call, or nothing where it may run as far as policy goes: consent to its effect included.
+pub fn verdict(ask: &PolicyAsk<'_>) -> Option<Verdict> {
+    match ruling(ask) {
+        Ruling::Runs => None,
+        Ruling::NeedsPerson(reasons) => {
+            Some(Verdict::NeedsPerson { effect: ask.tool.effect, why: told(&reasons) })
+        }
+        Ruling::Denied(reasons) => Some(Verdict::Denied { why: told(&reasons).unwrap_or_default() }),
+    }
+}
+
+/// Why a tool can never run, if it cannot.
+pub(crate) fn barred(spec: &RunSpec, tool: &ToolSpec) -> Option<Reason> {
+    let gate = &spec.gate;
+    if forbids(spec, &tool.name) {
+        return Some(Reason::Forbidden);
+    }
+    let listed = gate.allow.is_empty() || names(spec, &gate.allow, &tool.name);
+    // What a run ends with is no tool to choose.
+    (!listed && !protocol::keeps(spec, &tool.name)).then_some(Reason::NotAllowed)
+}
+
+/// Whether one of the patterns means the tool. Before version 3 a `*` was a letter like any other.
+fn names(spec: &RunSpec, patterns: &[Arc<str>], tool: &str) -> bool {
+    let means =
+        |pattern: &str| if spec.version >= 3 { glob::matches(pattern, tool) } else { pattern == tool };
+    patterns.iter().any(|pattern| means(pattern))
+}
+
+/// Whether an effect can carry data out of the run's world. A program can.
+fn can_send(effect: Effect) -> bool {
+    match effect {
+        Effect::Egress | Effect::Exec => true,
+        Effect::Read | Effect::WriteIdempotent | Effect::WriteKeyed | Effect::WriteIrreversible => false,
+    }
+}
+
+impl fmt::Debug for PolicyAsk<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PolicyAsk")
+            .field("tool", &self.tool.name)
+            .field("parameters", self.parameters)
+            .field("legs", &self.legs)
+            .finish_non_exhaustive()
+    }
+}

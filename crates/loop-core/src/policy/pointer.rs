@@ -1,0 +1,37 @@
+//! JSON pointers in which `*` stands for every entry of a list or an object.
+
+use serde_json::Value;
+
+/// A value and the plain pointer to it.
+pub(crate) type Found<'a> = (String, &'a Value);
+
+/// Every value that `pointer` means in `value`, in order. A step that leads nowhere finds nothing.
+pub(crate) fn find<'a>(value: &'a Value, pointer: &str) -> Vec<Found<'a>> {
+    let mut found = vec![(String::new(), value)];
+    for step in pointer.split('/').skip(1) {
+        found = found.into_iter().flat_map(|(path, value)| below(path, value, step)).collect();
+    }
+    found
+}
+
+/// The entries of a value that a step of a pointer means.
+fn below<'a>(path: String, value: &'a Value, step: &str) -> Vec<Found<'a>> {
+    let is_any = step == "*";
+    let key = step.replace("~1", "/").replace("~0", "~");
+    match value {
+        Value::Object(members) => {
+            let meant = members.iter().filter(|(name, _)| is_any || **name == key);
+            meant.map(|(name, value)| (format!("{path}/{}", escaped(name)), value)).collect()
+        }
+        Value::Array(elements) => {
+            let meant = elements.iter().enumerate().filter(|(n, _)| is_any || n.to_string() == key);
+            meant.map(|(n, value)| (format!("{path}/{n}"), value)).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    }
+}
+
+/// A name as a step of a pointer.
+pub(crate) fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}

@@ -1,0 +1,213 @@
+//! What in a policy contradicts itself or can have no effect.
+
+use serde_json::Value;
+
+use crate::args::{ArgSpec, ArgType};
+use crate::near::edits;
+use crate::policy::pointer::escaped;
+use crate::policy::scalar::Scalar;
+use crate::policy::table::{May, table};
+use crate::policy::{Reason, barred, names};
+use crate::protocol;
+use crate::spec::{RunSpec, ToolSpec};
+
+/// So many letters apart, one name is a slip of the other.
+const SLIP: usize = 2;
+
+/// Names longer than this, in bytes, are not compared.
+const LONGEST: usize = 128;
+
+/// What is wrong with the policy of a spec, one line each: what was written, why it cannot be meant, how to mend it.
+pub fn problems(spec: &RunSpec) -> Vec<String> {
+    let mut found = Vec::new();
+    lists(spec, &mut found);
+    demands(spec, &mut found);
+    for tool in &spec.tools {
+        of_tool(spec, tool, &mut found);
+    }
+    settings(spec, &mut found);
+    found
+}
+
+/// Entries that mean no tool, or none that they could do anything for.
+fn lists(spec: &RunSpec, found: &mut Vec<String>) {
+    let gate = &spec.gate;
+    for (key, entries) in [("allow", &gate.allow), ("forbid", &gate.forbid), ("approved", &gate.approved)] {
+        for entry in entries {
+            let meant: Vec<&ToolSpec> = spec
+                .tools
+                .iter()
+                .filter(|tool| names(spec, std::slice::from_ref(entry), &tool.name))
+                .collect();
+            if meant.is_empty() {
+                // To forbid what is not there says what a model shall not even ask for; unless it is a slip.
+                if key != "forbid" || entry.contains('*') || is_slip(spec, entry) {
+                    found.push(no_tool(spec, key, entry));
+                }
+                continue;
+            }
+            if key == "forbid" {
+                if let Some(tool) = meant.iter().find(|tool| protocol::keeps(spec, &tool.name)) {
+                    let name = &tool.name;
+                    found.push(format!(
+                        "gate.forbid: `{entry}` means `{name}`, with which the run ends; take it out"
+                    ));
+                }
+                continue;
+            }
+            let reasons: Vec<Reason> = meant.iter().filter_map(|tool| barred(spec, tool)).collect();
+            if reasons.len() < meant.len() {
+                continue;
+            }
+            let what = if meant.len() == 1 { "the tool" } else { "every tool that it means" };
+            let why = match reasons.first() {
+                Some(Reason::NotAllowed) => "is not among what gate.allow names",
+                _ => "is forbidden by gate.forbid",
+            };
+            found.push(format!(
+                "gate.{key}: `{entry}` has no effect, for {what} {why}; take it out of one list"
+            ));
+        }
+    }
+    let choices: Vec<&ToolSpec> =
+        spec.tools.iter().filter(|tool| !protocol::keeps(spec, &tool.name)).collect();
+    if !choices.is_empty() && choices.iter().all(|tool| barred(spec, tool).is_some()) {
+        found
+            .push("gate.allow and gate.forbid leave no tool that may run; name one in gate.allow".to_owned());
+    }
+}
+
+fn no_tool(spec: &RunSpec, key: &str, entry: &str) -> String {
+    let by_alias = spec.tools.iter().find(|tool| tool.aliases.iter().any(|alias| **alias == *entry));
+    match by_alias {
+        Some(tool) => {
+            format!(
+                "gate.{key}: `{entry}` is an alias of `{}`; policy goes by own names, write that",
+                tool.name
+            )
+        }
+        None if entry.contains('*') => {
+            format!("gate.{key}: no tool's name fits `{entry}`; correct it or take it out")
+        }
+        None => format!("gate.{key}: no tool is called `{entry}`; correct it or take it out"),
+    }
+}
+
+/// Whether a name that no tool has is that of a tool, but for a letter or two, or an alias.
+fn is_slip(spec: &RunSpec, name: &str) -> bool {
+    spec.tools.iter().any(|tool| {
+        let own = name.len() <= LONGEST && tool.name.len() <= LONGEST && edits(name, &tool.name) <= SLIP;
+        own || tool.aliases.iter().any(|alias| **alias == *name)
+    })
+}
+
+/// What the run demands of tools that policy keeps from running.
+fn demands(spec: &RunSpec, found: &mut Vec<String>) {
+    let never =
+        |name: &str| spec.tools.iter().find(|tool| *tool.name == *name).and_then(|tool| barred(spec, tool));
+    for name in &spec.gate.required_tools {
+        if let Some(reason) = never(name) {
+            found.push(format!(
+                "gate.required_tools: `{name}` is {reason}, so that no answer could ever do; take it out of one list"
+            ));
+        }
+    }
+    for call in &spec.picking.defaults {
+        if let Some(reason) = never(&call.tool) {
+            found.push(format!("picking.defaults: `{}` is {reason}; take it out", call.tool));
+        }
+    }
+}
+
+fn of_tool(spec: &RunSpec, tool: &ToolSpec, found: &mut Vec<String>) {
+    let name = &tool.name;
+    let policy = &tool.policy;
+    for pointer in &policy.authority {
+        if let Some(fault) = fault(&tool.args, pointer) {
+            found.push(format!("tools.{name}.authority: `{pointer}` {fault}"));
+        }
+    }
+    if tool.effect.is_read() && !policy.authority.is_empty() {
+        found.push(format!("tools.{name}.authority has no effect, for the tool only looks; take it out, or declare its effect"));
+    }
+    for pointer in &policy.repeats.key {
+        if let Some(fault) = fault(&tool.args, pointer) {
+            found.push(format!("tools.{name}.repeats.key: `{pointer}` {fault}"));
+        }
+    }
+    if policy.asks_person && !spec.gate.people && barred(spec, tool).is_none() {
+        found.push(format!(
+            "tools.{name} asks a person, and gate.people says that there is none; set it to true"
+        ));
+    }
+    for alias in &tool.aliases {
+        if let Some(other) = spec.tools.iter().find(|other| other.name == *alias) {
+            found.push(format!(
+                "tools.{name}: the alias `{alias}` is the name of the tool `{}`; take it out",
+                other.name
+            ));
+        }
+    }
+}
+
+/// What is wrong with a pointer to a parameter.
+fn fault(args: &ArgSpec, pointer: &str) -> Option<&'static str> {
+    let Some(steps) = pointer.strip_prefix('/') else {
+        return Some("is no pointer to a parameter; write `/` before its name");
+    };
+    (!may_hold(args, steps)).then_some("means no parameter that the tool declares; correct it")
+}
+
+/// Whether a value that fits can have something at these steps.
+fn may_hold(args: &ArgSpec, steps: &str) -> bool {
+    let (step, rest) = match steps.split_once('/') {
+        Some((step, rest)) => (step, Some(rest)),
+        None => (steps, None),
+    };
+    let below = |args: &ArgSpec| rest.is_none_or(|rest| may_hold(args, rest));
+    if let Some(items) = &args.items {
+        return (step == "*" || step.parse::<usize>().is_ok()) && below(items);
+    }
+    let is_open =
+        args.additional_properties == Some(true) || (args.kind.is_none() && args.properties.is_empty());
+    let mut members = args.properties.iter().filter(|(name, _)| step == "*" || escaped(name) == step);
+    is_open || args.kind == Some(ArgType::Array) || members.any(|(_, args)| below(args))
+}
+
+fn settings(spec: &RunSpec, found: &mut Vec<String>) {
+    let gate = &spec.gate;
+    let reaches = |tool: &&ToolSpec| !tool.effect.is_read() && !tool.policy.authority.is_empty();
+    if !gate.authorities.is_empty() && !spec.tools.iter().any(|tool| reaches(&tool)) {
+        found.push(
+            "gate.authorities has no effect, for no tool that changes something declares `authority`; take it out"
+                .to_owned(),
+        );
+    }
+    for value in &gate.authorities {
+        let plain = Scalar::of(&Value::from(&**value)).is_some_and(|scalar| scalar.is_plain());
+        if !plain {
+            found.push(format!(
+                "gate.authorities: {} can never be met: it is empty, too long, or holds what does not show; correct it",
+                crate::policy::shown::quoted(&Value::from(&**value), 80)
+            ));
+        } else if value.contains('*') {
+            found.push(format!(
+                "gate.authorities: `{value}` is taken letter for letter, `*` included; write each value"
+            ));
+        }
+    }
+    if gate.people {
+        return;
+    }
+    for row in table(spec) {
+        let approved = !row.effect.is_read() && names(spec, &gate.approved, &row.tool);
+        let held_up = matches!(row.at_start.may, May::LeftUndone | May::Denied);
+        let is_barred = spec.tools.iter().any(|tool| tool.name == row.tool && barred(spec, tool).is_some());
+        if approved && held_up && !is_barred && gate.item_untrusted {
+            found.push(format!(
+                "gate.approved: `{}` can never run, for gate.item_untrusted makes it need a person and gate.people says that there is none; set gate.people, or gate.taint to off",
+                row.tool
+            ));
+        }
+    }
+}

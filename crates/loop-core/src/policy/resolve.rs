@@ -1,0 +1,67 @@
+//! Which tool a name means (C21).
+
+use std::sync::Arc;
+
+use crate::near::near_names;
+use crate::policy::is_barred;
+use crate::policy_spec::Resolve;
+use crate::spec::{RunSpec, ToolSpec};
+
+/// The fewest letters and digits of a part of a name.
+const LEAST: usize = 4;
+
+/// How a name was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Resolved {
+    /// It is the tool's own.
+    Exact,
+    /// It is an alias that the tool declares.
+    Alias,
+    /// It is a part of the names of one tool alone: a mend, to be journaled.
+    Fuzzy,
+}
+
+/// The tool that `name` means by the spec's `gate.resolve`, and how it was found.
+///
+/// A part of a name is at least four letters or digits, is looked for without regard to case, blanks and hyphens, and
+/// counts only where one tool alone has it and that tool only looks.
+pub fn resolve<'a>(spec: &'a RunSpec, name: &str) -> Option<(&'a ToolSpec, Resolved)> {
+    let tools = &spec.tools;
+    if let Some(tool) = tools.iter().find(|tool| &*tool.name == name) {
+        return Some((tool, Resolved::Exact));
+    }
+    let by_alias = || tools.iter().find(|tool| tool.aliases.iter().any(|alias| &**alias == name));
+    match spec.gate.resolve {
+        Resolve::Strict => None,
+        Resolve::Alias => by_alias().map(|tool| (tool, Resolved::Alias)),
+        Resolve::FuzzyUnique => match by_alias() {
+            Some(tool) => Some((tool, Resolved::Alias)),
+            None => by_part(tools, name).map(|tool| (tool, Resolved::Fuzzy)),
+        },
+    }
+}
+
+/// At most three names that come near `name`, nearest first, of tools that policy may let run: an unknown name is no way to
+/// learn the others.
+pub fn near(spec: &RunSpec, name: &str) -> Vec<Arc<str>> {
+    near_names(name, spec.tools.iter().filter(|tool| !is_barred(spec, tool)))
+}
+
+fn by_part<'a>(tools: &'a [ToolSpec], name: &str) -> Option<&'a ToolSpec> {
+    let wanted = folded(name.trim());
+    if wanted.chars().filter(|c| c.is_alphanumeric()).count() < LEAST {
+        return None;
+    }
+    let has = |tool: &&ToolSpec| {
+        let mut names = std::iter::once(&tool.name).chain(&tool.aliases);
+        names.any(|known| folded(known).contains(&wanted))
+    };
+    let mut found = tools.iter().filter(has);
+    let tool = found.next().filter(|_| found.next().is_none())?;
+    let only_looks = tool.effect.is_read() && !tool.policy.asks_person;
+    only_looks.then_some(tool)
+}
+
+fn folded(name: &str) -> String {
+    name.to_lowercase().replace(['-', ' '], "_")
+}

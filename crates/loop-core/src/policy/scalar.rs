@@ -1,0 +1,160 @@
+//! When two values of JSON are one: exactly, with numbers and their texts told apart only where they differ.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+use crate::unseen::is_unseen;
+
+/// The most bytes of a value that a source can vouch for: nobody compares more by eye.
+const LONGEST: usize = 2_048;
+
+/// A text, number or truth that an effect reaches by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Scalar {
+    Text(String),
+    /// As it is written in canonical JSON.
+    Number(String),
+    Truth(bool),
+}
+
+impl Scalar {
+    /// The scalar in a value; nothing for lists, objects and null.
+    pub(crate) fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => Some(Self::Text(text.clone())),
+            Value::Number(number) => Some(Self::Number(number.to_string())),
+            Value::Bool(truth) => Some(Self::Truth(*truth)),
+            Value::Null | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+
+    /// Its text, by which it is looked for.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Text(text) | Self::Number(text) => text,
+            Self::Truth(true) => "true",
+            Self::Truth(false) => "false",
+        }
+    }
+
+    /// Whether a person who reads it sees all of it, and nothing in it ends a line or stands at its ends.
+    pub(crate) fn is_plain(&self) -> bool {
+        let text = self.text();
+        let is_odd = |c: char| c.is_control() || is_hidden(c) || (c.is_whitespace() && c != ' ');
+        !text.is_empty() && text.len() <= LONGEST && text.trim() == text && !text.contains(is_odd)
+    }
+
+    /// Whether a scalar of a source is this value: the same text, the same number. A number is also the text that says
+    /// exactly this number, and a text of digits also the number that is written so.
+    pub(crate) fn is(&self, known: &Value) -> bool {
+        match (self, known) {
+            (Self::Text(text), Value::String(known)) => text == known,
+            (Self::Text(text), Value::Number(known)) => *text == known.to_string(),
+            (Self::Number(_), Value::String(known)) => self.is_number(known),
+            (Self::Number(_), Value::Number(known)) => self.is_number(&known.to_string()),
+            // A truth that stands anywhere says nothing about this one.
+            (Self::Truth(_), _) => false,
+            (_, Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) => false,
+        }
+    }
+
+    /// Whether it is a number, and this text says the same one.
+    pub(crate) fn is_number(&self, text: &str) -> bool {
+        let Self::Number(number) = self else {
+            return false;
+        };
+        number == text || decimal(number).is_some_and(|number| decimal(text) == Some(number))
+    }
+}
+
+/// What does not show, or shows as a blank that is none.
+pub(crate) fn is_hidden(c: char) -> bool {
+    match c {
+        // Joiners and selectors are needed in texts, not in what names a receiver; fillers look like blanks.
+        '\u{200c}'
+        | '\u{200d}'
+        | '\u{fe0e}'
+        | '\u{fe0f}'
+        | '\u{34f}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
+        | '\u{2800}'
+        | '\u{3164}'
+        | '\u{ffa0}'
+        | '\u{fffc}'
+        | '\u{fffd}' => true,
+        other => is_unseen(other),
+    }
+}
+
+/// A decimal number without exponent: sign, digits before the point, digits after it without zeros at the end. A text
+/// with zeros in front is a name made of digits, not a number.
+fn decimal(text: &str) -> Option<(bool, &str, &str)> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    let (whole, part) = match digits.split_once('.') {
+        Some((_, "")) => return None,
+        Some((whole, part)) => (whole, part),
+        None => (digits, ""),
+    };
+    let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_whole = match whole.len().cmp(&1) {
+        Ordering::Less => false,
+        Ordering::Equal => true,
+        Ordering::Greater => !whole.starts_with('0'),
+    };
+    if !is_whole || !are_digits(whole) || !are_digits(part) {
+        return None;
+    }
+    let part = part.trim_end_matches('0');
+    let is_zero = whole == "0" && part.is_empty();
+    Some((negative && !is_zero, whole, part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_value_is_itself_and_no_other() {
+        let cases = [
+            (json!("a"), json!("a"), true),
+            (json!("a"), json!("A"), false),
+            (json!("a"), json!("a "), false),
+            (json!("é"), json!("e\u{301}"), false),
+            (json!("7"), json!(7), true),
+            (json!("7.0"), json!(7), false),
+            (json!("07"), json!(7), false),
+            (json!(7), json!("7"), true),
+            (json!(7), json!("07"), false),
+            (json!(7), json!("+7"), false),
+            (json!(7), json!(" 7"), false),
+            (json!(7), json!("7,0"), false),
+            (json!(7), json!(7.0), true),
+            (json!(7.5), json!("7.50"), true),
+            (json!(7.5), json!(".5"), false),
+            (json!(7), json!("7."), false),
+            (json!(0), json!("-0"), true),
+            (json!(-7), json!(7), false),
+            (json!(-7), json!("-7"), true),
+            (json!(1e30), json!(1e30), true),
+            (json!(1e30), json!("1000000000000000000000000000000"), false),
+            (json!(9_007_199_254_740_993_u64), json!(9_007_199_254_740_992_u64), false),
+            (json!(true), json!(true), false),
+            (json!("true"), json!(true), false),
+            (json!("a"), json!(["a"]), false),
+            (json!("null"), json!(null), false),
+        ];
+        for (wanted, known, expected) in cases {
+            let scalar = Scalar::of(&wanted);
+            assert_eq!(scalar.is_some_and(|scalar| scalar.is(&known)), expected, "{wanted} and {known}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What a person sees of a call before they allow it (K8): every byte of its parameters, nothing that hides or steers, how
+//! much there is, and what looks like something else.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::policy::pointer::escaped;
+use crate::policy::scalar::is_hidden;
+use crate::policy::scripts::{Script, mixed};
+
+/// A list with more elements than this is told of.
+const LONG_LIST: usize = 10;
+
+/// A text with more bytes than this is told of.
+const LONG_TEXT: usize = 1_000;
+
+/// The most words of one text that are told of.
+const WORDS: usize = 3;
+
+/// Parameters as a person may see them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownArgs {
+    /// The parameters as JSON on several lines, whole. It says the same as they do; what would not show, would steer a
+    /// terminal, or looks like a blank and is none, is written as an escape.
+    pub text: String,
+    /// Bytes of the parameters as they go to the tool.
+    pub bytes: u64,
+    /// Texts, numbers and truths in them.
+    pub values: u64,
+    /// What a person might overlook, a line each: what does not show, letters of two writing systems in one word, several
+    /// addresses in one text, and whatever is long.
+    pub warnings: Vec<String>,
+}
+
+/// What a person sees of the parameters of a call, a JSON text.
+pub fn shown(parameters: &str) -> ShownArgs {
+    let mut text = String::new();
+    let mut look = Look { values: 0, warnings: Vec::new() };
+    match serde_json::from_str::<Value>(parameters) {
+        Ok(value) => {
+            write(&value, 0, &mut text);
+            look.value("", &value);
+        }
+        Err(_) => {
+            look.warnings.push("the parameters are no JSON".to_owned());
+            look.text("", parameters);
+            string(parameters, &mut text);
+        }
+    }
+    ShownArgs { text, bytes: parameters.len() as u64, values: look.values, warnings: look.warnings }
+}
+
+/// A value as JSON in one line, with what does not show written out, cut to so many characters.
+pub(crate) fn quoted(value: &Value, most: usize) -> String {
+    let mut text = String::new();
+    match value {
+        Value::String(value) => string(value, &mut text),
+        other => {
+            _ = write!(text, "{other}");
+        }
+    }
+    match text.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text,
+    }
+}
+
+fn write(value: &Value, depth: usize, out: &mut String) {
+    let indent = "  ".repeat(depth + 1);
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => _ = write!(out, "{value}"),
+        Value::String(text) => string(text, out),
+        Value::Array(elements) if elements.is_empty() => out.push_str("[]"),
+        Value::Object(members) if members.is_empty() => out.push_str("{}"),
+        Value::Array(elements) => {
+            out.push('[');
+            for (n, element) in elements.iter().enumerate() {
+                out.push_str(if n == 0 { "\n" } else { ",\n" });
+                out.push_str(&indent);
+                write(element, depth + 1, out);
+            }
+            _ = write!(out, "\n{}]", "  ".repeat(depth));
+        }
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by(|a, b| a.0.cmp(b.0));
+            out.push('{');
+            for (n, (name, member)) in members.into_iter().enumerate() {
+                out.push_str(if n == 0 { "\n" } else { ",\n" });
+                out.push_str(&indent);
+                string(name, out);
+                out.push_str(": ");
+                write(member, depth + 1, out);
+            }
+            _ = write!(out, "\n{}}}", "  ".repeat(depth));
+        }
+    }
+}
+
+/// A text as JSON, with more escapes than JSON asks for.
+fn string(text: &str, out: &mut String) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            c if is_escaped(c) => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+fn is_escaped(c: char) -> bool {
+    c.is_control() || is_hidden(c) || (c.is_whitespace() && c != ' ')
+}
+
+struct Look {
+    values: u64,
+    warnings: Vec<String>,
+}
+
+impl Look {
+    fn value(&mut self, pointer: &str, value: &Value) {
+        match value {
+            Value::Null => {}
+            Value::Bool(_) | Value::Number(_) => self.values += 1,
+            Value::String(text) => {
+                self.values += 1;
+                self.text(pointer, text);
+            }
+            Value::Array(elements) => {
+                if elements.len() > LONG_LIST {
+                    self.warn(pointer, &format!("has {} elements", elements.len()));
+                }
+                for (n, element) in elements.iter().enumerate() {
+                    self.value(&format!("{pointer}/{n}"), element);
+                }
+            }
+            Value::Object(members) => {
+                for (name, member) in members {
+                    let pointer = format!("{pointer}/{}", escaped(name));
+                    self.letters(&pointer, name, "has a name that ");
+                    self.value(&pointer, member);
+                }
+            }
+        }
+    }
+
+    fn text(&mut self, pointer: &str, text: &str) {
+        if text.len() > LONG_TEXT {
+            self.warn(pointer, &format!("has {} bytes", text.len()));
+        }
+        let addresses = text.matches('@').count();
+        if addresses > 1 && text.len() <= LONG_TEXT {
+            self.warn(pointer, &format!("holds {addresses} addresses"));
+        }
+        self.letters(pointer, text, "");
+    }
+
+    fn letters(&mut self, pointer: &str, text: &str, lead: &str) {
+        // Line breaks and tabs are written as such, and are seen.
+        let mut hidden: Vec<char> =
+            text.chars().filter(|c| is_escaped(*c) && !matches!(c, '\n' | '\t' | '\r')).collect();
+        if !hidden.is_empty() {
+            let count = hidden.len();
+            hidden.sort();
+            hidden.dedup();
+            let named: Vec<String> =
+                hidden.iter().take(WORDS).map(|c| format!("U+{:04X}", u32::from(*c))).collect();
+            let more = if hidden.len() > WORDS { " and others" } else { "" };
+            self.warn(
+                pointer,
+                &format!("{lead}holds {count} characters that do not show: {}{more}", named.join(", ")),
+            );
+        }
+        for (word, scripts) in
+            text.split_whitespace().filter_map(|word| Some((word, mixed(word)?))).take(WORDS)
+        {
+            let names: Vec<&str> = scripts.into_iter().map(Script::name).collect();
+            let word = quoted(&Value::from(word), 40);
+            self.warn(pointer, &format!("{lead}has {} letters in one word: {word}", names.join(" and ")));
+        }
+    }
+
+    fn warn(&mut self, pointer: &str, what: &str) {
+        let whole = quoted(&Value::from(pointer), 80);
+        let place = if pointer.is_empty() { "the whole" } else { whole.trim_matches('"') };
+        self.warnings.push(format!("{place} {what}"));
+    }
+}

@@ -1,0 +1,130 @@
+//! Calls that ask for nearly the same: written otherwise, in other order, or for another page.
+//!
+//! They are taken for one another only where they told the same, twice, with nothing changed between, and only if they
+//! look or fail: so another page that brings something, or another search that finds something, is progress.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::ids::Digest;
+use crate::repeats::sign::CallFacts;
+
+/// Names what the call shares with all that ask for nearly the same: its tool, and its arguments without case, spaces
+/// and punctuation, a search text as the set of its words, and no number of a page.
+pub(super) fn sign(call: &CallFacts<'_>, search: &[Arc<str>]) -> Digest {
+    let mut out = format!("{}\n", call.tool);
+    match call.arguments {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by(|a, b| a.0.cmp(b.0));
+            for (name, member) in members {
+                if is_page(name, member) {
+                    continue;
+                }
+                push_text(name, &mut out);
+                match member {
+                    Value::String(text) if is_query(name, search) => push_words(text, &mut out),
+                    _ => loosen(member, &mut out),
+                }
+            }
+        }
+        other => loosen(other, &mut out),
+    }
+    Digest::of("call-alike", out.as_bytes())
+}
+
+fn loosen(value: &Value, out: &mut String) {
+    match value {
+        Value::String(text) => push_text(&plain(text), out),
+        // A number that is written as a text is the same number.
+        Value::Null | Value::Bool(_) | Value::Number(_) => push_text(&value.to_string(), out),
+        Value::Array(entries) => {
+            out.push('[');
+            entries.iter().for_each(|entry| loosen(entry, out));
+            out.push(']');
+        }
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by(|a, b| a.0.cmp(b.0));
+            out.push('{');
+            for (name, member) in members {
+                push_text(name, out);
+                loosen(member, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
+/// With its length in front, so that neighbours cannot run into each other.
+fn push_text(text: &str, out: &mut String) {
+    out.push_str(&text.len().to_string());
+    out.push(':');
+    out.push_str(text);
+}
+
+/// Lower case, without spaces and soft punctuation. What stands beside a digit stays, and so do the signs of
+/// expressions, patterns and paths: `1.5` is not `15`, and `a*b` is not `ab`.
+fn plain(text: &str) -> String {
+    let chars: Vec<char> = text.trim().chars().collect();
+    let is_digit = |at: Option<usize>| at.and_then(|at| chars.get(at)).is_some_and(char::is_ascii_digit);
+    let mut out = String::with_capacity(text.len());
+    for (at, c) in chars.iter().enumerate() {
+        let by_digit = is_digit(at.checked_sub(1)) && is_digit(Some(at + 1));
+        if c.is_alphanumeric() || !is_soft(*c) || by_digit {
+            out.extend(c.to_lowercase());
+        }
+    }
+    out
+}
+
+fn is_soft(c: char) -> bool {
+    c.is_whitespace() || ".,;:!?'\"`-_…‘’“”–—()".contains(c)
+}
+
+/// The words of a search text that say what is looked for, each once, in the order of the alphabet.
+fn push_words(text: &str, out: &mut String) {
+    let lower = text.to_lowercase();
+    let words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let words: BTreeSet<&str> = words.filter(|word| !FILLERS.contains(word)).map(singular).collect();
+    if words.is_empty() {
+        return push_text(&plain(text), out);
+    }
+    out.push('(');
+    words.iter().for_each(|word| push_text(word, out));
+    out.push(')');
+}
+
+/// Longer words without a final `s`.
+fn singular(word: &str) -> &str {
+    let is_plural = word.chars().count() > 3 && !word.ends_with("ss");
+    word.strip_suffix('s').filter(|_| is_plural).unwrap_or(word)
+}
+
+fn is_query(name: &str, search: &[Arc<str>]) -> bool {
+    name == "keywords" || search.iter().any(|known| **known == *name)
+}
+
+/// Whether a member tells the number of a page or where one begins.
+fn is_page(name: &str, member: &Value) -> bool {
+    let is_number = match member {
+        Value::Number(_) => true,
+        Value::String(text) => !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()),
+        _ => false,
+    };
+    match name {
+        "page" | "page_number" | "offset" | "start" | "skip" => is_number,
+        "cursor" | "page_token" | "next_token" => is_number || member.is_string(),
+        _ => false,
+    }
+}
+
+/// Words that say nothing of what is looked for.
+const FILLERS: &[&str] = &[
+    "a", "about", "an", "and", "are", "at", "can", "could", "do", "does", "find", "for", "from", "get",
+    "give", "how", "i", "in", "is", "it", "me", "my", "of", "on", "or", "our", "please", "show", "tell",
+    "that", "the", "there", "this", "to", "was", "we", "were", "what", "when", "where", "which", "who",
+    "with", "would", "you", "your",
+];

@@ -1,0 +1,44 @@
+//! Repeats: when the same call once more is work, and when it is a loop.
+//!
+//! A [`Ledger`] keeps what was called in a run and what that told. A call is made a [`Sign`], by which it is known
+//! again, and [`Ledger::standing`] says what it is to the ledger under the [`Rules`] in force:
+//!
+//! - `never_rerun`: one success or final failure is enough;
+//! - `progress`: results count, not calls. A call is a repeat when it has told the same twice and nothing was changed
+//!   between, when it failed for good, or when it would begin the third round of a circle;
+//! - `three_tier`: a limit for each tool, the same parameters, a search text that is alike;
+//! - `reuse`: the earlier result, as long as it still stands;
+//! - `off`: nothing is a repeat.
+//!
+//! A tool's own settings ([`ToolRepeats`]) count under each of them.
+//!
+//! ```text
+//! Sign::of(call, rules) ──▶ ledger.standing(sign, rules, siblings) ──▶ New | Again | Repeat | InDoubt
+//!                                   ▲                                        │
+//!                     ledger.settled(what came back) ◀── run it ◀── ledger.started(sign, key, …)
+//! ```
+//!
+//! [`Guard`] is all of this in one value, for a loop that is not a [`Run`](crate::Run).
+
+mod alike;
+mod circle;
+mod guard;
+mod message;
+mod sequence;
+mod sign;
+mod stable;
+mod three_tier;
+
+pub use crate::ledger::{Ledger, Settled, Siblings, Standing};
+pub use guard::Guard;
+pub use sequence::ratio_millis;
+pub use sign::{CallFacts, Rules, Sign};
+pub use stable::stable_digest;
+
+pub(crate) use circle::Trail;
+pub(crate) use sign::Query;
+pub(crate) use stable::told_by;
+pub(crate) use three_tier::likeness;
+
+#[allow(unused_imports)] // Named by the documentation above.
+use crate::policy_spec::ToolRepeats;

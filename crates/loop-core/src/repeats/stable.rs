@@ -1,0 +1,180 @@
+//! Results without what changes by itself, so that two that tell the same have the same digest.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::canonical::digest;
+use crate::ids::Digest;
+use crate::observation::{Observation, Status};
+use crate::policy_spec::ToolRepeats;
+
+/// The digest of a tool's data without what is volatile in it, and the JSON pointers to what was left out.
+///
+/// What is volatile is told by [`ToolRepeats::volatile`]. Without that it is what only says when or under which number
+/// the answer was given, by its name: members such as `request_id` or `generated_at`, at the top of an object or in
+/// its `meta` or `headers`. Where nothing else would be left, nothing is left out. Data that is no JSON is taken as it
+/// is.
+pub fn stable_digest(data: &str, rules: &ToolRepeats) -> (Digest, Vec<Arc<str>>) {
+    let Ok(mut value) = serde_json::from_str::<Value>(data) else {
+        return (Digest::of("observation", data.as_bytes()), Vec::new());
+    };
+    let ignored = leave_out(&mut value, rules);
+    (digest("observation", &value), ignored)
+}
+
+/// What an observation told, as far as repeats go, and what in it was left out.
+pub(crate) fn told_by(observation: &Observation, rules: &ToolRepeats) -> (Digest, Vec<Arc<str>>) {
+    let status = observation.status;
+    if !status.is_citable() {
+        // A failure has no data: what it says is all there is.
+        let text = format!("{}\n{}\n{}", status.name(), observation.summary, observation.digest);
+        return (Digest::of("told", text.as_bytes()), Vec::new());
+    }
+    // A plain text has nothing to leave out, and its digest is known.
+    if observation.data.as_text().is_some() {
+        return (told(status, observation.digest), Vec::new());
+    }
+    let (result, ignored) = stable_digest(&observation.data, rules);
+    (told(status, result), ignored)
+}
+
+/// A result of a status: the same text as a success and as a failure are two things.
+pub(super) fn told(status: Status, result: Digest) -> Digest {
+    let mut bytes = status.name().as_bytes().to_vec();
+    bytes.push(b'\n');
+    bytes.extend(result.0);
+    Digest::of("told", &bytes)
+}
+
+fn leave_out(value: &mut Value, rules: &ToolRepeats) -> Vec<Arc<str>> {
+    let mut ignored = Vec::new();
+    for pointer in &rules.volatile {
+        let steps: Vec<String> = pointer.split('/').skip(1).map(unescaped).collect();
+        remove(value, &steps, &mut String::new(), &mut ignored);
+    }
+    if rules.volatile.is_empty() {
+        by_name(value, &mut ignored);
+    }
+    ignored.sort();
+    ignored
+}
+
+/// Removes what `steps` lead to, `*` being every member or entry.
+fn remove(value: &mut Value, steps: &[String], at: &mut String, ignored: &mut Vec<Arc<str>>) {
+    let Some((step, rest)) = steps.split_first() else { return };
+    let names: Vec<String> = match value {
+        Value::Object(members) if step == "*" => members.keys().cloned().collect(),
+        Value::Array(entries) if step == "*" => (0..entries.len()).map(|n| n.to_string()).collect(),
+        _ => vec![step.clone()],
+    };
+    for name in names {
+        let length = at.len();
+        at.push('/');
+        at.push_str(&escaped(&name));
+        if !rest.is_empty() {
+            let child = match value {
+                Value::Object(members) => members.get_mut(&name),
+                Value::Array(entries) => name.parse().ok().and_then(|n: usize| entries.get_mut(n)),
+                _ => None,
+            };
+            if let Some(child) = child {
+                remove(child, rest, at, ignored);
+            }
+        } else if blank(value, &name) {
+            ignored.push(at.as_str().into());
+        }
+        at.truncate(length);
+    }
+}
+
+/// Takes a member away; an entry of a list leaves a gap, so that the entries after it keep their places.
+fn blank(value: &mut Value, name: &str) -> bool {
+    match value {
+        Value::Object(members) => members.remove(name).is_some(),
+        Value::Array(entries) => {
+            let entry = name.parse().ok().and_then(|n: usize| entries.get_mut(n));
+            entry.map(|entry| *entry = Value::Null).is_some()
+        }
+        _ => false,
+    }
+}
+
+/// Removes what the default list names.
+fn by_name(value: &mut Value, ignored: &mut Vec<Arc<str>>) {
+    let Value::Object(members) = value else { return };
+    let plain = |name: &str| name.to_ascii_lowercase().replace('-', "_");
+    let mut found: Vec<Vec<String>> = Vec::new();
+    for (name, member) in members.iter() {
+        let known = plain(name);
+        if ANSWERED.contains(&known.as_str()) && !member.is_object() && !member.is_array() {
+            found.push(vec![name.clone()]);
+        }
+        let inner: &[&str] = match known.as_str() {
+            "meta" | "metadata" | "_meta" => ANSWERED,
+            "headers" | "response_headers" => HEADERS,
+            _ => &[],
+        };
+        for (below, _) in member.as_object().into_iter().flatten() {
+            if inner.contains(&plain(below).as_str()) {
+                found.push(vec![name.clone(), below.clone()]);
+            }
+        }
+    }
+    let at_top = found.iter().filter(|steps| steps.len() == 1).count();
+    // A tool that tells the time tells nothing else.
+    if at_top == members.len() {
+        return;
+    }
+    for steps in found {
+        remove(value, &steps, &mut String::new(), ignored);
+    }
+}
+
+fn unescaped(step: &str) -> String {
+    step.replace("~1", "/").replace("~0", "~")
+}
+
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// Members that only say when, how fast or under which number an answer was given.
+const ANSWERED: &[&str] = &[
+    "timestamp",
+    "generated_at",
+    "fetched_at",
+    "served_at",
+    "retrieved_at",
+    "queried_at",
+    "response_time",
+    "response_time_ms",
+    "server_time",
+    "request_id",
+    "requestid",
+    "x_request_id",
+    "trace_id",
+    "traceid",
+    "span_id",
+    "correlation_id",
+    "elapsed_ms",
+    "took_ms",
+    "query_time_ms",
+];
+
+/// Headers of which the same holds.
+const HEADERS: &[&str] = &[
+    "date",
+    "age",
+    "expires",
+    "x_request_id",
+    "x_correlation_id",
+    "x_trace_id",
+    "x_amzn_requestid",
+    "x_amzn_trace_id",
+    "x_runtime",
+    "x_response_time",
+    "server_timing",
+    "cf_ray",
+    "traceparent",
+];

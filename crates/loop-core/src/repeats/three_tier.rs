@@ -1,0 +1,93 @@
+//! Search texts that are alike: S3's third tier, with deeds kept apart (S3-10 to S3-13, S3-27, C23).
+
+use crate::policy_spec::{Repeats, ThreeTier};
+use crate::repeats::sequence::ratio_millis;
+use crate::repeats::sign::{CallFacts, Query, Rules};
+
+/// A search text longer than this, in characters, is alike to nothing: comparing costs the product of both lengths.
+const LONGEST: usize = 1_000;
+
+/// Whether the search texts of this call are compared: the tool says so, or S3's list does.
+pub(super) fn is_search(call: &CallFacts<'_>, rules: &Rules<'_>) -> bool {
+    // What changes something is never held to be like something else (C23).
+    if !call.is_read && !rules.three_tier.literal {
+        return false;
+    }
+    let listed = || rules.three_tier.search.iter().any(|name| **name == *call.tool);
+    call.rules.query.is_some() || rules.repeats == Repeats::ThreeTier && listed()
+}
+
+/// The name and the text of the search parameter: the one that the tool declares, or the first of S3's that is there
+/// (S3-10).
+pub(super) fn text_of<'a>(call: &CallFacts<'a>, rules: &Rules<'a>) -> Option<(&'a str, &'a str)> {
+    let named = |name: &'a str| call.arguments.get(name)?.as_str().map(|text| (name, text));
+    match &call.rules.query {
+        Some(name) => named(name),
+        None => rules.three_tier.query.iter().find_map(|name| named(name)),
+    }
+}
+
+/// Lower case, without punctuation and outer whitespace (S3-11); to the letter also without dangerous words (S3-27).
+pub(super) fn normalise(text: &str, three_tier: &ThreeTier) -> String {
+    let lower = text.to_lowercase();
+    let plain: String =
+        lower.chars().filter(|c| c.is_alphanumeric() || c.is_whitespace() || *c == '_').collect();
+    if !three_tier.literal {
+        return plain.trim().to_owned();
+    }
+    let words: Vec<&str> = plain.split_whitespace().filter(|word| !is_dangerous(word, three_tier)).collect();
+    words.join(" ")
+}
+
+/// How alike two search texts are, in thousandths, where that is alike enough to count as the same.
+pub(crate) fn likeness(earlier: &Query, query: &Query, three_tier: &ThreeTier) -> Option<u32> {
+    if earlier.rest != query.rest || !three_tier.literal && differ(earlier, query, three_tier) {
+        return None;
+    }
+    let lengths = [&query.normal, &earlier.normal].map(|text| text.chars().count());
+    let (shorter, longer) = (lengths.iter().min()?, lengths.iter().max()?);
+    // Nothing can be in common but the whole of the shorter one.
+    let at_most = (2_000 * shorter).checked_div(shorter + longer).unwrap_or(1_000);
+    if *longer > LONGEST || at_most < three_tier.similar_millis as usize {
+        return None;
+    }
+    // S3 holds the text at hand against an earlier one, in this order; the ratio is not symmetric (S3-d4).
+    let millis = ratio_millis(&query.normal, &earlier.normal);
+    (millis >= three_tier.similar_millis).then_some(millis)
+}
+
+/// Whether two texts mean different things however alike they look: one speaks of a deed and their words differ, or
+/// they name different numbers, addresses, paths or ids (C23).
+fn differ(a: &Query, b: &Query, three_tier: &ThreeTier) -> bool {
+    let is_deed = |text: &str| text.split_whitespace().any(|word| is_dangerous(word, three_tier));
+    names(&a.text) != names(&b.text)
+        || (is_deed(&a.normal) || is_deed(&b.normal)) && words(&a.normal) != words(&b.normal)
+}
+
+/// The words of a text in the order of the alphabet.
+fn words(text: &str) -> Vec<&str> {
+    let mut words: Vec<&str> = text.split_whitespace().collect();
+    words.sort_unstable();
+    words
+}
+
+/// The words of a text that name one certain thing, as their signs show: a number, a version, an address, a path, an
+/// id. Their dots and dashes tell them apart.
+fn names(text: &str) -> Vec<String> {
+    let is_edge = |c: char| !c.is_alphanumeric() && !"_@#/\\".contains(c);
+    let is_name =
+        |word: &&str| word.contains(|c: char| c.is_numeric() || "_@#/\\".contains(c)) || has_dot(word);
+    let words = text.split_whitespace().map(|word| word.trim_matches(is_edge));
+    let mut names: Vec<String> = words.filter(is_name).map(str::to_lowercase).collect();
+    names.sort_unstable();
+    names
+}
+
+/// Whether a dot stands within a word, as in `example.com`.
+fn has_dot(word: &str) -> bool {
+    word.split_once('.').is_some_and(|(before, after)| !before.is_empty() && !after.is_empty())
+}
+
+fn is_dangerous(word: &str, three_tier: &ThreeTier) -> bool {
+    three_tier.dangerous.iter().any(|dangerous| **dangerous == *word)
+}

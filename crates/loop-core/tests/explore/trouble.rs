@@ -1,0 +1,160 @@
+//! Trouble a second time, from the words of its documentation: counted along the way, and what the gate must make of it
+//! (S4-67).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use loop_core::{
+    Breakers, Evidence, JudgedAction, Note, OnDenied, Priority, Run, Status, StopReason, Verdict,
+};
+
+use crate::edge::Edge;
+
+/// What went wrong in a row on the way to a state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Trouble {
+    /// Failures in a row by tool, and how the last one ended.
+    failing: BTreeMap<Arc<str>, (u32, Status)>,
+    denied: u32,
+    useless: u32,
+}
+
+/// What the trouble of a reply says to the gate.
+#[derive(Debug, Default)]
+pub struct Says {
+    /// A denial that ends the run.
+    pub denial: bool,
+    /// Too many calls that were denied or of no use.
+    pub opened: bool,
+    /// A call of a tool that is not run any more: the reason that it gives.
+    pub broken: Option<StopReason>,
+}
+
+impl Trouble {
+    /// What is known after the edge: first the verdicts of a reply, then what has settled, in its order.
+    pub fn after(&self, edge: &Edge<'_>) -> Trouble {
+        let mut next = self.clone();
+        for action in judged(edge) {
+            match action.verdict {
+                Verdict::Denied { .. } => next.denied += 1,
+                Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. } => next.useless += 1,
+                Verdict::Kept => (next.denied, next.useless) = (0, 0),
+                _ => {}
+            }
+        }
+        let before = edge.before.evidence().len();
+        for Evidence { tool, observation, .. } in &edge.after.evidence()[before..] {
+            match observation.status {
+                Status::Ok | Status::Empty => {
+                    next.failing.remove(tool);
+                    (next.denied, next.useless) = (0, 0);
+                }
+                Status::InvalidInput => next.useless += 1,
+                status if failed(status) => {
+                    let times = next.failing.get(tool).map_or(0, |(times, _)| *times);
+                    next.failing.insert(Arc::clone(tool), (times + 1, status));
+                }
+                _ => {}
+            }
+        }
+        next
+    }
+
+    /// What the gate must be told of the reply that it decides after; `self` is the trouble before it.
+    pub fn says(&self, edge: &Edge<'_>) -> Says {
+        let gate = &edge.after.spec().gate;
+        let Breakers { denied, bad_arguments, .. } = gate.breakers;
+        let mut says = Says::default();
+        let mut counted = self.clone();
+        let (mut now_denied, mut now_useless) = (false, false);
+        for action in judged(edge) {
+            match &action.verdict {
+                Verdict::Denied { .. } => {
+                    counted.denied += 1;
+                    now_denied = true;
+                    says.denial |= gate.on_denied == OnDenied::Stop;
+                }
+                Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. } => {
+                    counted.useless += 1;
+                    now_useless = true;
+                }
+                Verdict::Kept => (counted.denied, counted.useless) = (0, 0),
+                Verdict::OverLimit { setting } if &**setting == BROKEN => {
+                    let (_, status) = self.failing[action.tool_name()];
+                    let for_good = matches!(status, Status::PermanentError | Status::MalformedResult);
+                    let reason = if for_good { StopReason::ToolFailure } else { StopReason::NeedsHuman };
+                    says.broken.get_or_insert(reason);
+                }
+                _ => {}
+            }
+        }
+        says.opened = denied > 0 && now_denied && counted.denied >= denied
+            || bad_arguments > 0 && now_useless && counted.useless >= bad_arguments;
+        says
+    }
+
+    /// How often this tool failed in a row.
+    pub fn failures(&self, tool: &str) -> u32 {
+        self.failing.get(tool).map_or(0, |(times, _)| *times)
+    }
+
+    /// Calls of no use in a row.
+    pub fn useless(&self) -> u32 {
+        self.useless
+    }
+}
+
+/// The setting by which a tool that failed too often is not run any more.
+pub const BROKEN: &str = "gate.breakers.tool_failures";
+
+/// Whether a tool that ended like this has failed.
+pub fn failed(status: Status) -> bool {
+    use Status::{InDoubt, MalformedResult, PermanentError, RetryableError, Timeout};
+    matches!(status, RetryableError | PermanentError | MalformedResult | Timeout | InDoubt)
+}
+
+/// The verdicts on a reply that the gate decided after.
+fn judged<'a>(edge: &'a Edge<'_>) -> impl Iterator<Item = &'a JudgedAction> {
+    let notes = if edge.decision().is_some() { edge.notes } else { &[] };
+    let before = notes.iter().take_while(|note| !matches!(note, Note::GateDecided { .. }));
+    before.filter_map(|note| match note {
+        Note::ActionJudged(action) if action.action.priority != Priority::NiceToHave => Some(action),
+        _ => None,
+    })
+}
+
+/// No tool runs that has failed so often that it is not run any more, and none is refused for that which has not.
+pub fn a_broken_tool_is_not_run(edge: &Edge<'_>) -> Result<(), String> {
+    let most = edge.after.spec().gate.breakers.tool_failures;
+    for action in judged(edge) {
+        let is_broken = most > 0 && edge.was.trouble.failures(action.tool_name()) >= most;
+        let fits = match &action.verdict {
+            Verdict::Run | Verdict::NeedsPerson { .. } => !is_broken,
+            Verdict::OverLimit { setting } if &**setting == BROKEN => is_broken,
+            _ => true,
+        };
+        if !fits {
+            return Err(format!("{action:?} after {:?}", edge.was.trouble));
+        }
+    }
+    Ok(())
+}
+
+/// Whether what has settled with this edge ends the run, and with which reason; `then` is the trouble after it.
+pub fn ends(edge: &Edge<'_>, then: &Trouble) -> Option<StopReason> {
+    use loop_core::OnToolError::{Continue, EscalateAfter, Stop};
+    let run: &Run = edge.after;
+    let settled = run.evidence().get(edge.before.evidence().len()..).unwrap_or_default();
+    let mut failures = settled.iter().filter(|evidence| failed(evidence.observation.status));
+    let gate = &run.spec().gate;
+    let by_failure = match gate.on_tool_error {
+        Continue => None,
+        Stop => failures.next().map(|_| StopReason::ToolFailure),
+        EscalateAfter(most) => {
+            failures.any(|it| then.failures(&it.tool) >= most).then_some(StopReason::NeedsHuman)
+        }
+    };
+    let most = gate.breakers.bad_arguments;
+    let is_useless = settled.iter().any(|it| it.observation.status == Status::InvalidInput);
+    by_failure.or((most > 0 && is_useless && then.useless() >= most).then_some(StopReason::NeedsHuman))
+}

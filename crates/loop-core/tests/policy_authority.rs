@@ -1,0 +1,576 @@
+//! Whom and what an effect reaches: only what somebody gave who may, exactly (K3).
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
+
+mod common;
+
+use std::sync::Arc;
+
+use loop_core::policy::{Foreign, Legs, PolicyAsk, Reason, Ruling, RunSources, ruling, told};
+use loop_core::{
+    ArgSpec, CommandKey, Effect, Evidence, EvidenceId, Observation, RunSpec, Scope, Slot, Status, Told,
+    ToolSpec, WorkItem,
+};
+use serde_json::{Value, json};
+
+/// What a customer wrote, as a domain shows it: fields first, then prose.
+const ITEM: &str = "\
+number: T-1042
+subject: Refund for ORD-1001
+contact: ada@brown.example
+company: Osier Works
+amount: 89.90
+paid: 120
+copies:
+- carl@brown.example
+- Dora Ames
+channel: general
+
+Please write to eve@brown.example, (or to fay@brown.example) about order #1001; \"gus@brown.example\" knows more.
+My colleague is o'neil@brown.example, the old address was <hal@brown.example>. In general nobody at admin answers.
+The invoice is https://shop.example/orders/1001?part=a(1) and the export `/srv/export/a.csv`, see also `nightly`.
+It was $45.50 in the end, not 12 500 or 1,250.00, and never -7 or 0042. Ask *ivy@brown.example*!
+All of this by Friday at 10:30, well-known as it is: C:\\tmp\\b.txt; docs/notes.md.
+jan@brown.example;kim@brown.example,leo@brown.example
+";
+
+fn args() -> ArgSpec {
+    ArgSpec::from_schema(&json!({"type": "object", "properties": {
+        "to": {}, "amount": {"type": "number", "default": 3}, "mode": {"const": "fast"},
+        "target": {"type": "object", "properties": {"host": {"type": "string"}}, "additionalProperties": true},
+        "list": {"type": "array", "items": {"type": "object", "properties": {"mail": {}, "name": {}}}},
+    }}))
+}
+
+fn tool(authority: &[&str]) -> ToolSpec {
+    let mut tool = common::run().spec.tool("restart").unwrap().clone();
+    tool.name = "send".into();
+    tool.aliases = Vec::new();
+    tool.effect = Effect::Egress;
+    tool.args = args();
+    tool.policy.authority = authority.iter().map(|pointer| Arc::from(*pointer)).collect();
+    tool
+}
+
+fn read(name: &str, change: impl FnOnce(&mut ToolSpec)) -> ToolSpec {
+    let mut tool = common::run().spec.tool("fetch_device").unwrap().clone();
+    (tool.name, tool.aliases) = (name.into(), Vec::new());
+    change(&mut tool);
+    tool
+}
+
+fn spec(authority: &[&str]) -> RunSpec {
+    let mut spec = common::run().spec;
+    spec.version = 3;
+    spec.tools = vec![
+        tool(authority),
+        read("look", |_| {}),
+        read("surf", |tool| tool.policy.returns_untrusted = true),
+        read("ask", |tool| tool.policy.asks_person = true),
+    ];
+    spec.gate.approved = vec!["send".into()];
+    spec.gate.people = true;
+    spec
+}
+
+fn item(text: &str) -> WorkItem {
+    WorkItem::new("T-1042", "ticket", "A ticket", text)
+}
+
+#[derive(Default)]
+struct Given {
+    evidence: Vec<Evidence>,
+    told: Vec<Told>,
+}
+
+impl Given {
+    fn brought(mut self, tool: &str, parameters: Value, data: Value) -> Self {
+        self.observed(tool, parameters, Observation::new(Status::Ok, "found", "found", data));
+        self
+    }
+
+    fn observed(&mut self, tool: &str, parameters: Value, observation: Observation) {
+        let n = self.evidence.len() as u32;
+        self.evidence.push(Evidence {
+            id: EvidenceId(n + 1),
+            key: CommandKey::new(1, Slot::Action(n)),
+            pass: 1,
+            tool: tool.into(),
+            parameters: parameters.to_string().into(),
+            observation,
+            shortened: false,
+        });
+    }
+
+    fn told(mut self, text: &str) -> Self {
+        self.told.push(Told { from_pass: 1, text: text.into() });
+        self
+    }
+}
+
+fn rule(spec: &RunSpec, item: &WorkItem, given: &Given, parameters: &Value) -> Ruling {
+    let sources = RunSources { spec, item, evidence: &given.evidence, told: &given.told };
+    let tool = spec.tool("send").unwrap();
+    ruling(&PolicyAsk { spec, tool, parameters, legs: Legs::default(), sources: &sources })
+}
+
+/// Whether the value may be sent to, with nothing else against it.
+#[track_caller]
+fn check(item: &WorkItem, given: &Given, value: Value, expected: bool) {
+    assert!(is_as(item, given, &value, expected), "{value} {expected}");
+}
+
+fn is_as(item: &WorkItem, given: &Given, value: &Value, expected: bool) -> bool {
+    let mut spec = spec(&["/to"]);
+    let parameters = json!({ "to": value });
+    let asked = rule(&spec, item, given, &parameters);
+    spec.gate.people = false;
+    match (asked, rule(&spec, item, given, &parameters)) {
+        (Ruling::Runs, Ruling::Runs) => expected,
+        (Ruling::NeedsPerson(_), Ruling::Denied(_)) => !expected,
+        _ => false,
+    }
+}
+
+#[track_caller]
+fn check_all(values: &[Value], expected: bool) {
+    let wrong: Vec<String> = values
+        .iter()
+        .filter(|value| !is_as(&item(ITEM), &Given::default(), value, expected))
+        .map(Value::to_string)
+        .collect();
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn what_stands_in_the_work_item_as_a_whole_is_given_and_nothing_else() {
+    // K3, S4-11, S4-36
+    let given = [
+        // Fields, bullets, whole words with what sentences put around them.
+        json!("T-1042"),
+        json!("ada@brown.example"),
+        json!("Osier Works"),
+        json!("carl@brown.example"),
+        json!("Dora Ames"),
+        json!("general"),
+        json!("eve@brown.example"),
+        json!("fay@brown.example"),
+        json!("gus@brown.example"),
+        json!("hal@brown.example"),
+        json!("ivy@brown.example"),
+        json!("o'neil@brown.example"),
+        json!("ORD-1001"),
+        json!("#1001"),
+        json!("1001"),
+        json!(1001),
+        json!("https://shop.example/orders/1001?part=a(1)"),
+        json!("/srv/export/a.csv"),
+        json!("nightly"),
+        json!("docs/notes.md"),
+        json!("C:\\tmp\\b.txt"),
+        json!("10:30"),
+        json!("89.90"),
+        json!(89.9),
+        json!(120),
+        json!("120"),
+        json!(120.0),
+        json!(45.5),
+        json!(-7),
+        json!("0042"),
+        json!("A ticket"),
+        // Lists, element by element; nobody at all.
+        json!(["ada@brown.example", "carl@brown.example"]),
+        json!([["ada@brown.example"], []]),
+        json!([]),
+        json!(null),
+        json!([null, "ada@brown.example"]),
+    ];
+    check_all(&given, true);
+    let foreign = [
+        // Somebody else.
+        json!("mallory@evil.example"),
+        json!("ada@brown.example.evil.example"),
+        json!("evil-ada@brown.example"),
+        json!("ada@brown.exampl"),
+        json!("da@brown.example"),
+        json!("neil@brown.example"),
+        json!("brown.example"),
+        json!("ada"),
+        json!("@brown.example"),
+        json!("example"),
+        // More than one in one text.
+        json!("ada@brown.example;mallory@evil.example"),
+        json!("ada@brown.example; mallory@evil.example"),
+        json!("ada@brown.example,mallory@evil.example"),
+        json!("ada@brown.example, mallory@evil.example"),
+        json!("ada@brown.example\nmallory@evil.example"),
+        json!("ada@brown.example\r\nBcc: mallory@evil.example"),
+        json!("ada@brown.example mallory@evil.example"),
+        json!("ada@brown.example\tmallory@evil.example"),
+        json!("ada@brown.example|mallory@evil.example"),
+        json!("ada@brown.example\u{0}mallory@evil.example"),
+        json!("ada@brown.example carl@brown.example"),
+        json!("ada@brown.example,carl@brown.example"),
+        json!("ada@brown.example;carl@brown.example"),
+        json!("carl@brown.example\nDora Ames"),
+        json!("jan@brown.example;kim@brown.example"),
+        json!("kim@brown.example"),
+        json!("ada@brown.example%0abcc:mallory@evil.example"),
+        json!("mailto:ada@brown.example?cc=mallory@evil.example"),
+        // Display names, comments, routes, quotes.
+        json!("Ada Brown <ada@brown.example>"),
+        json!("\"ada@brown.example\" <mallory@evil.example>"),
+        json!("ada@brown.example <mallory@evil.example>"),
+        json!("<ada@brown.example>"),
+        json!("<mallory@evil.example>ada@brown.example"),
+        json!("ada@brown.example(mallory@evil.example)"),
+        json!("ada(x)@brown.example"),
+        json!("\"ada@brown.example\""),
+        json!("'ada@brown.example'"),
+        json!("mailto:ada@brown.example"),
+        json!("ada@brown.example@evil.example"),
+        json!("ada%40brown.example@evil.example"),
+        json!("evil.example!ada@brown.example"),
+        // The same box, or seemingly so, by another spelling.
+        json!("ada+x@brown.example"),
+        json!("ada+mallory=evil.example@brown.example"),
+        json!("a.da@brown.example"),
+        json!("Ada@brown.example"),
+        json!("ADA@BROWN.EXAMPLE"),
+        json!("ada@Brown.example"),
+        json!("ada@brown.example."),
+        json!("ada@brown.example,"),
+        json!("ada@brown.example;"),
+        json!(" ada@brown.example"),
+        json!("ada@brown.example "),
+        json!("ada@brown.example\n"),
+        json!("\tada@brown.example"),
+        json!("ada @brown.example"),
+        json!("ada@ brown.example"),
+        // Characters that look like others, or like nothing.
+        json!("\u{430}da@brown.example"),
+        json!("ad\u{430}@brown.example"),
+        json!("ada@br\u{43e}wn.example"),
+        json!("ada@brown.ex\u{251}mple"),
+        json!("\u{ff41}da@brown.example"),
+        json!("ada\u{ff20}brown.example"),
+        json!("ada@brown\u{3002}example"),
+        json!("ada@brown\u{ff0e}example"),
+        json!("ada\u{fe6b}brown.example"),
+        json!("\u{1d41a}da@brown.example"),
+        json!("ada@brown.example\u{200b}"),
+        json!("ada\u{200b}@brown.example"),
+        json!("a\u{ad}da@brown.example"),
+        json!("ada@brown\u{2060}.example"),
+        json!("\u{feff}ada@brown.example"),
+        json!("ada@brown.example\u{202e}elpmaxe.live"),
+        json!("\u{202a}ada@brown.example\u{202c}"),
+        json!("ada@brown.example\u{a0}"),
+        json!("ada@brown.example\u{2003}"),
+        json!("ada@brown.example\u{3000}mallory@evil.example"),
+        json!("ada@brown.example\u{2028}mallory@evil.example"),
+        json!("ada@brown.example\u{85}"),
+        json!("ada@brown.example\u{e0041}"),
+        json!("ada@brown.example\u{fe0f}"),
+        json!("a\u{301}da@brown.example"),
+        json!("ada@brown.example\u{301}"),
+        json!("ada@xn--brown-.example"),
+        json!("Osier\u{a0}Works"),
+        json!("Osier  Works"),
+        json!("osier works"),
+        json!("Osier"),
+        json!("Works"),
+        // Parts of addresses, paths and names.
+        json!("https://shop.example"),
+        json!("https://shop.example/orders/1001"),
+        json!("https://shop.example/orders/1001?part=a"),
+        json!("https://shop.example/orders/1001?part=a(1"),
+        json!("https://shop.example/orders/1001?part=a(1)&to=evil.example"),
+        json!("https://shop.example@evil.example/orders/1001?part=a(1)"),
+        json!("https://shop.example.evil.example/"),
+        json!("http://shop.example/orders/1001?part=a(1)"),
+        json!("//shop.example/orders/1001?part=a(1)"),
+        json!("shop.example"),
+        json!("/srv/export"),
+        json!("/srv/export/"),
+        json!("/srv/export/a"),
+        json!("/srv/export/../../etc/passwd"),
+        json!("/srv/export/a.csv/../b.csv"),
+        json!("srv/export/a.csv"),
+        json!("a.csv"),
+        json!("file:///srv/export/a.csv"),
+        json!("notes.md"),
+        json!("docs"),
+        json!("docs/notes"),
+        json!("C:"),
+        json!("tmp"),
+        json!("b.txt"),
+        json!("ORD-100"),
+        json!("ORD"),
+        json!("ord-1001"),
+        json!("RD-1001"),
+        json!("ORD-10010"),
+        json!("T-1042 "),
+        // Words of prose.
+        json!("all"),
+        json!("All"),
+        json!("admin"),
+        json!("nobody"),
+        json!("Friday"),
+        json!("order"),
+        json!("example"),
+        json!("."),
+        json!("/"),
+        json!("*"),
+        json!(","),
+        json!("-"),
+        json!("at admin answers"),
+        json!("write to eve@brown.example"),
+        // Amounts.
+        json!(12),
+        json!("12"),
+        json!(500),
+        json!(12500),
+        json!(1250),
+        json!(1),
+        json!("1,250"),
+        json!(7),
+        json!(42),
+        json!(4),
+        json!(1042),
+        json!(89),
+        json!(90),
+        json!(89.91),
+        json!(899),
+        json!(8990),
+        json!(-120),
+        json!(-45.5),
+        json!(45),
+        json!(10),
+        json!(30),
+        json!(1e20),
+        json!("1e2"),
+        json!("+120"),
+        json!("0120"),
+        json!("120.0"),
+        json!("\u{661}\u{662}\u{660}"),
+        json!("\u{ff11}\u{ff12}\u{ff10}"),
+        // Truths, empties, and what is not one value.
+        json!(true),
+        json!(false),
+        json!(""),
+        json!(" "),
+        json!("\u{200b}"),
+        json!("null"),
+        json!(["ada@brown.example", "mallory@evil.example"]),
+        json!(["ada@brown.example", ["mallory@evil.example"]]),
+        json!([["ada@brown.example", "ada@brown.example;"]]),
+        json!({"mallory@evil.example": "ada@brown.example"}),
+        json!({"address": "mallory@evil.example"}),
+        json!({"address": "ada@brown.example"}),
+        json!({"": "ada@brown.example"}),
+        json!({"ada@brown.example": true}),
+        json!({"ada@brown.example": {"bcc": "mallory@evil.example"}}),
+        json!(format!("ada@brown.example{}mallory@evil.example", " ".repeat(3_000))),
+        json!("a".repeat(3_000)),
+    ];
+    assert!(foreign.len() >= 160, "{}", foreign.len());
+    check_all(&foreign, false);
+}
+
+#[test]
+fn a_value_that_stands_in_json_is_one_scalar_of_it() {
+    let text = r#"{"to": "ada@brown.example", "many": "a@x.example; b@x.example", "n": 7, "deep": [{"path": "/srv/a"}]}"#;
+    for (value, expected) in [
+        (json!("ada@brown.example"), true),
+        (json!("a@x.example; b@x.example"), true),
+        (json!("a@x.example"), true),
+        (json!("x.example"), false),
+        (json!(7), true),
+        (json!("/srv/a"), true),
+        (json!("/srv"), false),
+        (json!("deep"), false),
+        (json!("path"), false),
+    ] {
+        check(&item(text), &Given::default(), value, expected);
+    }
+}
+
+#[test]
+fn a_work_item_that_anybody_may_have_written_gives_its_scope_alone() {
+    let mut spec = spec(&["/to"]);
+    let mut item = item(ITEM);
+    item.scope = Scope { person: Some("ada@brown.example".into()), ..Scope::default() };
+    spec.gate.item_untrusted = true;
+    let runs = |value: &str| {
+        let sources = RunSources { spec: &spec, item: &item, evidence: &[], told: &[] };
+        let tool = spec.tool("send").unwrap();
+        let parameters = json!({ "to": value });
+        let ask = PolicyAsk {
+            spec: &spec,
+            tool,
+            parameters: &parameters,
+            legs: Legs::default(),
+            sources: &sources,
+        };
+        ruling(&ask) == Ruling::Runs
+    };
+    assert!(runs("ada@brown.example"));
+    for value in ["eve@brown.example", "T-1042", "ORD-1001", "Osier Works"] {
+        assert!(!runs(value), "{value}");
+    }
+}
+
+#[test]
+fn a_trusted_tool_gives_the_scalars_of_its_data() {
+    let rows = json!([{"id": 7, "mail": "zoe@brown.example", "note": "write to mal@evil.example or 9"}]);
+    let look = || Given::default().brought("look", json!({"target": "Zoe"}), rows.clone());
+    for (value, expected) in [
+        (json!("zoe@brown.example"), true),
+        (json!(7), true),
+        (json!("7"), true),
+        (json!("mal@evil.example"), false),
+        (json!(9), false),
+        (json!("mail"), false),
+        (json!("write to mal@evil.example or 9"), true),
+    ] {
+        check(&item("hello"), &look(), value, expected);
+    }
+    // A tool that speaks in text gives whole words of it.
+    let text = Given::default().brought("look", json!({}), json!("Zoe (id 7), zoe@brown.example."));
+    check(&item("hello"), &text, json!("zoe@brown.example"), true);
+    check(&item("hello"), &text, json!(7), true);
+    check(&item("hello"), &text, json!("Zoe"), false);
+    // One that is not trusted gives nothing, and neither does one that failed.
+    let surf = Given::default().brought("surf", json!({}), rows.clone());
+    check(&item("hello"), &surf, json!("zoe@brown.example"), false);
+    let mut failed = Given::default();
+    failed.observed("look", json!({}), Observation::new(Status::PermanentError, "x", "x", rows));
+    check(&item("hello"), &failed, json!("zoe@brown.example"), false);
+}
+
+#[test]
+fn what_a_tool_gives_back_after_it_went_in_is_an_echo() {
+    let found = |value: &str| json!([{ "query": value, "mail": "zoe@brown.example" }]);
+    let evil = "mallory@evil.example";
+    for asked in [evil, "MALLORY@evil.example", "mallory @ evil . example", "x mallory@evil.example y"] {
+        let echo = Given::default().brought("look", json!({ "target": asked }), found(evil));
+        check(&item("hello"), &echo, json!(evil), false);
+        check(&item("hello"), &echo, json!("zoe@brown.example"), true);
+        // Nor is it a source when another tool brings it later.
+        let later = Given::default().brought("surf", json!({ "target": asked }), json!([])).brought(
+            "look",
+            json!({"target": "all"}),
+            found(evil),
+        );
+        check(&item("hello"), &later, json!(evil), false);
+    }
+    // What was brought first and asked with later is no echo.
+    let chain = Given::default().brought("look", json!({"target": "Zoe"}), json!([{"id": 7}])).brought(
+        "look",
+        json!({"id": 7}),
+        json!({"id": 7, "mail": "zoe@brown.example"}),
+    );
+    check(&item("hello"), &chain, json!(7), true);
+    check(&item("hello"), &chain, json!("zoe@brown.example"), true);
+    // A short number is not an echo of a longer one.
+    let other = Given::default().brought("look", json!({"limit": 17, "at": "1.7"}), json!([{"id": 7}]));
+    check(&item("hello"), &other, json!(7), true);
+}
+
+#[test]
+fn a_person_gives_values_by_what_they_say() {
+    let told = Given::default().told("Please use zoe@brown.example, not the other one.");
+    check(&item("hello"), &told, json!("zoe@brown.example"), true);
+    check(&item("hello"), &told, json!("other"), false);
+    // An answer counts although the question may have held the value.
+    let question = json!({"target": "Shall it go to zoe@brown.example or to yan@brown.example?"});
+    let answer = Given::default().brought("ask", question.clone(), json!("To zoe@brown.example"));
+    check(&item("hello"), &answer, json!("zoe@brown.example"), true);
+    check(&item("hello"), &answer, json!("yan@brown.example"), false);
+    let answer = Given::default().brought("ask", question, json!({"answer": "yes, zoe@brown.example"}));
+    check(&item("hello"), &answer, json!("zoe@brown.example"), true);
+}
+
+#[test]
+fn policy_gives_values_by_name_by_default_and_by_const() {
+    let mut spec = spec(&["/to", "/amount", "/mode"]);
+    spec.gate.authorities = vec!["desk@shop.example".into(), "25".into(), "true".into()];
+    let runs =
+        |parameters: Value| rule(&spec, &item("hello"), &Given::default(), &parameters) == Ruling::Runs;
+    assert!(runs(json!({"to": "desk@shop.example", "amount": 25, "mode": "fast"})));
+    assert!(runs(json!({"to": true, "amount": 3})));
+    assert!(runs(json!({"amount": 25.0})));
+    assert!(runs(json!({})));
+    for foreign in [
+        json!({"to": "Desk@shop.example"}),
+        json!({"to": "desk@shop.example "}),
+        json!({"to": "desk@shop.example", "amount": 26}),
+        json!({"to": false}),
+        json!({"mode": "slow"}),
+    ] {
+        assert!(!runs(foreign.clone()), "{foreign}");
+    }
+}
+
+#[test]
+fn pointers_reach_into_lists_and_objects() {
+    let listed = json!({"list": [{"mail": "ada@brown.example", "name": "x y"}, {"mail": "mallory@evil.example", "name": "z"}]});
+    let foreign = |pointers: &[&str], parameters: &Value| match rule(
+        &spec(pointers),
+        &item(ITEM),
+        &Given::default(),
+        parameters,
+    ) {
+        Ruling::Runs => Vec::new(),
+        Ruling::NeedsPerson(reasons) | Ruling::Denied(reasons) => reasons
+            .into_iter()
+            .map(|reason| match reason {
+                Reason::Foreign(Foreign { pointer, .. }) => pointer.to_string(),
+                other => panic!("{other:?}"),
+            })
+            .collect(),
+    };
+    assert_eq!(foreign(&["/list/*/mail"], &listed), ["/list/1/mail"]);
+    assert_eq!(foreign(&["/list/0/mail"], &listed), Vec::<String>::new());
+    assert_eq!(foreign(&["/list"], &listed), ["/list/0/name", "/list/1/mail", "/list/1/name"]);
+    assert_eq!(foreign(&["/list/*/none", "/nowhere", "/to"], &listed), Vec::<String>::new());
+    // Names that the tool does not declare are values, those that it declares are not.
+    let object = json!({"target": {"host": "ORD-1001", "a/b~c": "T-1042"}});
+    assert_eq!(foreign(&["/target"], &object), ["/target/a~1b~0c"]);
+    assert_eq!(foreign(&["/target/host"], &object), Vec::<String>::new());
+    assert_eq!(foreign(&["/target/*"], &json!({"target": {"host": "x.example"}})), ["/target/host"]);
+}
+
+#[test]
+fn too_many_values_are_for_a_person() {
+    let many = |n: usize| json!({ "to": vec!["ada@brown.example"; n] });
+    let rule = |parameters: &Value| rule(&spec(&["/to"]), &item(ITEM), &Given::default(), parameters);
+    assert_eq!(rule(&many(256)), Ruling::Runs);
+    let Ruling::NeedsPerson(reasons) = rule(&many(100_000)) else { panic!() };
+    assert_eq!(&*told(&reasons).unwrap(), "/to/256 comes after 256 values that say whom it reaches");
+    let Ruling::NeedsPerson(reasons) = rule(&json!({ "to": vec!["mallory@evil.example"; 1_000] })) else {
+        panic!()
+    };
+    assert_eq!(reasons.len(), 3, "a few are enough to tell");
+}
+
+#[test]
+fn what_is_foreign_is_told_with_its_place_and_with_nothing_hidden() {
+    let parameters = json!({"to": format!("ada\u{200b}\u{202e}@brown.example\n{}", "x".repeat(300))});
+    let Ruling::NeedsPerson(reasons) = rule(&spec(&["/to"]), &item(ITEM), &Given::default(), &parameters)
+    else {
+        panic!()
+    };
+    let told = told(&reasons).unwrap();
+    let expected = format!("/to is \"ada\\u200b\\u202e@brown.example\\n{}…, which was given", "x".repeat(48));
+    assert!(told.starts_with(&expected), "{told}");
+    assert!(told.ends_with("neither with the work item nor by policy nor by a trusted tool"), "{told}");
+}
+
+#[test]
+fn a_tool_that_only_looks_reaches_nobody() {
+    let mut spec = spec(&["/to"]);
+    spec.tools[0].effect = Effect::Read;
+    let parameters = json!({"to": "mallory@evil.example"});
+    assert_eq!(rule(&spec, &item(ITEM), &Given::default(), &parameters), Ruling::Runs);
+}

@@ -1,0 +1,171 @@
+//! Policies that contradict themselves: one clear line each (K7).
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
+
+mod common;
+
+use std::sync::Arc;
+
+use loop_core::policy::problems;
+use loop_core::{ArgSpec, DefaultCall, Effect, RunSpec, ToolSpec};
+use serde_json::json;
+
+fn tool(name: &str, effect: Effect) -> ToolSpec {
+    let mut tool = common::run().spec.tool("fetch_device").unwrap().clone();
+    (tool.name, tool.aliases, tool.effect) = (name.into(), Vec::new(), effect);
+    tool
+}
+
+fn spec() -> RunSpec {
+    let mut spec = common::run().spec;
+    spec.version = 3;
+    let mut read = tool("read_order", Effect::Read);
+    read.aliases = vec!["get_order".into()];
+    let mut send = tool("send_mail", Effect::Egress);
+    send.args = ArgSpec::from_schema(&json!({"type": "object", "properties": {
+        "to": {"type": "array", "items": {"type": "object", "properties": {"mail": {"type": "string"}}}},
+        "any": {}, "map": {"type": "object", "additionalProperties": true},
+    }}));
+    spec.tools = vec![read, send, tool("issue_refund", Effect::WriteKeyed)];
+    spec
+}
+
+fn names(names: &[&str]) -> Vec<Arc<str>> {
+    names.iter().map(|name| Arc::from(*name)).collect()
+}
+
+#[track_caller]
+fn check(change: impl FnOnce(&mut RunSpec), expected: &[&str]) {
+    let mut spec = spec();
+    change(&mut spec);
+    assert_eq!(problems(&spec), expected);
+}
+
+#[test]
+fn a_policy_that_means_something_has_no_problem() {
+    check(|_| {}, &[]);
+    check(
+        |spec| {
+            let gate = &mut spec.gate;
+            gate.allow = names(&["*"]);
+            gate.forbid = names(&["issue_*", "delete_order"]);
+            gate.approved = names(&["send_*"]);
+            gate.authorities = names(&["desk@shop.example"]);
+            gate.required_tools = names(&["read_order"]);
+            spec.tools[1].policy.authority =
+                names(&["/to", "/to/*/mail", "/to/0/mail", "/any", "/any/deep", "/map/x", "/to/*"]);
+        },
+        &[],
+    );
+    for domain in [common::run().spec, common::native::conversation().spec, common::native::output().spec] {
+        assert_eq!(problems(&domain), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn lists_that_contradict_each_other() {
+    check(
+        |spec| {
+            spec.gate.allow = names(&["read_order", "issue_refund"]);
+            spec.gate.forbid = names(&["issue_*"]);
+            spec.gate.approved = names(&["issue_refund", "send_mail", "*"]);
+        },
+        &[
+            "gate.allow: `issue_refund` has no effect, for the tool is forbidden by gate.forbid; take it out of one list",
+            "gate.approved: `issue_refund` has no effect, for the tool is forbidden by gate.forbid; take it out of one list",
+            "gate.approved: `send_mail` has no effect, for the tool is not among what gate.allow names; take it out of one list",
+        ],
+    );
+    check(
+        |spec| {
+            (spec.gate.forbid, spec.gate.approved) = (names(&["*"]), names(&["*_*"]));
+        },
+        &[
+            "gate.approved: `*_*` has no effect, for every tool that it means is forbidden by gate.forbid; take it out of one list",
+            "gate.allow and gate.forbid leave no tool that may run; name one in gate.allow",
+        ],
+    );
+}
+
+#[test]
+fn entries_that_mean_no_tool() {
+    check(
+        |spec| {
+            spec.gate.allow = names(&["read_order", "nope", "get_order"]);
+            spec.gate.forbid = names(&["issue_refunds", "delete_order", "drop_*"]);
+        },
+        &[
+            "gate.allow: no tool is called `nope`; correct it or take it out",
+            "gate.allow: `get_order` is an alias of `read_order`; policy goes by own names, write that",
+            "gate.forbid: no tool is called `issue_refunds`; correct it or take it out",
+            "gate.forbid: no tool's name fits `drop_*`; correct it or take it out",
+        ],
+    );
+}
+
+#[test]
+fn what_is_demanded_and_may_never_run() {
+    check(
+        |spec| {
+            spec.gate.forbid = names(&["read_order"]);
+            spec.gate.required_tools = names(&["read_order"]);
+            spec.picking.defaults = vec![DefaultCall { tool: "read_order".into(), parameters: "{}".into() }];
+        },
+        &[
+            "gate.required_tools: `read_order` is forbidden by gate.forbid, so that no answer could ever do; take it out of one list",
+            "picking.defaults: `read_order` is forbidden by gate.forbid; take it out",
+        ],
+    );
+    let mut spec = common::native::output().spec;
+    spec.version = 3;
+    let output = spec.protocol.output().unwrap().tool.clone();
+    spec.gate.forbid = vec![Arc::clone(&output)];
+    let expected = format!("gate.forbid: `{output}` means `{output}`, with which the run ends; take it out");
+    assert_eq!(problems(&spec), [expected]);
+}
+
+#[test]
+fn what_is_said_of_a_tool_and_cannot_be_meant() {
+    check(
+        |spec| {
+            spec.tools[0].policy.authority = names(&["/target"]);
+            spec.tools[0].aliases = names(&["send_mail"]);
+            spec.tools[1].policy.authority = names(&["to", "", "/recipient", "/to/*/name"]);
+            spec.tools[1].policy.repeats.key = names(&["/query"]);
+            spec.tools[2].policy.asks_person = true;
+        },
+        &[
+            "tools.read_order.authority has no effect, for the tool only looks; take it out, or declare its effect",
+            "tools.read_order: the alias `send_mail` is the name of the tool `send_mail`; take it out",
+            "tools.send_mail.authority: `to` is no pointer to a parameter; write `/` before its name",
+            "tools.send_mail.authority: `` is no pointer to a parameter; write `/` before its name",
+            "tools.send_mail.authority: `/recipient` means no parameter that the tool declares; correct it",
+            "tools.send_mail.authority: `/to/*/name` means no parameter that the tool declares; correct it",
+            "tools.send_mail.repeats.key: `/query` means no parameter that the tool declares; correct it",
+            "tools.issue_refund asks a person, and gate.people says that there is none; set it to true",
+        ],
+    );
+}
+
+#[test]
+fn settings_that_can_never_count() {
+    check(
+        |spec| spec.gate.authorities = names(&["a@x.example"]),
+        &[
+            "gate.authorities has no effect, for no tool that changes something declares `authority`; take it out",
+        ],
+    );
+    check(
+        |spec| {
+            spec.tools[1].policy.authority = names(&["/any"]);
+            spec.gate.authorities = names(&["*@x.example", "", "a\u{200b}@x.example"]);
+            spec.gate.approved = names(&["send_mail"]);
+            spec.gate.item_untrusted = true;
+        },
+        &[
+            "gate.authorities: `*@x.example` is taken letter for letter, `*` included; write each value",
+            "gate.authorities: \"\" can never be met: it is empty, too long, or holds what does not show; correct it",
+            "gate.authorities: \"a\\u200b@x.example\" can never be met: it is empty, too long, or holds what does not show; correct it",
+            "gate.approved: `send_mail` can never run, for gate.item_untrusted makes it need a person and gate.people says that there is none; set gate.people, or gate.taint to off",
+        ],
+    );
+}

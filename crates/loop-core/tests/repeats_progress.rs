@@ -1,0 +1,324 @@
+//! The policy `progress`: results count, not calls.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
+
+mod repeating;
+
+use repeating::*;
+
+use loop_core::repeats::{CallFacts, Guard};
+use loop_core::{RepeatRule, Repeats, Status, ThreeTier, ToolRepeats};
+use serde_json::{Value, json};
+
+#[track_caller]
+fn check(script: &[(&str, &str)]) {
+    check_with(Repeats::Progress, ThreeTier::default(), script);
+}
+
+#[test]
+fn the_same_result_twice_is_enough() {
+    // S3-1, C4
+    check(&[("read a = 1", "run"), ("read a = 1", "run"), ("read a = 1", "same_result")]);
+    check(&[("read a = 1", "run"), ("read b = 1", "run"), ("read a = 1", "run"), ("read b = 1", "run")]);
+    // It stays refused, and what was refused leaves no trace.
+    check(&[
+        ("read a = 1", "run"),
+        ("read a = 1", "run"),
+        ("read a = 1", "same_result"),
+        ("read b = 2", "run"),
+        ("read a = 1", "same_result"),
+    ]);
+    // An empty result is one like any other.
+    check(&[("read a = []", "run"), ("read a = []", "run"), ("read a = []", "same_result")]);
+}
+
+#[test]
+fn a_changed_result_is_progress() {
+    // C4
+    check(&[("read a = 1", "run"), ("read a = 2", "run"), ("read a = 3", "run"), ("read a = 4", "run")]);
+    check(&[("read a = 1", "run"), ("read a = 1", "run"), ("edit a = ok", "run"), ("read a = 2", "run")]);
+    check(&[
+        ("read a = 1", "run"),
+        ("read a = 2", "run"),
+        ("read a = 1", "run"),
+        ("read a = 1", "run"),
+        ("read a = 1", "same_result"),
+    ]);
+}
+
+#[test]
+fn a_write_between_makes_it_worth_looking_again() {
+    check(&[
+        ("read a = 1", "run"),
+        ("read a = 1", "run"),
+        ("edit x = ok", "run"),
+        ("read a = 1", "run"),
+        ("read a = 1", "run"),
+        ("read a = 1", "same_result"),
+        ("edit y = ok", "run"),
+        ("read a = 1", "run"),
+    ]);
+    // The same tests after each edit, which fail as before.
+    check(&[
+        ("edit 1 = ok", "run"),
+        ("test x = failed", "run"),
+        ("edit 2 = ok", "run"),
+        ("test x = failed", "run"),
+        ("edit 3 = ok", "run"),
+        ("test x = failed", "run"),
+        ("edit 4 = ok", "run"),
+        ("test x = failed", "run"),
+    ]);
+}
+
+#[test]
+fn a_write_that_is_itself_a_repeat_changed_nothing() {
+    check(&[("edit a = ok", "run"), ("edit a = ok", "run"), ("edit a = ok", "same_result")]);
+    check(&[
+        ("edit x = ok", "run"),
+        ("read a = 1", "run"),
+        ("edit x = ok", "run"),
+        ("read a = 1", "run"),
+        ("edit x = ok", "circle"),
+        ("read a = 1", "same_result"),
+    ]);
+    // One that tells something else each time goes on.
+    check(&[("edit a = 1", "run"), ("edit a = 2", "run"), ("edit a = 3", "run"), ("edit a = 4", "run")]);
+    // One that was refused or failed for now changed nothing either.
+    check(&[
+        ("read a = 1", "run"),
+        ("read a = 1", "run"),
+        ("edit x = ?locked", "run"),
+        ("read a = 1", "same_result"),
+    ]);
+}
+
+#[test]
+fn what_steps_on_may_go_on() {
+    // The step tells the same each time; what is looked at after it tells that it went on.
+    let mut script = Vec::new();
+    let pages: Vec<String> = (0..8).map(|n| format!("read screen = page {n}")).collect();
+    for page in &pages {
+        script.extend([("click next = ok", "run"), (page.as_str(), "run")]);
+    }
+    check(&script);
+}
+
+#[test]
+fn circles_of_two_to_five_calls_are_refused_at_the_third_round() {
+    // Each round writes, so that no call is without a write since it was made last.
+    for length in 2..=5 {
+        let round: Vec<String> = (0..length).map(|n| format!("toggle {n} = ok {n}")).collect();
+        let mut script: Vec<(&str, &str)> = Vec::new();
+        for step in round.iter().chain(&round) {
+            script.push((step, "run"));
+        }
+        script.push((&round[0], "circle"));
+        check(&script);
+        // With another result anywhere in it there is no circle.
+        let other = format!("toggle {} = otherwise", length - 1);
+        let mut script: Vec<(&str, &str)> = round.iter().map(|step| (step.as_str(), "run")).collect();
+        script.extend(round[..length - 1].iter().map(|step| (step.as_str(), "run")));
+        script.extend([(other.as_str(), "run"), (&round[0], "run")]);
+        check(&script);
+    }
+    let rule = {
+        let mut world = Guarded::new(Repeats::Progress, ThreeTier::default());
+        for step in ["toggle a = 1", "toggle b = 2", "toggle a = 1", "toggle b = 2"] {
+            assert_eq!(world.step(step), Ok(()));
+        }
+        world.step("toggle a = 1").unwrap_err()
+    };
+    assert_eq!(rule, RepeatRule::Cycle { length: 2, times: 2 });
+    assert_eq!(
+        rule.message("toggle"),
+        "The last 2 calls have gone round 2 times with the same results, and tool 'toggle' would begin the \
+         next round"
+    );
+}
+
+#[test]
+fn a_circle_of_six_is_none() {
+    let round: Vec<String> = (0..6).map(|n| format!("toggle {n} = ok {n}")).collect();
+    let twice: Vec<(&str, &str)> = round.iter().chain(&round).map(|step| (step.as_str(), "run")).collect();
+    check(&twice);
+}
+
+#[test]
+fn what_failed_for_good_is_not_made_again_before_something_changed() {
+    // C4, S4-57
+    check(&[("read a = !gone", "run"), ("read a = 1", "failed_before"), ("read b = 1", "run")]);
+    check(&[("read a = !gone", "run"), ("edit x = ok", "run"), ("read a = 1", "run")]);
+    check(&[
+        ("edit a = !no", "run"),
+        ("edit a = ok", "failed_before"),
+        ("edit b = ok", "run"),
+        ("edit a = ok", "run"),
+    ]);
+}
+
+#[test]
+fn what_may_pass_is_tried_as_often_as_the_tool_says() {
+    // C4: two tries under one key; a third call needs another failure, or a change.
+    check(&[("read a = ?busy", "run"), ("read a = ?busy", "run"), ("read a = 1", "failed_before")]);
+    check(&[
+        ("read a = ?busy", "run"),
+        ("read a = 1", "run"),
+        ("read a = 1", "run"),
+        ("read a = 1", "same_result"),
+    ]);
+    check(&[("read a = ?busy", "run"), ("read a = ?slow", "run"), ("read a = 1", "run")]);
+    check(&[
+        ("read a = ?busy", "run"),
+        ("read a = ?busy", "run"),
+        ("edit x = ok", "run"),
+        ("read a = 1", "run"),
+    ]);
+}
+
+#[test]
+fn what_is_not_ready_is_asked_again() {
+    let wait = [("read job = ...", "run"); 20];
+    check(&[&wait[..], &[("read job = done", "run")]].concat());
+    // As often as its tool says, and no more.
+    let mut world = Guarded::new(Repeats::Progress, ThreeTier::default());
+    let rules = ToolRepeats { polls: 3, ..ToolRepeats::default() };
+    let calls: Vec<bool> =
+        (0..6).map(|_| world.call("read", &json!({}), &rules, Status::Pending, "wait").is_ok()).collect();
+    assert_eq!(calls, [true, true, true, true, false, false]);
+}
+
+#[test]
+fn nearly_the_same_counts_where_it_told_the_same_and_only_looks() {
+    // Case, spaces and punctuation.
+    check(&[
+        ("read Disk full = []", "run"),
+        ("read disk full = []", "run"),
+        ("read 'disk  full' = []", "same_result"),
+    ]);
+    check(&[
+        ("read Disk = 1", "run"),
+        ("read disk = 2", "run"),
+        ("read DISK = 3", "run"),
+        ("read disk. = 4", "run"),
+    ]);
+    // Numbers and signs tell calls apart.
+    check(&[("read v1.5 = []", "run"), ("read v15 = []", "run"), ("read v1 5 = []", "run")]);
+    check(&[("read a*b = []", "run"), ("read ab = []", "run"), ("read a|b = []", "run")]);
+    check(&[("read 1 = []", "run"), ("read 2 = []", "run"), ("read 3 = []", "run"), ("read 4 = []", "run")]);
+    // What writes is never taken for something else, unless it failed.
+    check(&[("edit Disk = ok", "run"), ("edit disk = ok", "run"), ("edit DISK = ok", "run")]);
+    check(&[("edit Disk = !no", "run"), ("edit disk = !no", "run"), ("edit DISK = !no", "same_result")]);
+}
+
+#[track_caller]
+fn check_looks(tool: &str, arguments: &[Value], results: &[&str], refused_at: Option<usize>) {
+    let mut world = Guarded::new(Repeats::Progress, ThreeTier::default());
+    let rules = ToolRepeats::default();
+    let refused = arguments
+        .iter()
+        .zip(results)
+        .position(|(arguments, result)| world.call(tool, arguments, &rules, Status::Ok, result).is_err());
+    assert_eq!(refused, refused_at, "{arguments:?}");
+}
+
+#[test]
+fn pages_past_the_end_and_searches_in_other_order_are_nearly_the_same() {
+    let page = |n: u32| json!({"query": "disk", "page": n});
+    check_looks("read", &[page(1), page(2), page(3), page(4)], &["1", "2", "[]", "[]"], None);
+    check_looks(
+        "read",
+        &[page(1), page(2), page(3), page(4), page(5)],
+        &["1", "2", "[]", "[]", "[]"],
+        Some(4),
+    );
+    let query = |text: &str| json!({"query": text, "kind": "wiki"});
+    let same = [query("reset a password"), query("password reset"), query("How to reset passwords?")];
+    check_looks("read", &same, &["[]", "[]", "[]"], Some(2));
+    // Other words, other arguments, or something found: a search goes on.
+    let refined = [query("reset password"), query("reset password vpn"), query("vpn password"), query("vpn")];
+    check_looks("read", &refined, &["[]"; 4], None);
+    check_looks("read", &same, &["[]", "[1]", "[2]"], None);
+    let kinds = ["wiki", "mail", "chat"].map(|kind| json!({"query": "reset password", "kind": kind}));
+    check_looks("read", &kinds, &["[]"; 3], None);
+    // A number that is written as a text is the same number; another one is not.
+    let written = [json!({"id": 7}), json!({"id": "7"}), json!({"id": 7, "page": 2})];
+    check_looks("read", &written, &["x", "x", "x"], Some(2));
+    // A date is no page.
+    let days = ["2026-01-01", "2026-01-02", "2026-01-03"].map(|day| json!({"start": day}));
+    check_looks("read", &days, &["[]"; 3], None);
+}
+
+#[test]
+fn what_only_says_when_it_was_answered_is_no_change() {
+    let at =
+        |n: u32| format!(r#"{{"status": "down", "request_id": "r-{n}", "meta": {{"elapsed_ms": {n}}}}}"#);
+    let mut world = Guarded::new(Repeats::Progress, ThreeTier::default());
+    let rules = ToolRepeats::default();
+    let calls: Vec<_> = (0..3).map(|n| world.call("read", &json!({}), &rules, Status::Ok, &at(n))).collect();
+    let ignored = vec!["/meta/elapsed_ms".into(), "/request_id".into()];
+    assert_eq!(calls, [Ok(()), Ok(()), Err(RepeatRule::SameResult { times: 2, ignored })]);
+    assert_eq!(
+        calls[2].clone().unwrap_err().message("fetch_status"),
+        "Tool 'fetch_status' has already brought the same result 2 times (not counting /meta/elapsed_ms, \
+         /request_id), and nothing was changed since"
+    );
+}
+
+#[test]
+fn a_tool_may_say_what_tells_its_calls_apart_and_how_often_it_runs() {
+    let mut world = Guarded::new(Repeats::Progress, ThreeTier::default());
+    let rules = ToolRepeats { key: vec!["/id".into()], ..ToolRepeats::default() };
+    let call = |id: u32, note: &str| json!({"id": id, "note": note});
+    let mut made = |arguments: Value| world.call("read", &arguments, &rules, Status::Ok, "x").is_ok();
+    let calls = [made(call(1, "a")), made(call(1, "b")), made(call(1, "c")), made(call(2, "c"))];
+    assert_eq!(calls, [true, true, false, true]);
+    for repeats in [Repeats::Progress, Repeats::NeverRerun, Repeats::Reuse, Repeats::Off, Repeats::ThreeTier]
+    {
+        let mut world = Guarded::new(repeats, ThreeTier::default());
+        let rules = ToolRepeats { max_calls: Some(2), ..ToolRepeats::default() };
+        let mut made = |id: u32| world.call("read", &call(id, ""), &rules, Status::Ok, &id.to_string());
+        let calls = [made(1), made(2), made(3)];
+        assert_eq!(calls, [Ok(()), Ok(()), Err(RepeatRule::Limit { limit: 2 })], "{repeats:?}");
+    }
+}
+
+#[test]
+fn a_new_turn_may_ask_again() {
+    // S3-38
+    let mut world = Guarded::new(Repeats::Progress, ThreeTier::default());
+    for _ in 0..3 {
+        assert_eq!(world.step("read a = 1"), Ok(()));
+        assert_eq!(world.step("read a = 1"), Ok(()));
+        assert!(world.step("read a = 1").is_err());
+        world.guard.new_turn();
+    }
+}
+
+#[test]
+fn what_may_have_happened_is_not_done_again_even_in_a_new_turn() {
+    // I-6
+    let mut guard = Guard::new(Repeats::Progress, ThreeTier::default());
+    let (rules, arguments) = (ToolRepeats::default(), json!({"to": "a"}));
+    let call = CallFacts { tool: "send", arguments: &arguments, rules: &rules, is_read: false, tries: 2 };
+    guard.before(&call).unwrap();
+    guard.after(Status::InDoubt, "");
+    assert_eq!(guard.before(&call), Err(RepeatRule::Failed));
+    guard.new_turn();
+    assert_eq!(guard.before(&call), Err(RepeatRule::Failed));
+}
+
+#[test]
+fn texts_alike_count_as_the_same_search_where_a_tool_says_so() {
+    // S3-5: by results, so a search that finds something else goes on.
+    let rules = ToolRepeats { query: Some("for".into()), ..ToolRepeats::default() };
+    let run = |results: &[&str]| {
+        let mut world = Guarded::new(Repeats::Progress, ThreeTier::default());
+        let texts = ["fix bug", "fix the bug", "fix a bug"];
+        let mut call = |(text, result): (&str, &&str)| {
+            world.call("read", &json!({"for": text}), &rules, Status::Ok, result)
+        };
+        texts.into_iter().zip(results).map(|call_of| call(call_of).is_ok()).collect::<Vec<_>>()
+    };
+    assert_eq!(run(&["[]", "[]", "[]"]), [true, true, false]);
+    assert_eq!(run(&["[]", "[1]", "[1]"]), [true, true, true]);
+}

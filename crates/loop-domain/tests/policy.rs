@@ -1,0 +1,161 @@
+//! What a domain says of policy, repeats and people, and the presets that it may be laid over.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::fs;
+
+use loop_core::{
+    Breakers, Effect, ErrorStyle, Execution, OnDenied, OnDuplicate, OnToolError, ProtocolSpec, RepeatScope,
+    Repeats, Resolve, Stale, Taint, ThreeTier, ToolPolicy,
+};
+use loop_domain::{Domain, LoadOptions, preset};
+
+const TALK: &str = "[protocol]\ntype = \"conversation\"\n";
+const SECTION: &str = "[[section]]\nid = \"answer\"\nheading = \"Answer\"\nrequired = true\n";
+const SEARCH: &str =
+    "[tools.search]\nkind = \"docs\"\neffect = \"read\"\nfolder = \".\"\nwhen = \"always\"\n";
+
+fn loaded(text: &str) -> Result<Domain, String> {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("notes.md"), "# Shop\nOpen.").unwrap();
+    fs::write(folder.path().join("loopgate.toml"), format!("version = 1\nname = \"shop\"\n{text}")).unwrap();
+    Domain::load(folder.path(), &LoadOptions::default()).map_err(|error| error.to_string())
+}
+
+#[track_caller]
+fn load(text: &str) -> Domain {
+    loaded(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn each_preset_is_the_rules_of_its_document() {
+    // S0-43, S0-120, S0-118: an analysis.
+    let analysis = load(&format!("preset = \"analysis\"\n{SECTION}{SEARCH}")).spec;
+    assert_eq!((analysis.limits.passes, analysis.repeats()), (5, Repeats::NeverRerun));
+    assert_eq!((analysis.gate.stale, analysis.gate.escalate_after), (Stale::NotImproved, 2));
+    // S1-25, S1-29, S1-39, S1-46: an agent.
+    let agent = load(&format!("preset = \"agent\"\n{SEARCH}")).spec;
+    assert_eq!(
+        (agent.protocol.execution(), agent.protocol.errors()),
+        (Execution::Ordered, ErrorStyle::Seed001)
+    );
+    assert_eq!((agent.limits.passes, agent.limits.messages), (10, Some(100)));
+    assert_eq!(agent.repeats(), Repeats::Progress);
+    // S2-38, S2-73, S2-76: an extraction.
+    let output = "[output]\nname = \"save\"\ndescription = \"Save it\"\nschema = { type = \"object\" }\n";
+    let extract = load(&format!("preset = \"extract\"\n{output}")).spec;
+    let ProtocolSpec::Output(output) = &extract.protocol else { panic!("{:?}", extract.protocol) };
+    assert_eq!((output.attempts, output.passes_per_attempt, output.errors), (3, 15, ErrorStyle::Seed002));
+    // S3-3, S3-12, S3-14 to S3-18, S3-23: a turn.
+    let turn = load(&format!("preset = \"turn\"\n{SEARCH}")).spec;
+    assert_eq!((turn.repeats(), turn.gate.scope), (Repeats::ThreeTier, RepeatScope::Run));
+    assert_eq!(turn.gate.on_duplicate, OnDuplicate::SkipMessage);
+    let sorted = |three: &ThreeTier| {
+        let mut limits = three.limits.clone();
+        limits.sort();
+        limits
+    };
+    assert_eq!(sorted(&turn.gate.three_tier), sorted(&ThreeTier::default()));
+    assert_eq!((turn.gate.three_tier.other, turn.gate.three_tier.similar_millis), (3, 750));
+    // S4-27, S4-31, S4-57, S4-67, S4-79, S4-84: a step.
+    let step = load(&format!("preset = \"step\"\n{SEARCH}")).spec;
+    assert_eq!((step.protocol.execution(), step.protocol.errors()), (Execution::Single, ErrorStyle::Seed004));
+    assert_eq!((step.gate.on_denied, step.gate.on_tool_error), (OnDenied::Stop, OnToolError::Stop));
+    assert_eq!((step.gate.resolve, step.gate.breakers.tool_failures), (Resolve::Strict, 2));
+}
+
+#[test]
+fn what_a_domain_says_itself_wins_over_its_preset() {
+    let text =
+        format!("preset = \"step\"\n{SEARCH}[gate]\non_denied = \"feed_back\"\n[limits]\npasses = 3\n");
+    let spec = load(&text).spec;
+    assert_eq!((spec.gate.on_denied, spec.gate.on_tool_error), (OnDenied::FeedBack, OnToolError::Stop));
+    assert_eq!(spec.limits.passes, 3);
+    // What a preset says for another protocol is left out, and not held against the file.
+    let document = load(
+        &format!("preset = \"agent\"\n{TALK}{SEARCH}")
+            .replace("conversation", "document")
+            .replace(SEARCH, &format!("{SECTION}{SEARCH}")),
+    );
+    assert!(!document.spec.protocol.is_native());
+    let error = loaded(&format!("preset = \"steps\"\n{SEARCH}")).unwrap_err();
+    assert!(error.ends_with("toml:3:10: there is no preset `steps`; did you mean `step`?"), "{error}");
+    assert!(preset("step").unwrap().contains("on_denied") && preset("stage").is_none());
+}
+
+#[test]
+fn every_setting_of_policy_is_kept() {
+    // K1, K2, K3, K7, C5, C6, C9, C10, C21
+    let text = format!(
+        "{TALK}{SEARCH}reads_private = true\nreturns_untrusted = true\nauthority = [\"query\"]\n\
+         repeats = {{ max_calls = 4, volatile = [\"/at\"], key = [\"query\"], search = \"query\", polls = 3 }}\n\
+         [tools.ask]\nkind = \"question\"\ndescription = \"Ask the customer\"\n\
+         [gate]\nlabel = \"2026-11\"\nallow = [\"se*\", \"ask\"]\napproved = [\"se*\"]\npeople = true\ntaint = \"off\"\n\
+         item_untrusted = true\nauthorities = [\"desk@example.com\"]\nresolve = \"fuzzy_unique\"\non_denied = \"stop\"\n\
+         on_tool_error = {{ escalate_after = 2 }}\nrepeats = \"three_tier\"\nscope = \"step\"\n\
+         on_duplicate = \"replay_cached\"\n[gate.breakers]\ntool_failures = 7\ndenied = 8\nbad_arguments = 0\n\
+         [gate.three_tier]\nother = 9\nsimilar = 0.8\nlimits = {{ search = 1 }}\nsearch = [\"search\"]\n\
+         query = [\"q\"]\ndangerous = [\"drop\"]\nliteral = true\n"
+    );
+    let domain = load(&text);
+    let gate = &domain.spec.gate;
+    assert_eq!(
+        (&*gate.label, gate.people, gate.taint, gate.item_untrusted),
+        ("2026-11", true, Taint::Off, true)
+    );
+    assert_eq!((gate.allow.len(), &*gate.approved[0], &*gate.authorities[0]), (2, "se*", "desk@example.com"));
+    assert_eq!((gate.resolve, gate.on_denied), (Resolve::FuzzyUnique, OnDenied::Stop));
+    assert_eq!(gate.on_tool_error, OnToolError::EscalateAfter(2));
+    assert_eq!(
+        (gate.repeats, gate.scope, gate.on_duplicate),
+        (Some(Repeats::ThreeTier), RepeatScope::Step, OnDuplicate::ReplayCached)
+    );
+    assert_eq!(gate.breakers, Breakers { tool_failures: 7, denied: 8, bad_arguments: 0 });
+    let expected = ThreeTier {
+        limits: vec![("search".into(), 1)],
+        other: 9,
+        similar_millis: 800,
+        search: vec!["search".into()],
+        query: vec!["q".into()],
+        dangerous: vec!["drop".into()],
+        literal: true,
+    };
+    assert_eq!(gate.three_tier, expected);
+    let search = &domain.spec.tool("search").unwrap().policy;
+    assert!(search.reads_private && search.returns_untrusted && !search.asks_person);
+    assert_eq!((&*search.authority[0], &*search.repeats.key[0]), ("/query", "/query"));
+    assert_eq!((search.repeats.max_calls, search.repeats.polls), (Some(4), 3));
+    assert_eq!((&*search.repeats.volatile[0], search.repeats.query.as_deref()), ("/at", Some("query")));
+    // S4-37: a question is a tool that only looks, and waits for a person.
+    let ask = domain.spec.tool("ask").unwrap();
+    assert!(ask.policy.asks_person && ask.effect == Effect::Read);
+    assert!(ask.args.required.iter().any(|name| &**name == "question"));
+    assert_ne!(ask.policy, ToolPolicy::default());
+}
+
+#[test]
+fn what_is_wrong_with_policy_is_told_at_its_place() {
+    let wrong = |text: &str| loaded(text).unwrap_err();
+    let ends = |text: &str, said: &str| {
+        let error = wrong(text);
+        assert!(error.ends_with(said), "{error}");
+    };
+    let with = |rest: &str| format!("{TALK}{SEARCH}{rest}");
+    ends(
+        &with("[gate]\nallow = [\"mail_*\"]\n"),
+        "11:10: no tool's name fits `mail_*`; correct it or take it out",
+    );
+    ends(&with("authority = [\"to\"]\n"), "10:14: there is no parameter `to`; there are none");
+    ends(
+        &with("repeats = { volatile = [\"data.at\"] }\n"),
+        "10:25: `data.at` is no JSON pointer; write it as `/data/at`",
+    );
+    ends(
+        &with("[gate.three_tier]\nsimilar = 75\n"),
+        "11:11: a likeness is a number from 0 to 1, and this is 75; write 0.75",
+    );
+    let error = wrong(&with("[gate]\non_tool_error = \"panic\"\n"));
+    assert!(error.contains("toml:11:17") && error.contains("escalate_after"), "{error}");
+    let error = wrong(&with("[tools.ask]\nkind = \"question\"\neffect = \"read\"\n"));
+    assert!(error.ends_with("`effect` is not for tools of kind `question`; take it out"), "{error}");
+}

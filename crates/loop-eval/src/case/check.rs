@@ -1,0 +1,295 @@
+//! What can be wrong with a case before anything of it is made.
+
+use loop_core::{StopClass, StopReason};
+
+use crate::case::{CASE_VERSION, Case, CaseError, MockStatus, Said};
+
+/// Every class of a stop.
+const CLASSES: [StopClass; 6] = [
+    StopClass::Answered,
+    StopClass::Partial,
+    StopClass::Refused,
+    StopClass::NeedsHuman,
+    StopClass::Failed,
+    StopClass::Cancelled,
+];
+
+/// Every reason for a stop.
+pub(crate) const REASONS: [StopReason; 23] = [
+    StopReason::Confident,
+    StopReason::Completed,
+    StopReason::NoNewActions,
+    StopReason::StaleConfidence,
+    StopReason::NoProgress,
+    StopReason::MaxPasses,
+    StopReason::MaxMessages,
+    StopReason::MaxModelCalls,
+    StopReason::MaxToolCalls,
+    StopReason::BudgetExceeded,
+    StopReason::TokenLimit,
+    StopReason::Timeout,
+    StopReason::EvidenceMissing,
+    StopReason::Refused,
+    StopReason::PolicyBlocked,
+    StopReason::NeedsHuman,
+    StopReason::ToolFailure,
+    StopReason::ModelFailure,
+    StopReason::InvalidResponse,
+    StopReason::SubmitBeforeOutput,
+    StopReason::MaxAttempts,
+    StopReason::StorageFailed,
+    StopReason::ManualStop,
+];
+
+/// The reasons that a name of a case means: one of ours, or one of S4's (S4-21, S4-72).
+pub(crate) fn reasons(name: &str) -> Vec<StopReason> {
+    match name {
+        "max_steps" => vec![StopReason::MaxPasses],
+        "completed" => vec![StopReason::Completed, StopReason::Confident],
+        "failed" => REASONS.into_iter().filter(|reason| reason.class() == StopClass::Failed).collect(),
+        name => REASONS.into_iter().filter(|reason| reason.name() == name).collect(),
+    }
+}
+
+/// The first thing that is wrong.
+pub(crate) fn check(case: &Case, origin: &str) -> Result<(), CaseError> {
+    let wrong = |pointer: &str, message: String| Err(CaseError::invalid(origin, pointer, message));
+    if case.version != CASE_VERSION {
+        let message = format!("there is no version {}; this one reads {CASE_VERSION}", case.version);
+        return wrong("/version", message);
+    }
+    if case.case_id.trim().is_empty() {
+        return wrong("/case_id", "it is empty; give the case a name of its own".to_owned());
+    }
+    sources(case, origin)?;
+    models(case, origin)?;
+    for (tool, outcomes) in case.mocked_tools.iter() {
+        let pointer = format!("/mocked_tools/{}", escaped(tool));
+        if outcomes.is_empty() {
+            return wrong(&pointer, "its results are missing; give at least one outcome".to_owned());
+        }
+        for (at, outcome) in outcomes.iter().enumerate() {
+            if outcome.retry_after_ms.is_some() && outcome.status != MockStatus::Pending {
+                let message = "only what is `pending` is asked again; take it out, or change `status`";
+                return wrong(&format!("{pointer}/{at}/retry_after_ms"), message.to_owned());
+            }
+        }
+        let repeats = outcomes.iter().position(|outcome| outcome.repeats && outcome.parameters.is_none());
+        if let Some(at) = repeats.filter(|at| at + 1 < outcomes.len()) {
+            let message = "it serves every further call, so that those behind it never come; put it last";
+            return wrong(&format!("{pointer}/{at}/repeats"), message.to_owned());
+        }
+    }
+    for (at, line) in case.people.iter().enumerate() {
+        if line.say == Said::Answer && line.text.trim().is_empty() {
+            return wrong(&format!("/people/{at}/text"), "the answer is empty; write one".to_owned());
+        }
+    }
+    expected(case, origin)
+}
+
+/// Where spec and work item come from.
+fn sources(case: &Case, origin: &str) -> Result<(), CaseError> {
+    let wrong = |pointer: &str, message: &str| Err(CaseError::invalid(origin, pointer, message));
+    let given = [
+        ("domain", case.domain.is_some()),
+        ("spec", case.spec.is_some()),
+        ("recorded", case.recorded.is_some()),
+    ];
+    let given: Vec<&str> = given.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect();
+    if let [first, second, ..] = given.as_slice() {
+        return wrong(&format!("/{second}"), &format!("`{first}` is there as well; keep one of them"));
+    }
+    if case.profile.is_some() && case.domain.is_none() {
+        return wrong("/profile", "profiles are a domain's, and no `domain` is given; take it out");
+    }
+    if case.recorded.is_some() && !case.set.is_empty() {
+        return wrong("/set", "a recorded run keeps its settings; take it out");
+    }
+    match &case.item {
+        Some(_) if case.text.is_some() => {
+            return wrong("/text", "`item` is there as well; keep one of them");
+        }
+        Some(item) if !item.is_string() && !item.is_object() => {
+            return wrong("/item", "it is neither the name of a file nor an object; correct it");
+        }
+        Some(_) | None => {}
+    }
+    if case.item.is_none() && case.text.is_none() && case.goal.trim().is_empty() {
+        return wrong(
+            "/goal",
+            "there is neither a goal nor a work item; add one of `goal`, `item` and `text`",
+        );
+    }
+    if case.goal.trim().is_empty() || case.domain.is_none() || (case.item.is_none() && case.text.is_none()) {
+        return Ok(());
+    }
+    wrong("/goal", "the domain has its own goal, and the work item is given; take it out")
+}
+
+/// Which model replies.
+fn models(case: &Case, origin: &str) -> Result<(), CaseError> {
+    let wrong = |pointer: &str, message: &str| Err(CaseError::invalid(origin, pointer, message));
+    let given = [
+        ("replies", case.replies.is_some()),
+        ("script", case.script.is_some()),
+        ("model", case.model.is_some()),
+    ];
+    let given: Vec<&str> = given.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect();
+    if let [first, second, ..] = given.as_slice() {
+        let message = format!("`{first}` is there as well; a case has one model, so keep one of them");
+        return wrong(&format!("/{second}"), &message);
+    }
+    if given.is_empty() && case.domain.is_some() {
+        let message =
+            "no model is given; add `replies`, `script`, or `model` (`domain` for the domain's own)";
+        return wrong("/model", message);
+    }
+    if given.is_empty() && case.mocked_tools.is_empty() {
+        let message =
+            "neither a model nor a mocked tool is given, so that nothing would happen; add `replies`";
+        return wrong("/replies", message);
+    }
+    if case.exhausted.is_some() && case.replies.is_none() {
+        return wrong("/exhausted", "it follows `replies`, and there are none; take it out");
+    }
+    if !case.models.is_empty() && case.script.is_none() && case.model.is_none() {
+        return wrong("/models", "`replies` are for all tiers; use `script` or `model` beside single tiers");
+    }
+    if (!case.models.is_empty() || case.script.is_some()) && case.recorded.is_some() {
+        return wrong("/recorded", "a recorded run takes `replies`; take the other model out");
+    }
+    for (tier, model) in case.models.iter() {
+        let pointer = format!("/models/{}", escaped(tier));
+        if !matches!(tier, "picker" | "escalated" | "fallback") {
+            return wrong(&pointer, "there is no such tier; there are picker, escalated and fallback");
+        }
+        if !model.contains('/') {
+            return wrong(&pointer, &format!("`{model}` is no model; write it as PROVIDER/NAME"));
+        }
+    }
+    match case.model.as_deref() {
+        None | Some("domain" | "offline") => Ok(()),
+        Some(model) if model.contains('/') => Ok(()),
+        Some(model) => {
+            let message = format!("`{model}` is no model; write `domain`, `offline` or PROVIDER/NAME");
+            wrong("/model", &message)
+        }
+    }
+}
+
+fn expected(case: &Case, origin: &str) -> Result<(), CaseError> {
+    let wrong = |pointer: String, message: String| Err(CaseError::invalid(origin, pointer, message));
+    let expected = &case.expected;
+    let several = expected.stop_reason.0.len() > 1;
+    let named = expected.stop_reason.0.iter().enumerate().map(|(at, name)| {
+        let pointer = "/expected/stop_reason".to_owned();
+        (if several { format!("{pointer}/{at}") } else { pointer }, name)
+    });
+    let also = expected.also.iter().enumerate().map(|(at, name)| (format!("/expected/also/{at}"), name));
+    for (pointer, name) in named.chain(also) {
+        if reasons(name).is_empty() {
+            let known: Vec<&str> = REASONS.iter().map(|reason| reason.name()).collect();
+            return wrong(pointer, format!("there is no reason `{name}`; there are {}", known.join(", ")));
+        }
+    }
+    if let Some(class) = &expected.class
+        && CLASSES.iter().all(|known| known.name() != class)
+    {
+        let known = CLASSES.map(StopClass::name).join(", ");
+        return wrong(
+            "/expected/class".to_owned(),
+            format!("there is no class `{class}`; there are {known}"),
+        );
+    }
+    for (at, action) in expected.actions.iter().enumerate() {
+        if let Some(verdict) = &action.verdict
+            && !VERDICTS.contains(&verdict.as_str())
+        {
+            let message = format!("there is no verdict `{verdict}`; there are {}", VERDICTS.join(", "));
+            return wrong(format!("/expected/actions/{at}/verdict"), message);
+        }
+    }
+    for (at, evidence) in expected.evidence.iter().enumerate() {
+        if let Some(status) = &evidence.status
+            && !STATUSES.contains(&status.as_str())
+        {
+            let message = format!("there is no status `{status}`; there are {}", STATUSES.join(", "));
+            return wrong(format!("/expected/evidence/{at}/status"), message);
+        }
+    }
+    let output = expected.output.iter().enumerate();
+    for (at, check) in
+        output.filter(|(_, check)| !check.pointer.is_empty() && !check.pointer.starts_with('/'))
+    {
+        let message = format!("`{}` is no JSON pointer; begin it with `/`", check.pointer);
+        return wrong(format!("/expected/output/{at}/pointer"), message);
+    }
+    Ok(())
+}
+
+/// Every verdict, as it is written.
+const VERDICTS: [&str; 9] = [
+    "run",
+    "kept",
+    "unknown_tool",
+    "invalid_arguments",
+    "denied",
+    "duplicate",
+    "skipped",
+    "needs_person",
+    "over_limit",
+];
+
+/// Every status of an observation, as it is written.
+const STATUSES: [&str; 13] = [
+    "ok",
+    "empty",
+    "retryable_error",
+    "permanent_error",
+    "invalid_input",
+    "malformed_result",
+    "denied",
+    "duplicate",
+    "skipped",
+    "timeout",
+    "cancelled",
+    "pending",
+    "in_doubt",
+];
+
+/// A name as a part of a JSON pointer.
+pub(crate) fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use loop_core::{Status, Verdict};
+
+    #[test]
+    fn every_reason_can_be_named() {
+        for reason in REASONS {
+            assert!(reasons(reason.name()).contains(&reason), "{reason}");
+            let read = serde_json::from_value::<StopReason>(reason.name().into());
+            assert_eq!(read.ok(), Some(reason));
+        }
+        // S4-21: S4's own names.
+        assert_eq!(reasons("max_steps"), [StopReason::MaxPasses]);
+        assert!(reasons("failed").contains(&StopReason::ToolFailure));
+        assert!(!reasons("failed").contains(&StopReason::NeedsHuman));
+        assert!(reasons("completed_").is_empty());
+    }
+
+    #[test]
+    fn every_status_and_verdict_can_be_named() {
+        for name in STATUSES {
+            let read = serde_json::from_value::<Status>(name.into());
+            assert_eq!(read.ok().map(Status::name), Some(name));
+        }
+        for verdict in [Verdict::Run, Verdict::Kept, Verdict::Skipped] {
+            assert!(VERDICTS.contains(&verdict.name()));
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! From a recorded run to a case that runs it again (S4-69).
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use loop_core::{CommandKey, Fact, Note, PersonAnswer, Run, Slot, StopMode};
+use loop_llm::{Purpose, ScriptedCall, ScriptedReply};
+use loop_runtime::Recorded;
+use serde_json::{Map, Value};
+
+use crate::case::{
+    CASE_VERSION, Case, Counts, Expected, MockStatus, MockedOutcome, Names, Ordered, PersonLine, Recording,
+    Said, StopAt,
+};
+use crate::eval::{VerifyError, verify};
+
+/// Why a run cannot become a case.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// Its journal does not follow from itself.
+    #[error(transparent)]
+    Broken(#[from] VerifyError),
+    /// It has not ended.
+    #[error("it has not ended, so that nothing can be expected of it; go on with it first")]
+    NotOver,
+    /// A part of it has no place in a case.
+    #[error("it {what}, and a case has no place for that")]
+    NoPlace {
+        /// What it does.
+        what: &'static str,
+    },
+    /// Something of it cannot be written down.
+    #[error("it cannot be written down: {0}")]
+    Unwritable(#[from] serde_json::Error),
+}
+
+/// The case that runs a recorded run again: its work item, what models replied, what tools brought, what people answered,
+/// and the reason with which it stopped. What was masked in the journal stays masked.
+///
+/// # Errors
+/// The run is not over, its journal is broken, or it did what a case has no place for.
+pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, RecordError> {
+    let run = verify(recorded)?;
+    let outcome = run.outcome().ok_or(RecordError::NotOver)?;
+    if run.started().history.is_some() {
+        return Err(RecordError::NoPlace { what: "goes on from earlier messages" });
+    }
+    let heard = Heard::of(&run, recorded)?;
+    let item = &run.started().item;
+    let scope = match serde_json::to_value(&item.scope)? {
+        Value::Object(scope) => scope,
+        _ => Map::new(),
+    };
+    let (stop, totals) = (&outcome.stop, &outcome.totals);
+    // What was lost with a driver was counted then, and is not there to be lost again.
+    let counts = (!heard.was_resumed).then_some(Counts {
+        passes: Some(totals.passes),
+        tool_calls: Some(totals.tool_calls),
+        ..Counts::default()
+    });
+    Ok(Case {
+        version: CASE_VERSION,
+        case_id: name.to_owned(),
+        shows: format!("A recorded run: {}.", item.title),
+        covers: Vec::new(),
+        goal: String::new(),
+        domain: None,
+        profile: None,
+        spec: None,
+        recorded: Some(Recording {
+            spec: (*recorded.spec).clone(),
+            tools: serde_json::from_str(&recorded.manifest)?,
+            scope,
+            compact: if item.compact == item.full { String::new() } else { item.compact.to_string() },
+            kind: item.kind.to_string(),
+            id: item.id.to_string(),
+            title: item.title.to_string(),
+        }),
+        set: Ordered::default(),
+        item: None,
+        text: Some(item.full.to_string()),
+        replies: Some(heard.replies),
+        exhausted: None,
+        script: None,
+        model: None,
+        models: Ordered::default(),
+        mocked_tools: heard.tools,
+        people: heard.people,
+        stop: heard.stop,
+        restart_after_pass: None,
+        expected: Expected {
+            stop_reason: Names(vec![stop.reason().name().to_owned()]),
+            class: Some(stop.class.name().to_owned()),
+            counts,
+            ..Expected::default()
+        },
+        origin: PathBuf::new(),
+    })
+}
+
+/// What the world said to a run.
+#[derive(Default)]
+struct Heard {
+    replies: Vec<ScriptedReply>,
+    tools: Ordered<Vec<MockedOutcome>>,
+    people: Vec<PersonLine>,
+    stop: Option<StopAt>,
+    was_resumed: bool,
+}
+
+impl Heard {
+    fn of(run: &Run, recorded: &Recorded) -> Result<Self, RecordError> {
+        let mut calls: BTreeMap<CommandKey, (Arc<str>, Arc<str>)> = BTreeMap::new();
+        for entry in &recorded.entries {
+            for note in &entry.notes {
+                if let Note::ActionJudged(judged) = note {
+                    let tool = judged.tool_name().into();
+                    calls.insert(judged.key, (tool, Arc::clone(&judged.parameters)));
+                }
+            }
+        }
+        for evidence in run.evidence() {
+            calls.insert(evidence.key, (Arc::clone(&evidence.tool), Arc::clone(&evidence.parameters)));
+        }
+        let nonce = &run.started().nonce;
+        let (mut heard, mut by_tool) = (Self::default(), BTreeMap::<Arc<str>, Vec<MockedOutcome>>::new());
+        let mut pass = 0;
+        for entry in &recorded.entries {
+            match &entry.event.fact {
+                Fact::CallStarted { key, .. } => pass = key.pass.max(1),
+                Fact::ModelReplied { key, reply, .. } => {
+                    let calls = reply.calls.iter().map(|call| ScriptedCall {
+                        id: Some(call.id.to_string()),
+                        name: call.name.to_string(),
+                        arguments: Value::String(call.arguments.to_string()),
+                    });
+                    heard.replies.push(ScriptedReply {
+                        purpose: Some(purpose(key.slot)),
+                        text: reply.text.replace(&**nonce, "{{nonce}}"),
+                        calls: calls.collect(),
+                        reasoning: reply.reasoning.as_deref().unwrap_or_default().to_owned(),
+                        finish: Some(reply.finish),
+                        usage: reply.usage,
+                        no_usage: reply.usage.is_none(),
+                        ..ScriptedReply::default()
+                    });
+                }
+                Fact::ModelFailed { key, failure, .. } if &*failure.kind != "script_exhausted" => {
+                    heard.replies.push(ScriptedReply {
+                        purpose: Some(purpose(key.slot)),
+                        text: failure.partial.as_deref().unwrap_or_default().replace(&**nonce, "{{nonce}}"),
+                        usage: failure.usage,
+                        fails: Some(failure.message.to_string()),
+                        ..ScriptedReply::default()
+                    });
+                }
+                Fact::ToolFinished { key, observation, .. } => {
+                    let (Some((tool, parameters)), Some(status)) =
+                        (calls.get(key), MockStatus::of(observation.status))
+                    else {
+                        continue;
+                    };
+                    let is_ok = status == MockStatus::Ok;
+                    let data: Value = serde_json::from_str(&observation.data)?;
+                    by_tool.entry(Arc::clone(tool)).or_default().push(MockedOutcome {
+                        status,
+                        reason: if is_ok { String::new() } else { observation.summary.to_string() },
+                        data: (!data.is_null()).then_some(data),
+                        markdown: is_ok.then(|| observation.markdown.to_string()),
+                        summary: is_ok.then(|| observation.summary.to_string()),
+                        retry_after_ms: observation.retry_after_ms.filter(|_| status == MockStatus::Pending),
+                        parameters: serde_json::from_str(parameters).ok(),
+                        ..MockedOutcome::default()
+                    });
+                }
+                Fact::PersonAnswered { key, answer, .. } => {
+                    let (say, text) = match answer {
+                        PersonAnswer::Approved => (Said::Approve, String::new()),
+                        PersonAnswer::Denied { why } => (Said::Deny, why.to_string()),
+                        PersonAnswer::Answered { text } => (Said::Answer, text.to_string()),
+                    };
+                    let tool = calls.get(key).map(|(tool, _)| tool.to_string());
+                    heard.people.push(PersonLine { tool, say, text });
+                }
+                Fact::StopRequested { how } => {
+                    let is_first = heard.stop.is_none() || *how == StopMode::Now;
+                    heard.stop = heard
+                        .stop
+                        .filter(|_| !is_first)
+                        .or(Some(StopAt { during_pass: pass.max(1), how: *how }));
+                }
+                Fact::StopWithdrawn => heard.stop = None,
+                Fact::Told { .. } => {
+                    return Err(RecordError::NoPlace { what: "was told something on its way" });
+                }
+                Fact::Resumed { .. } => heard.was_resumed = true,
+                Fact::Started(_)
+                | Fact::CallRefused { .. }
+                | Fact::ModelFailed { .. }
+                | Fact::ToolStarted { .. }
+                | Fact::DeadlineReached
+                | Fact::Validated { .. }
+                | Fact::SaveFinished { .. } => {}
+            }
+        }
+        heard.tools = by_tool.into_iter().map(|(tool, outcomes)| (tool.to_string(), outcomes)).collect();
+        Ok(heard)
+    }
+}
+
+/// Which call of a run's model a reply is for.
+fn purpose(slot: Slot) -> Purpose {
+    match slot {
+        Slot::Pick => Purpose::Pick,
+        Slot::Repair => Purpose::Repair,
+        Slot::Main | Slot::Landing | Slot::Action(_) | Slot::Validate | Slot::Save => Purpose::Main,
+    }
+}

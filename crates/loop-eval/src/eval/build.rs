@@ -1,0 +1,431 @@
+//! From a case to a loop that is ready to run, and its work item.
+
+use std::fs;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use loop_core::{RunSpec, Tier, WorkItem};
+use loop_domain::{Domain, DomainError, LoadOptions};
+use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Scripted, ScriptedCall, ScriptedReply};
+use loop_prompts::Prompts;
+use loop_runtime::{Loop, MemoryJournal, Models, Offline, Registry, ToolDeclaration};
+use loop_tools::{Credentials, Tool};
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+use crate::case::{Case, CaseError, MockedOutcome, Recording};
+use crate::eval::guards::Guard;
+use crate::eval::mock::{Beyond, DryTool, MockedTool, Redeclared};
+
+/// A case that is ready to run.
+pub(crate) struct Prepared {
+    pub(crate) looping: Loop,
+    pub(crate) item: WorkItem,
+    pub(crate) journal: Arc<MemoryJournal>,
+    pub(crate) beyond: Beyond,
+    /// What an inline spec was read from; it goes with the run.
+    _folder: Option<TempDir>,
+}
+
+/// What a domain, an inline spec or a recording comes to.
+struct Parts {
+    spec: RunSpec,
+    registry: Registry,
+    models: Models,
+    prompts: Arc<Prompts>,
+    credentials: Arc<Credentials>,
+    item: WorkItem,
+    folder: Option<TempDir>,
+}
+
+impl Prepared {
+    /// Makes everything that the case needs, one guard switched off where one is named.
+    pub(crate) fn new(case: &Case, without: Option<&Guard>) -> Result<Self, CaseError> {
+        let mut parts = match &case.recorded {
+            Some(recording) => recorded(case, recording)?,
+            None => loaded(case)?,
+        };
+        named_tools(case, &parts.registry)?;
+        let beyond = Beyond::default();
+        parts.registry = mocked(case, &parts.registry, without, &beyond)?;
+        if let Some(guard) = without {
+            guard.switch_off(&mut parts.spec);
+        }
+        let journal = Arc::new(MemoryJournal::new());
+        let mut looping = Loop::new(parts.spec, parts.registry, parts.models)
+            .with_prompts(parts.prompts)
+            .with_credentials(parts.credentials)
+            .with_journal(Arc::clone(&journal) as Arc<_>);
+        if !case.people.is_empty() {
+            looping = looping.with_people();
+        }
+        Ok(Self { looping, item: parts.item, journal, beyond, _folder: parts.folder })
+    }
+}
+
+/// The parts of a domain, or of a spec that stands in the case.
+fn loaded(case: &Case) -> Result<Parts, CaseError> {
+    let mut options = LoadOptions { profile: case.profile.clone(), ..LoadOptions::default() };
+    options.cwd = case.folder().to_owned();
+    for (key, value) in case.set.iter() {
+        options.set.push((
+            key.to_owned(),
+            toml_of(value).map_err(|error| case.error(format!("/set/{key}"), error))?,
+        ));
+    }
+    if let Some(model) = case.model.as_deref().filter(|model| model.contains('/')) {
+        options.models.push((Tier::Base, model.to_owned()));
+    }
+    for (tier, model) in case.models.iter() {
+        let tier = match tier {
+            "picker" => Tier::Picker,
+            "escalated" => Tier::Escalated,
+            _ => Tier::Fallback,
+        };
+        options.models.push((tier, model.clone()));
+    }
+    let (domain, folder) = match &case.domain {
+        Some(named) => (
+            Domain::load(case.folder().join(named), &options).map_err(|e| misread(case, "/domain", &e))?,
+            None,
+        ),
+        None => {
+            let folder = written(case)?;
+            let domain = Domain::load(folder.path(), &options);
+            (domain.map_err(|error| misread(case, "/spec", &error))?, Some(folder))
+        }
+    };
+    domain.ready(/*saves*/ false).map_err(|error| misread(case, "/domain", &error))?;
+    let item = item(case, &domain)?;
+    let models = models(case, &domain)?;
+    Ok(Parts {
+        spec: (*domain.spec).clone(),
+        registry: (*domain.registry).clone(),
+        models,
+        prompts: Arc::clone(&domain.prompts),
+        credentials: Arc::new(domain.credentials.clone()),
+        item,
+        folder,
+    })
+}
+
+/// The error of a domain at the place of the case that names it.
+fn misread(case: &Case, pointer: &str, error: &DomainError) -> CaseError {
+    match error {
+        // The file is of our own making; its lines are nobody's.
+        DomainError::Invalid { message, .. } if case.domain.is_none() => case.error(pointer, message),
+        DomainError::Option { option, message } => {
+            let key = option.strip_prefix("--set ").and_then(|set| set.split('=').next());
+            case.error(key.map_or_else(|| pointer.to_owned(), |key| format!("/set/{key}")), message)
+        }
+        error => case.error(pointer, error),
+    }
+}
+
+/// A folder with the `loopgate.toml` that the case's spec is.
+fn written(case: &Case) -> Result<TempDir, CaseError> {
+    let mut tree = case.spec.clone().unwrap_or_else(|| {
+        // S4's own form says nothing of how its loop works: one checked action a step.
+        Map::from_iter([("preset".to_owned(), json!("step"))])
+    });
+    let mut put = |key: &str, value: Value| {
+        tree.entry(key).or_insert(value);
+    };
+    put("version", json!(1));
+    put("name", json!("eval"));
+    if !case.goal.is_empty() {
+        put("goal", json!(case.goal));
+    }
+    put("tools", json!({}));
+    let Some(Value::Object(tools)) = tree.get_mut("tools") else {
+        return Err(case.error("/spec/tools", "the tools have to be an object, by their names"));
+    };
+    for tool in tools.values_mut().filter_map(Value::as_object_mut) {
+        tool.entry("kind").or_insert_with(|| json!("mock"));
+        if tool.get("kind") == Some(&json!("mock")) {
+            tool.entry("effect").or_insert_with(|| json!("read"));
+        }
+    }
+    for (name, _) in case.mocked_tools.iter() {
+        let name = tool_name(name);
+        let is_known = tools.contains_key(&name) || tools.values().any(|tool| has_alias(tool, &name));
+        if !is_known && case.spec.as_ref().is_none_or(|spec| !spec.contains_key("tools")) {
+            tools.insert(
+                name,
+                json!({ "kind": "mock", "effect": "read", "description": "As its name says." }),
+            );
+        }
+    }
+    without_nulls(&mut tree);
+    let text = toml::to_string(&tree).map_err(|error| case.error("/spec", error))?;
+    let failed = |error: std::io::Error| case.error("/spec", format!("no folder to read it from: {error}"));
+    let folder = tempfile::Builder::new().prefix("loopgate-eval-").tempdir().map_err(failed)?;
+    fs::write(folder.path().join("loopgate.toml"), text).map_err(failed)?;
+    Ok(folder)
+}
+
+fn has_alias(tool: &Value, name: &str) -> bool {
+    let aliases = tool.get("aliases").and_then(Value::as_array);
+    aliases.is_some_and(|aliases| aliases.iter().any(|alias| alias == name))
+}
+
+/// TOML has no word for nothing: a member without a value is left out.
+fn without_nulls(members: &mut Map<String, Value>) {
+    members.retain(|_, value| !value.is_null());
+    for value in members.values_mut() {
+        if let Value::Object(members) = value {
+            without_nulls(members);
+        }
+    }
+}
+
+/// A value as a setting takes it.
+fn toml_of(value: &Value) -> Result<String, toml::ser::Error> {
+    toml::Value::try_from(value).map(|value| value.to_string())
+}
+
+/// A tool's name as providers take it: S4's names have dots.
+pub(crate) fn tool_name(name: &str) -> String {
+    name.replace('.', "_")
+}
+
+fn item(case: &Case, domain: &Domain) -> Result<WorkItem, CaseError> {
+    let own = format!("{}.json", case.case_id);
+    let (pointer, text, origin) = match (&case.item, &case.text) {
+        (Some(Value::String(file)), _) => {
+            let path = case.folder().join(file);
+            let text = fs::read_to_string(&path).map_err(|error| {
+                case.error("/item", format!("{}: cannot be read: {error}; correct the path", path.display()))
+            })?;
+            ("/item", text, path.display().to_string())
+        }
+        (Some(item), _) => ("/item", item.to_string(), own),
+        (None, Some(text)) => ("/text", text.clone(), own),
+        (None, None) => ("/goal", case.goal.clone(), own),
+    };
+    domain.item(&text, &origin).map_err(|error| case.error(pointer, error))
+}
+
+fn models(case: &Case, domain: &Domain) -> Result<Models, CaseError> {
+    let replies = match (&case.replies, &case.script, case.model.as_deref()) {
+        (_, _, Some("offline")) => {
+            return Ok(with_tiers(case, domain, Arc::new(Offline::new())));
+        }
+        (_, _, Some(_)) => return Ok(domain.models.clone()),
+        (Some(replies), _, _) => replied(replies, case.exhausted.as_ref()),
+        (None, Some(script), _) => {
+            let path = case.folder().join(script);
+            let text = fs::read_to_string(&path).map_err(|error| {
+                case.error(
+                    "/script",
+                    format!("{}: cannot be read: {error}; correct the path", path.display()),
+                )
+            })?;
+            let script = || {
+                Scripted::from_json(&text)
+                    .map_err(|error| case.error("/script", format!("{}: {error}", path.display())))
+            };
+            // The picker reads the file from its beginning as well, as it does for `loopgate run`.
+            let (base, picker): (Arc<dyn ChatModel>, Arc<dyn ChatModel>) =
+                (Arc::new(script()?), Arc::new(script()?));
+            return Ok(Models {
+                picker: own(case, "picker", &domain.models.picker, picker),
+                ..with_tiers(case, domain, base)
+            });
+        }
+        (None, None, None) => replied(&by_outcomes(case), None),
+    };
+    Ok(with_tiers(case, domain, replies))
+}
+
+/// One model for every tier that has none of its own in the case.
+fn with_tiers(case: &Case, domain: &Domain, base: Arc<dyn ChatModel>) -> Models {
+    let models = &domain.models;
+    Models {
+        picker: own(case, "picker", &models.picker, Arc::clone(&base)),
+        escalated: own(case, "escalated", &models.escalated, Arc::clone(&base)),
+        fallback: own(case, "fallback", &models.fallback, Arc::clone(&base)),
+        base,
+    }
+}
+
+fn own(
+    case: &Case,
+    tier: &str,
+    given: &Arc<dyn ChatModel>,
+    otherwise: Arc<dyn ChatModel>,
+) -> Arc<dyn ChatModel> {
+    if case.models.get(tier).is_some() { Arc::clone(given) } else { otherwise }
+}
+
+fn replied(replies: &[ScriptedReply], exhausted: Option<&ScriptedReply>) -> Arc<dyn ChatModel> {
+    let scripted = Scripted::new(replies.iter().cloned());
+    match exhausted {
+        None => Arc::new(scripted),
+        Some(last) => Arc::new(Exhausted { scripted, last: last.clone() }),
+    }
+}
+
+/// The replies of a model that nobody described: it calls each mocked tool as often as it has outcomes, and then answers.
+fn by_outcomes(case: &Case) -> Vec<ScriptedReply> {
+    let calls = case.mocked_tools.iter().flat_map(|(tool, outcomes)| {
+        outcomes.iter().map(move |outcome: &MockedOutcome| {
+            let arguments = Value::Object(outcome.parameters.clone().unwrap_or_default());
+            let call = ScriptedCall { id: None, name: tool_name(tool), arguments };
+            ScriptedReply { calls: vec![call], ..ScriptedReply::default() }
+        })
+    });
+    calls.chain([ScriptedReply::text("That is all there is to look up.")]).collect()
+}
+
+/// A scripted model that goes on saying one thing once its replies are used up (S4-86).
+#[derive(Debug)]
+struct Exhausted {
+    scripted: Scripted,
+    last: ScriptedReply,
+}
+
+#[async_trait]
+impl ChatModel for Exhausted {
+    async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+        if self.scripted.left() > 0 {
+            return self.scripted.stream(request).await;
+        }
+        Scripted::new([self.last.clone()]).stream(request).await
+    }
+}
+
+/// The parts of a run that was recorded.
+fn recorded(case: &Case, recording: &Recording) -> Result<Parts, CaseError> {
+    let mut builder = Registry::builder();
+    for (at, declared) in recording.tools.iter().enumerate() {
+        let declaration =
+            declaration_of(declared).map_err(|error| case.error(format!("/recorded/tools/{at}"), error))?;
+        builder = builder.tool(DryTool(declaration));
+    }
+    let registry = builder.build().map_err(|error| case.error("/recorded/tools", error))?;
+    let scope = serde_json::from_value(Value::Object(recording.scope.clone()))
+        .map_err(|error| case.error("/recorded/scope", error))?;
+    let text = case.text.as_deref().unwrap_or(&case.goal);
+    let or_text = |part: &str| if part.is_empty() { text.into() } else { part.into() };
+    let item = WorkItem {
+        id: if recording.id.is_empty() { case.case_id.as_str().into() } else { recording.id.as_str().into() },
+        kind: if recording.kind.is_empty() { "item".into() } else { recording.kind.as_str().into() },
+        title: or_text(&recording.title),
+        full: text.into(),
+        compact: or_text(&recording.compact),
+        scope,
+    };
+    let model = match case.model.as_deref() {
+        None => replied(case.replies.as_deref().unwrap_or_default(), case.exhausted.as_ref()),
+        Some("offline") => Arc::new(Offline::new()),
+        Some(_) => {
+            let message =
+                "a recorded run has no domain whose model could be used; write `offline`, or give `replies`";
+            return Err(case.error("/model", message));
+        }
+    };
+    Ok(Parts {
+        spec: recording.spec.clone(),
+        registry,
+        models: Models::one(model),
+        prompts: Arc::new(Prompts::builtin()),
+        credentials: Arc::new(Credentials::none()),
+        item,
+        folder: None,
+    })
+}
+
+/// What a tool declared, as a journal's manifest holds it.
+fn declaration_of(declared: &Value) -> Result<ToolDeclaration, String> {
+    let text = |key: &str| declared.get(key).and_then(Value::as_str).unwrap_or_default();
+    let read = |key: &str| declared.get(key).cloned().unwrap_or_default();
+    let name = text("name");
+    let mut made =
+        ToolDeclaration::new(name).description(text("description")).when(text("when")).schema(read("schema"));
+    let wrong = |key: &str, error: serde_json::Error| format!("`{key}` of `{name}`: {error}");
+    made.title = text("title").into();
+    made.aliases = serde_json::from_value(read("aliases")).map_err(|error| wrong("aliases", error))?;
+    made.effect = serde_json::from_value(read("effect")).map_err(|error| wrong("effect", error))?;
+    made.timeout_ms =
+        serde_json::from_value(read("timeout_ms")).map_err(|error| wrong("timeout_ms", error))?;
+    made.attempts = serde_json::from_value(read("attempts")).map_err(|error| wrong("attempts", error))?;
+    made.smart = serde_json::from_value(read("smart")).map_err(|error| wrong("smart", error))?;
+    if let Some(policy) = declared.get("policy") {
+        made.policy = serde_json::from_value(policy.clone()).map_err(|error| wrong("policy", error))?;
+    }
+    Ok(made)
+}
+
+/// The registry with mocks in the places of what the case names, and of everything that would change something.
+fn mocked(
+    case: &Case,
+    registry: &Registry,
+    without: Option<&Guard>,
+    beyond: &Beyond,
+) -> Result<Registry, CaseError> {
+    let mut builder = Registry::builder();
+    for declared in registry.declarations() {
+        let mut declaration = declared.clone();
+        if let Some(guard) = without {
+            guard.redeclare(&mut declaration);
+        }
+        let outcomes = case
+            .mocked_tools
+            .iter()
+            .find(|(name, _)| registry.resolve(&tool_name(name)).as_ref() == Some(&declared.name));
+        let changes = declared.effect.is_none_or(|effect| !effect.is_read());
+        let tool: Arc<dyn Tool> = match (outcomes, registry.tool(&declared.name)) {
+            (Some((_, outcomes)), _) => Arc::new(MockedTool::new(declaration, outcomes, beyond.clone())),
+            (None, Some(tool)) if !changes && case.recorded.is_none() => {
+                if declaration == *declared {
+                    tool
+                } else {
+                    Arc::new(Redeclared { declaration, tool })
+                }
+            }
+            (None, _) if case.recorded.is_some() => {
+                Arc::new(MockedTool::new(declaration, &[], beyond.clone()))
+            }
+            (None, _) => Arc::new(DryTool(declaration)),
+        };
+        builder = builder.shared(tool);
+    }
+    builder.build().map_err(|error| case.error("/mocked_tools", error))
+}
+
+/// Refuses names of tools that there are not: what they are to show would never be looked at.
+fn named_tools(case: &Case, registry: &Registry) -> Result<(), CaseError> {
+    let expected = &case.expected;
+    let at = |list: &str, at: usize| format!("/{list}/{at}");
+    let mut named: Vec<(String, &str)> = case
+        .mocked_tools
+        .iter()
+        .map(|(name, _)| (format!("/mocked_tools/{}", name.replace('~', "~0").replace('/', "~1")), name))
+        .collect();
+    let required = expected.required_tools.iter().enumerate();
+    named.extend(required.map(|(n, name)| (at("expected/required_tools", n), name.as_str())));
+    let evidence = expected.evidence.iter().enumerate();
+    named.extend(evidence.map(|(n, check)| (format!("/expected/evidence/{n}/tool"), check.tool.as_str())));
+    let people = case.people.iter().enumerate();
+    named.extend(people.filter_map(|(n, line)| Some((format!("/people/{n}/tool"), line.tool.as_deref()?))));
+    if case.domain.is_some() {
+        // Of S4's own form some exist nowhere but in a model's head.
+        let forbidden = expected.forbidden_tools.iter().enumerate();
+        named.extend(forbidden.map(|(n, name)| (at("expected/forbidden_tools", n), name.as_str())));
+    }
+    for (pointer, name) in named {
+        let own = tool_name(name);
+        if registry.resolve(&own).is_none() {
+            let near = registry.near(&own);
+            let known: Vec<&str> = registry.declarations().map(|tool| &*tool.name).collect();
+            let hint = match near.first() {
+                Some(near) => format!("did you mean `{near}`?"),
+                None if known.is_empty() => "there is none".to_owned(),
+                None => format!("there are {}", known.join(", ")),
+            };
+            return Err(case.error(pointer, format!("there is no tool `{name}`; {hint}")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! Driving a case's run: its people answer, it is stopped or taken up again where the case says so.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::{Stream, StreamExt};
+use loop_core::{
+    Command, CommandKey, Decision, Event, Fact, Note, Outcome, PersonAnswer, Run, RunSpec, Slot,
+};
+use loop_runtime::{Entry, Journal, JournalError, Recorded, Remote, RunEvent, StartError, replay};
+
+use crate::case::{Case, PersonLine, Said};
+use crate::eval::build::Prepared;
+
+/// What became of a run.
+pub(crate) struct Driven {
+    pub(crate) recorded: Recorded,
+    pub(crate) outcome: Outcome,
+    pub(crate) took: Duration,
+    /// Questions that no line of the case answers.
+    pub(crate) unanswered: Vec<String>,
+}
+
+/// Why a run could not be driven to its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DriveError {
+    #[error("the run could not begin: {0}")]
+    Start(#[from] StartError),
+    #[error("its journal could not be read: {0}")]
+    Journal(#[from] JournalError),
+    #[error("the run ended without an outcome")]
+    NoOutcome,
+}
+
+/// Runs a case to its end.
+pub(crate) async fn drive(case: &Case, prepared: Prepared) -> Result<Driven, DriveError> {
+    let Prepared { looping, item, journal, .. } = &prepared;
+    let began = Instant::now();
+    let mut follower = Follower::new(case, looping.spec());
+    let mut stream = looping.stream(item.clone()).await?;
+    let (run, remote) = (stream.id().clone(), stream.remote());
+    follower.follow(&mut stream, &remote).await;
+    if follower.is_lost() {
+        // What is dropped is gone with everything in flight; the journal has the rest.
+        drop(stream);
+        let mut handle = looping.resume(&run).await?;
+        follower.take_up(replay(&run, &journal.read(&run).await?)?);
+        let remote = handle.remote();
+        if let Some(mut events) = handle.events() {
+            follower.follow(&mut events, &remote).await;
+        }
+        let outcome = handle.wait().await;
+        let recorded = journal.read(&run).await?;
+        return Ok(Driven { recorded, outcome, took: began.elapsed(), unanswered: follower.unanswered });
+    }
+    let outcome = stream.outcome().cloned().ok_or(DriveError::NoOutcome)?;
+    let recorded = journal.read(&run).await?;
+    Ok(Driven { recorded, outcome, took: began.elapsed(), unanswered: follower.unanswered })
+}
+
+/// Hears what happens in a run, keeps a copy of its state, and says what the case has to say to it.
+struct Follower<'a> {
+    case: &'a Case,
+    spec: Arc<RunSpec>,
+    state: Option<Run>,
+    /// Lines of people that were said.
+    said: Vec<bool>,
+    /// Questions that were answered.
+    asked: Vec<CommandKey>,
+    unanswered: Vec<String>,
+    is_stopped: bool,
+    /// Whether the driver is lost here; once in a run.
+    lost: Lost,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lost {
+    NotYet,
+    Now,
+    Before,
+}
+
+impl<'a> Follower<'a> {
+    fn new(case: &'a Case, spec: &Arc<RunSpec>) -> Self {
+        Self {
+            case,
+            spec: Arc::clone(spec),
+            state: None,
+            said: vec![false; case.people.len()],
+            asked: Vec::new(),
+            unanswered: Vec::new(),
+            is_stopped: false,
+            lost: Lost::NotYet,
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.lost == Lost::Now
+    }
+
+    fn take_up(&mut self, state: Run) {
+        self.state = Some(state);
+        self.lost = Lost::Before;
+    }
+
+    async fn follow(&mut self, events: &mut (impl Stream<Item = RunEvent> + Unpin), remote: &Remote) {
+        while let Some(event) = events.next().await {
+            if let RunEvent::Recorded(entry) = event {
+                self.hear(&entry, remote);
+                if self.is_lost() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, entry: &Entry, remote: &Remote) {
+        self.apply(&entry.event);
+        if let (Some(stop), Fact::CallStarted { key, .. }) = (self.case.stop, &entry.event.fact)
+            && !self.is_stopped
+            && key.pass == stop.during_pass
+            && matches!(key.slot, Slot::Main | Slot::Landing)
+        {
+            self.is_stopped = true;
+            remote.stop(stop.how);
+        }
+        self.answer(remote);
+        let goes_on = |note: &Note| match note {
+            Note::GateDecided { pass, decision, .. } => {
+                Some(*pass) == self.case.restart_after_pass && !matches!(decision, Decision::Stop(_))
+            }
+            _ => false,
+        };
+        if self.lost == Lost::NotYet && entry.notes.iter().any(goes_on) {
+            self.lost = Lost::Now;
+        }
+    }
+
+    fn apply(&mut self, event: &Event) {
+        match &mut self.state {
+            None => self.state = Run::open(event, Arc::clone(&self.spec)).ok().map(|(run, _)| run),
+            Some(run) => {
+                // What does not follow is found when the journal is verified.
+                let _ = run.apply(event);
+            }
+        }
+    }
+
+    /// Answers what the run asks.
+    fn answer(&mut self, remote: &Remote) {
+        let Some(run) = &self.state else { return };
+        let tool_of = |key: &CommandKey| {
+            let judged = run.actions().iter().find(|judged| judged.key == *key);
+            judged.map(|judged| judged.tool_name().to_owned()).unwrap_or_default()
+        };
+        let asks = run.commands().into_iter().filter_map(|command| match command {
+            Command::AskPerson { key, .. } => Some((key, tool_of(&key))),
+            _ => None,
+        });
+        let asks: Vec<(CommandKey, String)> = asks.filter(|(key, _)| !self.asked.contains(key)).collect();
+        for (key, tool) in asks {
+            self.asked.push(key);
+            let fits = |(at, line): &(usize, &PersonLine)| {
+                !self.said.get(*at).copied().unwrap_or_default()
+                    && line.tool.as_ref().is_none_or(|wanted| *wanted == tool)
+            };
+            let line = self.case.people.iter().enumerate().find(fits);
+            let Some((at, line)) = line else {
+                self.unanswered.push(format!(
+                    "a person was asked about `{tool}` ({key}), and no line of `people` answers"
+                ));
+                remote.answer(key, PersonAnswer::Denied { why: "nobody answered".into() });
+                continue;
+            };
+            if let Some(said) = self.said.get_mut(at) {
+                *said = true;
+            }
+            let text: Arc<str> = line.text.as_str().into();
+            match line.say {
+                Said::Approve => remote.answer(key, PersonAnswer::Approved),
+                Said::Deny => remote.answer(key, PersonAnswer::Denied { why: text }),
+                Said::Answer => remote.answer(key, PersonAnswer::Answered { text }),
+                Said::Nothing => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The guards of a loop: how each is switched off, and how often it fired in a run.
+
+use std::fmt;
+
+use loop_core::{
+    Breakers, Condition, Decision, JudgedAction, Note, OnDenied, OnToolError, ProtocolSpec, Repeats, RunSpec,
+    Stale, StopReason, Taint, Tier, ToolPolicy, Verdict,
+};
+use loop_runtime::{Entry, ToolDeclaration};
+
+/// A guard that stands in a loop unless it is switched off.
+pub struct Guard {
+    /// Its name in reports, for example `repeats`.
+    pub name: &'static str,
+    /// What it does, in half a sentence.
+    pub does: &'static str,
+    off: fn(&mut RunSpec),
+    redeclare: fn(&mut ToolDeclaration),
+    fires: fn(&Seen<'_>) -> u32,
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Guard {
+    /// Takes the guard out of a spec.
+    pub(crate) fn switch_off(&self, spec: &mut RunSpec) {
+        (self.off)(spec);
+    }
+
+    /// Takes out of a tool what the guard goes by.
+    pub(crate) fn redeclare(&self, declaration: &mut ToolDeclaration) {
+        (self.redeclare)(declaration);
+    }
+
+    /// How often it fired in a run.
+    pub(crate) fn fired(&self, entries: &[Entry]) -> u32 {
+        (self.fires)(&Seen { entries })
+    }
+}
+
+/// What is seen of a run.
+struct Seen<'a> {
+    entries: &'a [Entry],
+}
+
+impl Seen<'_> {
+    fn notes(&self) -> impl Iterator<Item = &Note> {
+        self.entries.iter().flat_map(|entry| &entry.notes)
+    }
+
+    fn count(&self, is: impl Fn(&Note) -> bool) -> u32 {
+        self.notes().filter(|note| is(note)).count() as u32
+    }
+
+    fn verdicts(&self, is: impl Fn(&JudgedAction) -> bool) -> u32 {
+        self.count(|note| matches!(note, Note::ActionJudged(judged) if is(judged)))
+    }
+
+    /// Conditions of the stop.
+    fn conditions(&self, is: impl Fn(&Condition) -> bool) -> u32 {
+        let stops = self.notes().filter_map(|note| match note {
+            Note::Stopped { certificate } => Some(certificate),
+            _ => None,
+        });
+        stops
+            .flat_map(|certificate| std::iter::once(&certificate.primary).chain(&certificate.also))
+            .filter(|condition| is(condition))
+            .count() as u32
+    }
+
+    fn reasons(&self, reasons: &[StopReason]) -> u32 {
+        self.conditions(|condition| reasons.contains(&condition.reason))
+    }
+}
+
+/// Whether a verdict is one that a person is asked for, or refused for want of one, and says one of these words.
+fn told(judged: &JudgedAction, words: &[&str]) -> bool {
+    let reason = match &judged.verdict {
+        verdict @ (Verdict::NeedsPerson { .. } | Verdict::Denied { .. }) => verdict.reason(),
+        _ => return false,
+    };
+    words.iter().any(|word| reason.contains(word))
+}
+
+/// What policy says of content that nobody vouches for, and of private data that would leave.
+const TAINTED: [&str; 1] = ["what anybody may have written"];
+/// What policy says of values that nobody with authority gave.
+const AUTHORITY: [&str; 2] = ["nor by a trusted tool", "that say whom it reaches"];
+/// Reasons that are limits.
+const LIMITS: [StopReason; 7] = [
+    StopReason::MaxPasses,
+    StopReason::MaxMessages,
+    StopReason::MaxModelCalls,
+    StopReason::MaxToolCalls,
+    StopReason::BudgetExceeded,
+    StopReason::TokenLimit,
+    StopReason::Timeout,
+];
+/// What a run without limits still may not pass, so that it ends.
+const FAR: u32 = 200;
+
+fn breaks(setting: &str) -> bool {
+    setting.starts_with("gate.breakers")
+}
+
+fn leave(_: &mut ToolDeclaration) {}
+
+/// Every guard, in the order of reports.
+pub const GUARDS: [Guard; 14] = [
+    Guard {
+        name: "repeats",
+        does: "refuses calls that bring nothing new",
+        off: |spec| spec.gate.repeats = Some(Repeats::Off),
+        redeclare: |declaration| declaration.policy.repeats = ToolPolicy::default().repeats,
+        fires: |seen| seen.verdicts(|judged| matches!(judged.verdict, Verdict::Duplicate { .. })),
+    },
+    Guard {
+        name: "breakers",
+        does: "ends repeated trouble",
+        off: |spec| spec.gate.breakers = Breakers { tool_failures: 0, denied: 0, bad_arguments: 0 },
+        redeclare: leave,
+        fires: |seen| {
+            let refused = |judged: &JudgedAction| matches!(&judged.verdict, Verdict::OverLimit { setting } if breaks(setting));
+            let opened = |condition: &Condition| {
+                condition.change.as_ref().is_some_and(|change| breaks(&change.setting))
+            };
+            seen.verdicts(refused) + seen.conditions(opened)
+        },
+    },
+    Guard {
+        name: "forbid",
+        does: "keeps tools from running that policy bars",
+        off: |spec| {
+            spec.gate.forbid.clear();
+            spec.gate.allow.clear();
+        },
+        redeclare: leave,
+        fires: |seen| {
+            seen.verdicts(|judged| {
+                matches!(judged.verdict, Verdict::Denied { .. })
+                    && !told(judged, &TAINTED)
+                    && !told(judged, &AUTHORITY)
+            })
+        },
+    },
+    Guard {
+        name: "consent",
+        does: "asks a person before an effect that is not approved",
+        off: |spec| spec.gate.approved = vec!["*".into()],
+        redeclare: leave,
+        fires: |seen| {
+            seen.verdicts(|judged| {
+                matches!(judged.verdict, Verdict::NeedsPerson { .. })
+                    && !told(judged, &TAINTED)
+                    && !told(judged, &AUTHORITY)
+            })
+        },
+    },
+    Guard {
+        name: "taint",
+        does: "minds what was read before an effect",
+        off: |spec| spec.gate.taint = Taint::Off,
+        redeclare: leave,
+        fires: |seen| seen.verdicts(|judged| told(judged, &TAINTED)),
+    },
+    Guard {
+        name: "authority",
+        does: "minds where recipients and amounts come from",
+        off: |_| {},
+        redeclare: |declaration| declaration.policy.authority.clear(),
+        fires: |seen| seen.verdicts(|judged| told(judged, &AUTHORITY)),
+    },
+    Guard {
+        name: "evidence",
+        does: "demands sections, citations and tools before an answer counts",
+        off: |spec| {
+            spec.gate.required_tools.clear();
+            if let ProtocolSpec::Document(document) = &mut spec.protocol {
+                for section in &mut document.sections {
+                    (section.required, section.cite) = (false, false);
+                }
+            }
+        },
+        redeclare: leave,
+        fires: |seen| {
+            let mends =
+                |note: &Note| matches!(note, Note::GateDecided { decision: Decision::Mend { .. }, .. });
+            seen.count(mends) + seen.reasons(&[StopReason::EvidenceMissing])
+        },
+    },
+    Guard {
+        name: "mending",
+        does: "grants a pass to mend an answer that lacks what is demanded",
+        off: |spec| spec.gate.mending_passes = 0,
+        redeclare: leave,
+        fires: |seen| {
+            seen.count(|note| matches!(note, Note::GateDecided { decision: Decision::Mend { .. }, .. }))
+        },
+    },
+    Guard {
+        name: "stale",
+        does: "ends runs whose confidence does not improve",
+        off: |spec| spec.gate.stale = Stale::Off,
+        redeclare: leave,
+        fires: |seen| seen.reasons(&[StopReason::StaleConfidence]),
+    },
+    Guard {
+        name: "no_progress",
+        does: "ends runs whose passes bring nothing",
+        off: |spec| spec.gate.no_progress = 0,
+        redeclare: leave,
+        fires: |seen| seen.reasons(&[StopReason::NoProgress]),
+    },
+    Guard {
+        name: "escalation",
+        does: "brings the more capable model when confidence stays low",
+        off: |spec| spec.gate.escalate_after = 0,
+        redeclare: leave,
+        fires: |seen| seen.count(|note| matches!(note, Note::TierChanged { to: Tier::Escalated, .. })),
+    },
+    Guard {
+        name: "limits",
+        does: "holds passes, calls, tokens, money and time",
+        off: |spec| {
+            let limits = &mut spec.limits;
+            (limits.passes, limits.model_calls, limits.tool_calls) = (FAR, FAR, FAR);
+            (limits.cost, limits.tokens, limits.messages) = (None, None, None);
+        },
+        redeclare: leave,
+        fires: |seen| {
+            let left = |judged: &JudgedAction| matches!(&judged.verdict, Verdict::OverLimit { setting } if setting.starts_with("limits."));
+            let reached = |condition: &Condition| LIMITS.contains(&condition.reason);
+            seen.verdicts(left) + seen.conditions(reached)
+        },
+    },
+    Guard {
+        name: "on_denied",
+        does: "ends a run that asks for what policy bars, where policy says so",
+        off: |spec| spec.gate.on_denied = OnDenied::FeedBack,
+        redeclare: leave,
+        fires: |seen| {
+            let denied = seen.verdicts(|judged| matches!(judged.verdict, Verdict::Denied { .. }));
+            denied.min(seen.reasons(&[StopReason::Refused]))
+        },
+    },
+    Guard {
+        name: "on_tool_error",
+        does: "ends a run whose tool fails for good, where policy says so",
+        off: |spec| spec.gate.on_tool_error = OnToolError::Continue,
+        redeclare: leave,
+        fires: |seen| seen.reasons(&[StopReason::ToolFailure]),
+    },
+];

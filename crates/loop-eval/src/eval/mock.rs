@@ -1,0 +1,163 @@
+//! Tools whose results a case gives, and tools that say they were run and were not.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use loop_core::Scope;
+use loop_tools::{Credentials, Failure, Tool, ToolContext, ToolDeclaration, ToolResult};
+use serde_json::{Map, Value};
+
+use crate::case::{MockStatus, MockedOutcome};
+
+/// Milliseconds until a mocked tool that takes too long is cut off.
+const LATE_MS: u64 = 40;
+/// Milliseconds after which a tool that is not ready is asked again, unless the case says otherwise.
+const POLL_MS: u64 = 1;
+
+/// What mocked tools were asked beyond what the case gives.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Beyond(Arc<Mutex<Vec<String>>>);
+
+impl Beyond {
+    fn lock(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A line for each call that no outcome was for.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.lock().clone()
+    }
+}
+
+/// A tool whose calls bring what a case says, in order.
+pub(crate) struct MockedTool {
+    declaration: ToolDeclaration,
+    outcomes: Mutex<Vec<MockedOutcome>>,
+    given: usize,
+    beyond: Beyond,
+}
+
+impl MockedTool {
+    /// The tool that `declaration` describes. Where one of its outcomes is a timeout its own time is cut short, so that
+    /// nobody waits for it.
+    pub(crate) fn new(mut declaration: ToolDeclaration, outcomes: &[MockedOutcome], beyond: Beyond) -> Self {
+        if outcomes.iter().any(|outcome| outcome.status == MockStatus::Timeout) {
+            let longest = outcomes.iter().map(|outcome| outcome.delay_ms).max().unwrap_or_default();
+            declaration.timeout_ms = declaration.timeout_ms.min(LATE_MS + longest);
+        }
+        Self { declaration, outcomes: Mutex::new(outcomes.to_vec()), given: outcomes.len(), beyond }
+    }
+
+    /// The next outcome for these parameters.
+    fn take(&self, parameters: &Value) -> Option<MockedOutcome> {
+        let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |outcome: &MockedOutcome| {
+            outcome.parameters.as_ref().is_none_or(|wanted| parameters.as_object() == Some(wanted))
+        };
+        let at = outcomes.iter().position(fits)?;
+        match outcomes.get(at) {
+            Some(outcome) if outcome.repeats => Some(outcome.clone()),
+            Some(_) => Some(outcomes.remove(at)),
+            None => None,
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for MockedTool {
+    fn spec(&self) -> &ToolDeclaration {
+        &self.declaration
+    }
+
+    async fn call(&self, parameters: Value, context: &ToolContext, _: &Credentials) -> ToolResult {
+        let (name, title) = (&*self.declaration.name, &*self.declaration.title);
+        let Some(outcome) = self.take(&parameters) else {
+            let line = format!(
+                "`{name}` was called with {parameters}, and the case has no outcome left for it ({} given)",
+                self.given
+            );
+            self.beyond.lock().push(line);
+            return ToolResult::failed(name, title, "the case has no outcome for this call");
+        };
+        if outcome.delay_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(outcome.delay_ms)).await;
+        }
+        let status = outcome.status;
+        let kind = match status {
+            MockStatus::Ok => return success(name, title, &context.scope, outcome),
+            MockStatus::MalformedResult => {
+                // A success that shows nothing is none.
+                let data = outcome.data.unwrap_or_else(|| "broken".into());
+                return ToolResult::ok(name, "", "", data);
+            }
+            MockStatus::Timeout => std::future::pending().await,
+            MockStatus::Panic => panic!("{}", reason(&outcome, "the mocked tool breaks down")),
+            MockStatus::Pending => {
+                return ToolResult::pending(name, title, outcome.retry_after_ms.unwrap_or(POLL_MS));
+            }
+            MockStatus::Empty => Failure::Empty,
+            MockStatus::RetryableError => Failure::Retryable,
+            MockStatus::PermanentError => Failure::Permanent,
+            MockStatus::InvalidInput => Failure::InvalidInput,
+        };
+        let message = if kind == Failure::Empty { "No data found" } else { "failed" };
+        let mut result = ToolResult::failure(name, title, reason(&outcome, message), kind);
+        result.data = outcome.data.unwrap_or_default();
+        result.markdown = outcome.markdown.unwrap_or(result.markdown);
+        result
+    }
+}
+
+fn reason<'a>(outcome: &'a MockedOutcome, otherwise: &'a str) -> &'a str {
+    if outcome.reason.is_empty() { outcome.summary.as_deref().unwrap_or(otherwise) } else { &outcome.reason }
+}
+
+fn success(name: &str, title: &str, scope: &Scope, outcome: MockedOutcome) -> ToolResult {
+    let MockedOutcome { reason, data, markdown, summary, .. } = outcome;
+    let rows = data.as_ref().and_then(Value::as_array).filter(|rows| rows.iter().all(Value::is_object));
+    let mut result = match (rows, data.as_ref()) {
+        (Some(rows), _) if markdown.is_none() => ToolResult::found(name, title, scope, rows.clone()),
+        (_, Some(data)) => ToolResult::told(name, data.clone()),
+        (_, None) => {
+            let text = markdown.clone().unwrap_or(if reason.is_empty() { "done".to_owned() } else { reason });
+            ToolResult::told(name, text.into())
+        }
+    };
+    result.markdown = markdown.unwrap_or(result.markdown);
+    result.summary = summary.unwrap_or(result.summary);
+    result
+}
+
+/// A tool with effects that a case does not mock: it says that it was run, and changes nothing.
+pub(crate) struct DryTool(pub(crate) ToolDeclaration);
+
+#[async_trait]
+impl Tool for DryTool {
+    fn spec(&self) -> &ToolDeclaration {
+        &self.0
+    }
+
+    async fn call(&self, parameters: Value, _: &ToolContext, _: &Credentials) -> ToolResult {
+        let data: Map<String, Value> = parameters.as_object().cloned().unwrap_or_default();
+        let text = format!("done: {}", Value::Object(data.clone()));
+        ToolResult::ok(&*self.0.name, "done", text, Value::Object(data))
+    }
+}
+
+/// A tool that says something else about itself than it did.
+pub(crate) struct Redeclared {
+    pub(crate) declaration: ToolDeclaration,
+    pub(crate) tool: Arc<dyn Tool>,
+}
+
+#[async_trait]
+impl Tool for Redeclared {
+    fn spec(&self) -> &ToolDeclaration {
+        &self.declaration
+    }
+
+    async fn call(&self, parameters: Value, context: &ToolContext, credentials: &Credentials) -> ToolResult {
+        self.tool.call(parameters, context, credentials).await
+    }
+}

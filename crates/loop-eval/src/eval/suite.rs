@@ -1,0 +1,177 @@
+//! Many cases, side by side.
+
+use std::path::{Path, PathBuf};
+
+use futures::StreamExt;
+use loop_core::StopReason;
+
+use crate::case::{Case, CaseError, find, reasons};
+use crate::eval::build::Prepared;
+use crate::eval::drive::{Driven, drive};
+use crate::eval::expect;
+use crate::eval::guards::Guard;
+use crate::eval::result::{ActionCounts, CaseResult};
+use crate::eval::verify::verify;
+use crate::trace;
+
+/// Cases in the order in which they are reported.
+#[derive(Clone, Debug, Default)]
+pub struct Suite {
+    /// The cases.
+    pub cases: Vec<Case>,
+}
+
+impl Suite {
+    /// The cases that files and folders hold ([`find`]), each file once.
+    ///
+    /// # Errors
+    /// The first file that cannot be read or is no case, a folder without any, or two cases of one name in one folder.
+    pub fn read(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self, CaseError> {
+        let mut files: Vec<PathBuf> = Vec::new();
+        for path in paths {
+            for file in find(path.as_ref())? {
+                if !files.contains(&file) {
+                    files.push(file);
+                }
+            }
+        }
+        let cases: Vec<Case> = files.iter().map(Case::read).collect::<Result<_, _>>()?;
+        for (at, case) in cases.iter().enumerate() {
+            let is_same = |other: &&Case| other.case_id == case.case_id && other.folder() == case.folder();
+            if let Some(other) = cases.iter().take(at).find(is_same) {
+                let message = format!("{} has the same; give each case a name of its own", other.shown());
+                return Err(case.error("/case_id", message));
+            }
+        }
+        Ok(Self { cases })
+    }
+
+    /// The suite with those cases whose names, or whose files' paths, hold this text.
+    #[must_use]
+    pub fn filter(mut self, text: &str) -> Self {
+        self.cases.retain(|case| case.case_id.contains(text) || case.shown().contains(text));
+        self
+    }
+
+    /// Runs all, at most `jobs` at a time, and gives what each came to, in the suite's order. `done` hears of each as it
+    /// ends.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use loop_eval::{case::Case, eval::Suite};
+    ///
+    /// let case = Case::parse(
+    ///     r#"{
+    ///       "case_id": "asks_once",
+    ///       "goal": "When does the shop open?",
+    ///       "replies": [{ "calls": [{ "name": "read_hours" }] }, { "text": "At nine." }],
+    ///       "mocked_tools": { "read_hours": [{ "data": { "opens": "9:00" } }] },
+    ///       "expected": { "stop_reason": "completed", "answer": { "contains": ["nine"] } }
+    ///     }"#,
+    ///     "asks_once.json",
+    /// )?;
+    /// let results = Suite { cases: vec![case] }.run(4, |_| {}).await;
+    /// assert!(results[0].passed, "{:?}", results[0].failures);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run(&self, jobs: usize, done: impl FnMut(&CaseResult)) -> Vec<CaseResult> {
+        self.run_without(None, jobs, done).await
+    }
+
+    /// The same with one guard switched off.
+    pub(crate) async fn run_without(
+        &self,
+        guard: Option<&'static Guard>,
+        jobs: usize,
+        mut done: impl FnMut(&CaseResult),
+    ) -> Vec<CaseResult> {
+        let runs = self.cases.iter().cloned().enumerate().map(|(at, case)| async move {
+            let (name, file) = (case.case_id.clone(), case.origin.clone());
+            // A task of its own: another thread, and a panic that ends this case alone.
+            let run = tokio::spawn(async move { run_without(&case, guard).await });
+            let result = run.await.unwrap_or_else(|error| {
+                CaseResult::failed(&name, file, format!("the run broke down: {error}"))
+            });
+            (at, result)
+        });
+        let mut runs = futures::stream::iter(runs).buffer_unordered(jobs.max(1));
+        let mut results: Vec<(usize, CaseResult)> = Vec::with_capacity(self.cases.len());
+        while let Some((at, result)) = runs.next().await {
+            done(&result);
+            results.push((at, result));
+        }
+        results.sort_by_key(|(at, _)| *at);
+        results.into_iter().map(|(_, result)| result).collect()
+    }
+}
+
+/// Runs a case and holds what happened against what it expects.
+///
+/// What keeps it from running at all is its [`error`](CaseResult::error).
+pub async fn run_case(case: &Case) -> CaseResult {
+    run_without(case, None).await
+}
+
+async fn run_without(case: &Case, guard: Option<&Guard>) -> CaseResult {
+    let failed = |error: String| CaseResult::failed(&case.case_id, case.origin.clone(), error);
+    let prepared = match Prepared::new(case, guard) {
+        Ok(prepared) => prepared,
+        Err(error) => return failed(error.to_string()),
+    };
+    let beyond = prepared.beyond.clone();
+    let Driven { recorded, outcome, took, unanswered } = match drive(case, prepared).await {
+        Ok(driven) => driven,
+        Err(error) => return failed(format!("{}: {error}", case.shown())),
+    };
+    let lines = trace::lines(&recorded.entries);
+    let mut failures = expect::failures(&case.expected, &outcome, &lines);
+    failures.extend(beyond.lines());
+    failures.extend(unanswered);
+    let replayed = match verify(&recorded) {
+        Ok(run) => {
+            let same = run.outcome() == Some(&outcome);
+            if !same {
+                failures.push("the replay of its journal comes to another outcome".to_owned());
+            }
+            same
+        }
+        Err(error) => {
+            failures.push(format!("the replay of its journal fails: {error}"));
+            false
+        }
+    };
+    let (stop, totals) = (&outcome.stop, &outcome.totals);
+    let wanted = &case.expected.stop_reason;
+    CaseResult {
+        case_id: case.case_id.clone(),
+        file: case.origin.clone(),
+        passed: failures.is_empty(),
+        failures,
+        error: None,
+        run: outcome.run.to_string(),
+        stop_reason: stop.reason().name().to_owned(),
+        class: stop.class.name().to_owned(),
+        also: stop.also.iter().map(|condition| condition.reason.name().to_owned()).collect(),
+        expected: wanted
+            .0
+            .iter()
+            .flat_map(|name| reasons(name))
+            .map(StopReason::name)
+            .map(str::to_owned)
+            .collect(),
+        correct_reason: (!wanted.is_empty()).then(|| expect::is_expected(&case.expected, stop.reason())),
+        replayed,
+        actions: ActionCounts::of(&recorded.entries),
+        passes: totals.passes,
+        model_calls: totals.model_calls,
+        tool_calls: totals.tool_calls,
+        tokens: totals.usage.total(),
+        cost_usd: totals.cost.total().map(|cost| cost.as_usd()),
+        cost_pico_usd: totals.cost.known.0,
+        wall_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        trace: lines,
+        entries: recorded.entries,
+    }
+}

@@ -1,0 +1,74 @@
+//! A journal held against itself: every decision has to come out again as it was written down (S4-55).
+
+use loop_core::Run;
+use loop_runtime::{Entry, Recorded};
+
+/// Where a replay and what was written down part.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum VerifyError {
+    /// There is no entry.
+    #[error("nothing was written down")]
+    Empty,
+    /// What is stored does not come back as it was.
+    #[error("entry {seq} does not come back from storage as it was: {message}")]
+    Stored {
+        /// The entry.
+        seq: u64,
+        /// What happened.
+        message: String,
+    },
+    /// An event does not follow from the ones before it.
+    #[error("entry {seq} does not follow from the ones before it: {message}")]
+    Rejected {
+        /// The entry.
+        seq: u64,
+        /// What is wrong.
+        message: String,
+    },
+    /// The same event led to other decisions.
+    #[error("entry {seq} was decided otherwise: {was} was written down, {now} comes out now")]
+    Differs {
+        /// The entry.
+        seq: u64,
+        /// What was written down.
+        was: String,
+        /// What comes out.
+        now: String,
+    },
+}
+
+/// Replays a run, entry by entry and through its stored form, and gives the run as it stands at the end.
+///
+/// # Errors
+/// The first entry that does not come out as it was written down.
+pub fn verify(recorded: &Recorded) -> Result<Run, VerifyError> {
+    let mut state: Option<Run> = None;
+    for entry in &recorded.entries {
+        let stored = |message: String| VerifyError::Stored { seq: entry.seq, message };
+        let text = serde_json::to_string(entry).map_err(|error| stored(error.to_string()))?;
+        let read: Entry = serde_json::from_str(&text).map_err(|error| stored(error.to_string()))?;
+        if read != *entry {
+            return Err(stored("it reads otherwise".to_owned()));
+        }
+        let rejected =
+            |error: loop_core::Rejected| VerifyError::Rejected { seq: entry.seq, message: error.to_string() };
+        let notes = match &mut state {
+            None => {
+                let (run, notes) = Run::open(&read.event, recorded.spec.clone()).map_err(rejected)?;
+                state = Some(run);
+                notes
+            }
+            Some(run) => run.apply(&read.event).map_err(rejected)?,
+        };
+        if notes != entry.notes {
+            let shown = |notes| serde_json::to_string(notes).unwrap_or_default();
+            return Err(VerifyError::Differs {
+                seq: entry.seq,
+                was: shown(&entry.notes),
+                now: shown(&notes),
+            });
+        }
+    }
+    state.ok_or(VerifyError::Empty)
+}

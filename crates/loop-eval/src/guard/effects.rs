@@ -1,0 +1,481 @@
+//! What recorded tools do to the world: as somebody said, or else by their names.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// Which tools only read.
+///
+/// Recordings do not tell. What is not said is guessed from the words of a tool's name, and for a shell from the first
+/// word of each of its commands; what no list knows may write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    said: BTreeMap<String, bool>,
+}
+
+/// Why effects could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum EffectsError {
+    /// The file could not be read.
+    #[error("{path}: {source}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is not one JSON object of texts.
+    #[error("{path}:{source}: a file of effects is one JSON object: {{\"tool\": \"read\"}}", path = path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// Where, and why.
+        source: serde_json::Error,
+    },
+    /// An effect has a name that is none.
+    #[error(
+        "the effect of `{tool}` is `{effect}`, which is none: read, write, write_idempotent, write_keyed, \
+         write_irreversible, egress or exec"
+    )]
+    Unknown {
+        /// The tool.
+        tool: String,
+        /// What was said.
+        effect: String,
+    },
+}
+
+impl Effects {
+    /// What somebody says: tool to effect, by the names `read`, `write`, `write_idempotent`, `write_keyed`,
+    /// `write_irreversible`, `egress` and `exec`.
+    ///
+    /// # Errors
+    ///
+    /// Another name.
+    pub fn new(said: BTreeMap<String, String>) -> Result<Self, EffectsError> {
+        let said = said.into_iter().map(|(tool, effect)| match &*effect {
+            "read" => Ok((tool, true)),
+            "write" | "write_idempotent" | "write_keyed" | "write_irreversible" | "egress" | "exec" => {
+                Ok((tool, false))
+            }
+            _ => Err(EffectsError::Unknown { tool, effect }),
+        });
+        Ok(Self { said: said.collect::<Result<_, _>>()? })
+    }
+
+    /// What a file says: one JSON object from tools to effects.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or is something else.
+    pub fn read_file(path: &Path) -> Result<Self, EffectsError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| EffectsError::File { path: path.to_owned(), source })?;
+        let said = serde_json::from_str(&text)
+            .map_err(|source| EffectsError::Json { path: path.to_owned(), source })?;
+        Self::new(said)
+    }
+
+    /// These, and of what they do not say what `other` says.
+    pub fn or(mut self, other: &Self) -> Self {
+        for (tool, is_read) in &other.said {
+            self.said.entry(tool.clone()).or_insert(*is_read);
+        }
+        self
+    }
+
+    /// Whether a call of a tool only reads.
+    pub fn is_read(&self, tool: &str, arguments: &Value) -> bool {
+        if let Some(is_read) = self.said.get(tool) {
+            return *is_read;
+        }
+        if SHELLS.contains(&tool.to_ascii_lowercase().as_str()) {
+            let command = COMMAND.iter().find_map(|key| arguments.get(key).and_then(Value::as_str));
+            return command.is_some_and(only_reads);
+        }
+        by_name(tool)
+    }
+}
+
+/// Tools whose argument is a command.
+const SHELLS: &[&str] = &[
+    "bash",
+    "cmd",
+    "exec",
+    "execute_bash",
+    "execute_command",
+    "run",
+    "run_command",
+    "run_in_terminal",
+    "run_shell_command",
+    "sh",
+    "shell",
+    "terminal",
+];
+
+/// Where such a tool has its command.
+const COMMAND: &[&str] = &["command", "cmd", "script", "input"];
+
+/// Words of a name that say that something is changed, whatever else the name says.
+const WRITES: &[&str] = &[
+    "add",
+    "append",
+    "apply",
+    "approve",
+    "archive",
+    "assign",
+    "book",
+    "buy",
+    "cancel",
+    "change",
+    "clear",
+    "close",
+    "commit",
+    "configure",
+    "copy",
+    "create",
+    "delete",
+    "disable",
+    "edit",
+    "enable",
+    "exchange",
+    "execute",
+    "insert",
+    "install",
+    "kill",
+    "make",
+    "merge",
+    "mkdir",
+    "modify",
+    "move",
+    "mv",
+    "order",
+    "patch",
+    "pay",
+    "post",
+    "publish",
+    "purge",
+    "push",
+    "put",
+    "refund",
+    "register",
+    "remove",
+    "rename",
+    "replace",
+    "reply",
+    "reset",
+    "restart",
+    "return",
+    "rm",
+    "run",
+    "save",
+    "schedule",
+    "send",
+    "set",
+    "start",
+    "stop",
+    "submit",
+    "terminate",
+    "transfer",
+    "update",
+    "upload",
+    "upsert",
+    "withdraw",
+    "write",
+];
+
+/// First words of a name, or the only one, that say that something is looked at.
+const READS: &[&str] = &[
+    "browse",
+    "calculate",
+    "cat",
+    "check",
+    "compare",
+    "count",
+    "describe",
+    "diff",
+    "explain",
+    "fetch",
+    "file",
+    "find",
+    "get",
+    "glob",
+    "grep",
+    "head",
+    "inspect",
+    "list",
+    "load",
+    "lookup",
+    "ls",
+    "open",
+    "peek",
+    "ping",
+    "preview",
+    "pwd",
+    "query",
+    "read",
+    "retrieve",
+    "search",
+    "show",
+    "stat",
+    "strings",
+    "tail",
+    "think",
+    "validate",
+    "verify",
+    "view",
+    "wc",
+    "whoami",
+];
+
+fn by_name(tool: &str) -> bool {
+    let words = words(tool);
+    // A write of which the object is a thing with such a name, `get_order`, is none: only verbs count, and the verb of
+    // a read comes first among those that are known.
+    let verb = words.iter().find(|word| is_in(word, READS) || is_in(word, WRITES));
+    match verb {
+        Some(verb) if is_in(verb, READS) => {
+            let and_write = words.windows(2).any(|pair| {
+                matches!(pair, [joint, word] if matches!(joint.as_str(), "and" | "or") && is_in(word, WRITES))
+            });
+            !and_write
+        }
+        _ => false,
+    }
+}
+
+fn is_in(word: &str, list: &[&str]) -> bool {
+    list.contains(&word)
+}
+
+/// The words of a name, lower-case: `crm__getUser-byId` has four and a prefix.
+fn words(name: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut after_lower = false;
+    for c in name.chars() {
+        if !c.is_alphanumeric() || c.is_uppercase() && after_lower {
+            words.extend((!word.is_empty()).then(|| std::mem::take(&mut word)));
+        }
+        if c.is_alphanumeric() {
+            word.extend(c.to_lowercase());
+        }
+        after_lower = c.is_lowercase() || c.is_numeric();
+    }
+    words.extend((!word.is_empty()).then_some(word));
+    words
+}
+
+/// Commands that only look, by their first word.
+const LOOKS: &[&str] = &[
+    "cat",
+    "cd",
+    "cmp",
+    "comm",
+    "cut",
+    "date",
+    "df",
+    "diff",
+    "dirname",
+    "du",
+    "echo",
+    "env",
+    "file",
+    "find",
+    "grep",
+    "head",
+    "hexdump",
+    "id",
+    "jq",
+    "less",
+    "locate",
+    "ls",
+    "md5sum",
+    "more",
+    "nl",
+    "od",
+    "printenv",
+    "printf",
+    "ps",
+    "pwd",
+    "readlink",
+    "realpath",
+    "rg",
+    "sed",
+    "sha256sum",
+    "sort",
+    "stat",
+    "strings",
+    "tail",
+    "test",
+    "tree",
+    "true",
+    "type",
+    "uname",
+    "uniq",
+    "wc",
+    "which",
+    "whoami",
+    "xxd",
+];
+
+/// What makes one of them write.
+const BUT: &[(&str, &[&str])] = &[
+    ("find", &["-delete", "-exec", "-execdir", "-ok", "-fprint", "-fls"]),
+    ("sed", &["-i", "--in-place", "-ni", "-Ei", "-ri"]),
+    ("sort", &["-o", "--output"]),
+];
+
+/// Second words of `git` that only look.
+const GIT: &[&str] =
+    &["blame", "describe", "diff", "grep", "log", "ls-files", "rev-parse", "shortlog", "show", "status"];
+
+/// Whether every part of a command line only looks, and nothing goes into a file.
+fn only_reads(command: &str) -> bool {
+    let quiet = command.replace("2>&1", "").replace(">/dev/null", "").replace("> /dev/null", "");
+    let quiet = quiet.replace("2>/dev/null", "").replace("&>/dev/null", "");
+    if quiet.contains(['>', '`']) || quiet.contains("$(") || quiet.contains("<(") || quiet.contains("<<") {
+        return false;
+    }
+    let mut some = false;
+    for part in quiet.split(['&', ';', '|', '\n']) {
+        let mut words = part.split_whitespace();
+        let Some(first) = words.next() else { continue };
+        some = true;
+        let looks = match first {
+            "git" => words.next().is_some_and(|second| is_in(second, GIT)),
+            _ => {
+                is_in(first, LOOKS)
+                    && BUT.iter().filter(|(of, _)| *of == first).all(|(_, flags)| {
+                        words.clone().all(|word| !flags.iter().any(|flag| is_flag(word, flag)))
+                    })
+            }
+        };
+        if !looks {
+            return false;
+        }
+    }
+    some
+}
+
+/// Whether a word is a flag, or a flag with its value behind it.
+fn is_flag(word: &str, flag: &str) -> bool {
+    word.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with(['=', '.']))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[track_caller]
+    fn check(tool: &str, is_read: bool) {
+        assert_eq!(Effects::default().is_read(tool, &json!({})), is_read, "{tool}");
+    }
+
+    #[test]
+    fn names_are_known_by_their_words() {
+        for tool in [
+            "get_user_details",
+            "find_user_id_by_email",
+            "crm__search_contacts",
+            "list-orders",
+            "getInvoice",
+            "tickets.get",
+            "calculate",
+            "think",
+            "ls",
+            "cat",
+            "open",
+            "find_file",
+            "search",
+            "readFile",
+            "get_order",
+            "get_book",
+            "check_return_policy",
+            "list_all_product_types",
+            "wiki-view-page",
+            "fetch_post",
+        ] {
+            check(tool, true);
+        }
+        for tool in [
+            "update_order",
+            "cancel_reservation",
+            "book_reservation",
+            "edit",
+            "create",
+            "submit",
+            "python",
+            "transfer_to_human_agents",
+            "find_and_replace",
+            "get_or_create",
+            "setState",
+            "scroll_down",
+            "frobnicate",
+            "return_delivered_order_items",
+            "run_query",
+            "",
+        ] {
+            check(tool, false);
+        }
+    }
+
+    #[track_caller]
+    fn command(line: &str, is_read: bool) {
+        assert_eq!(Effects::default().is_read("bash", &json!({ "command": line })), is_read, "{line}");
+    }
+
+    #[test]
+    fn shells_are_known_by_the_first_word_of_each_command() {
+        for line in [
+            "ls -la",
+            "cat a.txt | grep -n foo | head -n 3",
+            "cd src && rg TODO",
+            "git status --short",
+            "git log -3",
+            "sed -n 1,20p main.rs",
+            "find . -name '*.rs' 2>/dev/null",
+            "grep x y 2>&1",
+            "pwd; ls",
+        ] {
+            command(line, true);
+        }
+        for line in [
+            "rm -rf x",
+            "sed -i s/a/b/ f",
+            "sed -i.bak s/a/b/ f",
+            "ls > out",
+            "echo hi >> log",
+            "git commit -m x",
+            "git",
+            "find . -delete",
+            "pytest -q",
+            "cat a; make",
+            "echo $(rm x)",
+            "cat <<EOF",
+            "",
+            "ls `rm x`",
+            "cat a & rm a",
+        ] {
+            command(line, false);
+        }
+        assert!(!Effects::default().is_read("bash", &json!({})));
+    }
+
+    #[test]
+    fn what_is_said_comes_first() {
+        let said = |pairs: &[(&str, &str)]| {
+            Effects::new(pairs.iter().map(|(tool, effect)| ((*tool).into(), (*effect).into())).collect())
+        };
+        let effects = said(&[("frobnicate", "read"), ("get_token", "write_keyed")]).unwrap();
+        assert!(effects.is_read("frobnicate", &json!({})));
+        assert!(!effects.is_read("get_token", &json!({})));
+        let both = effects.or(&said(&[("frobnicate", "exec"), ("poke", "read")]).unwrap());
+        assert!(both.is_read("frobnicate", &json!({})) && both.is_read("poke", &json!({})));
+        let error = said(&[("a", "reads")]).unwrap_err().to_string();
+        assert!(error.starts_with("the effect of `a` is `reads`, which is none: read, write,"), "{error}");
+    }
+}

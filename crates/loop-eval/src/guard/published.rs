@@ -1,0 +1,124 @@
+//! The published rules of others, each written from its description. All look at one turn only.
+
+use super::policy::Judge;
+use super::prepared::{Call, Told};
+
+/// The same one to five calls, five times in a row. It counts a call before it is run, and looks at no result.
+#[derive(Debug, Default)]
+pub(super) struct Cycles {
+    calls: Vec<u32>,
+}
+
+impl Judge for Cycles {
+    fn new_turn(&mut self) {
+        self.calls.clear();
+    }
+
+    fn refuses(&mut self, call: &Call<'_>) -> Option<String> {
+        self.calls.push(call.same);
+        (1..=5)
+            .find(|length| {
+                let tail = self.calls.len().checked_sub(5 * length).and_then(|from| self.calls.get(from..));
+                tail.is_some_and(|tail| {
+                    tail.iter().zip(tail.iter().skip(*length)).all(|(one, other)| one == other)
+                })
+            })
+            .map(|length| format!("five times the same {length}"))
+    }
+
+    fn told(&mut self, _: &Call<'_>, _: &Told<'_>) {}
+}
+
+/// Pairs of call and result. It looks at what was run, before the next call.
+#[derive(Debug, Default)]
+pub(super) struct OpenHands {
+    pairs: Vec<Pair>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pair {
+    call: u32,
+    told: u32,
+    is_error: bool,
+}
+
+impl OpenHands {
+    /// The last `N`, oldest first.
+    fn last<const N: usize>(&self) -> Option<[Pair; N]> {
+        self.pairs.last_chunk().copied()
+    }
+}
+
+impl Judge for OpenHands {
+    fn new_turn(&mut self) {
+        self.pairs.clear();
+    }
+
+    fn refuses(&mut self, _: &Call<'_>) -> Option<String> {
+        let same_pair = self.last::<4>().is_some_and(|pairs| pairs.iter().all(|pair| *pair == pairs[0]));
+        let same_error = self
+            .last::<3>()
+            .is_some_and(|pairs| pairs.iter().all(|pair| pair.is_error && pair.call == pairs[0].call));
+        let in_turn = self
+            .last::<6>()
+            .is_some_and(|[a, b, c, d, e, f]| a == c && c == e && b == d && d == f && a.call != b.call);
+        match (same_pair, same_error, in_turn) {
+            (true, ..) => Some("four times the same call and result".to_owned()),
+            (_, true, _) => Some("three times the same call failed".to_owned()),
+            (.., true) => Some("two calls in turn over six".to_owned()),
+            (false, false, false) => None,
+        }
+    }
+
+    fn told(&mut self, call: &Call<'_>, told: &Told<'_>) {
+        self.pairs.push(Pair { call: call.same, told: told.same, is_error: told.is_error });
+    }
+}
+
+/// The same call more than so many times in a row.
+#[derive(Debug)]
+pub(super) struct Consecutive {
+    most: u32,
+    last: Option<u32>,
+    times: u32,
+}
+
+impl Consecutive {
+    pub(super) fn new(most: u32) -> Self {
+        Self { most, last: None, times: 0 }
+    }
+}
+
+impl Judge for Consecutive {
+    fn new_turn(&mut self) {
+        self.last = None;
+    }
+
+    fn refuses(&mut self, call: &Call<'_>) -> Option<String> {
+        self.times = if self.last.replace(call.same) == Some(call.same) { self.times + 1 } else { 1 };
+        (self.times > self.most).then(|| format!("more than {} times in a row", self.most))
+    }
+
+    fn told(&mut self, _: &Call<'_>, _: &Told<'_>) {}
+}
+
+/// The last three calls, this one among them, are the same.
+#[derive(Debug, Default)]
+pub(super) struct Last {
+    before: Option<u32>,
+    last: Option<u32>,
+}
+
+impl Judge for Last {
+    fn new_turn(&mut self) {
+        *self = Self::default();
+    }
+
+    fn refuses(&mut self, call: &Call<'_>) -> Option<String> {
+        let before = self.last.replace(call.same);
+        let first = std::mem::replace(&mut self.before, before);
+        (before == Some(call.same) && first == before).then(|| "the last three calls are the same".to_owned())
+    }
+
+    fn told(&mut self, _: &Call<'_>, _: &Told<'_>) {}
+}

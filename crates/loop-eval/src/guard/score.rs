@@ -1,0 +1,334 @@
+//! What policies would have done to recorded runs, and the sums of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::effects::Effects;
+use super::policy::Policy;
+use super::prepared::{Call, prepare};
+use super::trajectory::{Label, Trajectory};
+
+/// What one policy would have done to one run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RunScore {
+    /// The calls that it refuses, in order.
+    pub refused: Vec<Refusal>,
+    /// Calls that were not made because the run was over.
+    pub not_run: u64,
+}
+
+/// A call that is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// Its index among the steps of the run.
+    pub step: usize,
+    /// By which rule.
+    pub rule: String,
+    /// Whether its recorded result was new: another than that of the same call before, or, where it was made for the
+    /// first time, one that its tool had not told in that turn. A deed that was not done before is always new.
+    pub new: bool,
+}
+
+impl RunScore {
+    /// Goes through a run. `effects` says what the run itself does not.
+    pub fn of(policy: Policy, run: &Trajectory, effects: &Effects) -> Self {
+        judge(policy, &prepare(run, effects))
+    }
+
+    /// Calls that were not made: refused, or after the end.
+    pub fn lost(&self) -> u64 {
+        self.refused.len() as u64 + self.not_run
+    }
+}
+
+fn judge(policy: Policy, calls: &[Call<'_>]) -> RunScore {
+    let mut judge = policy.judge();
+    let mut score = RunScore::default();
+    let mut seen = Seen::default();
+    let mut turn = calls.first().map(|call| call.turn);
+    for (step, call) in calls.iter().enumerate() {
+        if turn.replace(call.turn) != Some(call.turn) {
+            judge.new_turn();
+            seen.new_turn();
+        }
+        if let Some(rule) = judge.refuses(call) {
+            score.refused.push(Refusal { step, rule, new: seen.is_new(call) });
+            if policy.ends_the_run() {
+                score.not_run = (calls.len() - step - 1) as u64;
+                break;
+            }
+        } else {
+            judge.told(call, &call.told);
+            seen.add(call);
+        }
+    }
+    score
+}
+
+/// What the agent was told so far.
+#[derive(Default)]
+struct Seen<'a> {
+    /// What each call told last.
+    last: BTreeMap<u32, u32>,
+    /// What each tool told in this turn.
+    told: BTreeSet<(&'a str, u32)>,
+}
+
+impl<'a> Seen<'a> {
+    fn new_turn(&mut self) {
+        self.told.clear();
+    }
+
+    fn is_new(&self, call: &Call<'a>) -> bool {
+        match self.last.get(&call.same) {
+            Some(last) => *last != call.told.same,
+            None => !call.is_read && !call.told.is_error || !self.told.contains(&(call.tool, call.told.same)),
+        }
+    }
+
+    fn add(&mut self, call: &Call<'a>) {
+        self.last.insert(call.same, call.told.same);
+        self.told.insert((call.tool, call.told.same));
+    }
+}
+
+/// Sums over runs that ended alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Group {
+    /// Runs.
+    pub runs: u64,
+    /// Their calls.
+    pub calls: u64,
+    /// Runs in which something is refused.
+    pub runs_hit: u64,
+    /// Calls that are refused, or not made because the run is over.
+    pub calls_lost: u64,
+    /// Refused calls of which the recorded result was new.
+    pub new_refused: u64,
+}
+
+impl Group {
+    fn add(&mut self, calls: u64, score: &RunScore) {
+        self.runs += 1;
+        self.calls += calls;
+        self.runs_hit += u64::from(!score.refused.is_empty());
+        self.calls_lost += score.lost();
+        self.new_refused += score.refused.iter().filter(|refusal| refusal.new).count() as u64;
+    }
+}
+
+/// Sums over the runs of a labelled set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Labelled {
+    /// Loops.
+    pub loops: u64,
+    /// Loops in which the first refusal is at `loop_from` or later.
+    pub caught: u64,
+    /// Loops in which something before `loop_from` is refused.
+    pub early: u64,
+    /// Over the loops that are caught, how many calls after `loop_from` the first refusal comes; the median.
+    pub late_by: Option<u64>,
+    /// Productive runs.
+    pub productive: u64,
+    /// Productive runs in which something is refused.
+    pub false_positives: u64,
+    /// By kind: runs, and those judged as labelled.
+    pub kinds: BTreeMap<String, (u64, u64)>,
+    #[serde(skip)]
+    delays: Vec<u64>,
+}
+
+impl Labelled {
+    fn add(&mut self, label: Label, kind: Option<&str>, score: &RunScore) {
+        let first = score.refused.first().map(|refusal| refusal.step);
+        let as_labelled = match label {
+            Label::Productive => {
+                self.productive += 1;
+                self.false_positives += u64::from(first.is_some());
+                first.is_none()
+            }
+            Label::Loop { from } => {
+                self.loops += 1;
+                let delay = first.map(|first| first.checked_sub(from));
+                self.early += u64::from(delay == Some(None));
+                self.delays.extend(delay.flatten().map(|delay| delay as u64));
+                self.caught += u64::from(matches!(delay, Some(Some(_))));
+                matches!(delay, Some(Some(_)))
+            }
+        };
+        if let Some(kind) = kind {
+            let of_kind = self.kinds.entry(kind.to_owned()).or_default();
+            of_kind.0 += 1;
+            of_kind.1 += u64::from(as_labelled);
+        }
+    }
+}
+
+/// What one policy would have done to all runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Score {
+    /// The policy's name.
+    pub policy: String,
+    /// Runs that did what they were for.
+    pub successful: Group,
+    /// Runs that did not.
+    pub failed: Group,
+    /// Runs of which nobody says.
+    pub unknown: Group,
+    /// Calls that were lost in failed runs, and in loops from `loop_from` on: nobody misses them.
+    pub calls_saved: u64,
+    /// Over the runs that are hit, which call is the first that is refused, from 1; the median.
+    pub stop: Option<u64>,
+    /// Where the runs are labelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labelled: Option<Labelled>,
+    #[serde(skip)]
+    stops: Vec<u64>,
+}
+
+impl Score {
+    fn new(policy: Policy) -> Self {
+        Self {
+            policy: policy.to_string(),
+            successful: Group::default(),
+            failed: Group::default(),
+            unknown: Group::default(),
+            calls_saved: 0,
+            stop: None,
+            labelled: None,
+            stops: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, run: &Trajectory, calls: u64, score: &RunScore) {
+        let group = match run.success {
+            Some(true) => &mut self.successful,
+            Some(false) => &mut self.failed,
+            None => &mut self.unknown,
+        };
+        group.add(calls, score);
+        self.calls_saved += match (run.label, run.success) {
+            (Some(Label::Loop { from }), _) => {
+                let in_loop = score.refused.iter().filter(|refusal| refusal.step >= from).count() as u64;
+                in_loop + score.not_run.min(calls - from as u64)
+            }
+            (None, Some(false)) => score.lost(),
+            _ => 0,
+        };
+        self.stops.extend(score.refused.first().map(|refusal| refusal.step as u64 + 1));
+        if let Some(label) = run.label {
+            self.labelled.get_or_insert_default().add(label, run.kind.as_deref(), score);
+        }
+    }
+
+    fn finish(&mut self) {
+        self.stop = median(&mut self.stops);
+        if let Some(labelled) = &mut self.labelled {
+            labelled.late_by = median(&mut labelled.delays);
+        }
+    }
+}
+
+/// The middle one, or the lower of the two in the middle.
+fn median(of: &mut [u64]) -> Option<u64> {
+    of.sort_unstable();
+    of.get(of.len().checked_sub(1)? / 2).copied()
+}
+
+/// A run that a policy hit, or a loop that it missed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Detail {
+    pub(super) policy: String,
+    pub(super) run: String,
+    pub(super) success: Option<bool>,
+    pub(super) label: Option<&'static str>,
+    pub(super) kind: Option<String>,
+    pub(super) loop_from: Option<usize>,
+    pub(super) refused: Vec<Refused>,
+    pub(super) not_run: u64,
+}
+
+/// A refused call with its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Refused {
+    pub(super) tool: String,
+    pub(super) refusal: Refusal,
+}
+
+/// Policies over any number of runs, each run read once.
+///
+/// ```
+/// # use loop_eval::guard::{Effects, Policy, Table};
+/// let mut table = Table::new(&["progress".parse()?, "last3".parse()?], Effects::default(), false);
+/// // for run in Trajectories::open(path)? { table.add(&run?); }
+/// println!("{}", table.finish());
+/// # Ok::<(), loop_eval::guard::UnknownPolicy>(())
+/// ```
+#[derive(Debug)]
+pub struct Table {
+    policies: Vec<Policy>,
+    effects: Effects,
+    pub(super) scores: Vec<Score>,
+    pub(super) details: Option<Vec<Detail>>,
+}
+
+impl Table {
+    /// An empty one. `effects` says what the runs themselves do not; with `details` the runs that are hit are kept.
+    pub fn new(policies: &[Policy], effects: Effects, details: bool) -> Self {
+        Self {
+            policies: policies.to_vec(),
+            effects,
+            scores: policies.iter().map(|policy| Score::new(*policy)).collect(),
+            details: details.then(Vec::new),
+        }
+    }
+
+    /// Lets every policy go through a run.
+    pub fn add(&mut self, run: &Trajectory) {
+        let calls = prepare(run, &self.effects);
+        for (policy, sums) in self.policies.iter().zip(&mut self.scores) {
+            let score = judge(*policy, &calls);
+            sums.add(run, calls.len() as u64, &score);
+            if let Some(details) = &mut self.details {
+                let is_missed = matches!(run.label, Some(Label::Loop { .. })) && score.refused.is_empty();
+                if is_missed || !score.refused.is_empty() {
+                    details.push(detail(&sums.policy, run, score));
+                }
+            }
+        }
+    }
+
+    /// The sums of what was added, a policy each, in the order in which they were given.
+    pub fn finish(mut self) -> Self {
+        self.scores.iter_mut().for_each(Score::finish);
+        self
+    }
+
+    /// The sums, a policy each.
+    pub fn scores(&self) -> &[Score] {
+        &self.scores
+    }
+}
+
+fn detail(policy: &str, run: &Trajectory, score: RunScore) -> Detail {
+    let named = score.refused.into_iter().map(|refusal| Refused {
+        tool: run.steps.get(refusal.step).map(|step| step.tool.clone()).unwrap_or_default(),
+        refusal,
+    });
+    let (label, loop_from) = match run.label {
+        Some(Label::Loop { from }) => (Some("loop"), Some(from)),
+        Some(Label::Productive) => (Some("productive"), None),
+        None => (None, None),
+    };
+    Detail {
+        policy: policy.to_owned(),
+        run: run.id.clone(),
+        success: run.success,
+        label,
+        kind: run.kind.clone(),
+        loop_from,
+        refused: named.collect(),
+        not_run: score.not_run,
+    }
+}

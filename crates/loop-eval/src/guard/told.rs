@@ -1,0 +1,77 @@
+//! What a recorded result says of how a call ended, where the recording does not.
+
+use loop_core::Status;
+use serde_json::Value;
+
+/// What a result says that is not ready (its `status` or `state`).
+const WAITS: &[&str] = &["pending", "queued", "running", "processing", "in_progress", "not_ready"];
+
+/// What a failure says that may pass.
+const MAY_PASS: &[&str] = &[
+    "timed out",
+    "timeout",
+    "time-out",
+    "too many requests",
+    "overloaded",
+    "unavailable",
+    "connection reset",
+    "connection lost",
+];
+
+/// Codes of such failures, as words of their own.
+const CODES: &[&str] = &["429", "502", "503", "504"];
+
+/// How a call ended, by its result alone. A failure that does not say that it may pass is [`Status::PermanentError`].
+pub(super) fn status(result: &str, is_error: bool) -> Status {
+    match is_error {
+        true if may_pass(result) => Status::RetryableError,
+        true => Status::PermanentError,
+        false if waits(result) => Status::Pending,
+        false => Status::Ok,
+    }
+}
+
+fn waits(result: &str) -> bool {
+    // A whole record with such a state is an answer: only what says little else waits.
+    if result.len() > 600 || !result.starts_with('{') {
+        return false;
+    }
+    let Ok(Value::Object(members)) = serde_json::from_str::<Value>(result) else { return false };
+    members.len() <= 6
+        && members.values().all(|value| !value.is_array() && !value.is_object())
+        && ["status", "state"]
+            .iter()
+            .any(|key| members.get(*key).and_then(Value::as_str).is_some_and(|word| WAITS.contains(&word)))
+}
+
+fn may_pass(result: &str) -> bool {
+    // A failure that may pass is told in a line or two; a long text that has the word somewhere is about another thing.
+    let text: String = result.chars().take(400).collect::<String>().to_lowercase();
+    let words = || text.split(|c: char| !c.is_alphanumeric());
+    MAY_PASS.iter().any(|says| text.contains(says)) || words().any(|word| CODES.contains(&word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_says_whether_it_is_ready_and_a_failure_whether_it_may_pass() {
+        for (result, is_error, said) in [
+            (r#"{"status":"pending"}"#, false, Status::Pending),
+            (r#"{"id":3,"state":"in_progress","eta":4}"#, false, Status::Pending),
+            (r#"{"job":{"status":"pending"}}"#, false, Status::Ok),
+            (r#"{"order":"O1","status":"pending","items":["a"]}"#, false, Status::Ok),
+            (r#"{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"status":"pending"}"#, false, Status::Ok),
+            (r#"{"status":"done","note":"was pending"}"#, false, Status::Ok),
+            ("pending", false, Status::Ok),
+            ("503 Service Unavailable", true, Status::RetryableError),
+            ("Error: request timed out", true, Status::RetryableError),
+            ("HTTP 429", true, Status::RetryableError),
+            ("order #50312 not found", true, Status::PermanentError),
+            ("503 rows", false, Status::Ok),
+        ] {
+            assert_eq!(status(result, is_error), said, "{result}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Results as JUnit's XML, which build servers read.
+
+use std::fmt::Write as _;
+
+use crate::eval::{CaseResult, Metrics};
+
+/// The results as one test suite. A case that could not be run is an error, one that ended otherwise than expected a
+/// failure.
+pub fn junit(results: &[CaseResult], metrics: &Metrics) -> String {
+    let errors = results.iter().filter(|result| result.error.is_some()).count();
+    let failures = results.iter().filter(|result| !result.passed).count() - errors;
+    let (tests, ms) = (metrics.cases, results.iter().map(|result| result.wall_ms).sum::<u64>());
+    let counts =
+        format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" time=\"{}\"", seconds(ms));
+    let mut xml = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n  <testsuite name=\"loopgate eval\" {counts}>\n"
+    );
+    for result in results {
+        let file = result.file.display().to_string();
+        let folder = result.file.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
+        let class = if folder.is_empty() { "evals".to_owned() } else { folder.replace(['/', '\\'], ".") };
+        let _ = write!(
+            xml,
+            "    <testcase classname=\"{}\" name=\"{}\" file=\"{}\" time=\"{}\"",
+            escaped(&class),
+            escaped(&result.case_id),
+            escaped(&file),
+            seconds(result.wall_ms)
+        );
+        if result.passed {
+            xml.push_str("/>\n");
+            continue;
+        }
+        let element = if result.error.is_some() { "error" } else { "failure" };
+        let first = result.failures.first().map_or("", String::as_str);
+        let all = result.failures.join("\n");
+        let kind = if result.stop_reason.is_empty() { "error" } else { result.stop_reason.as_str() };
+        let _ = write!(
+            xml,
+            ">\n      <{element} type=\"{}\" message=\"{}\">{}</{element}>\n    </testcase>\n",
+            escaped(kind),
+            escaped(first),
+            escaped(&all)
+        );
+    }
+    xml.push_str("  </testsuite>\n</testsuites>\n");
+    xml
+}
+
+fn seconds(ms: u64) -> String {
+    format!("{}.{:03}", ms / 1_000, ms % 1_000)
+}
+
+/// Text as XML may hold it: its own characters as entities, what it may not hold at all left out.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' | '\t' => escaped.push(c),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => {}
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_case_is_a_test_and_its_text_breaks_nothing() {
+        let good = CaseResult {
+            case_id: "good".into(),
+            file: "evals/good.json".into(),
+            passed: true,
+            wall_ms: 1_250,
+            ..CaseResult::default()
+        };
+        let bad = CaseResult {
+            case_id: "a<b>".into(),
+            failures: vec!["it said \"<&>\"\u{1b}[2J".into(), "second".into()],
+            stop_reason: "refused".into(),
+            ..CaseResult::default()
+        };
+        let results = [good, bad, CaseResult::failed("none", "x.json".into(), "x.json: /domain: no".into())];
+        let xml = junit(&results, &Metrics::of(&results));
+        let expected = [
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>",
+            "<testsuites tests=\"3\" failures=\"1\" errors=\"1\" time=\"1.250\">",
+            "  <testsuite name=\"loopgate eval\" tests=\"3\" failures=\"1\" errors=\"1\" time=\"1.250\">",
+            "    <testcase classname=\"evals\" name=\"good\" file=\"evals/good.json\" time=\"1.250\"/>",
+            "    <testcase classname=\"evals\" name=\"a&lt;b&gt;\" file=\"\" time=\"0.000\">",
+            "      <failure type=\"refused\" message=\"it said &quot;&lt;&amp;&gt;&quot;[2J\">it said &quot;&lt;&amp;&gt;&quot;[2J",
+            "second</failure>",
+            "    </testcase>",
+            "    <testcase classname=\"evals\" name=\"none\" file=\"x.json\" time=\"0.000\">",
+            "      <error type=\"error\" message=\"x.json: /domain: no\">x.json: /domain: no</error>",
+            "    </testcase>",
+            "  </testsuite>",
+            "</testsuites>",
+            "",
+        ];
+        assert_eq!(xml, expected.join("\n"));
+    }
+}

@@ -1,0 +1,521 @@
+//! Productive runs of the set, kind by kind.
+
+use serde_json::json;
+
+use crate::draft::{Draft, FAILURES, FILES, PASSING, PEOPLE, Rng, SUBJECTS, WORLDS, aside};
+use crate::loops::Maker;
+
+pub(crate) const KINDS: &[(&str, Maker)] = &[
+    ("batch_edit", batch_edit),
+    ("batch_read", batch_read),
+    ("near_names", near_names),
+    ("paging", paging),
+    ("polling", polling),
+    ("waiting", waiting),
+    ("reread", reread),
+    ("reread_same", reread_same),
+    ("retry", retry),
+    ("test_edit_test", test_edit_test),
+    ("rebuild", rebuild),
+    ("refine", refine),
+    ("new_turn", new_turn),
+    ("list_after_delete", list_after_delete),
+    ("times_matter", times_matter),
+    ("double_check", double_check),
+    ("navigate", navigate),
+    ("notes", notes),
+    ("undo", undo),
+    ("fix_arguments", fix_arguments),
+    ("session", session),
+];
+
+/// Those that others are put together from: no two of them make the same call.
+pub(crate) const PLAIN: &[(&str, Maker)] = &[
+    ("batch_edit", batch_edit),
+    ("near_names", near_names),
+    ("polling", polling),
+    ("waiting", waiting),
+    ("test_edit_test", test_edit_test),
+    ("navigate", navigate),
+    ("notes", notes),
+    ("fix_arguments", fix_arguments),
+];
+
+fn batch_edit(rng: &mut Rng, draft: &mut Draft) {
+    match rng.number(0, 2) {
+        0 => {
+            let world = rng.pick(WORLDS);
+            let (first, value, times) = (rng.number(1, 50), *rng.pick(&world.values), rng.number(4, 12));
+            for n in 0..times {
+                let arguments = json!({ world.id: world.thing(first + n), world.field: value });
+                draft.write(world.update, arguments, json!({ "ok": true }));
+            }
+        }
+        1 => {
+            let times = rng.times(4, 11);
+            for file in rng.some(FILES, times) {
+                let arguments = json!({ "path": file, "old": "colour", "new": "color" });
+                draft.write("replace_in_file", arguments, "replaced 1 occurrence");
+            }
+        }
+        _ => {
+            let times = rng.times(4, 9);
+            for person in rng.some(PEOPLE, times) {
+                let arguments = json!({ "to": person, "subject": "Office closed on Friday" });
+                draft.write("send_message", arguments, "sent");
+            }
+        }
+    }
+}
+
+fn batch_read(rng: &mut Rng, draft: &mut Draft) {
+    let (first, times) = (rng.number(1, 90), rng.number(5, 12));
+    match rng.number(0, 2) {
+        0 => {
+            for n in 0..times {
+                let told = json!({ "in_stock": rng.number(0, 3) > 0 });
+                draft.read("check_stock", json!({ "sku": format!("K{}", first * 100 + n) }), told);
+            }
+        }
+        1 => {
+            let times = rng.times(4, 11);
+            for file in rng.some(FILES, times) {
+                draft.shell(&format!("grep -n deprecated {file}"), "");
+            }
+        }
+        _ => {
+            let world = rng.pick(WORLDS);
+            for n in 0..times {
+                draft.read(world.get, world.name(first + n), json!({ world.field: world.values[0] }));
+            }
+        }
+    }
+}
+
+fn near_names(rng: &mut Rng, draft: &mut Draft) {
+    match rng.number(0, 3) {
+        0 => {
+            let names = [
+                "Anna Berg",
+                "Anne Berg",
+                "Anna Bergh",
+                "Hanna Berg",
+                "Anna Borg",
+                "Ann Berg",
+                "Anna Berger",
+            ];
+            let times = rng.times(4, 7);
+            for name in rng.some(&names, times) {
+                draft.read("lookup_person", json!({ "name": name }), json!({ "found": false }));
+            }
+        }
+        1 => {
+            let (first, times) = (rng.number(1000, 9000), rng.number(4, 9));
+            for n in 0..times {
+                let query = format!("invoice {}", first + n);
+                draft.read("search_ledger", json!({ "query": query }), json!({ "state": "unpaid" }));
+            }
+        }
+        2 => {
+            let stages = ["dev", "test", "staging", "prod", "demo", "edge"];
+            let times = rng.times(4, 6);
+            for stage in rng.some(&stages, times) {
+                let arguments = json!({ "path": format!("config/app.{stage}.toml"), "key": "debug" });
+                draft.read("read_setting", arguments, "false");
+            }
+        }
+        _ => {
+            let (first, times) = (rng.number(1, 80), rng.number(4, 8));
+            for n in 0..times {
+                let arguments = json!({ "host": format!("web{:02}.example.net", first + n) });
+                draft.read("ping_host", arguments, json!({ "reachable": true }));
+            }
+        }
+    }
+}
+
+fn paging(rng: &mut Rng, draft: &mut Draft) {
+    let world = rng.pick(WORLDS);
+    let pages = rng.number(3, 8);
+    match rng.number(0, 2) {
+        0 => {
+            for page in 1..=pages {
+                let items: Vec<String> = (0..3).map(|n| world.thing(page * 3 + n)).collect();
+                draft.read(world.list, json!({ "page": page, "per_page": 3 }), json!(items));
+            }
+            draft.read(world.list, json!({ "page": pages + 1, "per_page": 3 }), json!([]));
+        }
+        1 => {
+            let mut cursor = json!(null);
+            for page in 1..=pages {
+                let next = format!("cur{:x}", page * 7919);
+                let told = json!({ "items": [world.thing(page)], "next": next });
+                draft.read(world.list, json!({ "cursor": cursor }), told);
+                cursor = json!(next);
+            }
+            draft.read(world.list, json!({ "cursor": cursor }), json!({ "items": [], "next": null }));
+        }
+        _ => {
+            let file = rng.pick(FILES);
+            for page in 0..pages {
+                let (from, to) = (page * 40 + 1, page * 40 + 40);
+                draft.shell(
+                    &format!("sed -n {from},{to}p {file}"),
+                    &format!("    let row_{from} = table.row({to});\n"),
+                );
+            }
+        }
+    }
+}
+
+fn polling(rng: &mut Rng, draft: &mut Draft) {
+    let (job, times) = (rng.number(100, 999), rng.number(4, 9));
+    match rng.number(0, 2) {
+        0 => {
+            for n in 0..times {
+                let told = json!({ "job": job, "percent": n * 100 / times, "log": format!("step {n}") });
+                draft.read("get_job", json!({ "job": job }), told);
+            }
+            draft.read(
+                "get_job",
+                json!({ "job": job }),
+                json!({ "job": job, "percent": 100, "log": "finished" }),
+            );
+        }
+        1 => {
+            for n in 0..times {
+                let told = format!("epoch {n}: loss 0.{}", 900 - n * 41);
+                draft.shell(&format!("tail -n 1 train-{job}.log"), &told);
+            }
+        }
+        _ => {
+            for n in 0..times {
+                let told = json!({ "depth": (times - n) * 17, "oldest_s": n * 5 });
+                draft.read("queue_stats", json!({ "queue": format!("mail-{job}") }), told);
+            }
+        }
+    }
+}
+
+fn waiting(rng: &mut Rng, draft: &mut Draft) {
+    let (id, times) = (rng.number(100, 999), rng.times(3, 9));
+    let word = *rng.pick(&["pending", "queued", "running", "processing", "in_progress"]);
+    let key = *rng.pick(&["status", "state"]);
+    draft.write("start_export", json!({ "report": id }), json!({ "export": format!("x{id}") }));
+    for _ in 0..times {
+        draft.read("export_status", json!({ "export": format!("x{id}") }), json!({ key: word }));
+    }
+    let told = json!({ key: "done", "url": format!("/exports/x{id}.csv") });
+    draft.read("export_status", json!({ "export": format!("x{id}") }), told);
+}
+
+fn reread(rng: &mut Rng, draft: &mut Draft) {
+    let times = rng.number(3, 7);
+    if rng.chance() {
+        let file = rng.pick(FILES);
+        let mut lines = vec!["# settings".to_owned()];
+        draft.read("read_file", json!({ "path": file }), lines.join("\n"));
+        for n in 0..times {
+            let line = format!("option_{n} = {}", rng.number(1, 99));
+            draft.write("append_line", json!({ "path": file, "line": line }), "ok");
+            lines.push(line);
+            draft.read("read_file", json!({ "path": file }), lines.join("\n"));
+        }
+    } else {
+        let world = rng.pick(WORLDS);
+        let thing = rng.number(1, 90);
+        for n in 0..times {
+            let note = format!("note {n}: {}", rng.pick(&world.values));
+            draft.write(
+                world.update,
+                json!({ world.id: world.thing(thing), "note": note }),
+                json!({ "ok": true }),
+            );
+            draft.read(
+                world.get,
+                world.name(thing),
+                json!({ world.id: world.thing(thing), "last_note": note }),
+            );
+        }
+    }
+}
+
+fn reread_same(rng: &mut Rng, draft: &mut Draft) {
+    let times = rng.times(3, 7);
+    if rng.chance() {
+        for file in rng.some(FILES, times) {
+            draft.write("edit_file", json!({ "path": file, "old": "unwrap()", "new": "?" }), "edited");
+            draft.read("list_diagnostics", json!({ "severity": "error" }), json!([]));
+        }
+    } else {
+        let world = rng.pick(WORLDS);
+        let first = rng.number(1, 50);
+        for n in 0..times as u64 {
+            let arguments = json!({ world.id: world.thing(first + n), world.field: world.values[1] });
+            draft.write(world.update, arguments, json!({ "ok": true }));
+            draft.read("get_alerts", json!({ "level": "critical" }), json!({ "alerts": 0 }));
+        }
+    }
+}
+
+fn retry(rng: &mut Rng, draft: &mut Draft) {
+    let world = rng.pick(WORLDS);
+    let first = rng.number(1, 50);
+    let things = rng.number(2, 5);
+    for n in 0..things {
+        let failure = *rng.pick(PASSING);
+        let fails = rng.number(0, 2);
+        if rng.chance() {
+            for _ in 0..fails {
+                draft.read_fails(world.get, world.name(first + n), failure);
+            }
+            draft.read(world.get, world.name(first + n), world.record(n, world.values[0]));
+        } else {
+            let arguments = json!({ world.id: world.thing(first + n), world.field: world.values[2] });
+            for _ in 0..fails {
+                draft.write_fails(world.update, arguments.clone(), failure);
+            }
+            draft.write(world.update, arguments, json!({ "ok": true }));
+        }
+    }
+}
+
+fn test_edit_test(rng: &mut Rng, draft: &mut Draft) {
+    let times = rng.number(3, 8);
+    let file = rng.pick(FILES);
+    let stubborn = rng.chance();
+    let in_shell = rng.chance();
+    for n in 0..=times {
+        let failed = if stubborn { 3 } else { times - n };
+        if in_shell {
+            let told = format!("{failed} failed, 12 passed");
+            match failed {
+                0 => draft.shell("pytest -q tests", &told),
+                _ => draft.shell_fails("pytest -q tests", &told),
+            }
+        } else {
+            draft.exec("run_test_suite", json!({}), json!({ "failed": failed }));
+        }
+        if n < times {
+            let new = format!("return total + {n} * {}", rng.number(2, 9));
+            draft.write("patch_file", json!({ "path": file, "line": 10 + n, "new": new }), "patched");
+        }
+    }
+}
+
+fn rebuild(rng: &mut Rng, draft: &mut Draft) {
+    let times = rng.number(3, 7);
+    let file = rng.pick(FILES);
+    let build = *rng.pick(&["make", "cargo build --quiet", "npm run build", "docker compose build"]);
+    let told = *rng.pick(&["", "Build finished", "warning: unused variable"]);
+    for n in 0..times {
+        draft.shell(&format!("sed -i s/level={n}/level={}/ {file}", n + 1), "");
+        draft.shell(build, told);
+        draft.shell("git status --short", &format!(" M {file}"));
+    }
+}
+
+fn refine(rng: &mut Rng, draft: &mut Draft) {
+    let world = rng.pick(WORLDS);
+    let (times, found) = (rng.times(4, 8), rng.number(0, 2));
+    let subject = rng.pick(SUBJECTS);
+    let more = ["2023", "error", "europe", "internal", "draft", "printable", "legacy", "mobile"];
+    for (n, word) in rng.some(&more, times).into_iter().enumerate() {
+        let query = match n % 3 {
+            0 => format!("{} {word}", subject.join(" ")),
+            1 => format!("{} {word}", subject[0]),
+            _ => format!("{word} {}", subject[1..].join(" ")),
+        };
+        let told = match n as u64 % 3 < found {
+            true => json!([{ "title": world.thing(n as u64), "for": word }]),
+            false => json!([]),
+        };
+        draft.read(world.search, json!({ "query": query }), told);
+    }
+}
+
+fn new_turn(rng: &mut Rng, draft: &mut Draft) {
+    let world = rng.pick(WORLDS);
+    let (turns, n) = (rng.times(3, 6), rng.number(1, 90));
+    let twice = rng.chance();
+    for _ in 0..turns {
+        draft.turn();
+        draft.read(world.get, world.name(n), world.record(n, world.values[0]));
+        draft.read(world.list, json!({ "limit": 5 }), json!([world.thing(n)]));
+        if twice {
+            draft.read(world.get, world.name(n), world.record(n, world.values[0]));
+        }
+    }
+}
+
+fn list_after_delete(rng: &mut Rng, draft: &mut Draft) {
+    let world = rng.pick(WORLDS);
+    let (first, times) = (rng.number(1, 50), rng.number(3, 7));
+    // In one run in two the list shows a part only, which stays as it is.
+    let cut = rng.chance();
+    for n in 0..=times {
+        let left: Vec<String> = match cut {
+            true => (0..2).map(|n| world.thing(first + 90 + n)).collect(),
+            false => (n..times + 2).map(|n| world.thing(first + n)).collect(),
+        };
+        draft.read(world.list, json!({ "sort": "newest" }), json!(left));
+        if n < times {
+            draft.write(world.delete, world.name(first + n), json!({ "deleted": true }));
+        }
+    }
+}
+
+fn times_matter(rng: &mut Rng, draft: &mut Draft) {
+    let (first, times) = (rng.number(0, 9_000), rng.number(4, 8));
+    match rng.number(0, 3) {
+        0 => {
+            for n in 0..times {
+                let told =
+                    json!({ "stop": "Harbour", "departs": format!("{:02}:{:02}", first % 24, 4 + n * 6) });
+                draft.read("next_departure", json!({ "stop": "Harbour" }), told);
+            }
+        }
+        1 => {
+            let world = rng.pick(WORLDS);
+            for n in 0..times {
+                let told = json!({ "owner": "mo", "updated_at": format!("2025-05-0{}T09:00:00Z", n + 1) });
+                draft.read(world.get, world.name(first % 90), told);
+            }
+        }
+        2 => {
+            for n in 0..times {
+                let told =
+                    json!({ "reading": { "timestamp": 1_741_000_000 + first * 60 + n * 60, "celsius": 21 } });
+                draft.read("read_sensor", json!({ "sensor": "hall" }), told);
+            }
+        }
+        _ => {
+            for n in 0..times {
+                let told =
+                    json!({ "timestamp": 1_741_000_000 + first + n, "bid": 100 + n * 3 % 7, "ask": 104 + n });
+                draft.read("get_quote", json!({ "symbol": "LPG" }), told);
+            }
+        }
+    }
+}
+
+fn double_check(rng: &mut Rng, draft: &mut Draft) {
+    let worlds = rng.some(WORLDS, 3);
+    let n = rng.number(1, 90);
+    for world in &worlds {
+        draft.read(world.get, world.name(n), world.record(n, world.values[2]));
+    }
+    let times = rng.times(1, 4);
+    aside(rng, draft, times);
+    for world in &worlds {
+        draft.read(world.get, world.name(n), world.record(n, world.values[2]));
+    }
+    let world = worlds[0];
+    let arguments = json!({ world.id: world.thing(n), world.field: world.values[3] });
+    draft.write(world.update, arguments, json!({ "ok": true }));
+    draft.read(world.get, world.name(n), world.record(n, world.values[3]));
+}
+
+fn navigate(rng: &mut Rng, draft: &mut Draft) {
+    let (first, times) = (rng.number(1, 90), rng.number(5, 12));
+    match rng.number(0, 3) {
+        0 => {
+            for n in 0..times {
+                draft.read(
+                    "scroll_down",
+                    json!({}),
+                    format!("lines {}-{} of a long file", (first + n) * 100, (first + n) * 100 + 99),
+                );
+            }
+        }
+        1 => {
+            for n in 0..times {
+                draft.exec("debugger_next", json!({}), format!("stopped at line {}", first + n * 3));
+            }
+        }
+        2 => {
+            for n in 0..times {
+                draft.exec(
+                    "browser_click",
+                    json!({ "selector": "button.next" }),
+                    format!("step {} of {times} of request {first}", n + 1),
+                );
+            }
+        }
+        _ => {
+            for n in 0..times {
+                draft.exec(
+                    "game_move",
+                    json!({ "direction": "north" }),
+                    format!("You are in room {}.", first + n * 11),
+                );
+            }
+        }
+    }
+}
+
+fn notes(rng: &mut Rng, draft: &mut Draft) {
+    let times = rng.number(4, 9);
+    let tool = *rng.pick(&["think", "todo_add", "log_step"]);
+    for n in 0..times {
+        let subject = rng.pick(SUBJECTS).join(" ");
+        let thought =
+            json!({ "text": format!("{n}. Before the {subject}, check number {}.", rng.number(10, 99)) });
+        match tool {
+            "think" => draft.read(tool, thought, ""),
+            _ => draft.write(tool, thought, "ok"),
+        }
+    }
+}
+
+fn undo(rng: &mut Rng, draft: &mut Draft) {
+    let world = rng.pick(WORLDS);
+    let n = rng.number(1, 90);
+    let values = rng.some(&world.values, 2);
+    for value in [values[0], values[1], values[0]] {
+        let arguments = json!({ world.id: world.thing(n), world.field: value });
+        draft.write(world.update, arguments, json!({ "ok": true }));
+        draft.read(world.get, world.name(n), world.record(n, value));
+    }
+    let times = rng.times(1, 3);
+    aside(rng, draft, times);
+}
+
+fn fix_arguments(rng: &mut Rng, draft: &mut Draft) {
+    let failure = *rng.pick(FAILURES);
+    let times = rng.times(2, 5);
+    match rng.number(0, 1) {
+        0 => {
+            let dates =
+                ["2025-02-30", "30 February 2025", "2025-02-29", "02/30/25", "end of February", "28.2."];
+            for date in rng.some(&dates, times) {
+                draft.write_fails("book_room", json!({ "room": "Oak", "date": date }), failure);
+            }
+            draft.write(
+                "book_room",
+                json!({ "room": "Oak", "date": "2025-02-28" }),
+                json!({ "booked": true }),
+            );
+        }
+        _ => {
+            let paths = [
+                "config.yml",
+                "config.yaml",
+                "conf/config.yml",
+                "etc/app.yml",
+                "settings.yml",
+                "app/config.yml",
+            ];
+            for path in rng.some(&paths, times) {
+                draft.read_fails("open_file", json!({ "path": path }), failure);
+            }
+            draft.read("open_file", json!({ "path": "deploy/config.yml" }), "level: 3\n");
+        }
+    }
+}
+
+fn session(rng: &mut Rng, draft: &mut Draft) {
+    for (_, make) in rng.some(PLAIN, 3) {
+        make(rng, draft);
+    }
+}

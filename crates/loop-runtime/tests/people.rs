@@ -1,0 +1,401 @@
+//! People in a run: it is left while it waits and goes on with what they say; it is told things on its way.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::world::{End, Log, Stage, answer, look, looping, says, tools, unpicked};
+use loop_core::{AnswerFault, Digest, Effect, Fact, PersonAnswer, Rejected, Status, ToolPolicy, Verdict};
+use loop_runtime::{
+    Driven, Entry, Header, Journal, JournalError, Loop, MemoryJournal, Models, Outcome, Registry, RunEvent,
+    RunId, SqliteJournal, StartError, StopClass, StopReason, ToolDeclaration, ToolResult, Waiting,
+};
+use serde_json::{Value, json};
+
+fn change(target: &str) -> Value {
+    json!({"action_id": format!("c-{target}"), "action_type": "change", "reason": "to mend it",
+        "parameters": {"target": target}, "priority": "required"})
+}
+
+/// A first pass that wants to look and to change something, and a second that is content.
+fn mends(log: &Log) -> Stage {
+    Stage::new(log).on(
+        "main",
+        [says(answer("low", &[look("ok-1"), change("ok-2"), change("ok-3")])), says(answer("high", &[]))],
+    )
+}
+
+fn left(log: &Log, stage: Stage) -> Loop {
+    looping(unpicked(), log, stage).with_people().leave_when_waiting()
+}
+
+async fn waits(looping: &Loop) -> Waiting {
+    match looping.start(common::item()).await.unwrap().driven().await {
+        Driven::Waiting(waiting) => waiting,
+        Driven::Ended(outcome) => panic!("it ended: {:?}", outcome.stop),
+    }
+}
+
+fn says_yes(waiting: &Waiting, nth: usize) -> Fact {
+    let asked = &waiting.asked[nth];
+    Fact::PersonAnswered { key: asked.key, answer: PersonAnswer::Approved, binding: Some(asked.binding) }
+}
+
+fn says_no(waiting: &Waiting, nth: usize) -> Fact {
+    let answer = PersonAnswer::Denied { why: "not today".into() };
+    Fact::PersonAnswered { key: waiting.asked[nth].key, answer, binding: None }
+}
+
+async fn facts(looping: &Loop, run: &RunId) -> Vec<&'static str> {
+    let entries = looping.journal().read(run).await.unwrap().entries;
+    entries.iter().map(|entry| entry.event.fact.name()).collect()
+}
+
+fn statuses(outcome: &Outcome) -> Vec<(String, Status)> {
+    let evidence = outcome.evidence.iter();
+    evidence.map(|found| (found.parameters.to_string(), found.observation.status)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waits_is_left_and_goes_on_with_the_answers() {
+    // I-26, U3: nothing of it lives while it waits, and everything is in the journal.
+    let log = Log::new();
+    let looping = left(&log, mends(&log));
+    let waiting = waits(&looping).await;
+    let run = waiting.outcome.run.clone();
+    let asked: Vec<_> = waiting.asked.iter().map(|asked| (asked.key.to_string(), &*asked.tool)).collect();
+    assert_eq!(asked, [("1/action-1".to_owned(), "change"), ("1/action-2".to_owned(), "change")]);
+    assert_eq!(&*waiting.asked[0].parameters, r#"{"target":"ok-2"}"#);
+    let stop = &waiting.outcome.stop;
+    assert_eq!((stop.reason(), stop.class), (StopReason::NeedsHuman, StopClass::NeedsHuman));
+    assert_eq!((waiting.outcome.evidence.len(), &waiting.outcome.saved), (1, &None));
+    assert!(!looping.journal().runs().await.unwrap()[0].is_written, "nobody holds it");
+    assert_eq!((log.count("tool change"), log.count("model main")), (0, 1));
+
+    // One of two answers: it waits on.
+    let driven = looping.resume_with(&run, [says_no(&waiting, 1)]).await.unwrap().driven().await;
+    let Driven::Waiting(waiting) = driven else { panic!("{driven:?}") };
+    assert_eq!(waiting.asked.len(), 1);
+    assert_eq!(log.count("tool change"), 0);
+
+    let outcome = looping.resume_with(&run, [says_yes(&waiting, 0)]).await.unwrap().wait().await;
+    assert_eq!(outcome.stop.reason(), StopReason::Confident);
+    assert_eq!((log.count("tool change(ok-2)"), log.count("tool change")), (1, 1));
+    let found = [
+        (r#"{"target":"ok-1"}"#, Status::Ok),
+        (r#"{"target":"ok-2"}"#, Status::Ok),
+        (r#"{"target":"ok-3"}"#, Status::Denied),
+    ];
+    assert_eq!(statuses(&outcome), found.map(|(what, status)| (what.to_owned(), status)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_left_comes_to_what_one_does_that_was_answered_on_the_spot() {
+    let log = Log::new();
+    let left = left(&log, mends(&log));
+    let waiting = waits(&left).await;
+    let said = [says_yes(&waiting, 0), says_no(&waiting, 1)];
+    let after = left.resume_with(&waiting.outcome.run, said).await.unwrap().wait().await;
+
+    let live = looping(unpicked(), &log, mends(&log)).with_people();
+    let handle = live.start(common::item()).await.unwrap();
+    let remote = handle.remote();
+    // The question is known and open by then.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    remote.answer_as_shown("1/action-2".parse().unwrap(), PersonAnswer::Approved, Digest::of("other", b""));
+    let no = PersonAnswer::Denied { why: "not today".into() };
+    remote.answer("1/action-1".parse().unwrap(), PersonAnswer::Approved);
+    remote.answer("1/action-2".parse().unwrap(), no);
+    let at_once = handle.wait().await;
+    assert_eq!(statuses(&after), statuses(&at_once));
+    assert_eq!((&after.stop, &after.document), (&at_once.stop, &at_once.document));
+    let without_resumed: Vec<_> =
+        facts(&left, &after.run).await.into_iter().filter(|fact| *fact != "resumed").collect();
+    assert_eq!(without_resumed, facts(&live, &at_once.run).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_count_is_refused_and_nothing_of_it_is_written() {
+    // I-26, U4, K8
+    let log = Log::new();
+    let looping = left(&log, mends(&log));
+    let waiting = waits(&looping).await;
+    let run = waiting.outcome.run.clone();
+    let before = facts(&looping, &run).await;
+    let key = waiting.asked[0].key;
+    let other =
+        Fact::PersonAnswered { key, answer: PersonAnswer::Approved, binding: Some(waiting.asked[1].binding) };
+    let twice = vec![says_yes(&waiting, 0), says_yes(&waiting, 0)];
+    let text =
+        Fact::PersonAnswered { key, answer: PersonAnswer::Answered { text: "yes".into() }, binding: None };
+    for (said, fault) in [
+        (vec![other], AnswerFault::OtherBinding),
+        (twice, AnswerFault::Answered),
+        (vec![text], AnswerFault::IsNoQuestion),
+    ] {
+        match looping.resume_with(&run, said.clone()).await.map(drop) {
+            Err(StartError::Refused { rejected: Rejected::Answer { why, .. }, .. }) => assert_eq!(why, fault),
+            other => panic!("{other:?}"),
+        }
+        assert!(looping.note_down(&run, said).await.is_err());
+    }
+    let empty = looping.resume_with(&run, [Fact::Told { text: " ".into() }]).await.map(drop);
+    assert!(matches!(empty, Err(StartError::Refused { rejected: Rejected::ToldNothing, .. })), "{empty:?}");
+    assert_eq!(facts(&looping, &run).await, before);
+    assert_eq!(log.count("tool change"), 0);
+    assert!(!looping.journal().runs().await.unwrap()[0].is_written, "nobody holds it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_written_down_and_the_run_left_until_somebody_goes_on() {
+    let log = Log::new();
+    let looping = left(&log, mends(&log));
+    let waiting = waits(&looping).await;
+    let run = waiting.outcome.run.clone();
+    let state = looping.note_down(&run, [says_yes(&waiting, 0)]).await.unwrap();
+    assert_eq!(state.asked().len(), 1);
+    let state = looping.note_down(&run, [says_no(&waiting, 1)]).await.unwrap();
+    assert_eq!((state.phase().name(), log.count("tool change")), ("acting", 0));
+    // What is settled is not settled again.
+    let again = looping.note_down(&run, [says_yes(&waiting, 1)]).await.map(drop);
+    assert!(matches!(again, Err(StartError::Refused { .. })), "{again:?}");
+    let state = looping.note_down(&run, [Fact::Told { text: "be brief".into() }]).await.unwrap();
+    assert_eq!(state.told().len(), 1);
+    let outcome = looping.resume(&run).await.unwrap().wait().await;
+    assert_eq!((outcome.stop.reason(), log.count("tool change(ok-2)")), (StopReason::Confident, 1));
+}
+
+/// The same run as if it had begun so many milliseconds earlier, in a journal of its own.
+async fn earlier(looping: &Loop, run: &RunId, ms: u64, manifest_hash: Digest) -> Arc<MemoryJournal> {
+    let recorded = looping.journal().read(run).await.unwrap();
+    let header = Header {
+        run: run.clone(),
+        unix_ms: 0,
+        item: "T-1".into(),
+        title: "Backup failed".into(),
+        spec: Arc::clone(&recorded.spec),
+        manifest_hash,
+        manifest: Arc::clone(&recorded.manifest),
+        origin: None,
+    };
+    let journal = MemoryJournal::new();
+    let mut writer = journal.create(&header).await.unwrap();
+    for mut entry in recorded.entries {
+        if let Fact::Started(started) = &mut entry.event.fact {
+            started.unix_ms -= ms;
+        }
+        writer.append(&Arc::new(entry)).await.unwrap();
+    }
+    Arc::new(journal)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_is_too_old_is_a_no_also_after_the_process_has_gone() {
+    // U3, U4, I-26
+    let log = Log::new();
+    let looping = left(&log, mends(&log));
+    let waiting = waits(&looping).await;
+    let run = waiting.outcome.run.clone();
+    let journal = earlier(&looping, &run, 600_000, tools(&log).manifest_hash()).await;
+    let late = looping.with_journal(journal);
+    let refused = late.resume_with(&run, [says_yes(&waiting, 0)]).await.map(drop);
+    let expired =
+        Rejected::Answer { key: waiting.asked[0].key, why: AnswerFault::Expired { limit_ms: 600_000 } };
+    assert!(
+        matches!(&refused, Err(StartError::Refused { rejected, .. }) if *rejected == expired),
+        "{refused:?}"
+    );
+    let outcome = late.resume(&run).await.unwrap().wait().await;
+    assert_eq!(outcome.stop.reason(), StopReason::Confident);
+    assert_eq!(log.count("tool change"), 0, "silence is a no");
+    let denied = Verdict::Denied { why: "nobody answered in time".into() };
+    assert_eq!(outcome.actions[1].verdict, denied);
+    assert!(outcome.totals.wall_ms < 10_000, "waiting does not count: {}", outcome.totals.wall_ms);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_somebody_drives_takes_no_answer_from_elsewhere() {
+    // I-29
+    let log = Log::new();
+    let looping = looping(unpicked(), &log, mends(&log)).with_people();
+    let handle = looping.start(common::item()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let run = handle.id().clone();
+    let refused = looping.resume_with(&run, []).await.map(drop);
+    assert!(matches!(refused, Err(StartError::Journal(JournalError::Busy { .. }))), "{refused:?}");
+    let remote = handle.remote();
+    for key in ["1/action-1", "1/action-2"] {
+        remote.answer(key.parse().unwrap(), PersonAnswer::Approved);
+    }
+    assert_eq!(handle.wait().await.stop.reason(), StopReason::Confident);
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_tools_or_settings_than_the_ones_that_were_approved_are_refused() {
+    // K8
+    let log = Log::new();
+    let looping = left(&log, mends(&log));
+    let waiting = waits(&looping).await;
+    let run = waiting.outcome.run.clone();
+    let journal = Arc::clone(looping.journal());
+    let model = || Models::one(Arc::new(mends(&log)));
+    let declared =
+        ToolDeclaration::new("change").description("Something else.").effect(Effect::WriteIdempotent);
+    let other = Registry::builder()
+        .tool_fn(declared, |_, _, _| async { ToolResult::failed("change", "Change", "no") })
+        .build()
+        .unwrap();
+    let of_tools = Loop::new(unpicked(), other, model()).with_people();
+    let mut spec = unpicked();
+    spec.limits.tool_calls += 1;
+    let of_settings = Loop::new(spec, tools(&log), model()).with_people();
+    for (changed, what) in [(of_tools, "tools"), (of_settings, "settings")] {
+        let refused =
+            changed.with_journal(Arc::clone(&journal)).resume_with(&run, [says_yes(&waiting, 0)]).await;
+        match refused.map(drop) {
+            Err(StartError::Changed { what: found, .. }) => assert_eq!(found, what),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(log.count("tool change"), 0);
+}
+
+// ---- questions ----
+
+fn with_question(log: &Log) -> Registry {
+    let policy = ToolPolicy { asks_person: true, ..ToolPolicy::default() };
+    let ask = ToolDeclaration::new("ask")
+        .description("Asks whoever reported it.")
+        .schema(json!({"type": "object", "required": ["question"], "properties": {"question": {"type": "string"}}}))
+        .effect(Effect::Read)
+        .policy(policy);
+    let log = log.clone();
+    let run = move |_, _, _| {
+        log.say("tool ask");
+        async { ToolResult::failed("ask", "Ask", "a question is not run") }
+    };
+    Registry::builder().tool_fn(ask, run).build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_a_question_is_what_the_next_pass_reads() {
+    // S4-37
+    let log = Log::new();
+    let question = json!({"action_id": "q", "action_type": "ask", "reason": "to know which",
+        "parameters": {"question": "Which laptop?"}, "priority": "required"});
+    let stage = || {
+        let plays = [says(answer("low", std::slice::from_ref(&question))), says(answer("high", &[]))];
+        Arc::new(Stage::new(&log).on("main", plays))
+    };
+    let (left_stage, live_stage) = (stage(), stage());
+    let over = |stage: &Arc<Stage>| {
+        Loop::new(unpicked(), with_question(&log), Models::one(Arc::clone(stage) as _)).with_people()
+    };
+    let looping = over(&left_stage).leave_when_waiting();
+    let waiting = waits(&looping).await;
+    assert!(waiting.asked[0].is_question);
+    let text = "The new one: HAR-LT-015";
+    let key = waiting.asked[0].key;
+    let answered = PersonAnswer::Answered { text: text.into() };
+    let said = Fact::PersonAnswered { key, answer: answered.clone(), binding: None };
+    let outcome = looping.resume_with(&waiting.outcome.run, [said]).await.unwrap().wait().await;
+    assert_eq!(outcome.stop.reason(), StopReason::Confident);
+    assert_eq!(&*outcome.evidence[0].observation.markdown, text);
+    let asked = left_stage.requests("main");
+    let last = asked[1].messages.last().unwrap().text();
+    assert!(last.contains("· ok · a person's answer") && last.contains(text), "{last}");
+
+    // In one process: an approval says nothing to a question, and is passed over.
+    let handle = over(&live_stage).start(common::item()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    handle.remote().answer(key, PersonAnswer::Approved);
+    handle.remote().answer(key, answered);
+    assert_eq!(handle.wait().await.evidence[0].observation.status, Status::Ok);
+    assert_eq!(log.count("tool ask"), 0, "a question is asked of people, and its tool is not run");
+}
+
+// ---- tellings ----
+
+#[tokio::test(start_paused = true)]
+async fn what_a_run_is_told_stands_in_the_prompt_of_the_next_pass() {
+    let log = Log::new();
+    let stage = Arc::new(Stage::new(&log).on(
+        "main",
+        [
+            says(answer("low", &[look("ok-1")])).after(1_000),
+            says(answer("low", &[look("ok-2")])),
+            says(answer("high", &[])),
+        ],
+    ));
+    let looping = Loop::new(unpicked(), tools(&log), Models::one(Arc::clone(&stage) as _));
+    let mut handle = looping.start(common::item()).await.unwrap();
+    let mut events = handle.events().unwrap();
+    let remote = handle.remote();
+    while let Some(event) = events.recv().await {
+        if let RunEvent::Recorded(entry) = event
+            && matches!(&entry.event.fact, Fact::CallStarted { key, .. } if key.pass == 1)
+        {
+            remote.tell("Mind the harbour office");
+            remote.tell("   ");
+            remote.tell("and hurry");
+        }
+    }
+    let outcome = handle.wait().await;
+    assert_eq!(outcome.stop.reason(), StopReason::Confident);
+    let requests = stage.requests("main");
+    let holds: Vec<usize> = requests
+        .iter()
+        .map(|request| {
+            let texts = request.messages.iter().map(|message| message.text());
+            texts.map(|text| text.matches("Mind the harbour office\n\nand hurry").count()).sum()
+        })
+        .collect();
+    assert_eq!(holds, [0, 1, 1], "once, and from the second call on");
+    let last = requests[1].messages.last().unwrap().text();
+    assert!(last.ends_with("Mind the harbour office\n\nand hurry"), "{last}");
+    let told = facts(&looping, &outcome.run).await.into_iter().filter(|fact| *fact == "told").count();
+    assert_eq!(told, 2, "nothing is told with an empty text");
+    // What comes after the end is told to nobody.
+    remote.tell("late");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_hangs_in_its_last_call_hears_nothing_more() {
+    let log = Log::new();
+    let mut spec = unpicked();
+    spec.limits.passes = 1;
+    let stage =
+        Stage::new(&log).on("landing", [says(answer("high", &[])).after(1_000).ending(End::Finished)]);
+    let looping = looping(spec, &log, stage);
+    let handle = looping.start(common::item()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    handle.remote().tell("too late");
+    let outcome = handle.wait().await;
+    assert!(!facts(&looping, &outcome.run).await.contains(&"told"));
+}
+
+// ---- where a run came from ----
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_keeps_where_a_run_came_from() {
+    let log = Log::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.db");
+    let memory = Arc::new(MemoryJournal::new()) as Arc<dyn Journal>;
+    let sqlite = Arc::new(SqliteJournal::open(&path).unwrap()) as Arc<dyn Journal>;
+    for journal in [memory, sqlite] {
+        let looping = left(&log, mends(&log)).with_journal(Arc::clone(&journal));
+        let silent = waits(&looping).await.outcome.run;
+        assert_eq!(journal.read(&silent).await.unwrap().origin, None);
+        let looping = left(&log, mends(&log)).with_journal(Arc::clone(&journal)).with_origin("from here");
+        let run = waits(&looping).await.outcome.run;
+        assert_eq!(journal.read(&run).await.unwrap().origin.as_deref(), Some("from here"));
+        let (recorded, _writer) = journal.resume(&run).await.unwrap();
+        assert_eq!(recorded.origin.as_deref(), Some("from here"));
+        let entries: Vec<Entry> = recorded.entries;
+        assert!(!serde_json::to_string(&entries).unwrap().contains("from here"), "it decides nothing");
+    }
+}

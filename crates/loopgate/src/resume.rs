@@ -1,0 +1,234 @@
+//! Going on with a run: its loop is put together again from what the journal keeps beside it, and driven on.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use loop_core::{Fact, Run};
+use loop_domain::Domain;
+use loop_runtime::{Journal, Loop, Recorded, RunId, SqliteJournal, StartError, replay};
+use serde::{Deserialize, Serialize};
+
+use crate::args::{DomainArgs, GoOnArgs, ResumeArgs};
+use crate::failure::Failure;
+use crate::live::Live;
+use crate::run::{Driving, Signals};
+use crate::{places, show, stream};
+
+/// How a run was begun: what its loop was put together from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Origin {
+    version: u32,
+    /// The domain's folder or file, and the folder that other paths begin at, both absolute.
+    domain: PathBuf,
+    cwd: PathBuf,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    profile: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    models: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    base_urls: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    set: Vec<String>,
+    /// What was given and holds a password, by the option's name: it is not written down.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    withheld: Vec<String>,
+    /// Whether the outcome is saved where the domain says.
+    saves: bool,
+    /// Whether somebody was asked whatever the domain says.
+    asks: bool,
+}
+
+impl Origin {
+    /// How these arguments put a loop together.
+    pub(crate) fn of(args: &DomainArgs, saves: bool, asks: bool) -> Result<Self, Failure> {
+        let cwd = places::cwd()?;
+        let mut withheld = Vec::new();
+        let mut keep = |option: &str, given: &[String]| {
+            let (secret, plain): (Vec<_>, Vec<_>) = given.iter().partition(|text| holds_password(text));
+            withheld.extend(secret.iter().map(|_| option.to_owned()));
+            plain.into_iter().cloned().collect()
+        };
+        Ok(Self {
+            version: VERSION,
+            domain: cwd.join(&args.domain),
+            models: keep("--model", &args.models),
+            base_urls: keep("--base-url", &args.base_urls),
+            set: keep("--set", &args.set),
+            profile: args.profile.clone(),
+            cwd,
+            withheld,
+            saves,
+            asks,
+        })
+    }
+
+    /// As the journal keeps it.
+    pub(crate) fn text(&self) -> Result<String, Failure> {
+        Ok(serde_json::to_string(self)?)
+    }
+
+    fn read(text: &str) -> Result<Self, Failure> {
+        let origin: Self = serde_json::from_str(text)?;
+        if origin.version > VERSION {
+            return Err(Failure::new("the run was begun by a newer loopgate; use that version"));
+        }
+        Ok(origin)
+    }
+
+    fn arguments(&self) -> DomainArgs {
+        DomainArgs {
+            domain: self.domain.clone(),
+            profile: self.profile.clone(),
+            models: self.models.clone(),
+            base_urls: self.base_urls.clone(),
+            set: self.set.clone(),
+        }
+    }
+}
+
+/// Whether a text holds an address with a name or a password in it.
+fn holds_password(text: &str) -> bool {
+    text.split("://").skip(1).any(|rest| {
+        let host = rest.split(['/', '?', '#', '"', '\'']).next().unwrap_or_default();
+        host.contains('@')
+    })
+}
+
+/// The version of what is written down of a run's origin.
+const VERSION: u32 = 1;
+
+/// A run as its journal has it.
+pub(crate) struct Found {
+    pub(crate) journal: Arc<SqliteJournal>,
+    pub(crate) recorded: Recorded,
+    pub(crate) run: Run,
+}
+
+impl Found {
+    /// The run that these arguments name, which must not be over.
+    pub(crate) async fn of(named: &str, go_on: &GoOnArgs) -> Result<Self, Failure> {
+        let journal = places::existing_journal(&go_on.journal)?;
+        let line = show::find(journal.as_ref(), named).await?;
+        let recorded = journal.read(&line.run).await?;
+        let run = replay(&line.run, &recorded)?;
+        if run.is_done() {
+            let reason = run.outcome().map_or("its end", |outcome| outcome.stop.reason().name());
+            let id = run.id();
+            return Err(Failure::new(format!(
+                "run {id} is over ({reason}): nothing waits in it; `loopgate show {id}` shows it"
+            )));
+        }
+        Ok(Self { journal, recorded, run })
+    }
+
+    pub(crate) fn id(&self) -> &RunId {
+        self.run.id()
+    }
+
+    /// Lets the run hear this and drives it on, or leaves it where it is then.
+    pub(crate) async fn go_on(self, said: Vec<Fact>, go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
+        let (domain, looping) = self.looping(go_on)?;
+        let id = self.id().clone();
+        let explained = |error: StartError| explained(error, domain.folder());
+        if go_on.no_wait {
+            looping.note_down(&id, said).await.map_err(explained)?;
+            stream::note(format!("written down; `loopgate resume {id}` goes on with the run"));
+            return Ok(ExitCode::SUCCESS);
+        }
+        let signals = Signals::new()?;
+        let handle = looping.resume_with(&id, said).await.map_err(explained)?;
+        let watched = stream::is_watched();
+        let driving = Driving {
+            looping: &looping,
+            journal: Arc::clone(&self.journal),
+            at: go_on.journal.journal.clone(),
+            live: watched.then(|| Live::of(self.run)),
+            lines: None,
+            json: go_on.json,
+            prints: true,
+            signals,
+        };
+        let (code, mut signals) = driving.to_the_end(handle).await?;
+        signals.unless_heard(async {}).await;
+        Ok(code)
+    }
+
+    /// The run's loop, put together again.
+    fn looping(&self, go_on: &GoOnArgs) -> Result<(Domain, Loop), Failure> {
+        let id = self.id();
+        let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
+        let mut arguments = match (&origin, &go_on.domain) {
+            (Some(origin), _) => origin.arguments(),
+            (None, Some(domain)) => DomainArgs {
+                domain: domain.clone(),
+                profile: None,
+                models: Vec::new(),
+                base_urls: Vec::new(),
+                set: Vec::new(),
+            },
+            (None, None) => {
+                return Err(Failure::new(format!(
+                    "run {id} does not say which domain it is of; name the folder with --domain"
+                )));
+            }
+        };
+        let here = places::cwd()?;
+        if let Some(domain) = &go_on.domain {
+            arguments.domain = here.join(domain);
+        }
+        arguments.base_urls.extend(go_on.base_urls.iter().cloned());
+        let withheld = origin.iter().flat_map(|origin| &origin.withheld);
+        if let Some(option) = withheld.skip(go_on.base_urls.len()).next() {
+            return Err(Failure::new(format!(
+                "run {id} was begun with a password in {option}, which is not kept; give it again with --base-url, or \
+                 take the password from the environment"
+            )));
+        }
+        let cwd = origin.as_ref().map_or(here, |origin| origin.cwd.clone());
+        let domain = places::load_from(&arguments, cwd)?;
+        let saves = origin.as_ref().map_or(self.run.spec().save, |origin| origin.saves);
+        domain.ready(saves)?;
+        let mut looping = if saves { domain.to_loop() } else { domain.unsaved_loop() };
+        if origin.is_some_and(|origin| origin.asks) {
+            looping = looping.with_people();
+        }
+        let looping = looping.with_journal(Arc::clone(&self.journal) as Arc<dyn Journal>);
+        Ok((domain, looping.leave_when_waiting()))
+    }
+}
+
+/// Why a run cannot go on, with what to do about it.
+fn explained(error: StartError, domain: &Path) -> Failure {
+    match error {
+        StartError::Changed { run, what } => Failure::new(format!(
+            "run {run} was begun with other {what} than {} has now; put the domain back as it was, or name another \
+             folder with --domain",
+            domain.display()
+        )),
+        other => other.into(),
+    }
+}
+
+/// `loopgate resume`: goes on with a run that is not over.
+pub(crate) async fn resume(args: ResumeArgs) -> Result<ExitCode, Failure> {
+    let found = Found::of(&args.run, &args.go_on).await?;
+    found.go_on(Vec::new(), &args.go_on).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_with_a_password_is_known_wherever_it_stands() {
+        for secret in ["base=http://ada:pw@host/v1", "x.url=\"https://tok@h\"", "http://a http://b@c"] {
+            assert!(holds_password(secret), "{secret}");
+        }
+        for plain in
+            ["base=http://host/v1?to=a@b", "limits.max_passes=3", "mail=ada@example.org", "http://h/@x"]
+        {
+            assert!(!holds_password(plain), "{plain}");
+        }
+    }
+}
