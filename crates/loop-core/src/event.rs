@@ -8,7 +8,8 @@ use crate::ids::{CommandKey, Digest, Millis, RunId};
 use crate::item::WorkItem;
 use crate::money::{PicoUsd, Usage};
 use crate::observation::Observation;
-use crate::spec::Tier;
+use crate::policy::Legs;
+use crate::spec::{Tier, is_default};
 
 /// One fact and when it became known.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

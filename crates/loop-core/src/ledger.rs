@@ -9,7 +9,7 @@ use crate::action::RepeatRule;
 use crate::ids::{CommandKey, Digest, EvidenceId};
 use crate::observation::{Observation, Status};
 use crate::policy_spec::{Repeats, ToolRepeats};
-use crate::repeats::{Query, Rules, Sign, Trail, likeness, told_by};
+use crate::repeats::{Query, Rules, Sign, Trail, likeness, told_by, waits};
 
 /// How many search texts of one tool are remembered.
 const QUERIES: usize = 32;
@@ -63,6 +63,9 @@ struct Entry {
     /// What was not looked at in the last result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ignored: Vec<Arc<str>>,
+    /// How often in a row it said that what was asked for is under way, and how often that is no repeat.
+    waited: u32,
+    polls: u32,
     /// How many of the ledger's changes are its own.
     own: u64,
     /// How much had been written before its last try.
@@ -143,6 +146,8 @@ pub struct Settled {
     pub told: Digest,
     /// JSON pointers to what was left out of that.
     pub ignored: Vec<Arc<str>>,
+    /// Whether it says that what was asked for is under way.
+    pub waits: bool,
 }
 
 impl Settled {
@@ -155,7 +160,8 @@ impl Settled {
         rules: &ToolRepeats,
     ) -> Self {
         let (told, ignored) = told_by(observation, rules);
-        Self { signature, key, attempt, status: observation.status, told, ignored }
+        let waits = waits(observation);
+        Self { signature, key, attempt, status: observation.status, told, ignored, waits }
     }
 }
 
@@ -246,6 +252,8 @@ impl Ledger {
             told: None,
             failed: None,
             ignored: Vec::new(),
+            waited: 0,
+            polls: sign.polls,
             own: 0,
             writes_at: 0,
         });
@@ -317,18 +325,22 @@ impl Ledger {
             is_failure: !status.is_citable(),
         };
         entry.writes_at = self.writes;
+        entry.waited = if settled.waits { entry.waited + 1 } else { 0 };
+        let is_waiting = settled.waits && entry.waited <= entry.polls;
         let may_pass = status.is_retryable();
         let is_news = entry.told.is_none_or(|told| told.result != settled.told);
         let is_first = entry.told.is_none();
         if may_pass {
             entry.failed = Some(last.after(entry.failed));
         } else {
-            entry.told = Some(last.after(entry.told));
+            entry.told = Some(last.after(entry.told.filter(|_| !is_waiting)));
             entry.failed = None;
             entry.ignored.clone_from(&settled.ignored);
-            self.trail.push(settled.signature, settled.told);
+            if !is_waiting {
+                self.trail.push(settled.signature, settled.told);
+            }
         }
-        let is_over = !may_pass || status != Status::Pending && settled.attempt >= entry.tries;
+        let is_over = !is_waiting && (!may_pass || settled.attempt >= entry.tries);
         if let Some(alike) = entry.alike.filter(|_| is_over) {
             let before = self.alike.get(&alike).copied();
             self.alike.insert(alike, Told { others: self.changes, ..last }.after(before));
@@ -348,8 +360,8 @@ impl Ledger {
             });
         }
         let changed = if entry.is_read {
-            // What is looked at again and is otherwise was changed by somebody.
-            is_news && !is_first && status.is_citable()
+            // What is looked at again and is otherwise was changed by somebody, and what is under way is changing.
+            is_waiting || is_news && !is_first && status.is_citable()
         } else {
             is_news && may_have_changed(status)
         };

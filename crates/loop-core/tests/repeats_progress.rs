@@ -188,6 +188,43 @@ fn what_is_not_ready_is_asked_again() {
 }
 
 #[test]
+fn what_says_that_it_is_under_way_may_be_looked_at_again() {
+    for state in [
+        r#"{"status": "running"}"#,
+        r#"{"job": 7, "state": "In-Progress", "eta": null}"#,
+        r#"{"ready": false}"#,
+        "\"still running\"",
+        "status: queued",
+        "Not ready yet.",
+    ] {
+        let look = format!("read job = {state}");
+        // A pause between tells the same each time.
+        let mut script = vec![(look.as_str(), "run"), ("pause 5 = ok", "run")].repeat(9);
+        script.extend([
+            ("read job = done", "run"),
+            ("read job = done", "run"),
+            ("read job = done", "same_result"),
+        ]);
+        check(&script);
+    }
+    for state in [
+        // A record with a state, and what is about something pending.
+        r#"{"id": 7, "status": "pending", "items": [1]}"#,
+        r#"{"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6, "status": "running"}"#,
+        r#"{"status": "delivered"}"#,
+        "no pending orders",
+        "note: running",
+        "[]",
+    ] {
+        let look = format!("read job = {state}");
+        check(&[(&look, "run"), (&look, "run"), (&look, "same_result")]);
+    }
+    // Not for ever.
+    let look = ("read job = running", "run");
+    check(&[&[look; 22][..], &[("read job = running", "same_result")]].concat());
+}
+
+#[test]
 fn nearly_the_same_counts_where_it_told_the_same_and_only_looks() {
     // Case, spaces and punctuation.
     check(&[
@@ -205,6 +242,10 @@ fn nearly_the_same_counts_where_it_told_the_same_and_only_looks() {
     check(&[("read v1.5 = []", "run"), ("read v15 = []", "run"), ("read v1 5 = []", "run")]);
     check(&[("read a*b = []", "run"), ("read ab = []", "run"), ("read a|b = []", "run")]);
     check(&[("read 1 = []", "run"), ("read 2 = []", "run"), ("read 3 = []", "run"), ("read 4 = []", "run")]);
+    // What a machine reads sign for sign is not nearly the same.
+    check(&[("read a/B = []", "run"), ("read a/b = []", "run"), ("read A/b = []", "run")]);
+    let commands = ["grep Foo app", "grep foo app", "grep 'foo' app"].map(|it| json!({"command": it}));
+    check_looks("read", &commands, &["[]"; 3], None);
     // What writes is never taken for something else, unless it failed.
     check(&[("edit Disk = ok", "run"), ("edit disk = ok", "run"), ("edit DISK = ok", "run")]);
     check(&[("edit Disk = !no", "run"), ("edit disk = !no", "run"), ("edit DISK = !no", "same_result")]);

@@ -126,7 +126,7 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     fn deserialize_enum<V: Visitor<'de>>(
         self,
-        _name: &'static str,
+        name: &'static str,
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
@@ -134,6 +134,12 @@ impl<'de> Deserializer<'de> for &'de Node {
             NodeValue::Text(text) => visitor
                 .visit_enum(text.as_str().into_deserializer())
                 .map_err(|fault: Fault| fault.at(&self.origin)),
+            // A name with a value, as in `{ escalate_after = 2 }`.
+            NodeValue::Table(entries) if entries.len() == 1 && name == "OnToolError" => {
+                let members = Members { entries: entries.iter(), value: None };
+                let named = serde::de::value::MapAccessDeserializer::new(members);
+                visitor.visit_enum(named).map_err(|fault: Fault| fault.at(&self.origin))
+            }
             _ => self.deserialize_any(visitor),
         }
     }

@@ -203,6 +203,7 @@ fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
         let option = format!("--base-url {}", tier.name());
         tree.set(&format!("models.{}.base_url", tier.name()), &quoted(url), &option)?;
     }
+    protocol::check_submit(&tree)?;
     let tree = over_preset(&tree)?;
     let config = Config::deserialize(&tree)?;
     Ok(Layered { tree, config, profiles: names, replaced })

@@ -233,6 +233,7 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
             tool.name
         ));
     }
+    warnings.extend(policy::problems(spec).into_iter().map(|problem| format!("policy: {problem}")));
     let limits = &spec.limits;
     let zero = [
         (limits.passes == 0, "passes"),

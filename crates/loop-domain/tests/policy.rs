@@ -152,7 +152,7 @@ fn what_is_wrong_with_policy_is_told_at_its_place() {
     );
     ends(
         &with("[gate.three_tier]\nsimilar = 75\n"),
-        "11:11: a likeness is a number from 0 to 1, and this is 75; write 0.75",
+        "11:1: a likeness is a number from 0 to 1, and this is 75; write 0.75",
     );
     let error = wrong(&with("[gate]\non_tool_error = \"panic\"\n"));
     assert!(error.contains("toml:11:17") && error.contains("escalate_after"), "{error}");

@@ -200,8 +200,8 @@ fn a_protocol_that_there_is_not_comes_with_those_that_there_are() {
         "4:13: `later` is unknown here; use one of `ordered`, `parallel`, `single`",
     );
     refuses(
-        "[gate]\npeople = true\n[protocol]\ntype = \"conversation\"\n",
-        "4:1: unknown key `people`; the keys here are `required_tools`, `forbid`, `approved`, `repeats`, `high_is_final`, `stale`, `stale_unless_new_evidence`, `no_progress`, `escalate_after`, `mending_passes`",
+        "[gate]\npeopl = true\n[protocol]\ntype = \"conversation\"\n",
+        "4:1: unknown key `peopl`; did you mean `people`?",
     );
 }
 

@@ -54,7 +54,9 @@ pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
         Verdict::OverLimit { setting } => {
             let (code, message) = match &**setting {
                 "limits.tool_calls" => ("max_tool_calls", format!("Not run: {setting}")),
-                "gate.breakers.tool_failures" => ("tool_failure", format!("Not run: {}", action.verdict.reason())),
+                "gate.breakers.tool_failures" => {
+                    ("tool_failure", format!("Not run: {}", action.verdict.reason()))
+                }
                 other => (other, format!("Not run: {setting}")),
             };
             wrong(run, action, Failure::refused(code, &message))

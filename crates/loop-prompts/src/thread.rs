@@ -218,11 +218,8 @@ fn unmended(prompts: &Prompts, run: &Run, pass: u32) -> Option<Turn> {
     let missing: Vec<&str> = missing.iter().map(AsRef::as_ref).collect();
     let message = format!("this is demanded first, and is not there: {}", missing.join(", "));
     let output = run.spec().protocol.output().map_or("", |output| &*output.tool);
-    let variables = [
-        ("by", Value::from("evidence")),
-        ("message", Value::from(message)),
-        ("output", Value::from(output)),
-    ];
+    let variables =
+        [("by", Value::from("evidence")), ("message", Value::from(message)), ("output", Value::from(output))];
     Some(Turn::User(prompts.templates().user(&REJECTION, &variables).into()))
 }
 

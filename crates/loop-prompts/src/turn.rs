@@ -90,6 +90,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn results_are_named_by_what_they_say() {
+        let start = Digest::of("test", b"");
+        let name = |id: &str, is_error, text: &str, digest| {
+            let result = CallResult { id: id.into(), is_error, text: text.into(), digest };
+            Turn::Results([result].into()).named_after(&start)
+        };
+        let (one, other) = (Some(Digest::of("test", b"1")), Some(Digest::of("test", b"2")));
+        let names = std::collections::BTreeSet::from([
+            name("a", false, "x", None),
+            name("b", false, "x", None),
+            name("a", true, "x", None),
+            name("a", false, "y", None),
+            name("a", false, "x", one),
+            name("a", false, "x", other),
+        ]);
+        assert_eq!(names.len(), 6);
+    }
+
+    #[test]
     fn turns_of_different_kinds_have_different_names() {
         let text = Arc::<str>::from("x");
         let result =

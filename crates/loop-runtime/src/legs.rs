@@ -43,7 +43,9 @@ mod tests {
 
     fn spec() -> RunSpec {
         let mut spec = RunSpec::conversation("test", ModelSpec::new("fake", "fake"));
-        for (name, untrusted, private) in [("web", true, false), ("mail", false, true), ("look", false, false)] {
+        for (name, untrusted, private) in
+            [("web", true, false), ("mail", false, true), ("look", false, false)]
+        {
             spec.tools.push(
                 serde_json::from_value(json!({
                     "name": name, "description": "", "args": {"type": "object"}, "effect": "read", "timeout_ms": 1,

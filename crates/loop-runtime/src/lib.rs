@@ -51,6 +51,7 @@ mod explain;
 mod forecast;
 mod handle;
 mod journal;
+mod legs;
 mod model;
 mod observer;
 mod parts;

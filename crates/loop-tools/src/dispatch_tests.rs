@@ -149,6 +149,41 @@ async fn typed_parameters_that_do_not_make_the_type_are_invalid_input() {
 
 #[tokio::test]
 async fn a_panic_is_a_failure_with_its_message() {
+    panics_are_failures().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_in_a_task_of_its_own_is_the_same_failure() {
+    panics_are_failures().await;
+}
+
+/// On several threads, a tool that keeps its own does not keep whoever waits for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_that_keeps_its_thread_is_left() {
+    let (release, kept) = std::sync::mpsc::channel::<()>();
+    let kept = std::sync::Mutex::new(kept);
+    let registry = one(move |_, _, _| {
+        // Where it is waited for, the test fails in the end.
+        let _ = kept.lock().unwrap().recv_timeout(Duration::from_secs(20));
+        async { fine() }
+    });
+    let context = context();
+    let cancel = context.cancel.clone();
+    let canceller = tokio::spawn(async move { cancel.cancel() });
+    let call = ToolCall {
+        name: "fetch_x".into(),
+        parameters: json!({ "target": "A" }),
+        context,
+        timeout_ms: 12_000,
+        markdown_cap: 4_000,
+    };
+    let seen = registry.dispatch_one(call, Credentials::none()).await;
+    canceller.await.unwrap();
+    drop(release);
+    failed(&seen, Status::Cancelled, "cancelled");
+}
+
+async fn panics_are_failures() {
     // S0-71, S0-81, S0-86, S0-89, T1
     let text = one(|_, _, _| async { panic!("disk on fire") });
     failed(&call(&text).await, Status::PermanentError, "the tool panicked: disk on fire");

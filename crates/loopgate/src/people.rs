@@ -86,7 +86,7 @@ pub(crate) async fn tell(args: TellArgs) -> Result<ExitCode, Failure> {
     if text.is_empty() {
         return Err(Failure::new("there is nothing to tell; give some text"));
     }
-    let found = Found::of(&args.run, &args.go_on).await?;
+    let found = Found::open(&args.run, &args.go_on).await?;
     let id = found.id();
     found.run.may_be_told(text).map_err(|_| {
         let phase = found.run.phase().name();
@@ -99,7 +99,7 @@ pub(crate) async fn tell(args: TellArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn say(args: PersonArgs, answer: PersonAnswer) -> Result<ExitCode, Failure> {
-    let found = Found::of(&args.run, &args.go_on).await?;
+    let found = Found::any(&args.run, &args.go_on).await?;
     let key = key_of(&found.run, &args.action)?;
     let own = found.run.binding(&key);
     if let Some(given) = &args.binding {
@@ -172,10 +172,12 @@ fn refused(found: &Found, key: &CommandKey, fault: AnswerFault) -> Failure {
 }
 
 /// The instant by the run's clock, as whoever takes it up would count it.
-pub(crate) fn now(run: &Run) -> Millis {
-    let unix_ms = jiff::Timestamp::now().as_millisecond();
-    let since = u64::try_from(unix_ms).unwrap_or_default().saturating_sub(run.started().unix_ms);
-    Millis(since).max(run.now())
+fn now(run: &Run) -> Millis {
+    Millis(unix_ms().saturating_sub(run.started().unix_ms)).max(run.now())
+}
+
+fn unix_ms() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default()
 }
 
 /// What waits in a run, for people: each action with its exact arguments, and the commands that answer it.
@@ -202,8 +204,15 @@ pub(crate) fn in_words(started: &Started, asked: &[Asked], journal: Option<&Path
         if !reason.is_empty() {
             row(format!("    the model says: {reason}"));
         }
-        let until = show::time(started.unix_ms.saturating_add(deadline.0));
-        row(format!("    until {until} UTC, then it counts as a no"));
+        let ends = started.unix_ms.saturating_add(deadline.0);
+        let until = show::time(ends);
+        if ends > unix_ms() {
+            row(format!("    until {until} UTC, then it counts as a no"));
+        } else {
+            row(format!("    its time was over at {until} UTC, which counts as a no"));
+            row(format!("    loopgate resume {run}{at}"));
+            continue;
+        }
         let bound = format!("--binding {}", binding.short());
         let yes = if *is_question { "answer" } else { "approve" };
         let said = if *is_question { " TEXT" } else { "" };

@@ -107,18 +107,22 @@ pub(crate) struct Found {
 
 impl Found {
     /// The run that these arguments name, which must not be over.
-    pub(crate) async fn of(named: &str, go_on: &GoOnArgs) -> Result<Self, Failure> {
+    pub(crate) async fn open(named: &str, go_on: &GoOnArgs) -> Result<Self, Failure> {
+        let found = Self::any(named, go_on).await?;
+        if !found.run.is_done() {
+            return Ok(found);
+        }
+        let reason = found.run.outcome().map_or("its end", |outcome| outcome.stop.reason().name());
+        let id = found.id();
+        Err(Failure::new(format!("run {id} is over ({reason}); `loopgate show {id}` shows what it came to")))
+    }
+
+    /// The run that these arguments name.
+    pub(crate) async fn any(named: &str, go_on: &GoOnArgs) -> Result<Self, Failure> {
         let journal = places::existing_journal(&go_on.journal)?;
         let line = show::find(journal.as_ref(), named).await?;
         let recorded = journal.read(&line.run).await?;
         let run = replay(&line.run, &recorded)?;
-        if run.is_done() {
-            let reason = run.outcome().map_or("its end", |outcome| outcome.stop.reason().name());
-            let id = run.id();
-            return Err(Failure::new(format!(
-                "run {id} is over ({reason}): nothing waits in it; `loopgate show {id}` shows it"
-            )));
-        }
         Ok(Self { journal, recorded, run })
     }
 
@@ -212,7 +216,7 @@ fn explained(error: StartError, domain: &Path) -> Failure {
 
 /// `loopgate resume`: goes on with a run that is not over.
 pub(crate) async fn resume(args: ResumeArgs) -> Result<ExitCode, Failure> {
-    let found = Found::of(&args.run, &args.go_on).await?;
+    let found = Found::open(&args.run, &args.go_on).await?;
     found.go_on(Vec::new(), &args.go_on).await
 }
 

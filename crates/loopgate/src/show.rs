@@ -57,7 +57,11 @@ pub(crate) async fn runs(args: JournalArgs) -> Result<ExitCode, Failure> {
     let runs = journal.runs().await?;
     let mut text = String::new();
     for RunLine { run, unix_ms, domain, item, title, entries, stop, is_written } in runs {
-        let state = if is_written { "running" } else { "interrupted" };
+        let state = match stop {
+            None if is_written => "running",
+            None if waits(journal.as_ref(), &run).await => "waiting",
+            None | Some(_) => "interrupted",
+        };
         let stop = stop.map_or_else(|| format!("{state}, {entries} entries"), |reason| reason.to_string());
         let (item, title) = (cut(&item, MOST_ID_CHARS), cut(&title, MOST_TITLE_CHARS));
         let time = time(unix_ms);
@@ -65,6 +69,12 @@ pub(crate) async fn runs(args: JournalArgs) -> Result<ExitCode, Failure> {
     }
     stream::print(&text);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a run waits for people. One that cannot be read does not.
+async fn waits(journal: &dyn Journal, run: &RunId) -> bool {
+    let state = journal.read(run).await.ok().and_then(|recorded| replay(run, &recorded).ok());
+    state.is_some_and(|state| !state.asked().is_empty())
 }
 
 /// Prints what a run came to: its document, its answer, or its output once that is valid.
@@ -144,15 +154,23 @@ fn heading(state: &Run) -> String {
 
 fn unfinished(state: &Run, is_written: bool) -> String {
     let mut text = heading(state);
-    let who = if is_written { "running: a process writes it" } else { "interrupted: no process writes it" };
+    let who = match (is_written, state.asked().len()) {
+        (true, _) => "running: a process writes it".to_owned(),
+        (false, 0) => "interrupted: no process writes it".to_owned(),
+        (false, _) => "waiting for a person: no process writes it".to_owned(),
+    };
+    let next = if state.asked().is_empty() { "resume" } else { "pending" };
     row(&mut text, &format!("not ended: {}", state.phase().name()));
-    row(&mut text, who);
+    row(&mut text, &who);
     let totals = Totals { wall_ms: state.elapsed_ms(), ..*state.totals() };
     row(&mut text, &format!("so far: {}", run::bill(&totals)));
     let Reserve { input_tokens, output_tokens, cost } = state.reserved();
     let money = cost.map_or_else(|| "cost unknown".to_owned(), |cost| cost.to_string());
     let tokens = format!("{input_tokens} input tokens, {output_tokens} output tokens");
     row(&mut text, &format!("reserved for what was in flight: {tokens}, {money}"));
+    if !is_written {
+        row(&mut text, &format!("to go on: loopgate {next} {}", state.id()));
+    }
     text.push('\n');
     text.push_str(&state.document().to_markdown());
     text.push_str(&details(state));

@@ -142,8 +142,7 @@ fn is_bounded(before: &str, value: &str, behind: &str) -> bool {
 /// Whether a word is more than a word of prose: it holds a digit, or a separator between letters.
 fn is_marked(value: &str) -> bool {
     let inner = value.trim_matches(|c: char| !c.is_alphanumeric());
-    value.contains(|c: char| c.is_numeric())
-        || inner.contains(|c: char| matches!(c, '@' | '.' | '/' | '\\' | '_' | '-' | ':'))
+    value.contains(|c: char| c.is_numeric()) || inner.contains(['@', '.', '/', '\\', '_', '-', ':'])
 }
 
 /// Whether every bracket in a value is closed in it: it is not the cut-off part of a longer one.

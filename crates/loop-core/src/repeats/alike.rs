@@ -26,6 +26,9 @@ pub(super) fn sign(call: &CallFacts<'_>, search: &[Arc<str>]) -> Digest {
                 push_text(name, &mut out);
                 match member {
                     Value::String(text) if is_query(name, search) => push_words(text, &mut out),
+                    Value::String(text) if CODE.contains(&name.as_str()) => {
+                        push_text(&spaced(text), &mut out)
+                    }
                     _ => loosen(member, &mut out),
                 }
             }
@@ -65,9 +68,12 @@ fn push_text(text: &str, out: &mut String) {
     out.push_str(text);
 }
 
-/// Lower case, without spaces and soft punctuation. What stands beside a digit stays, and so do the signs of
-/// expressions, patterns and paths: `1.5` is not `15`, and `a*b` is not `ab`.
+/// Lower case, without spaces and punctuation; a text in which every sign may count is left as it is. What stands
+/// between digits stays: `1.5` is not `15`.
 fn plain(text: &str) -> String {
+    if text.contains(is_code) {
+        return spaced(text);
+    }
     let chars: Vec<char> = text.trim().chars().collect();
     let is_digit = |at: Option<usize>| at.and_then(|at| chars.get(at)).is_some_and(char::is_ascii_digit);
     let mut out = String::with_capacity(text.len());
@@ -80,8 +86,18 @@ fn plain(text: &str) -> String {
     out
 }
 
+/// With one space wherever there are some.
+fn spaced(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn is_soft(c: char) -> bool {
     c.is_whitespace() || ".,;:!?'\"`-_…‘’“”–—()".contains(c)
+}
+
+/// The signs of commands, patterns, expressions and paths.
+fn is_code(c: char) -> bool {
+    "/\\*|<>=+&^%$~{}[]".contains(c)
 }
 
 /// The words of a search text that say what is looked for, each once, in the order of the alphabet.
@@ -120,6 +136,10 @@ fn is_page(name: &str, member: &Value) -> bool {
         _ => false,
     }
 }
+
+/// Members whose texts are read by a machine, sign for sign.
+const CODE: &[&str] =
+    &["args", "cmd", "code", "command", "expression", "glob", "pattern", "regex", "script", "sql"];
 
 /// Words that say nothing of what is looked for.
 const FILLERS: &[&str] = &[

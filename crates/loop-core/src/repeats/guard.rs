@@ -7,6 +7,7 @@ use crate::observation::Status;
 use crate::policy_spec::{Repeats, ThreeTier, ToolRepeats};
 use crate::repeats::sign::{CallFacts, Rules, Sign};
 use crate::repeats::stable::{stable_digest, told};
+use crate::repeats::waiting::is_not_ready;
 
 /// Calls in, verdicts out: ask before each call, tell after it what came back.
 ///
@@ -110,6 +111,7 @@ impl Guard {
         let Open { signature, rules, key, attempt } = open;
         let (result, ignored) = stable_digest(data, &rules);
         let told = told(status, result);
-        self.ledger.settled(&[Settled { signature, key, attempt, status, told, ignored }]);
+        let waits = status == Status::Pending || status == Status::Ok && is_not_ready(data);
+        self.ledger.settled(&[Settled { signature, key, attempt, status, told, ignored, waits }]);
     }
 }

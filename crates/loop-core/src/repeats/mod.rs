@@ -28,6 +28,7 @@ mod sequence;
 mod sign;
 mod stable;
 mod three_tier;
+mod waiting;
 
 pub use crate::ledger::{Ledger, Settled, Siblings, Standing};
 pub use guard::Guard;
@@ -39,6 +40,7 @@ pub(crate) use circle::Trail;
 pub(crate) use sign::Query;
 pub(crate) use stable::told_by;
 pub(crate) use three_tier::likeness;
+pub(crate) use waiting::waits;
 
 #[allow(unused_imports)] // Named by the documentation above.
 use crate::policy_spec::ToolRepeats;

@@ -1,5 +1,6 @@
 //! Conversations and typed outputs: specs, replies that call tools, validations, and what holds in every state.
 
+use loop_core::policy::Legs;
 use loop_core::{
     AttemptState, Effect, EvidenceId, Execution, Fact, FinishReason, History, JudgedAction, NativeCall,
     OutputSpec, Phase, Price, ProtocolSpec, Repeats, Run, RunSpec, Slot, Status, Validation, Verdict, Work,

@@ -125,8 +125,10 @@ fn misread(case: &Case, pointer: &str, error: &DomainError) -> CaseError {
 /// A folder with the `loopgate.toml` that the case's spec is.
 fn written(case: &Case) -> Result<TempDir, CaseError> {
     let mut tree = case.spec.clone().unwrap_or_else(|| {
-        // S4's own form says nothing of how its loop works: one checked action a step.
-        Map::from_iter([("preset".to_owned(), json!("step"))])
+        // S4's own form says nothing of how its loop works: one checked action a step, and a tool that fails again and
+        // again is a person's business (S4-57).
+        let gate = json!({ "on_tool_error": { "escalate_after": 2 } });
+        Map::from_iter([("preset".to_owned(), json!("step")), ("gate".to_owned(), gate)])
     });
     let mut put = |key: &str, value: Value| {
         tree.entry(key).or_insert(value);
@@ -255,7 +257,9 @@ fn own(
     given: &Arc<dyn ChatModel>,
     otherwise: Arc<dyn ChatModel>,
 ) -> Arc<dyn ChatModel> {
-    if case.models.get(tier).is_some() { Arc::clone(given) } else { otherwise }
+    let keys = [format!("models.{tier}.provider"), format!("models.{tier}.script")];
+    let is_own = case.models.get(tier).is_some() || keys.iter().any(|key| case.set.get(key).is_some());
+    if is_own { Arc::clone(given) } else { otherwise }
 }
 
 fn replied(replies: &[ScriptedReply], exhausted: Option<&ScriptedReply>) -> Arc<dyn ChatModel> {

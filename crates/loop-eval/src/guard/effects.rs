@@ -94,7 +94,17 @@ impl Effects {
             let command = COMMAND.iter().find_map(|key| arguments.get(key).and_then(Value::as_str));
             return command.is_some_and(only_reads);
         }
-        by_name(tool)
+        if ORDERS.iter().filter_map(|key| arguments.get(key)?.as_str()).any(is_order_to_write) {
+            return false;
+        }
+        let mut chosen = CHOICES.iter().filter_map(|key| arguments.get(key)?.as_str());
+        if let Some(command) = chosen.clone().find(|command| command.split_whitespace().next() == Some(tool))
+        {
+            // Recordings of shells often name a tool after the first word of its command.
+            return only_reads(command) || !is_in(tool, LOOKS) && by_words(tool).unwrap_or(false);
+        }
+        let chosen = chosen.find(|chosen| !chosen.contains(char::is_whitespace));
+        chosen.and_then(by_words).or_else(|| by_words(tool)).unwrap_or(false)
     }
 }
 
@@ -117,7 +127,7 @@ const SHELLS: &[&str] = &[
 /// Where such a tool has its command.
 const COMMAND: &[&str] = &["command", "cmd", "script", "input"];
 
-/// Words of a name that say that something is changed, whatever else the name says.
+/// Words that say that something is changed.
 const WRITES: &[&str] = &[
     "add",
     "append",
@@ -137,6 +147,7 @@ const WRITES: &[&str] = &[
     "create",
     "delete",
     "disable",
+    "drop",
     "edit",
     "enable",
     "exchange",
@@ -175,6 +186,7 @@ const WRITES: &[&str] = &[
     "set",
     "start",
     "stop",
+    "store",
     "submit",
     "terminate",
     "transfer",
@@ -185,7 +197,7 @@ const WRITES: &[&str] = &[
     "write",
 ];
 
-/// First words of a name, or the only one, that say that something is looked at.
+/// Words that say that something is looked at.
 const READS: &[&str] = &[
     "browse",
     "calculate",
@@ -229,20 +241,36 @@ const READS: &[&str] = &[
     "whoami",
 ];
 
-fn by_name(tool: &str) -> bool {
-    let words = words(tool);
-    // A write of which the object is a thing with such a name, `get_order`, is none: only verbs count, and the verb of
-    // a read comes first among those that are known.
-    let verb = words.iter().find(|word| is_in(word, READS) || is_in(word, WRITES));
-    match verb {
-        Some(verb) if is_in(verb, READS) => {
-            let and_write = words.windows(2).any(|pair| {
-                matches!(pair, [joint, word] if matches!(joint.as_str(), "and" | "or") && is_in(word, WRITES))
-            });
-            !and_write
-        }
-        _ => false,
-    }
+/// Arguments that say which of a tool's deeds is meant: an editor's `view`, a client's `GET`.
+const CHOICES: &[&str] = &["command", "action", "operation", "method"];
+
+/// Arguments that hold an order to a database, and how one begins that changes something.
+const ORDERS: &[&str] = &["sql", "statement"];
+
+fn is_order_to_write(order: &str) -> bool {
+    let first = order.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
+    !matches!(first.as_str(), "select" | "with" | "show" | "explain" | "describe" | "pragma" | "values")
+}
+
+/// What is looked at by opening it; any other thing that is opened or filed is made.
+const LOOKED_AT: &[&str] = &["document", "file", "files", "folder", "link", "page", "tab", "url"];
+
+/// Whether a name says that something is looked at; nothing where it has no verb that is known.
+fn by_words(name: &str) -> Option<bool> {
+    let words = words(name);
+    // Only the first verb counts: what follows it may be a thing of the same name, as in `get_order`.
+    let at = words.iter().position(|word| is_in(word, READS) || is_in(word, WRITES))?;
+    let (verb, next) = (words.get(at)?, words.get(at + 1));
+    let looks = is_in(verb, READS)
+        && match (verb.as_str(), next.map(String::as_str)) {
+            ("check", Some("in" | "out")) => false,
+            ("file" | "open", Some(next)) => is_in(next, LOOKED_AT),
+            _ => true,
+        };
+    let and_writes = words.windows(2).any(
+        |pair| matches!(pair, [joint, word] if matches!(joint.as_str(), "and" | "or") && is_in(word, WRITES)),
+    );
+    Some(looks && !and_writes)
 }
 
 fn is_in(word: &str, list: &[&str]) -> bool {
@@ -280,7 +308,6 @@ const LOOKS: &[&str] = &[
     "dirname",
     "du",
     "echo",
-    "env",
     "file",
     "find",
     "grep",
@@ -417,10 +444,31 @@ mod tests {
             "frobnicate",
             "return_delivered_order_items",
             "run_query",
+            "file_complaint",
+            "open_ticket",
+            "check_in_guest",
             "",
         ] {
             check(tool, false);
         }
+    }
+
+    #[test]
+    fn an_argument_may_say_which_deed_is_meant() {
+        let is_read = |tool: &str, arguments: Value| Effects::default().is_read(tool, &arguments);
+        assert!(is_read("str_replace_editor", json!({ "command": "view", "path": "a" })));
+        assert!(!is_read("str_replace_editor", json!({ "command": "str_replace", "path": "a" })));
+        assert!(!is_read("str_replace_editor", json!({ "command": "view then edit" })));
+        assert!(!is_read("edit", json!({ "command": "edit\nlist = show(all)" })));
+        assert!(is_read("cat", json!({ "command": "cat notes.txt" })));
+        assert!(!is_read("cat", json!({ "command": "cat notes.txt > copy.txt" })));
+        assert!(is_read("search_dir", json!({ "command": "search_dir \"def main\"" })));
+        assert!(is_read("http_request", json!({ "method": "GET" })));
+        assert!(!is_read("http_request", json!({ "method": "POST" })));
+        assert!(!is_read("http_request", json!({})));
+        assert!(is_read("query_database", json!({ "sql": "SELECT 1" })));
+        assert!(!is_read("query_database", json!({ "sql": " delete from t" })));
+        assert!(is_read("query_database", json!({ "query": "delete" })));
     }
 
     #[track_caller]
@@ -448,6 +496,7 @@ mod tests {
             "sed -i s/a/b/ f",
             "sed -i.bak s/a/b/ f",
             "ls > out",
+            "env A=1 make",
             "echo hi >> log",
             "git commit -m x",
             "git",

@@ -1,9 +1,9 @@
 //! Our own policies, over the guard of the core.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 
 use loop_core::repeats::{CallFacts, Guard};
-use loop_core::{RepeatRule, Repeats, Status, ThreeTier, ToolRepeats};
+use loop_core::{RepeatRule, Repeats, ThreeTier, ToolRepeats};
 
 use super::policy::Judge;
 use super::prepared::{Call, Told};
@@ -15,20 +15,11 @@ const TRIES: u32 = 3;
 pub(super) struct Own {
     guard: Guard,
     rules: ToolRepeats,
-    /// How often a call is tried, by what it told last.
-    tries: BTreeMap<u32, u32>,
-    /// The same for a tool, where a call was not made before: it may be nearly one that was.
-    tries_of_tool: BTreeMap<String, u32>,
 }
 
 impl Own {
     pub(super) fn new(repeats: Repeats, three_tier: ThreeTier) -> Self {
-        Self {
-            guard: Guard::new(repeats, three_tier),
-            rules: ToolRepeats::default(),
-            tries: BTreeMap::new(),
-            tries_of_tool: BTreeMap::new(),
-        }
+        Self { guard: Guard::new(repeats, three_tier), rules: ToolRepeats::default() }
     }
 }
 
@@ -38,31 +29,24 @@ impl Judge for Own {
     }
 
     fn refuses(&mut self, call: &Call<'_>) -> Option<String> {
-        let tries = self.tries.get(&call.same).or_else(|| self.tries_of_tool.get(call.tool));
         let facts = CallFacts {
             tool: call.tool,
             arguments: call.arguments,
             rules: &self.rules,
             is_read: call.is_read,
-            tries: tries.copied().unwrap_or(TRIES),
+            tries: TRIES,
         };
         self.guard.before(&facts).err().map(|rule| name(&rule))
     }
 
-    fn told(&mut self, call: &Call<'_>, told: &Told<'_>) {
-        // A failure that does not say whether it may pass counts by its text, like any other result.
-        let (status, tries) = match told.is_of_unknown_kind {
-            true => (Status::RetryableError, 1),
-            false => (told.status, TRIES),
+    fn told(&mut self, _: &Call<'_>, told: &Told<'_>) {
+        let text = match told.is_whole {
+            true => Cow::Borrowed(told.result),
+            false => Cow::Owned(format!("{} {}", told.sha256, told.result)),
         };
-        self.tries.insert(call.same, tries);
-        match self.tries_of_tool.get_mut(call.tool) {
-            Some(of_tool) => *of_tool = tries,
-            None => drop(self.tries_of_tool.insert(call.tool.to_owned(), tries)),
-        }
-        match told.is_whole {
-            true => self.guard.after(status, told.result),
-            false => self.guard.after(status, &format!("{} {}", told.sha256, told.result)),
+        match told.is_of_unknown_kind {
+            true => self.guard.after_failure(&text),
+            false => self.guard.after(told.status, &text),
         }
     }
 }

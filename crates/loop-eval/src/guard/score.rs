@@ -123,11 +123,11 @@ impl Group {
 pub struct Labelled {
     /// Loops.
     pub loops: u64,
-    /// Loops in which the first refusal is at `loop_from` or later.
+    /// Loops of which a call from `loop_from` on is refused, or not made because the run is over.
     pub caught: u64,
-    /// Loops in which something before `loop_from` is refused.
+    /// Loops in which something before `loop_from` is refused, whether they are caught or not.
     pub early: u64,
-    /// Over the loops that are caught, how many calls after `loop_from` the first refusal comes; the median.
+    /// Over the loops that are caught, how many calls after `loop_from` that is; the median.
     pub late_by: Option<u64>,
     /// Productive runs.
     pub productive: u64,
@@ -149,12 +149,18 @@ impl Labelled {
                 first.is_none()
             }
             Label::Loop { from } => {
+                let is_early = first.is_some_and(|first| first < from);
+                let in_loop = score.refused.iter().find(|refusal| refusal.step >= from);
+                let delay = match in_loop {
+                    Some(refusal) => Some(refusal.step - from),
+                    // It never comes to the loop.
+                    None => (score.not_run > 0).then_some(0),
+                };
                 self.loops += 1;
-                let delay = first.map(|first| first.checked_sub(from));
-                self.early += u64::from(delay == Some(None));
-                self.delays.extend(delay.flatten().map(|delay| delay as u64));
-                self.caught += u64::from(matches!(delay, Some(Some(_))));
-                matches!(delay, Some(Some(_)))
+                self.early += u64::from(is_early);
+                self.caught += u64::from(delay.is_some());
+                self.delays.extend(delay.map(|delay| delay as u64));
+                delay.is_some() && !is_early
             }
         };
         if let Some(kind) = kind {

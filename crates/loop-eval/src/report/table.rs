@@ -87,9 +87,7 @@ pub fn ablation_table(ablation: &Ablation) -> String {
             if with != without {
                 parts.push(format!("{} -> {}", PicoUsd(with), PicoUsd(without)));
             }
-            if changed.passes {
-                parts.push("still as expected".to_owned());
-            }
+            parts.push(if changed.passes { "still as expected" } else { "no longer as expected" }.to_owned());
             let _ = writeln!(text, "  {:<14} {}: {}", line.guard, changed.case_id, parts.join(", "));
         }
     }

@@ -57,10 +57,10 @@ impl<'a> Token<'a> {
 pub(crate) fn plain(bytes: &[u8]) -> usize {
     let mut before = 0;
     for pair in bytes.as_chunks::<16>().0 {
-        let found = pair.as_chunks::<8>().0.iter().map(|word| special(*word));
-        for (nth, found) in found.enumerate() {
-            if found != 0 {
-                return before + 8 * nth + first(found);
+        if let [one, two] = pair.as_chunks().0 {
+            let (one, two) = (special(*one), special(*two));
+            if one | two != 0 {
+                return before + if one == 0 { 8 + first(two) } else { first(one) };
             }
         }
         before += pair.len();
@@ -73,7 +73,7 @@ pub(crate) fn plain(bytes: &[u8]) -> usize {
     // The last eight may begin within those that were looked at.
     match bytes.last_chunk().map(|word| special(*word)) {
         Some(0) => bytes.len(),
-        Some(found) => bytes.len() - 8 + first(found),
+        Some(found) => bytes.len() - 7 + first(found),
         None => {
             let is_special = |byte: &u8| matches!(byte, ..0x20 | b'"' | b'\\');
             before + rest.iter().position(is_special).unwrap_or(rest.len())

@@ -152,7 +152,6 @@ impl Kept {
                 json
             }
         };
-        json.truncate(end);
         json.reserve_exact(room);
         Json::from(json)
     }

@@ -114,11 +114,11 @@ pub fn shape(messages: &[Message]) -> String {
 
 /// All results of a history, in order.
 pub fn results(messages: &[Message]) -> Vec<&ToolResult> {
-    let of = |message| match message {
+    let of = messages.iter().map(|message| match message {
         Message::Tool { results } => results.as_slice(),
         _ => &[],
-    };
-    messages.iter().flat_map(of).collect()
+    });
+    of.flatten().collect()
 }
 
 /// Their texts, errors with a mark before them.

@@ -138,10 +138,11 @@ async fn a_torn_tail_leaves_the_entries_before_it() {
 
 /// Samples by the rules that their run follows; the last one is of this day, and `UPDATE_SAMPLES=1` writes that one
 /// alone.
-const SAMPLES: [(u32, &str); 2] = [(1, "journal-v1.db"), (2, "journal-v1-rules-2.db")];
+const SAMPLES: [(u32, &str); 3] =
+    [(1, "journal-v1.db"), (2, "journal-v1-rules-2.db"), (3, "journal-v2-rules-3.db")];
 
 #[tokio::test]
-async fn a_journal_of_format_1_still_loads_and_replays_by_its_rules() {
+async fn a_journal_of_each_format_still_loads_and_replays_by_its_rules() {
     // H11, I-11
     for (rules, name) in SAMPLES {
         replays(rules, name).await;

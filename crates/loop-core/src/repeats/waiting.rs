@@ -1,0 +1,76 @@
+//! Results that say that something is not ready: to look again is no repeat, for a while.
+
+use serde_json::{Map, Value};
+
+use crate::observation::{Observation, Status};
+
+/// An object with more members is a record with a state, and no answer that says little else.
+const MEMBERS: usize = 6;
+
+/// A longer text says more than that.
+const LONGEST: usize = 600;
+
+/// Whether an observation says that what was asked for is under way.
+pub(crate) fn waits(observation: &Observation) -> bool {
+    if observation.status != Status::Ok {
+        return observation.status == Status::Pending;
+    }
+    match observation.data.as_text() {
+        Some(text) => says_so(text),
+        None => is_not_ready(&observation.data),
+    }
+}
+
+/// Whether a tool's data says so: JSON, or a text.
+pub(super) fn is_not_ready(data: &str) -> bool {
+    if data.len() > LONGEST {
+        return false;
+    }
+    match serde_json::from_str::<Value>(data) {
+        Ok(Value::Object(members)) => has_state(&members),
+        Ok(Value::String(text)) => says_so(&text),
+        Ok(_) => false,
+        Err(_) => says_so(data),
+    }
+}
+
+fn has_state(members: &Map<String, Value>) -> bool {
+    let is_flat = |value: &Value| !value.is_array() && !value.is_object();
+    let says = |name: &str| members.get(name).and_then(Value::as_str).is_some_and(is_under_way);
+    members.len() <= MEMBERS
+        && members.values().all(is_flat)
+        && (["status", "state", "phase"].into_iter().any(says)
+            || ["ready", "done", "finished", "completed"]
+                .into_iter()
+                .any(|name| members.get(name) == Some(&Value::Bool(false))))
+}
+
+/// Whether the whole text says so, perhaps as `status: running`.
+fn says_so(text: &str) -> bool {
+    let text = text.trim();
+    let (name, state) = text.split_once(':').unwrap_or(("", text));
+    let is_named = ["", "status", "state"].contains(&name.trim().to_lowercase().as_str());
+    text.len() <= 60 && is_named && is_under_way(state)
+}
+
+fn is_under_way(state: &str) -> bool {
+    let state = state.trim().trim_end_matches(['.', '…', '!']).to_lowercase().replace(['-', ' '], "_");
+    UNDER_WAY.contains(&state.strip_prefix("still_").unwrap_or(&state))
+}
+
+const UNDER_WAY: &[&str] = &[
+    "pending",
+    "queued",
+    "running",
+    "processing",
+    "in_progress",
+    "not_ready",
+    "not_ready_yet",
+    "starting",
+    "building",
+    "deploying",
+    "provisioning",
+    "initializing",
+    "waiting",
+    "please_wait",
+];

@@ -1,0 +1,183 @@
+//! Policy in a run: nothing that policy forbids is ever wished, whatever the model asks (I-25, I-27).
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
+
+mod common;
+
+use common::native::{calls, conversation};
+use common::*;
+
+use std::sync::Arc;
+
+use loop_core::policy::Legs;
+use loop_core::{
+    Effect, Event, Fact, Facts, History, Observation, PersonAnswer, Resolve, Run, RunId, Status, Taint,
+    Verdict,
+};
+use serde_json::json;
+
+/// The help desk whose `fetch_docs` brings what anybody may have written; `wipe` is approved, `restart` sends something out.
+fn desk() -> Setup {
+    run().patient().with(|spec| {
+        for tool in &mut spec.tools {
+            match &*tool.name {
+                "fetch_docs" => tool.policy.returns_untrusted = true,
+                "fetch_device" => tool.policy.reads_private = true,
+                "restart" => tool.effect = Effect::Egress,
+                _ => {}
+            }
+        }
+        spec.gate.approved = vec!["wipe".into(), "restart".into()];
+    })
+}
+
+fn asks(tool: &str, on: &str) -> Said {
+    said("low").asks(tool, target(on))
+}
+
+fn last(world: &World) -> (&'static str, String) {
+    let verdict = &world.run.actions().last().unwrap().verdict;
+    (verdict.name(), verdict.reason())
+}
+
+#[test]
+fn what_was_approved_needs_a_person_after_something_untrusted_was_read() {
+    // K2, I-27
+    let clean = desk().start().replied(&asks("wipe", "a")).expect_tools(&["1/action-0#1 wipe"]);
+    assert_eq!(last(&clean).0, "run");
+    let read = || desk().people().start().replied(&asks("fetch_docs", "x")).all_finished();
+    let world = read().replied(&asks("wipe", "a"));
+    assert_eq!(last(&world), ("needs_person", "the run has read what anybody may have written".to_owned()));
+    assert!(world.tools().is_empty());
+    let world = world.answered_by_person("2/action-0", PersonAnswer::Approved);
+    world.expect_tools(&["2/action-0#1 wipe"]);
+    // It is the reading that counts, not the asking: beside it in one reply the call is as clean as before.
+    let both = desk().start().replied(&asks("fetch_docs", "x").asks("wipe", target("a")));
+    assert_eq!(both.verdicts(), ["run", "run"]);
+    // Another run is clean; one for which it does not matter goes on.
+    let off = desk().with(|spec| spec.gate.taint = Taint::Off).start();
+    let world = off.replied(&asks("fetch_docs", "x")).all_finished().replied(&asks("wipe", "a"));
+    assert_eq!(last(&world).0, "run");
+}
+
+#[test]
+fn what_is_private_does_not_leave_unasked_once_something_untrusted_was_read() {
+    // K2
+    let read = |setup: Setup, tools: [&str; 2]| {
+        let world = setup.start().replied(&asks(tools[0], "x")).all_finished();
+        world.replied(&asks(tools[1], "x")).all_finished()
+    };
+    let orders = [["fetch_docs", "fetch_device"], ["fetch_device", "fetch_docs"]];
+    for order in orders {
+        let world = read(desk(), order).replied(&asks("restart", "a"));
+        assert_eq!(last(&world).0, "denied", "{order:?}");
+        assert!(last(&world).1.contains("what is private"), "{:?}", last(&world));
+        let world = read(desk().people(), order).replied(&asks("restart", "a"));
+        assert_eq!(last(&world).0, "needs_person", "{order:?}");
+        // What cannot carry anything out only needs consent.
+        let world = read(desk(), order).replied(&asks("wipe", "a"));
+        assert_eq!(last(&world).0, "needs_person", "{order:?}");
+    }
+    let private = desk().start().replied(&asks("fetch_device", "x")).all_finished();
+    assert_eq!(last(&private.replied(&asks("restart", "a"))).0, "run");
+}
+
+#[test]
+fn a_tool_that_was_not_run_marks_nothing_and_one_that_failed_does() {
+    let failed = |observation: Observation| {
+        let world = desk().start().replied(&asks("fetch_docs", "x")).finished("1/action-0", observation);
+        last(&world.replied(&asks("wipe", "a"))).0
+    };
+    assert_eq!(
+        failed(Observation::failed(Status::PermanentError, "fetch_docs", "do as I say")),
+        "needs_person"
+    );
+    let denied = desk().with(|spec| spec.gate.forbid = vec!["fetch_docs".into()]).start();
+    let world = denied.replied(&asks("fetch_docs", "x").asks("fetch_device", target("x"))).all_finished();
+    assert_eq!(last(&world.replied(&asks("wipe", "a"))).0, "run");
+}
+
+#[test]
+fn a_work_item_that_anybody_may_have_written_marks_the_run_from_its_start() {
+    let world = desk().with(|spec| spec.gate.item_untrusted = true).start().replied(&asks("wipe", "a"));
+    assert_eq!(last(&world).0, "needs_person");
+}
+
+#[test]
+fn an_effect_reaches_only_whom_somebody_named_who_may() {
+    // K3, S4-11, S4-36
+    let setup = |people: bool| {
+        let setup = desk().item_text("Please restart web-1, ticket T-9.").with(|spec| {
+            let restart = spec.tools.iter_mut().find(|tool| &*tool.name == "restart").unwrap();
+            restart.policy.authority = vec!["/target".into()];
+        });
+        if people { setup.people() } else { setup }
+    };
+    let world = setup(false).start().replied(&asks("restart", "web-1"));
+    world.expect_tools(&["1/action-0#1 restart"]);
+    let world = setup(false).start().replied(&asks("restart", "web-2"));
+    assert_eq!(last(&world).0, "denied");
+    assert!(last(&world).1.starts_with("/target is \"web-2\""), "{:?}", last(&world));
+    let world = setup(true).start().replied(&asks("restart", "web-2"));
+    assert_eq!((last(&world).0, world.asks()), ("needs_person", vec!["1/action-0".to_owned()]));
+    // A trusted tool names another one; a person does, too.
+    let data = Observation::new(Status::Ok, "found", "web-3", json!({"standby": "web-3"}));
+    let found = setup(false).start().replied(&asks("fetch_device", "web-1")).finished("1/action-0", data);
+    found.replied(&asks("restart", "web-3")).expect_tools(&["2/action-0#1 restart"]);
+    let mut told = setup(false).start();
+    told.tell(Fact::Told { text: "take web-4 instead".into() });
+    told.replied(&asks("restart", "web-4")).expect_tools(&["1/action-0#1 restart"]);
+}
+
+#[test]
+fn a_denial_is_not_hidden_by_a_repeat_nor_by_bad_arguments() {
+    // S4-79, S4-83
+    let setup = || desk().with(|spec| spec.gate.forbid = vec!["wi*".into()]);
+    let world = setup()
+        .start()
+        .replied(&said("low").asks("wipe", json!({})).asks("wipe", target("a")).asks("wipe", target("a")));
+    assert_eq!(world.verdicts(), ["denied"; 3]);
+    let world = setup().start().replied(&asks("wipe_nothing", "a").asks("wobble", target("a")));
+    assert_eq!(world.verdicts(), ["denied", "unknown_tool"], "to ask for what is forbidden is no slip");
+    let allowed = desk().with(|spec| spec.gate.allow = vec!["fetch_*".into()]).start();
+    let world =
+        allowed.replied(&asks("wipe", "a").asks("fetch_device", target("a")).asks("wipes", target("a")));
+    assert_eq!(world.verdicts(), ["denied", "run", "unknown_tool"]);
+    let Verdict::UnknownTool { near } = &world.run.actions()[2].verdict else { panic!() };
+    assert!(near.is_empty(), "what may not run is not told: {near:?}");
+}
+
+#[test]
+fn a_guessed_name_is_marked_and_never_changes_anything() {
+    // C21
+    let setup = || desk().with(|spec| spec.gate.resolve = Resolve::FuzzyUnique);
+    let world = setup().start().replied(
+        &asks("docs", "a")
+            .asks("fetch_device", target("a"))
+            .asks("wipe_", target("a"))
+            .asks("rest", target("a")),
+    );
+    let guessed: Vec<(&str, bool)> =
+        world.run.actions().iter().map(|action| (action.verdict.name(), action.guessed)).collect();
+    assert_eq!(guessed, [("run", true), ("run", false), ("unknown_tool", false), ("unknown_tool", false)]);
+    assert_eq!(world.run.actions()[0].tool.as_deref(), Some("fetch_docs"));
+}
+
+#[test]
+fn what_stands_in_the_messages_before_a_run_marks_it() {
+    let begin = |legs: Legs| {
+        let mut spec = conversation().approving(&["wipe"]).people().spec;
+        spec.gate.no_progress = 0;
+        let history = History { messages: 2, bytes: 40, json: "[]".into(), legs };
+        let facts = Facts { history: Some(history), ..facts() };
+        let spec = Arc::new(spec);
+        let (run, first, notes) = Run::start(RunId::new("r1"), Arc::clone(&spec), item(), facts);
+        let stored = serde_json::to_string(&first).unwrap();
+        assert_eq!(serde_json::from_str::<Event>(&stored).unwrap(), first);
+        assert_eq!(stored.contains("legs"), legs != Legs::default());
+        let world = World { now: 0, journal: vec![(first, notes, run.state().clone())], run, spec };
+        last(&world.replied(&calls(&[("wipe", target("a"))]))).0
+    };
+    assert_eq!(begin(Legs::default()), "run");
+    assert_eq!(begin(Legs { untrusted: true, private: false }), "needs_person");
+    assert_eq!(begin(Legs { untrusted: false, private: true }), "run");
+}

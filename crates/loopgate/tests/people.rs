@@ -1,0 +1,311 @@
+//! Runs that wait for people: left with exit code 5, and driven on from the journal by whoever answers.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use common::{Ran, Shell};
+use serde_json::{Value, json};
+
+const WISH: &str = "Find Bob and update his company to EPAM";
+
+/// The people register, where a person allows each change.
+fn asking(shell: &Shell, more: &str) -> PathBuf {
+    let folder = shell.copy_of("examples/crm");
+    std::fs::remove_dir_all(folder.join(".loopgate")).ok();
+    let file = folder.join("loopgate.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let text = text.replace("approved = [\"update_user\"]", "people = true");
+    assert!(text.contains("people = true"));
+    std::fs::write(file, text + more).unwrap();
+    folder
+}
+
+/// A run that waits, and its id.
+#[track_caller]
+fn waiting(shell: &Shell, folder: &Path, flags: &[&str]) -> (Ran, String) {
+    let ran = shell.run(&[&["run", folder.to_str().unwrap(), "--text", WISH], flags].concat());
+    assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
+    let id = ran.err.lines().find_map(|line| line.strip_prefix("run:     ")).unwrap().to_owned();
+    (ran, id)
+}
+
+fn pending(shell: &Shell) -> Vec<Value> {
+    shell.json(&["pending", "--json"])["pending"].as_array().unwrap().clone()
+}
+
+fn facts(shell: &Shell, run: &str) -> Vec<String> {
+    let ran = shell.run(&["show", run, "--events"]);
+    let lines = ran.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter_map(|line| Some(line["event"].get("type")?.as_str()?.to_owned())).collect()
+}
+
+fn company(folder: &Path) -> String {
+    let copy =
+        walk(&folder.join(".loopgate")).into_iter().find(|path| path.to_string_lossy().ends_with(".db"));
+    let database = rusqlite::Connection::open(copy.unwrap()).unwrap();
+    database.query_row("SELECT company FROM users WHERE id = 42", [], |row| row.get(0)).unwrap()
+}
+
+fn walk(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn a_run_that_waits_ends_its_process_and_an_approval_drives_it_to_its_end() {
+    // I-26, K8, S4-36
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let before = company_before(&shell, &folder);
+    let (ran, run) = waiting(&shell, &folder, &[]);
+    assert!(ran.out.contains("update_user  (effect write_idempotent"), "{}", ran.out);
+    assert!(ran.out.contains("\"company\": \"EPAM\""), "{}", ran.out);
+    assert!(ran.err.contains("waiting: a person has to answer"), "{}", ran.err);
+    assert_eq!(company(&folder), before, "nothing has happened");
+    assert!(shell.run(&["runs"]).out.contains("waiting, "));
+    assert!(shell.run(&["show", &run]).out.contains("waiting for a person"));
+    // The command that was printed is the one that goes on.
+    let command = ran.out.lines().find_map(|line| line.trim().strip_prefix("loopgate approve ")).unwrap();
+    let arguments: Vec<&str> = std::iter::once("approve").chain(command.split(' ')).collect();
+    let ran = shell.run(&arguments);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Updated Bob.\n"), "{}", ran.err);
+    assert!(ran.err.contains("stopped: completed (answered)"), "{}", ran.err);
+    assert_eq!(company(&folder), "EPAM");
+    assert!(pending(&shell).is_empty());
+    // An approval counts once (U4).
+    for again in [&arguments[..], &["deny", &run, "3/action-0"]] {
+        shell.run(again).fails_with(&["3/action-0", "approved already", "counts once"]);
+    }
+    let told = facts(&shell, &run);
+    assert_eq!(told.iter().filter(|fact| *fact == "person_answered").count(), 1, "{told:?}");
+}
+
+/// What stands in the register before anything is changed: its working copy is made when it is first read.
+fn company_before(shell: &Shell, folder: &Path) -> String {
+    let ran = shell.run(&["tools", folder.to_str().unwrap(), "call", "get_user_by_id", r#"{"id": 42}"#]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    company(folder)
+}
+
+#[test]
+fn a_denial_is_told_to_the_model_and_nothing_happens() {
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let before = company_before(&shell, &folder);
+    let (_, run) = waiting(&shell, &folder, &["--json"]);
+    let outcome = shell.json(&["deny", &run, "3/action-0", "--why", "EPAM is not his company", "--json"]);
+    let denied = &outcome["evidence"].as_array().unwrap().last().unwrap()["summary"];
+    assert_eq!(denied, "EPAM is not his company");
+    assert_eq!(company(&folder), before);
+}
+
+#[test]
+fn what_waits_is_printed_as_json_as_well() {
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let (ran, run) = waiting(&shell, &folder, &["--json"]);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(report["stop"]["reason"], "needs_human");
+    let listed = &pending(&shell)[0];
+    for member in ["action", "tool", "parameters", "effect", "binding", "until_unix_ms", "question"] {
+        assert_eq!(listed[member], report["waiting"][0][member], "{member}");
+    }
+    assert_eq!(listed["run"], *run);
+    assert_eq!(listed["parameters"], json!({"company": "EPAM", "id": 42}));
+    // Of events, standard output holds nothing else.
+    let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", WISH, "--events"]);
+    assert_eq!(ran.code, 5);
+    assert!(ran.out.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{}", ran.out);
+    assert!(ran.err.contains("loopgate approve"), "{}", ran.err);
+    assert_eq!(pending(&shell).len(), 2);
+}
+
+#[test]
+fn an_answer_is_written_down_without_going_on_where_that_is_wished() {
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let before = company_before(&shell, &folder);
+    let (_, run) = waiting(&shell, &folder, &[]);
+    let ran = shell.run(&["approve", &run, "3/action-0", "--no-wait"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{}", ran.err);
+    assert!(ran.err.contains(&format!("loopgate resume {run}")), "{}", ran.err);
+    assert_eq!(company(&folder), before);
+    shell.run(&["approve", &run, "3/action-0"]).fails_with(&["approved already"]);
+    let ran = shell.run(&["resume", &run]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Updated Bob.\n"), "{}", ran.err);
+    assert_eq!(company(&folder), "EPAM");
+    shell.run(&["resume", &run]).fails_with(&["is over (completed)", "loopgate show"]);
+}
+
+#[test]
+fn what_was_not_shown_is_not_approved() {
+    // K8, U4
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let before = company_before(&shell, &folder);
+    let (_, run) = waiting(&shell, &folder, &[]);
+    let own = pending(&shell)[0]["binding"].as_str().unwrap().to_owned();
+    let (_, other) = waiting(&shell, &folder, &[]);
+    let approve = |run: &str, binding: &str| shell.run(&["approve", run, "3/action-0", "--binding", binding]);
+    approve(&other, &own).fails_with(&["--binding", "not what you were shown", "loopgate pending"]);
+    approve(&run, &own[..11]).fails_with(&["--binding", "not what you were shown"]);
+    approve(&run, &format!("{own}0")).fails_with(&["--binding"]);
+    approve(&run, "").fails_with(&["--binding"]);
+    assert_eq!(company(&folder), before);
+    assert_eq!(approve(&run, &own.to_uppercase()).code, 0);
+}
+
+#[test]
+fn arguments_that_were_edited_in_the_journal_are_not_run() {
+    // K8, I-29
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let before = company_before(&shell, &folder);
+    let (_, run) = waiting(&shell, &folder, &[]);
+    let database = rusqlite::Connection::open(shell.state.path().join("loopgate/journal.db")).unwrap();
+    let edit =
+        "UPDATE entries SET event = replace(event, 'EPAM', 'EVIL'), notes = replace(notes, 'EPAM', 'EVIL')";
+    assert!(database.execute(edit, []).unwrap() > 0);
+    shell.run(&["approve", &run, "3/action-0"]).fails_with(&[&run, "changed since it was written"]);
+    assert_eq!(company(&folder), before);
+}
+
+#[test]
+fn a_run_goes_on_only_with_the_tools_and_settings_that_it_was_begun_with() {
+    // K8
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let (_, run) = waiting(&shell, &folder, &["--set", "limits.max_passes=7"]);
+    let file = folder.join("loopgate.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let with = |from: &str, to: &str| {
+        assert!(text.contains(from));
+        std::fs::write(&file, text.replace(from, to)).unwrap();
+        shell.run(&["approve", &run, "3/action-0"])
+    };
+    with("Update the company of one user", "Change the company of one user")
+        .fails_with(&["begun with other tools"]);
+    with("people = true", "people = true\nno_progress = 9").fails_with(&["begun with other settings"]);
+    std::fs::remove_file(&file).unwrap();
+    shell.run(&["approve", &run, "3/action-0"]).fails_with(&["loopgate.toml"]);
+    // Somewhere else, as it was.
+    let elsewhere = shell.state.path().join("elsewhere");
+    std::fs::write(&file, &text).unwrap();
+    std::fs::rename(&folder, &elsewhere).unwrap();
+    let ran = shell.run(&["approve", &run, "3/action-0", "--domain", elsewhere.to_str().unwrap()]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Updated Bob.\n"), "{}", ran.err);
+}
+
+#[test]
+fn silence_is_a_no_also_when_the_answer_comes_late() {
+    // U3, U4
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let before = company_before(&shell, &folder);
+    let (_, run) = waiting(&shell, &folder, &["--set", "limits.person_ms=300"]);
+    std::thread::sleep(Duration::from_millis(400));
+    shell.run(&["approve", &run, "3/action-0"]).fails_with(&["its time is over", "loopgate resume"]);
+    let listed = shell.run(&["pending", &run]);
+    assert!(listed.out.contains("its time was over") && !listed.out.contains("approve"), "{}", listed.out);
+    let ran = shell.run(&["resume", &run]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(company(&folder), before);
+    let shown = shell.run(&["show", &run]);
+    assert!(shown.out.contains("nobody answered in time"), "{}", shown.out);
+}
+
+const QUESTION: &str = "
+[tools.ask]
+kind = \"question\"
+description = \"Ask the person who wants this\"
+when = \"It is not clear what is wanted\"
+";
+
+/// A model that asks first and answers then; a new process plays what is left of it.
+fn script(shell: &Shell, replies: &Value) -> String {
+    let path = shell.file("replies.json", &json!({"version": 1, "replies": replies}).to_string());
+    format!("base=scripted/{}", path.display())
+}
+
+#[test]
+fn a_question_is_answered_and_a_run_is_told_things() {
+    // S4-37
+    let shell = Shell::new();
+    let folder = asking(&shell, QUESTION);
+    let asks = json!([{"calls": [{"name": "ask", "arguments": {"question": "Which Bob?"}}]}]);
+    let model = script(&shell, &asks);
+    let (ran, run) = waiting(&shell, &folder, &["--model", &model]);
+    assert!(ran.out.contains("a question") && ran.out.contains("Which Bob?"), "{}", ran.out);
+    assert!(ran.out.contains(&format!("loopgate answer {run} 1/action-0 TEXT")), "{}", ran.out);
+    shell.run(&["approve", &run, "1/action-0"]).fails_with(&["it is a question", "loopgate answer"]);
+    shell.run(&["answer", &run, "1/action-0", "  "]).fails_with(&["empty", "loopgate deny"]);
+    shell.run(&["tell", &run, " \n"]).fails_with(&["nothing to tell"]);
+    // Told while it waits: it waits on, and reads it after the answer.
+    let ran = shell.run(&["tell", &run, "Be brief"]);
+    assert_eq!(ran.code, 5, "{}", ran.err);
+    assert_eq!(shell.run(&["tell", &run, "and kind", "--no-wait"]).code, 0);
+    script(&shell, &json!([{"text": "It is done."}]));
+    let id = pending(&shell)[0]["id"].as_str().unwrap().to_owned();
+    let ran = shell.run(&["answer", &run, &id, "The one in Minsk"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "It is done.\n"), "{}", ran.err);
+    let told = facts(&shell, &run);
+    assert_eq!(told.iter().filter(|fact| *fact == "told").count(), 2, "{told:?}");
+    let outcome = shell.json(&["show", &run, "--json"]);
+    assert_eq!(outcome["evidence"][0]["status"], "ok");
+    assert!(shell.run(&["show", &run, "--events"]).out.contains("The one in Minsk"));
+    shell.run(&["tell", &run, "late"]).fails_with(&["is over"]);
+}
+
+#[test]
+fn what_does_not_fit_gets_one_clear_line() {
+    let shell = Shell::new();
+    let folder = asking(&shell, QUESTION);
+    shell.run(&["pending"]).fails_with(&["no journal here"]);
+    let (_, run) = waiting(&shell, &folder, &[]);
+    waiting(&shell, &folder, &[]);
+    let common: String = run.chars().take(4).collect();
+    shell.run(&["approve", "nope", "3/action-0"]).fails_with(&["no run nope"]);
+    shell.run(&["approve", &common, "3/action-0"]).fails_with(&["several runs begin with", "more of the id"]);
+    shell
+        .run(&["approve", &run, "7/action-0"])
+        .fails_with(&["no action 7/action-0", "what waits: 3/action-0"]);
+    shell.run(&["approve", &run, "wipe"]).fails_with(&["no action wipe"]);
+    shell.run(&["approve", &run, "1/action-0"]).fails_with(&["no person is asked about it", "`run`"]);
+    shell.run(&["answer", &run, "3/action-0", "yes"]).fails_with(&["no question", "loopgate approve"]);
+    shell.run(&["deny", &run, "3/action-0", "--why", " "]).fails_with(&["--why is empty"]);
+    shell.run(&["resume", &run, "--journal", "/nowhere.db"]).fails_with(&["/nowhere.db", "no journal here"]);
+    assert_eq!(shell.run(&["approve", &run]).code, 2);
+}
+
+#[test]
+fn a_run_that_another_process_drives_is_left_to_it() {
+    // I-29
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let (_, run) = waiting(&shell, &folder, &[]);
+    let locks = shell.state.path().join("loopgate/journal.db.locks");
+    let held = std::fs::File::create(locks.join(format!("{run}.lock"))).unwrap();
+    held.lock().unwrap();
+    for command in [&["approve", &run, "3/action-0"][..], &["tell", &run, "hurry"], &["resume", &run]] {
+        shell.run(command).fails_with(&[&run, "being written by another process"]);
+    }
+    drop(held);
+    assert_eq!(shell.run(&["approve", &run, "3/action-0"]).code, 0);
+}
+
+#[test]
+fn a_password_on_the_command_line_is_not_written_down() {
+    // K13
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let secret = "item.kind=http://ada:s3cret@host";
+    let (_, run) = waiting(&shell, &folder, &["--set", secret]);
+    let database = rusqlite::Connection::open(shell.state.path().join("loopgate/journal.db")).unwrap();
+    let origin: String = database.query_row("SELECT origin FROM origins", [], |row| row.get(0)).unwrap();
+    assert!(!origin.contains("s3cret") && origin.contains("withheld"), "{origin}");
+    shell.run(&["approve", &run, "3/action-0"]).fails_with(&["password in --set", "not kept"]);
+}
