@@ -58,7 +58,7 @@ impl From<Arc<str>> for Data {
     fn from(json: Arc<str>) -> Self {
         // A text that was written in another way stays as it was written.
         let text = json.starts_with('"').then(|| serde_json::from_str::<String>(&json).ok()).flatten();
-        match text {
+        match text.filter(|text| *written(text) == *json) {
             Some(text) => Self::text(text),
             None => Self(Kind::Json(json)),
         }

@@ -336,8 +336,9 @@ impl Ledger {
             entry.told = Some(last.after(entry.told.filter(|_| !is_waiting)));
             entry.failed = None;
             entry.ignored.clone_from(&settled.ignored);
-            if !is_waiting {
-                self.trail.push(settled.signature, settled.told);
+            match is_waiting {
+                true => self.trail.clear(),
+                false => self.trail.push(settled.signature, settled.told),
             }
         }
         let is_over = !is_waiting && (!may_pass || settled.attempt >= entry.tries);

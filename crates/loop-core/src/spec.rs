@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::args::ArgSpec;
 use crate::canonical::digest;
@@ -163,9 +164,18 @@ impl RunSpec {
         digest("spec", &serde_json::to_value(self).unwrap_or_default())
     }
 
-    /// The digest of the part that decides rather than describes: limits and gate.
+    /// The digest of the part that decides rather than describes: limits, gate, and from version 3 on what policy knows
+    /// of each tool.
     pub fn policy_hash(&self) -> Digest {
-        digest("policy", &serde_json::to_value((&self.limits, &self.gate)).unwrap_or_default())
+        let decides = match self.version {
+            ..3 => serde_json::to_value((&self.limits, &self.gate)),
+            _ => {
+                let known = |tool: &ToolSpec| json!([tool.name, tool.aliases, tool.effect, tool.policy]);
+                let tools: Vec<Value> = self.tools.iter().map(known).collect();
+                serde_json::to_value((&self.limits, &self.gate, tools))
+            }
+        };
+        digest("policy", &decides.unwrap_or_default())
     }
 
     /// The tool with this name or alias (S0-84); never by a part of a name (S0-d1, S0-d2).

@@ -31,6 +31,7 @@ The invoice is https://shop.example/orders/1001?part=a(1) and the export `/srv/e
 It was $45.50 in the end, not 12 500 or 1,250.00, and never -7 or 0042. Ask *ivy@brown.example*!
 All of this by Friday at 10:30, well-known as it is: C:\\tmp\\b.txt; docs/notes.md.
 jan@brown.example;kim@brown.example,leo@brown.example
+Odd ones: 'zed@brown.example {yan@brown.example _xan@brown.example ~wim@brown.example *vic@brown.example.
 ";
 
 fn args() -> ArgSpec {
@@ -193,6 +194,11 @@ fn what_stands_in_the_work_item_as_a_whole_is_given_and_nothing_else() {
         json!("ada@brown.exampl"),
         json!("da@brown.example"),
         json!("neil@brown.example"),
+        json!("zed@brown.example"),
+        json!("yan@brown.example"),
+        json!("xan@brown.example"),
+        json!("wim@brown.example"),
+        json!("vic@brown.example"),
         json!("brown.example"),
         json!("ada"),
         json!("@brown.example"),
@@ -426,8 +432,11 @@ fn a_trusted_tool_gives_the_scalars_of_its_data() {
     let look = || Given::default().brought("look", json!({"target": "Zoe"}), rows.clone());
     for (value, expected) in [
         (json!("zoe@brown.example"), true),
+        (json!("Zoe@brown.example"), false),
+        (json!("zoe@brown.example "), false),
         (json!(7), true),
         (json!("7"), true),
+        (json!("07"), false),
         (json!("mal@evil.example"), false),
         (json!(9), false),
         (json!("mail"), false),

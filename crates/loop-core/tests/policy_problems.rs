@@ -131,7 +131,6 @@ fn what_is_said_of_a_tool_and_cannot_be_meant() {
             spec.tools[0].aliases = names(&["send_mail"]);
             spec.tools[1].policy.authority = names(&["to", "", "/recipient", "/to/*/name"]);
             spec.tools[1].policy.repeats.key = names(&["/query"]);
-            spec.tools[2].policy.asks_person = true;
         },
         &[
             "tools.read_order.authority has no effect, for the tool only looks; take it out, or declare its effect",
@@ -141,7 +140,6 @@ fn what_is_said_of_a_tool_and_cannot_be_meant() {
             "tools.send_mail.authority: `/recipient` means no parameter that the tool declares; correct it",
             "tools.send_mail.authority: `/to/*/name` means no parameter that the tool declares; correct it",
             "tools.send_mail.repeats.key: `/query` means no parameter that the tool declares; correct it",
-            "tools.issue_refund asks a person, and gate.people says that there is none; set it to true",
         ],
     );
 }

@@ -221,7 +221,7 @@ fn what_says_that_it_is_under_way_may_be_looked_at_again() {
     }
     // Not for ever.
     let look = ("read job = running", "run");
-    check(&[&[look; 22][..], &[("read job = running", "same_result")]].concat());
+    check(&[&[look; 21][..], &[("read job = running", "same_result")]].concat());
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl Secrets {
     fn are_not_in(&self, text: &str) -> bool {
         let text = text.as_bytes();
         self.long_forms().map(str::as_bytes).all(|form| {
-            let is_it = |here: &[u8]| here.starts_with(form);
+            let is_it = |here: &[u8]| here.starts_with(form) || form.starts_with(here);
             let first = form.first().copied().unwrap_or_default();
             memchr_iter(first, text).filter_map(|at| text.get(at..)).all(|here| !is_it(here))
         })

@@ -74,7 +74,7 @@ impl Framer {
             };
             let (head, tail) = bytes.split_at(end);
             if self.line.is_empty()
-                && let Some(rest) = tail.strip_prefix(b"\n")
+                && let Some(rest) = tail.strip_prefix(b"\n\n")
                 && self.whole_event(head, sink)
             {
                 bytes = rest;

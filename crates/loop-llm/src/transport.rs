@@ -313,7 +313,7 @@ impl<B: Pieces> Call<B> {
 
     /// What was said since the clock was read last was said by now.
     fn note(&mut self, now: Instant) {
-        if std::mem::take(&mut self.has_said) && self.settled.is_some() {
+        if std::mem::take(&mut self.has_said) {
             self.progress = now + self.timers.progress;
         }
         if self.settled.is_none() && self.decoder.is_ending() {

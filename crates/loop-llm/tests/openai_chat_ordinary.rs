@@ -233,7 +233,7 @@ fn unusual(chunk: &str) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_500, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 800, ..ProptestConfig::default() })]
 
     #[test]
     fn what_is_read_by_hand_says_the_same(chunks in chunks(), seed in 1_u64..1_000, profile in 0_usize..4) {

@@ -135,11 +135,6 @@ fn of_tool(spec: &RunSpec, tool: &ToolSpec, found: &mut Vec<String>) {
             found.push(format!("tools.{name}.repeats.key: `{pointer}` {fault}"));
         }
     }
-    if policy.asks_person && !spec.gate.people && barred(spec, tool).is_none() {
-        found.push(format!(
-            "tools.{name} asks a person, and gate.people says that there is none; set it to true"
-        ));
-    }
     for alias in &tool.aliases {
         if let Some(other) = spec.tools.iter().find(|other| other.name == *alias) {
             found.push(format!(

@@ -12,7 +12,7 @@ use crate::common::{
     Said, Setup, failure, found, model, observed, run, said, said_bare, saved_at, section, target, text,
     tool, used,
 };
-use crate::talks;
+use crate::{judged, talks};
 use loop_core::StopReason::{
     BudgetExceeded, Completed, Confident, EvidenceMissing, InvalidResponse, ManualStop, MaxAttempts,
     MaxMessages, MaxModelCalls, MaxPasses, MaxToolCalls, ModelFailure as ModelFailed, NeedsHuman,
@@ -54,6 +54,7 @@ pub fn all() -> Vec<Alphabet> {
     all.extend([plain, time, lost_writes, people, context, picking, five_passes].map(|make| make(false)));
     all.extend([verdicts, tools, stops, crashes, routes].map(|make| make()));
     all.extend(talks::all());
+    all.extend(judged::all());
     all
 }
 

@@ -8,14 +8,14 @@ use loop_core::{Command, Event, Fact, Note, Phase, Repeats, Run, Slot, State, St
 use crate::common::native::is_sound;
 use crate::common::{found, reread};
 use crate::edge::{Edge, Ghost, is_action, work};
-use crate::{money, native, oracle, rank, trouble, truth};
+use crate::{money, native, oracle, permits, rank, trouble, truth};
 
 type Result = std::result::Result<(), String>;
 type OfAState = fn(&Run, &Ghost) -> Result;
 type OfAStep = fn(&Edge<'_>) -> Result;
 
 /// What holds in every state, by name.
-pub const OF_A_STATE: [(&str, OfAState); 11] = [
+pub const OF_A_STATE: [(&str, OfAState); 14] = [
     ("wishes are read, not taken", wishes_are_read),
     ("a live state owes work", a_live_state_owes_work),
     ("I-1 the reserve", |run, _| money::is_what_is_in_flight(run)),
@@ -24,6 +24,9 @@ pub const OF_A_STATE: [(&str, OfAState); 11] = [
     ("I-5, S2-14 calls and attempts", |run, _| is_sound(run)),
     ("I-6 idempotency keys", every_try_settles_once),
     ("I-7 no repeat of what is done", no_repeat_of_what_is_done),
+    ("I-7, I-32 repeats are refused", permits::repeats_are_refused),
+    ("I-25 policy comes first", permits::policy_comes_first),
+    ("I-27 taint", permits::taint_asks_a_person),
     ("I-9 silence after the reason", silence_after_the_reason),
     ("I-20 evidence order", evidence_in_request_order),
     ("I-28 the base tier at the end", base_tier_at_the_end),
@@ -134,7 +137,8 @@ fn every_try_settles_once(run: &Run, ghost: &Ghost) -> Result {
         must(!keys.contains(&key), || format!("{key} is wished twice"))?;
         keys.push(key);
         // A call has its tries on each route.
-        let most = if !runs && ghost.rerouted > 0 { 2 * TRIES } else { TRIES };
+        let polls = if runs { polls_of(run, key) } else { 0 };
+        let most = if !runs && ghost.rerouted > 0 { 2 * TRIES } else { TRIES + polls };
         must(attempt <= most, || format!("{key} is tried {attempt} times"))?;
         let Some((settled, status)) = ghost.settled.get(&key) else { continue };
         must(attempt == settled + 1, || format!("{key} attempt {attempt} after attempt {settled} settled"))?;
@@ -142,6 +146,12 @@ fn every_try_settles_once(run: &Run, ghost: &Ghost) -> Result {
         must(again || !runs, || format!("{key} runs again after {status:?}"))?;
     }
     Ok(())
+}
+
+/// How often the tool of this work was asked again because it was not ready.
+fn polls_of(run: &Run, key: loop_core::CommandKey) -> u32 {
+    let of = work(run).iter().find(|work| work.key == key);
+    of.and_then(|work| work.poll.as_ref()).map_or(0, |poll| poll.times)
 }
 
 /// How often a call or a lost tool is tried in all.
@@ -242,7 +252,9 @@ fn nothing_is_lost(edge: &Edge<'_>) -> Result {
     }
     for (id, digest) in told {
         let in_batch = work(edge.after).iter().any(|work| {
-            work.evidence == id && work.observation.as_ref().is_some_and(|it| it.digest == digest)
+            let polled = work.poll.as_ref().map(|poll| &poll.last);
+            let mut held = work.observation.iter().chain(polled);
+            work.evidence == id && held.any(|it| it.digest == digest)
         });
         let kept = after.iter().any(|evidence| evidence.id == id && evidence.observation.digest == digest);
         must(in_batch || kept, || format!("the result {id} is lost"))?;

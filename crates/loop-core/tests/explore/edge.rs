@@ -1,8 +1,10 @@
 //! One step of the walk, and what the walk remembers of the way: what a state alone does not tell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use loop_core::{Call, CommandKey, Decision, Event, Fact, Note, Phase, Run, Slot, Status, Tier, Work};
+use loop_core::{
+    Call, CommandKey, Decision, Event, Fact, Note, PersonAnswer, Phase, Run, Slot, Status, Tier, Work,
+};
 
 use crate::trouble::Trouble;
 
@@ -50,6 +52,8 @@ pub struct Ghost {
     pub stops: u32,
     /// The last try of every call and action that has settled; of actions, how it ended (`None`: lost).
     pub settled: BTreeMap<CommandKey, (u32, Option<Status>)>,
+    /// The actions that a person allowed.
+    pub approved: BTreeSet<CommandKey>,
     /// What went wrong in a row.
     pub trouble: Trouble,
 }
@@ -64,6 +68,9 @@ impl Ghost {
             }
             Fact::ToolFinished { key, attempt, observation } => {
                 next.settled.insert(*key, (*attempt, Some(observation.status)));
+            }
+            Fact::PersonAnswered { key, answer: PersonAnswer::Approved, .. } => {
+                next.approved.insert(*key);
             }
             _ => {}
         }

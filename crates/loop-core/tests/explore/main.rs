@@ -17,9 +17,11 @@ mod alphabet;
 mod alphabets;
 mod checks;
 mod edge;
+mod judged;
 mod money;
 mod native;
 mod oracle;
+mod permits;
 mod rank;
 mod search;
 mod shape;
@@ -232,6 +234,58 @@ fn interrupted_outputs() {
 #[test]
 fn compaction() {
     explore(talks::compaction, MANY);
+}
+
+// S4-9, S4-27, S4-40, S4-57, S4-67, S4-83, S4-84, S3-1..20, C4..C10, K2, K3: judgement.
+
+#[test]
+fn breakers() {
+    explore(judged::breakers, MANY);
+}
+
+#[test]
+fn failures() {
+    explore(judged::failures, MANY);
+}
+
+#[test]
+fn escalations() {
+    explore(judged::escalations, MANY);
+}
+
+#[test]
+fn denials() {
+    explore(judged::denials, MANY);
+}
+
+#[test]
+fn polls() {
+    explore(judged::polls, MANY);
+}
+
+#[test]
+fn tainted() {
+    explore(judged::tainted, MANY);
+}
+
+#[test]
+fn progress() {
+    explore(judged::progress, MANY);
+}
+
+#[test]
+fn three_tier() {
+    explore(judged::three_tier, MANY);
+}
+
+#[test]
+fn demanding() {
+    explore(judged::demanding, MANY);
+}
+
+#[test]
+fn demanding_output() {
+    explore(judged::demanding_output, MANY);
 }
 
 #[test]

@@ -104,7 +104,9 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     };
     let speaks = reply.calls.is_empty() && !refuses;
     let fits = limits.messages.is_none_or(|limit| run.messages() <= limit);
-    let lands = lands && leaves_one && cause.is_none() && !speaks && fits;
+    // An answer that was to be mended is there already.
+    let has_answer = !edge.was.mended.is_empty();
+    let lands = lands && leaves_one && cause.is_none() && !speaks && fits && !has_answer;
     if lands { Expected::Land } else { Expected::Stop(reasons) }
 }
 

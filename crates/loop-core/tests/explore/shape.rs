@@ -27,7 +27,8 @@ pub fn shape(run: &Run, ghost: &Ghost) -> u64 {
     }
     for work in work(run) {
         let status = work.observation.as_ref().map(|observation| observation.status);
-        (work.key, work.attempt, work.announced, work.sub_call.is_some(), status).hash(h);
+        let polls = work.poll.as_ref().map(|poll| (poll.times, poll.not_before > run.now()));
+        (work.key, work.attempt, work.announced, work.sub_call.is_some(), status, polls).hash(h);
     }
     match run.phase() {
         Phase::WaitingForPerson { asks, .. } => asks.iter().for_each(|ask| ask.answered.hash(h)),

@@ -73,7 +73,7 @@ pub(crate) fn plain(bytes: &[u8]) -> usize {
     // The last eight may begin within those that were looked at.
     match bytes.last_chunk().map(|word| special(*word)) {
         Some(0) => bytes.len(),
-        Some(found) => bytes.len() - 7 + first(found),
+        Some(found) => bytes.len() - 8 + first(found),
         None => {
             let is_special = |byte: &u8| matches!(byte, ..0x20 | b'"' | b'\\');
             before + rest.iter().position(is_special).unwrap_or(rest.len())

@@ -152,6 +152,7 @@ impl Kept {
                 json
             }
         };
+        json.truncate(end);
         json.reserve_exact(room);
         Json::from(json)
     }

@@ -211,7 +211,7 @@ impl<'a> Reader<'a, '_> {
                 match key {
                     "index" => {
                         seen.once(0)?;
-                        it.index()?;
+                        (it.index()?.unwrap_or(0) == 0).then_some(())?;
                     }
                     "delta" => {
                         seen.once(1)?;

@@ -1,0 +1,296 @@
+//! The alphabets of judgement: breakers, denials, failures, tools that are not ready, what a run has read, repeats, and
+//! what an answer needs.
+
+use loop_core::StopReason::{
+    Completed, EvidenceMissing, ManualStop, MaxAttempts, MaxPasses, NeedsHuman, NoProgress, PolicyBlocked,
+    Refused, ToolFailure,
+};
+use loop_core::{
+    Breakers, CommandKey, Effect, Observation, OnDenied, OnDuplicate, OnToolError, PersonAnswer, Repeats,
+    Slot, Status, Validation,
+};
+use serde_json::json;
+
+use crate::alphabet::Alphabet;
+use crate::alphabets::{always, base, replies};
+use crate::common::native::{calls, conversation, output, rejected};
+use crate::common::{Said, Setup, found, observed, run, said, target, text};
+
+/// Every alphabet of judgement that is walked whole in a test run.
+pub fn all() -> Vec<Alphabet> {
+    [
+        breakers,
+        failures,
+        escalations,
+        denials,
+        polls,
+        tainted,
+        progress,
+        three_tier,
+        demanding,
+        demanding_output,
+    ]
+    .map(|make| make(false))
+    .into()
+}
+
+fn small(setup: Setup) -> Setup {
+    setup.limits(|limits| {
+        limits.passes = 4;
+        limits.tool_calls = 5;
+        limits.model_calls = 6;
+        limits.wall_ms = 60_000;
+        limits.person_ms = 5_000;
+    })
+}
+
+fn look(names: &[&str]) -> Said {
+    let wanted: Vec<_> = names.iter().map(|name| ("fetch_device", target(name))).collect();
+    calls(&wanted)
+}
+
+fn done() -> Said {
+    text("It is done.")
+}
+
+fn pending() -> Observation {
+    Observation { retry_after_ms: Some(500), ..observed(Status::Pending) }
+}
+
+/// Trouble of every kind, in every order, with breakers that open soon.
+pub fn breakers(wide: bool) -> Alphabet {
+    let setup = small(conversation()).with(|spec| {
+        spec.gate.breakers = Breakers { tool_failures: 2, denied: 2, bad_arguments: 3 };
+        spec.gate.forbid = vec!["wipe".into(), "delete_*".into()];
+    });
+    // Other targets in each pass: a repeat is refused before a breaker has anything to say.
+    let of_pass = |pass: u32| {
+        let mut all = vec![
+            look(&[&format!("a{pass}"), &format!("b{pass}")]),
+            calls(&[("wipe", target("a")), ("fetch_docs", target(&format!("a{pass}")))]),
+            calls(&[("nope", json!({})), ("delete_it", json!({}))]),
+            done(),
+        ];
+        if wide {
+            all.push(calls(&[("fetch_device", json!({})), ("fetch_device", target(&format!("c{pass}")))]));
+        }
+        replies(all)
+    };
+    Alphabet {
+        replies: (1..=4).map(of_pass).collect(),
+        observations: |key| match key.slot {
+            Slot::Action(0) => vec![observed(Status::Timeout), observed(Status::PermanentError)],
+            _ => vec![found("it"), observed(Status::InvalidInput), observed(Status::MalformedResult)],
+        },
+        reaches: &[Completed, NeedsHuman, ToolFailure, MaxPasses],
+        ..base("breakers", setup)
+    }
+}
+
+/// A failure that ends the run while others are in flight, wait, or have not begun; a stop and a crash at any moment.
+pub fn failures(wide: bool) -> Alphabet {
+    let setup = small(conversation()).parallel().approving(&["restart"]).with(|spec| {
+        spec.gate.on_tool_error = OnToolError::Stop;
+        spec.tools[0].policy.repeats.polls = 1;
+        spec.limits.passes = if wide { 3 } else { 2 };
+    });
+    let mixed = calls(&[("restart", target("a")), ("fetch_device", target("a")), ("restart", target("b"))]);
+    Alphabet {
+        replies: always([mixed, look(&["b", "c"]), done()]),
+        observations: |key| match key.slot {
+            Slot::Action(1) => vec![pending(), observed(Status::RetryableError)],
+            _ => vec![found("it"), observed(Status::Timeout)],
+        },
+        resumes: if wide { vec![0] } else { Vec::new() },
+        stops: true,
+        reaches: &[ToolFailure, ManualStop, Completed],
+        ..base("failures", setup)
+    }
+}
+
+/// Failures in a row that need a person, in a document.
+pub fn escalations(wide: bool) -> Alphabet {
+    let setup = small(run()).patient().with(|spec| {
+        spec.gate.on_tool_error = OnToolError::EscalateAfter(2);
+        spec.limits.passes = if wide { 4 } else { 3 };
+    });
+    let asks =
+        |names: &[&str]| names.iter().fold(said("low"), |said, name| said.asks("fetch_device", target(name)));
+    Alphabet {
+        replies: always([asks(&["a"]), asks(&["b", "a"]), said("low").asks("fetch_docs", target("a"))]),
+        observations: |_| {
+            vec![found("it"), observed(Status::RetryableError), observed(Status::PermanentError)]
+        },
+        reaches: &[NeedsHuman, MaxPasses],
+        ..base("escalations", setup)
+    }
+}
+
+/// Denials that end the run, among them repeats.
+pub fn denials(wide: bool) -> Alphabet {
+    let setup = small(run()).people().with(|spec| {
+        spec.gate.on_denied = OnDenied::Stop;
+        spec.gate.on_duplicate = OnDuplicate::Deny;
+        spec.gate.forbid = vec!["fetch_docs".into(), "delete_*".into()];
+        spec.limits.passes = if wide { 4 } else { 3 };
+    });
+    let low = || said("low");
+    Alphabet {
+        replies: always([
+            low().asks("fetch_device", target("a")),
+            low().asks("fetch_device", target("b")).asks("fetch_docs", target("a")),
+            low().asks("delete_it", json!({})).asks("nope", json!({})),
+            said("high").asks("wipe", target("a")),
+            said("high"),
+        ]),
+        answers: vec![PersonAnswer::Approved, PersonAnswer::Denied { why: "no".into() }],
+        stops: true,
+        reaches: &[Refused, ManualStop, loop_core::StopReason::Confident],
+        ..base("denials", setup)
+    }
+}
+
+/// Tools that are not ready, side by side, with the clock, stops and crashes at any moment.
+pub fn polls(wide: bool) -> Alphabet {
+    let setup = small(conversation()).parallel().approving(&["restart"]).with(|spec| {
+        spec.tools.iter_mut().for_each(|tool| tool.policy.repeats.polls = 2);
+        spec.limits.passes = 2;
+        spec.limits.model_calls = 3;
+    });
+    let both = calls(&[("fetch_device", target("a")), ("restart", target("a"))]);
+    Alphabet {
+        replies: always([both, done()]),
+        observations: |_| vec![found("it"), pending()],
+        steps: if wide { vec![0, 46_000] } else { vec![0] },
+        deadlines: true,
+        resumes: vec![0],
+        stops: true,
+        reaches: &[Completed, ManualStop, MaxPasses],
+        ..base("polls", setup)
+    }
+}
+
+/// What was read, what may go out, and whom it reaches.
+pub fn tainted(wide: bool) -> Alphabet {
+    let setup = small(conversation()).people().approving(&["restart", "wipe"]).with(|spec| {
+        spec.tools[0].policy.returns_untrusted = true;
+        spec.tools[1].policy.reads_private = true;
+        spec.tools[2].effect = Effect::Egress;
+        spec.tools[2].policy.authority = vec!["/target".into()];
+        spec.limits.passes = if wide { 4 } else { 3 };
+    });
+    Alphabet {
+        replies: always([
+            look(&["a"]),
+            calls(&[("fetch_docs", target("a")), ("wipe", target("a"))]),
+            calls(&[("restart", target("server")), ("restart", target("elsewhere"))]),
+            done(),
+        ]),
+        answers: vec![PersonAnswer::Approved, PersonAnswer::Denied { why: "no".into() }],
+        deadlines: wide,
+        reaches: &[Completed, MaxPasses],
+        ..base("tainted", setup)
+    }
+}
+
+/// The same calls with the same results and with others, with something changed between and without.
+pub fn progress(wide: bool) -> Alphabet {
+    let setup = small(conversation()).approving(&["restart"]).limits(|limits| {
+        limits.passes = if wide { 7 } else { 6 };
+        limits.model_calls = 8;
+        limits.tool_calls = 6;
+    });
+    let mut all = vec![look(&["a"]), calls(&[("restart", target("a"))])];
+    if wide {
+        all.push(look(&["a", "a"]));
+    }
+    Alphabet {
+        replies: always(all),
+        observations: |key| match key.pass {
+            1..=4 => vec![found("it"), found("something else"), observed(Status::PermanentError)],
+            _ => vec![found("it")],
+        },
+        reaches: &[MaxPasses],
+        ..base("progress", setup.with(|spec| spec.gate.no_progress = 2))
+    }
+}
+
+/// S3's three tiers within a turn.
+pub fn three_tier(wide: bool) -> Alphabet {
+    let setup = small(conversation()).repeating(Repeats::ThreeTier).with(|spec| {
+        spec.gate.three_tier.other = 2;
+        spec.gate.three_tier.search = vec!["fetch_docs".into()];
+        spec.gate.three_tier.query = vec!["target".into()];
+        spec.gate.no_progress = 2;
+        spec.limits.passes = if wide { 6 } else { 5 };
+        spec.limits.model_calls = 7;
+    });
+    let search = |query: &str| calls(&[("fetch_docs", target(query))]);
+    Alphabet {
+        replies: always([
+            look(&["a", "b", "a"]),
+            look(&["c"]),
+            search("fix bug"),
+            search("fix the bug"),
+            done(),
+        ]),
+        observations: |key| {
+            if key.pass == 1 {
+                vec![found("it"), observed(Status::RetryableError)]
+            } else {
+                vec![found("it")]
+            }
+        },
+        reaches: &[Completed, NoProgress, MaxPasses],
+        ..base("three tiers", setup)
+    }
+}
+
+/// Answers that lack what is demanded.
+pub fn demanding(wide: bool) -> Alphabet {
+    let setup = small(conversation()).with(|spec| {
+        spec.gate.required_tools = vec!["fetch_device".into(), "fetch_docs".into()];
+        spec.gate.forbid = vec!["wipe".into()];
+        spec.gate.no_progress = 2;
+        spec.gate.mending_passes = if wide { 2 } else { 1 };
+    });
+    Alphabet {
+        replies: always([
+            look(&["a"]),
+            calls(&[("fetch_docs", target("a")), ("wipe", target("a"))]),
+            calls(&[("wipe", target("b"))]),
+            done(),
+        ]),
+        observations: |_| vec![found("it"), observed(Status::PermanentError)],
+        stops: wide,
+        reaches: &[Completed, EvidenceMissing, PolicyBlocked, MaxPasses],
+        ..base("demanding", setup)
+    }
+}
+
+/// Outputs that come before what is demanded.
+pub fn demanding_output(wide: bool) -> Alphabet {
+    let setup = small(output()).with(|spec| spec.gate.required_tools = vec!["fetch_device".into()]);
+    let setup = setup.output_spec(|output| {
+        output.attempts = 2;
+        output.passes_per_attempt = if wide { 3 } else { 2 };
+    });
+    let save = || ("save", target("x"));
+    let ends = |key: CommandKey| match key.slot {
+        Slot::Action(0) => vec![found("it"), observed(Status::Timeout)],
+        _ => vec![found("it")],
+    };
+    Alphabet {
+        replies: always([
+            calls(&[save()]),
+            calls(&[("fetch_device", target("a")), save()]),
+            calls(&[("fetch_docs", target("a")), save()]),
+            look(&["b"]),
+        ]),
+        observations: ends,
+        validations: vec![Validation::Valid, rejected("no")],
+        deadlines: wide,
+        reaches: &[Completed, EvidenceMissing, MaxAttempts, MaxPasses],
+        ..base("demanding output", setup)
+    }
+}

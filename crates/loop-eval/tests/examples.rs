@@ -1,0 +1,70 @@
+//! The committed cases, run as `loopgate eval examples/` runs them.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use loop_eval::eval::{GUARDS, Metrics, Suite, ablate};
+use loop_eval::report;
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_committed_case_ends_as_expected() {
+    // S4-47 to S4-57 by examples/refunds; S4-59: the metrics of all.
+    let suite = Suite::read([examples()]).unwrap();
+    assert!(suite.cases.len() >= 40, "{} cases", suite.cases.len());
+    let mut ended = BTreeSet::new();
+    let results = suite.run(8, |result| assert!(ended.insert(result.file.clone()))).await;
+    let metrics = Metrics::of(&results);
+    let failed = results.iter().any(|result| !result.passed);
+    assert!(!failed, "{}", report::table(&results, &metrics));
+    assert_eq!(ended.len(), results.len());
+    let whole = |share: loop_eval::eval::Share| share.part == share.of && share.of > 0;
+    assert!(whole(metrics.completion) && whole(metrics.correct_stop_reason), "{metrics:?}");
+    assert!(whole(metrics.escalation_accuracy) && whole(metrics.replay), "{metrics:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_line_of_the_evaluation_strategy_has_a_case_of_refunds() {
+    // S4-48 to S4-55, S4-57: each named by a case, of which each is expected to end in its own way.
+    let suite = Suite::read([examples().join("refunds")]).unwrap();
+    for row in (48..=57).map(|n| format!("S4-{n}")).chain((82..=86).map(|n| format!("S4-{n}"))) {
+        let covers = suite.cases.iter().any(|case| case.covers.contains(&row));
+        assert!(covers, "no case of examples/refunds covers {row}");
+    }
+    let unnamed =
+        suite.cases.iter().find(|case| case.shows.is_empty() || case.expected.stop_reason.is_empty());
+    assert_eq!(unnamed.map(|case| &case.case_id), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_guard_fires_in_some_case_and_its_absence_changes_one() {
+    // C4, C9, C10, K1 to K3, I-10, I-25, I-27: a guard that changed nothing would prove nothing.
+    let suite = Suite::read([examples()]).unwrap();
+    let mut told = Vec::new();
+    let ablation = ablate(&suite, 8, |guard| told.push(guard.to_owned())).await;
+    assert_eq!(told, GUARDS.iter().map(|guard| guard.name).collect::<Vec<_>>());
+    assert_eq!(ablation.cases as usize, suite.cases.len());
+    for line in &ablation.guards {
+        assert!(line.fired > 0 && line.fired_in > 0, "{} never fired", line.guard);
+        assert!(
+            line.changed.iter().any(|changed| !changed.passes),
+            "without {} all is as expected",
+            line.guard
+        );
+    }
+    let table = report::ablation_table(&ablation);
+    let changed = |guard: &str, case: &str, how: &str| {
+        let line = table.lines().find(|line| line.contains(guard) && line.contains(case));
+        assert!(line.is_some_and(|line| line.contains(how)), "{guard}, {case}: {line:?}");
+    };
+    changed("repeats ", "three-tiers:", "1 -> 2 tool calls");
+    changed("taint ", "untrusted-item-asks:", "needs_human -> completed");
+    changed("authority ", "company-from-nowhere:", "1 -> 2 tool calls");
+    changed("evidence ", "claims-without-evidence:", "evidence_missing -> completed");
+    changed("limits ", "stops-on-max-tool-calls:", "max_tool_calls -> completed");
+}
