@@ -10,6 +10,7 @@ use loop_core::{
     ArgSpec, CommandKey, Effect, Evidence, EvidenceId, Observation, RunSpec, Scope, Slot, Status, Told,
     ToolSpec, WorkItem,
 };
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 /// What a customer wrote, as a domain shows it: fields first, then prose.
@@ -444,6 +445,26 @@ fn a_trusted_tool_gives_the_scalars_of_its_data() {
     ] {
         check(&item("hello"), &look(), value, expected);
     }
+    // What does not show is given by nobody, even where it stands.
+    let odd = [
+        "a\u{200b}b@x.example",
+        "c\nd@x.example",
+        "e\u{7}f@x.example",
+        " g@x.example",
+        "h\u{a0}i@x.example",
+        "",
+    ];
+    let data = Given::default().brought("look", json!({}), json!(odd));
+    for value in odd {
+        check(&item("hello"), &data, json!(value), false);
+    }
+    // However its JSON is written.
+    let mut escaped = Given::default();
+    let text = r#"{"mail": "zo\u0065@brown.example", "page": "https:\/\/x.example\/a", "price": 89.90}"#;
+    escaped.observed("look", json!({}), Observation::new(Status::Ok, "x", "x", text));
+    for value in [json!("zoe@brown.example"), json!("https://x.example/a"), json!(89.9)] {
+        check(&item("hello"), &escaped, value, true);
+    }
     // A tool that speaks in text gives whole words of it.
     let text = Given::default().brought("look", json!({}), json!("Zoe (id 7), zoe@brown.example."));
     check(&item("hello"), &text, json!("zoe@brown.example"), true);
@@ -582,4 +603,73 @@ fn a_tool_that_only_looks_reaches_nobody() {
     spec.tools[0].effect = Effect::Read;
     let parameters = json!({"to": "mallory@evil.example"});
     assert_eq!(rule(&spec, &item(ITEM), &Given::default(), &parameters), Ruling::Runs);
+}
+
+/// Texts and values of pieces that meet at every kind of boundary.
+fn pieces(most: usize) -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        Just("ada@x.example"),
+        Just("a1"),
+        Just("b"),
+        Just("7"),
+        Just("x.y"),
+        Just(" "),
+        Just("\n"),
+        Just("("),
+        Just(")"),
+        Just("<"),
+        Just(">"),
+        Just("'"),
+        Just("\""),
+        Just("`"),
+        Just("*"),
+        Just(","),
+        Just(";"),
+        Just("."),
+        Just("-"),
+        Just("- "),
+        Just("/"),
+        Just("+"),
+        Just("@"),
+        Just("#"),
+        Just("k: "),
+        Just("é"),
+        Just("\u{200b}"),
+    ];
+    prop::collection::vec(piece, 1..most).prop_map(|pieces| pieces.concat())
+}
+
+fn gives(text: &str, value: &str) -> bool {
+    let item = WorkItem::new("no-1", "ticket", "-", text);
+    rule(&spec(&["/to"]), &item, &Given::default(), &json!({ "to": value })) == Ruling::Runs
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn what_a_text_gives_stands_in_it_between_boundaries(text in pieces(14), value in pieces(5)) {
+        // A shorter piece of a longer word is never given, however the text is cut.
+        prop_assume!(gives(&text, &value));
+        prop_assert!(value.contains(char::is_alphanumeric) && value.trim() == value, "{value:?}");
+        prop_assert!(!value.contains(['\n', '\u{200b}']), "{value:?}");
+        let is_start = |c: Option<char>| c.is_none_or(|c| c.is_whitespace() || "([<\"'`*#".contains(c));
+        let is_end = |c: Option<char>| c.is_none_or(|c| c.is_whitespace() || ")]>\"'`*.,;:".contains(c));
+        let bounded = text.match_indices(&value).any(|(at, found)| {
+            is_start(text[..at].chars().next_back()) && is_end(text[at + found.len()..].chars().next())
+        });
+        prop_assert!(bounded, "{value:?} of {text:?}");
+    }
+
+    #[test]
+    fn an_address_between_blanks_is_always_given(before in pieces(8), behind in pieces(8), name in "[a-z]{1,8}") {
+        let address = format!("{name}@brown.example");
+        prop_assert!(gives(&format!("{before} {address} {behind}"), &address));
+        prop_assert!(gives(&format!("{before} {address}. {behind}"), &address));
+        prop_assert!(gives(&format!("{before}\nto: {address}\n{behind}"), &address));
+        let longer = [format!("{before} x{address} {behind}"), format!("{before} {address}.evil {behind}"), format!("{before} a,{address} {behind}")];
+        for text in longer {
+            prop_assert!(!gives(&text, &address), "{text:?}");
+        }
+    }
 }

@@ -79,6 +79,7 @@ fn what_ran_counts_and_what_was_refused_does_not() {
 
 #[test]
 fn a_tools_own_limit_goes_before_the_table() {
+    // S3-6
     let mut world = Guarded::new(Repeats::ThreeTier, ThreeTier::default());
     let rules = ToolRepeats { max_calls: Some(4), ..ToolRepeats::default() };
     let calls: Vec<_> = (0..5)
@@ -311,7 +312,7 @@ fn the_limit_comes_first_then_the_parameters_then_the_text() {
 
 #[test]
 fn each_turn_begins_with_an_empty_record() {
-    // S3-3, S3-21, S3-38, S3-41
+    // S3-3, S3-8, S3-21, S3-38, S3-41
     let mut world = Guarded::new(Repeats::ThreeTier, ThreeTier::default());
     let rules = ToolRepeats::default();
     let turn = |world: &mut Guarded| {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use loop_core::policy::is_barred;
 use loop_core::{CommandKey, Digest, Phase, PromptSize, Run, RunSpec, Slot, StopReason, Told, ToolSpec};
 use minijinja::Value;
 
@@ -123,7 +124,7 @@ fn common(run: &Run) -> Vec<(&'static str, Value)> {
 /// The tools that may run: with a limit of 0 calls there are none, and what never runs is not offered.
 pub(crate) fn offered(spec: &RunSpec) -> impl Iterator<Item = &ToolSpec> {
     let all = if spec.limits.tool_calls == 0 { &[] } else { spec.tools.as_slice() };
-    all.iter().filter(|tool| !spec.gate.forbid.contains(&tool.name))
+    all.iter().filter(|tool| !is_barred(spec, tool))
 }
 
 /// What is of one run, as its user turns see it.

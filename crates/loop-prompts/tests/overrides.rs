@@ -6,7 +6,7 @@ mod common;
 use common::*;
 use loop_prompts::{Layout, PromptError, Prompts};
 
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 11] = [
     ("analysis.md", include_str!("../templates/analysis.md")),
     ("refinement.md", include_str!("../templates/refinement.md")),
     ("landing.md", include_str!("../templates/landing.md")),
@@ -17,6 +17,7 @@ const FILES: [(&str, &str); 10] = [
     ("item.md", include_str!("../templates/item.md")),
     ("last_reply.md", include_str!("../templates/last_reply.md")),
     ("rejection.md", include_str!("../templates/rejection.md")),
+    ("told.md", include_str!("../templates/told.md")),
 ];
 
 fn builtin(file: &str) -> &'static str {
@@ -78,6 +79,7 @@ fn a_lost_anchor_is_named_with_its_file() {
     lacks("item.md", "item", "work item");
     lacks("last_reply.md", "cause", "reason for the last reply");
     lacks("rejection.md", "message", "message of the validator");
+    lacks("told.md", "told", "what a person said");
     // An anchor that is there but never renders is missing too.
     let hidden = builtin("picker.md").replace("{{ item }}", "{% if false %}{{ item }}{% endif %}");
     assert!(matches!(with("picker.md", &hidden), Err(PromptError::MissingAnchor { anchor: "item", .. })));
@@ -117,7 +119,7 @@ fn a_syntax_error_names_its_line_in_the_file() {
 
 #[test]
 fn an_unknown_variable_is_named_with_its_line_in_whatever_branch() {
-    let known = "there are kind, goal, sections, tools, ending, output, nonce, title, item, evidence, executed, landing, missing, index, cause, reply, results, target, by, message, picked";
+    let known = "there are kind, goal, sections, tools, ending, output, nonce, title, item, evidence, executed, landing, missing, index, cause, reply, results, target, by, message, told, picked";
     let text = builtin("refinement.md").replace("- none since the last pass", "{{ colour }}");
     let line = text.lines().position(|line| line.contains("colour")).unwrap() + 1;
     refused(
@@ -179,7 +181,7 @@ fn an_unknown_file_name_is_refused_with_those_there_are() {
     refused(
         "analyse.md",
         "x",
-        "prompts/analyse.md: no template has this name; there are analysis.md, refinement.md, landing.md, picker.md, repair.md, filter.md, agent.md, item.md, last_reply.md, rejection.md",
+        "prompts/analyse.md: no template has this name; there are analysis.md, refinement.md, landing.md, picker.md, repair.md, filter.md, agent.md, item.md, last_reply.md, rejection.md, told.md",
     );
 }
 

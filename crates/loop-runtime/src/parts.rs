@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use loop_core::policy::{forbids, is_barred};
 use loop_core::{
     Event, Fact, Facts, GateSettings, History, Millis, Outcome, Rejected, Run, RunId, RunSpec, SpecNames,
     Started, WorkItem,
@@ -626,8 +627,9 @@ fn is_offered(spec: &RunSpec, tool: &str) -> bool {
     let ends = spec.protocol.output().is_some_and(|output| {
         *output.tool == *tool || output.submit.as_deref().is_some_and(|submit| submit == tool)
     });
-    let is_forbidden = spec.gate.forbid.iter().any(|forbidden| **forbidden == *tool);
-    ends || spec.limits.tool_calls > 0 && !is_forbidden
+    let known = spec.tools.iter().find(|known| *known.name == *tool);
+    let is_barred = known.map_or_else(|| forbids(spec, tool), |tool| is_barred(spec, tool));
+    ends || spec.limits.tool_calls > 0 && !is_barred
 }
 
 /// The messages before a run as they are written down; nothing where there are none.

@@ -74,7 +74,10 @@ fn found(folder_or_file: &Path) -> Vec<PathBuf> {
         path.is_dir() && !name.starts_with('.') && !NO_ITEMS.contains(&name)
     };
     let is_item = |path: &PathBuf| {
-        path.is_file() && path.extension().is_some_and(|extension| extension == "json" || extension == "md")
+        path.is_file()
+            && path
+                .extension()
+                .is_some_and(|extension| ["json", "md", "txt"].iter().any(|known| extension == *known))
     };
     let folders = entries(folder).into_iter().filter(holds_items);
     folders.flat_map(|folder| entries(&folder).into_iter().filter(is_item).collect::<Vec<_>>()).collect()

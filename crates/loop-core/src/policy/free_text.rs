@@ -39,9 +39,7 @@ const QUOTES: [char; 7] = ['"', '“', '«', '\'', '‘', '‹', '`'];
 
 /// Whether a text gives a value that is plain.
 pub(crate) fn gives(text: &str, wanted: &Scalar) -> bool {
-    // A number may be written in more than one way, everything else only in its own.
-    let may_hold = matches!(wanted, Scalar::Number(_)) || text.contains(wanted.text());
-    may_hold && (as_field(text, wanted) || as_word(text, wanted))
+    wanted.may_stand_in(text) && (as_field(text, wanted) || as_word(text, wanted))
 }
 
 /// Whether a line is the value, alone or behind a bullet or the name of a field.

@@ -1,7 +1,5 @@
 //! When two values of JSON are one: exactly, with numbers and their texts told apart only where they differ.
 
-use std::cmp::Ordering;
-
 use serde_json::Value;
 
 use crate::unseen::is_unseen;
@@ -59,6 +57,16 @@ impl Scalar {
         }
     }
 
+    /// Whether a longer text can hold it at all: a quick look, which a number that is written with other zeros passes, and
+    /// so does whatever stands in a text with escapes.
+    pub(crate) fn may_stand_in(&self, text: &str) -> bool {
+        let needle = match self {
+            Self::Number(number) => decimal(number).map_or(number.as_str(), |(_, whole, _)| whole),
+            Self::Text(_) | Self::Truth(_) => self.text(),
+        };
+        text.contains(needle) || text.contains('\\')
+    }
+
     /// Whether it is a number, and this text says the same one.
     pub(crate) fn is_number(&self, text: &str) -> bool {
         let Self::Number(number) = self else {
@@ -91,8 +99,8 @@ pub(crate) fn is_hidden(c: char) -> bool {
     }
 }
 
-/// A decimal number without exponent: sign, digits before the point, digits after it without zeros at the end. A text
-/// with zeros in front is a name made of digits, not a number.
+/// A decimal number without exponent: sign, digits before the point, digits after it without zeros at the end. Zeros in
+/// front stay, so that `007` is the number of nothing that JSON can write: it is a name made of digits.
 fn decimal(text: &str) -> Option<(bool, &str, &str)> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
@@ -104,12 +112,7 @@ fn decimal(text: &str) -> Option<(bool, &str, &str)> {
         None => (digits, ""),
     };
     let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let is_whole = match whole.len().cmp(&1) {
-        Ordering::Less => false,
-        Ordering::Equal => true,
-        Ordering::Greater => !whole.starts_with('0'),
-    };
-    if !is_whole || !are_digits(whole) || !are_digits(part) {
+    if whole.is_empty() || !are_digits(whole) || !are_digits(part) {
         return None;
     }
     let part = part.trim_end_matches('0');

@@ -111,7 +111,8 @@ fn data_gives(json: &str, wanted: &Scalar, of_text: fn(&str, &Scalar) -> bool) -
             Value::Object(members) => members.values().any(|value| any(value, wanted, of_text)),
         }
     }
-    serde_json::from_str(json).is_ok_and(|value: Value| any(&value, wanted, of_text))
+    wanted.may_stand_in(json)
+        && serde_json::from_str(json).is_ok_and(|value: Value| any(&value, wanted, of_text))
 }
 
 /// Whether parameters hold a value, however it is spelled: a tool may give it back in another case or without blanks.

@@ -137,7 +137,7 @@ fn every_try_settles_once(run: &Run, ghost: &Ghost) -> Result {
         must(!keys.contains(&key), || format!("{key} is wished twice"))?;
         keys.push(key);
         // A call has its tries on each route.
-        let polls = if runs { polls_of(run, key) } else { 0 };
+        let polls = polls_of(run, key);
         let most = if !runs && ghost.rerouted > 0 { 2 * TRIES } else { TRIES + polls };
         must(attempt <= most, || format!("{key} is tried {attempt} times"))?;
         let Some((settled, status)) = ghost.settled.get(&key) else { continue };

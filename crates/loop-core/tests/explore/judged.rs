@@ -153,19 +153,18 @@ pub fn denials(wide: bool) -> Alphabet {
 /// Tools that are not ready, side by side, with the clock, stops and crashes at any moment.
 pub fn polls(wide: bool) -> Alphabet {
     let setup = small(conversation()).parallel().approving(&["restart"]).with(|spec| {
-        spec.tools.iter_mut().for_each(|tool| tool.policy.repeats.polls = 2);
-        spec.limits.passes = 2;
-        spec.limits.model_calls = 3;
+        spec.tools.iter_mut().for_each(|tool| tool.policy.repeats.polls = if wide { 2 } else { 1 });
+        (spec.limits.passes, spec.limits.model_calls) = (2, 2);
     });
     let both = calls(&[("fetch_device", target("a")), ("restart", target("a"))]);
     Alphabet {
-        replies: always([both, done()]),
+        replies: vec![vec![both.reply()], vec![done().reply()]],
         observations: |_| vec![found("it"), pending()],
         steps: if wide { vec![0, 46_000] } else { vec![0] },
-        deadlines: true,
+        deadlines: wide,
         resumes: vec![0],
         stops: true,
-        reaches: &[Completed, ManualStop, MaxPasses],
+        reaches: &[MaxPasses, ManualStop],
         ..base("polls", setup)
     }
 }
@@ -196,7 +195,7 @@ pub fn tainted(wide: bool) -> Alphabet {
 /// The same calls with the same results and with others, with something changed between and without.
 pub fn progress(wide: bool) -> Alphabet {
     let setup = small(conversation()).approving(&["restart"]).limits(|limits| {
-        limits.passes = if wide { 7 } else { 6 };
+        limits.passes = if wide { 7 } else { 5 };
         limits.model_calls = 8;
         limits.tool_calls = 6;
     });
@@ -222,7 +221,7 @@ pub fn three_tier(wide: bool) -> Alphabet {
         spec.gate.three_tier.search = vec!["fetch_docs".into()];
         spec.gate.three_tier.query = vec!["target".into()];
         spec.gate.no_progress = 2;
-        spec.limits.passes = if wide { 6 } else { 5 };
+        spec.limits.passes = if wide { 6 } else { 4 };
         spec.limits.model_calls = 7;
     });
     let search = |query: &str| calls(&[("fetch_docs", target(query))]);

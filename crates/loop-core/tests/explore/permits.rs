@@ -84,11 +84,11 @@ fn no_third_time_the_same(run: &Run) -> Result {
     let mut told: BTreeMap<(&str, &str), (Digest, u32)> = BTreeMap::new();
     for Evidence { tool, parameters, observation, .. } in run.evidence() {
         let is_read = run.spec().tool(tool).is_some_and(|tool| tool.effect.is_read());
-        if !observation.status.is_citable() {
-            continue;
-        }
+        // A change that failed may have changed something all the same.
         if !is_read {
             told.clear();
+        }
+        if !is_read || !observation.status.is_citable() {
             continue;
         }
         let call = told.entry((tool, parameters)).or_insert((observation.digest, 0));

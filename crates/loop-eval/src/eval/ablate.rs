@@ -1,5 +1,7 @@
 //! What each guard does: the cases are run again with one guard less each time.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use crate::eval::guards::GUARDS;
@@ -54,10 +56,11 @@ pub struct Changed {
 ///
 /// Cases that cannot be run at all are left out.
 pub async fn ablate(suite: &Suite, jobs: usize, mut done: impl FnMut(&str)) -> Ablation {
-    let whole = suite.run(jobs, |_| {}).await;
+    let domains = Arc::default();
+    let whole = suite.run_without(None, &domains, jobs, |_| {}).await;
     let mut guards = Vec::new();
     for guard in &GUARDS {
-        let without = suite.run_without(Some(guard), jobs, |_| {}).await;
+        let without = suite.run_without(Some(guard), &domains, jobs, |_| {}).await;
         let pairs = || whole.iter().zip(&without).filter(|(with, _)| with.error.is_none());
         let fired: Vec<u32> =
             pairs().map(|(with, _)| guard.fired(&with.entries)).filter(|n| *n > 0).collect();

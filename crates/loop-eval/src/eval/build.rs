@@ -1,7 +1,9 @@
 //! From a case to a loop that is ready to run, and its work item.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use loop_core::{RunSpec, Tier, WorkItem};
@@ -27,6 +29,30 @@ pub(crate) struct Prepared {
     _folder: Option<TempDir>,
 }
 
+/// Domains that several cases share, so that each is read once.
+#[derive(Debug, Default)]
+pub(crate) struct Domains(Mutex<BTreeMap<String, Arc<Domain>>>);
+
+impl Domains {
+    /// The domain of a folder. One whose own model is used is read for its case alone: a model may remember what it said.
+    fn load(&self, case: &Case, folder: &Path, options: &LoadOptions) -> Result<Arc<Domain>, DomainError> {
+        if case.model.as_deref().is_some_and(|model| model != "offline") || !options.models.is_empty() {
+            return Domain::load(folder, options).map(Arc::new);
+        }
+        if options.set.iter().any(|(key, _)| key.starts_with("models.")) {
+            return Domain::load(folder, options).map(Arc::new);
+        }
+        let key = format!("{}\n{:?}\n{:?}", folder.display(), options.profile, options.set);
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        if let Some(domain) = known {
+            return Ok(domain);
+        }
+        let domain = Arc::new(Domain::load(folder, options)?);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&domain));
+        Ok(domain)
+    }
+}
+
 /// What a domain, an inline spec or a recording comes to.
 struct Parts {
     spec: RunSpec,
@@ -40,10 +66,10 @@ struct Parts {
 
 impl Prepared {
     /// Makes everything that the case needs, one guard switched off where one is named.
-    pub(crate) fn new(case: &Case, without: Option<&Guard>) -> Result<Self, CaseError> {
+    pub(crate) fn new(case: &Case, without: Option<&Guard>, domains: &Domains) -> Result<Self, CaseError> {
         let mut parts = match &case.recorded {
             Some(recording) => recorded(case, recording)?,
-            None => loaded(case)?,
+            None => loaded(case, domains)?,
         };
         named_tools(case, &parts.registry)?;
         let beyond = Beyond::default();
@@ -64,7 +90,7 @@ impl Prepared {
 }
 
 /// The parts of a domain, or of a spec that stands in the case.
-fn loaded(case: &Case) -> Result<Parts, CaseError> {
+fn loaded(case: &Case, domains: &Domains) -> Result<Parts, CaseError> {
     let mut options = LoadOptions { profile: case.profile.clone(), ..LoadOptions::default() };
     options.cwd = case.folder().to_owned();
     for (key, value) in case.set.iter() {
@@ -85,14 +111,15 @@ fn loaded(case: &Case) -> Result<Parts, CaseError> {
         options.models.push((tier, model.clone()));
     }
     let (domain, folder) = match &case.domain {
-        Some(named) => (
-            Domain::load(case.folder().join(named), &options).map_err(|e| misread(case, "/domain", &e))?,
-            None,
-        ),
+        Some(named) => {
+            let folder = case.folder().join(named);
+            let domain = domains.load(case, &folder, &options).map_err(|error| misread(case, "/domain", &error))?;
+            (domain, None)
+        }
         None => {
             let folder = written(case)?;
             let domain = Domain::load(folder.path(), &options);
-            (domain.map_err(|error| misread(case, "/spec", &error))?, Some(folder))
+            (Arc::new(domain.map_err(|error| misread(case, "/spec", &error))?), Some(folder))
         }
     };
     domain.ready(/*saves*/ false).map_err(|error| misread(case, "/domain", &error))?;

@@ -92,7 +92,10 @@ impl Tool for MockedTool {
                 return ToolResult::ok(name, "", "", data);
             }
             MockStatus::Timeout => std::future::pending().await,
-            MockStatus::Panic => panic!("{}", reason(&outcome, "the mocked tool breaks down")),
+            // Not by `panic!`, whose hook would tell the terminal of what is meant to happen.
+            MockStatus::Panic => {
+                std::panic::resume_unwind(Box::new(reason(&outcome, "the mocked tool breaks down").to_owned()))
+            }
             MockStatus::Pending => {
                 return ToolResult::pending(name, title, outcome.retry_after_ms.unwrap_or(POLL_MS));
             }

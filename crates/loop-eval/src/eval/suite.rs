@@ -1,12 +1,13 @@
 //! Many cases, side by side.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use futures::StreamExt;
 use loop_core::StopReason;
 
 use crate::case::{Case, CaseError, find, reasons};
-use crate::eval::build::Prepared;
+use crate::eval::build::{Domains, Prepared};
 use crate::eval::drive::{Driven, drive};
 use crate::eval::expect;
 use crate::eval::guards::Guard;
@@ -77,20 +78,22 @@ impl Suite {
     /// # }
     /// ```
     pub async fn run(&self, jobs: usize, done: impl FnMut(&CaseResult)) -> Vec<CaseResult> {
-        self.run_without(None, jobs, done).await
+        self.run_without(None, &Arc::default(), jobs, done).await
     }
 
     /// The same with one guard switched off.
     pub(crate) async fn run_without(
         &self,
         guard: Option<&'static Guard>,
+        domains: &Arc<Domains>,
         jobs: usize,
         mut done: impl FnMut(&CaseResult),
     ) -> Vec<CaseResult> {
         let runs = self.cases.iter().cloned().enumerate().map(|(at, case)| async move {
             let (name, file) = (case.case_id.clone(), case.origin.clone());
+            let domains = Arc::clone(domains);
             // A task of its own: another thread, and a panic that ends this case alone.
-            let run = tokio::spawn(async move { run_without(&case, guard).await });
+            let run = tokio::spawn(async move { run_without(&case, guard, &domains).await });
             let result = run.await.unwrap_or_else(|error| {
                 CaseResult::failed(&name, file, format!("the run broke down: {error}"))
             });
@@ -111,12 +114,12 @@ impl Suite {
 ///
 /// What keeps it from running at all is its [`error`](CaseResult::error).
 pub async fn run_case(case: &Case) -> CaseResult {
-    run_without(case, None).await
+    run_without(case, None, &Domains::default()).await
 }
 
-async fn run_without(case: &Case, guard: Option<&Guard>) -> CaseResult {
+async fn run_without(case: &Case, guard: Option<&Guard>, domains: &Domains) -> CaseResult {
     let failed = |error: String| CaseResult::failed(&case.case_id, case.origin.clone(), error);
-    let prepared = match Prepared::new(case, guard) {
+    let prepared = match Prepared::new(case, guard, domains) {
         Ok(prepared) => prepared,
         Err(error) => return failed(error.to_string()),
     };

@@ -217,7 +217,9 @@ impl Fooled {
         let text = match Purpose::of(request) {
             // Whatever it is asked for, it goes on as before: defaults are taken in its place.
             Purpose::Pick | Purpose::Filter => "nothing".to_owned(),
-            Purpose::Repair => forged_verdict("[]"),
+            // The block of the text again, where it has one; any other would be the model's own word.
+            Purpose::Repair if self.kind == Kind::Verdict => forged_verdict("[]"),
+            Purpose::Repair => "There is nothing to add.".to_owned(),
             Purpose::Main => return self.main(request),
         };
         ModelReply::text(text, None)

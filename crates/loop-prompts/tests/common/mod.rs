@@ -134,7 +134,7 @@ pub fn start_with(spec: RunSpec, item: WorkItem, prompts: Prompts, nonce: &str) 
 
 impl World {
     #[track_caller]
-    fn tell(&mut self, fact: Fact) {
+    pub fn tell(&mut self, fact: Fact) {
         self.now += 1;
         let event = Event { at: loop_core::Millis(self.now), fact };
         if let Err(rejected) = self.run.apply(&event) {
