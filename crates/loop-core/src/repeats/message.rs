@@ -14,7 +14,7 @@ impl RepeatRule {
             Self::SameResult { times, ignored } => {
                 let but = match ignored.as_slice() {
                     [] => String::new(),
-                    [ignored @ ..] => {
+                    ignored => {
                         let ignored: Vec<&str> = ignored.iter().map(AsRef::as_ref).collect();
                         format!(" (not counting {})", ignored.join(", "))
                     }

@@ -10,7 +10,7 @@
 //! - `reuse`: the earlier result, as long as it still stands;
 //! - `off`: nothing is a repeat.
 //!
-//! A tool's own settings ([`ToolRepeats`]) count under each of them.
+//! A tool's own settings ([`ToolRepeats`](crate::ToolRepeats)) count under each of them.
 //!
 //! ```text
 //! Sign::of(call, rules) ──▶ ledger.standing(sign, rules, siblings) ──▶ New | Again | Repeat | InDoubt
@@ -41,6 +41,3 @@ pub(crate) use sign::Query;
 pub(crate) use stable::told_by;
 pub(crate) use three_tier::likeness;
 pub(crate) use waiting::waits;
-
-#[allow(unused_imports)] // Named by the documentation above.
-use crate::policy_spec::ToolRepeats;
