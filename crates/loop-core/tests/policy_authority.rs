@@ -385,6 +385,22 @@ fn what_stands_in_the_work_item_as_a_whole_is_given_and_nothing_else() {
 }
 
 #[test]
+fn a_number_is_given_however_many_zeros_end_it() {
+    for (text, value, expected) in [
+        ("pay 120 now", json!(120.0), true),
+        ("pay 120.00 now", json!(120), true),
+        ("pay 120.10 now", json!(120.1), true),
+        ("pay 120.01 now", json!(120.1), false),
+        ("pay (€120) now", json!(120), true),
+        ("pay 120€, now", json!(120), true),
+        ("pay 120% now", json!(120), false),
+        ("pay 1120 now", json!(120), false),
+    ] {
+        check(&item(text), &Given::default(), value, expected);
+    }
+}
+
+#[test]
 fn a_value_that_stands_in_json_is_one_scalar_of_it() {
     let text = r#"{"to": "ada@brown.example", "many": "a@x.example; b@x.example", "n": 7, "deep": [{"path": "/srv/a"}]}"#;
     for (value, expected) in [
@@ -422,7 +438,7 @@ fn a_work_item_that_anybody_may_have_written_gives_its_scope_alone() {
         ruling(&ask) == Ruling::Runs
     };
     assert!(runs("ada@brown.example"));
-    for value in ["eve@brown.example", "T-1042", "ORD-1001", "Osier Works"] {
+    for value in ["Ada@brown.example", "eve@brown.example", "T-1042", "ORD-1001", "Osier Works"] {
         assert!(!runs(value), "{value}");
     }
 }
@@ -640,17 +656,20 @@ fn pieces(most: usize) -> impl Strategy<Value = String> {
 }
 
 fn gives(text: &str, value: &str) -> bool {
-    let item = WorkItem::new("no-1", "ticket", "-", text);
+    let item = WorkItem::new("no-1", "ticket", "none", text);
     rule(&spec(&["/to"]), &item, &Given::default(), &json!({ "to": value })) == Ruling::Runs
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4_000))]
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn what_a_text_gives_stands_in_it_between_boundaries(text in pieces(14), value in pieces(5)) {
-        // A shorter piece of a longer word is never given, however the text is cut.
-        prop_assume!(gives(&text, &value));
+    fn what_a_text_gives_stands_in_it_between_boundaries(text in pieces(14), from in 0_usize..40, length in 1_usize..24) {
+        // A piece of a longer word is never given, wherever the text is cut.
+        let value: String = text.chars().skip(from).take(length).collect();
+        if value.is_empty() || !gives(&text, &value) {
+            return Ok(());
+        }
         prop_assert!(value.contains(char::is_alphanumeric) && value.trim() == value, "{:?}", value);
         prop_assert!(!value.contains(['\n', '\u{200b}']), "{:?}", value);
         let is_start = |c: Option<char>| c.is_none_or(|c| c.is_whitespace() || "([<\"'`*#".contains(c));

@@ -199,7 +199,7 @@ fn what_says_that_it_is_under_way_may_be_looked_at_again() {
     ] {
         let look = format!("read job = {state}");
         // A pause between tells the same each time.
-        let mut script = vec![(look.as_str(), "run"), ("pause 5 = ok", "run")].repeat(9);
+        let mut script = [(look.as_str(), "run"), ("pause 5 = ok", "run")].repeat(9);
         script.extend([
             ("read job = done", "run"),
             ("read job = done", "run"),

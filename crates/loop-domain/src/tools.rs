@@ -245,8 +245,8 @@ fn policy(file: &File, name: &str, tool: &ToolConfig) -> Result<ToolPolicy, Doma
         .collect()
     };
     let repeats = &tool.repeats;
-    for (at, pointer) in repeats.volatile.iter().enumerate().filter(|(_, pointer)| !pointer.starts_with('/'))
-    {
+    let mut volatile = repeats.volatile.iter().enumerate();
+    if let Some((at, pointer)) = volatile.find(|(_, pointer)| !pointer.starts_with('/')) {
         let message = format!("`{pointer}` is no JSON pointer; write it as `/{}`", pointer.replace('.', "/"));
         return Err(file.error(&["tools", name, "repeats", "volatile", &at.to_string()], message));
     }

@@ -216,7 +216,9 @@ fn duplicate(run: &Run, action: &JudgedAction) -> Told {
     };
     let (repeats, gate) = (run.spec().repeats(), &run.spec().gate);
     let earlier = settled(run, action);
-    let is_second = repeats != Repeats::ThreeTier && is_refused_again(run, action);
+    // What S3 says is said as S3 says it, and a result that is reused is given without a word.
+    let is_plain = matches!(repeats, Repeats::ThreeTier | Repeats::Reuse);
+    let is_second = !is_plain && is_refused_again(run, action);
     if repeats == Repeats::Reuse || gate.on_duplicate == OnDuplicate::ReplayCached {
         if let Some(earlier) = earlier {
             let Told { is_error, text, .. } = observed(run, action, &earlier.observation);
@@ -234,7 +236,6 @@ fn duplicate(run: &Run, action: &JudgedAction) -> Told {
         // S3-29
         None => ("duplicate", RepeatRule::Exact.message(&name(action))),
     };
-    // What S3 says is said as S3 says it.
     if let (Some(earlier), false) = (earlier, rule.is_none() || repeats == Repeats::ThreeTier) {
         message.push_str(&format!("; its result is that of pass {}", earlier.pass));
     }

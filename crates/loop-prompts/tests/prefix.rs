@@ -92,7 +92,9 @@ fn each_prompt_is_a_byte_prefix_of_the_next() {
 #[test]
 fn two_parallel_retries_do_not_change_what_was_said() {
     let calls = [("fetch_bike", "FR-0001"), ("fetch_bike", "FR-0002")];
-    let mut world = start(spec(), item(), prompts());
+    let mut spec = spec();
+    spec.gate.breakers.tool_failures = 0;
+    let mut world = start(spec, item(), prompts());
     let mut before = world.replied(&contract("low", &calls));
     for n in 0..2 {
         world.tools_end(|_| Observation::failed(Status::RetryableError, "fetch_bike", "no connection"));

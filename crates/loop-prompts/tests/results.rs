@@ -258,3 +258,84 @@ fn a_success_is_handed_on_and_not_copied() {
     assert!(std::sync::Arc::ptr_eq(&result.text, evidence));
     world.replied(Reply::text("Done."));
 }
+
+// ---- repeats, breakers, evidence ----
+
+/// Three times the same question, whose tool brings the same: what the third and the fourth are told.
+fn asked_again(change: impl FnOnce(&mut loop_core::RunSpec)) -> Vec<String> {
+    let mut spec = conversation();
+    change(&mut spec);
+    let mut world = begin(spec, message("What is it?"));
+    let mut told = Vec::new();
+    for n in 0..4 {
+        world.replied(calls("", [look("a", "fetch_bike", "FR-0042")]));
+        world.tools_end(|_| ok("found 1", "{\"frame\": 1}\n"));
+        world.grow();
+        if n > 1 {
+            told.extend(world.results());
+        }
+    }
+    told
+}
+
+#[test]
+fn a_refused_repeat_says_why_and_the_second_time_what_to_do() {
+    // S3-23, S4-40, I-32: the reason, then one nudge.
+    let told = asked_again(|_| {});
+    let why = "! Error: Tool 'fetch_bike' has already brought the same result 2 times, and nothing was \
+               changed since; its result is that of pass 2";
+    let nudge = "asking again changes nothing; use what you have, try something else, or finish";
+    assert_eq!(told, [why.to_owned(), format!("{why}; {nudge}")]);
+}
+
+#[test]
+fn a_refused_repeat_gives_the_earlier_result_again_where_that_is_set() {
+    // C5
+    let told = asked_again(|spec| spec.gate.on_duplicate = loop_core::OnDuplicate::ReplayCached);
+    let nudge = "asking again changes nothing; use what you have, try something else, or finish";
+    let again =
+        ["(cached, pass 2)\n{\"frame\": 1}\n".to_owned(), format!("(cached, pass 2: {nudge})\n{{\"frame\": 1}}\n")];
+    assert_eq!(told, again);
+    let told = asked_again(|spec| spec.gate.on_duplicate = loop_core::OnDuplicate::Deny);
+    assert!(told[0].starts_with("! Error: Not permitted: Tool 'fetch_bike' has already"), "{}", told[0]);
+}
+
+#[test]
+fn the_three_tiers_speak_as_they_were_written() {
+    // S3-23, S3-28, S3-29: word for word, the second time as well.
+    let told = asked_again(|spec| spec.gate.repeats = Some(Repeats::ThreeTier));
+    let exact = "! Error: Tool 'fetch_bike' was already executed with identical parameters";
+    assert_eq!(told, [exact, exact]);
+    let told = asked_again(|spec| {
+        spec.gate.repeats = Some(Repeats::ThreeTier);
+        spec.gate.three_tier.other = 1;
+    });
+    let limit = "! Error: Tool 'fetch_bike' has reached its execution limit (1) for this turn";
+    assert_eq!(told, [limit, limit]);
+}
+
+#[test]
+fn a_tool_that_is_not_run_any_more_says_so() {
+    // S4-67
+    let mut world = begin(conversation(), message("What is it?"));
+    for name in ["1", "2", "3", "4"] {
+        world.replied(calls("", [look("a", "fetch_bike", name)]));
+        world.tools_end(|_| failed(Status::Timeout, "timeout after 12000 ms"));
+        world.grow();
+    }
+    let why = "! Error: Not run: it failed too often in a row, and is not run any more in this run";
+    assert_eq!(world.results(), [why]);
+}
+
+#[test]
+fn an_answer_without_its_evidence_is_told_what_is_missing() {
+    // S4-54: as a message of the user, after the answer; and it stays.
+    let mut spec = conversation();
+    spec.gate.required_tools = vec!["fetch_bike".into()];
+    let mut world = begin(spec, message("What is it?"));
+    world.replied(calls("Surely a bicycle.", []));
+    let turns = world.grow().turns;
+    let Some(loop_prompts::Turn::User(text)) = turns.last() else { panic!("{turns:?}") };
+    let missing = "this is demanded first, and is not there: a result of `fetch_bike`";
+    assert_eq!(text.trim(), format!("The output was not accepted. evidence: {missing}"));
+}

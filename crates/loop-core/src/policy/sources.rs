@@ -54,10 +54,7 @@ impl RunSources<'_> {
         let WorkItem { id, title, full, compact, scope, kind: _ } = self.item;
         let scope = [&scope.account, &scope.account_name, &scope.asset, &scope.item, &scope.person];
         let by_rule = scope.into_iter().flatten().any(|part| wanted.is(&Value::from(&**part)));
-        let by_text = || {
-            let whole = [id, title].into_iter().any(|part| wanted.is(&Value::from(&**part)));
-            whole || [title, full, compact].into_iter().any(|text| text_gives(text, wanted))
-        };
+        let by_text = || [id, title, full, compact].into_iter().any(|text| text_gives(text, wanted));
         by_rule || !self.spec.gate.item_untrusted && by_text()
     }
 

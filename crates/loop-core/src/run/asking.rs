@@ -138,7 +138,7 @@ impl Run {
         if ask.answered {
             return Err(AnswerFault::Answered);
         }
-        if at > ask.deadline {
+        if at >= ask.deadline {
             return Err(AnswerFault::Expired { limit_ms: self.spec.limits.person_ms });
         }
         if binding.is_some_and(|binding| *binding != self.binding_of(action)) {
@@ -177,8 +177,14 @@ impl Run {
 
     fn binding_of(&self, action: &JudgedAction) -> Digest {
         let started = &self.state.started;
-        let what =
-            json!([started.run, action.key.to_string(), action.tool_name(), started.tools, started.policy]);
+        let what = json!([
+            started.run,
+            action.key.to_string(),
+            action.tool_name(),
+            action.parameters,
+            started.tools,
+            started.policy
+        ]);
         digest("approval", &what)
     }
 
@@ -240,7 +246,7 @@ impl Run {
             | Phase::Saving { .. }
             | Phase::Done { .. } => false,
         };
-        let from_pass = self.state.passes.len() as u32 + 1;
+        let from_pass = self.state.passes.len() as u32 + 1 + u32::from(announced);
         if !self.spec.protocol.is_native() {
             self.state.echoes.extend(echoes(text, self.spec.readings()));
         }

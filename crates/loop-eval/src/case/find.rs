@@ -74,7 +74,7 @@ mod tests {
         let names: Vec<_> = found.iter().map(|path| path.strip_prefix(root.path()).unwrap()).collect();
         assert_eq!(names, [Path::new("a/evals/one.json"), Path::new("b/two.case.json")]);
         let ticket = root.path().join("a/tickets/T-1.json");
-        assert_eq!(find(&ticket).unwrap(), [ticket.clone()]);
+        assert_eq!(find(&ticket).unwrap(), std::slice::from_ref(&ticket));
         let none = find(&root.path().join("a/tickets")).unwrap_err();
         assert!(none.to_string().contains("there is no case in it"), "{none}");
         let missing = find(&root.path().join("c")).unwrap_err();

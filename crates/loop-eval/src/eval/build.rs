@@ -113,7 +113,8 @@ fn loaded(case: &Case, domains: &Domains) -> Result<Parts, CaseError> {
     let (domain, folder) = match &case.domain {
         Some(named) => {
             let folder = case.folder().join(named);
-            let domain = domains.load(case, &folder, &options).map_err(|error| misread(case, "/domain", &error))?;
+            let domain =
+                domains.load(case, &folder, &options).map_err(|error| misread(case, "/domain", &error))?;
             (domain, None)
         }
         None => {

@@ -93,9 +93,9 @@ impl Tool for MockedTool {
             }
             MockStatus::Timeout => std::future::pending().await,
             // Not by `panic!`, whose hook would tell the terminal of what is meant to happen.
-            MockStatus::Panic => {
-                std::panic::resume_unwind(Box::new(reason(&outcome, "the mocked tool breaks down").to_owned()))
-            }
+            MockStatus::Panic => std::panic::resume_unwind(Box::new(
+                reason(&outcome, "the mocked tool breaks down").to_owned(),
+            )),
             MockStatus::Pending => {
                 return ToolResult::pending(name, title, outcome.retry_after_ms.unwrap_or(POLL_MS));
             }

@@ -90,9 +90,8 @@ impl Effects {
         if let Some(is_read) = self.said.get(tool) {
             return *is_read;
         }
-        if SHELLS.contains(&tool.to_ascii_lowercase().as_str()) {
-            let command = COMMAND.iter().find_map(|key| arguments.get(key).and_then(Value::as_str));
-            return command.is_some_and(only_reads);
+        if is_shell(tool) {
+            return shell_command(tool, arguments).is_some_and(only_reads);
         }
         if ORDERS.iter().filter_map(|key| arguments.get(key)?.as_str()).any(is_order_to_write) {
             return false;
@@ -106,6 +105,16 @@ impl Effects {
         let chosen = chosen.find(|chosen| !chosen.contains(char::is_whitespace));
         chosen.and_then(by_words).or_else(|| by_words(tool)).unwrap_or(false)
     }
+}
+
+fn is_shell(tool: &str) -> bool {
+    SHELLS.contains(&tool.to_ascii_lowercase().as_str())
+}
+
+/// The command that a call of a shell runs.
+pub(super) fn shell_command<'a>(tool: &str, arguments: &'a Value) -> Option<&'a str> {
+    let mut keys = COMMAND.iter().filter(|_| is_shell(tool));
+    keys.find_map(|key| arguments.get(key).and_then(Value::as_str))
 }
 
 /// Tools whose argument is a command.
@@ -278,7 +287,7 @@ fn is_in(word: &str, list: &[&str]) -> bool {
 }
 
 /// The words of a name, lower-case: `crm__getUser-byId` has four and a prefix.
-fn words(name: &str) -> Vec<String> {
+pub(super) fn words(name: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
     let mut after_lower = false;

@@ -55,7 +55,9 @@ pub(super) fn prepare<'a>(run: &'a Trajectory, effects: &Effects) -> Vec<Call<'a
     };
     let calls = run.steps.iter().map(|step| {
         let (same, told) = numbered(step);
-        let status = step.status.unwrap_or_else(|| told::status(&step.result, step.is_error));
+        let status = step
+            .status
+            .unwrap_or_else(|| told::status(&step.tool, &step.arguments, &step.result, step.is_error));
         Call {
             turn: step.turn,
             tool: &step.tool,

@@ -3,6 +3,8 @@
 use loop_core::Status;
 use serde_json::Value;
 
+use super::effects::{shell_command, words};
+
 /// What a result says that is not ready (its `status` or `state`).
 const WAITS: &[&str] = &["pending", "queued", "running", "processing", "in_progress", "not_ready"];
 
@@ -14,6 +16,9 @@ const MAY_PASS: &[&str] = &[
     "too many requests",
     "overloaded",
     "unavailable",
+    "rate limit",
+    "try again later",
+    "connection refused",
     "connection reset",
     "connection lost",
 ];
@@ -21,12 +26,13 @@ const MAY_PASS: &[&str] = &[
 /// Codes of such failures, as words of their own.
 const CODES: &[&str] = &["429", "502", "503", "504"];
 
-/// How a call ended, by its result alone. A failure that does not say that it may pass is [`Status::PermanentError`].
-pub(super) fn status(result: &str, is_error: bool) -> Status {
+/// How a call ended, by what it is and what it brought. A failure that does not say that it may pass is
+/// [`Status::PermanentError`].
+pub(super) fn status(tool: &str, arguments: &Value, result: &str, is_error: bool) -> Status {
     match is_error {
         true if may_pass(result) => Status::RetryableError,
         true => Status::PermanentError,
-        false if waits(result) => Status::Pending,
+        false if waits(result) || is_wait(tool, arguments) => Status::Pending,
         false => Status::Ok,
     }
 }
@@ -44,6 +50,14 @@ fn waits(result: &str) -> bool {
             .any(|key| members.get(*key).and_then(Value::as_str).is_some_and(|word| WAITS.contains(&word)))
 }
 
+/// Whether a call is made to let time pass.
+fn is_wait(tool: &str, arguments: &Value) -> bool {
+    let is_one = |word: &str| matches!(word, "wait" | "sleep");
+    let in_shell = shell_command(tool, arguments)
+        .is_some_and(|command| command.split(|c: char| !c.is_alphanumeric()).any(|word| word == "sleep"));
+    in_shell || words(tool).iter().any(|word| is_one(word))
+}
+
 fn may_pass(result: &str) -> bool {
     // A failure that may pass is told in a line or two; a long text that has the word somewhere is about another thing.
     let text: String = result.chars().take(400).collect::<String>().to_lowercase();
@@ -54,6 +68,7 @@ fn may_pass(result: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_result_says_whether_it_is_ready_and_a_failure_whether_it_may_pass() {
@@ -68,10 +83,26 @@ mod tests {
             ("503 Service Unavailable", true, Status::RetryableError),
             ("Error: request timed out", true, Status::RetryableError),
             ("HTTP 429", true, Status::RetryableError),
+            ("curl: (7) Connection refused", true, Status::RetryableError),
             ("order #50312 not found", true, Status::PermanentError),
             ("503 rows", false, Status::Ok),
         ] {
-            assert_eq!(status(result, is_error), said, "{result}");
+            assert_eq!(status("get", &json!({}), result, is_error), said, "{result}");
+        }
+    }
+
+    #[test]
+    fn a_call_may_be_there_to_wait() {
+        for (tool, arguments, waits) in [
+            ("wait", json!({ "seconds": 5 }), true),
+            ("browser_wait_for", json!({}), true),
+            ("bash", json!({ "command": "sleep 30 && tail -n 1 build.log" }), true),
+            ("bash", json!({ "command": "cat asleep.txt" }), false),
+            ("waiter_of_table", json!({ "n": 3 }), false),
+        ] {
+            let said = status(tool, &arguments, "ok", false);
+            assert_eq!(said == Status::Pending, waits, "{tool} {arguments}");
+            assert_eq!(status(tool, &arguments, "Error: no", true), Status::PermanentError);
         }
     }
 }

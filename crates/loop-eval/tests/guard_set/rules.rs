@@ -32,6 +32,9 @@ const MAY_PASS: &[&str] = &[
     "unavailable",
     "connection reset",
     "connection lost",
+    "connection refused",
+    "rate limit",
+    "try again later",
     "429",
     "502",
     "503",
@@ -86,6 +89,9 @@ fn read(step: &Value, effects: &Effects, before: &[Call]) -> Call {
                 .iter()
                 .any(|key| value[*key].as_str().is_some_and(|word| WAITS.contains(&word)))
     });
+    let sleeps = tool.split('_').any(|word| word == "wait" || word == "sleep")
+        || step["arguments"]["command"].as_str().is_some_and(|command| command.contains("sleep "));
+    let waits = !failed && (waits || sleeps);
     let lower = text.to_lowercase();
     let passes = failed && MAY_PASS.iter().any(|words| lower.contains(words));
     Call {
@@ -169,7 +175,7 @@ fn worded(arguments: &Value) -> String {
 fn paged(arguments: &Value) -> String {
     let mut arguments = arguments.clone();
     for key in PAGE {
-        if let Some(page) = arguments.get_mut(*key) {
+        if let Some(page) = arguments.get_mut(*key).filter(|page| *key == "cursor" || page.is_number()) {
             *page = Value::Null;
         }
     }
@@ -187,5 +193,5 @@ fn without_volatile(text: &str) -> String {
     if let Some(meta) = value.get_mut("meta") {
         drop(meta);
     }
-    value.to_string()
+    if value.as_object().is_some_and(|map| map.is_empty()) { text.to_owned() } else { value.to_string() }
 }

@@ -1,0 +1,139 @@
+//! `loopgate eval` as a person runs it: tables, exit codes, reports, recorded runs, slips.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod common;
+
+use common::Shell;
+use serde_json::{Value, json};
+
+/// A case of one lookup, with this reason expected.
+fn case(name: &str, reason: &str) -> String {
+    json!({
+        "case_id": name,
+        "shows": "One lookup, and an answer.",
+        "covers": ["S4-82"],
+        "goal": "When does the shop open?",
+        "replies": [{ "calls": [{ "name": "read_hours" }] }, { "text": "At nine." }],
+        "mocked_tools": { "read_hours": [{ "data": { "opens": "9:00" } }] },
+        "expected": { "stop_reason": reason },
+    })
+    .to_string()
+}
+
+#[test]
+fn the_exit_code_tells_whether_all_ended_as_expected() {
+    // S4-47, S4-59: the table of metrics.
+    let shell = Shell::new();
+    let good = shell.file("evals/good.json", &case("good", "completed"));
+    let ran = shell.run(&["eval", good.to_str().unwrap()]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert_eq!(ran.err, "[1/1] ok good\n");
+    for part in [
+        "ok   good",
+        "passed                 1 of 1",
+        "completion             100.0 % (1 of 1)",
+        "replay                 100.0 % (1 of 1)",
+    ] {
+        assert!(ran.out.contains(part), "`{part}` is missing in {}", ran.out);
+    }
+    shell.file("evals/bad.json", &case("bad", "needs_human"));
+    let folder = shell.state.path().to_str().unwrap().to_owned();
+    let ran = shell.run(&["eval", &folder, "--jobs", "1"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.contains("FAIL bad") && ran.out.contains("it stopped with completed"), "{}", ran.out);
+    assert!(ran.out.contains("correct stop reason    50.0 % (1 of 2)"), "{}", ran.out);
+    let filtered = shell.run(&["eval", &folder, "--filter", "good", "--trace"]);
+    assert_eq!(filtered.code, 0);
+    assert!(filtered.out.contains("  step:0:validation:execute\n"), "{}", filtered.out);
+    shell
+        .run(&["eval", &folder, "--filter", "x9"])
+        .fails_with(&["--filter x9: no case's name or file holds it"]);
+    let listed = shell.run(&["eval", &folder, "--list"]);
+    assert_eq!((listed.code, listed.err.as_str()), (0, ""));
+    assert!(listed.out.contains("One lookup, and an answer. (S4-82)\n2 cases\n"), "{}", listed.out);
+}
+
+#[test]
+fn reports_are_for_programs_and_build_servers() {
+    let shell = Shell::new();
+    shell.file("evals/good.json", &case("good", "completed"));
+    shell.file("evals/bad.json", &case("bad", "needs_human"));
+    let folder = shell.state.path().to_str().unwrap().to_owned();
+    let xml = shell.state.path().join("junit.xml");
+    let ran = shell.run(&["eval", &folder, "--json", "--junit", xml.to_str().unwrap()]);
+    assert_eq!(ran.code, 1);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&report["version"], &report["metrics"]["passed"]), (&json!(1), &json!(1)));
+    assert_eq!(report["metrics"]["correct_stop_reason"], json!({ "part": 1, "of": 2 }));
+    assert_eq!(report["cases"][0]["case_id"], "bad");
+    assert_eq!(report["cases"][1]["trace"][1], "step:0:validation:execute");
+    let xml = std::fs::read_to_string(xml).unwrap();
+    assert!(
+        xml.contains("tests=\"2\" failures=\"1\" errors=\"0\"") && xml.contains("name=\"good\""),
+        "{xml}"
+    );
+}
+
+#[test]
+fn each_guard_is_switched_off_in_turn() {
+    let shell = Shell::new();
+    let twice = json!({
+        "case_id": "again", "goal": "When does the shop open?", "spec": { "preset": "turn", "tools": { "read_hours": {} } },
+        "replies": [
+            { "calls": [{ "name": "read_hours" }] }, { "calls": [{ "name": "read_hours" }] }, { "text": "At nine." },
+        ],
+        "mocked_tools": { "read_hours": [{ "data": { "opens": "9:00" }, "repeats": true }] },
+        "expected": { "stop_reason": "completed", "max_tool_calls": 1 },
+    });
+    let file = shell.file("again.case.json", &twice.to_string());
+    let ran = shell.run(&["eval", file.to_str().unwrap(), "--ablate"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("without repeats: done\n"), "{}", ran.err);
+    let row: Vec<&str> =
+        ran.out.lines().find(|line| line.starts_with("repeats")).unwrap().split_whitespace().collect();
+    assert_eq!(row[..4], ["repeats", "1", "1", "1"]);
+    assert!(ran.out.contains("again: completed, 1 -> 2 tool calls, no longer as expected"), "{}", ran.out);
+    let report = shell.json(&["eval", file.to_str().unwrap(), "--ablate", "--json"]);
+    assert_eq!(report["ablation"]["guards"][0]["changed"][0]["tool_calls"], json!([1, 2]));
+}
+
+#[test]
+fn a_run_of_the_journal_becomes_a_case_that_passes() {
+    // S4-69
+    let shell = Shell::new();
+    let ran = shell.run(&["run", "examples/refunds", "examples/refunds/orders/O-104.json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let file = shell.state.path().join("evals/late.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let file = file.to_str().unwrap();
+    let ran = shell.run(&["eval", "record", "last", "-o", file]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{}", ran.err);
+    assert!(ran.err.contains("ends with completed again"), "{}", ran.err);
+    let ran = shell.run(&["eval", file]);
+    assert_eq!(ran.code, 0, "{}", ran.out);
+    shell.run(&["eval", "record", "last", "-o", file]).fails_with(&["name a file that is not there yet"]);
+    shell.run(&["eval", "record", "zz", "-o", "x.json"]).fails_with(&["no run zz"]);
+}
+
+#[test]
+fn slips_are_told_in_one_line() {
+    let shell = Shell::new();
+    shell.run(&["eval", "examples/none"]).fails_with(&["examples/none: cannot be read"]);
+    shell.run(&["eval", "examples/helpdesk/tickets"]).fails_with(&["there is no case in it"]);
+    shell
+        .run(&["eval", "examples/helpdesk/tickets/T-1041.json"])
+        .fails_with(&["T-1041.json:2:", "unknown field"]);
+    let bad = shell.file("bad.case.json", &case("bad", "done"));
+    shell
+        .run(&["eval", bad.to_str().unwrap()])
+        .fails_with(&["bad.case.json: /expected/stop_reason: there is no reason `done`"]);
+    for wrong in [
+        &["eval"][..],
+        &["eval", "x", "--jobs", "0"],
+        &["eval", "x", "--list", "--json"],
+        &["eval", "record", "last"],
+    ] {
+        assert_eq!(shell.run(wrong).code, 2, "{wrong:?}");
+    }
+}
