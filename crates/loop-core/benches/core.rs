@@ -1,6 +1,8 @@
-//! What the core costs: one gate decision, a clone of the state, a long reply; each as the median of many batches.
+//! What the core costs: one gate decision, a clone of the state, a long reply; each as the median and the 99th percentile
+//! of many.
 //!
-//! Without arguments a table of nanoseconds is printed. `count NAME TIMES` does one of them so many times and prints
+//! `gate` is a document's, `progress` and `three_tier` are a conversation's with these rules of repeats and a tool that
+//! searches. Without arguments a table of nanoseconds is printed. `count NAME TIMES` does one of them so many times and prints
 //! nothing, for a program that counts instructions.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, missing_docs, unreachable_pub)]
 
@@ -10,8 +12,10 @@ mod common;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use common::{PROMPT, Said, digest, facts, found, run, said, said_bare, target};
-use loop_core::{Command, Event, Fact, Run, RunId};
+use common::native::{calls, conversation};
+use common::{PROMPT, Said, Setup, digest, facts, found, run, said, said_bare, target};
+use loop_core::{Command, Event, Fact, Repeats, Run, RunId};
+use serde_json::Value;
 
 /// How many actions are in the ledger.
 const SIZES: [u32; 3] = [10, 100, 1_000];
@@ -26,6 +30,8 @@ struct Case {
     run: Run,
     work: fn(&mut Run, &Event),
     event: Event,
+    /// What the n-th of some passes asks for, where whole passes are measured.
+    asks: Option<fn(usize) -> Said>,
 }
 
 fn main() {
@@ -51,9 +57,16 @@ fn cases() -> Vec<Case> {
             .asks("fetch_device", target("of-this-pass"))
             .asks("fetch_device", target("and-another"));
         let event = replied(&run, &two);
-        cases.push(Case { name: format!("gate-{size}"), run: run.clone(), work: apply, event });
+        let asks: Option<fn(usize) -> Said> = Some(asks);
+        cases.push(Case { name: format!("gate-{size}"), run: run.clone(), work: apply, event, asks });
         let event = replied(&run, &said("high"));
-        cases.push(Case { name: format!("clone-{size}"), run, work: clone, event });
+        cases.push(Case { name: format!("clone-{size}"), run, work: clone, event, asks: None });
+        for repeats in [Repeats::Progress, Repeats::ThreeTier] {
+            let run = with_conversation(size, repeats);
+            let event = replied(&run, &searches(PASSES));
+            let asks: Option<fn(usize) -> Said> = Some(searches);
+            cases.push(Case { name: format!("{}-{size}", repeats.name()), run, work: apply, event, asks });
+        }
     }
     let run = with_ledger(10);
     let mut long = said_bare("medium");
@@ -62,7 +75,7 @@ fn cases() -> Vec<Case> {
         long = long.section(heading, &body);
     }
     let event = replied(&run, &long.asks("fetch_device", target("of-this-pass")));
-    cases.push(Case { name: "reply-10KB".to_owned(), run, work: apply, event });
+    cases.push(Case { name: "reply-10KB".to_owned(), run, work: apply, event, asks: None });
     cases
 }
 
@@ -82,10 +95,48 @@ fn with_ledger(actions: u32) -> Run {
         limits.model_calls = 100;
         limits.cost = None;
     });
+    let all = (0..actions).fold(said("low"), |said, n| said.asks("fetch_device", target(&format!("d-{n}"))));
+    with_first_pass(setup, &all)
+}
+
+/// A conversation whose first pass looked and searched so often, with the call of its second pass in flight.
+fn with_conversation(actions: u32, repeats: Repeats) -> Run {
+    let setup = conversation().parallel().repeating(repeats).with(|spec| {
+        (spec.limits.tool_calls, spec.limits.passes, spec.limits.model_calls) = (actions + 100, 100, 100);
+        (spec.limits.cost, spec.limits.messages, spec.gate.no_progress) = (None, None, 0);
+        spec.gate.three_tier.other = u32::MAX;
+        spec.gate.three_tier.search = vec!["fetch_docs".into()];
+        spec.gate.three_tier.query = vec!["target".into()];
+        spec.tools[1].smart = false;
+    });
+    let all: Vec<(&str, Value)> = (0..actions)
+        .map(|n| match n % 4 {
+            0 => ("fetch_docs", target(&query(n as usize))),
+            _ => ("fetch_device", target(&format!("d-{n}"))),
+        })
+        .collect();
+    with_first_pass(setup, &calls(&all))
+}
+
+/// A search text of an ordinary length, unlike the others.
+fn query(n: usize) -> String {
+    let words =
+        ["disk", "network", "backup", "mail", "printer", "login", "certificate", "memory", "update", "cable"];
+    let word = |at: usize| words[at % words.len()];
+    format!(
+        "{} {} after the {} of {}{} on host {n}",
+        word(n),
+        word(n / 10),
+        word(n / 100),
+        word(n / 7),
+        word(n / 3)
+    )
+}
+
+fn with_first_pass(setup: Setup, first: &Said) -> Run {
     let (mut run, ..) = Run::start(RunId::new("bench"), Arc::new(setup.spec), setup.item, facts());
     start_call(&mut run);
-    let all = (0..actions).fold(said("low"), |said, n| said.asks("fetch_device", target(&format!("d-{n}"))));
-    let event = replied(&run, &all);
+    let event = replied(&run, first);
     run.apply(&event).unwrap();
     for command in run.commands() {
         let Command::RunTool(tool) = command else { continue };
@@ -142,6 +193,15 @@ fn asks(n: usize) -> Said {
     said("medium").asks("fetch_device", target(&format!("of-pass-{n}"))).asks("fetch_device", target("d-1"))
 }
 
+/// The same in a conversation: a search, a look, and a look that was made before.
+fn searches(n: usize) -> Said {
+    calls(&[
+        ("fetch_docs", target(&query(2_000 + n * 37))),
+        ("fetch_device", target(&format!("of-pass-{n}"))),
+        ("fetch_device", target("d-1")),
+    ])
+}
+
 /// Ends the tools of a pass and starts the call of the next one.
 fn next_pass(run: &mut Run) {
     for command in run.commands() {
@@ -152,31 +212,34 @@ fn next_pass(run: &mut Run) {
     start_call(run);
 }
 
-/// Nanoseconds of one gate decision of a run that goes on from pass to pass, as a run does: its lists have grown with
+/// Nanoseconds of each gate decision of a run that goes on from pass to pass, as a run does: its lists have grown with
 /// it, so that what is timed is the decision and not the first growth of a copy.
 #[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a bench program measures time")]
-fn passes(case: &Case) -> u128 {
+fn passes(case: &Case, asks: fn(usize) -> Said) -> Vec<u128> {
     let mut run = case.run.clone();
     run.apply(&case.event).unwrap();
     next_pass(&mut run);
-    let mut spent = std::time::Duration::ZERO;
+    let mut spent = Vec::new();
     for n in 0..PASSES {
         let event = replied(&run, &asks(n));
         let began = std::time::Instant::now();
         black_box(run.apply(black_box(&event)).unwrap());
-        spent += began.elapsed();
+        spent.push(began.elapsed().as_nanos());
         next_pass(&mut run);
     }
-    spent.as_nanos() / PASSES as u128
+    spent
 }
 
 fn table() {
-    println!("{:12} {:>12}", "case", "median ns");
+    println!("{:16} {:>12} {:>12}", "case", "median ns", "p99 ns");
     for case in cases() {
-        let once = if case.name.starts_with("gate") { passes } else { batch };
-        let mut batches: Vec<u128> = (0..BATCHES).map(|_| once(&case)).collect();
-        batches.sort_unstable();
-        println!("{:12} {:12}", case.name, batches[BATCHES / 2]);
+        let once = || match case.asks {
+            Some(asks) => passes(&case, asks),
+            None => vec![batch(&case)],
+        };
+        let mut all: Vec<u128> = (0..BATCHES).flat_map(|_| once()).collect();
+        all.sort_unstable();
+        println!("{:16} {:12} {:12}", case.name, all[all.len() / 2], all[all.len() * 99 / 100]);
     }
 }
 

@@ -102,6 +102,7 @@ mod reply;
 mod run;
 mod spec;
 mod stop;
+mod stop_names;
 mod trouble;
 mod unseen;
 

@@ -32,6 +32,7 @@ The invoice is https://shop.example/orders/1001?part=a(1) and the export `/srv/e
 It was $45.50 in the end, not 12 500 or 1,250.00, and never -7 or 0042. Ask *ivy@brown.example*!
 All of this by Friday at 10:30, well-known as it is: C:\\tmp\\b.txt; docs/notes.md.
 jan@brown.example;kim@brown.example,leo@brown.example
+She works for EPAM now, not for McKay; Priya told us.
 Odd ones: 'zed@brown.example {yan@brown.example _xan@brown.example ~wim@brown.example *vic@brown.example.
 ";
 
@@ -167,6 +168,8 @@ fn what_stands_in_the_work_item_as_a_whole_is_given_and_nothing_else() {
         json!("https://shop.example/orders/1001?part=a(1)"),
         json!("/srv/export/a.csv"),
         json!("nightly"),
+        json!("EPAM"),
+        json!("McKay"),
         json!("docs/notes.md"),
         json!("C:\\tmp\\b.txt"),
         json!("10:30"),
@@ -320,6 +323,11 @@ fn what_stands_in_the_work_item_as_a_whole_is_given_and_nothing_else() {
         // Words of prose.
         json!("all"),
         json!("All"),
+        json!("Priya"),
+        json!("epam"),
+        json!("Epam"),
+        json!("EPA"),
+        json!("Mc"),
         json!("admin"),
         json!("nobody"),
         json!("Friday"),
@@ -382,6 +390,13 @@ fn what_stands_in_the_work_item_as_a_whole_is_given_and_nothing_else() {
     ];
     assert!(foreign.len() >= 160, "{}", foreign.len());
     check_all(&foreign, false);
+}
+
+#[test]
+fn the_id_of_the_item_is_given() {
+    let item = WorkItem::new("Q-77", "question", "hello", "hello");
+    check(&item, &Given::default(), json!("Q-77"), true);
+    check(&item, &Given::default(), json!("question"), false);
 }
 
 #[test]

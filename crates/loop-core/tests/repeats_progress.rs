@@ -246,6 +246,8 @@ fn nearly_the_same_counts_where_it_told_the_same_and_only_looks() {
     check(&[("read a/B = []", "run"), ("read a/b = []", "run"), ("read A/b = []", "run")]);
     let commands = ["grep Foo app", "grep foo app", "grep 'foo' app"].map(|it| json!({"command": it}));
     check_looks("read", &commands, &["[]"; 3], None);
+    // Nor is what stands within a word.
+    check(&[("read a.b@x.org = []", "run"), ("read ab@x.org = []", "run"), ("read a_b@x.org = []", "run")]);
     // What writes is never taken for something else, unless it failed.
     check(&[("edit Disk = ok", "run"), ("edit disk = ok", "run"), ("edit DISK = ok", "run")]);
     check(&[("edit Disk = !no", "run"), ("edit disk = !no", "run"), ("edit DISK = !no", "same_result")]);

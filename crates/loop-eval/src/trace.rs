@@ -9,6 +9,7 @@
 //! | `person` | `approved`, `denied`, `answered` |
 //! | `tool_result` | the status, for example `ok`, `retryable_error` or `pending` |
 //! | `error` | how a call to a model failed, for example `rate_limited` |
+//! | `resume` | `driver_lost`: another driver goes on |
 //! | `stop` | the reason |
 //!
 //! Tools that run before the first pass belong to step 0.
@@ -80,6 +81,10 @@ impl Trace {
                 if !entry.notes.iter().any(settles) {
                     self.push(key.pass, "tool_result:pending");
                 }
+            }
+            Fact::Resumed { .. } => {
+                self.push(self.pass, "resume:driver_lost");
+                self.validate(&judged);
             }
             _ => self.validate(&judged),
         }

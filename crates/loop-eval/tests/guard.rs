@@ -328,6 +328,15 @@ fn effects_come_from_the_run_then_from_the_file_then_from_the_name() {
     assert_eq!(refused(&text(json!({})), &Effects::default()), 0);
     assert_eq!(refused(&text(json!({})), &said), 1);
     assert_eq!(refused(&text(json!({ "frob": "write" })), &said), 0);
+    // A program may have changed something before it failed, a write did not.
+    let failing = |effect: &str| {
+        let step = |tool: &str, n: usize, is_error: bool| json!({ "tool": tool, "arguments": { "n": n }, "result": "same", "is_error": is_error });
+        let steps = [("get", 0), ("frob", 1), ("get", 0), ("frob", 2), ("get", 0)];
+        let steps = steps.map(|(tool, n)| step(tool, n, tool == "frob"));
+        json!({ "id": "r", "effects": { "frob": effect }, "steps": steps }).to_string()
+    };
+    assert_eq!(refused(&failing("write"), &Effects::default()), 1);
+    assert_eq!(refused(&failing("exec"), &Effects::default()), 0);
     let bad = written("[]");
     let error = Effects::read_file(&bad.path).unwrap_err().to_string();
     assert!(error.contains("a file of effects is one JSON object") && !error.contains('\n'), "{error}");

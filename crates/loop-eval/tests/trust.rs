@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use loop_core::Fact;
 use loop_domain::{Domain, LoadOptions};
-use loop_eval::case::{Case, RecordError, case_of_run};
+use loop_eval::case::{Case, Expected, RecordError, case_of_run};
 use loop_eval::eval::{VerifyError, run_case, verify};
 use loop_runtime::{Journal, MemoryJournal, Recorded, Scripted};
 use serde_json::json;
@@ -114,13 +114,14 @@ async fn an_eval_changes_nothing() {
         });
         Case::parse(&case.to_string(), folder.path().join("x.json")).unwrap()
     };
+    let search = json!({ "calls": [{ "name": "search_user", "arguments": { "name": "Bob" } }] });
     let update =
         json!({ "calls": [{ "name": "update_user", "arguments": { "id": 42, "company": "EPAM" } }] });
     let get = json!({ "calls": [{ "name": "get_user_by_id", "arguments": { "id": 42 } }] });
-    let case = read(json!([update, get, { "text": "Done." }]), "Quillon Freight");
+    let case = read(json!([search, update, get, { "text": "Done." }]), "Quillon Freight");
     let result = run_case(&case).await;
     assert!(result.passed, "{:?}", result.failures);
-    assert_eq!((result.tool_calls, result.stop_reason.as_str()), (2, "completed"));
+    assert_eq!((result.tool_calls, result.stop_reason.as_str()), (3, "completed"));
 }
 
 #[tokio::test]
@@ -180,7 +181,15 @@ async fn a_crash_repeats_nothing_that_has_settled() {
     let case = std::fs::read_to_string(examples().join("refunds/evals/goes-on-after-a-crash.json")).unwrap();
     let case = Case::parse(&case, examples().join("refunds/evals/goes-on-after-a-crash.json")).unwrap();
     let crashed = run_case(&case).await;
-    let whole = run_case(&Case { restart_after_pass: None, ..case.clone() }).await;
-    assert!(crashed.passed && whole.passed, "{crashed:?} {whole:?}");
-    assert_eq!((&crashed.trace, crashed.tool_calls), (&whole.trace, whole.tool_calls));
+    let whole =
+        run_case(&Case { restart_after_pass: None, expected: Expected::default(), ..case.clone() }).await;
+    assert!(crashed.passed && whole.passed, "{:?} {:?}", crashed.failures, whole.failures);
+    let lost = crashed.trace.iter().position(|line| line == "step:1:resume:driver_lost");
+    assert!(
+        lost.is_some_and(|at| crashed.trace[at - 1] == "step:1:validation:execute"),
+        "{:#?}",
+        crashed.trace
+    );
+    let trace: Vec<&String> = crashed.trace.iter().filter(|line| !line.contains(":resume:")).collect();
+    assert_eq!((trace, crashed.tool_calls), (whole.trace.iter().collect(), whole.tool_calls));
 }

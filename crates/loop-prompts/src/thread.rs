@@ -129,6 +129,7 @@ impl Thread {
 
     /// A pass: its reply, what came of its calls, and what was said to the output that it ended with.
     fn pass(&mut self, prompts: &Prompts, run: &Run, record: &PassRecord, turns: &mut Vec<Turn>) {
+        self.told(run, record.pass, turns);
         if record.landing && self.last_reply.take().is_none() {
             turns.push(Turn::Operator(last_reply(prompts, run)));
         }

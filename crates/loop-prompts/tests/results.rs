@@ -293,8 +293,10 @@ fn a_refused_repeat_gives_the_earlier_result_again_where_that_is_set() {
     // C5
     let told = asked_again(|spec| spec.gate.on_duplicate = loop_core::OnDuplicate::ReplayCached);
     let nudge = "asking again changes nothing; use what you have, try something else, or finish";
-    let again =
-        ["(cached, pass 2)\n{\"frame\": 1}\n".to_owned(), format!("(cached, pass 2: {nudge})\n{{\"frame\": 1}}\n")];
+    let again = [
+        "(cached, pass 2)\n{\"frame\": 1}\n".to_owned(),
+        format!("(cached, pass 2: {nudge})\n{{\"frame\": 1}}\n"),
+    ];
     assert_eq!(told, again);
     let told = asked_again(|spec| spec.gate.on_duplicate = loop_core::OnDuplicate::Deny);
     assert!(told[0].starts_with("! Error: Not permitted: Tool 'fetch_bike' has already"), "{}", told[0]);

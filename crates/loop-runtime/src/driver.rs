@@ -15,6 +15,7 @@
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -209,7 +210,7 @@ impl Driver {
         .boxed()
     }
 
-    async fn end(mut self, driven: Result<(), Broken>) -> Ended {
+    async fn end(&mut self, driven: Result<(), Broken>) -> Ended {
         let asked = (driven.is_ok() && self.is_waiting()).then(|| self.run.asked());
         let outcome = self.outcome_after(driven).await;
         let (prompts, run) = (&self.parts.prompts, &self.run);
@@ -249,7 +250,7 @@ impl Driver {
     /// Whether nothing is left to do here but to wait for people, which is left to others.
     fn may_leave(&self) -> bool {
         let is_open = self.run.deadline().is_some_and(|deadline| self.clock.now() < deadline);
-        self.parts.leaves && self.is_waiting() && self.tasks.is_empty()
+        self.parts.leaves && self.is_waiting() && is_open && self.tasks.is_empty()
     }
 
     /// Drives until the run is done, or waits and may be left; true where it has gone on to a pass after `through` before that.
@@ -609,7 +610,9 @@ impl Driver {
         }
     }
 
-    async fn record(&mut self, event: Event, notes: Vec<Note>) -> Result<(), Broken> {
+    async fn record(&mut self, event: Event, mut notes: Vec<Note>) -> Result<(), Broken> {
+        // Journals may keep them for long.
+        notes.shrink_to_fit();
         let entry = Arc::new(Entry { seq: self.seq, event, notes });
         self.writer.append(&entry).await?;
         self.seq += 1;
@@ -623,11 +626,28 @@ impl Driver {
         }
         if self.pace == Pace::InStep {
             let since = Instant::now();
-            tokio::task::yield_now().await;
+            self.rest().await;
             // The rest is the listener's time, not the run's.
             self.clock.origin += since.elapsed();
         }
         Ok(())
+    }
+
+    /// Gives way to whoever polls the run, who has to hear what was just told before polling again. Where somebody is
+    /// there to hear it nobody needs to be woken for that.
+    async fn rest(&self) {
+        let wakes = self.feeds.first().is_none_or(Feed::is_gone);
+        let mut has_rested = false;
+        std::future::poll_fn(|context| {
+            if std::mem::replace(&mut has_rested, true) {
+                return Poll::Ready(());
+            }
+            if wakes {
+                context.waker().wake_by_ref();
+            }
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Where the run stands, as a step of `pass` sees it.

@@ -597,7 +597,7 @@ impl Opening {
             let event = Event { at: self.run.now().max(self.clock.base), fact };
             let run = self.run.id().clone();
             let refused = |rejected| StartError::Refused { run, rejected };
-            let Ok(notes) = self.run.apply(&event) else { drop(refused); continue };
+            let notes = self.run.apply(&event).map_err(refused)?;
             self.first.push((event, notes));
         }
         Ok(())

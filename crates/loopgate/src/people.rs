@@ -104,7 +104,7 @@ async fn say(args: PersonArgs, answer: PersonAnswer) -> Result<ExitCode, Failure
     let own = found.run.binding(&key);
     if let Some(given) = &args.binding {
         let is_own = own.is_some_and(|own| own.to_string().starts_with(&given.to_ascii_lowercase()));
-        if given.len() < BINDING_DIGITS {
+        if given.len() < BINDING_DIGITS || !is_own {
             return Err(Failure::new(format!(
                 "{key} of run {}: --binding {given} is not its own, so it is not what you were shown; look again with \
                  `loopgate pending {}`",

@@ -153,7 +153,7 @@ impl Found {
             prints: true,
             signals,
         };
-        let (code, mut signals) = driving.to_the_end(handle).await?;
+        let (code, mut signals) = driving.drive(handle).await?;
         signals.unless_heard(async {}).await;
         Ok(code)
     }
@@ -182,11 +182,15 @@ impl Found {
             arguments.domain = here.join(domain);
         }
         arguments.base_urls.extend(go_on.base_urls.iter().cloned());
-        let withheld = origin.iter().flat_map(|origin| &origin.withheld);
-        if let Some(option) = withheld.skip(go_on.base_urls.len()).next() {
+        let mut given = go_on.base_urls.len();
+        for option in origin.iter().flat_map(|origin| &origin.withheld) {
+            if option == "--base-url" && given > 0 {
+                given -= 1;
+                continue;
+            }
             return Err(Failure::new(format!(
-                "run {id} was begun with a password in {option}, which is not kept; give it again with --base-url, or \
-                 take the password from the environment"
+                "run {id} was begun with a password in {option}, which is not kept; an address may be given again with \
+                 --base-url, anything else belongs into the environment"
             )));
         }
         let cwd = origin.as_ref().map_or(here, |origin| origin.cwd.clone());

@@ -52,7 +52,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         prints: !args.events,
         signals,
     };
-    let (code, mut signals) = driving.to_the_end(handle).await?;
+    let (code, mut signals) = driving.drive(handle).await?;
     let finish = async {
         match (domain.finish_recording(), &args.record) {
             (Ok(Some(exchanges)), Some(path)) => {
@@ -83,7 +83,7 @@ pub(crate) struct Driving<'a> {
 
 impl Driving<'_> {
     /// Drives until the run is over, or waits for people who are not here; prints what it came to.
-    pub(crate) async fn to_the_end(mut self, mut handle: Handle) -> Result<(ExitCode, Signals), Failure> {
+    pub(crate) async fn drive(mut self, mut handle: Handle) -> Result<(ExitCode, Signals), Failure> {
         let mut typed = None;
         loop {
             let watcher = watch(&mut handle, self.live.take(), self.lines.take());

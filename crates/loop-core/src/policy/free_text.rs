@@ -16,6 +16,9 @@ const OPEN: [char; 6] = ['(', '[', '<', '"', '“', '«'];
 /// What may stand behind a word without a partner before it.
 const CLOSED: [char; 6] = [')', ']', '>', '"', '”', '»'];
 
+/// So many capital letters make a word a name, such as `EPAM` or `McKay`: one stands at the start of every sentence.
+const CAPITALS: usize = 2;
+
 /// What stands on both sides of a word or on none.
 const PAIRS: [(char, char); 14] = [
     ('(', ')'),
@@ -137,10 +140,13 @@ fn is_bounded(before: &str, value: &str, behind: &str) -> bool {
     open.iter().all(|(opened, _)| OPEN.contains(opened)) && (quoted || numbered || is_marked(value))
 }
 
-/// Whether a word is more than a word of prose: it holds a digit, or a separator between letters.
+/// Whether a word is more than a word of prose: it holds a digit, a separator between letters, or capitals enough for a
+/// name.
 fn is_marked(value: &str) -> bool {
     let inner = value.trim_matches(|c: char| !c.is_alphanumeric());
-    value.contains(|c: char| c.is_numeric()) || inner.contains(['@', '.', '/', '\\', '_', '-', ':'])
+    value.contains(|c: char| c.is_numeric())
+        || inner.contains(['@', '.', '/', '\\', '_', '-', ':'])
+        || value.chars().filter(|c| c.is_uppercase()).count() >= CAPITALS
 }
 
 /// Whether every bracket in a value is closed in it: it is not the cut-off part of a longer one.

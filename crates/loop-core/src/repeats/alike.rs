@@ -68,18 +68,19 @@ fn push_text(text: &str, out: &mut String) {
     out.push_str(text);
 }
 
-/// Lower case, without spaces and punctuation; a text in which every sign may count is left as it is. What stands
-/// between digits stays: `1.5` is not `15`.
+/// Lower case, without spaces and the punctuation around words; a text in which every sign may count is left as it is.
+/// What stands within a word stays: `1.5` is not `15`, and `a_b` is not `ab`.
 fn plain(text: &str) -> String {
     if text.contains(is_code) {
         return spaced(text);
     }
     let chars: Vec<char> = text.trim().chars().collect();
-    let is_digit = |at: Option<usize>| at.and_then(|at| chars.get(at)).is_some_and(char::is_ascii_digit);
+    let is_word =
+        |at: Option<usize>| at.and_then(|at| chars.get(at)).is_some_and(|c| c.is_alphanumeric() || *c == '@');
     let mut out = String::with_capacity(text.len());
     for (at, c) in chars.iter().enumerate() {
-        let by_digit = is_digit(at.checked_sub(1)) && is_digit(Some(at + 1));
-        if c.is_alphanumeric() || !is_soft(*c) || by_digit {
+        let is_within = !c.is_whitespace() && is_word(at.checked_sub(1)) && is_word(Some(at + 1));
+        if !is_soft(*c) || is_within {
             out.extend(c.to_lowercase());
         }
     }

@@ -1,8 +1,9 @@
 //! Random runs: legal and illegal events, each chosen by a number.
 
 use loop_core::{
-    CallModel, Command, CostMode, Fact, FinishReason, Millis, PersonAnswer, PicoUsd, PromptSize,
-    ProtocolSpec, Repeats, RunTool, SaveResult, Status, StopMode, SubCallUse, Validation,
+    Breakers, CallModel, Command, CostMode, Fact, FinishReason, Millis, OnDenied, OnDuplicate, OnToolError,
+    PersonAnswer, PicoUsd, PromptSize, ProtocolSpec, RepeatScope, Repeats, RunSpec, RunTool, SaveResult,
+    Status, StopMode, SubCallUse, Validation,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -19,11 +20,12 @@ pub fn setups() -> impl Strategy<Value = Setup> {
     let mode = prop::sample::select(vec![CostMode::Estimated, CostMode::Strict, CostMode::After]);
     let rules = (any::<bool>(), mode, prop::option::of(0_u64..4_000_000_000));
     let limits = (0_u32..5, 0_u32..8, 0_u32..6, 0_u32..3, prop::option::of(0_u64..60_000));
-    (flags, limits, rules).prop_map(
+    (flags, limits, rules, judgements()).prop_map(
         |(
             (picker, people, saves, priced),
             (passes, model_calls, tool_calls, picked, tokens),
             (escalates, mode, cost),
+            judgement,
         )| {
             let setup = if escalates { run().escalating() } else { run() };
             let setup = setup.limits(|limits| {
@@ -48,6 +50,7 @@ pub fn setups() -> impl Strategy<Value = Setup> {
                 if !priced {
                     spec.models.base.price = None;
                 }
+                judgement.set(spec);
             })
         },
     )
@@ -56,14 +59,16 @@ pub fn setups() -> impl Strategy<Value = Setup> {
 /// Small conversations and outputs with tight limits, of every kind.
 pub fn native_setups() -> impl Strategy<Value = Setup> {
     let kind = (0_u8..3, any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-    let repeats = prop::sample::select(vec![None, Some(Repeats::NeverRerun), Some(Repeats::Reuse)]);
+    let all = [Repeats::NeverRerun, Repeats::Reuse, Repeats::ThreeTier, Repeats::Off];
+    let repeats = prop::option::of(prop::sample::select(all.to_vec()));
     let rules = (repeats, 0_u32..3, 1_u32..3, 1_u32..4);
     let limits = (0_u32..6, 0_u32..9, 0_u32..6, prop::option::of(2_u32..16), prop::option::of(0_u64..60_000));
-    (kind, rules, limits).prop_map(
+    (kind, rules, limits, judgements()).prop_map(
         |(
             (kind, parallel, people, saves, approves),
             (repeats, no_progress, attempts, passes_per_attempt),
             (passes, model_calls, tool_calls, messages, tokens),
+            judgement,
         )| {
             let setup = match kind {
                 0 => conversation(),
@@ -82,7 +87,67 @@ pub fn native_setups() -> impl Strategy<Value = Setup> {
                 spec.limits.person_ms = 5_000;
                 (spec.gate.repeats, spec.gate.no_progress) = (repeats, no_progress);
                 (spec.gate.people, spec.save) = (people, saves);
+                judgement.set(spec);
             })
+        },
+    )
+}
+
+/// What follows denials, failures and trouble that repeats, and what is demanded.
+#[derive(Clone, Debug)]
+struct Judgement {
+    on_denied: OnDenied,
+    on_duplicate: OnDuplicate,
+    on_tool_error: OnToolError,
+    scope: RepeatScope,
+    /// When each breaker opens.
+    breakers: u32,
+    polls: u32,
+    forbids: bool,
+    demands: bool,
+    taints: bool,
+}
+
+impl Judgement {
+    fn set(self, spec: &mut RunSpec) {
+        let gate = &mut spec.gate;
+        (gate.on_denied, gate.on_duplicate) = (self.on_denied, self.on_duplicate);
+        (gate.on_tool_error, gate.scope) = (self.on_tool_error, self.scope);
+        let n = self.breakers;
+        gate.breakers = Breakers { tool_failures: n, denied: n, bad_arguments: n };
+        gate.forbid.extend(self.forbids.then(|| "w*".into()));
+        gate.required_tools.extend(self.demands.then(|| "fetch_docs".into()));
+        for tool in &mut spec.tools {
+            tool.policy.repeats.polls = self.polls;
+            tool.policy.returns_untrusted = self.taints && tool.effect.is_read();
+        }
+    }
+}
+
+fn judgements() -> impl Strategy<Value = Judgement> {
+    let errors = [OnToolError::Continue, OnToolError::Stop, OnToolError::EscalateAfter(2)];
+    let duplicates = [OnDuplicate::SkipMessage, OnDuplicate::ReplayCached, OnDuplicate::Deny];
+    let scopes = [RepeatScope::Run, RepeatScope::Attempt, RepeatScope::Step];
+    let follows = (
+        prop::sample::select(vec![OnDenied::FeedBack, OnDenied::Stop]),
+        prop::sample::select(duplicates.to_vec()),
+        prop::sample::select(errors.to_vec()),
+        prop::sample::select(scopes.to_vec()),
+    );
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    (follows, 0_u32..4, 0_u32..3, flags).prop_map(
+        |((on_denied, on_duplicate, on_tool_error, scope), breakers, polls, (forbids, demands, taints))| {
+            Judgement {
+                on_denied,
+                on_duplicate,
+                on_tool_error,
+                scope,
+                breakers,
+                polls,
+                forbids,
+                demands,
+                taints,
+            }
         },
     )
 }
@@ -278,11 +343,16 @@ fn reply_by(how: u8) -> Said {
 }
 
 fn observed_by(how: u8) -> loop_core::Observation {
-    match how % 6 {
+    match how % 8 {
         0 => observed(Status::RetryableError),
         1 => observed(Status::PermanentError),
         2 => observed(Status::Timeout),
         3 => observed(Status::Empty),
+        4 => observed(Status::InvalidInput),
+        5 => {
+            let retry_after_ms = Some(u64::from(how) * 20);
+            loop_core::Observation { retry_after_ms, ..observed(Status::Pending) }
+        }
         _ => found(name(how)),
     }
 }

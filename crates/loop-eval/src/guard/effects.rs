@@ -11,7 +11,18 @@ use serde_json::Value;
 /// word of each of its commands; what no list knows may write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    said: BTreeMap<String, bool>,
+    said: BTreeMap<String, Deed>,
+}
+
+/// What a call does to the world, as far as repeats are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deed {
+    /// Nothing.
+    Read,
+    /// It changes something, unless it fails.
+    Write,
+    /// It may change something, even if it fails.
+    Run,
 }
 
 /// Why effects could not be read.
@@ -55,10 +66,11 @@ impl Effects {
     /// Another name.
     pub fn new(said: BTreeMap<String, String>) -> Result<Self, EffectsError> {
         let said = said.into_iter().map(|(tool, effect)| match &*effect {
-            "read" => Ok((tool, true)),
-            "write" | "write_idempotent" | "write_keyed" | "write_irreversible" | "egress" | "exec" => {
-                Ok((tool, false))
+            "read" => Ok((tool, Deed::Read)),
+            "write" | "write_idempotent" | "write_keyed" | "write_irreversible" | "egress" => {
+                Ok((tool, Deed::Write))
             }
+            "exec" => Ok((tool, Deed::Run)),
             _ => Err(EffectsError::Unknown { tool, effect }),
         });
         Ok(Self { said: said.collect::<Result<_, _>>()? })
@@ -79,31 +91,37 @@ impl Effects {
 
     /// These, and of what they do not say what `other` says.
     pub fn or(mut self, other: &Self) -> Self {
-        for (tool, is_read) in &other.said {
-            self.said.entry(tool.clone()).or_insert(*is_read);
+        for (tool, deed) in &other.said {
+            self.said.entry(tool.clone()).or_insert(*deed);
         }
         self
     }
 
     /// Whether a call of a tool only reads.
     pub fn is_read(&self, tool: &str, arguments: &Value) -> bool {
-        if let Some(is_read) = self.said.get(tool) {
-            return *is_read;
+        self.deed(tool, arguments) == Deed::Read
+    }
+
+    pub(super) fn deed(&self, tool: &str, arguments: &Value) -> Deed {
+        if let Some(deed) = self.said.get(tool) {
+            return *deed;
         }
+        let of_command = |command| if only_reads(command) { Deed::Read } else { Deed::Run };
         if is_shell(tool) {
-            return shell_command(tool, arguments).is_some_and(only_reads);
+            return shell_command(tool, arguments).map_or(Deed::Run, of_command);
         }
         if ORDERS.iter().filter_map(|key| arguments.get(key)?.as_str()).any(is_order_to_write) {
-            return false;
+            return Deed::Write;
         }
         let mut chosen = CHOICES.iter().filter_map(|key| arguments.get(key)?.as_str());
-        if let Some(command) = chosen.clone().find(|command| command.split_whitespace().next() == Some(tool))
-        {
+        let own = chosen.clone().find(|command| command.split_whitespace().next() == Some(tool));
+        if let Some(command) = own.filter(|_| is_in(tool, LOOKS)) {
             // Recordings of shells often name a tool after the first word of its command.
-            return only_reads(command) || !is_in(tool, LOOKS) && by_words(tool).unwrap_or(false);
+            return of_command(command);
         }
         let chosen = chosen.find(|chosen| !chosen.contains(char::is_whitespace));
-        chosen.and_then(by_words).or_else(|| by_words(tool)).unwrap_or(false)
+        let looks = chosen.and_then(by_words).or_else(|| by_words(tool));
+        looks.map_or(Deed::Run, |looks| if looks { Deed::Read } else { Deed::Write })
     }
 }
 

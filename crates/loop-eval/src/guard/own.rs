@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use loop_core::repeats::{CallFacts, Guard};
-use loop_core::{RepeatRule, Repeats, ThreeTier, ToolRepeats};
+use loop_core::{RepeatRule, Repeats, Status, ThreeTier, ToolRepeats};
 
+use super::effects::Deed;
 use super::policy::Judge;
 use super::prepared::{Call, Told};
 
@@ -33,18 +34,20 @@ impl Judge for Own {
             tool: call.tool,
             arguments: call.arguments,
             rules: &self.rules,
-            is_read: call.is_read,
+            is_read: call.deed == Deed::Read,
             tries: TRIES,
         };
         self.guard.before(&facts).err().map(|rule| name(&rule))
     }
 
-    fn told(&mut self, _: &Call<'_>, told: &Told<'_>) {
+    fn told(&mut self, call: &Call<'_>, told: &Told<'_>) {
         let text = match told.is_whole {
             true => Cow::Borrowed(told.result),
             false => Cow::Owned(format!("{} {}", told.sha256, told.result)),
         };
         match told.is_of_unknown_kind {
+            // To the guard a failure changes nothing; a program may have done much before it failed.
+            true if call.deed == Deed::Run => self.guard.after(Status::Ok, &format!("failed: {text}")),
             true => self.guard.after_failure(&text),
             false => self.guard.after(told.status, &text),
         }

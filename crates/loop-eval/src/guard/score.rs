@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::effects::Effects;
+use super::effects::{Deed, Effects};
 use super::policy::Policy;
 use super::prepared::{Call, prepare};
 use super::trajectory::{Label, Trajectory};
@@ -83,7 +83,10 @@ impl<'a> Seen<'a> {
     fn is_new(&self, call: &Call<'a>) -> bool {
         match self.last.get(&call.same) {
             Some(last) => *last != call.told.same,
-            None => !call.is_read && !call.told.is_error || !self.told.contains(&(call.tool, call.told.same)),
+            None => {
+                call.deed != Deed::Read && !call.told.is_error
+                    || !self.told.contains(&(call.tool, call.told.same))
+            }
         }
     }
 

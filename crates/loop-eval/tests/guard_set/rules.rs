@@ -63,7 +63,7 @@ pub(crate) fn first_in_loop(steps: &[Value], effects: &BTreeMap<String, String>)
         if turn.replace(step["turn"].clone()) != Some(step["turn"].clone()) {
             calls.clear();
         }
-        let call = read(step, &known, &calls);
+        let call = read(step, effects, &known, &calls);
         if third(&calls, &call) || round(&calls, &call) || does_not_pass(&calls, &call) {
             return Some(at);
         }
@@ -72,13 +72,15 @@ pub(crate) fn first_in_loop(steps: &[Value], effects: &BTreeMap<String, String>)
     None
 }
 
-fn read(step: &Value, effects: &Effects, before: &[Call]) -> Call {
+fn read(step: &Value, said: &BTreeMap<String, String>, effects: &Effects, before: &[Call]) -> Call {
     let tool = step["tool"].as_str().unwrap();
     let failed = step["is_error"].as_bool().unwrap();
     let text = step["result"].as_str().unwrap();
     let exact = format!("{tool} {}", step["arguments"]);
     let told = format!("{failed} {}", without_volatile(text));
     let reads = effects.is_read(tool, &step["arguments"]);
+    // A shell is the only tool of the set whose effect is not said.
+    let runs = tool == "bash" || said.get(tool).is_some_and(|effect| effect == "exec");
     let told_before = before.iter().any(|call| call.exact == exact && call.told == told);
     let waits = serde_json::from_str::<Value>(text).is_ok_and(|value| {
         let small = value
@@ -100,7 +102,7 @@ fn read(step: &Value, effects: &Effects, before: &[Call]) -> Call {
         reads,
         failed,
         told,
-        changed: !reads && !failed && !told_before,
+        changed: !reads && (!failed || runs) && !told_before,
         set_aside: waits || passes,
         passes,
     }
@@ -154,7 +156,8 @@ fn spelled(arguments: &Value) -> String {
 
 fn plain(text: &str) -> String {
     let lower = text.to_lowercase();
-    lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    let words = lower.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 fn worded(arguments: &Value) -> String {

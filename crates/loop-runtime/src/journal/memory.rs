@@ -11,8 +11,11 @@ use crate::journal::{Entry, Header, Journal, JournalError, Recorded, RunLine, Ru
 /// Runs that live as long as the value does. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryJournal {
-    runs: Arc<Mutex<BTreeMap<RunId, Stored>>>,
+    runs: Arc<Mutex<BTreeMap<RunId, Shared>>>,
 }
+
+/// What is kept of a run: shared with its writer, who would otherwise look it up for each entry.
+type Shared = Arc<Mutex<Stored>>;
 
 #[derive(Debug)]
 struct Stored {
@@ -23,8 +26,7 @@ struct Stored {
 
 #[derive(Debug)]
 struct Writer {
-    runs: MemoryJournal,
-    run: RunId,
+    stored: Shared,
 }
 
 impl MemoryJournal {
@@ -33,12 +35,9 @@ impl MemoryJournal {
         Self::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<RunId, Stored>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn unknown(run: &RunId) -> JournalError {
-        JournalError::Unknown { run: run.clone(), place: "memory".to_owned() }
+    fn run(&self, run: &RunId) -> Result<Shared, JournalError> {
+        let unknown = || JournalError::Unknown { run: run.clone(), place: "memory".to_owned() };
+        lock(&self.runs).get(run).map(Arc::clone).ok_or_else(unknown)
     }
 }
 
@@ -56,34 +55,39 @@ impl Stored {
 #[async_trait]
 impl Journal for MemoryJournal {
     async fn create(&self, header: &Header) -> Result<Box<dyn RunWriter>, JournalError> {
-        let mut runs = self.lock();
+        let mut runs = lock(&self.runs);
         if runs.contains_key(&header.run) {
             return Err(JournalError::Exists { run: header.run.clone(), place: "memory".to_owned() });
         }
         let stored = Stored { header: header.clone(), entries: Vec::new(), is_written: true };
-        runs.insert(header.run.clone(), stored);
-        Ok(Box::new(Writer { runs: self.clone(), run: header.run.clone() }))
+        let stored = Arc::new(Mutex::new(stored));
+        runs.insert(header.run.clone(), Arc::clone(&stored));
+        Ok(Box::new(Writer { stored }))
     }
 
     async fn resume(&self, run: &RunId) -> Result<(Recorded, Box<dyn RunWriter>), JournalError> {
-        let mut runs = self.lock();
-        let stored = runs.get_mut(run).ok_or_else(|| Self::unknown(run))?;
-        if stored.is_written {
-            return Err(JournalError::Busy { run: run.clone(), pid: std::process::id() });
-        }
-        stored.is_written = true;
-        Ok((stored.recorded(), Box::new(Writer { runs: self.clone(), run: run.clone() })))
+        let shared = self.run(run)?;
+        let recorded = {
+            let mut stored = lock(&shared);
+            if stored.is_written {
+                return Err(JournalError::Busy { run: run.clone(), pid: std::process::id() });
+            }
+            stored.is_written = true;
+            stored.recorded()
+        };
+        Ok((recorded, Box::new(Writer { stored: shared })))
     }
 
     async fn read(&self, run: &RunId) -> Result<Recorded, JournalError> {
-        self.lock().get(run).map(Stored::recorded).ok_or_else(|| Self::unknown(run))
+        self.run(run).map(|stored| lock(&stored).recorded())
     }
 
     async fn runs(&self) -> Result<Vec<RunLine>, JournalError> {
-        let runs = self.lock();
+        let runs = lock(&self.runs);
         let mut lines: Vec<RunLine> = runs
             .values()
             .map(|stored| {
+                let stored = lock(stored);
                 let mut notes = stored.entries.iter().flat_map(|entry| &entry.notes);
                 let stop = notes.find_map(|note| match note {
                     Note::Stopped { certificate } => Some(certificate.reason()),
@@ -109,8 +113,7 @@ impl Journal for MemoryJournal {
 #[async_trait]
 impl RunWriter for Writer {
     async fn append(&mut self, entry: &Arc<Entry>) -> Result<(), JournalError> {
-        let mut runs = self.runs.lock();
-        let stored = runs.get_mut(&self.run).ok_or_else(|| MemoryJournal::unknown(&self.run))?;
+        let mut stored = lock(&self.stored);
         if stored.entries.len() as u64 != entry.seq {
             let message = format!("entry {} cannot follow {} entries", entry.seq, stored.entries.len());
             return Err(JournalError::Storage { place: "memory".to_owned(), message });
@@ -122,8 +125,10 @@ impl RunWriter for Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if let Some(stored) = self.runs.lock().get_mut(&self.run) {
-            stored.is_written = false;
-        }
+        lock(&self.stored).is_written = false;
     }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -16,6 +16,7 @@ use loop_runtime::{Journal, Loop, Message, Meta, Remote};
 use crate::args::ChatArgs;
 use crate::failure::Failure;
 use crate::places;
+use crate::resume::Origin;
 use crate::run::{Heard, Signals, bill, count};
 use crate::stream::{Line, cut, note, note_part};
 
@@ -39,7 +40,9 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     check(&domain)?;
     domain.ready(false)?;
     let journal = places::journal(&args.journal)?;
+    let origin = Origin::of(&args.domain, /*saves*/ false, /*asks*/ true)?.text()?;
     let looping = domain.unsaved_loop().with_people().with_journal(journal as Arc<dyn Journal>);
+    let looping = looping.with_origin(origin);
     let mut chat = Chat {
         looping,
         signals: Signals::new()?,
