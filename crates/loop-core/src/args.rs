@@ -280,7 +280,11 @@ fn name_of(value: &Value) -> &'static str {
 fn at<T>(pointer: &mut String, step: &str, visit: impl FnOnce(&mut String) -> T) -> T {
     let length = pointer.len();
     pointer.push('/');
-    pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
+    if step.contains(['~', '/']) {
+        pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
+    } else {
+        pointer.push_str(step);
+    }
     let result = visit(pointer);
     pointer.truncate(length);
     result

@@ -10,7 +10,8 @@ use crate::ids::Digest;
 
 /// The canonical text of `value`. `1` and `1.0` differ, and so do composed and decomposed letters.
 pub fn canonical(value: &Value) -> String {
-    let mut out = Vec::new();
+    // Most values are short: room for them at once saves growing step by step.
+    let mut out = Vec::with_capacity(SHORT_BYTES);
     write(value, &mut out);
     String::from_utf8(out).expect("JSON is written in UTF-8")
 }
@@ -43,25 +44,35 @@ fn write(value: &Value, out: &mut Vec<u8>) {
         }
         Value::Object(map) => {
             // The order of a map depends on a feature that any crate may switch on, so it is sorted here.
+            if map.keys().is_sorted() {
+                return members(map.iter(), out);
+            }
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_by(|a, b| a.0.cmp(b.0));
-            out.push(b'{');
-            for (n, (key, item)) in entries.into_iter().enumerate() {
-                if n > 0 {
-                    out.push(b',');
-                }
-                scalar(key, out);
-                out.push(b':');
-                write(item, out);
-            }
-            out.push(b'}');
+            members(entries.into_iter(), out);
         }
     }
+}
+
+fn members<'a>(sorted: impl Iterator<Item = (&'a String, &'a Value)>, out: &mut Vec<u8>) {
+    out.push(b'{');
+    for (n, (key, item)) in sorted.enumerate() {
+        if n > 0 {
+            out.push(b',');
+        }
+        scalar(key, out);
+        out.push(b':');
+        write(item, out);
+    }
+    out.push(b'}');
 }
 
 fn scalar(value: &impl Serialize, out: &mut Vec<u8>) {
     serde_json::to_writer(out, value).expect("a scalar is always JSON, and memory takes it");
 }
+
+/// Room that is made for a value at once.
+const SHORT_BYTES: usize = 128;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

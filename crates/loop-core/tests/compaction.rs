@@ -129,6 +129,7 @@ fn an_output_is_asked_for_in_what_fits() {
 
 #[test]
 fn a_document_drops_its_oldest_evidence_one_by_one() {
+    // S4-43: what it says stays as a summary under its number, and the whole of it in the outcome.
     // Its rule is its own: no conversation is compacted.
     let setup = run().with(|spec| {
         spec.models.base = ModelSpec { context_tokens: 8_000, ..spec.models.base.clone() };
@@ -136,4 +137,5 @@ fn a_document_drops_its_oldest_evidence_one_by_one() {
     let two = said("low").asks("fetch_device", target("a")).asks("fetch_device", target("b"));
     let world = setup.start().replied(&two).all_finished().started_with(TOO_LARGE);
     assert_eq!((shortened(&world), world.run.compacted_through()), (vec![1], 0));
+    assert!(world.run.evidence().iter().all(|evidence| !evidence.observation.markdown.is_empty()));
 }

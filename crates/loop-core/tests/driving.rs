@@ -19,6 +19,7 @@ fn driven(events: Option<usize>) -> Driver {
 
 #[test]
 fn the_example_comes_to_a_confident_end_and_replays() {
+    // S4-76: model and tools are the example's own functions.
     // S0-1, S0-14, I-11
     let driver = driven(None);
     let found = outcome(&driver.run).unwrap();

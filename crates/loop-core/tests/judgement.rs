@@ -183,6 +183,7 @@ fn a_repeat_can_be_a_denial() {
 
 #[test]
 fn a_repeat_is_one_within_its_scope() {
+    // S3-7: the turn of a chat and the step of a recipe.
     // C6, S3-3, S3-24, S3-25, S2-100
     let scoped = |scope| {
         let setup = output().repeating(Repeats::NeverRerun).with(|spec| spec.gate.scope = scope);

@@ -231,6 +231,7 @@ fn a_report_says_what_there_is_and_what_is_probably_not_meant() {
 
 #[test]
 fn a_bare_domain_works_and_is_warned_about() {
+    // S4-38
     let folder = tempfile::tempdir().unwrap();
     let text = "version = 1\nname = \"bare\"\n[[section]]\nid = \"a\"\nheading = \"A\"\n";
     fs::write(folder.path().join("loopgate.toml"), text).unwrap();

@@ -30,7 +30,8 @@ async fn every_committed_case_ends_as_expected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_line_of_the_evaluation_strategy_has_a_case_of_refunds() {
-    // S4-48 to S4-55, S4-57: each named by a case, of which each is expected to end in its own way.
+    // S4-32, S4-48, S4-49, S4-50, S4-51, S4-52, S4-53, S4-54, S4-55, S4-57: each named by a case, of which each is
+    // expected to end in its own way.
     let suite = Suite::read([examples().join("refunds")]).unwrap();
     for row in (48..=57).map(|n| format!("S4-{n}")).chain((82..=86).map(|n| format!("S4-{n}"))) {
         let covers = suite.cases.iter().any(|case| case.covers.contains(&row));

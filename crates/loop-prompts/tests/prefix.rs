@@ -30,6 +30,7 @@ fn expect_same_anew(world: &World, prompt: &Prompt) {
 
 #[test]
 fn each_prompt_is_a_byte_prefix_of_the_next() {
+    // S4-14
     // I-17, C19
     let mut world = start(spec(), item(), prompts());
     let first = world.prompt();

@@ -13,6 +13,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::Poll;
@@ -64,6 +65,8 @@ pub(crate) struct Driver {
     tasks: FuturesUnordered<BoxFuture<'static, Settled>>,
     controls: UnboundedReceiver<Control>,
     feeds: Vec<Feed>,
+    /// Who polls a run that goes on in step.
+    listener: Option<Feed>,
     pace: Pace,
     caller: Caller,
     uses: ToolUses,
@@ -177,6 +180,7 @@ impl Driver {
             alarm: Alarm::default(),
             tasks: FuturesUnordered::new(),
             controls,
+            listener: feeds.first().cloned().filter(|_| pace == Pace::InStep),
             feeds,
             pace,
             cancel: None,
@@ -626,28 +630,11 @@ impl Driver {
         }
         if self.pace == Pace::InStep {
             let since = Instant::now();
-            self.rest().await;
+            rest(self.listener.as_ref().is_none_or(Feed::is_gone)).await;
             // The rest is the listener's time, not the run's.
             self.clock.origin += since.elapsed();
         }
         Ok(())
-    }
-
-    /// Gives way to whoever polls the run, who has to hear what was just told before polling again. Where somebody is
-    /// there to hear it nobody needs to be woken for that.
-    async fn rest(&self) {
-        let wakes = self.feeds.first().is_none_or(Feed::is_gone);
-        let mut has_rested = false;
-        std::future::poll_fn(|context| {
-            if std::mem::replace(&mut has_rested, true) {
-                return Poll::Ready(());
-            }
-            if wakes {
-                context.waker().wake_by_ref();
-            }
-            Poll::Pending
-        })
-        .await;
     }
 
     /// Where the run stands, as a step of `pass` sees it.
@@ -754,6 +741,21 @@ enum Broken {
 const STOPPED: &str = "stopped before it was saved";
 /// How long one try to save may take; a saver's own limit should be shorter.
 const SAVE_LIMIT: Duration = Duration::from_secs(45);
+
+/// Gives way to whoever polls the run. One who listens finds what was just told, and polls again after it: only where
+/// nobody does, somebody `wakes` it.
+fn rest(wakes: bool) -> impl Future<Output = ()> {
+    let mut has_rested = false;
+    poll_fn(move |context| {
+        if std::mem::replace(&mut has_rested, true) {
+            return Poll::Ready(());
+        }
+        if wakes {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    })
+}
 
 async fn cancelled(token: Option<&CancellationToken>) {
     match token {

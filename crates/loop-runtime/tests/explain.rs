@@ -127,6 +127,19 @@ fn every_reason_is_a_sentence() {
     reads(condition(R::NeedsHuman, text("call her")), "The model handed the work to a person: call her.");
     reads(condition(R::NeedsHuman, Count(2)), "2 actions need a person's consent, and nobody can be asked.");
     reads(condition(R::NeedsHuman, Count(1)), "An action needs a person's consent, and nobody can be asked.");
+    let failures = || Measure::InARow { what: "failures of look".into(), times: 3 };
+    let setting = "gate.breakers.tool_failures";
+    for reason in [R::NeedsHuman, R::ToolFailure] {
+        reads(
+            limit(reason, failures(), Count(3), setting, Count(4)),
+            "3 failures of look in a row: the limit of 3 is reached. It would have gone on with gate.breakers.tool_failures = 4.",
+        );
+    }
+    let denied = Change { setting: "gate.on_denied".into(), to: text("feed_back") };
+    reads(
+        Condition { change: Some(denied), ..condition(R::Refused, text("wipe: forbidden by gate.forbid")) },
+        "Policy denied a call, which ends it: wipe: forbidden by gate.forbid. It would have gone on with gate.on_denied = feed_back.",
+    );
     reads(condition(R::ModelFailure, text("auth: no key")), "The model could not be used: auth: no key.");
     reads(condition(R::ToolFailure, text("look: gone")), "A tool failed: look: gone.");
     reads(condition(R::Completed, text("the reply calls no tool")), "It is done: the reply calls no tool.");

@@ -80,7 +80,7 @@ async fn interrupted_everywhere(looping: &Loop, tools: &Registry) {
 
 #[tokio::test]
 async fn a_run_cut_off_after_any_entry_comes_to_the_same_end() {
-    // I-12, I-13, H1
+    // I-12, I-13, H1, S4-8
     interrupted_everywhere(&common::looping(Offline::new()), &common::registry()).await;
 }
 

@@ -58,7 +58,7 @@ impl MockedTool {
         let at = outcomes.iter().position(fits)?;
         match outcomes.get(at) {
             Some(outcome) if outcome.repeats => Some(outcome.clone()),
-            Some(outcome) => Some(outcome.clone()),
+            Some(_) => Some(outcomes.remove(at)),
             None => None,
         }
     }
