@@ -91,7 +91,7 @@ async fn a_replay_sees_a_decision_that_was_not_taken() {
             assert!(matches!(found, Err(VerifyError::Differs { seq, .. }) if seq == at as u64), "{found:?}");
         }
     }
-    let mut other = run.clone();
+    let mut other = run;
     let fact = other.entries.iter_mut().find_map(|entry| match &mut entry.event.fact {
         Fact::ToolFinished { observation, .. } => Some(observation),
         _ => None,

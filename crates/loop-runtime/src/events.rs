@@ -121,6 +121,10 @@ impl Events {
 
     /// The next event if it is there.
     pub(crate) fn waiting(&mut self) -> Option<RunEvent> {
+        // Asked at every poll of a run, and most of the time there is none.
+        if self.held.is_none() && self.load.waiting.load(Ordering::Acquire) == 0 {
+            return None;
+        }
         self.held.take().or_else(|| self.receiver.try_recv().ok().map(|queued| self.unpacked(queued)))
     }
 
@@ -217,7 +221,7 @@ impl Load {
     }
 
     fn added(&self, event: &RunEvent) {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.waiting.fetch_add(1, Ordering::Release);
         self.told.fetch_add(1, Ordering::Relaxed);
         self.text_bytes.fetch_add(text_bytes(event), Ordering::Relaxed);
     }

@@ -200,7 +200,12 @@ fn on_a_small_stack(ways: impl FnOnce(Agent<Text>) -> (u32, Vec<Message>) + Send
         };
         let spec = ModelSpec { context_tokens: u64::MAX, ..ModelSpec::new("endless", "m") };
         let model = AgentModel::new(Endless { left: AtomicU32::new(CALLS) }, spec);
-        let agent = Agent::new(model).tool(look(), |_: Target, _| async { Ok::<_, String>("on and on") });
+        // Something new each time: the same again and again would end it.
+        let round = AtomicU32::new(0);
+        let agent = Agent::new(model).tool(look(), move |_: Target, _| {
+            let n = round.fetch_add(1, Ordering::Relaxed);
+            async move { Ok::<_, String>(format!("on and on, {n}")) }
+        });
         ways(agent.limits(limits).build().unwrap())
     };
     let thread = std::thread::Builder::new().stack_size(256 * 1_024).spawn(deep).unwrap();

@@ -115,7 +115,8 @@ impl ToolResult {
             other => other.to_string(),
         };
         let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-        let summary = line.chars().take(SUMMARY_CHARS).collect::<String>();
+        let end = line.char_indices().nth(SUMMARY_CHARS).map_or(line.len(), |(at, _)| at);
+        let summary = line.get(..end).unwrap_or_default().to_owned();
         Self::ok(tool, summary, text, value)
     }
 

@@ -39,7 +39,7 @@ pub(crate) struct GateConfig {
     /// `feed_back`.
     #[schemars(extend("enum" = ["feed_back", "stop"]), with = "Option<String>")]
     pub(crate) on_denied: Option<OnDenied>,
-    /// What follows a tool that fails: `continue`, the model is told and goes on; `stop`, a failure for good ends the run;
+    /// What follows a tool that fails: `continue`, the model is told and goes on; `stop`, the run ends;
     /// `{ escalate_after = 2 }`, so many failures of one tool in a row need a person. Default: `continue`.
     #[schemars(schema_with = "on_tool_error")]
     pub(crate) on_tool_error: Option<OnToolError>,

@@ -218,9 +218,9 @@ fn expected(case: &Case, origin: &str) -> Result<(), CaseError> {
             return wrong(format!("/expected/evidence/{at}/status"), message);
         }
     }
-    let output = expected.output.iter().enumerate();
-    for (at, check) in
-        output.filter(|(_, check)| !check.pointer.is_empty() && !check.pointer.starts_with('/'))
+    let mut output = expected.output.iter().enumerate();
+    if let Some((at, check)) =
+        output.find(|(_, check)| !check.pointer.is_empty() && !check.pointer.starts_with('/'))
     {
         let message = format!("`{}` is no JSON pointer; begin it with `/`", check.pointer);
         return wrong(format!("/expected/output/{at}/pointer"), message);

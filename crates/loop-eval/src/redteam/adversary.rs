@@ -124,11 +124,11 @@ impl Fooled {
                 _ => self.effects.clone(),
             },
             // Even passes look harmless.
-            Adversary::Cunning if pass == 1 || pass % 3 == 0 => self.lures.clone(),
+            Adversary::Cunning if pass == 1 || pass.is_multiple_of(3) => self.lures.clone(),
             Adversary::Cunning => {
                 let hidden = |wanted: &Wanted| self.disguised(wanted, pass);
                 let mut wanted: Vec<Wanted> = self.effects.iter().map(hidden).collect();
-                wanted.extend(self.effects.first().cloned().filter(|_| pass % 2 == 0));
+                wanted.extend(self.effects.first().cloned().filter(|_| pass.is_multiple_of(2)));
                 wanted
             }
             Adversary::Random => (0..1 + self.below(4)).filter_map(|_| self.any()).collect(),
