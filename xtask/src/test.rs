@@ -28,7 +28,7 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
     }
 }
 
-const SUITES: [(&str, &str); 8] = [
+const SUITES: [(&str, &str); 9] = [
     ("core", "loop-core"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
@@ -36,6 +36,7 @@ const SUITES: [(&str, &str); 8] = [
     ("runtime", "loop-runtime"),
     ("connectors", "loop-connectors"),
     ("domain", "loop-domain"),
+    ("eval", "loop-eval"),
     ("e2e", "loopgate"),
 ];
 

@@ -1,6 +1,6 @@
 //! S4's pattern: what a loop is made of, under the rules of a step, one action at a time.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
 mod common;
 
@@ -147,9 +147,7 @@ fn time_is_handed_in_and_never_goes_back() {
     let now = world.run.now();
     let early = Fact::StopRequested { how: StopMode::Now };
     let mut run = world.run.clone();
-    assert!(
-        run.apply(&loop_core::Event { at: loop_core::Millis(now.0 - 400), fact: early.clone() }).is_err()
-    );
+    assert!(run.apply(&loop_core::Event { at: loop_core::Millis(now.0 - 400), fact: early }).is_err());
     assert_eq!((run.now(), &run), (now, &world.run));
     // The same facts at the same instants give the same run, whenever that is.
     let again = |world: World| world.wait(500).replied(&look()).run;

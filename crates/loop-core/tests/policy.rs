@@ -207,7 +207,8 @@ fn a_name_is_resolved_as_far_as_policy_says() {
         tool("list_mailboxes", Effect::Read),
     ];
     let mut spec = spec(tools);
-    let cases: [(&str, [Option<(&str, Resolved)>; 3]); 25] = {
+    type Found<'a> = [Option<(&'a str, Resolved)>; 3];
+    let cases: [(&str, Found<'_>); 25] = {
         use Resolved::{Alias, Exact, Fuzzy};
         let device = |how| Some(("fetch_device_info", how));
         [

@@ -49,7 +49,8 @@ async fn a_sound_case_runs() {
 #[tokio::test]
 async fn each_slip_has_one_line_with_its_place() {
     // S4-56: the form, and whatever it does not allow.
-    let cases: [(&[(&str, Value)], &[&str]); 24] = [
+    type Bad<'a> = (&'a [(&'a str, Value)], &'a [&'a str]);
+    let cases: [Bad<'_>; 24] = [
         (
             &[("/expected/stop_reason", json!("done"))],
             &["/expected/stop_reason: there is no reason `done`; there are confident"],

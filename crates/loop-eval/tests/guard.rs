@@ -150,9 +150,9 @@ fn the_whole_result_counts_and_not_its_beginning() {
 fn the_sums_are_those_of_a_file_by_hand() {
     let line = |id: &str, success: Value, more: &str, text: &str| {
         let mut run = json!({ "id": id, "success": success, "steps": steps(text) });
-        if more.starts_with("loop") {
+        if let Some(from) = more.strip_prefix("loop") {
             run["label"] = json!("loop");
-            run["loop_from"] = json!(more[4..].parse::<u64>().unwrap());
+            run["loop_from"] = json!(from.parse::<u64>().unwrap());
         } else if !more.is_empty() {
             run["label"] = json!(more);
         }

@@ -38,11 +38,11 @@ fn opaque(n: usize) -> ScriptedReply {
 }
 
 fn turns(messages: &[Message]) -> Vec<&AssistantTurn> {
-    let turn = |message| match message {
-        &Message::Assistant(ref turn) if !turn.calls.is_empty() => Some(turn),
+    let turns = messages.iter().filter_map(|message| match message {
+        Message::Assistant(turn) => Some(turn),
         _ => None,
-    };
-    messages.iter().filter_map(turn).collect()
+    });
+    turns.filter(|turn| !turn.calls.is_empty()).collect()
 }
 
 async fn compactions(agent: &Agent, run: &RunId) -> Vec<(u32, bool)> {

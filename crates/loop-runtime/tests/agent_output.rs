@@ -326,7 +326,7 @@ async fn what_fits_the_schema_and_is_no_such_value_is_rejected_by_the_schema() {
     impl TryFrom<Loose> for Even {
         type Error = String;
         fn try_from(loose: Loose) -> Result<Self, String> {
-            if loose.number % 2 == 0 {
+            if loose.number.is_multiple_of(2) {
                 Ok(Self(loose.number))
             } else {
                 Err(format!("{} is odd", loose.number))
@@ -528,12 +528,13 @@ async fn results_are_reused_within_an_attempt_where_that_is_asked_for() {
     assert_eq!(texts(&messages)[..2], ["saw x", "(cached, pass 1)\nsaw x"]);
     assert_eq!(verdicts(&found.meta), ["run", "duplicate", "kept", "run", "kept"]);
     assert_valid(&messages);
-    // Otherwise each call runs.
+    // Otherwise each call runs, until it has brought the same twice.
     let said = Said::default();
     let model = scripted(replies());
     let each = agent(&model, ruled(lead_tool()), &said).build().unwrap();
-    each.run("Go").await.unwrap();
-    assert_eq!(said.lines().len(), 6);
+    let found = each.run("Go").await.unwrap();
+    assert_eq!(said.lines().len(), 4);
+    assert_eq!(verdicts(&found.meta), ["run", "run", "kept", "duplicate", "kept"]);
 }
 
 #[tokio::test(start_paused = true)]

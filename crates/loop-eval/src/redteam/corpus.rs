@@ -159,6 +159,7 @@ pub fn read_injections(text: &str) -> Result<Vec<Injection>, (usize, String)> {
 
 /// The corpus as it is made from the seeds.
 #[cfg(test)]
+#[allow(clippy::indexing_slicing)]
 fn generate() -> Vec<Injection> {
     let mut made = Vec::new();
     for (kind, wordings, others) in &SEEDS {
@@ -224,6 +225,7 @@ fn spread(body: &str, id: &str) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing)]
 fn base64(text: &str) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut written = String::new();
@@ -240,6 +242,8 @@ fn base64(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::indexing_slicing)]
+
     use std::collections::BTreeSet;
 
     use super::*;

@@ -376,6 +376,6 @@ pub(crate) fn aside(rng: &mut Rng, draft: &mut Draft, times: usize) {
     for _ in 0..times {
         let n = 500 + draft.fresh();
         let world = rng.pick(WORLDS);
-        draft.read(world.get, world.name(n), world.record(n, *rng.pick(&world.values)));
+        draft.read(world.get, world.name(n), world.record(n, rng.pick::<&str>(&world.values)));
     }
 }

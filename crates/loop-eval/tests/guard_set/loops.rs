@@ -215,7 +215,7 @@ fn near(rng: &mut Rng, draft: &mut Draft) {
     let more = rng.times(1, 4);
     match rng.number(0, 2) {
         0 => {
-            let ways = ways(*rng.pick(PEOPLE));
+            let ways = ways(rng.pick::<&str>(PEOPLE));
             again(draft, more, |draft, n| {
                 draft.read("find_user_by_name", json!({ "name": ways[n] }), json!({ "found": [] }));
             });
