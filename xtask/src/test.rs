@@ -62,7 +62,7 @@ mod tests {
         assert!(matches!(error, Failure::Usage(_)));
         assert_eq!(
             error.to_string(),
-            "no suite `cors`; the suites are core, tools, llm, prompts, runtime, connectors, domain, e2e"
+            "no suite `cors`; the suites are core, tools, llm, prompts, runtime, connectors, domain, eval, e2e"
         );
         assert_eq!(package("e2e").unwrap(), "loopgate");
     }
