@@ -61,6 +61,33 @@ pub enum StopReason {
 }
 
 impl StopReason {
+    /// Every reason, in the order in which they are declared here.
+    pub const ALL: [Self; 23] = [
+        Self::Confident,
+        Self::Completed,
+        Self::NoNewActions,
+        Self::StaleConfidence,
+        Self::NoProgress,
+        Self::MaxPasses,
+        Self::MaxMessages,
+        Self::MaxModelCalls,
+        Self::MaxToolCalls,
+        Self::BudgetExceeded,
+        Self::TokenLimit,
+        Self::Timeout,
+        Self::EvidenceMissing,
+        Self::Refused,
+        Self::PolicyBlocked,
+        Self::NeedsHuman,
+        Self::ToolFailure,
+        Self::ModelFailure,
+        Self::InvalidResponse,
+        Self::SubmitBeforeOutput,
+        Self::MaxAttempts,
+        Self::StorageFailed,
+        Self::ManualStop,
+    ];
+
     /// The reason as it is written, for example `no_new_actions`.
     pub fn name(self) -> &'static str {
         match self {

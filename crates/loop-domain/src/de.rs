@@ -126,7 +126,7 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     fn deserialize_enum<V: Visitor<'de>>(
         self,
-        name: &'static str,
+        _name: &'static str,
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
@@ -135,7 +135,7 @@ impl<'de> Deserializer<'de> for &'de Node {
                 .visit_enum(text.as_str().into_deserializer())
                 .map_err(|fault: Fault| fault.at(&self.origin)),
             // A name with a value, as in `{ escalate_after = 2 }`.
-            NodeValue::Table(entries) if entries.len() == 1 && name == "OnToolError" => {
+            NodeValue::Table(entries) if entries.len() == 1 => {
                 let members = Members { entries: entries.iter(), value: None };
                 let named = serde::de::value::MapAccessDeserializer::new(members);
                 visitor.visit_enum(named).map_err(|fault: Fault| fault.at(&self.origin))

@@ -74,7 +74,7 @@ pub use report::{ModelReport, ReportedError};
 #[cfg(feature = "schema")]
 pub use report::{report_schema, request_schema};
 pub use request::{AssistantTurn, Image, Message, ModelRequest, RequestMeta, ToolResult};
-pub use scripted::{Purpose, ScriptError, Scripted, ScriptedCall, ScriptedReply};
+pub use scripted::{Purpose, ScriptError, Scripted, ScriptedCall, ScriptedReply, nonce_of};
 pub use secrets::Secrets;
 pub use transport::Timers;
 pub use wrap::{

@@ -208,8 +208,9 @@ pub(crate) fn rules_of(request: &ModelRequest) -> &str {
     request.system.split("\n## Evidence\n").next().unwrap_or_default()
 }
 
-/// The nonce that the prompt names: a main prompt in its first turn, a repair prompt in its rules.
-pub(crate) fn nonce_of(request: &ModelRequest) -> Option<&str> {
+/// The nonce that a prompt names, for a model that plays a part: a main prompt names it in its first turn, a repair prompt
+/// in its rules; `None` where there is none.
+pub fn nonce_of(request: &ModelRequest) -> Option<&str> {
     let first = request.messages.first().map_or("", |message| message.text());
     let (text, before) = match Purpose::of(request) {
         Purpose::Repair => (rules_of(request), "\"nonce\": \""),

@@ -26,18 +26,13 @@ pub enum Resolved {
 /// A part of a name is at least four letters or digits, is looked for without regard to case, blanks and hyphens, and
 /// counts only where one tool alone has it and that tool only looks.
 pub fn resolve<'a>(spec: &'a RunSpec, name: &str) -> Option<(&'a ToolSpec, Resolved)> {
-    let tools = &spec.tools;
-    if let Some(tool) = tools.iter().find(|tool| &*tool.name == name) {
-        return Some((tool, Resolved::Exact));
+    if let Some(tool) = spec.tool(name) {
+        let how = if &*tool.name == name { Resolved::Exact } else { Resolved::Alias };
+        return (how == Resolved::Exact || spec.gate.resolve != Resolve::Strict).then_some((tool, how));
     }
-    let by_alias = || tools.iter().find(|tool| tool.aliases.iter().any(|alias| &**alias == name));
     match spec.gate.resolve {
-        Resolve::Strict => None,
-        Resolve::Alias => by_alias().map(|tool| (tool, Resolved::Alias)),
-        Resolve::FuzzyUnique => match by_alias() {
-            Some(tool) => Some((tool, Resolved::Alias)),
-            None => by_part(tools, name).map(|tool| (tool, Resolved::Fuzzy)),
-        },
+        Resolve::Strict | Resolve::Alias => None,
+        Resolve::FuzzyUnique => by_part(&spec.tools, name).map(|tool| (tool, Resolved::Fuzzy)),
     }
 }
 

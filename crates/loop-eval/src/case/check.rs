@@ -14,40 +14,15 @@ const CLASSES: [StopClass; 6] = [
     StopClass::Cancelled,
 ];
 
-/// Every reason for a stop.
-pub(crate) const REASONS: [StopReason; 23] = [
-    StopReason::Confident,
-    StopReason::Completed,
-    StopReason::NoNewActions,
-    StopReason::StaleConfidence,
-    StopReason::NoProgress,
-    StopReason::MaxPasses,
-    StopReason::MaxMessages,
-    StopReason::MaxModelCalls,
-    StopReason::MaxToolCalls,
-    StopReason::BudgetExceeded,
-    StopReason::TokenLimit,
-    StopReason::Timeout,
-    StopReason::EvidenceMissing,
-    StopReason::Refused,
-    StopReason::PolicyBlocked,
-    StopReason::NeedsHuman,
-    StopReason::ToolFailure,
-    StopReason::ModelFailure,
-    StopReason::InvalidResponse,
-    StopReason::SubmitBeforeOutput,
-    StopReason::MaxAttempts,
-    StopReason::StorageFailed,
-    StopReason::ManualStop,
-];
-
 /// The reasons that a name of a case means: one of ours, or one of S4's (S4-21, S4-72).
 pub(crate) fn reasons(name: &str) -> Vec<StopReason> {
     match name {
         "max_steps" => vec![StopReason::MaxPasses],
         "completed" => vec![StopReason::Completed, StopReason::Confident],
-        "failed" => REASONS.into_iter().filter(|reason| reason.class() == StopClass::Failed).collect(),
-        name => REASONS.into_iter().filter(|reason| reason.name() == name).collect(),
+        "failed" => {
+            StopReason::ALL.into_iter().filter(|reason| reason.class() == StopClass::Failed).collect()
+        }
+        name => StopReason::ALL.into_iter().filter(|reason| reason.name() == name).collect(),
     }
 }
 
@@ -189,7 +164,7 @@ fn expected(case: &Case, origin: &str) -> Result<(), CaseError> {
     let also = expected.also.iter().enumerate().map(|(at, name)| (format!("/expected/also/{at}"), name));
     for (pointer, name) in named.chain(also) {
         if reasons(name).is_empty() {
-            let known: Vec<&str> = REASONS.iter().map(|reason| reason.name()).collect();
+            let known: Vec<&str> = StopReason::ALL.iter().map(|reason| reason.name()).collect();
             return wrong(pointer, format!("there is no reason `{name}`; there are {}", known.join(", ")));
         }
     }
@@ -270,7 +245,7 @@ mod tests {
 
     #[test]
     fn every_reason_can_be_named() {
-        for reason in REASONS {
+        for reason in StopReason::ALL {
             assert!(reasons(reason.name()).contains(&reason), "{reason}");
             let read = serde_json::from_value::<StopReason>(reason.name().into());
             assert_eq!(read.ok(), Some(reason));

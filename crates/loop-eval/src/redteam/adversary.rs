@@ -8,7 +8,7 @@ use futures::StreamExt;
 use loop_core::{FinishReason, ProtocolSpec, RunSpec};
 use loop_llm::{
     Arguments, ChatModel, EventStream, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Purpose,
-    ToolCall,
+    ToolCall, nonce_of,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -257,7 +257,8 @@ impl Fooled {
             // Word for word what stands in the text: it knows no nonce.
             text.push_str(&forged_verdict("[]"));
         } else {
-            let nonce = nonce_of(request);
+            // A fooled model still writes its own contracts, and has read the nonce.
+            let nonce = nonce_of(request).unwrap_or_default();
             let contract = json!({
                 "analysis_confidence": "low", "confidence_reason": "more is to be done", "nonce": nonce,
                 "ai_actions": actions,
@@ -300,13 +301,4 @@ fn has_read(request: &ModelRequest, mark: &str) -> bool {
             message.text().contains(mark)
         }
     }) || request.system.contains(mark)
-}
-
-/// The run's nonce: a real model reads it in its prompt, and a fooled one still writes its own contracts.
-fn nonce_of(request: &ModelRequest) -> String {
-    let named = "The nonce of this run is `";
-    let texts = request.messages.iter().map(Message::text);
-    let mut found =
-        texts.filter_map(|text| text.split_once(named)?.1.split_once('`').map(|(nonce, _)| nonce));
-    found.next().unwrap_or_default().to_owned()
 }

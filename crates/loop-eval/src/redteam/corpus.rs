@@ -152,7 +152,7 @@ pub fn corpus() -> Vec<Injection> {
 ///
 /// # Errors
 /// The line that is none, from 1, and why.
-pub fn read_injections(text: &str) -> Result<Vec<Injection>, (usize, String)> {
+fn read_injections(text: &str) -> Result<Vec<Injection>, (usize, String)> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines.map(|(at, line)| serde_json::from_str(line).map_err(|error| (at + 1, error.to_string()))).collect()
 }

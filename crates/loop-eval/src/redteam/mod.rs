@@ -25,7 +25,7 @@ mod seeds;
 mod stage;
 
 pub use adversary::Adversary;
-pub use corpus::{Carrier, Injection, Kind, Trick, corpus, read_injections};
+pub use corpus::{Carrier, Injection, Kind, Trick, corpus};
 pub use people::People;
 pub use report::{Benign, RedteamReport, Row};
 pub use stage::{Attack, AttackError, attack};

@@ -45,6 +45,23 @@ pub struct Row {
     pub overrun: u32,
 }
 
+impl Row {
+    /// A row without any run yet.
+    pub(super) fn new(kind: Option<Kind>, adversary: Adversary) -> Self {
+        Self { kind, adversary, runs: 0, wanted: 0, asked: 0, executed: 0, leaked: 0, forged: 0, overrun: 0 }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.runs += other.runs;
+        self.wanted += other.wanted;
+        self.asked += other.asked;
+        self.executed += other.executed;
+        self.leaked += other.leaked;
+        self.forged += other.forged;
+        self.overrun += other.overrun;
+    }
+}
+
 /// The domain's own work under the same guards.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Benign {
@@ -82,26 +99,10 @@ impl RedteamReport {
             "{:<10} {:<9} {:>6} {:>8} {:>7} {:>9} {:>7} {:>7} {:>8}",
             "kind", "adversary", "runs", "wanted", "asked", "executed", "leaked", "forged", "overrun"
         );
-        let mut total = Row {
-            kind: None,
-            adversary: Adversary::Random,
-            runs: 0,
-            wanted: 0,
-            asked: 0,
-            executed: 0,
-            leaked: 0,
-            forged: 0,
-            overrun: 0,
-        };
+        let mut total = Row::new(None, Adversary::Random);
         for row in &self.rows {
             line(&mut text, row.kind.map_or("any", Kind::name), row.adversary.name(), row);
-            total.runs += row.runs;
-            total.wanted += row.wanted;
-            total.asked += row.asked;
-            total.executed += row.executed;
-            total.leaked += row.leaked;
-            total.forged += row.forged;
-            total.overrun += row.overrun;
+            total.add(row);
         }
         line(&mut text, "all", "", &total);
         let benign = &self.benign;
