@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use xshell::{Shell, cmd};
 
 use crate::workspace::{self, Failure};
-use crate::{layers, requirements, tidy};
+use crate::{layers, requirements, test, tidy};
 
-pub(crate) fn run() -> Result<(), Failure> {
+/// All checks; the tests among them, unless they have just been `tested`.
+pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     let shell = Shell::new()?;
     shell.change_dir(workspace::root());
     shell.set_var("INSTA_UPDATE", "no");
@@ -23,9 +24,12 @@ pub(crate) fn run() -> Result<(), Failure> {
     }));
     // Each on its own: in a build of the whole workspace one crate's features can hide what another forgot.
     for package in workspace::packages(workspace::root())? {
-        done.push(step(&format!("test {package}"), || {
-            Ok(cmd!(shell, "cargo test -p {package} --locked").run()?)
+        done.push(step(&format!("check {package}"), || {
+            Ok(cmd!(shell, "cargo check -p {package} --all-targets --locked").run()?)
         }));
+    }
+    if !tested {
+        done.push(step("test", || test::run(None)));
     }
     done.push(step("layers", layers::run));
     done.push(step("requirements", || requirements::run(false, None)));

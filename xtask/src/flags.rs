@@ -8,11 +8,14 @@ xflags::xflags! {
     cmd xtask {
         /// Run every test, or those of one suite.
         cmd test {
-            /// core, tools, llm, prompts, runtime, connectors, domain or e2e
+            /// core, tools, llm, prompts, runtime, connectors, domain, eval or e2e
             optional suite: String
         }
         /// Run what the build machine checks, in the same order.
-        cmd ci {}
+        cmd ci {
+            /// The tests have just run: make the other checks
+            optional --tested
+        }
         /// Walk the reachable states of small runs, wider than in a test run.
         cmd explore {}
         /// Measure what a decision and a whole offline run cost, what decoding, encoding and an exchange cost, and what a

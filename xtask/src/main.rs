@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     };
     let result = match flags.subcommand {
         XtaskCmd::Test(flags) => test::run(flags.suite.as_deref()),
-        XtaskCmd::Ci(_) => ci::run(),
+        XtaskCmd::Ci(flags) => ci::run(flags.tested),
         XtaskCmd::Explore(_) => explore::run(),
         XtaskCmd::Bench(flags) => bench::run(flags.suite.as_deref()),
         XtaskCmd::Layers(_) => layers::run(),

@@ -8,10 +8,10 @@ pub(crate) fn run(suite: Option<&str>) -> Result<(), Failure> {
     let shell = Shell::new()?;
     shell.change_dir(workspace::root());
     let command = match suite {
-        None => cmd!(shell, "cargo test --workspace --locked"),
+        None => cmd!(shell, "cargo test --workspace --locked --no-fail-fast"),
         Some(suite) => {
             let package = package(suite)?;
-            cmd!(shell, "cargo test -p {package} --locked")
+            cmd!(shell, "cargo test -p {package} --locked --no-fail-fast")
         }
     };
     // A test run compares snapshots and never writes them.

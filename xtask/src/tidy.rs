@@ -23,6 +23,17 @@ fn find_problems(root: &Path) -> Result<Vec<String>, Failure> {
     }
     for package in workspace::packages(root)? {
         let folder = if package == "xtask" { root.join("xtask") } else { root.join("crates").join(&package) };
+        let tests = folder.join("tests/main.rs");
+        if tests.exists() {
+            let below = workspace::files_below(&folder.join("tests"), "rs")?;
+            let beside = below.iter().filter(|path| path.parent() == tests.parent());
+            let names: Vec<&str> = beside.filter_map(|path| path.file_stem()?.to_str()).collect();
+            problems.extend(unlisted_tests(
+                &workspace::shown(root, &tests),
+                &workspace::read(&tests)?,
+                &names,
+            ));
+        }
         let path = folder.join("Cargo.toml");
         problems.extend(manifest_problems(&workspace::shown(root, &path), &workspace::read(&path)?));
     }
@@ -64,6 +75,13 @@ fn rust_problems(file: &str, text: &str) -> Vec<String> {
         }
     }
     problems
+}
+
+/// A file of tests that the program of all tests does not name is never run.
+fn unlisted_tests(file: &str, text: &str, beside: &[&str]) -> Vec<String> {
+    let listed = |name: &str| text.lines().any(|line| line.trim() == format!("mod {name};"));
+    let missing = beside.iter().filter(|name| **name != "main" && !listed(name));
+    missing.map(|name| format!("{file}: `mod {name};` is missing, so its tests are not run")).collect()
 }
 
 fn manifest_problems(file: &str, text: &str) -> Vec<String> {
@@ -150,6 +168,15 @@ mod tests {
         );
         let long = format!("//! Long.\n{}", "\n".repeat(MOST_LINES));
         assert_eq!(rust_problems("a.rs", &long), ["a.rs: 901 lines, 900 are allowed: split it"]);
+    }
+
+    #[test]
+    fn every_file_of_tests_is_run() {
+        assert!(unlisted_tests("main.rs", "//! All.\n\nmod a;\nmod b;\n", &["a", "b", "main"]).is_empty());
+        assert_eq!(
+            unlisted_tests("main.rs", "mod a;\n// mod b;\n", &["a", "b"]),
+            ["main.rs: `mod b;` is missing, so its tests are not run"]
+        );
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Conversations that grow until a call does not fit: what gives way, in which order, and what stays.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 //! Conversations: native calls until there are none, every call with a result, and every way in which one can end.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::native::*;
 use common::*;

@@ -1,7 +1,6 @@
 //! Crashes: a replayed journal, a restored checkpoint and a resumed run end as the straight run does.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

@@ -1,7 +1,6 @@
 //! Merging: pure, idempotent, and silent about what a reply does not name.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

@@ -1,14 +1,12 @@
 //! The example that drives the core by hand, and the page that quotes it.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
-
 #[allow(dead_code)]
 #[path = "../examples/driving.rs"]
-mod driving;
+mod example;
 
 use std::sync::Arc;
 
-use driving::{Driver, item, outcome, replay, spec};
+use example::{Driver, item, outcome, replay, spec};
 use loop_core::StopReason;
 
 fn driven(events: Option<usize>) -> Driver {

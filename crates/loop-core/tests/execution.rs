@@ -1,7 +1,6 @@
 //! How the calls of one reply are run: one after another, or side by side; and what becomes of one that was made before.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::native::*;
 use common::*;

@@ -1,7 +1,6 @@
 //! The gate after each pass: what runs, what does not, and why the loop ends.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

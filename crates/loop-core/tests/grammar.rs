@@ -1,7 +1,6 @@
 //! The reply grammar of documents: sections, headings, fences, and the contract that counts.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

@@ -1,8 +1,7 @@
 //! What software says to a call, in its order: its name, policy by name, its arguments, policy, repeats, limits, people;
 //! what the model gets for a repeat; and what an answer needs before it counts.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::native::*;
 use common::*;

@@ -1,7 +1,6 @@
 //! The landing: the last permitted pass or model call, without tools.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

@@ -1,7 +1,6 @@
 //! Limits: what is never passed, a limit of 0, and what a call is granted.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

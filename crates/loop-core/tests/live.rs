@@ -1,7 +1,6 @@
 //! The live view: shown while it streams, at any chunking the same, and never the contract.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

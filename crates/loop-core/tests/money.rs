@@ -1,7 +1,6 @@
 //! Money: every call is on the bill once, in integers, and nothing else is.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

@@ -1,8 +1,6 @@
 //! The loop knows no domain: what the work is about changes no decision.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
-
-mod common;
+use crate::common;
 
 use common::*;
 use loop_core::{Note, Observation, Scope, Status, StopReason};

@@ -1,7 +1,6 @@
 //! Events that cannot follow: late, foreign, doubled, too early, back in time. They change nothing.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 
@@ -14,7 +13,7 @@ use loop_core::{
 
 /// One fact of every kind for a key, whether or not it may follow.
 fn every_fact(at: &str, attempt: u32) -> Vec<Fact> {
-    let (key, reply) = (crate::key(at), said("high").reply());
+    let (key, reply) = (common::key(at), said("high").reply());
     let first = run().start().journal.remove(0).0.fact;
     vec![
         first,
@@ -33,7 +32,11 @@ fn every_fact(at: &str, attempt: u32) -> Vec<Fact> {
         Fact::ModelFailed { key, attempt, failure: failure(true) },
         Fact::ToolStarted { key, attempt },
         Fact::ToolFinished { key, attempt, observation: found("x") },
-        Fact::PersonAnswered { key: crate::key("9/action-0"), answer: PersonAnswer::Approved, binding: None },
+        Fact::PersonAnswered {
+            key: common::key("9/action-0"),
+            answer: PersonAnswer::Approved,
+            binding: None,
+        },
         Fact::SaveFinished { attempt: attempt + 8, result: saved_at("x") },
         Fact::StopWithdrawn,
         Fact::DeadlineReached,

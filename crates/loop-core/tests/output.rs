@@ -1,7 +1,6 @@
 //! Typed outputs: attempts, passes, what ends an attempt, what becomes of a rejected value, and every way out.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::native::*;
 use common::*;

@@ -1,8 +1,6 @@
 //! S4's pattern: what a loop is made of, under the rules of a step, one action at a time.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
-
-mod common;
+use crate::common;
 
 use common::native::{calls, conversation};
 use common::*;

@@ -1,7 +1,6 @@
 //! People: asked after what may run has run; an approval counts once, silence is a no.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

@@ -1,7 +1,6 @@
 //! Before the first pass: the picker's call, the tools that it picks, and the domain's defaults.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

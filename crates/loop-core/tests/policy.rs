@@ -1,7 +1,6 @@
 //! Policy: who may run what, before anything is run.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 //! Whom and what an effect reaches: only what somebody gave who may, exactly (K3).
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 

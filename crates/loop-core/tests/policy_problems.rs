@@ -1,7 +1,6 @@
 //! Policies that contradict themselves: one clear line each (K7).
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 //! Policy in a run: nothing that policy forbids is ever wished, whatever the model asks (I-25, I-27).
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::native::{calls, conversation};
 use common::*;

@@ -1,5 +1,4 @@
 //! What a person sees of a call before they allow it (K8).
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
 use loop_core::policy::{ShownArgs, shown};
 use proptest::prelude::*;

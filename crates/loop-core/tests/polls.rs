@@ -1,7 +1,6 @@
 //! Tools that are not ready: asked again without a model, under their key, within their number and the run's time.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::native::*;
 use common::*;

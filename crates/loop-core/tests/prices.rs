@@ -1,8 +1,6 @@
 //! Prices: what a token of each class costs, which threshold re-prices a call, and what the most is.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub, dead_code)]
-
-mod common;
+use crate::common;
 
 use common::{failure, key, run, said, usd};
 use loop_core::{CostMode, ModelFailure, PicoUsd, Price, PriceAbove, PromptSize, Usage};

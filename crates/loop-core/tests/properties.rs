@@ -1,7 +1,6 @@
 //! Properties: contracts, canonical arguments, citations; and money that is never passed, whatever a call uses.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

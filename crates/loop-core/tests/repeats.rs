@@ -1,7 +1,6 @@
 //! Repeats: the same call is not run again, unless it failed in a way that may pass.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

@@ -1,5 +1,4 @@
 //! The ledger: calls of one reply, stored ledgers, and a naive reading of the rules beside it.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
 use loop_core::repeats::{CallFacts, Ledger, Rules, Settled, Siblings, Sign, Standing};
 use loop_core::{

@@ -1,7 +1,6 @@
 //! The policy `progress`: results count, not calls.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod repeating;
+use crate::repeating;
 
 use repeating::*;
 

@@ -1,7 +1,6 @@
 //! The likeness of two texts: as Python's difflib has it, pair for pair.
 //!
 //! `samples/sequence_matcher.json` was written by `samples/sequence_matcher.py` with Python 3.11.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
 use loop_core::repeats::ratio_millis;
 use proptest::prelude::*;

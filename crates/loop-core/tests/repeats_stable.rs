@@ -1,5 +1,4 @@
 //! Results without what changes by itself.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 //! The policy `three_tier`: a limit for each tool, the same parameters, a search text that is alike.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod repeating;
+use crate::repeating;
 
 use repeating::*;
 

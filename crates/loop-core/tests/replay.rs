@@ -1,8 +1,7 @@
 //! Replay and crashes of long scripted runs: every prefix of a journal gives the state that was, and a run that is
 //! resumed after any event ends as the straight one does, unless what the crash cost meets a limit.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

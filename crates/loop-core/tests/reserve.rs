@@ -1,7 +1,6 @@
 //! Limits are promises: what a call may take, what is held back for the landing, which tier pays.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

@@ -1,7 +1,6 @@
 //! Another route: when a model cannot be had, the run goes on with the fallback, by its own price and with its own tries.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

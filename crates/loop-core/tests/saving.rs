@@ -1,7 +1,6 @@
 //! Saving: the outcome goes out once, is tried again when that makes sense, and its failure is told.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

@@ -1,7 +1,6 @@
 //! Stops: asked for at the gate or now, taken back, by a failure; and what still settles.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

@@ -1,7 +1,6 @@
 //! Trouble that repeats: breakers, denials and failures that end a run, each named in its certificate.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::native::*;
 use common::*;

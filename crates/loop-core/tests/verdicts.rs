@@ -1,7 +1,6 @@
 //! Verdicts: every action gets one, with its reason, and it is kept.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

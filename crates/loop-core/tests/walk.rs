@@ -1,7 +1,6 @@
 //! Random walks: legal and illegal events in any order, with the invariants after each.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

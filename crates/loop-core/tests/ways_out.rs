@@ -1,8 +1,7 @@
 //! The ways out that look back over the passes: stale confidence, no progress, escalation, mending; and what policy
 //! forbids.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
 
-mod common;
+use crate::common;
 
 use common::*;
 

@@ -1,7 +1,5 @@
 //! The register in `examples/crm`: its tools find who is in it, and change what they are asked to change.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 

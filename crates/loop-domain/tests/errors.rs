@@ -1,7 +1,5 @@
 //! What is wrong with a domain is said in one line that points at its place and says how to mend it.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::path::PathBuf;
 

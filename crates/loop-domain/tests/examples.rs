@@ -1,7 +1,5 @@
 //! The domains in `examples/`: each loads without a warning, and its tools bring what is in its data.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::{Path, PathBuf};
 
 use loop_core::{Effect, Observation, Status, WorkItem};

@@ -3,8 +3,6 @@
 //! A comment before a block says what it is: `file: PATH` is a whole file, `part of: PATH` stands in that file word for word,
 //! `added to: PATH` makes a domain together with that file.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;

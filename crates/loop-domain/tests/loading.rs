@@ -1,7 +1,5 @@
 //! What a file, a profile and settings make together.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 

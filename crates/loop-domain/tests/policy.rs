@@ -1,7 +1,5 @@
 //! What a domain says of policy, repeats and people, and the presets that it may be laid over.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
 use std::fs;
 
 use loop_core::{

@@ -1,7 +1,5 @@
 //! Where a model of a domain has its price from: its own file, prices of one's own, the table, or nowhere.
 
-#![allow(clippy::unwrap_used, missing_docs)]
-
 use std::fs;
 use std::path::Path;
 

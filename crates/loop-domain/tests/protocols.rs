@@ -1,7 +1,5 @@
 //! Conversations and outputs as domain folders: what they come to, and what is refused in them.
 
-#![allow(clippy::indexing_slicing, clippy::unwrap_used)]
-
 use std::fs;
 use std::path::Path;
 

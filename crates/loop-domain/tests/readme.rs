@@ -1,7 +1,5 @@
 //! The README shows the program that the example holds, and the examples hold what the README runs.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::Path;
 
 fn read(path: &str) -> String {

@@ -1,7 +1,5 @@
 //! A domain whose models stand behind a server: the same documents as without one, and no harm from a bad one.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,5 @@
 //! Sources that may be written: which file is changed, and what those who only read see.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::path::Path;
 

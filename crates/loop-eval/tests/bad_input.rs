@@ -1,7 +1,5 @@
 //! What is wrong with a case is said in one line that points at its place.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
 use loop_eval::case::Case;
 use loop_eval::eval::{Suite, run_case};
 use serde_json::{Value, json};

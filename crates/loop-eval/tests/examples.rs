@@ -1,7 +1,5 @@
 //! The committed cases, run as `loopgate eval examples/` runs them.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

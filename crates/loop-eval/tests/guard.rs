@@ -1,5 +1,4 @@
 //! Scores of guards: the published rules on sequences by hand, the sums on a file by hand, and what a reader refuses.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::path::PathBuf;
 

@@ -1,7 +1,5 @@
 //! The red team against domains of its own: with the guards on nothing happens, and with the guards off it does.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
 use std::fs;
 
 use loop_core::WorkItem;

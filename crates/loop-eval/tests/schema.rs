@@ -1,7 +1,5 @@
 //! The schema for editors is the one that the code makes. `UPDATE_SCHEMA=1` writes it anew.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
 use std::path::Path;
 
 use loop_eval::case::{Case, schema};

@@ -1,7 +1,5 @@
 //! S4's own tests under the preset `step`, with whole traces, and what else a trace shows.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
 use loop_eval::case::Case;
 use loop_eval::eval::{CaseResult, run_case};
 use serde_json::{Value, json};

@@ -1,8 +1,6 @@
 //! What an eval itself can be trusted with: it changes nothing, its replay sees what was tampered with, a recorded run
 //! runs again.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 //! What the codec of Anthropic's Messages makes of replies, however their bytes are cut.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use common::{Wire, calls, raw, result};
 use loop_core::{FinishReason, Usage};

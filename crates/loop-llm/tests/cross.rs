@@ -1,5 +1,4 @@
 //! The same conversation for each protocol: what it becomes is written out here, byte for byte.
-#![allow(clippy::unwrap_used)]
 
 use serde_json::json;
 

@@ -1,7 +1,6 @@
 //! What statuses, headers and bodies of errors mean, whoever sent them, and what errors behind a 200 do.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use std::time::{Duration, SystemTime};
 

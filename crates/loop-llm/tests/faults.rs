@@ -1,9 +1,7 @@
 //! What goes wrong between a client and a server, over real sockets, for every protocol: never an empty success, never
 //! a panic, and what came is kept.
 
-#![allow(clippy::unwrap_used)]
-
-mod sockets;
+use crate::sockets;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! What the decoder of generateContent makes of replies, however their bytes are cut.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use common::{Wire, calls, raw, sse};
 use loop_core::{FinishReason, Usage};

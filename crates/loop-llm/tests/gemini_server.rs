@@ -1,7 +1,6 @@
 //! Whole conversations with a server that reads as strictly as Google does, and checks every signature.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,4 @@
 //! Chat Completions over HTTP: statuses, headers, time, and what must never be shown.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::sync::Arc;
 use std::time::Duration;

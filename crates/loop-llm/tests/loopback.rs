@@ -1,8 +1,6 @@
 //! The server on loopback keeps to the protocol, and misbehaves exactly as it is told.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod raw;
+use crate::raw;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,6 @@
 //! The server on loopback reads as strictly as its providers, and knows its own reasoning again.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod raw;
+use crate::raw;
 
 use std::sync::Arc;
 

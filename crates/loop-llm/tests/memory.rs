@@ -1,6 +1,5 @@
 //! What is kept of a conversation changes nothing: with a memory and without one the same bytes are sent, however the
 //! conversation goes on, branches off or is cut.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
 //! The offline stand-in, held against prompts written by hand in the forms of the built-in ones.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use loop_llm::{Message, ModelRequest, Offline};
 use serde_json::{Value, json};

@@ -1,5 +1,4 @@
 //! The offline stand-in in a conversation with native tools.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use loop_core::FinishReason;
 use loop_llm::{Arguments, Message, ModelRequest, Offline, ToolChoice, ToolResult, ToolSpec};

@@ -1,7 +1,6 @@
 //! What the decoder of Chat Completions makes of replies, however their bytes are cut.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use common::{Item, Wire, calls, raw, result, sse};
 use loop_core::{FinishReason, PicoUsd, Usage};

@@ -1,7 +1,6 @@
 //! What requests look like on Chat Completions, and which are never sent.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,7 @@
 //! Chunks are read by hand where they are like most, and by a reading that takes everything where they are not: both say the
 //! same of every chunk, however odd it is.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 

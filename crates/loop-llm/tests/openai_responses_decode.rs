@@ -1,7 +1,6 @@
 //! What the decoder of Responses makes of replies, however their bytes are cut.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use common::{Wire, calls, raw};
 use loop_core::{FinishReason, PicoUsd, Usage};

@@ -1,7 +1,6 @@
 //! What requests look like on Responses, and what they leave out.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use common::{Wire, call, foreign, result};
 use loop_llm::{

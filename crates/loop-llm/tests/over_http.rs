@@ -1,9 +1,7 @@
 //! One conversation over four protocols and real sockets: the same reply comes out, and what goes back is taken by a
 //! server that reads as strictly as the provider does.
 
-#![allow(clippy::unwrap_used)]
-
-mod sockets;
+use crate::sockets;
 
 use std::sync::Arc;
 

@@ -1,7 +1,5 @@
 //! Prices: which row a model has, at which moment and in which class of service, and what a reply is said to have cost.
 
-#![allow(clippy::unwrap_used, missing_docs)]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,7 +1,6 @@
 //! What no codec sends, and what none takes for a reply.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use common::{Wire, call, cut, foreign, result};
 use loop_llm::{

@@ -1,5 +1,4 @@
 //! What is tried again, how often, and how soon.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

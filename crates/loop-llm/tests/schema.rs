@@ -1,6 +1,5 @@
 //! The schemas in `docs/schema` are those of the neutral request and reply.
 #![cfg(feature = "schema")]
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +15,7 @@ fn check(name: &str, schema: &Value) {
     let committed = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         committed == text,
-        "{name} is not what the types say; run UPDATE_SCHEMA=1 cargo test -p loop-llm --test schema"
+        "{name} is not what the types say; run UPDATE_SCHEMA=1 cargo test -p loop-llm --test it schema"
     );
 }
 

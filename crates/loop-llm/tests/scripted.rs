@@ -1,5 +1,4 @@
 //! The scripted model, and the trait that it shows by example.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::time::Duration;
 

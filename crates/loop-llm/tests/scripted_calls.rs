@@ -1,5 +1,4 @@
 //! The scripted model as a model that calls tools.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use futures::StreamExt;
 use loop_core::{FinishReason, Usage};

@@ -1,7 +1,6 @@
 //! The circuit breaker: each of its states, and the ways between them.
-#![allow(clippy::unwrap_used)]
 
-mod wrap_common;
+use crate::wrap_common;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

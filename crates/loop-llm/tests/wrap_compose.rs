@@ -1,9 +1,7 @@
 //! The wrappers on top of one another, in the usual order and in all others.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-#[path = "wrap_common/tape.rs"]
-mod tape;
-mod wrap_common;
+use crate::tape;
+use crate::wrap_common;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

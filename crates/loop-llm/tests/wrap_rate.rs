@@ -1,7 +1,6 @@
 //! The rate gate: what it lets through, in which order, and whom it does not keep waiting.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod wrap_common;
+use crate::wrap_common;
 
 use std::collections::VecDeque;
 use std::num::{NonZeroU32, NonZeroU64};

@@ -1,9 +1,7 @@
 //! What a recorder writes, when, and what it never writes.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-#[path = "wrap_common/tape.rs"]
-mod tape;
-mod wrap_common;
+use crate::tape;
+use crate::wrap_common;
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, mpsc};

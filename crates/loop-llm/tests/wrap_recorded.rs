@@ -1,9 +1,7 @@
 //! Playing recordings back: what is found, what is given, and what is said where nothing is found.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-#[path = "wrap_common/tape.rs"]
-mod tape;
-mod wrap_common;
+use crate::tape;
+use crate::wrap_common;
 
 use std::sync::Arc;
 use std::time::Duration;

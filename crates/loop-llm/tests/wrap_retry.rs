@@ -1,7 +1,6 @@
 //! Trying again without what earlier turns reasoned.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod wrap_common;
+use crate::wrap_common;
 
 use std::sync::Arc;
 use std::time::Duration;

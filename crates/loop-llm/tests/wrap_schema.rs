@@ -1,5 +1,4 @@
 //! The schema of recordings says what recordings are.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use serde_json::{Value, json};
 

@@ -1,7 +1,6 @@
 //! The prompts and the models that need no network speak of the same things: what is rendered here is read there.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use common::*;
 use loop_core::{Observation, Picking, RunSpec, Status};

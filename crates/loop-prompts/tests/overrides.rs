@@ -1,7 +1,6 @@
 //! Templates of a domain's own: what they may change, and what is said when they lose something.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use common::*;
 use loop_prompts::{Layout, PromptError, Prompts};

@@ -1,7 +1,6 @@
 //! A pass costs what the pass adds: each prompt begins with the bytes of the one before.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 //! What a model is told of each call, in all styles and for all that can become of one.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,6 @@
 //! Every prompt as the model sees it: read the `.snap` files like prose.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use common::*;
 use loop_core::{Observation, Picking, ProtocolSpec, RunSpec, Status, WorkItem};

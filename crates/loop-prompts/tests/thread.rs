@@ -1,7 +1,6 @@
 //! A run with native calls as the model sees it: what is appended, what is made shorter, what stands at the end.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use common::native::*;
 use common::{NONCE, hostile, item, ok};

@@ -1,7 +1,6 @@
 //! What people tell a run, and answer to it: once, in the next prompt, with every prefix as it was.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use common::native::{self, Native, begin, calls, conversation, look, message};
 use common::*;

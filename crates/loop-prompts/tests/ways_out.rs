@@ -1,8 +1,7 @@
 //! What a model is told when a pass is granted to mend, when it lands for want of money, tokens or time, and of tools
 //! that never run.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use common::*;
 use loop_core::{PicoUsd, Price};

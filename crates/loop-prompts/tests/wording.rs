@@ -1,7 +1,6 @@
 //! What prompts must say, row by row of the requirements, held against the rendered text.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
+use crate::common;
 
 use common::*;
 use loop_core::{Observation, Picking, Status};

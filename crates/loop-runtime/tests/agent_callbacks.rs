@@ -1,8 +1,6 @@
 //! Callbacks of an agent: when they are called, with what, and that nothing they do reaches the run.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod agents;
+use crate::agents;
 
 use std::sync::Arc;
 

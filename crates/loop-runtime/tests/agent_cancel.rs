@@ -1,8 +1,6 @@
 //! An agent that is cancelled: wherever it is, it returns in time, says where it was, and leaves valid messages.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod agents;
+use crate::agents;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,6 @@
 //! A conversation that grows: what goes back unchanged, what is made shorter when it no longer fits, and the end of that.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod agents;
+use crate::agents;
 
 use std::sync::Arc;
 

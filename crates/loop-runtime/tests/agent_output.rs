@@ -1,8 +1,6 @@
 //! An agent that ends with a validated value, as its users use it.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod agents;
+use crate::agents;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,7 +1,5 @@
 //! What runs of agents leave to be looked at: phases, requests, the order of facts, the bill, one result in five forms.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
-
 use std::sync::Arc;
 
 use loop_core::{Fact, Status, Usage};

@@ -1,8 +1,6 @@
 //! One machine behind all ways to drive an agent: the same journal, no more stack for many calls, pauses, crashes.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod agents;
+use crate::agents;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

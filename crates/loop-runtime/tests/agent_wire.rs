@@ -1,8 +1,6 @@
 //! The same agent over HTTP: each protocol gives the same answer and the same messages.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod agents;
+use crate::agents;
 
 use std::sync::Arc;
 

@@ -1,8 +1,6 @@
 //! The journal comes first: nothing follows from what is not written down, and what is written down is the run.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use common::world::{Log, Stage, Watched, answer, contract, default_look, look, looping, picks, says, spec};
 use loop_core::{Fact, Run, Saved};

@@ -1,7 +1,5 @@
 //! The examples print what they promise, and the two guides quote what compiles and say what the code says.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
-
 #[allow(dead_code)]
 #[path = "../examples/extract.rs"]
 mod extract;

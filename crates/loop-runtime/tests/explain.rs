@@ -1,7 +1,5 @@
 //! Each reason in words, as a person reads it.
 
-#![allow(clippy::unwrap_used)]
-
 use loop_core::{Certificate, Change, Condition, Confidence, Measure, PicoUsd};
 use loop_runtime::{StopReason, explain};
 

@@ -1,5 +1,4 @@
 //! What is said of the limits before a run begins, and that it holds.
-#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 use loop_core::{CostMode, Limits, PicoUsd, Price};
 use loop_runtime::{Forecast, ModelSpec, Prompts, RunSpec, SectionSpec, WorkItem};

@@ -1,5 +1,4 @@
 //! Journals: what was appended is there, one process writes a run, and what was changed is noticed.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 #[path = "journal/damage.rs"]
 mod damage;
@@ -259,7 +258,7 @@ async fn a_killed_process_gives_up_its_lock_and_loses_nothing_that_was_acknowled
 /// Starts a process that appends to a run and says so, without end; gives the numbers that it says.
 fn start_child(path: &Path) -> (Killed, impl Iterator<Item = String>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "appends_until_it_is_killed", "--nocapture"])
+        .args(["--exact", "journal::appends_until_it_is_killed", "--nocapture"])
         .env(CHILD, path)
         .stdout(Stdio::piped())
         .spawn()

@@ -1,5 +1,5 @@
 //! The load client's command line.
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 #[path = "../examples/load/args.rs"]
 mod args;

@@ -1,8 +1,6 @@
 //! Observers see everything and change nothing.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use common::world::{Log, Play, Stage, answer, drained, look, looping, picks, says, told};
 use loop_runtime::{Handle, Loop, Observed, RunEvent, RunId};

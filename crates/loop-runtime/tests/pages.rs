@@ -1,7 +1,5 @@
 //! `docs/conversation.md` and `docs/output.md` quote programs that run, and say what the code says.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

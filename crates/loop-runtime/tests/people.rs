@@ -1,8 +1,6 @@
 //! People in a run: it is left while it waits and goes on with what they say; it is told things on its way.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 use std::time::Duration;

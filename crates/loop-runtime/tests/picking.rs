@@ -1,9 +1,7 @@
 //! Picking: a cheap model names tools, they run side by side before the first pass, and whatever it does instead,
 //! the default tools stand ready.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use common::world::{
     End, Log, Play, Stage, Watched, answer, default_look, looping, notes, picks, refuses, says, spec,

@@ -1,8 +1,6 @@
 //! The report: every member that programs rely on, a bill that adds up, and a schema that is kept.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use common::world::{Log, Stage, answer, look, looping, notes, picks, refuses, says};
 use loop_core::{Note, PicoUsd, Usage};

@@ -1,8 +1,6 @@
 //! A run whose driver is gone is taken up again and comes to the same end.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use common::world::{Log, Stage, Watched, answer, look, says, tools, unpicked};
 use loop_core::{Fact, Note, Status};

@@ -1,8 +1,6 @@
 //! Saving: on every way out, whole or not at all, and never outside the folder.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use common::world::{End, Log, Stage, Watched, answer, look, looping, refuses, says, unpicked};
 use loop_core::Saved;

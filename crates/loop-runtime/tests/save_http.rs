@@ -1,8 +1,6 @@
 //! Saving to a URL: one report however often it is sent, and no credential in what is told.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use common::world::{Log, Stage, answer, looping, notes, says, unpicked};
 use loop_core::{Fact, Saved};

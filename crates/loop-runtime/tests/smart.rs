@@ -1,8 +1,6 @@
 //! Smart tools: one question to the cheap model, within what was granted, and a ranking by code when that fails.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use async_trait::async_trait;
 use common::world::{End, Log, Play, Stage, USAGE, answer, notes, refuses, says, unpicked};

@@ -1,8 +1,6 @@
 //! Stops: at the gate, taken back, at once, and by the clock.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use common::world::{End, Log, Play, Stage, answer, look, looping, says, spec, unpicked};
 use futures::StreamExt;

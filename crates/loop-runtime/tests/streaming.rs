@@ -1,8 +1,6 @@
 //! What is heard of a reply while it comes, and what is left of one that breaks.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use common::world::{
     End, Log, Play, Stage, answer, contract, drained, look, looping, notes, refuses, says, unpicked,

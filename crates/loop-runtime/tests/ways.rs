@@ -1,8 +1,6 @@
 //! One machine, four ways to drive it: awaited, by a handle, as a stream, from a queue.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use common::world::{End, Log, Play, Stage, answer, drained, look, looping, picks, says, told, unpicked};
 use futures::StreamExt;

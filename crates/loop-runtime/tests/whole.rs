@@ -1,8 +1,6 @@
 //! A whole run, from the work item to the outcome, without a network.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
+use crate::common;
 
 use loop_runtime::{Offline, StopReason};
 

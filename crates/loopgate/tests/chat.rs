@@ -1,8 +1,6 @@
 //! `loopgate chat`: a conversation over standard input, as a person would hold it.
 
-#![allow(clippy::unwrap_used, missing_docs)]
-
-mod common;
+use crate::common;
 
 use common::Shell;
 

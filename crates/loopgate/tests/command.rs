@@ -1,8 +1,6 @@
 //! The command as its users meet it: output, errors, signals, the journal.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use std::io::Read;
 use std::process::Command;

@@ -1,8 +1,6 @@
 //! `loopgate eval` as a person runs it: tables, exit codes, reports, recorded runs, slips.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use common::Shell;
 use serde_json::{Value, json};

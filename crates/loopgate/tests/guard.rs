@@ -1,8 +1,6 @@
 //! `loopgate guard score`: tables and JSON over recorded runs, and what is no such file.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use common::Shell;
 use serde_json::{Value, json};

@@ -1,8 +1,6 @@
 //! Questions to a folder of Markdown that nobody made for the purpose.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use common::{Shell, timeless};
 

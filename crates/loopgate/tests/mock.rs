@@ -1,8 +1,6 @@
 //! `loopgate mock`: a domain's models over HTTP, asked by a plain client.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

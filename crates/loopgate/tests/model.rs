@@ -1,5 +1,4 @@
 //! `loopgate model`: one call over each protocol, recorded bytes, and what a person is told when it does not work.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::fs;
 use std::io::Write as _;

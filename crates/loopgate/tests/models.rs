@@ -1,8 +1,6 @@
 //! `loopgate models`: what is known of prices, for people and for programs.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use common::{Ran, Shell};
 use serde_json::Value;

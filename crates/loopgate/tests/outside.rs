@@ -1,8 +1,6 @@
 //! Text from outside on a terminal: it steers nothing, forges no row, and stays whole where it is data.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use common::{Ran, Shell};
 use serde_json::{Value, json};

@@ -1,8 +1,6 @@
 //! Runs that wait for people: left with exit code 5, and driven on from the journal by whoever answers.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
-
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

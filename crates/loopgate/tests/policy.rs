@@ -1,8 +1,6 @@
 //! `loopgate policy check`, and that `docs/policy.md` prints what it prints.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use std::path::PathBuf;
 

@@ -1,8 +1,6 @@
 //! `loopgate redteam` over the examples: nothing that a text asks for happens, and their own work goes on.
 
-#![allow(clippy::indexing_slicing, clippy::unwrap_used, missing_docs)]
-
-mod common;
+use crate::common;
 
 use std::path::Path;
 

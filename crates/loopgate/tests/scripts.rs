@@ -1,11 +1,9 @@
 //! The scripted cases of the helpdesk: every way out, each with the certificate that it must end with.
 //!
-//! `UPDATE_SCRIPTS=1 cargo test -p loopgate --test scripts every_case_ends` writes what is found into the `.expect.json`
+//! `UPDATE_SCRIPTS=1 cargo test -p loopgate --test it scripts::every_case_ends` writes what is found into the `.expect.json`
 //! files; read the difference before you keep it.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,8 +1,6 @@
 //! The helpdesk's tickets, from the file to the outcome.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
+use crate::common;
 
 use common::{Shell, ticket, timeless};
 use serde_json::Value;

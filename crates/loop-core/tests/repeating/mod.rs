@@ -1,5 +1,4 @@
 //! Scripts of calls for the tests of repeats: `read a = 1` is a call, and what it brings if it is made.
-#![allow(dead_code)]
 
 use loop_core::repeats::{CallFacts, Guard};
 use loop_core::{RepeatRule, Repeats, Status, ThreeTier, ToolRepeats};

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::draft::{Draft, FAILURES, FILES, PASSING, PEOPLE, Rng, SUBJECTS, WORLDS, aside};
-use crate::productive;
+use super::draft::{Draft, FAILURES, FILES, PASSING, PEOPLE, Rng, SUBJECTS, WORLDS, aside};
+use super::productive;
 
 pub(crate) type Maker = fn(&mut Rng, &mut Draft);
 

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::draft::{Draft, FAILURES, FILES, PASSING, PEOPLE, Rng, SUBJECTS, WORLDS, aside};
-use crate::loops::Maker;
+use super::draft::{Draft, FAILURES, FILES, PASSING, PEOPLE, Rng, SUBJECTS, WORLDS, aside};
+use super::loops::Maker;
 
 pub(crate) const KINDS: &[(&str, Maker)] = &[
     ("batch_edit", batch_edit),

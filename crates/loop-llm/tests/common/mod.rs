@@ -1,5 +1,4 @@
 //! What tests of codecs share: a reply decoded three ways, always to the same end.
-#![allow(dead_code, clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::sync::Arc;
 

@@ -1,7 +1,5 @@
 //! HTTP without a client: bytes are sent, and an answer is taken apart.
 
-#![allow(dead_code, clippy::unwrap_used, clippy::indexing_slicing)]
-
 pub(crate) mod api;
 
 use std::time::Duration;

@@ -1,7 +1,5 @@
 //! A client of each protocol against the server on loopback.
 
-#![allow(dead_code, clippy::unwrap_used)]
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! A model that does as it is told, one step for each call.
-#![allow(clippy::unwrap_used, dead_code)]
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,4 @@
 //! Recordings in memory.
-#![allow(clippy::unwrap_used, dead_code)]
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,4 @@
 //! A run in virtual time: calls are answered with texts, tools with observations, prompts are kept as they were sent.
-#![allow(dead_code, unreachable_pub)]
 
 pub mod native;
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::meter::Work;
+use super::meter::Work;
 
 /// What the load is made of.
 #[derive(Debug, PartialEq, Eq)]

@@ -17,8 +17,8 @@ use loop_runtime::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::args::{Kept, Options};
-use crate::meter::{Ended, TOOL_CALLS, number_in};
+use super::args::{Kept, Options};
+use super::meter::{Ended, TOOL_CALLS, number_in};
 
 /// One loop.
 type Looping = Pin<Box<dyn Future<Output = Ended> + Send>>;

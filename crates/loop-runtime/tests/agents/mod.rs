@@ -1,7 +1,5 @@
 //! What the tests of agents share: models that keep their script, tools that behave, and a look at histories.
 
-#![allow(dead_code, clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! A small helpdesk: two tools over made-up rows, four sections.
 
-#![allow(dead_code, clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub)]
-
 pub mod world;
 
 use std::sync::Arc;

@@ -8,8 +8,8 @@ use loop_core::{Run, StopReason};
 use loop_runtime::{Journal as _, JournalError, SqliteJournal};
 use rusqlite::Connection;
 
-use crate::history::history;
-use crate::{check_line, place, run, write, written};
+use super::history::history;
+use super::{check_line, place, run, write, written};
 
 // ---- what is no journal ----
 

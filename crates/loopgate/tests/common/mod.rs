@@ -1,7 +1,5 @@
 //! Runs the command as a person would, with a state folder of its own.
 
-#![allow(dead_code, clippy::indexing_slicing, clippy::unwrap_used, missing_docs, unreachable_pub)]
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

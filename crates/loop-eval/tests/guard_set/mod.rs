@@ -1,7 +1,6 @@
 //! The labelled set of `loopgate guard score`: made here, and held against the rules of labelling.
 //!
-//! `UPDATE_SET=1 cargo test -p loop-eval --test guard_set` writes it anew.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+//! `UPDATE_SET=1 cargo test -p loop-eval --test it guard_set` writes it anew.
 
 mod draft;
 mod loops;

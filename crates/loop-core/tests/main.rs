@@ -1,0 +1,49 @@
+//! The decisions of the core, one module a subject.
+//!
+//! One program for all, so that it is linked once: `cargo test -p loop-core --test it NAME::` runs one module.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub, missing_docs)]
+
+mod common;
+mod compaction;
+mod conversation;
+mod crash;
+mod document;
+mod driving;
+mod execution;
+mod gate;
+mod grammar;
+mod judgement;
+mod landing;
+mod limits;
+mod live;
+mod money;
+mod neutral;
+mod order;
+mod output;
+mod pattern;
+mod people;
+mod picking;
+mod policy;
+mod policy_authority;
+mod policy_problems;
+mod policy_run;
+mod policy_shown;
+mod polls;
+mod prices;
+mod properties;
+mod repeating;
+mod repeats;
+mod repeats_ledger;
+mod repeats_progress;
+mod repeats_sequence;
+mod repeats_stable;
+mod repeats_three_tier;
+mod replay;
+mod reserve;
+mod routes;
+mod saving;
+mod stops;
+mod trouble;
+mod verdicts;
+mod walk;
+mod ways_out;

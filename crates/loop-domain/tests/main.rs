@@ -1,0 +1,17 @@
+//! Domain folders: what is read, what is refused, and where.
+//!
+//! One program for all, so that it is linked once: `cargo test -p loop-domain --test it NAME::` runs one module.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub, missing_docs)]
+
+mod crm;
+mod errors;
+mod examples;
+mod guide;
+mod loading;
+mod policy;
+mod prices;
+mod protocols;
+mod readme;
+mod schema;
+mod wire;
+mod writing;

@@ -1,0 +1,13 @@
+//! Cases, guards and adversaries.
+//!
+//! One program for all, so that it is linked once: `cargo test -p loop-eval --test it NAME::` runs one module.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub, missing_docs)]
+
+mod bad_input;
+mod examples;
+mod guard;
+mod guard_set;
+mod redteam;
+mod schema;
+mod step;
+mod trust;

@@ -1,0 +1,15 @@
+//! What a model sees.
+//!
+//! One program for all, so that it is linked once: `cargo test -p loop-prompts --test it NAME::` runs one module.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub, missing_docs)]
+
+mod common;
+mod offline;
+mod overrides;
+mod prefix;
+mod results;
+mod snapshots;
+mod thread;
+mod told;
+mod ways_out;
+mod wording;

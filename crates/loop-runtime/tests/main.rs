@@ -1,0 +1,36 @@
+//! The driver, its journals and its agents.
+//!
+//! One program for all, so that it is linked once: `cargo test -p loop-runtime --test it NAME::` runs one module.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub, missing_docs)]
+
+mod agent_callbacks;
+mod agent_cancel;
+mod agent_conversation;
+mod agent_growth;
+mod agent_output;
+mod agent_traces;
+mod agent_ways;
+mod agent_wire;
+mod agents;
+mod common;
+mod durable;
+mod examples;
+mod explain;
+mod forecast;
+mod guides;
+mod journal;
+mod load_options;
+mod observers;
+mod pages;
+mod people;
+mod picking;
+mod report;
+mod resume;
+mod save;
+mod save_http;
+mod smart;
+mod stops;
+mod streaming;
+mod tools;
+mod ways;
+mod whole;

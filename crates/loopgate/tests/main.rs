@@ -1,0 +1,20 @@
+//! The command as a person uses it.
+//!
+//! One program for all, so that it is linked once: `cargo test -p loopgate --test it NAME::` runs one module.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub, missing_docs)]
+
+mod chat;
+mod command;
+mod common;
+mod eval;
+mod guard;
+mod handbook;
+mod mock;
+mod model;
+mod models;
+mod outside;
+mod people;
+mod policy;
+mod redteam;
+mod scripts;
+mod tickets;
