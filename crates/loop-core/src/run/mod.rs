@@ -504,7 +504,8 @@ impl Run {
         granted.map(|mending| mending.missing.as_slice())
     }
 
-    /// What the domain demands and the document does not have yet: required sections, citations, required tools.
+    /// What the domain demands and the document does not have yet: required sections, citations and what they cite,
+    /// required tools.
     pub fn missing(&self) -> Vec<Arc<str>> {
         let mut missing = Vec::new();
         for spec in self.spec.sections() {
@@ -512,6 +513,15 @@ impl Run {
                 None if spec.required => missing.push(Arc::from(format!("section `{}`", spec.id))),
                 Some(section) if spec.cite && section.evidence.is_empty() => {
                     missing.push(Arc::from(format!("a citation in section `{}`", spec.id)));
+                }
+                // One that is sound does not vouch for the others.
+                Some(section) if spec.cite && self.spec.has_judgement() => {
+                    let bad = section.bad_citations();
+                    if !bad.is_empty() {
+                        let bad: Vec<String> = bad.iter().map(|id| format!("[{id}]")).collect();
+                        let what = format!("evidence for {} in section `{}`", bad.join(", "), spec.id);
+                        missing.push(what.into());
+                    }
                 }
                 None | Some(_) => {}
             }
