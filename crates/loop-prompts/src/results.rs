@@ -254,7 +254,8 @@ fn is_refused_again(run: &Run, action: &JudgedAction) -> bool {
             && earlier.tool == action.tool
             && earlier.parameters == action.parameters
     };
-    earlier.iter().filter(is_same).count() == 1
+    // From the last one back, and no further than the second: a call that is refused on and on stands close before it.
+    earlier.iter().rev().filter(is_same).take(2).count() == 1
 }
 
 /// What a call brought; of a repeated one, what the call before it did.
