@@ -223,6 +223,10 @@ fn what_says_that_it_is_under_way_may_be_looked_at_again() {
     // Not for ever.
     let look = ("read job = running", "run");
     check(&[&[look; 21][..], &[("read job = running", "same_result")]].concat());
+    // A write that says so has been done; one that is not ready is asked again.
+    let begins = r#"pay a = {"status": "processing"}"#;
+    check(&[(begins, "run"), (begins, "run"), (begins, "same_result")]);
+    check(&[("deploy a = ...", "run"); 20]);
 }
 
 #[test]

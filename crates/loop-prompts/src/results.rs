@@ -71,6 +71,11 @@ pub fn observation_text(run: &Run, action: &JudgedAction, observation: &Observat
     observed(run, action, observation).text
 }
 
+/// Whether the result of a call, where it is an error, tells that what was asked for may or may not have happened.
+pub fn tells_doubt(result: &str) -> bool {
+    result.contains(IN_DOUBT)
+}
+
 /// The result in one line: number, tool, status and summary.
 pub(crate) fn short_result(run: &Run, action: &JudgedAction) -> CallResult {
     let whole = call_result(run, action);

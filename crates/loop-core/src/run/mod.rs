@@ -574,7 +574,9 @@ impl Run {
             }
         }
         let call = Call::wished(CommandKey::new(0, Slot::Pick), Tier::Picker);
-        let history = started.history.as_ref().map_or(Legs::default(), |history| history.legs);
+        let history = started.history.as_ref();
+        let legs = history.map_or(Legs::default(), |history| history.legs);
+        let ledger = history.map_or(Ledger::default(), |history| Ledger::in_doubt(&history.doubts));
         let state = State {
             started: Arc::new(started),
             now: Millis(0),
@@ -589,7 +591,7 @@ impl Run {
             confidence_reason: "".into(),
             evidence: Vec::new(),
             actions: Vec::new(),
-            ledger: Ledger::default(),
+            ledger,
             totals: Totals::default(),
             granted_sub_calls: 0,
             echoes: known,
@@ -607,7 +609,7 @@ impl Run {
             last_granted: 0,
             stopped_in: StoppedIn::default(),
             trouble: Trouble::default(),
-            legs: Legs::at_start(&spec).and(history),
+            legs: Legs::at_start(&spec).and(legs),
         };
         let mut run = Self { spec, state };
         let mut notes = Vec::new();
