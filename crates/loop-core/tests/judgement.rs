@@ -283,8 +283,32 @@ fn high_is_refused_where_a_section_cites_what_failed() {
     };
     assert_eq!(ends(Status::PermanentError), StopReason::EvidenceMissing);
     assert_eq!(ends(Status::Empty), StopReason::Confident);
-    let world = run().sections(vec![cite]).start().replied(&cited()).expect_call("2/main", 1);
+    let world = run().sections(vec![cite.clone()]).start().replied(&cited()).expect_call("2/main", 1);
     world.replied(&cited()).ends(StopReason::EvidenceMissing);
+    // One citation that is sound does not vouch for those of what is not there, or failed.
+    let more = || said_bare("high").section("Situation", "It is full [E1]. So they say [E99, E2].");
+    let forged = |version| {
+        let setup = run().sections(vec![cite.clone()]).unmended().with(|spec| spec.version = version);
+        let asks = said("medium").asks("fetch_device", target("a")).asks("fetch_docs", target("a"));
+        let world = setup.start().replied(&asks).finished("1/action-0", found("a"));
+        world.finished("1/action-1", observed(Status::PermanentError)).replied(&more())
+    };
+    let world = forged(3).ends(StopReason::EvidenceMissing);
+    assert_eq!(world.outcome().missing, ["evidence for [E2], [E99] in section `situation`".into()]);
+    forged(2).ends(StopReason::Confident);
+}
+
+#[test]
+fn a_citation_counts_as_soon_as_what_it_cites_is_there() {
+    let cite = loop_core::SectionSpec { cite: true, required: true, ..section("situation", "Situation") };
+    let ends = |version| {
+        let setup = run().sections(vec![cite.clone()]).unmended().with(|spec| spec.version = version);
+        let same = |confidence| said_bare(confidence).section("Situation", "Full [E1].");
+        let world = setup.start().replied(&same("medium").asks("fetch_device", target("a")));
+        world.all_finished().replied(&same("high")).outcome().stop.reason()
+    };
+    assert_eq!(ends(3), StopReason::Confident);
+    assert_eq!(ends(2), StopReason::EvidenceMissing);
 }
 
 // ---- older runs ----

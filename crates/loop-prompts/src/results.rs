@@ -71,6 +71,11 @@ pub fn observation_text(run: &Run, action: &JudgedAction, observation: &Observat
     observed(run, action, observation).text
 }
 
+/// Whether the result of a call, where it is an error, tells that what was asked for may or may not have happened.
+pub fn tells_doubt(result: &str) -> bool {
+    result.contains(IN_DOUBT)
+}
+
 /// The result in one line: number, tool, status and summary.
 pub(crate) fn short_result(run: &Run, action: &JudgedAction) -> CallResult {
     let whole = call_result(run, action);
@@ -254,7 +259,8 @@ fn is_refused_again(run: &Run, action: &JudgedAction) -> bool {
             && earlier.tool == action.tool
             && earlier.parameters == action.parameters
     };
-    earlier.iter().filter(is_same).count() == 1
+    // From the last one back, and no further than the second: a call that is refused on and on stands close before it.
+    earlier.iter().rev().filter(is_same).take(2).count() == 1
 }
 
 /// What a call brought; of a repeated one, what the call before it did.

@@ -10,7 +10,7 @@ use loop_core::{
     CommandKey, ErrorStyle, NativeCall, Observation, PersonAnswer, ProtocolSpec, Repeats, Reply, RunSpec,
     Slot, Status, Verdict,
 };
-use loop_prompts::{call_result, observation_text};
+use loop_prompts::{call_result, observation_text, tells_doubt};
 
 const STYLES: [ErrorStyle; 5] =
     [ErrorStyle::Plain, ErrorStyle::Seed000, ErrorStyle::Seed001, ErrorStyle::Seed002, ErrorStyle::Seed004];
@@ -235,6 +235,19 @@ fn a_write_that_was_cut_off_is_in_doubt() {
     world.tools_end(|_| failed(Status::Timeout, "timeout after 12000 ms"));
     world.grow();
     assert_eq!(world.results(), ["! Error: timeout after 12000 ms; it may or may not have happened"]);
+}
+
+#[test]
+fn whether_it_may_have_happened_is_read_back_from_a_result_of_every_style() {
+    for style in STYLES {
+        for status in STATUSES {
+            let mut world = begin(in_style(conversation(), style), message("Change it."));
+            world.replied(calls("", [look("a", "fetch_bike", "1")]));
+            world.tools_end(|_| failed(status, "no route"));
+            let result = call_result(&world.run, &world.run.actions()[0]);
+            assert_eq!(tells_doubt(&result.text), status == Status::InDoubt, "{style:?} {status:?}");
+        }
+    }
 }
 
 #[test]

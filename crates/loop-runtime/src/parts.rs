@@ -22,7 +22,7 @@ use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::events::Events;
 use crate::handle::{Handle, Remote};
 use crate::journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded};
-use crate::legs::legs_of;
+use crate::legs::{doubts_of, legs_of};
 use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
 use crate::save::Saver;
@@ -648,6 +648,7 @@ fn written(history: &[Message], spec: &RunSpec) -> Result<Option<History>, Start
         bytes: history.iter().map(|message| message.bytes() as u64).sum(),
         json: json.into(),
         legs: legs_of(history, spec),
+        doubts: doubts_of(history, spec),
     }))
 }
 

@@ -254,6 +254,7 @@ impl Run {
         if matches!(self.state.phase, Phase::Stopping { .. }) {
             return self.stopping_settled(notes);
         }
+        self.hold_back_doubtful(notes);
         self.take_turns();
         let Some(batch) = self.state.phase.batch() else {
             return;
@@ -281,6 +282,32 @@ impl Run {
         let asks =
             asks.into_iter().map(|action| Ask { action, deadline, answered: false, answer: None }).collect();
         self.state.phase = Phase::WaitingForPerson { asks, since: self.state.now };
+    }
+
+    /// Settles writes that wait for their turn while the same call before them may or may not have happened: they are
+    /// not started, and whoever still wants one asks for it again.
+    fn hold_back_doubtful(&mut self, notes: &mut Vec<Note>) {
+        let Some(batch) = self.state.phase.batch().filter(|_| self.spec.has_judgement()) else { return };
+        let is_doubtful = |work: &Work| {
+            work.observation.as_ref().is_some_and(|observation| observation.status == Status::InDoubt)
+        };
+        let doubtful: Vec<Digest> =
+            batch.work.iter().filter(|work| is_doubtful(work)).map(|work| work.signature).collect();
+        // What was started before and lost has a doubt of its own.
+        let is_untried = |work: &Work| !work.announced && work.attempt == 1 && work.observation.is_none();
+        let waits = |work: &Work| is_untried(work) && !self.is_read(work);
+        let held: Vec<(usize, Arc<str>)> = batch
+            .work
+            .iter()
+            .enumerate()
+            .filter(|(_, work)| waits(work) && doubtful.contains(&work.signature))
+            .filter_map(|(at, work)| Some((at, self.state.actions.get(work.action as usize)?)))
+            .map(|(at, action)| (at, action.tool_name().into()))
+            .collect();
+        for (at, name) in held {
+            let message = "not started: the same call before it may or may not have happened";
+            self.settle(at, Observation::failed(Status::Duplicate, &name, message), notes);
+        }
     }
 
     /// What comes after the calls of a pass: the validation of an output, or the next pass.
@@ -409,7 +436,8 @@ impl Run {
         let action = self.state.actions.get(work.action as usize)?;
         let tool = self.spec.tool(action.tool_name())?;
         let rules = &tool.policy.repeats;
-        Some(Settled::of(work.signature, work.key, work.attempt, observation, rules))
+        let polled = work.poll.as_ref().map_or(0, |poll| poll.times);
+        Some(Settled::of(work.signature, work.key, work.attempt, polled, observation, rules))
     }
 
     /// Settles what will never settle by itself: a write that may have been started is in doubt.

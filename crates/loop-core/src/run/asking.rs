@@ -324,9 +324,10 @@ impl Run {
                 continue;
             };
             let parameters = serde_json::from_str(&action.parameters).unwrap_or_default();
-            let sign = Sign::of(&CallFacts::of(tool, &parameters), &Rules::of_run(&self.spec));
+            let rules = Rules::of_run(&self.spec);
+            let sign = Sign::of(&CallFacts::of(tool, &parameters), &rules);
             let signature = sign.signature();
-            let (key, attempt) = self.state.ledger.next_try(&signature).unwrap_or((action.key, 1));
+            let (key, attempt) = self.state.ledger.next_try(&signature, &rules).unwrap_or((action.key, 1));
             self.state.ledger.started(&sign, key, attempt, evidence);
             let observation = match (&action.verdict, answer) {
                 (_, Some(text)) => {
@@ -349,6 +350,7 @@ impl Run {
                     None,
                 ) => {
                     self.state.totals.tool_calls += 1;
+                    self.state.ledger.allowed(&signature);
                     None
                 }
             };

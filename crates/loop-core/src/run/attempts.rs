@@ -11,6 +11,7 @@ use crate::note::Note;
 use crate::outcome::{Output, Rejection};
 use crate::policy_spec::{RepeatScope, Repeats};
 use crate::proposal::Ending;
+use crate::repeats::Rules;
 use crate::run::calls::ATTEMPTS;
 use crate::run::{Phase, Rejected, Run};
 use crate::stop::{Certificate, Change, Condition, Measure, StopReason};
@@ -56,7 +57,7 @@ impl Run {
             return;
         }
         if self.spec.repeats() == Repeats::Reuse || self.spec.gate.scope == RepeatScope::Attempt {
-            self.state.ledger.new_scope();
+            self.state.ledger.new_scope(&Rules::of_run(&self.spec));
         }
         let pass = self.state.passes.len() as u32 + 1;
         self.state.attempts.push(Attempt { from_pass: pass, output: None, state: AttemptState::Open });

@@ -454,6 +454,7 @@ impl Run {
             pass,
             at: self.state.now,
             citable: &self.state.citable,
+            rereads: self.spec.has_judgement(),
         };
         let (document, merge) = self.state.document.merged(&proposal.sections, context);
         self.state.document = document;

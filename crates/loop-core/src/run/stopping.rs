@@ -290,7 +290,8 @@ impl Run {
             let name = action.map_or_else(String::new, |action| action.tool_name().to_owned());
             let effect = tool.map_or(Effect::WriteIrreversible, |tool| tool.effect);
             // Once the reason is fixed nothing is started again.
-            let is_last = work.try_of_call() >= ATTEMPTS || !self.state.phase.is_working();
+            let tries = work.try_of_call().saturating_sub(self.state.ledger.polled(&work.signature));
+            let is_last = tries >= ATTEMPTS || !self.state.phase.is_working();
             let (status, message) = match effect {
                 Effect::WriteIrreversible | Effect::Egress | Effect::Exec => {
                     (Status::InDoubt, "it may or may not have happened: the program ended while it ran")

@@ -68,7 +68,7 @@ impl Setup {
 
 /// So many messages before the run.
 pub fn history(messages: u32) -> History {
-    History { messages, bytes: 400, json: "[]".into(), legs: Legs::default() }
+    History { messages, bytes: 400, json: "[]".into(), legs: Legs::default(), doubts: Default::default() }
 }
 
 // ---- what a model says ----
@@ -203,7 +203,8 @@ fn turns_are_kept(run: &Run) -> Result<(), String> {
     };
     let ran = |work: &Work| {
         work.observation.as_ref().is_some_and(|observation| {
-            !matches!(observation.status, Status::Denied | Status::Cancelled | Status::InDoubt)
+            use Status::{Cancelled, Denied, Duplicate, InDoubt};
+            !matches!(observation.status, Denied | Duplicate | Cancelled | InDoubt)
         })
     };
     let open = |work: &&Work| work.announced && work.observation.is_none();
