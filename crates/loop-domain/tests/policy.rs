@@ -145,7 +145,7 @@ fn what_is_wrong_with_policy_is_told_at_its_place() {
     );
     ends(
         &with("[gate]\nallow = []\n"),
-        "11:9: no tool could ever run; name those that may, or take it out where all may",
+        "11:1: no tool could ever run; name those that may, or take it out where all may",
     );
     ends(&with("authority = [\"to\"]\n"), "10:14: there is no parameter `to`; there are none");
     ends(
