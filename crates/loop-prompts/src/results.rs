@@ -34,7 +34,9 @@ pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
             None => wrong(run, action, Failure::refused("cancelled", CUT_OFF)),
         },
         Verdict::Kept => kept(run, action),
-        Verdict::UnknownTool { near } => unknown(run, action, near),
+        Verdict::UnknownTool { near } => {
+            Told::error(unknown_tool(run.spec().protocol.errors(), &action.action.tool, near))
+        }
         Verdict::InvalidArguments { .. } => {
             let message = format!("Invalid arguments: {}", action.verdict.reason());
             wrong(run, action, Failure::refused("invalid_tool_input", &message))
@@ -134,9 +136,10 @@ fn wrong(run: &Run, action: &JudgedAction, failure: Failure<'_>) -> Told {
     })
 }
 
-fn unknown(run: &Run, action: &JudgedAction, near: &[Arc<str>]) -> Told {
-    let name = name(action);
-    Told::error(match run.spec().protocol.errors() {
+/// What the model is told of a call whose name no tool has, with the tools' names that come near it.
+pub fn unknown_tool(style: ErrorStyle, name: &str, near: &[Arc<str>]) -> String {
+    let name = cut(&line(name), NAME_CHARS);
+    match style {
         ErrorStyle::Plain if name.is_empty() => "Error: The call names no tool".to_owned(),
         ErrorStyle::Plain if !near.is_empty() => {
             format!("Error: Unknown tool {name}. Did you mean: {}?", near.join(", "))
@@ -145,7 +148,7 @@ fn unknown(run: &Run, action: &JudgedAction, near: &[Arc<str>]) -> Told {
         ErrorStyle::Seed000 => "Unknown tool".to_owned(),
         ErrorStyle::Seed001 => format!("Error executing {name}: Unknown tool"),
         ErrorStyle::Seed004 => "tool_not_allowed".to_owned(),
-    })
+    }
 }
 
 fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Told {

@@ -30,3 +30,58 @@ fn a_domain_that_writes_documents_is_no_conversation() {
     assert_ne!(ran.code, 0);
     assert_eq!(ran.err.trim().lines().count(), 1, "{}", ran.err);
 }
+
+#[test]
+fn whoever_is_asked_sees_every_byte_and_why_they_are_asked() {
+    // K8
+    let shell = Shell::new();
+    let text = r#"
+version = 1
+name = "mailroom"
+goal = "Answer mails."
+[protocol]
+type = "conversation"
+[gate]
+people = true
+approved = ["send_mail"]
+[tools.read_mail]
+kind = "mock"
+effect = "read"
+description = "Read a mail"
+returns_untrusted = true
+[tools.send_mail]
+kind = "mock"
+effect = "egress"
+description = "Send a mail"
+authority = ["to"]
+parameters.to = { required = true }
+[tools.ask]
+kind = "question"
+description = "Ask the person"
+[models.base]
+provider = "offline"
+"#;
+    let file = shell.file("mailroom/loopgate.toml", text);
+    let call = |name: &str, arguments: serde_json::Value| serde_json::json!({"calls": [{"id": "c", "name": name, "arguments": arguments.to_string()}]});
+    let replies = serde_json::json!({"version": 1, "replies": [
+        call("read_mail", serde_json::json!({})),
+        call("send_mail", serde_json::json!({"to": "ada\u{200b}\u{202e}\u{3164}@x.example"})),
+        call("ask", serde_json::json!({"question": "Send it\nto\u{202e} whom?"})),
+        {"text": "Done."},
+    ]});
+    let script = shell.file("replies.json", &replies.to_string());
+    let model = format!("base=scripted/{}", script.display());
+    let domain = file.parent().unwrap().to_str().unwrap();
+    let ran = shell.run_with_input(&["chat", domain, "--model", &model], "Send it\nn\nnobody\n/quit\n");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for shown in [
+        "send_mail  (effect egress)\n  {\n    \"to\": \"ada\\u200b\\u202e\\u3164@x.example\"\n  }\n  31 bytes, 1 value\n",
+        "\n  mind: /to holds 3 characters that do not show: U+200B, U+202E, U+3164\n",
+        "\n  asked because: the run has read what anybody may have written; /to is \"ada\\u200b\\u202e\\u3164@x.example\", which was given",
+        "Allow send_mail? [y/N] n\n",
+        "ask  (a question)\n  {\n    \"question\": \"Send it\\nto\\u202e whom?\"\n  }\n",
+        "Answer: nobody\n",
+    ] {
+        assert!(ran.err.contains(shown), "{shown}\n{}", ran.err);
+    }
+}

@@ -313,6 +313,17 @@ impl Run {
         let asked: Vec<(u32, Option<Arc<str>>)> =
             asks.iter().map(|ask| (ask.action, ask.answer.clone())).collect();
         self.count_waiting(since);
+        let batch = self.take_answers(asked, notes);
+        self.act(batch, notes);
+    }
+
+    /// Makes a batch of actions that were answered, each with the answer to what is a question: what was approved is to be
+    /// run, the rest has settled.
+    pub(super) fn take_answers(
+        &mut self,
+        asked: Vec<(u32, Option<Arc<str>>)>,
+        notes: &mut Vec<Note>,
+    ) -> Batch {
         let mut batch = Batch::default();
         for (index, answer) in asked {
             let evidence = EvidenceId((self.state.evidence.len() + batch.work.len()) as u32 + 1);
@@ -366,7 +377,18 @@ impl Run {
                 poll: None,
             });
         }
-        self.act(batch, notes);
+        batch
+    }
+
+    /// The questions that a person has answered while others wait, as a batch that has settled.
+    pub(super) fn answers_so_far(&mut self, notes: &mut Vec<Note>) -> Option<Batch> {
+        let Phase::WaitingForPerson { asks, .. } = &self.state.phase else {
+            return None;
+        };
+        let answered = asks.iter().filter(|ask| ask.answer.is_some());
+        let answered: Vec<_> = answered.map(|ask| (ask.action, ask.answer.clone())).collect();
+        let keeps = self.spec.has_judgement() && !answered.is_empty();
+        keeps.then(|| self.take_answers(answered, notes))
     }
 
     /// Takes the time since `since` out of the wall clock: it was spent waiting for a person.

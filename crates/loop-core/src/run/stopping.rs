@@ -158,15 +158,17 @@ impl Run {
         self.change_tier(Tier::Base, notes);
         let call = self.state.phase.call().filter(|call| call.started.is_some()).cloned();
         if let Phase::WaitingForPerson { since, asks } = &self.state.phase {
-            // Approved and never started.
+            // Approved and never started. What a question was answered stays.
+            let stays = self.spec.has_judgement();
             let is_approved = |at: &u32| {
                 self.state.actions.get(*at as usize).is_some_and(|action| action.verdict == Verdict::Run)
             };
-            let approved: Vec<u32> = asks.iter().map(|ask| ask.action).filter(is_approved).collect();
+            let undone = asks.iter().filter(|ask| !stays || ask.answer.is_none());
+            let approved: Vec<u32> = undone.map(|ask| ask.action).filter(is_approved).collect();
             self.count_waiting(*since);
             self.leave_undone(&approved, certificate.reason().name(), notes);
         }
-        let batch = self.state.phase.batch().cloned();
+        let batch = self.answers_so_far(notes).or_else(|| self.state.phase.batch().cloned());
         let since = self.state.now;
         self.state.phase = Phase::Stopping { certificate, call, batch, since };
         self.stopping_settled(notes);
@@ -180,6 +182,9 @@ impl Run {
         let mut notes = Vec::new();
         if let Some(call) = ended.state.phase.call().cloned() {
             ended.charge_lost(&call, &mut notes);
+        }
+        if let Some(batch) = ended.answers_so_far(&mut notes) {
+            ended.state.phase = Phase::Acting { batch };
         }
         ended.keep_evidence(&mut notes);
         ended.state.totals.wall_ms = ended.elapsed_ms();

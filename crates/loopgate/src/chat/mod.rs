@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use anstyle::Style;
 use futures::StreamExt;
-use loop_core::policy::shown;
-use loop_core::{PersonAnswer, PicoUsd, ProtocolSpec, StopMode, Totals};
+use loop_core::{Asked, PersonAnswer, PicoUsd, ProtocolSpec, StopMode, Totals};
 use loop_domain::Domain;
 use loop_runtime::{Journal, Loop, Message, Meta, Remote};
 
 use crate::args::ChatArgs;
 use crate::failure::Failure;
+use crate::people;
 use crate::places;
 use crate::resume::Origin;
 use crate::run::{Heard, Signals, bill, count};
@@ -196,11 +196,9 @@ impl Chat {
             if *is_warned {
                 continue;
             }
-            if let Some((key, action)) = view.question().filter(|(key, _)| asked != Some(*key)) {
-                asked = Some(key);
+            if let Some(action) = view.question().filter(|action| asked != Some(action.key)) {
+                asked = Some(action.key);
                 view.end_line();
-                let is_question =
-                    looping.spec().tool(&action.tool).is_some_and(|tool| tool.policy.asks_person);
                 tokio::select! {
                     biased;
                     heard = signals.next() => {
@@ -209,8 +207,8 @@ impl Chat {
                             return Ok(Some(heard));
                         }
                     }
-                    answer = ask(lines, &action.tool, &action.parameters, is_question) => {
-                        remote.answer(key, answer.unwrap_or_else(|| denied("nobody answers any more")));
+                    answer = ask(lines, &action) => {
+                        remote.answer(action.key, answer.unwrap_or_else(|| denied("nobody answers any more")));
                     }
                 }
             }
@@ -259,22 +257,14 @@ fn stop(heard: Heard, is_warned: &mut bool, remote: &Remote, view: &mut View) ->
     None
 }
 
-/// Asks whether an action may run, or what it asks. Only a clear yes is one; anything else is told to the model. Nothing
-/// where nobody answers any more.
-pub(crate) async fn ask(
-    lines: &mut Lines,
-    tool: &str,
-    parameters: &str,
-    is_question: bool,
-) -> Option<PersonAnswer> {
+/// Asks whether an action may run, or what it asks, once all of it is shown. Only a clear yes is one; anything else is told
+/// to the model. Nothing where nobody answers any more.
+pub(crate) async fn ask(lines: &mut Lines, asked: &Asked) -> Option<PersonAnswer> {
     lines.forget();
-    for warning in shown(parameters).warnings {
-        note(format!("mind: {warning}"));
-    }
-    let what = match is_question {
-        true => format!("{tool} {parameters} Answer: "),
-        false => format!("Allow {tool} {parameters}? [y/N] "),
-    };
+    let Asked { tool, is_question, .. } = asked;
+    note(format!("{tool}  ({})", people::kind_of(asked)));
+    people::details(asked).iter().for_each(|line| note(format!("  {line}")));
+    let what = if *is_question { "Answer: ".to_owned() } else { format!("Allow {tool}? [y/N] ") };
     note_part(Line::new().styled(BOLD, what));
     let typed = lines.next().await;
     let is_echoed = lines.is_terminal() && typed != Typed::End;
@@ -282,8 +272,8 @@ pub(crate) async fn ask(
         Typed::Line(line) => {
             let said = line.trim();
             let answer = match said.to_lowercase().as_str() {
-                "" if is_question => denied("the person did not answer"),
-                _ if is_question => PersonAnswer::Answered { text: said.into() },
+                "" if *is_question => denied("the person did not answer"),
+                _ if *is_question => PersonAnswer::Answered { text: said.into() },
                 "y" | "yes" => PersonAnswer::Approved,
                 "" | "n" | "no" => denied("the person said no"),
                 _ => denied(&format!("the person did not agree and said: {said}")),
