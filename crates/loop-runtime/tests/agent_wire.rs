@@ -126,9 +126,14 @@ async fn a_reply_whose_calls_are_garbled_is_no_answer() {
     let lost = || ScriptedReply { finish: Some(FinishReason::ToolUse), ..says("I look it up.") };
     for replies in [vec![lost(), says("Done.")], vec![lost(), lost(), lost()]] {
         let mut all: Vec<(AgentModel, Option<Server>)> = vec![(scripted(replies.clone()).into(), None)];
-        // The other protocol has no word for it.
-        all.extend(["openai-chat", "anthropic", "gemini"].map(|provider| {
-            let (model, server) = served(provider, Arc::new(Garbling(scripted(replies.clone()))));
+        // Two say that they call tools, and call none; one has a word for it.
+        let behind: [(&str, Arc<dyn ChatModel>); 3] = [
+            ("openai-chat", scripted(replies.clone())),
+            ("anthropic", scripted(replies.clone())),
+            ("gemini", Arc::new(Garbling(scripted(replies.clone())))),
+        ];
+        all.extend(behind.map(|(provider, model)| {
+            let (model, server) = served(provider, model);
             (model, Some(server))
         }));
         for (model, server) in all {
