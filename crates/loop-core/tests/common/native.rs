@@ -68,7 +68,7 @@ impl Setup {
 
 /// So many messages before the run.
 pub fn history(messages: u32) -> History {
-    History { messages, bytes: 400, json: "[]".into(), legs: Legs::default() }
+    History { messages, counted: None, bytes: 400, json: "[]".into(), legs: Legs::default() }
 }
 
 // ---- what a model says ----
