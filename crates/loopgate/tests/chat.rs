@@ -29,11 +29,9 @@ fn a_conversation_goes_on_as_long_as_a_person_does() {
     // S1-39: the limit of messages is there for a turn that goes on without end.
     let shell = Shell::new();
     let domain = shell.copy_of("examples/crm");
-    let settings = domain.join("domain.toml");
+    let settings = domain.join("loopgate.toml");
     let written = std::fs::read_to_string(&settings).unwrap();
-    let limited = written.replacen("[limits]", "[limits]\nmessages = 10", 1);
-    assert_ne!(limited, written);
-    std::fs::write(&settings, limited).unwrap();
+    std::fs::write(&settings, written + "\n[limits]\nmessages = 10\n").unwrap();
     let typed = "Find user named Alice\n".repeat(8) + "/history\n/quit\n";
     let ran = shell.run_with_input(&["chat", domain.to_str().unwrap()], &typed);
     assert_eq!(ran.code, 0, "{}", ran.err);

@@ -238,7 +238,8 @@ impl Run {
     }
 
     fn evidence_of(&self, id: EvidenceId) -> Option<&Evidence> {
-        self.state.evidence.iter().rev().find(|evidence| evidence.id == id)
+        let at = self.state.evidence.binary_search_by_key(&id, |evidence| evidence.id).ok()?;
+        self.state.evidence.get(at)
     }
 
     fn set_attempt(&mut self, state: AttemptState) {
