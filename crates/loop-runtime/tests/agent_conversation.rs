@@ -611,7 +611,7 @@ async fn a_call_is_made_again_as_long_as_it_may_bring_something() {
     assert_eq!(&*answer.text, "Done.");
     let told = texts(&messages);
     let same = "!Error: Tool 'look' has already brought the same result 2 times, and nothing was changed since; \
-                its result is that of pass 1";
+                its result is that of pass 2";
     let failed =
         "!Error: Tool 'look' has already failed with identical parameters; its result is that of pass 4";
     let round = "!Error: The last 2 calls have gone round 2 times with the same results, and tool 'look' would \
