@@ -193,6 +193,9 @@ pub struct Started {
 pub struct History {
     /// How many messages, results counted one by one.
     pub messages: u32,
+    /// How many of them the limit of messages counts, where not all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<u32>,
     /// Bytes of everything in them that a model reads.
     pub bytes: u64,
     /// The messages, in the form of whoever drives the run.

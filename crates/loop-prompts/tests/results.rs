@@ -347,7 +347,7 @@ fn an_answer_without_its_evidence_is_told_what_is_missing() {
     let mut spec = conversation();
     spec.gate.required_tools = vec!["fetch_bike".into()];
     let mut world = begin(spec, message("What is it?"));
-    world.replied(calls("Surely a bicycle.", []));
+    world.replied(loop_core::Reply::text("Surely a bicycle."));
     let turns = world.grow().turns;
     let Some(loop_prompts::Turn::User(text)) = turns.last() else { panic!("{turns:?}") };
     let missing = "this is demanded first, and is not there: a result of `fetch_bike`";

@@ -249,6 +249,7 @@ fn a_conversation_that_goes_on_begins_behind_what_was_said() {
     // S1-7, S1-21
     let history = History {
         messages: 2,
+        counted: None,
         bytes: 10,
         json: "[]".into(),
         legs: loop_core::policy::Legs::default(),

@@ -25,6 +25,35 @@ fn people_are_found_and_changed_in_a_conversation() {
 }
 
 #[test]
+fn a_conversation_goes_on_as_long_as_a_person_does() {
+    // S1-39: the limit of messages is there for a turn that goes on without end.
+    let shell = Shell::new();
+    let domain = shell.copy_of("examples/crm");
+    let settings = domain.join("loopgate.toml");
+    let written = std::fs::read_to_string(&settings).unwrap();
+    std::fs::write(&settings, written + "\n[limits]\nmessages = 10\n").unwrap();
+    let typed = "Find user named Alice\n".repeat(8) + "/history\n/quit\n";
+    let ran = shell.run_with_input(&["chat", domain.to_str().unwrap()], &typed);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(!ran.err.contains("max_messages"), "{}", ran.err);
+    assert!(ran.err.contains("session: 8 turns, 16 passes"), "{}", ran.err);
+    assert_eq!(ran.err.matches("you:    Find user named Alice").count(), 8, "{}", ran.err);
+}
+
+#[test]
+fn a_question_that_does_not_fit_is_not_kept() {
+    let shell = Shell::new();
+    let domain = shell.copy_of("examples/crm");
+    let long = "Find Alice ".repeat(60_000);
+    let typed = format!("Find user named Alice\n{long}\n/history\nFind user named Alice\n/quit\n");
+    let ran = shell.run_with_input(&["chat", domain.to_str().unwrap()], &typed);
+    assert!(ran.err.contains("token_limit"), "{}", ran.err);
+    assert!(ran.err.contains("the question is not kept") && ran.err.contains("/clear"), "{}", ran.err);
+    assert_eq!(ran.err.matches("you:    Find").count(), 1, "{}", ran.err);
+    assert_eq!(ran.out.matches("Found 15 users named Alice").count(), 2, "{}", ran.out);
+}
+
+#[test]
 fn a_domain_that_writes_documents_is_no_conversation() {
     let ran = Shell::new().run_with_input(&["chat", "examples/helpdesk"], "Hello\n");
     assert_ne!(ran.code, 0);

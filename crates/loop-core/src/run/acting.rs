@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::action::Verdict;
+use crate::action::{JudgedAction, Verdict};
 use crate::command::SubCallBudget;
 use crate::contract::{Readings, contracts_in, echoes};
 use crate::gate::{self, manual_stop};
@@ -312,7 +312,13 @@ impl Run {
 
     /// What comes after the calls of a pass: the validation of an output, or the next pass.
     fn go_on(&mut self, notes: &mut Vec<Note>) {
-        if self.state.stop_asked.is_some() || !self.validates() {
+        if self.state.stop_asked.is_some() {
+            return self.next_pass(notes);
+        }
+        if let Some(certificate) = self.submitted_nothing() {
+            return self.stop(certificate, notes);
+        }
+        if !self.validates() {
             self.next_pass(notes);
         }
     }
@@ -352,8 +358,10 @@ impl Run {
         let pass = self.state.passes.len() as u32;
         let room = Room { left: u32::MAX, setting: "limits.tool_calls" };
         let mut judged = judge(&proposal.actions, self.bench(pass, room));
+        let is_misfit = |judged: &JudgedAction| self.is_misfit(judged);
+        let stored = None;
         let (ending, last) =
-            protocol::ending(proposal.ending.clone(), &judged, /*stored*/ None, &self.spec);
+            protocol::ending(proposal.ending.clone(), &judged, stored, is_misfit, &self.spec);
         self.take_ending(&ending, last);
         for judged in &mut judged {
             judged.judged.verdict = Verdict::OverLimit { setting: Arc::clone(&setting) };
@@ -400,6 +408,7 @@ impl Run {
             return Vec::new();
         };
         // Not before all have settled: the order in which they do must not matter.
+        let first = self.state.evidence.len();
         let settled: Vec<Settled> = batch.work.iter().filter_map(|work| self.settled(work)).collect();
         self.state.ledger.settled(&settled);
         for work in batch.work {
@@ -427,6 +436,7 @@ impl Run {
                 shortened: false,
             });
         }
+        self.take_back_misfits(first);
         batch.asks
     }
 

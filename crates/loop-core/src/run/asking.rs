@@ -266,7 +266,8 @@ impl Run {
         let Phase::WaitingForPerson { asks, .. } = &mut self.state.phase else {
             return self.out_of_order("person_answered");
         };
-        let asked = self.state.actions.iter().position(|action| action.key == *key);
+        // They stand in the order of their keys.
+        let asked = self.state.actions.binary_search_by_key(key, |action| action.key).ok();
         let open = asks.iter_mut().find(|ask| Some(ask.action as usize) == asked);
         let (Some(ask), Some(action)) = (open, asked.and_then(|at| self.state.actions.get_mut(at))) else {
             return self.out_of_order("person_answered");

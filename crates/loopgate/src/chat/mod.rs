@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anstyle::Style;
 use futures::StreamExt;
-use loop_core::{Asked, PersonAnswer, PicoUsd, ProtocolSpec, StopMode, Totals};
+use loop_core::{Asked, PersonAnswer, PicoUsd, ProtocolSpec, StopMode, StopReason, Totals};
 use loop_domain::Domain;
 use loop_runtime::{Journal, Loop, Message, Meta, Remote};
 
@@ -41,8 +41,8 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     domain.ready(false)?;
     let journal = places::journal(&args.journal)?;
     let origin = Origin::of(&args.domain, /*saves*/ false, /*asks*/ true)?.text()?;
-    let looping = domain.unsaved_loop().with_people().with_journal(journal as Arc<dyn Journal>);
-    let looping = looping.with_origin(origin);
+    let looping = domain.unsaved_loop().with_people().counting_own_messages();
+    let looping = looping.with_journal(journal as Arc<dyn Journal>).with_origin(origin);
     let mut chat = Chat {
         looping,
         signals: Signals::new()?,
@@ -175,6 +175,7 @@ impl Chat {
     /// One turn: a run that answers `text`. Gives the signal that ends the whole chat, if one came.
     async fn turn(&mut self, text: String) -> Result<Option<Heard>, Failure> {
         let Self { looping, signals, lines, messages, session, is_warned } = self;
+        let before = messages.len();
         messages.push(Message::user(text));
         let mut view = View::new(looping.spec());
         let mut run = looping.converse(messages).await?;
@@ -215,6 +216,13 @@ impl Chat {
         }
         let meta = run.finish().await;
         view.finish(&meta.outcome);
+        let has_room = !matches!(meta.reason(), StopReason::MaxMessages | StopReason::TokenLimit);
+        if !has_room && meta.totals.passes == 0 {
+            // What came before stays as it was, so that another question can be put.
+            messages.truncate(before);
+            let clear = if before > 0 { "; /clear forgets what was said before it" } else { "" };
+            note(format!("the question is not kept, since nothing could answer it{clear}"));
+        }
         session.add(&meta);
         Ok(None)
     }

@@ -61,7 +61,7 @@ impl View {
 
     pub(super) fn show(&mut self, event: &RunEvent) {
         match event {
-            RunEvent::Text { key, text } if matches!(key.slot, Slot::Main | Slot::Landing) => {
+            RunEvent::Text { key, text, .. } if matches!(key.slot, Slot::Main | Slot::Landing) => {
                 self.answer(text);
             }
             RunEvent::Text { .. } => {}
