@@ -659,8 +659,8 @@ fn written(history: &[Message], parts: &Parts) -> Result<Option<History>, StartE
         counted: parts.counts_own.then_some(1),
         bytes: history.iter().map(|message| message.bytes() as u64).sum(),
         json: json.into(),
-        legs: legs_of(history, spec),
-        doubts: doubts_of(history, spec),
+        legs: legs_of(history, &parts.spec),
+        doubts: doubts_of(history, &parts.spec),
     }))
 }
 

@@ -238,6 +238,8 @@ mod tests {
     use loop_llm::{ErrorPhase, Stop, ToolCall};
     use serde_json::json;
 
+    use loop_llm::Arguments;
+
     use super::*;
 
     /// An exchange with everything in it, and a reply that says the same.
