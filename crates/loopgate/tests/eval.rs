@@ -86,7 +86,8 @@ fn a_report_that_cannot_be_written_is_told_before_anything_runs() {
 fn a_case_that_cannot_be_run_is_named_when_guards_are_switched_off() {
     let shell = Shell::new();
     let text = case("astray", "completed").replace("read_hours\":[", "red_hours\":[");
-    let text = text.replace("\"goal\"", "\"spec\":{\"preset\":\"step\",\"tools\":{\"read_hours\":{}}},\"goal\"");
+    let text =
+        text.replace("\"goal\"", "\"spec\":{\"preset\":\"step\",\"tools\":{\"read_hours\":{}}},\"goal\"");
     let file = shell.file("evals/astray.json", &text);
     let ran = shell.run(&["eval", file.to_str().unwrap(), "--ablate"]);
     assert_eq!(ran.code, 1, "{}", ran.out);
