@@ -12,7 +12,7 @@ fn people_are_found_and_changed_in_a_conversation() {
     // Whoever tried the example has changed their own copy of the register.
     std::fs::remove_dir_all(domain.join(".loopgate")).ok();
     let typed = "Find user named Alice\nFind Bob and update his company to EPAM\n/bill\n/quit\n";
-    let ran = shell.run_with_input(&["chat", domain.to_str().unwrap()], typed);
+    let ran = shell.run_with_input(&["chat", domain.to_str().unwrap(), "--profile", "trusted"], typed);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.out.contains("Found 15 users named Alice") && ran.out.contains("Updated Bob"), "{}", ran.out);
     let calls: Vec<&str> =
