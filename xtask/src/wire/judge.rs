@@ -235,10 +235,8 @@ fn same(one: &Value, two: &Value) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use loop_llm::{ErrorPhase, Stop, ToolCall};
+    use loop_llm::{Arguments, ErrorPhase, Stop, ToolCall};
     use serde_json::json;
-
-    use loop_llm::Arguments;
 
     use super::*;
 
