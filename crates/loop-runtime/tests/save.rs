@@ -5,7 +5,7 @@ use crate::common;
 use common::world::{End, Log, Stage, Watched, answer, look, looping, refuses, says, unpicked};
 use loop_core::Saved;
 use loop_llm::LlmErrorKind;
-use loop_runtime::{Loop, Outcome, SaveError, SaveTarget, Saver, StopMode, StopReason, WorkItem};
+use loop_runtime::{Loop, Outcome, RunEvent, SaveError, SaveTarget, Saver, StopMode, StopReason, WorkItem};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,9 +60,14 @@ async fn the_outcome_is_saved_on_every_way_out() {
 
     let (folder, log) = (tempfile::tempdir().unwrap(), Log::new());
     let stage = Stage::new(&log).on("main", [says(half).ending(End::Hangs)]);
-    let handle = saving(folder.path(), "{run}.json", &log, stage).start(common::item()).await.unwrap();
+    let mut handle = saving(folder.path(), "{run}.json", &log, stage).start(common::item()).await.unwrap();
     let run = handle.id().to_string();
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    let (mut events, mut heard) = (handle.events().unwrap(), String::new());
+    while heard != half {
+        if let Some(RunEvent::Text { text, .. }) = events.recv().await {
+            heard.push_str(&text);
+        }
+    }
     handle.remote().stop(StopMode::Now);
     let outcome = handle.wait().await;
     assert_eq!(outcome.stop.reason(), StopReason::ManualStop);
