@@ -7,12 +7,12 @@ use std::sync::Arc;
 use loop_core::{RunSpec, Tier, WorkItem};
 use loop_llm::{RecordError, Recorder};
 use loop_prompts::Prompts;
-use loop_runtime::{Loop, Models, SaveTarget};
+use loop_runtime::{Entry, Loop, Models, SaveTarget};
 use loop_tools::{Credentials, Registry};
 
 use crate::error::{DomainError, ItemError};
 use crate::file::File;
-use crate::models::{self, Built};
+use crate::models::{self, Built, Scripts};
 use crate::report::{self, Report};
 use crate::{item, parts, protocol, remote, spec, tools};
 
@@ -55,6 +55,7 @@ pub struct Domain {
     warnings: Vec<String>,
     unset: Vec<DomainError>,
     unset_to_save: Vec<DomainError>,
+    scripts: Scripts,
     recorder: Option<Recorder>,
 }
 
@@ -71,7 +72,7 @@ impl Domain {
         let tools = tools::tools(&file)?;
         let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry)?;
         remote::check(&file)?;
-        let Built { models, found, recorder } = models::models(&file, options.record.as_deref())?;
+        let Built { models, found, scripts, recorder } = models::models(&file, options.record.as_deref())?;
         let prompts = parts::prompts(&file)?;
         let mut unset_to_save = Vec::new();
         let save = parts::save(&file, &mut unset_to_save)?;
@@ -92,6 +93,7 @@ impl Domain {
             warnings,
             unset,
             unset_to_save,
+            scripts,
             recorder,
         })
     }
@@ -102,6 +104,14 @@ impl Domain {
     /// It could not be written.
     pub fn finish_recording(&self) -> Result<Option<u64>, RecordError> {
         self.recorder.as_ref().map(Recorder::finish).transpose()
+    }
+
+    /// Lets scripted models go on behind the replies that the entries of a run hold, for whoever goes on with the run.
+    ///
+    /// Each reply is used once, whichever process hears it; one that a process was given and did not live to write down is
+    /// given again.
+    pub fn goes_on_behind(&self, entries: &[Entry]) {
+        self.scripts.pass_over(entries);
     }
 
     /// Whether all is there that a run needs from the environment, and the saving of its outcome where it `saves`.

@@ -99,6 +99,17 @@ pub(crate) fn existing_journal(args: &JournalArgs) -> Result<Arc<SqliteJournal>,
     Ok(Arc::new(SqliteJournal::open_existing(path)?))
 }
 
+/// The option that names a journal again in a command that is printed; nothing where none was given.
+pub(crate) fn at(journal: Option<&Path>) -> String {
+    journal.map_or_else(String::new, |path| format!(" --journal {}", quoted(&path.to_string_lossy())))
+}
+
+/// A path as a shell reads it back.
+fn quoted(path: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
+}
+
 fn model(text: &str) -> Result<(Tier, String), Failure> {
     let expected = || {
         Failure::new(format!(
