@@ -199,10 +199,14 @@ impl JudgedAction {
     }
 
     /// The reason of its verdict in one line. Of a repeat it says as well where the earlier call never ran: policy or a person
-    /// refused it, or nobody answered in time. `evidence` is the run's.
+    /// refused it, or nobody answered in time; and of an unknown tool where none was named. `evidence` is the run's.
     pub fn reason(&self, evidence: &[Evidence]) -> String {
-        let Verdict::Duplicate { of, evidence: Some(earlier), .. } = &self.verdict else {
-            return self.verdict.reason();
+        let (of, earlier) = match &self.verdict {
+            Verdict::Duplicate { of, evidence: Some(earlier), .. } => (of, earlier),
+            Verdict::UnknownTool { near } if near.is_empty() && self.tool_name().trim().is_empty() => {
+                return "it names no tool".to_owned();
+            }
+            verdict => return verdict.reason(),
         };
         let earlier = evidence.iter().find(|it| it.id == *earlier);
         match earlier.filter(|it| it.observation.status == Status::Denied) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use loop_core::policy::shown;
-use loop_core::{AnswerFault, Asked, CommandKey, Fact, Millis, PersonAnswer, Run, Started};
+use loop_core::{AnswerFault, Asked, CommandKey, Fact, Millis, PersonAnswer, Run, Scope, Started};
 use loop_runtime::{AskedReport, Journal, JournalError, replay};
 use serde_json::{Value, json};
 
@@ -190,6 +190,10 @@ pub(crate) fn in_words(started: &Started, asked: &[Asked], journal: Option<&Path
         text.push('\n');
     };
     row(format!("run {run}: {} {}: {}", item.kind, item.id, item.title));
+    let scope = scope_of(&item.scope);
+    if !scope.is_empty() {
+        row(format!("  what the item concerns, which a tool may use as well: {scope}"));
+    }
     let at = places::at(journal);
     for asked in asked {
         let Asked { key, id, tool, effect, parameters, reason, why, is_question, deadline, binding } = asked;
@@ -222,6 +226,14 @@ pub(crate) fn in_words(started: &Started, asked: &[Asked], journal: Option<&Path
     text
 }
 
+/// What a work item concerns beside itself: a tool gets it without the model, so it stands in no parameter.
+fn scope_of(scope: &Scope) -> String {
+    let Scope { account, account_name, asset, person, item: _ } = scope;
+    let all = [("account", account), ("account_name", account_name), ("asset", asset), ("person", person)];
+    let given = all.into_iter().filter_map(|(key, value)| Some(format!("{key} {}", value.as_deref()?)));
+    given.collect::<Vec<_>>().join(", ")
+}
+
 /// An action that waits, for programs.
 fn in_json(started: &Started, asked: &Asked) -> Result<Value, Failure> {
     let mut value = serde_json::to_value(AskedReport::new(started, asked))?;
@@ -230,6 +242,7 @@ fn in_json(started: &Started, asked: &Asked) -> Result<Value, Failure> {
         "run": started.run,
         "item": started.item.id,
         "title": started.item.title,
+        "scope": started.item.scope,
         "bytes": shown.bytes,
         "values": shown.values,
         "warnings": shown.warnings,

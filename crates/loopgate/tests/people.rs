@@ -63,6 +63,7 @@ fn a_run_that_waits_ends_its_process_and_an_approval_drives_it_to_its_end() {
     assert!(ran.out.contains("update_user  (effect write_idempotent"), "{}", ran.out);
     assert!(ran.out.contains("\"company\": \"EPAM\""), "{}", ran.out);
     assert!(ran.err.contains("waiting: a person has to answer"), "{}", ran.err);
+    assert!(!ran.err.contains("over: "), "{}", ran.err);
     assert_eq!(company(&folder), before, "nothing has happened");
     assert!(shell.run(&["runs"]).out.contains("waiting, "));
     assert!(shell.run(&["show", &run]).out.contains("waiting for a person"));
@@ -87,6 +88,17 @@ fn company_before(shell: &Shell, folder: &Path) -> String {
     let ran = shell.run(&["tools", folder.to_str().unwrap(), "call", "get_user_by_id", r#"{"id": 42}"#]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     company(folder)
+}
+
+#[test]
+fn a_run_that_ended_for_want_of_a_person_says_that_nothing_waits() {
+    // The exit code is that of a run that waits.
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", WISH, "--set", "gate.people=false"]);
+    assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("over:    nothing waits in this run any more"), "{}", ran.err);
+    shell.run(&["resume", "last"]).fails_with(&["is over (needs_human)"]);
 }
 
 #[test]
@@ -333,7 +345,7 @@ fn what_people_said_stands_in_what_is_shown_of_a_run() {
         r#"asked about 1/action-0 ask {"question":"Which Bob?"}"#,
         "UTC told, from pass 2 on: Be brief",
         "UTC 1/action-0 ask answered: The one in Minsk",
-        r#"asked about 2/action-0 update_user {"company":"EPAM","id":42}: /id is 42"#,
+        r#"asked about 2/action-0 update_user {"company":"EPAM","id":42}: "#,
         "UTC 2/action-0 update_user approved",
         "UTC 3/action-0 update_user denied: not this one",
     ] {
@@ -414,4 +426,22 @@ fn the_commands_that_are_printed_name_the_journal_and_the_domain_that_has_moved(
     with(&["approve", &run, "3/action-0"]).fails_with(&[&format!("loopgate resume {run}{quoted}")]);
     assert_eq!(with(&["resume", &run]).code, 0);
     with(&["resume", &run]).fails_with(&["is over", &format!("loopgate show {run}{quoted}")]);
+}
+
+#[test]
+fn the_example_of_a_question_waits_as_its_page_says() {
+    // S4-37
+    let shell = Shell::new();
+    let folder = shell.copy_of("examples/refunds");
+    let order = folder.join("orders/O-104.json");
+    let model = format!("base=scripted/{}", folder.join("scripts/asks-the-customer.json").display());
+    let (folder, order) = (folder.to_str().unwrap(), order.to_str().unwrap());
+    let ran = shell.run(&["run", folder, order, "--profile", "people", "--model", &model]);
+    assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("3/action-0  ask_customer_clarifying_question"), "{}", ran.out);
+    // A tool gets the scope without the model: whoever answers sees it all the same.
+    assert!(ran.out.contains("a tool may use as well: account C-31, asset O-104"), "{}", ran.out);
+    let ran = shell.run(&["answer", "last", "3/action-0", "It came on the nineteenth"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("The evidence is sufficient"), "{}", ran.out);
 }
