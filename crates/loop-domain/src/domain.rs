@@ -98,6 +98,25 @@ impl Domain {
         })
     }
 
+    /// What there is in a domain, for a person who checks it. Where no profile is chosen, each of them is read as a run with it
+    /// would read it, and what it warns of beyond the file stands among the warnings.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place, and with the profile where it is wrong only with that.
+    pub fn check(folder_or_file: impl AsRef<Path>, options: &LoadOptions) -> Result<Report, DomainError> {
+        let path = folder_or_file.as_ref();
+        let domain = Self::load(path, options)?;
+        let mut report = domain.report();
+        let profiles = if options.profile.is_none() { domain.profiles() } else { &[] };
+        for profile in profiles {
+            let options = LoadOptions { profile: Some(profile.clone()), ..options.clone() };
+            let with = Self::load(path, &options).map_err(|error| error.of_profile(profile))?;
+            let more = with.warnings.iter().filter(|warning| !domain.warnings.contains(warning));
+            report.warnings.extend(more.map(|warning| format!("profile `{profile}`: {warning}")));
+        }
+        Ok(report)
+    }
+
     /// Waits until the recording is written, where there is one; gives the number of its exchanges.
     ///
     /// # Errors

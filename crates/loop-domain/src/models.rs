@@ -55,11 +55,11 @@ impl Scripts {
             match &entry.event.fact {
                 Fact::CallStarted { key, tier, .. } => tiers.push((*key, *tier)),
                 Fact::ModelReplied { key, .. } => self.heard(key, &tiers),
-                Fact::ModelFailed { key, failure, .. } => {
-                    // Where no reply was left, none was used.
-                    if *failure.kind != *LlmErrorKind::ScriptExhausted.name() {
-                        self.heard(key, &tiers);
-                    }
+                // Where no reply was left, none was used.
+                Fact::ModelFailed { key, failure, .. }
+                    if *failure.kind != *LlmErrorKind::ScriptExhausted.name() =>
+                {
+                    self.heard(key, &tiers);
                 }
                 Fact::ToolFinished { observation, .. } if observation.sub_call.is_some() => {
                     self.used(Tier::Picker, Purpose::Filter);
