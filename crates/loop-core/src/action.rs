@@ -5,6 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{CommandKey, EvidenceId};
+use crate::observation::Status;
+use crate::outcome::Evidence;
 use crate::spec::{Effect, is_default};
 use crate::trouble::TOOL_FAILURES;
 
@@ -194,5 +196,24 @@ impl JudgedAction {
     /// The tool's own name where it is known, else what the model wrote.
     pub fn tool_name(&self) -> &str {
         self.tool.as_deref().unwrap_or(&self.action.tool)
+    }
+
+    /// The reason of its verdict in one line. Of a repeat it says as well where the earlier call never ran: policy or a person
+    /// refused it, or nobody answered in time; and of an unknown tool where none was named. `evidence` is the run's.
+    pub fn reason(&self, evidence: &[Evidence]) -> String {
+        let (of, earlier) = match &self.verdict {
+            Verdict::Duplicate { of, evidence: Some(earlier), .. } => (of, earlier),
+            Verdict::UnknownTool { near } if near.is_empty() && self.tool_name().trim().is_empty() => {
+                return "it names no tool".to_owned();
+            }
+            verdict => return verdict.reason(),
+        };
+        let earlier = evidence.iter().find(|it| it.id == *earlier);
+        match earlier.filter(|it| it.observation.status == Status::Denied) {
+            Some(Evidence { id, observation, .. }) => {
+                format!("already asked for as {of} and denied: {}; see {id}", observation.summary)
+            }
+            None => self.verdict.reason(),
+        }
     }
 }

@@ -4,7 +4,7 @@ use crate::common;
 
 use std::sync::Arc;
 
-use loop_core::policy::problems;
+use loop_core::policy::{forbids_nothing, problems};
 use loop_core::{ArgSpec, DefaultCall, Effect, RunSpec, ToolSpec};
 use serde_json::json;
 
@@ -96,9 +96,14 @@ fn entries_that_mean_no_tool() {
             "gate.allow: no tool is called `nope`; correct it or take it out",
             "gate.allow: `get_order` is an alias of `read_order`; policy goes by own names, write that",
             "gate.forbid: no tool is called `issue_refunds`; correct it or take it out",
-            "gate.forbid: no tool's name fits `drop_*`; correct it or take it out",
         ],
     );
+    let mut spec = common::run().spec;
+    spec.gate.forbid = names(&["fetch_device", "fetch_devise", "delete_order", "drop_*", "fetch_*"]);
+    let told = forbids_nothing(&spec);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].starts_with("gate.forbid: no tool is called `delete_order`; it holds for"), "{told:?}");
+    assert!(told[1].starts_with("gate.forbid: no tool's name fits `drop_*`; it holds for"), "{told:?}");
 }
 
 #[test]

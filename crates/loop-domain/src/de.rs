@@ -36,7 +36,13 @@ impl Error for Fault {
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::invalid_type(found, expected)
+        match found {
+            Unexpected::Signed(number @ 1..) if expected.to_string() == "u32" => Self::custom(format!(
+                "{number} is too large: {} is the most here; correct the value",
+                u32::MAX
+            )),
+            found => Self::invalid_type(found, expected),
+        }
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {

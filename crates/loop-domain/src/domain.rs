@@ -7,12 +7,12 @@ use std::sync::Arc;
 use loop_core::{RunSpec, Tier, WorkItem};
 use loop_llm::{RecordError, Recorder};
 use loop_prompts::Prompts;
-use loop_runtime::{Loop, Models, SaveTarget};
+use loop_runtime::{Entry, Loop, Models, SaveTarget};
 use loop_tools::{Credentials, Registry};
 
 use crate::error::{DomainError, ItemError};
 use crate::file::File;
-use crate::models::{self, Built};
+use crate::models::{self, Built, Scripts};
 use crate::report::{self, Report};
 use crate::{item, parts, protocol, remote, spec, tools};
 
@@ -55,6 +55,7 @@ pub struct Domain {
     warnings: Vec<String>,
     unset: Vec<DomainError>,
     unset_to_save: Vec<DomainError>,
+    scripts: Scripts,
     recorder: Option<Recorder>,
 }
 
@@ -71,7 +72,7 @@ impl Domain {
         let tools = tools::tools(&file)?;
         let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry)?;
         remote::check(&file)?;
-        let Built { models, found, recorder } = models::models(&file, options.record.as_deref())?;
+        let Built { models, found, scripts, recorder } = models::models(&file, options.record.as_deref())?;
         let prompts = parts::prompts(&file)?;
         let mut unset_to_save = Vec::new();
         let save = parts::save(&file, &mut unset_to_save)?;
@@ -92,8 +93,28 @@ impl Domain {
             warnings,
             unset,
             unset_to_save,
+            scripts,
             recorder,
         })
+    }
+
+    /// What there is in a domain, for a person who checks it. Where no profile is chosen, each of them is read as a run with it
+    /// would read it, and what it warns of beyond the file stands among the warnings.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place, and with the profile where it is wrong only with that.
+    pub fn check(folder_or_file: impl AsRef<Path>, options: &LoadOptions) -> Result<Report, DomainError> {
+        let path = folder_or_file.as_ref();
+        let domain = Self::load(path, options)?;
+        let mut report = domain.report();
+        let profiles = if options.profile.is_none() { domain.profiles() } else { &[] };
+        for profile in profiles {
+            let options = LoadOptions { profile: Some(profile.clone()), ..options.clone() };
+            let with = Self::load(path, &options).map_err(|error| error.of_profile(profile))?;
+            let more = with.warnings.iter().filter(|warning| !domain.warnings.contains(warning));
+            report.warnings.extend(more.map(|warning| format!("profile `{profile}`: {warning}")));
+        }
+        Ok(report)
     }
 
     /// Waits until the recording is written, where there is one; gives the number of its exchanges.
@@ -102,6 +123,14 @@ impl Domain {
     /// It could not be written.
     pub fn finish_recording(&self) -> Result<Option<u64>, RecordError> {
         self.recorder.as_ref().map(Recorder::finish).transpose()
+    }
+
+    /// Lets scripted models go on behind the replies that the entries of a run hold, for whoever goes on with the run.
+    ///
+    /// Each reply is used once, whichever process hears it; one that a process was given and did not live to write down is
+    /// given again.
+    pub fn goes_on_behind(&self, entries: &[Entry]) {
+        self.scripts.pass_over(entries);
     }
 
     /// Whether all is there that a run needs from the environment, and the saving of its outcome where it `saves`.

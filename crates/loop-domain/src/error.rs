@@ -42,6 +42,21 @@ pub enum DomainError {
     },
 }
 
+impl DomainError {
+    /// The same error, of something that is wrong with this profile alone.
+    pub(crate) fn of_profile(mut self, profile: &str) -> Self {
+        match &mut self {
+            Self::Invalid { message, .. }
+            | Self::Option { message, .. }
+            | Self::Unreadable { message, .. } => {
+                *message = format!("with the profile `{profile}`: {message}");
+            }
+            Self::Missing { .. } => {}
+        }
+        self
+    }
+}
+
 /// Why a work item could not be read. Each message is one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -183,7 +183,10 @@ fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
         match profiles.iter().find(|profile| profile.key == *chosen) {
             Some(profile) => tree.merge(profile.node.clone()),
             None => {
-                let hint = hint(chosen, names.iter().map(String::as_str), "the profiles are");
+                let hint = match names.is_empty() {
+                    true => "the file has none; leave --profile out".to_owned(),
+                    false => hint(chosen, names.iter().map(String::as_str), "the profiles are"),
+                };
                 let origin = Origin::Setting(format!("--profile {chosen}").into());
                 return Err(Fault::new(origin, format!("there is no such profile; {hint}")));
             }

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use loop_llm::{ChatModel, Offline, Recorded, Recorder, Recording, Scripted, Secrets};
-use loop_runtime::Models;
+use loop_core::{CommandKey, Fact, Slot, Tier};
+use loop_llm::{ChatModel, LlmErrorKind, Offline, Purpose, Recorded, Recorder, Recording, Scripted, Secrets};
+use loop_runtime::{Entry, Models};
 
 use crate::config::ModelConfig;
 use crate::error::DomainError;
@@ -18,6 +19,8 @@ pub(crate) struct Built {
     pub(crate) models: Models,
     /// What their making brought to light.
     pub(crate) found: Found,
+    /// Those of them that reply from a list.
+    pub(crate) scripts: Scripts,
     /// What writes their exchanges down, where that is wanted.
     pub(crate) recorder: Option<Recorder>,
 }
@@ -31,6 +34,58 @@ pub(crate) struct Found {
     pub(crate) warnings: Vec<String>,
     /// The credentials that they use.
     pub(crate) secrets: Secrets,
+    /// Those of them that reply from a list.
+    scripts: Scripts,
+}
+
+/// The models that reply from a list, by the tiers that have one of their own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scripts {
+    /// The tiers with a model of their own, with their list where they reply from one.
+    own: Vec<(&'static str, Option<Arc<Scripted>>)>,
+}
+
+impl Scripts {
+    /// Leaves out what the entries of a run have heard already: each reply is used once, also where another process goes on.
+    ///
+    /// A call that was lost is made again and gets its reply again; nothing of it is in the journal.
+    pub(crate) fn pass_over(&self, entries: &[Entry]) {
+        let mut tiers: Vec<(CommandKey, Tier)> = Vec::new();
+        for entry in entries {
+            match &entry.event.fact {
+                Fact::CallStarted { key, tier, .. } => tiers.push((*key, *tier)),
+                Fact::ModelReplied { key, .. } => self.heard(key, &tiers),
+                // Where no reply was left, none was used.
+                Fact::ModelFailed { key, failure, .. }
+                    if *failure.kind != *LlmErrorKind::ScriptExhausted.name() =>
+                {
+                    self.heard(key, &tiers);
+                }
+                Fact::ToolFinished { observation, .. } if observation.sub_call.is_some() => {
+                    self.used(Tier::Picker, Purpose::Filter);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn heard(&self, key: &CommandKey, tiers: &[(CommandKey, Tier)]) {
+        let purpose = match key.slot {
+            Slot::Pick => Purpose::Pick,
+            Slot::Repair => Purpose::Repair,
+            _ => Purpose::Main,
+        };
+        if let Some((_, tier)) = tiers.iter().rev().find(|(of, _)| of == key) {
+            self.used(*tier, purpose);
+        }
+    }
+
+    fn used(&self, tier: Tier, purpose: Purpose) {
+        let of = |name: &str| self.own.iter().find(|(own, _)| *own == name);
+        if let Some((_, Some(script))) = of(tier.name()).or_else(|| of(Tier::Base.name())) {
+            script.pass_over(purpose);
+        }
+    }
 }
 
 /// One model, before anything is wrapped around it.
@@ -66,7 +121,8 @@ pub(crate) fn models(file: &File, record: Option<&Path>) -> Result<Built, Domain
     let base = wrap(base);
     let mut or_base = |bare: Option<Bare<'_>>| bare.map_or_else(|| Arc::clone(&base), &mut wrap);
     let (picker, escalated, fallback) = (or_base(picker), or_base(escalated), or_base(fallback));
-    Ok(Built { models: Models { picker, base, escalated, fallback }, found, recorder })
+    let scripts = std::mem::take(&mut found.scripts);
+    Ok(Built { models: Models { picker, base, escalated, fallback }, found, scripts, recorder })
 }
 
 /// The name of the model that was recorded for a tier; the base model's where none was. What is wrong with the file is
@@ -86,6 +142,7 @@ fn bare<'a>(
 ) -> Result<Bare<'a>, DomainError> {
     check_keys(file, tier, config)?;
     let error = |key: &str, message: String| file.error(&["models", tier, key], message);
+    let mut script_of_tier = None;
     let model: Arc<dyn ChatModel> = match (config.provider.as_str(), &config.script, &config.recording) {
         ("offline", _, _) => Arc::new(Offline::new()),
         ("scripted", Some(script), _) => {
@@ -100,7 +157,9 @@ fn bare<'a>(
             let scripted = Scripted::from_json(&text).map_err(|cause| {
                 error("script", format!("{shown}: is no script: {}; correct it there", one_line(cause)))
             })?;
-            Arc::new(scripted)
+            let scripted = Arc::new(scripted);
+            script_of_tier = Some(Arc::clone(&scripted));
+            scripted
         }
         ("recorded", _, Some(recording)) => {
             let path = file.resolve(&["models", tier, "recording"], recording);
@@ -118,6 +177,7 @@ fn bare<'a>(
         }
         _ => remote::model(file, tier, config, found)?,
     };
+    found.scripts.own.push((tier, script_of_tier));
     Ok(Bare { tier, config, model })
 }
 

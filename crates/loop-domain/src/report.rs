@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use loop_core::policy;
-use loop_core::{Execution, ModelSpec, OnDenied, ProtocolSpec, RunSpec, Taint, Tier, ToolSpec};
+use loop_core::{Execution, ModelSpec, OnDenied, ProtocolSpec, RunSpec, Taint, ThreeTier, Tier, ToolSpec};
 
 use crate::protocol;
 
@@ -110,6 +111,12 @@ fn tools(spec: &RunSpec) -> impl Iterator<Item = &ToolSpec> {
     spec.tools.iter().filter(move |tool| Some(&tool.name) != output)
 }
 
+/// Milliseconds as seconds, with as many digits behind the point as it takes.
+fn seconds(ms: u64) -> String {
+    let text = format!("{}.{:03}", ms / 1_000, ms % 1_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 fn passes_of(passes: u32) -> String {
     if passes == 1 { "1 pass".to_owned() } else { format!("{passes} passes") }
 }
@@ -135,11 +142,11 @@ fn limits(spec: &RunSpec) -> String {
     let tokens = limits.tokens.map_or_else(String::new, |tokens| format!(", {tokens} tokens"));
     let messages = limits.messages.map_or_else(String::new, |messages| format!(", {messages} messages"));
     format!(
-        "limits: {} passes, {cost}{tokens}{messages}, {} tool calls, {} model calls, {} s",
-        limits.passes,
-        limits.tool_calls,
-        limits.model_calls,
-        limits.wall_ms / 1_000
+        "limits: {}, {cost}{tokens}{messages}, {}, {}, {} s",
+        passes_of(limits.passes),
+        count(limits.tool_calls as usize, "tool call"),
+        count(limits.model_calls as usize, "model call"),
+        seconds(limits.wall_ms)
     )
 }
 
@@ -156,8 +163,7 @@ fn gate(spec: &RunSpec) -> String {
     if is_document && spec.models.escalated.is_some() {
         parts.push(after(gate.escalate_after, "escalation"));
     }
-    let names =
-        |names: &[std::sync::Arc<str>]| names.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
+    let names = |names: &[Arc<str>]| names.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
     if !gate.required_tools.is_empty() {
         parts.push(format!("demands {}", names(&gate.required_tools)));
     }
@@ -186,6 +192,17 @@ fn gate(spec: &RunSpec) -> String {
         parts.push("high confidence is final".to_owned());
     }
     format!("gate: {}", parts.join(", "))
+}
+
+/// Limits of tools that there are not; the table that comes with the rules names some that a domain need not have.
+fn limits_of_none(spec: &RunSpec) -> impl Iterator<Item = String> {
+    let usual = ThreeTier::default().limits;
+    let is_none = move |(name, limit): &&(Arc<str>, u32)| {
+        spec.tool(name).is_none() && !usual.contains(&(Arc::clone(name), *limit))
+    };
+    spec.gate.three_tier.limits.iter().filter(is_none).map(|(name, _)| {
+        format!("gate.three_tier.limits: no tool is called `{name}`; correct it or take it out")
+    })
 }
 
 /// What follows from the spec alone and is probably not meant.
@@ -233,7 +250,14 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
             tool.name
         ));
     }
+    if spec.gate.people && spec.limits.person_ms == 0 {
+        warnings.push(
+            "limits.person_ms is 0: nobody has time to answer, so that every question is a no".to_owned(),
+        );
+    }
+    warnings.extend(limits_of_none(spec));
     warnings.extend(policy::problems(spec).into_iter().map(|problem| format!("policy: {problem}")));
+    warnings.extend(policy::forbids_nothing(spec).into_iter().map(|told| format!("policy: {told}")));
     let limits = &spec.limits;
     let zero = [
         (limits.passes == 0, "passes"),

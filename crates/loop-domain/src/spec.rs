@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loop_core::{
     Breakers, DefaultCall, GateSettings, Limits, ModelSpec, Models, PREAMBLE, Picking, Price, RunSpec,
-    SectionSpec, ThreeTier, ToolSpec,
+    SectionSpec, ThreeTier, ToolSpec, edits,
 };
 use loop_tools::Registry;
 use serde_json::Value;
@@ -158,7 +158,7 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
         return Err(file.error(&["gate", "allow"], message));
     }
     let allow = globs("allow", config.allow.as_deref().unwrap_or_default())?;
-    let forbid = globs("forbid", &config.forbid)?;
+    let forbid = forbidden(file, registry, &config.forbid)?;
     let approved = globs("approved", &config.approved)?;
     let output = file.config.output.as_ref().map(|output| output.name.as_str());
     for (key, names) in [("required_tools", &required_tools), ("forbid", &forbid), ("approved", &approved)] {
@@ -240,6 +240,28 @@ fn three_tier(file: &File, defaults: ThreeTier) -> Result<ThreeTier, DomainError
         literal: config.literal.unwrap_or(defaults.literal),
     })
 }
+
+/// What is forbidden. It may be a name that no tool has, for a model can ask for it and somebody may add it one day; a name
+/// that comes very near to a tool's is a slip, and would leave that tool allowed.
+fn forbidden(file: &File, registry: &Registry, names: &[String]) -> Result<Vec<Arc<str>>, DomainError> {
+    let tools = registry.specs();
+    let is_slip = |name: &str| tools.iter().any(|tool| edits(name, &tool.name) <= SLIP);
+    let named = names.iter().enumerate();
+    let one = |(at, name): (usize, &String)| match registry.resolve(name) {
+        Some(own) => Ok(own),
+        None if name.trim().is_empty() || !name.contains('*') && name.len() <= LONGEST && is_slip(name) => {
+            tool_named(file, registry, &["gate", "forbid", &at.to_string()], name)
+        }
+        None => Ok(name.as_str().into()),
+    };
+    named.map(one).collect()
+}
+
+/// So many letters apart, one name is a slip of the other.
+const SLIP: usize = 2;
+
+/// A name longer than this, in bytes, is near to nothing.
+const LONGEST: usize = 128;
 
 /// A pattern of names that some tool fits.
 fn glob_of(file: &File, registry: &Registry, path: &[&str], glob: &str) -> Result<Arc<str>, DomainError> {

@@ -102,6 +102,9 @@ impl<'a> Maker<'a> {
             ToolKind::Docs => self.docs(name, tool),
             ToolKind::Question => Ok(question(self.file, name, tool)?),
             ToolKind::Mock => {
+                self.warnings.push(format!(
+                    "tool `{name}` is of kind `mock`: it is only declared, and every call of it fails but in `loopgate eval`"
+                ));
                 Ok(Arc::new(MockTool { declaration: declaration(self.file, name, tool, parameters(tool))? }))
             }
         }

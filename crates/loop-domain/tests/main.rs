@@ -3,6 +3,7 @@
 //! One program for all, so that it is linked once: `cargo test -p loop-domain --test it NAME::` runs one module.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub, missing_docs)]
 
+mod check;
 mod crm;
 mod errors;
 mod examples;

@@ -257,6 +257,17 @@ fn what_is_no_run_is_told_with_file_and_line() {
         &with(json!({ "tool": "t", "result": "r", "result_len": 5000 })),
         "1: run `x`, step 1 (`t`): its result is cut, and `result_sha256` is missing",
     );
+    for arguments in [json!([1]), json!(5), json!(true)] {
+        refused(
+            &with(json!({ "tool": "t", "arguments": arguments, "result": "r" })),
+            "1: run `x`, step 1 (`t`): its arguments are neither an object nor a text",
+        );
+    }
+    refused(
+        &with(json!({ "tool": 5, "result": "r" })),
+        "1: run `x`, step 1: invalid type: integer `5`, expected a string",
+    );
+    refused(&with(json!(7)), "1: run `x`, step 1: it is no JSON object");
     let labelled = |more: Value| {
         let mut run = good.clone();
         run.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -140,6 +140,12 @@ impl Scripted {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
+    /// Leaves out the next reply to a call of this purpose, as if it had been given: whoever goes on with a run that had it
+    /// from another process gets the one behind it.
+    pub fn pass_over(&self, purpose: Purpose) {
+        self.take(purpose);
+    }
+
     fn take(&self, purpose: Purpose) -> Option<ScriptedReply> {
         let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
         let at = replies.iter().position(|reply| reply.purpose.is_none_or(|wanted| wanted == purpose))?;

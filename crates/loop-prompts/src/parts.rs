@@ -66,10 +66,9 @@ pub(crate) fn executed(actions: &[JudgedAction], all: &[Evidence], nonce: &str) 
                     | Verdict::NeedsPerson { .. }
                     | Verdict::OverLimit { .. },
                     _,
-                ) => Some(format!(
-                    "- {tool}{target}: Not run — {}",
-                    line_without(nonce, &action.verdict.reason())
-                )),
+                ) => {
+                    Some(format!("- {tool}{target}: Not run — {}", line_without(nonce, &action.reason(all))))
+                }
             }
         })
         .collect();

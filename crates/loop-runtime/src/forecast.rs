@@ -66,7 +66,7 @@ impl fmt::Display for Forecast {
     /// One line: the limits, then the first that can bind.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limits = &self.limits;
-        write!(f, "{} passes", limits.passes)?;
+        f.write_str(&counted(limits.passes, "pass", "passes"))?;
         match limits.cost {
             Some(cost) => write!(f, ", {cost} ({})", limits.cost_mode.name())?,
             None => f.write_str(", no limit of money")?,
@@ -76,19 +76,28 @@ impl fmt::Display for Forecast {
         }
         write!(
             f,
-            ", {} tool calls, {} model calls, {} s",
-            limits.tool_calls,
-            limits.model_calls,
-            limits.wall_ms.div_ceil(1_000)
+            ", {}, {}, {} s",
+            counted(limits.tool_calls, "tool call", "tool calls"),
+            counted(limits.model_calls, "model call", "model calls"),
+            seconds(limits.wall_ms)
         )?;
         let Some(first) = self.first() else { return Ok(()) };
         write!(f, "; at the worst {} binds first, ", first.setting)?;
         match first.passes {
             0 => f.write_str("before a whole pass"),
-            1 => f.write_str("after 1 pass"),
-            passes => write!(f, "after {passes} passes"),
+            passes => write!(f, "after {}", counted(passes, "pass", "passes")),
         }
     }
+}
+
+fn counted(number: u32, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// Milliseconds as seconds, with as many digits behind the point as it takes.
+fn seconds(ms: u64) -> String {
+    let text = format!("{}.{:03}", ms / 1_000, ms % 1_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// What a run takes at the worst.

@@ -55,6 +55,7 @@ mod legs;
 mod model;
 mod observer;
 mod parts;
+mod people;
 mod queue;
 mod report;
 mod save;
@@ -80,6 +81,7 @@ pub use journal::{
 pub use model::Models;
 pub use observer::{Observed, Observer};
 pub use parts::{Loop, StartError, replay};
+pub use people::{AskedOnce, PeopleReport, ToldReport};
 pub use report::{
     Action, AskedReport, ConditionReport, Evidence, Item, OutputReport, REPORT_VERSION, RejectionReport,
     Report, SavedReport, Section, Sections, Stop, StoppedInReport, Totals,

@@ -1,11 +1,12 @@
 //! The outcome as one JSON object: what `--json` prints and what is saved. Schema: `docs/schema/outcome.schema.json`.
 
-use loop_core::{Asked, Certificate, Condition, JudgedAction, Outcome, Saved, Started};
+use loop_core::{Asked, Certificate, Condition, Evidence as Brought, JudgedAction, Outcome, Saved, Started};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::explain::explain;
+use crate::people::PeopleReport;
 use crate::uses::ToolUse;
 
 /// The version of this format.
@@ -49,6 +50,10 @@ pub struct Report {
     /// What waits for people, of a run that is not over; nothing of it is decided or saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Vec<AskedReport>>,
+    /// What people were asked, what they answered and what they told the run, where whoever made the report knows the run's
+    /// entries and people had to do with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub people: Option<PeopleReport>,
     /// What the domain demands and did not get.
     pub missing: Vec<String>,
     /// What was observed, by number.
@@ -306,6 +311,7 @@ impl Report {
             }),
             tools: None,
             waiting: None,
+            people: None,
             missing: outcome.missing.iter().map(ToString::to_string).collect(),
             evidence: outcome
                 .evidence
@@ -320,7 +326,7 @@ impl Report {
                     digest: evidence.observation.digest.to_string(),
                 })
                 .collect(),
-            actions: outcome.actions.iter().map(action).collect(),
+            actions: outcome.actions.iter().map(|it| action(it, &outcome.evidence)).collect(),
             totals: Totals {
                 passes: outcome.totals.passes,
                 model_calls: outcome.totals.model_calls,
@@ -345,6 +351,12 @@ impl Report {
     #[must_use]
     pub fn with_tools(self, tools: Vec<ToolUse>) -> Self {
         Self { tools: Some(tools), ..self }
+    }
+
+    /// The report with what people had to do with the run.
+    #[must_use]
+    pub fn with_people(self, people: PeopleReport) -> Self {
+        Self { people: Some(people).filter(|people| !people.is_empty()), ..self }
     }
 
     /// The report with what waits for people.
@@ -393,18 +405,18 @@ fn condition(condition: &Condition) -> ConditionReport {
     }
 }
 
-fn action(action: &JudgedAction) -> Action {
+fn action(action: &JudgedAction, evidence: &[Brought]) -> Action {
     Action {
         key: action.key.to_string(),
         tool: action.tool_name().to_owned(),
         parameters: json(&action.parameters),
         verdict: action.verdict.name().to_owned(),
-        verdict_reason: action.verdict.reason(),
+        verdict_reason: action.reason(evidence),
         reason: action.action.reason.to_string(),
         evidence: action.evidence.map(|id| id.to_string()),
     }
 }
 
-fn json(text: &str) -> Value {
+pub(crate) fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }

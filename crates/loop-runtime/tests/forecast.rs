@@ -51,6 +51,9 @@ fn more_of_a_limit_leaves_room_for_more_passes_and_strict_for_fewer() {
 
 #[test]
 fn a_limit_of_nothing_and_a_model_for_nothing_are_told_as_they_are() {
+    let little = forecast(None, |limits| (limits.passes, limits.wall_ms) = (1, 1));
+    assert!(little.to_string().starts_with("1 pass, "), "{little}");
+    assert!(little.to_string().contains(", 0.001 s; "), "{little}");
     let nothing = forecast(None, |limits| limits.passes = 0);
     assert!(
         nothing.to_string().ends_with("at the worst limits.passes binds first, before a whole pass"),

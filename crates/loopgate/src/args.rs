@@ -108,6 +108,13 @@ pub(crate) struct GoOnArgs {
     pub(crate) journal: JournalArgs,
 }
 
+impl GoOnArgs {
+    /// The option that names the journal again in a command that is printed.
+    pub(crate) fn at(&self) -> String {
+        crate::places::at(self.journal.journal.as_deref())
+    }
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct PersonArgs {
     /// The run's id, the beginning of one, or `last`

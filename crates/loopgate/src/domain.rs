@@ -7,8 +7,7 @@ use crate::failure::Failure;
 use crate::{places, stream};
 
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    let domain = places::load(&args.domain)?;
-    let report = domain.report();
+    let report = places::check(&args.domain)?;
     stream::print(&format!("{}\n", report.lines.join("\n")));
     for warning in &report.warnings {
         stream::note(format!("warning: {warning}"));

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use loop_core::policy::shown;
-use loop_core::{AnswerFault, Asked, CommandKey, Fact, Millis, PersonAnswer, Run, Started};
+use loop_core::{AnswerFault, Asked, CommandKey, Fact, Millis, PersonAnswer, Run, Scope, Started};
 use loop_runtime::{AskedReport, Journal, JournalError, replay};
 use serde_json::{Value, json};
 
@@ -107,15 +107,16 @@ async fn say(args: PersonArgs, answer: PersonAnswer) -> Result<ExitCode, Failure
         if given.len() < BINDING_DIGITS || !is_own {
             return Err(Failure::new(format!(
                 "{key} of run {}: --binding {given} is not its own, so it is not what you were shown; look again with \
-                 `loopgate pending {}`",
+                 `loopgate pending {}{}`",
                 found.id(),
-                found.id()
+                found.id(),
+                args.go_on.at()
             )));
         }
     }
     let now = now(&found.run);
     if let Err(fault) = found.run.may_answer(now, &key, &answer, own.as_ref()) {
-        return Err(refused(&found, &key, fault));
+        return Err(refused(&found, &key, fault, &args.go_on.at()));
     }
     let fact = Fact::PersonAnswered { key, answer, binding: own };
     found.go_on(vec![fact], &args.go_on).await
@@ -146,7 +147,7 @@ fn key_of(run: &Run, named: &str) -> Result<CommandKey, Failure> {
 }
 
 /// Why an answer does not count, and what to do instead.
-fn refused(found: &Found, key: &CommandKey, fault: AnswerFault) -> Failure {
+fn refused(found: &Found, key: &CommandKey, fault: AnswerFault, at: &str) -> Failure {
     let id = found.id();
     let answered = found.recorded.entries.iter().find_map(|entry| match &entry.event.fact {
         Fact::PersonAnswered { key: of, answer, .. } if of == key => Some(match answer {
@@ -161,9 +162,9 @@ fn refused(found: &Found, key: &CommandKey, fault: AnswerFault) -> Failure {
             format!("it has been {answered} already, and an answer counts once")
         }
         (AnswerFault::Expired { .. }, _) => {
-            format!("{fault}; `loopgate resume {id}` goes on with that")
+            format!("{fault}; `loopgate resume {id}{at}` goes on with that")
         }
-        (AnswerFault::NotYet, _) => format!("{fault}; `loopgate resume {id}` goes on with them"),
+        (AnswerFault::NotYet, _) => format!("{fault}; `loopgate resume {id}{at}` goes on with them"),
         (AnswerFault::IsQuestion, _) => format!("{fault}; use `loopgate answer`, or `loopgate deny`"),
         (AnswerFault::IsNoQuestion, _) => format!("{fault}; use `loopgate approve`, or `loopgate deny`"),
         (other, _) => other.to_string(),
@@ -189,8 +190,11 @@ pub(crate) fn in_words(started: &Started, asked: &[Asked], journal: Option<&Path
         text.push('\n');
     };
     row(format!("run {run}: {} {}: {}", item.kind, item.id, item.title));
-    let at =
-        journal.map_or_else(String::new, |path| format!(" --journal {}", quoted(&path.to_string_lossy())));
+    let scope = scope_of(&item.scope);
+    if !scope.is_empty() {
+        row(format!("  what the item concerns, which a tool may use as well: {scope}"));
+    }
+    let at = places::at(journal);
     for asked in asked {
         let Asked { key, id, tool, is_question, deadline, binding, .. } = asked;
         row(String::new());
@@ -212,6 +216,14 @@ pub(crate) fn in_words(started: &Started, asked: &[Asked], journal: Option<&Path
         row(format!("    loopgate deny {run} {key} --why TEXT {bound}{at}"));
     }
     text
+}
+
+/// What a work item concerns beside itself: a tool gets it without the model, so it stands in no parameter.
+fn scope_of(scope: &Scope) -> String {
+    let Scope { account, account_name, asset, person, item: _ } = scope;
+    let all = [("account", account), ("account_name", account_name), ("asset", asset), ("person", person)];
+    let given = all.into_iter().filter_map(|(key, value)| Some(format!("{key} {}", value.as_deref()?)));
+    given.collect::<Vec<_>>().join(", ")
 }
 
 /// What is asked of a person: an answer, or consent to an effect.
@@ -241,6 +253,7 @@ fn in_json(started: &Started, asked: &Asked) -> Result<Value, Failure> {
         "run": started.run,
         "item": started.item.id,
         "title": started.item.title,
+        "scope": started.item.scope,
         "bytes": shown.bytes,
         "values": shown.values,
         "warnings": shown.warnings,
@@ -253,12 +266,6 @@ fn in_json(started: &Started, asked: &Asked) -> Result<Value, Failure> {
 
 fn counted(n: u64, what: &str) -> String {
     format!("{} {what}{}", stream::grouped(n), if n == 1 { "" } else { "s" })
-}
-
-/// A path as a shell reads it back.
-fn quoted(path: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
-    if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
 /// How much of a binding has to be given.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loop_core::{Tier, WorkItem};
-use loop_domain::{Domain, LoadOptions};
+use loop_domain::{Domain, LoadOptions, Report};
 use loop_runtime::SqliteJournal;
 
 use crate::args::{DomainArgs, JournalArgs};
@@ -31,7 +31,16 @@ pub(crate) fn cwd() -> Result<PathBuf, Failure> {
     std::env::current_dir().map_err(|error| Failure::new(format!("the current folder: {error}")))
 }
 
+/// Checks a domain with all its profiles, or with the one that is chosen.
+pub(crate) fn check(args: &DomainArgs) -> Result<Report, Failure> {
+    Ok(Domain::check(&args.domain, &options(args, None, cwd()?)?)?)
+}
+
 fn load_with(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<Domain, Failure> {
+    Ok(Domain::load(&args.domain, &options(args, record, cwd)?)?)
+}
+
+fn options(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<LoadOptions, Failure> {
     let mut options = LoadOptions { profile: args.profile.clone(), cwd, ..LoadOptions::default() };
     options.record = record.map(Path::to_owned);
     options.prices = prices();
@@ -49,7 +58,7 @@ fn load_with(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<D
     for text in &args.base_urls {
         options.base_urls.push(base_url(text)?);
     }
-    Ok(Domain::load(&args.domain, &options)?)
+    Ok(options)
 }
 
 /// The file with prices of one's own that the environment names.
@@ -97,6 +106,17 @@ pub(crate) fn journal(args: &JournalArgs) -> Result<Arc<SqliteJournal>, Failure>
 pub(crate) fn existing_journal(args: &JournalArgs) -> Result<Arc<SqliteJournal>, Failure> {
     let path = args.journal.clone().unwrap_or_else(SqliteJournal::default_path);
     Ok(Arc::new(SqliteJournal::open_existing(path)?))
+}
+
+/// The option that names a journal again in a command that is printed; nothing where none was given.
+pub(crate) fn at(journal: Option<&Path>) -> String {
+    journal.map_or_else(String::new, |path| format!(" --journal {}", quoted(&path.to_string_lossy())))
+}
+
+/// A path as a shell reads it back.
+fn quoted(path: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
 fn model(text: &str) -> Result<(Tier, String), Failure> {

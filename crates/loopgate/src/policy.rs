@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use loop_core::policy::{Cell, Legs, PolicyRow, problems, reachable, table};
+use loop_core::policy::{Cell, Legs, PolicyRow, forbids_nothing, problems, reachable, table};
 use loop_core::{RunSpec, Taint};
 use serde_json::{Value, json};
 
@@ -15,18 +15,23 @@ pub(crate) fn check(args: &PolicyArgs) -> Result<ExitCode, Failure> {
     let domain = places::load(&args.domain)?;
     let spec = &*domain.spec;
     let problems = problems(spec);
+    let notes = forbids_nothing(spec);
     if args.json {
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&as_json(spec, &problems))?));
+        let value = as_json(spec, &problems, &notes);
+        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&value)?));
     } else {
         stream::print(&as_text(spec));
         for problem in &problems {
             stream::note(format!("problem: {problem}"));
         }
+        for told in &notes {
+            stream::note(format!("note: {told}"));
+        }
     }
     Ok(ExitCode::from(u8::from(!problems.is_empty())))
 }
 
-fn as_json(spec: &RunSpec, problems: &[String]) -> Value {
+fn as_json(spec: &RunSpec, problems: &[String], notes: &[String]) -> Value {
     let gate = &spec.gate;
     json!({
         "domain": spec.domain,
@@ -43,6 +48,7 @@ fn as_json(spec: &RunSpec, problems: &[String]) -> Value {
         "reachable": reachable(spec),
         "tools": table(spec),
         "problems": problems,
+        "notes": notes,
     })
 }
 

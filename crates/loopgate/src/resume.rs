@@ -113,8 +113,10 @@ impl Found {
             return Ok(found);
         }
         let reason = found.run.outcome().map_or("its end", |outcome| outcome.stop.reason().name());
-        let id = found.id();
-        Err(Failure::new(format!("run {id} is over ({reason}); `loopgate show {id}` shows what it came to")))
+        let (id, at) = (found.id(), go_on.at());
+        Err(Failure::new(format!(
+            "run {id} is over ({reason}); `loopgate show {id}{at}` shows what it came to"
+        )))
     }
 
     /// The run that these arguments name.
@@ -137,7 +139,8 @@ impl Found {
         let explained = |error: StartError| explained(error, domain.folder());
         if go_on.no_wait {
             looping.note_down(&id, said).await.map_err(explained)?;
-            stream::note(format!("written down; `loopgate resume {id}` goes on with the run"));
+            let at = go_on.at();
+            stream::note(format!("written down; `loopgate resume {id}{at}` goes on with the run"));
             return Ok(ExitCode::SUCCESS);
         }
         let signals = Signals::new()?;
@@ -193,10 +196,18 @@ impl Found {
                  --base-url, anything else belongs into the environment"
             )));
         }
+        if go_on.domain.is_none() && !arguments.domain.exists() {
+            return Err(Failure::new(format!(
+                "run {id} is of the domain {}, which is not there any more; name the folder that it is in now with \
+                 --domain",
+                arguments.domain.display()
+            )));
+        }
         let cwd = origin.as_ref().map_or(here, |origin| origin.cwd.clone());
         let domain = places::load_from(&arguments, cwd)?;
         let saves = origin.as_ref().map_or(self.run.spec().save, |origin| origin.saves);
         domain.ready(saves)?;
+        domain.goes_on_behind(&self.recorded.entries);
         let mut looping = if saves { domain.to_loop() } else { domain.unsaved_loop() };
         if origin.is_some_and(|origin| origin.asks) {
             looping = looping.with_people();

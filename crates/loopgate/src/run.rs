@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::{Asked, Fact, Outcome, PicoUsd, Spend, Started, Totals};
+use loop_core::{Asked, Fact, Outcome, PicoUsd, Spend, Started, StopClass, Totals};
 use loop_runtime::{
-    Driven, Entry, Events, Forecast, Handle, Journal, Loop, Remote, Report, RunEvent, RunId, SqliteJournal,
-    StartError, StopMode, Waiting, explain,
+    Driven, Entry, Events, Forecast, Handle, Journal, Loop, PeopleReport, Remote, Report, RunEvent, RunId,
+    SqliteJournal, StartError, StopMode, Waiting, explain,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -146,8 +146,9 @@ impl Driving<'_> {
         let code = ExitCode::from(outcome.stop.class.exit_code());
         let words = (!asked.is_empty()).then(|| people::in_words(started, &asked, at.as_deref()));
         let report = if json {
-            let tools = show::tools_of(&journal.read(&outcome.run).await?);
-            let report = Report::new(started, &outcome).with_tools(tools).with_waiting(started, &asked);
+            let recorded = journal.read(&outcome.run).await?;
+            let report = Report::new(started, &outcome).with_tools(show::tools_of(&recorded));
+            let report = report.with_people(PeopleReport::of(&recorded)).with_waiting(started, &asked);
             Some(serde_json::to_string_pretty(&report)?)
         } else {
             None
@@ -199,12 +200,15 @@ pub(crate) fn summary(outcome: &Outcome) {
         let why = outcome.rejection.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
         stream::note(format!("invalid: {}{why}", output.value));
     }
+    if stop.class == StopClass::NeedsHuman {
+        stream::note("over:    nothing waits in this run any more; what is left is for a person to do");
+    }
     for action in outcome.undone() {
         stream::note(format!(
             "undone:  {} {} ({})",
             action.tool_name(),
             action.parameters,
-            action.verdict.reason()
+            action.reason(&outcome.evidence)
         ));
     }
     stream::note(format!("totals:  {}", bill(&outcome.totals)));

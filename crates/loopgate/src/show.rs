@@ -1,10 +1,14 @@
 //! `loopgate show` and `loopgate runs`: what the journal holds.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use loop_core::{AttemptState, Outcome, PassRecord, Reserve, Run, RunId, Totals};
-use loop_runtime::{Entry, Journal, JournalError, Recorded, Report, RunLine, ToolUse, ToolUses, replay};
+use loop_runtime::{
+    AskedOnce, Entry, Journal, JournalError, PeopleReport, Recorded, Report, RunLine, ToldReport, ToolUse,
+    ToolUses, replay,
+};
 use serde_json::json;
 
 use crate::args::{JournalArgs, ShowArgs};
@@ -32,22 +36,24 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let state = replay(&id, &recorded)?;
+    let people = PeopleReport::of(&recorded);
     let Some(outcome) = state.outcome() else {
         if args.json {
             let why = "has not ended, so there is no outcome; leave --json out to see what there is";
             return Err(Failure::new(format!("run {id} {why}")));
         }
-        stream::print(&unfinished(&state, line.is_written));
+        stream::print(&unfinished(&state, &people, line.is_written, args.journal.journal.as_deref()));
         return Ok(ExitCode::SUCCESS);
     };
     if args.json {
-        let report = Report::new(state.started(), outcome).with_tools(tools_of(&recorded));
+        let report =
+            Report::new(state.started(), outcome).with_tools(tools_of(&recorded)).with_people(people);
         stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&report)?));
         return Ok(ExitCode::SUCCESS);
     }
     stream::print(&heading(&state));
     print_result(outcome);
-    stream::print(&details(&state));
+    stream::print(&details(&state, &people));
     run::summary(outcome);
     Ok(ExitCode::SUCCESS)
 }
@@ -152,7 +158,7 @@ fn heading(state: &Run) -> String {
     text
 }
 
-fn unfinished(state: &Run, is_written: bool) -> String {
+fn unfinished(state: &Run, people: &PeopleReport, is_written: bool, journal: Option<&Path>) -> String {
     let mut text = heading(state);
     let who = match (is_written, state.asked().len()) {
         (true, _) => "running: a process writes it".to_owned(),
@@ -169,16 +175,16 @@ fn unfinished(state: &Run, is_written: bool) -> String {
     let tokens = format!("{input_tokens} input tokens, {output_tokens} output tokens");
     row(&mut text, &format!("reserved for what was in flight: {tokens}, {money}"));
     if !is_written {
-        row(&mut text, &format!("to go on: loopgate {next} {}", state.id()));
+        row(&mut text, &format!("to go on: loopgate {next} {}{}", state.id(), places::at(journal)));
     }
     text.push('\n');
     text.push_str(&state.document().to_markdown());
-    text.push_str(&details(state));
+    text.push_str(&details(state, people));
     text
 }
 
-/// Passes, evidence and actions as lists.
-fn details(state: &Run) -> String {
+/// Passes, evidence, actions and people as lists.
+fn details(state: &Run, people: &PeopleReport) -> String {
     let mut text = String::from("\n---\n\nPasses:\n\n");
     for pass in state.passes() {
         if state.spec().protocol.is_native() {
@@ -218,12 +224,22 @@ fn details(state: &Run) -> String {
     }
     text.push_str("\nActions:\n\n");
     for action in state.actions() {
-        let (verdict, why) = (action.verdict.name(), action.verdict.reason());
+        let (verdict, why) = (action.verdict.name(), action.reason(state.evidence()));
+        let why = match people.of_action(&action.key).and_then(|asked| asked.answer.as_deref()) {
+            Some("approved") => "a person approved it".to_owned(),
+            Some("answered") => "a person answered it".to_owned(),
+            Some("denied") => format!("a person denied it: {why}"),
+            _ => why,
+        };
         let what = format!("{} {} {}", action.key, action.tool_name(), action.parameters);
         row(&mut text, &format!("- {what}: {verdict}, {why}"));
     }
     if state.actions().is_empty() {
         text.push_str("- none\n");
+    }
+    if !people.is_empty() {
+        text.push_str("\nPeople:\n\n");
+        with_people(&mut text, people);
     }
     if let Some(outcome) = state.outcome() {
         text.push_str("\nConditions at the stop:\n\n");
@@ -240,6 +256,30 @@ fn details(state: &Run) -> String {
         }
     }
     text
+}
+
+/// What people were asked, answered and told, in the order of time.
+fn with_people(text: &mut String, people: &PeopleReport) {
+    let mut lines: Vec<(u64, String)> = Vec::new();
+    for AskedOnce { action, tool, parameters, why, asked_unix_ms, answer, text, answered_unix_ms, .. } in
+        &people.asked
+    {
+        lines.push((*asked_unix_ms, format!("asked about {action} {tool} {parameters}: {why}")));
+        let said = match (answer.as_deref(), text) {
+            (Some("expired"), _) => "nobody answered in time, which counts as a no".to_owned(),
+            (Some(answer), Some(text)) => format!("{answer}: {text}"),
+            (Some(answer), None) => answer.to_owned(),
+            (None, _) => continue,
+        };
+        lines.push((answered_unix_ms.unwrap_or(*asked_unix_ms), format!("{action} {tool} {said}")));
+    }
+    for ToldReport { text, from_pass, unix_ms } in &people.told {
+        lines.push((*unix_ms, format!("told, from pass {from_pass} on: {text}")));
+    }
+    lines.sort_by_key(|(unix_ms, _)| *unix_ms);
+    for (unix_ms, line) in lines {
+        row(text, &format!("- {} UTC {line}", time(unix_ms)));
+    }
 }
 
 /// A pass of a conversation: what it asked for, or that it answered.

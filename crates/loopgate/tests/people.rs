@@ -62,6 +62,7 @@ fn a_run_that_waits_ends_its_process_and_an_approval_drives_it_to_its_end() {
     assert!(ran.out.contains("update_user  (effect write_idempotent"), "{}", ran.out);
     assert!(ran.out.contains("\"company\": \"EPAM\""), "{}", ran.out);
     assert!(ran.err.contains("waiting: a person has to answer"), "{}", ran.err);
+    assert!(!ran.err.contains("over: "), "{}", ran.err);
     assert_eq!(company(&folder), before, "nothing has happened");
     assert!(shell.run(&["runs"]).out.contains("waiting, "));
     assert!(shell.run(&["show", &run]).out.contains("waiting for a person"));
@@ -86,6 +87,17 @@ fn company_before(shell: &Shell, folder: &Path) -> String {
     let ran = shell.run(&["tools", folder.to_str().unwrap(), "call", "get_user_by_id", r#"{"id": 42}"#]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     company(folder)
+}
+
+#[test]
+fn a_run_that_ended_for_want_of_a_person_says_that_nothing_waits() {
+    // The exit code is that of a run that waits.
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", WISH, "--set", "gate.people=false"]);
+    assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("over:    nothing waits in this run any more"), "{}", ran.err);
+    shell.run(&["resume", "last"]).fails_with(&["is over (needs_human)"]);
 }
 
 #[test]
@@ -222,7 +234,7 @@ description = \"Ask the person who wants this\"
 when = \"It is not clear what is wanted\"
 ";
 
-/// A model that asks first and answers then; a new process plays what is left of it.
+/// A model that says these things in this order, over all processes that drive the run.
 fn script(shell: &Shell, replies: &Value) -> String {
     let path = shell.file("replies.json", &json!({"version": 1, "replies": replies}).to_string());
     format!("base=scripted/{}", path.display())
@@ -233,8 +245,8 @@ fn a_question_is_answered_and_a_run_is_told_things() {
     // S4-37
     let shell = Shell::new();
     let folder = asking(&shell, QUESTION);
-    let asks = json!([{"calls": [{"name": "ask", "arguments": {"question": "Which Bob?"}}]}]);
-    let model = script(&shell, &asks);
+    let asks = json!({"calls": [{"name": "ask", "arguments": {"question": "Which Bob?"}}]});
+    let model = script(&shell, &json!([asks, {"text": "It is done."}]));
     let (ran, run) = waiting(&shell, &folder, &["--model", &model]);
     assert!(ran.out.contains("a question") && ran.out.contains("Which Bob?"), "{}", ran.out);
     assert!(ran.out.contains(&format!("loopgate answer {run} 1/action-0 TEXT")), "{}", ran.out);
@@ -245,7 +257,6 @@ fn a_question_is_answered_and_a_run_is_told_things() {
     let ran = shell.run(&["tell", &run, "Be brief"]);
     assert_eq!(ran.code, 5, "{}", ran.err);
     assert_eq!(shell.run(&["tell", &run, "and kind", "--no-wait"]).code, 0);
-    script(&shell, &json!([{"text": "It is done."}]));
     let id = pending(&shell)[0]["id"].as_str().unwrap().to_owned();
     let ran = shell.run(&["answer", &run, &id, "The one in Minsk"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "It is done.\n"), "{}", ran.err);
@@ -305,4 +316,131 @@ fn a_password_on_the_command_line_is_not_written_down() {
     let origin: String = database.query_row("SELECT origin FROM origins", [], |row| row.get(0)).unwrap();
     assert!(!origin.contains("s3cret") && origin.contains("withheld"), "{origin}");
     shell.run(&["approve", &run, "3/action-0"]).fails_with(&["password in --set", "not kept"]);
+}
+
+#[test]
+fn what_people_said_stands_in_what_is_shown_of_a_run() {
+    // K8
+    let shell = Shell::new();
+    let folder = asking(&shell, QUESTION);
+    let replies = json!([
+        {"calls": [{"name": "ask", "arguments": {"question": "Which Bob?"}}]},
+        {"calls": [{"name": "update_user", "arguments": {"id": 42, "company": "EPAM"}}]},
+        {"calls": [{"name": "update_user", "arguments": {"id": 41, "company": "EPAM"}}]},
+        {"text": "It is done."}
+    ]);
+    let model = script(&shell, &replies);
+    let (_, run) = waiting(&shell, &folder, &["--model", &model]);
+    assert_eq!(shell.run(&["tell", &run, "Be brief"]).code, 5);
+    assert_eq!(shell.run(&["answer", &run, "1/action-0", "The one in Minsk"]).code, 5);
+    assert_eq!(shell.run(&["approve", &run, "2/action-0"]).code, 5);
+    let open = shell.run(&["show", &run]).out;
+    assert!(open.contains("2/action-0 update_user approved"), "{open}");
+    assert_eq!(shell.run(&["deny", &run, "3/action-0", "--why", "not this one"]).code, 0);
+
+    let shown = shell.run(&["show", &run]).out;
+    let (_, people) = shown.split_once("\nPeople:\n").unwrap();
+    for line in [
+        r#"asked about 1/action-0 ask {"question":"Which Bob?"}"#,
+        "UTC told, from pass 2 on: Be brief",
+        "UTC 1/action-0 ask answered: The one in Minsk",
+        r#"asked about 2/action-0 update_user {"company":"EPAM","id":42}: "#,
+        "UTC 2/action-0 update_user approved",
+        "UTC 3/action-0 update_user denied: not this one",
+    ] {
+        assert!(people.contains(line), "{line}: {shown}");
+    }
+    assert!(shown.contains("run, a person approved it"), "{shown}");
+    assert!(shown.contains("denied, a person denied it: not this one"), "{shown}");
+
+    let people = &shell.json(&["show", &run, "--json"])["people"];
+    let asked = |at: usize, member: &str| people["asked"][at][member].clone();
+    assert_eq!(asked(0, "text"), "The one in Minsk");
+    assert_eq!(
+        [asked(0, "answer"), asked(1, "answer"), asked(2, "answer")],
+        ["answered", "approved", "denied"]
+    );
+    assert_eq!((asked(0, "question"), asked(1, "question")), (true.into(), false.into()));
+    assert!(asked(1, "answered_unix_ms").as_u64() >= asked(1, "asked_unix_ms").as_u64());
+    assert_eq!(
+        (&people["told"][0]["text"], &people["told"][0]["from_pass"]),
+        (&"Be brief".into(), &2.into())
+    );
+}
+
+#[test]
+fn a_run_without_people_shows_none_and_silence_is_shown_as_such() {
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let (_, run) = waiting(&shell, &folder, &["--set", "limits.person_ms=300"]);
+    assert!(shell.run(&["show", &run]).out.contains("asked about 3/action-0 update_user"));
+    std::thread::sleep(Duration::from_millis(400));
+    shell.run(&["resume", &run]);
+    let shown = shell.run(&["show", &run]).out;
+    assert!(shown.contains("3/action-0 update_user nobody answered in time"), "{shown}");
+    assert_eq!(shell.json(&["show", &run, "--json"])["people"]["asked"][0]["answer"], "expired");
+    let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", "Find user named Alice"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(!shell.run(&["show", "last"]).out.contains("People:"));
+    assert!(shell.json(&["show", "last", "--json"]).get("people").is_none());
+}
+
+#[test]
+fn what_is_asked_for_again_after_a_no_is_not_said_to_have_run() {
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let update = json!({"calls": [{"name": "update_user", "arguments": {"id": 42, "company": "EPAM"}}]});
+    let model = script(&shell, &json!([update.clone(), update, {"text": "Not done."}]));
+    // The same call once more is refused as a repeat.
+    let flags = ["--model", &model, "--set", "gate.repeats=never_rerun"];
+    let (_, run) = waiting(&shell, &folder, &flags);
+    let ran = shell.run(&["deny", &run, "1/action-0", "--why", "not he"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let shown = shell.run(&["show", &run]).out;
+    assert!(
+        shown.contains("duplicate, already asked for as 1/action-0 and denied: not he; see E1"),
+        "{shown}"
+    );
+    assert!(!shown.contains("already run"), "{shown}");
+}
+
+#[test]
+fn the_commands_that_are_printed_name_the_journal_and_the_domain_that_has_moved() {
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let journal = shell.state.path().join("my journal.db");
+    let at = ["--journal", journal.to_str().unwrap()];
+    let (_, run) = waiting(&shell, &folder, &[&at[..], &["--set", "limits.person_ms=2000"]].concat());
+    let with = |command: &[&str]| shell.run(&[command, &at[..]].concat());
+    let quoted = format!(" --journal '{}'", journal.display());
+    let pending = with(&["show", &run]).out;
+    assert!(pending.contains(&format!("loopgate pending {run}{quoted}")), "{pending}");
+    let elsewhere = shell.state.path().join("elsewhere");
+    std::fs::rename(&folder, &elsewhere).unwrap();
+    with(&["approve", &run, "3/action-0"]).fails_with(&["not there any more", "--domain"]);
+    std::fs::rename(&elsewhere, &folder).unwrap();
+    let ran = with(&["tell", &run, "hurry", "--no-wait"]);
+    assert!(ran.err.contains(&format!("loopgate resume {run}{quoted}")), "{}", ran.err);
+    std::thread::sleep(Duration::from_millis(2100));
+    with(&["approve", &run, "3/action-0"]).fails_with(&[&format!("loopgate resume {run}{quoted}")]);
+    assert_eq!(with(&["resume", &run]).code, 0);
+    with(&["resume", &run]).fails_with(&["is over", &format!("loopgate show {run}{quoted}")]);
+}
+
+#[test]
+fn the_example_of_a_question_waits_as_its_page_says() {
+    // S4-37
+    let shell = Shell::new();
+    let folder = shell.copy_of("examples/refunds");
+    let order = folder.join("orders/O-104.json");
+    let model = format!("base=scripted/{}", folder.join("scripts/asks-the-customer.json").display());
+    let (folder, order) = (folder.to_str().unwrap(), order.to_str().unwrap());
+    let ran = shell.run(&["run", folder, order, "--profile", "people", "--model", &model]);
+    assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("3/action-0  ask_customer_clarifying_question"), "{}", ran.out);
+    // A tool gets the scope without the model: whoever answers sees it all the same.
+    assert!(ran.out.contains("a tool may use as well: account C-31, asset O-104"), "{}", ran.out);
+    let ran = shell.run(&["answer", "last", "3/action-0", "It came on the nineteenth"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("The evidence is sufficient"), "{}", ran.out);
 }

@@ -102,3 +102,19 @@ fn a_contradiction_is_one_line_and_an_exit_code() {
     assert_eq!((json.code, whole["problems"].as_array().unwrap().len()), (1, 2));
     shell.run(&["policy", "check", "/nowhere"]).fails_with(&["/nowhere"]);
 }
+
+#[test]
+fn what_is_forbidden_and_not_there_is_noted_and_no_problem() {
+    let shell = Shell::new();
+    let mailroom = mailroom(&shell).display().to_string();
+    let forbid = r#"gate.forbid=["delete_customer", "drop_table"]"#;
+    let ran = shell.run(&["policy", "check", &mailroom, "--set", forbid]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        ran.err.starts_with("note: gate.forbid: no tool is called `drop_table`; it holds"),
+        "{}",
+        ran.err
+    );
+    let json = shell.json(&["policy", "check", &mailroom, "--set", forbid, "--json"]);
+    assert_eq!((&json["problems"], json["notes"].as_array().unwrap().len()), (&json!([]), 1));
+}

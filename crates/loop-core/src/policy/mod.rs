@@ -37,7 +37,7 @@ use crate::spec::{Effect, RunSpec, ToolSpec, is_default};
 
 pub use authority::Foreign;
 pub use glob::matches as fits;
-pub use problems::problems;
+pub use problems::{forbids_nothing, problems};
 pub use resolve::{Resolved, near, resolve};
 pub use shown::{ShownArgs, shown};
 pub use sources::{RunSources, Sources};

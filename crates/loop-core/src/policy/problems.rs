@@ -1,5 +1,7 @@
 //! What in a policy contradicts itself or can have no effect.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::args::{ArgSpec, ArgType};
@@ -29,6 +31,21 @@ pub fn problems(spec: &RunSpec) -> Vec<String> {
     found
 }
 
+/// What a policy forbids and no tool is, one line each: it does no harm, and may be a slip all the same.
+pub fn forbids_nothing(spec: &RunSpec) -> Vec<String> {
+    let means_none = |entry: &&Arc<str>| {
+        !spec.tools.iter().any(|tool| names(spec, std::slice::from_ref(*entry), &tool.name))
+            && !is_slip(spec, entry)
+    };
+    let line = |entry: &Arc<str>| {
+        let what = if entry.contains('*') { "no tool's name fits" } else { "no tool is called" };
+        format!(
+            "gate.forbid: {what} `{entry}`; it holds for a name that a model makes up and for a tool that is added one day"
+        )
+    };
+    spec.gate.forbid.iter().filter(means_none).map(line).collect()
+}
+
 /// Entries that mean no tool, or none that they could do anything for.
 fn lists(spec: &RunSpec, found: &mut Vec<String>) {
     let gate = &spec.gate;
@@ -41,7 +58,7 @@ fn lists(spec: &RunSpec, found: &mut Vec<String>) {
                 .collect();
             if meant.is_empty() {
                 // To forbid what is not there says what a model shall not even ask for; unless it is a slip.
-                if key != "forbid" || entry.contains('*') || is_slip(spec, entry) {
+                if key != "forbid" || is_slip(spec, entry) {
                     found.push(no_tool(spec, key, entry));
                 }
                 continue;

@@ -209,7 +209,9 @@ struct Written {
 fn parse(text: &[u8]) -> Result<Trajectory, String> {
     let line: Line = serde_json::from_slice(text).map_err(|error| match error.classify() {
         // The line of the error is always 1: the place in the file is told beside it.
-        serde_json::error::Category::Data => format!("not a run: {}", without_line(&error)),
+        serde_json::error::Category::Data => {
+            broken_step(text).unwrap_or_else(|| format!("not a run: {}", without_line(&error)))
+        }
         _ => format!("not JSON: {}", without_line(&error)),
     })?;
     let id = line.id.ok_or("a run without `id`")?;
@@ -235,6 +237,24 @@ fn parse(text: &[u8]) -> Result<Trajectory, String> {
     };
     let effects = Effects::new(line.effects).map_err(|error| format!("run `{id}`: {error}"))?;
     Ok(Trajectory { id, success: line.success, label, kind: line.kind, split: line.split, effects, steps })
+}
+
+/// The first step that is not of the form, of a line that is not.
+fn broken_step(text: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Loose {
+        id: Option<Value>,
+        steps: Option<Vec<Value>>,
+    }
+    let Loose { id, steps } = serde_json::from_slice(text).ok()?;
+    let id = id.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
+    steps?.into_iter().enumerate().find_map(|(at, step)| {
+        let what = match step {
+            Value::Object(_) => without_line(&serde_json::from_value::<Written>(step).err()?),
+            _ => "it is no JSON object".to_owned(),
+        };
+        Some(format!("run `{id}`, step {at}: {what}"))
+    })
 }
 
 fn without_line(error: &serde_json::Error) -> String {
@@ -269,7 +289,10 @@ fn step(written: Written) -> Result<Step, String> {
             Ok(Value::Object(map)) => Value::Object(map),
             _ => Value::String(text),
         },
-        other => other,
+        Value::Object(map) => Value::Object(map),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
+            return Err(format!(" (`{tool}`): its arguments are neither an object nor a text"));
+        }
     };
     Ok(Step {
         turn: written.turn.unwrap_or(0),
