@@ -10,9 +10,9 @@ use agents::{
     scripted, shape, target, texts, with_tools,
 };
 use async_trait::async_trait;
-use loop_core::Status;
+use loop_core::{GateSettings, Status};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Scripted, ScriptedReply, Timing};
-use loop_runtime::{Agent, AgentError, AgentModel, Message, ModelSpec, StopReason, Text};
+use loop_runtime::{Agent, AgentError, AgentModel, Message, ModelSpec, RunSpec, StopReason, Text};
 use loop_tools::{CancellationToken, Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -89,6 +89,42 @@ async fn in_the_middle_of_a_stream_what_came_is_kept() {
     let answer = meta_of(&error).outcome.answer.as_deref().unwrap();
     assert!(answer.starts_with("one\n") && !answer.contains("four"), "{answer}");
     assert_eq!((&*shape(&messages), messages[1].text()), ("UA", answer));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_it_can_go_on_from_at_once_and_what_needs_a_message_first() {
+    // S1-20, S1-21
+    let demanding = |model: &Arc<Scripted>| {
+        let gate = GateSettings {
+            required_tools: vec!["look".into()],
+            ..RunSpec::conversation("", ModelSpec::new("", "")).gate
+        };
+        conversation(model, &Said::default()).gate(gate).build().unwrap()
+    };
+    // Cut off while it mends an answer that was not accepted: that answer is not said again.
+    let model = scripted([says("At once."), looks(&["hang"]), says("Here.")]);
+    let agent = demanding(&model);
+    let (_, mut messages, _) = cancelled(&agent, 500).await;
+    assert_eq!(shape(&messages), "UAUCT");
+    assert_eq!(
+        &*Agent::new(scripted([says("Here.")])).build().unwrap().complete(&mut messages).await.unwrap().text,
+        "Here."
+    );
+    assert_eq!(shape(&messages), "UAUCTA");
+    // The model fails there.
+    let broken = ScriptedReply { fails: Some("gone".to_owned()), ..ScriptedReply::default() };
+    let model = scripted([says("At once."), broken.clone(), broken.clone(), broken]);
+    let mut messages = ask("Go");
+    let error = demanding(&model).complete(&mut messages).await.unwrap_err();
+    assert_eq!((&*error.code(), &*shape(&messages)), ("MODEL_FAILURE", "UAU"));
+    // Cut off in the middle of its text: nobody has said anything to that yet.
+    let timing = Timing { pause: Duration::from_millis(100) };
+    let model = Arc::new(Scripted::replies(["one\ntwo\nthree\n"]).paced(timing));
+    let agent = conversation(&model, &Said::default()).build().unwrap();
+    let (_, mut messages, _) = cancelled(&agent, 150).await;
+    assert_eq!(shape(&messages), "UA");
+    let error = agent.complete(&mut messages).await.unwrap_err();
+    assert!(error.to_string().contains("add a Message::user, for example \"Go on.\""), "{error}");
 }
 
 #[derive(Debug)]
