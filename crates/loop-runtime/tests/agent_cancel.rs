@@ -10,9 +10,9 @@ use agents::{
     scripted, shape, target, texts, with_tools,
 };
 use async_trait::async_trait;
-use loop_core::{GateSettings, Status};
+use loop_core::Status;
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Scripted, ScriptedReply, Timing};
-use loop_runtime::{Agent, AgentError, AgentModel, Message, ModelSpec, RunSpec, StopReason, Text};
+use loop_runtime::{Agent, AgentError, AgentModel, Message, ModelSpec, StopReason, Text};
 use loop_tools::{CancellationToken, Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -95,11 +95,8 @@ async fn in_the_middle_of_a_stream_what_came_is_kept() {
 async fn what_it_can_go_on_from_at_once_and_what_needs_a_message_first() {
     // S1-20, S1-21
     let demanding = |model: &Arc<Scripted>| {
-        let gate = GateSettings {
-            required_tools: vec!["look".into()],
-            ..RunSpec::conversation("", ModelSpec::new("", "")).gate
-        };
-        conversation(model, &Said::default()).gate(gate).build().unwrap()
+        let agent = conversation(model, &Said::default());
+        agent.gate(|gate| gate.required_tools = vec!["look".into()]).build().unwrap()
     };
     // Cut off while it mends an answer that was not accepted: that answer is not said again.
     let model = scripted([says("At once."), looks(&["hang"]), says("Here.")]);
@@ -121,7 +118,7 @@ async fn what_it_can_go_on_from_at_once_and_what_needs_a_message_first() {
     let timing = Timing { pause: Duration::from_millis(100) };
     let model = Arc::new(Scripted::replies(["one\ntwo\nthree\n"]).paced(timing));
     let agent = conversation(&model, &Said::default()).build().unwrap();
-    let (_, mut messages, _) = cancelled(&agent, 150).await;
+    let (_, mut messages, _) = cancelled(&agent, 250).await;
     assert_eq!(shape(&messages), "UA");
     let error = agent.complete(&mut messages).await.unwrap_err();
     assert!(error.to_string().contains("add a Message::user, for example \"Go on.\""), "{error}");
