@@ -26,7 +26,7 @@ pub struct Section {
     pub pass: u32,
     /// When that was.
     pub at: Millis,
-    /// The evidence that it cites, of what exists and did not fail.
+    /// The evidence that it cites, of what existed and had not failed when the body was last proposed.
     pub evidence: Vec<EvidenceId>,
     /// The digest of the body that it replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ pub struct Document {
 pub struct Merge {
     /// Sections that are new or have another body. The preamble never counts as a change.
     pub changed: Vec<SectionChange>,
-    /// Sections that came back with the same body: they keep their pass.
+    /// Sections that came back with the same body: they keep their pass, and may cite more than before.
     pub identical: Vec<Arc<str>>,
     /// Required sections that came back empty: what was there stays.
     pub kept: Vec<Arc<str>>,
@@ -87,6 +87,8 @@ pub struct MergeContext<'a> {
     pub at: Millis,
     /// Evidence that may be cited, in ascending order.
     pub citable: &'a [EvidenceId],
+    /// Whether the citations of a body that comes back unchanged are read again: what it cites may have come since.
+    pub rereads: bool,
 }
 
 impl Document {
@@ -134,7 +136,11 @@ impl Document {
     fn merge_one(&mut self, proposal: &ProposedSection, context: MergeContext<'_>, merge: &mut Merge) {
         let at = self.sections.iter().position(|section| section.id == proposal.id);
         let before = at.and_then(|at| self.sections.get(at));
+        let is_citable = |id: &EvidenceId| context.citable.binary_search(id).is_ok();
         if before.is_some_and(|before| before.body == proposal.body) {
+            if let Some(same) = at.and_then(|at| self.sections.get_mut(at)).filter(|_| context.rereads) {
+                same.evidence = citations(&same.body).into_iter().filter(is_citable).collect();
+            }
             merge.identical.push(Arc::clone(&proposal.id));
             return;
         }
@@ -157,8 +163,7 @@ impl Document {
             }
             return;
         }
-        let (evidence, bad): (Vec<_>, Vec<_>) =
-            citations(&proposal.body).into_iter().partition(|id| context.citable.binary_search(id).is_ok());
+        let (evidence, bad): (Vec<_>, Vec<_>) = citations(&proposal.body).into_iter().partition(is_citable);
         let bad = bad.into_iter().map(|evidence| BadCitation { section: Arc::clone(&proposal.id), evidence });
         merge.bad_citations.extend(bad);
         let replaced = before.map(|before| body_digest(&before.body));
@@ -188,6 +193,13 @@ impl Document {
             Some(slot) => *slot = section,
             None => self.sections.push(section),
         }
+    }
+}
+
+impl Section {
+    /// What it cites that does not exist, or that failed.
+    pub fn bad_citations(&self) -> Vec<EvidenceId> {
+        citations(&self.body).into_iter().filter(|id| !self.evidence.contains(id)).collect()
     }
 }
 

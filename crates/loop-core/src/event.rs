@@ -1,5 +1,6 @@
 //! Events: facts from the world, in the past tense. The journal is a list of them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -192,6 +193,9 @@ pub struct Started {
 pub struct History {
     /// How many messages, results counted one by one.
     pub messages: u32,
+    /// How many of them the limit of messages counts, where not all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<u32>,
     /// Bytes of everything in them that a model reads.
     pub bytes: u64,
     /// The messages, in the form of whoever drives the run.
@@ -199,6 +203,9 @@ pub struct History {
     /// What stands in them that marks a run which reads it (K2).
     #[serde(default, skip_serializing_if = "is_default")]
     pub legs: Legs,
+    /// The signatures of the calls in them that may or may not have happened.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub doubts: BTreeSet<Digest>,
 }
 
 /// What a call is held to cost until its real usage is known.

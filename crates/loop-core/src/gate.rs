@@ -176,6 +176,12 @@ pub(crate) fn evidence_missing(missing: Vec<Arc<str>>) -> Condition {
     Condition { reason: StopReason::EvidenceMissing, value, threshold: None, change: None }
 }
 
+/// The condition that an output is submitted that is not there.
+pub(crate) fn submit_before_output() -> Condition {
+    let value = Measure::Text("the reply submits, and there is no output yet".into());
+    Condition { reason: StopReason::SubmitBeforeOutput, value, threshold: None, change: None }
+}
+
 impl View<'_> {
     /// Whether something is left to run, or to ask a person about.
     fn is_open(&self) -> bool {
@@ -271,10 +277,7 @@ fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
         Ending::Invalid(why) => {
             found.push(plain(StopReason::InvalidResponse, Measure::Text(Arc::clone(why))))
         }
-        Ending::SubmitBeforeOutput => {
-            let what = "the reply submits, and there is no output yet";
-            found.push(plain(StopReason::SubmitBeforeOutput, Measure::Text(what.into())));
-        }
+        Ending::SubmitBeforeOutput => found.push(submit_before_output()),
     }
     let idle = view.history.map_or(0, |history| history.idle);
     if !view.is_open() && candidates.kept == 0 {

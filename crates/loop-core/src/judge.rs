@@ -183,8 +183,12 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
         }
         // What may have happened already is not done again without anybody knowing.
         Standing::InDoubt => {
-            let why = spec.has_judgement().then(|| "it may have happened already".into());
-            return Verdict::NeedsPerson { effect: tool.effect, why };
+            let doubt = "it may have happened already";
+            let why = match by_policy {
+                Some(Verdict::NeedsPerson { why: Some(why), .. }) => format!("{doubt}; {why}").into(),
+                _ => doubt.into(),
+            };
+            return Verdict::NeedsPerson { effect: tool.effect, why: spec.has_judgement().then_some(why) };
         }
         Standing::Again { key, attempt } => judged.run_as = (key, attempt),
         Standing::New => {}

@@ -1,6 +1,6 @@
 //! The ledger: what was already run in this run, and what it told.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,7 @@ use crate::ids::{CommandKey, Digest, EvidenceId};
 use crate::observation::{Observation, Status};
 use crate::policy_spec::{Repeats, ToolRepeats};
 use crate::repeats::{Query, Rules, Sign, Trail, likeness, told_by, waits};
+use crate::spec::is_default;
 
 /// How many search texts of one tool are remembered.
 const QUERIES: usize = 32;
@@ -33,6 +34,17 @@ pub struct Ledger {
     changes: u64,
     /// How often something ran that might change it.
     writes: u64,
+    /// Writes that may have happened already, and the last try of each that this ledger knows. Only a person settles
+    /// that.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    doubts: BTreeMap<Digest, Option<LastTry>>,
+}
+
+/// The last try of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct LastTry {
+    key: CommandKey,
+    attempt: u32,
 }
 
 /// What became of a call.
@@ -44,6 +56,13 @@ struct Entry {
     attempts: u32,
     /// How often it may be.
     tries: u32,
+    /// How many of its attempts were no tries: its tool was not ready and was asked again at once.
+    #[serde(default, skip_serializing_if = "is_default")]
+    polled: u32,
+    /// Whether it changes something and was begun under its key without coming to an end that is known: under another
+    /// key it could happen twice.
+    #[serde(default, skip_serializing_if = "is_default")]
+    is_open: bool,
     /// How the last try ended; `None` while it runs.
     status: Option<Status>,
     /// The number of the last observation.
@@ -140,6 +159,8 @@ pub struct Settled {
     pub key: CommandKey,
     /// Which try it was, from 1.
     pub attempt: u32,
+    /// How many tries before it were none, since its tool was not ready and was asked again at once.
+    pub polled: u32,
     /// How it ended.
     pub status: Status,
     /// What it told: equal digests tell the same.
@@ -156,12 +177,13 @@ impl Settled {
         signature: Digest,
         key: CommandKey,
         attempt: u32,
+        polled: u32,
         observation: &Observation,
         rules: &ToolRepeats,
     ) -> Self {
         let (told, ignored) = told_by(observation, rules);
         let waits = waits(observation);
-        Self { signature, key, attempt, status: observation.status, told, ignored, waits }
+        Self { signature, key, attempt, polled, status: observation.status, told, ignored, waits }
     }
 }
 
@@ -213,6 +235,11 @@ impl Siblings {
 }
 
 impl Ledger {
+    /// A ledger that knows only this: calls that may have happened before it began.
+    pub fn in_doubt(calls: &BTreeSet<Digest>) -> Self {
+        Self { doubts: calls.iter().map(|signature| (*signature, None)).collect(), ..Self::default() }
+    }
+
     /// What the ledger says to a call, under these rules, with these calls before it in the same reply.
     pub fn standing(&self, sign: &Sign, rules: &Rules<'_>, siblings: &Siblings) -> Standing {
         if let Some(limit) = self.limit_reached(sign, rules, siblings) {
@@ -225,16 +252,50 @@ impl Ledger {
             Repeats::Reuse => self.reuse(sign, siblings),
             Repeats::Off => self.off(sign, siblings),
         };
+        if self.is_in_doubt(sign, rules, &standing) {
+            return Standing::InDoubt;
+        }
+        let begun = || self.entries.get(&sign.signature).filter(|entry| rules.is_careful && entry.is_open);
         match standing {
-            Standing::New => self.similar(sign, rules, siblings).unwrap_or(Standing::New),
+            Standing::New => match begun() {
+                Some(entry) => entry.begun_already(siblings.same(sign)),
+                None => self.similar(sign, rules, siblings).unwrap_or(Standing::New),
+            },
             Standing::Again { .. } | Standing::Repeat { .. } | Standing::InDoubt => standing,
         }
     }
 
-    /// The key and the next try of a call that failed in a way that may pass, as long as tries are left.
-    pub fn next_try(&self, signature: &Digest) -> Option<(CommandKey, u32)> {
+    /// Whether a call may have happened and a person has to be asked about it, where the policy says this to it. Once
+    /// they have said no, what the policy refuses is not asked about again.
+    fn is_in_doubt(&self, sign: &Sign, rules: &Rules<'_>, standing: &Standing) -> bool {
+        let status = self.entries.get(&sign.signature).and_then(|entry| entry.status);
+        if !rules.is_careful {
+            return rules.repeats != Repeats::NeverRerun && status == Some(Status::InDoubt);
+        }
+        let is_answered = status == Some(Status::Denied) && matches!(standing, Standing::Repeat { .. });
+        self.doubts.contains_key(&sign.signature) && !is_answered
+    }
+
+    /// The key and the next try of a call that was begun before and is to be made again under its key: it failed in a
+    /// way that may pass and tries are left, or under another key it could happen twice.
+    pub fn next_try(&self, signature: &Digest, rules: &Rules<'_>) -> Option<(CommandKey, u32)> {
+        if let Some(doubt) = self.doubts.get(signature).filter(|_| rules.is_careful) {
+            return doubt.map(|last| (last.key, last.attempt.saturating_add(1)));
+        }
         let entry = self.entries.get(signature)?;
-        entry.has_tries().then(|| (entry.key, entry.attempts + 1))
+        // While it runs a second one has a key of its own.
+        let is_begun = rules.is_careful && entry.is_open && entry.status.is_some();
+        (entry.has_tries() || is_begun).then(|| (entry.key, entry.attempts.saturating_add(1)))
+    }
+
+    /// How many attempts under the key of a call were no tries.
+    pub(crate) fn polled(&self, signature: &Digest) -> u32 {
+        self.entries.get(signature).map_or(0, |entry| entry.polled)
+    }
+
+    /// A person wants a call made although it may have happened already.
+    pub fn allowed(&mut self, signature: &Digest) {
+        self.doubts.remove(signature);
     }
 
     /// A call was let run: under which key, which try, and under which number its observation will stand.
@@ -243,6 +304,8 @@ impl Ledger {
             key,
             attempts: attempt,
             tries: sign.tries,
+            polled: 0,
+            is_open: false,
             status: None,
             evidence,
             tool: Arc::clone(&sign.tool),
@@ -257,6 +320,13 @@ impl Ledger {
             own: 0,
             writes_at: 0,
         });
+        if entry.key != key {
+            (entry.polled, entry.is_open) = (0, false);
+        }
+        let doubt = self.doubts.get_mut(&sign.signature).and_then(Option::as_mut);
+        if let Some(last) = doubt.filter(|last| last.key == key) {
+            (last.attempt, entry.is_open) = (attempt, true);
+        }
         (entry.key, entry.attempts, entry.tries) = (key, attempt, sign.tries);
         (entry.status, entry.evidence) = (None, evidence);
     }
@@ -288,11 +358,13 @@ impl Ledger {
 
     /// A scope began: what was told before is forgotten. What may still be tried again keeps its key, and what may have
     /// happened stays in doubt.
-    pub fn new_scope(&mut self) {
-        let stays = |entry: &Entry| {
-            entry.status.is_none() || entry.status == Some(Status::InDoubt) || entry.has_tries()
+    pub fn new_scope(&mut self, rules: &Rules<'_>) {
+        let doubts = &self.doubts;
+        let stays = |signature: &Digest, entry: &Entry| {
+            let is_begun = rules.is_careful && (entry.is_open || doubts.contains_key(signature));
+            entry.status.is_none() || entry.status == Some(Status::InDoubt) || entry.has_tries() || is_begun
         };
-        self.entries.retain(|_, entry| stays(entry));
+        self.entries.retain(|signature, entry| stays(signature, entry));
         for entry in self.entries.values_mut() {
             (entry.told, entry.failed) = (None, None);
         }
@@ -308,7 +380,14 @@ impl Ledger {
         // Of two equal calls that ran side by side the last one counts.
         if entry.key == settled.key {
             entry.attempts = settled.attempt;
+            entry.polled += settled.polled;
             entry.status = Some(status);
+            entry.is_open =
+                !entry.is_read && stays_open(status).unwrap_or(entry.is_open || settled.polled > 0);
+        }
+        if status == Status::InDoubt && !entry.is_read {
+            let last = LastTry { key: settled.key, attempt: settled.attempt };
+            self.doubts.insert(settled.signature, Some(last));
         }
         if matches!(status, Status::Denied | Status::Skipped | Status::Duplicate) {
             return (false, false);
@@ -325,8 +404,10 @@ impl Ledger {
             is_failure: !status.is_citable(),
         };
         entry.writes_at = self.writes;
-        entry.waited = if settled.waits { entry.waited + 1 } else { 0 };
-        let is_waiting = settled.waits && entry.waited <= entry.polls;
+        // A write that says of what it began that it is under way has been done: once more would begin it once more.
+        let waits = settled.waits && (entry.is_read || status == Status::Pending);
+        entry.waited = if waits { entry.waited + 1 } else { 0 };
+        let is_waiting = waits && entry.waited <= entry.polls;
         let may_pass = status.is_retryable();
         let is_news = entry.told.is_none_or(|told| told.result != settled.told);
         let is_first = entry.told.is_none();
@@ -407,7 +488,6 @@ impl Ledger {
         let repeat =
             |of, evidence| Standing::Repeat { of: Some(of), evidence, rule: Some(RepeatRule::Exact) };
         match (self.entries.get(&sign.signature), siblings.same(sign)) {
-            (Some(entry), _) if entry.status == Some(Status::InDoubt) => Standing::InDoubt,
             (Some(entry), _) if !entry.has_tries() => {
                 repeat(entry.key, entry.status.is_some().then_some(entry.evidence))
             }
@@ -426,9 +506,6 @@ impl Ledger {
         if let Some(entry) = entry.filter(still_stands) {
             return Standing::Repeat { of: Some(entry.key), evidence: Some(entry.evidence), rule: None };
         }
-        if entry.is_some_and(|entry| entry.status == Some(Status::InDoubt)) {
-            return Standing::InDoubt;
-        }
         match siblings.same(sign) {
             Some(sibling) if sign.is_read && sibling.others == siblings.changes => {
                 Standing::Repeat { of: Some(sibling.key), evidence: None, rule: None }
@@ -441,7 +518,6 @@ impl Ledger {
 
     fn off(&self, sign: &Sign, siblings: &Siblings) -> Standing {
         match (self.entries.get(&sign.signature), siblings.same(sign)) {
-            (Some(entry), _) if entry.status == Some(Status::InDoubt) => Standing::InDoubt,
             (Some(entry), None) => entry.again(),
             (None, None) | (_, Some(_)) => Standing::New,
         }
@@ -458,15 +534,10 @@ impl Ledger {
             let told = entry.told.filter(|told| unchanged(told, entry.own));
             let failed = entry.failed.filter(|failed| unchanged(failed, entry.own));
             match entry.status {
-                Some(Status::InDoubt) => return Standing::InDoubt,
                 Some(Status::Pending) if beside.is_none() && entry.attempts <= sign.polls => {
                     return Standing::Again { key: entry.key, attempt: entry.attempts + 1 };
                 }
                 Some(_) if beside.is_none() && entry.has_tries() => return entry.again(),
-                // What was cut off may still have happened, and another key would make it happen twice.
-                Some(Status::Timeout | Status::Cancelled) if failed.is_some() && !sign.is_read => {
-                    return settled(RepeatRule::Failed);
-                }
                 Some(status) if status.is_retryable() && failed.is_some_and(|told| told.times >= TWICE) => {
                     return settled(RepeatRule::Failed);
                 }
@@ -547,7 +618,21 @@ impl Ledger {
 impl Entry {
     /// Whether it failed in a way that may pass, and may be tried again under its key.
     fn has_tries(&self) -> bool {
-        self.status.is_some_and(Status::is_retryable) && self.attempts < self.tries
+        let tries = self.attempts.saturating_sub(self.polled);
+        self.status.is_some_and(Status::is_retryable) && tries < self.tries
+    }
+
+    /// What is said to a call which was begun under a key and has come to no end: it never gets another one. One that
+    /// was cut off as often as it may be tried is not made again, nor is a second one beside it.
+    fn begun_already(&self, beside: Option<Sibling>) -> Standing {
+        let repeat = |of, evidence, rule| Standing::Repeat { of: Some(of), evidence, rule: Some(rule) };
+        match (self.status, beside) {
+            (_, Some(sibling)) => repeat(sibling.key, None, RepeatRule::Exact),
+            (Some(Status::Timeout | Status::Cancelled), None) => {
+                repeat(self.key, Some(self.evidence), RepeatRule::Failed)
+            }
+            (_, None) => Standing::Again { key: self.key, attempt: self.attempts.saturating_add(1) },
+        }
     }
 
     /// Its next try, if there is one.
@@ -584,5 +669,18 @@ fn may_have_changed(status: Status) -> bool {
         | Status::Denied
         | Status::Duplicate
         | Status::Skipped => false,
+    }
+}
+
+/// Whether a write that ended so may be under way or done all the same; `None` where that is as it was before.
+fn stays_open(status: Status) -> Option<bool> {
+    match status {
+        Status::Timeout | Status::Cancelled | Status::Pending | Status::InDoubt => Some(true),
+        Status::Ok
+        | Status::Empty
+        | Status::PermanentError
+        | Status::InvalidInput
+        | Status::MalformedResult => Some(false),
+        Status::RetryableError | Status::Denied | Status::Duplicate | Status::Skipped => None,
     }
 }

@@ -7,7 +7,10 @@ use std::sync::Arc;
 use common::native::*;
 use common::*;
 
-use loop_core::{Facts, Measure, ModelSpec, Note, Price, PromptSize, Run, RunId, Status, StopReason};
+use loop_core::{
+    Facts, Measure, ModelFailure, ModelSpec, Note, Price, PromptSize, Run, RunId, Status, StopMode,
+    StopReason,
+};
 
 const TOO_LARGE: PromptSize = PromptSize { bytes: 1_000_000, shared_bytes: 0 };
 
@@ -104,6 +107,41 @@ fn after_a_compaction_nothing_is_known_of_the_size_of_a_prompt() {
     let input = |world: &World| world.run.quote(&world.call().key, shared).unwrap().reserve.input_tokens;
     assert_eq!(input(&world), 100 + 100);
     assert_eq!(input(&world.started_with(TOO_LARGE)), 1_050);
+}
+
+fn too_long() -> ModelFailure {
+    ModelFailure {
+        kind: "context_too_long".into(),
+        message: "8000 tokens are the most".into(),
+        ..failure(false)
+    }
+}
+
+#[test]
+fn what_the_provider_finds_too_long_is_shortened_once() {
+    // L4: its window is smaller than what is known of it.
+    let refused = |world: World| world.started().failed(too_long());
+    let world = refused(after(conversation(), Some(20), 2)).expect_call("3/main", 2);
+    assert_eq!((world.run.compacted_through(), world.run.is_history_compacted()), (0, true));
+    assert!(world.notes().contains(&Note::Compacted { through: 0, history: true }));
+    world.clone().replied(&text("Done.")).ends(StopReason::Completed);
+    let world = refused(world).ends(StopReason::TokenLimit);
+    let told = Measure::Text("context_too_long: 8000 tokens are the most".into());
+    assert_eq!((&world.outcome().stop.primary.value, world.run.compacted_through()), (&told, 0));
+    // Each call has its own turn, and so has a landing.
+    let world = refused(after(conversation(), None, 2)).expect_call("3/main", 2);
+    let world = world.replied(&calls(&[("fetch_docs", target("x"))])).all_finished();
+    assert_eq!(refused(world).expect_call("4/main", 2).run.compacted_through(), 2);
+    let landing = conversation().limits(|limits| limits.passes = 3);
+    let world = refused(after(landing, None, 2).expect_call("3/landing", 1)).expect_call("3/landing", 2);
+    world.replied(&text("Short.")).ends(StopReason::MaxPasses);
+    // Without anything to shorten there is no room, nor after a stop was asked for.
+    refused(after(output(), None, 0)).ends(StopReason::TokenLimit);
+    let world = after(conversation(), None, 2).started().stop(StopMode::AtGate).failed(too_long());
+    assert_eq!(world.ends(StopReason::ManualStop).run.compacted_through(), 0);
+    // By the rules before it is a failure like any other.
+    let earlier = after(conversation().with(|spec| spec.version = 2), None, 2);
+    refused(earlier).ends(StopReason::ModelFailure);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use common::native::*;
 use common::*;
 
 use loop_core::{
-    Effect, FinishReason, Measure, PersonAnswer, RunSpec, StopClass, StopMode, StopReason, Verdict,
+    Effect, Fact, FinishReason, Measure, PersonAnswer, RunSpec, StopClass, StopMode, StopReason, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -84,6 +84,44 @@ fn a_blank_answer_is_asked_for_again_and_never_a_success() {
     // What is seen in the second try counts.
     let world = conversation().start().replied(&text("\u{200b}")).replied(&text("Yes."));
     assert_eq!(world.ends(StopReason::Completed).outcome().answer.as_deref(), Some("Yes."));
+}
+
+#[test]
+fn a_reply_that_ends_for_tools_and_calls_none_is_no_answer() {
+    // It is asked for again, and what it says is kept.
+    let lost = text("Let me look.").ending(FinishReason::ToolUse);
+    let world = conversation().start().replied(&lost).expect_call("1/main", 2);
+    let world = world.replied(&lost).expect_call("1/main", 3);
+    assert_eq!(world.clone().replied(&text("Yes.")).ends(StopReason::Completed).run.passes().len(), 1);
+    let world = world.replied(&lost).ends(StopReason::ModelFailure);
+    let told = "malformed_tool_call: the reply says that it calls tools, and calls none";
+    assert_eq!(world.outcome().stop.primary.value, Measure::Text(told.into()));
+    assert_eq!(world.outcome().answer.as_deref(), Some("Let me look."));
+    // Once a stop is asked for it is not asked for again.
+    for how in [StopMode::Now, StopMode::AtGate] {
+        let mut world = conversation().start().started().stop(how);
+        world.tell(Fact::ModelReplied { key: key("1/main"), attempt: 1, reply: lost.reply() });
+        let world = world.ends(StopReason::ManualStop);
+        assert_eq!((world.run.passes().len(), world.outcome().answer.as_deref()), (0, Some("Let me look.")));
+    }
+    // By the rules before it was an answer.
+    let world = conversation().with(|spec| spec.version = 2).start().replied(&lost);
+    world.ends(StopReason::Completed);
+}
+
+#[test]
+fn a_blank_reply_that_was_cut_is_not_asked_for_again() {
+    // The limit fell into its reasoning, or into the arguments of a call.
+    for blank in ["", " \n", "\u{200b}"] {
+        let cut = text(blank).ending(FinishReason::MaxTokens);
+        let world = conversation().start().replied(&cut).ends(StopReason::TokenLimit);
+        let change = world.outcome().stop.primary.change.as_ref().map(ToString::to_string);
+        assert!(change.is_some_and(|change| change.starts_with("limits.output_tokens = ")));
+        assert_eq!((world.outcome().totals.model_calls, world.outcome().answer.as_ref()), (1, None));
+    }
+    let cut = text("").ending(FinishReason::MaxTokens);
+    let earlier = conversation().with(|spec| spec.version = 2).start().replied(&cut);
+    earlier.expect_call("1/main", 2);
 }
 
 #[track_caller]

@@ -29,7 +29,13 @@ fn merged(document: &Document, pass: u32, sections: &[ProposedSection]) -> (Docu
     let declared = declared();
     document.merged(
         sections,
-        MergeContext { declared: &declared, pass, at: Millis(u64::from(pass)), citable: &CITABLE },
+        MergeContext {
+            declared: &declared,
+            pass,
+            at: Millis(u64::from(pass)),
+            citable: &CITABLE,
+            rereads: true,
+        },
     )
 }
 
@@ -139,6 +145,25 @@ fn citations_of_what_does_not_exist_count_for_nothing_and_are_told() {
     let bad: Vec<u32> = merge.bad_citations.iter().map(|bad| bad.evidence.0).collect();
     assert_eq!((cited, bad), (vec![1, 3], vec![2, 9]));
     assert_eq!(merge.changed[0].replaced, None);
+}
+
+#[test]
+fn an_identical_body_may_cite_what_has_come_since() {
+    let (cites, pass) = (
+        |document: &Document| document.get("findings").unwrap().evidence.len(),
+        |document: &Document| document.get("findings").unwrap().pass,
+    );
+    let body = [proposed("findings", "a [E1], b [E2]")];
+    let declared = declared();
+    let merged = |document: &Document, pass, citable: &[EvidenceId], rereads| {
+        let at = Millis(u64::from(pass));
+        document.merged(&body, MergeContext { declared: &declared, pass, at, citable, rereads }).0
+    };
+    let first = merged(&Document::default(), 1, &[EvidenceId(0)], true);
+    let second = merged(&first, 2, &CITABLE, true);
+    assert_eq!((cites(&first), cites(&second), pass(&second)), (0, 1, 1));
+    assert_eq!(second.get("findings").unwrap().bad_citations(), [EvidenceId(2)]);
+    assert_eq!(merged(&first, 2, &CITABLE, false), first);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use common::native::*;
 use common::*;
 
 use loop_core::{
-    Fact, OnDuplicate, PersonAnswer, RepeatRule, RepeatScope, Repeats, Resolve, RunSpec, SPEC_VERSION,
-    Status, StopReason, Taint, Validation, Verdict,
+    Fact, Observation, OnDuplicate, PersonAnswer, RepeatRule, RepeatScope, Repeats, Resolve, RunSpec,
+    SPEC_VERSION, Status, StopReason, Taint, Validation, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -283,8 +283,32 @@ fn high_is_refused_where_a_section_cites_what_failed() {
     };
     assert_eq!(ends(Status::PermanentError), StopReason::EvidenceMissing);
     assert_eq!(ends(Status::Empty), StopReason::Confident);
-    let world = run().sections(vec![cite]).start().replied(&cited()).expect_call("2/main", 1);
+    let world = run().sections(vec![cite.clone()]).start().replied(&cited()).expect_call("2/main", 1);
     world.replied(&cited()).ends(StopReason::EvidenceMissing);
+    // One citation that is sound does not vouch for those of what is not there, or failed.
+    let more = || said_bare("high").section("Situation", "It is full [E1]. So they say [E99, E2].");
+    let forged = |version| {
+        let setup = run().sections(vec![cite.clone()]).unmended().with(|spec| spec.version = version);
+        let asks = said("medium").asks("fetch_device", target("a")).asks("fetch_docs", target("a"));
+        let world = setup.start().replied(&asks).finished("1/action-0", found("a"));
+        world.finished("1/action-1", observed(Status::PermanentError)).replied(&more())
+    };
+    let world = forged(3).ends(StopReason::EvidenceMissing);
+    assert_eq!(world.outcome().missing, ["evidence for [E2], [E99] in section `situation`".into()]);
+    forged(2).ends(StopReason::Confident);
+}
+
+#[test]
+fn a_citation_counts_as_soon_as_what_it_cites_is_there() {
+    let cite = loop_core::SectionSpec { cite: true, required: true, ..section("situation", "Situation") };
+    let ends = |version| {
+        let setup = run().sections(vec![cite.clone()]).unmended().with(|spec| spec.version = version);
+        let same = |confidence| said_bare(confidence).section("Situation", "Full [E1].");
+        let world = setup.start().replied(&same("medium").asks("fetch_device", target("a")));
+        world.all_finished().replied(&same("high")).outcome().stop.reason()
+    };
+    assert_eq!(ends(3), StopReason::Confident);
+    assert_eq!(ends(2), StopReason::EvidenceMissing);
 }
 
 // ---- older runs ----
@@ -318,4 +342,15 @@ fn what_is_in_doubt_says_so_to_the_person_who_is_asked() {
     world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let world = world.resumed(5).replied(&write).ends(StopReason::NeedsHuman);
     assert_eq!(world.run.actions()[1].verdict.reason(), "it may have happened already");
+    // What policy has against it is told beside it (K8).
+    let foreign = conversation().people().with(|spec| {
+        let wipe = spec.tools.iter_mut().find(|tool| &*tool.name == "wipe").unwrap();
+        wipe.policy.authority = vec!["/target".into()];
+    });
+    let write = calls(&[("wipe", target("srv-9"))]);
+    let world = foreign.start().replied(&write).answered_by_person("1/action-0", PersonAnswer::Approved);
+    let world = world.finished("1/action-0", Observation::failed(Status::Timeout, "wipe", "too late"));
+    let why = world.replied(&write).run.actions()[1].verdict.reason();
+    let expected = "it may have happened already; /target is \"srv-9\", which was given neither";
+    assert!(why.starts_with(expected), "{why}");
 }

@@ -8,6 +8,7 @@ mod compaction;
 mod conversation;
 mod crash;
 mod document;
+mod doubts;
 mod driving;
 mod execution;
 mod gate;

@@ -153,6 +153,12 @@ fn a_reply_without_calls_is_invalid() {
     let world = output().start().replied(&cut).ends(StopReason::InvalidResponse);
     let told = "the reply was cut at the output limit before it called `save`";
     assert_eq!(world.outcome().stop.primary.value, Measure::Text(told.into()));
+    // Also where the limit fell into what nobody sees.
+    let world = output().start().replied(&text("").ending(FinishReason::MaxTokens));
+    assert_eq!(
+        world.ends(StopReason::InvalidResponse).outcome().stop.primary.value,
+        Measure::Text(told.into())
+    );
     // A refusal is one, and nothing at all is asked for again.
     output().start().replied(&text("No.").ending(FinishReason::Refusal)).ends(StopReason::Refused);
     let world = output().start().replied(&text(" \u{200b}")).replied(&text("")).expect_call("1/main", 3);
@@ -343,6 +349,44 @@ fn an_output_that_nobody_can_read_is_answered_with_an_error_and_does_not_count()
     world.replied(&submit()).expect_validation(&format!("3/validate#1 {}", value("x")));
     let first = reflected().start().replied(&calls(&[("save", json!({"target": 1})), ("submit", json!({}))]));
     first.ends(StopReason::SubmitBeforeOutput);
+}
+
+#[test]
+fn an_output_that_its_tool_cannot_read_is_taken_back() {
+    // S2-d2: what a schema says beyond the core's part of it is known once the tool has answered.
+    let misfit = || observed(Status::InvalidInput);
+    let world = reflected().start().replied(&save("x")).all_finished();
+    let world = world.replied(&save("y")).finished("2/action-0", misfit()).expect_call("3/main", 1);
+    assert_eq!(world.run.attempts()[0].output.as_deref(), Some(&*value("x")));
+    world.clone().replied(&submit()).expect_validation(&format!("3/validate#1 {}", value("x")));
+    // Nor does it count when it is repeated.
+    let world = world.replied(&save("y")).expect_call("4/main", 1);
+    assert_eq!(world.results(), ["run ok", "run invalid_input", "duplicate"]);
+    world.replied(&submit()).expect_validation(&format!("4/validate#1 {}", value("x")));
+    // Beside its submission, in either order: the one before stands, or nothing was submitted.
+    for order in [["y", "submit"], ["submit", "y"]] {
+        let both: Vec<_> =
+            order.map(|it| if it == "submit" { ("submit", json!({})) } else { ("save", target(it)) }).into();
+        let key = |pass: u32| format!("{pass}/action-{}", order.iter().position(|it| *it == "y").unwrap());
+        let world = reflected().start().replied(&save("x")).all_finished().replied(&calls(&both));
+        let world = world.finished(&key(2), misfit());
+        world.expect_validation(&format!("2/validate#1 {}", value("x")));
+        let world = reflected().start().replied(&calls(&both)).finished(&key(1), misfit());
+        let world = world.ends(StopReason::SubmitBeforeOutput);
+        assert_eq!(world.outcome().output, None);
+    }
+    // The last of several that fits.
+    let three = calls(&[("save", target("x")), ("save", target("y")), ("save", target("z"))]);
+    let world = reflected().start().replied(&three).all_finished().finished("1/action-1", found("it"));
+    let world = world.finished("1/action-2", misfit()).replied(&submit());
+    world.expect_validation(&format!("2/validate#1 {}", value("y")));
+    // A stop takes it back as well; by the rules before it stays.
+    let world =
+        reflected().start().replied(&save("y")).stop(StopMode::AtGate).finished("1/action-0", misfit());
+    assert_eq!(world.ends(StopReason::ManualStop).outcome().output, None);
+    let world = reflected().with(|spec| spec.version = 2).start().replied(&save("y"));
+    let world = world.finished("1/action-0", misfit()).replied(&submit());
+    world.expect_validation(&format!("2/validate#1 {}", value("y")));
 }
 
 #[test]

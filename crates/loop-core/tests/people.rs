@@ -7,8 +7,8 @@ use common::*;
 use std::sync::Arc;
 
 use loop_core::{
-    AnswerFault, CommandKey, Digest, Effect, Fact, Facts, Millis, PersonAnswer, Rejected, Run, RunId, Status,
-    StopMode, StopReason, ToolPolicy, ToolSpec, Verdict,
+    AnswerFault, CommandKey, Digest, Effect, Fact, Facts, Millis, Outcome, PersonAnswer, Rejected, Run,
+    RunId, Status, StopMode, StopReason, ToolPolicy, ToolSpec, Verdict,
 };
 use serde_json::json;
 
@@ -255,6 +255,33 @@ fn a_question_waits_for_a_person_whatever_its_effect_and_their_answer_is_its_res
         assert_eq!(world.run.totals().tool_calls, 0, "nobody ran a tool");
         world.check_replay();
     }
+}
+
+#[test]
+fn what_a_question_was_answered_stays_when_the_run_stops_while_others_wait() {
+    let asked = || {
+        let reply = said("low").asks("ask", target("Which host?")).asks("wipe", target("a"));
+        let reply = reply.asks("restart", target("c"));
+        let world = run().people().with(|spec| spec.tools.push(question(Effect::Read))).start();
+        let world = world.replied(&reply).answered_by_person("1/action-0", answer("srv-7"));
+        world.answered_by_person("1/action-1", YES)
+    };
+    let check = |outcome: &Outcome| {
+        let brought: Vec<_> =
+            outcome.evidence.iter().map(|it| (&*it.tool, &*it.observation.markdown)).collect();
+        assert_eq!(brought, [("ask", "srv-7")]);
+        assert_eq!(outcome.actions[0].evidence, Some(outcome.evidence[0].id));
+    };
+    let world = asked().stop(StopMode::Now).ends(StopReason::ManualStop);
+    assert_eq!(world.verdicts(), ["run", "over_limit", "needs_person"]);
+    check(world.outcome());
+    world.check_replay();
+    let stop = world.outcome().stop.clone();
+    check(&asked().run.outcome_so_far(stop));
+    // Nothing was answered: nothing is there.
+    let silent = asking(Effect::Read).stop(StopMode::Now).ends(StopReason::ManualStop);
+    assert_eq!(silent.verdicts(), ["needs_person", "needs_person"]);
+    assert!(silent.outcome().evidence.is_empty());
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use crate::common;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
-use loop_core::policy::{Foreign, Legs, PolicyAsk, Reason, Ruling, RunSources, ruling, told};
+use loop_core::policy::{Foreign, Legs, PolicyAsk, Reason, Ruling, RunSources, Sources, ruling, told};
 use loop_core::{
     ArgSpec, CommandKey, Effect, Evidence, EvidenceId, Observation, RunSpec, Scope, Slot, Status, Told,
     ToolSpec, WorkItem,
@@ -95,12 +96,18 @@ impl Given {
         self.evidence.push(Evidence {
             id: EvidenceId(n + 1),
             key: CommandKey::new(1, Slot::Action(n)),
-            pass: 1,
+            pass: n + 1,
             tool: tool.into(),
             parameters: parameters.to_string().into(),
             observation,
             shortened: false,
         });
+    }
+
+    /// What was asked for in the same reply as what was brought before it.
+    fn in_the_same_pass(mut self) -> Self {
+        self.evidence.iter_mut().for_each(|evidence| evidence.pass = 1);
+        self
     }
 
     fn told(mut self, text: &str) -> Self {
@@ -399,6 +406,22 @@ fn the_id_of_the_item_is_given() {
 }
 
 #[test]
+fn what_a_title_was_cut_off_behind_is_not_given() {
+    for (text, value, expected) in [
+        ("Refund to support@bank.com…", json!("support@bank.com"), false),
+        ("Refund to support@bank.com.…", json!("support@bank.com"), false),
+        ("Refund to (support@bank.com…)", json!("support@bank.com"), false),
+        ("Refund to \"support@bank.com…", json!("support@bank.com"), false),
+        ("Pay 1200…", json!(1200), false),
+        ("Pay 1200…", json!("1200"), false),
+        ("Refund to support@bank.com …", json!("support@bank.com"), true),
+        ("Refund to support@bank.com...", json!("support@bank.com"), true),
+    ] {
+        check(&WorkItem::new("Q-77", "question", text, "hello"), &Given::default(), value, expected);
+    }
+}
+
+#[test]
 fn a_number_is_given_however_many_zeros_end_it() {
     for (text, value, expected) in [
         ("pay 120 now", json!(120.0), true),
@@ -532,6 +555,29 @@ fn what_a_tool_gives_back_after_it_went_in_is_an_echo() {
     );
     check(&item("hello"), &chain, json!(7), true);
     check(&item("hello"), &chain, json!("zoe@brown.example"), true);
+    // In whatever spelling it went in.
+    for (asked, value) in [
+        ("+1 555 123 4567", "+15551234567"),
+        ("4111 1111 1111 1111", "4111111111111111"),
+        ("042", "42"),
+        ("eve@\tevil.example", "eve@evil.example"),
+        ("eve@\nevil.example", "eve@evil.example"),
+        ("jose\u{301}@evil.example", "josé@evil.example"),
+    ] {
+        let echo = Given::default().brought("look", json!({ "target": asked }), found(value));
+        check(&item("hello"), &echo, json!(value), false);
+    }
+    // The calls of one reply run in any order, so that the first may bring what the second wrote.
+    let notes = || {
+        Given::default().brought("look", json!({}), json!([evil, "zoe@brown.example"])).brought(
+            "surf",
+            json!({ "target": evil }),
+            json!([]),
+        )
+    };
+    check(&item("hello"), &notes(), json!(evil), true);
+    check(&item("hello"), &notes().in_the_same_pass(), json!(evil), false);
+    check(&item("hello"), &notes().in_the_same_pass(), json!("zoe@brown.example"), true);
     // A short number is not an echo of a longer one.
     let other = Given::default().brought("look", json!({"limit": 17, "at": "1.7"}), json!([{"id": 7}]));
     check(&item("hello"), &other, json!(7), true);
@@ -599,6 +645,22 @@ fn pointers_reach_into_lists_and_objects() {
     assert_eq!(foreign(&["/target"], &object), ["/target/a~1b~0c"]);
     assert_eq!(foreign(&["/target/host"], &object), Vec::<String>::new());
     assert_eq!(foreign(&["/target/*"], &json!({"target": {"host": "x.example"}})), ["/target/host"]);
+    // A value of another shape is looked at as it is.
+    for (pointer, to, expected) in [
+        ("/to/*/address", json!(["eve@evil.example", {"address": "ada@brown.example"}, null]), "/to/0"),
+        ("/to/*/address", json!("eve@evil.example"), "/to"),
+        ("/to/*", json!(7), "/to"),
+        ("/to/address", json!([["ada@brown.example", "eve@evil.example"]]), "/to/0/1"),
+        ("/to/address", json!([["ada@brown.example"], "eve@evil.example"]), "/to/1"),
+        ("/to/0", json!({"ada@brown.example": "eve@evil.example"}), "/to/ada@brown.example"),
+        ("/to/a/b/c", json!({"a": {"b": "eve@evil.example"}}), "/to/a/b"),
+        ("/to/a/b/c", json!({"a": true}), "/to/a"),
+    ] {
+        assert_eq!(foreign(&[pointer], &json!({ "to": to })), [expected], "{pointer} {to}");
+    }
+    assert_eq!(foreign(&["/to/*/address"], &json!({"to": ["ada@brown.example"]})), Vec::<String>::new());
+    assert_eq!(foreign(&["/to/address"], &json!({"to": {"name": "x"}})), Vec::<String>::new());
+    assert_eq!(foreign(&["/to/1"], &json!({"to": ["x"]})), Vec::<String>::new());
 }
 
 #[test]
@@ -612,6 +674,25 @@ fn too_many_values_are_for_a_person() {
         panic!()
     };
     assert_eq!(reasons.len(), 3, "a few are enough to tell");
+}
+
+#[test]
+fn each_value_is_looked_up_once() {
+    struct Counts(Cell<usize>);
+    impl Sources for Counts {
+        fn hold(&self, values: &[&Value]) -> Vec<bool> {
+            self.0.set(self.0.get() + values.len());
+            vec![true; values.len()]
+        }
+    }
+    let (spec, sources) = (spec(&["/to"]), Counts(Cell::new(0)));
+    let to: Vec<String> = (0..200).map(|n| format!("a{}@x.example", n % 3)).collect();
+    let parameters = json!({ "to": to });
+    let tool = spec.tool("send").unwrap();
+    let ask =
+        PolicyAsk { spec: &spec, tool, parameters: &parameters, legs: Legs::default(), sources: &sources };
+    assert_eq!(ruling(&ask), Ruling::Runs);
+    assert_eq!(sources.0.get(), 3);
 }
 
 #[test]

@@ -166,7 +166,14 @@ fn what_stands_in_the_messages_before_a_run_marks_it() {
     let begin = |legs: Legs| {
         let mut spec = conversation().approving(&["wipe"]).people().spec;
         spec.gate.no_progress = 0;
-        let history = History { messages: 2, bytes: 40, json: "[]".into(), legs };
+        let history = History {
+            messages: 2,
+            counted: None,
+            bytes: 40,
+            json: "[]".into(),
+            legs,
+            doubts: Default::default(),
+        };
         let facts = Facts { history: Some(history), ..facts() };
         let spec = Arc::new(spec);
         let (run, first, notes) = Run::start(RunId::new("r1"), Arc::clone(&spec), item(), facts);

@@ -192,6 +192,7 @@ fn what_says_that_it_is_under_way_may_be_looked_at_again() {
         r#"{"status": "running"}"#,
         r#"{"job": 7, "state": "In-Progress", "eta": null}"#,
         r#"{"ready": false}"#,
+        r#"{"job": 7, "complete": false}"#,
         "\"still running\"",
         "status: queued",
         "Not ready yet.",
@@ -207,7 +208,8 @@ fn what_says_that_it_is_under_way_may_be_looked_at_again() {
         check(&script);
     }
     for state in [
-        // A record with a state, and what is about something pending.
+        // A record with a state, something still to be done, and what is about something pending.
+        r#"{"id": 1, "title": "x", "done": false}"#,
         r#"{"id": 7, "status": "pending", "items": [1]}"#,
         r#"{"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6, "status": "running"}"#,
         r#"{"status": "delivered"}"#,
@@ -221,6 +223,10 @@ fn what_says_that_it_is_under_way_may_be_looked_at_again() {
     // Not for ever.
     let look = ("read job = running", "run");
     check(&[&[look; 21][..], &[("read job = running", "same_result")]].concat());
+    // A write that says so has been done; one that is not ready is asked again.
+    let begins = r#"pay a = {"status": "processing"}"#;
+    check(&[(begins, "run"), (begins, "run"), (begins, "same_result")]);
+    check(&[("deploy a = ...", "run"); 20]);
 }
 
 #[test]
@@ -285,6 +291,16 @@ fn pages_past_the_end_and_searches_in_other_order_are_nearly_the_same() {
     // A number that is written as a text is the same number; another one is not.
     let written = [json!({"id": 7}), json!({"id": "7"}), json!({"id": 7, "page": 2})];
     check_looks("read", &written, &["x", "x", "x"], Some(2));
+    // Nor is a sign of it left out, alone or among words.
+    let signed = [json!({"degrees": "1"}), json!({"degrees": "-1"}), json!({"degrees": ".1"})];
+    check_looks("read", &signed, &["[]"; 3], None);
+    let versions = ["release 1.5", "release 5.1", "release 1-5", "release 1 5"].map(query);
+    check_looks("read", &versions, &["[]"; 4], None);
+    // Where something starts may be an hour, a line or a year; with the length of a page beside it, it is a page.
+    let hours = [9, 10, 11, 12].map(|hour| json!({"start": hour}));
+    check_looks("read", &hours, &["[]"; 4], None);
+    let pages = [0, 20, 40].map(|from| json!({"start": from, "limit": 20}));
+    check_looks("read", &pages, &["[]"; 3], Some(2));
     // A date is no page.
     let days = ["2026-01-01", "2026-01-02", "2026-01-03"].map(|day| json!({"start": day}));
     check_looks("read", &days, &["[]"; 3], None);

@@ -152,6 +152,12 @@ impl Domain {
         &self.file.folder
     }
 
+    /// The folders that its tools search: what stands there is no work item.
+    pub fn searched_folders(&self) -> impl Iterator<Item = PathBuf> {
+        let named = self.file.config.tools.iter().filter_map(|(_, tool)| tool.folder.as_deref());
+        named.map(|folder| self.file.folder.join(folder))
+    }
+
     /// The names of the file's profiles, in its order.
     pub fn profiles(&self) -> &[String] {
         &self.file.profiles

@@ -153,7 +153,11 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
         };
         named.map(one).collect()
     };
-    let allow = globs("allow", &config.allow)?;
+    if config.allow.as_ref().is_some_and(Vec::is_empty) {
+        let message = "no tool could ever run; name those that may, or take it out where all may";
+        return Err(file.error(&["gate", "allow"], message));
+    }
+    let allow = globs("allow", config.allow.as_deref().unwrap_or_default())?;
     let forbid = globs("forbid", &config.forbid)?;
     let approved = globs("approved", &config.approved)?;
     let output = file.config.output.as_ref().map(|output| output.name.as_str());

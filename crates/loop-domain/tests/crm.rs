@@ -25,6 +25,12 @@ fn load(folder: &Path) -> Domain {
     Domain::load(folder, &LoadOptions::default()).unwrap()
 }
 
+/// The register of those who trust what stands in it, and who asks.
+fn load_trusted(folder: &Path) -> Domain {
+    let options = LoadOptions { profile: Some("trusted".to_owned()), ..LoadOptions::default() };
+    Domain::load(folder, &options).unwrap()
+}
+
 async fn call(domain: &Domain, tool: &str, parameters: Value) -> Observation {
     let item = domain.item("Find user named Alice", "question.txt").unwrap();
     let context = ToolContext::new(item.scope.clone(), &*item.title, "r/1/action-0");
@@ -36,7 +42,7 @@ fn rows(seen: &Observation) -> Vec<Value> {
 }
 
 #[test]
-fn only_the_update_writes_and_it_is_approved_by_name() {
+fn only_the_update_writes_and_a_profile_approves_it_by_name() {
     let folder = copy();
     let domain = load(folder.path());
     let tools: Vec<(&str, Effect)> =
@@ -47,7 +53,8 @@ fn only_the_update_writes_and_it_is_approved_by_name() {
         ("update_user", Effect::WriteIdempotent),
     ];
     assert_eq!(tools, expected);
-    assert_eq!(*domain.spec.gate.approved, ["update_user".into()]);
+    assert!(domain.spec.gate.approved.is_empty());
+    assert_eq!(*load_trusted(folder.path()).spec.gate.approved, ["update_user".into()]);
     assert!(domain.report().warnings.is_empty(), "{:?}", domain.report().warnings);
 }
 
@@ -118,7 +125,7 @@ async fn its_requests_are_answered_without_a_person() {
         ("update-bob", &["search_user", "get_user_by_id", "update_user"], "Updated Bob"),
     ];
     for (name, tools, says) in requests {
-        let domain = load(folder.path());
+        let domain = load_trusted(folder.path());
         let path = example().join(format!("questions/{name}.txt"));
         let item = domain.item(&fs::read_to_string(&path).unwrap(), &path.display().to_string()).unwrap();
         let outcome = domain.to_loop().run(item).await.unwrap();

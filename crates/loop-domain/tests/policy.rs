@@ -143,6 +143,10 @@ fn what_is_wrong_with_policy_is_told_at_its_place() {
         &with("[gate]\nallow = [\"mail_*\"]\n"),
         "11:10: no tool's name fits `mail_*`; correct it or take it out",
     );
+    ends(
+        &with("[gate]\nallow = []\n"),
+        "11:1: no tool could ever run; name those that may, or take it out where all may",
+    );
     ends(&with("authority = [\"to\"]\n"), "10:14: there is no parameter `to`; there are none");
     ends(
         &with("repeats = { volatile = [\"data.at\"] }\n"),

@@ -20,6 +20,8 @@ use loop_core::{
 };
 use loop_runtime::Entry;
 
+use crate::case::STATUSES;
+
 /// The trace of a run's entries, line by line.
 pub fn lines(entries: &[Entry]) -> Vec<String> {
     let mut trace = Trace::default();
@@ -37,6 +39,56 @@ pub fn is(line: &str, wanted: &str) -> bool {
     let behind_step = line.splitn(3, ':').nth(2).unwrap_or_default();
     !wanted.is_empty() && (begins(line) || begins(behind_step))
 }
+
+/// Whether any line can ever be what `wanted` names.
+pub fn is_known(wanted: &str) -> bool {
+    const OPEN: [&str; 2] = ["proposal:tool:", "error:"];
+    let event = match wanted.strip_prefix("step:") {
+        None => wanted,
+        Some(rest) => {
+            let (step, event) = rest.split_once(':').unwrap_or((rest, ""));
+            if step.parse::<u32>().is_err() {
+                return false;
+            }
+            if event.is_empty() {
+                return true;
+            }
+            event
+        }
+    };
+    let event = event.strip_suffix(':').unwrap_or(event);
+    let begins =
+        |known: &str| known.strip_prefix(event).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
+    let statuses = STATUSES.iter().map(|status| format!("tool_result:{status}"));
+    let stops = StopReason::ALL.iter().map(|reason| format!("stop:{reason}"));
+    !event.is_empty()
+        && (OPEN.iter().any(|open| event.starts_with(open) || begins(open))
+            || EVENTS.iter().any(|known| begins(known))
+            || statuses.chain(stops).any(|known| begins(&known)))
+}
+
+/// Every event but those that name a tool, a status, a failure or a reason.
+const EVENTS: [&str; 19] = [
+    "proposal:answer",
+    "proposal:refusal",
+    "proposal:escalate",
+    "validation:execute",
+    "validation:final",
+    "validation:skip",
+    "validation:refuse",
+    "validation:escalate:needs_person",
+    "validation:deny:unknown_tool",
+    "validation:deny:invalid_tool_input",
+    "validation:deny:tool_not_allowed",
+    "validation:deny:duplicate",
+    "validation:deny:over_limit",
+    "validation:deny:empty_answer",
+    "validation:deny:evidence_missing",
+    "person:approved",
+    "person:denied",
+    "person:answered",
+    "resume:driver_lost",
+];
 
 #[derive(Debug, Default)]
 struct Trace {
@@ -166,7 +218,7 @@ fn decided(action: &JudgedAction) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::is;
+    use super::{is, is_known};
 
     #[test]
     fn a_line_is_named_whole_or_by_its_beginning() {
@@ -179,6 +231,32 @@ mod tests {
         }
         for other in ["", "valid", "deny", "step:1", "validation:deny:tool", "step:0:validation:execute"] {
             assert!(!is(line, other), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_no_line_can_be_is_known() {
+        let known = [
+            "stop",
+            "stop:max_passes",
+            "step:0",
+            "step:0:",
+            "step:2:validation:deny",
+            "error:rate_limited",
+            "proposal:tool",
+            "proposal:tool:read_order",
+            "validation:escalate",
+            "tool_result:ok",
+            "resume:driver_lost",
+            "person:approved",
+        ];
+        for wanted in known {
+            assert!(is_known(wanted), "{wanted}");
+        }
+        for wanted in
+            ["", "stop:max_pases", "step:x", "validation:exectue", "valid", "tool_result:fine", "deny"]
+        {
+            assert!(!is_known(wanted), "{wanted}");
         }
     }
 }

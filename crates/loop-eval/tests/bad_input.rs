@@ -48,7 +48,7 @@ async fn a_sound_case_runs() {
 async fn each_slip_has_one_line_with_its_place() {
     // S4-56: the form, and whatever it does not allow.
     type Bad<'a> = (&'a [(&'a str, Value)], &'a [&'a str]);
-    let cases: [Bad<'_>; 24] = [
+    let cases: [Bad<'_>; 32] = [
         (
             &[("/expected/stop_reason", json!("done"))],
             &["/expected/stop_reason: there is no reason `done`; there are confident"],
@@ -77,6 +77,35 @@ async fn each_slip_has_one_line_with_its_place() {
         (
             &[("/expected/output", json!([{ "pointer": "a" }]))],
             &["/expected/output/0/pointer: `a` is no JSON pointer"],
+        ),
+        (
+            &[("/expected/actions", json!([{ "tool": "read_huors", "verdict": "run", "count": 0 }]))],
+            &["/expected/actions/0/tool: there is no tool `read_huors`; did you mean `read_hours`?"],
+        ),
+        (
+            &[("/expected/forbids_trace_events", json!(["validation:exectue"]))],
+            &["/expected/forbids_trace_events/0: no line of a trace is ever `validation:exectue`"],
+        ),
+        (
+            &[("/expected/requires_trace_events", json!(["stop", "stop:done"]))],
+            &["/expected/requires_trace_events/1: no line"],
+        ),
+        (
+            &[("/expected/document", json!({ "nosuch": { "present": false } }))],
+            &["/expected/document/nosuch: there is no section `nosuch`"],
+        ),
+        (
+            &[("/expected/forbidden_tools", json!(["raed_hours"]))],
+            &["/expected/forbidden_tools/0: there is no tool `raed_hours`"],
+        ),
+        (
+            &[("/stop", json!({ "during_pass": 0, "how": "at_gate" }))],
+            &["/stop/during_pass: passes count from 1"],
+        ),
+        (&[("/restart_after_pass", json!(0))], &["/restart_after_pass: passes count from 1"]),
+        (
+            &[("/mocked_tools", json!({ "read_hours": [{}], "read.hours": [{}] }))],
+            &["/mocked_tools/read_hours: `read.hours` is the same tool"],
         ),
         (
             &[("/mocked_tools", json!({ "read_hour": [{}] }))],
@@ -132,6 +161,19 @@ async fn a_tool_that_is_called_more_often_than_it_was_mocked_fails_the_case() {
         result.failures,
         ["`read_hours` was called with {}, and the case has no outcome left for it (1 given)"]
     );
+}
+
+#[tokio::test]
+async fn a_stop_or_a_loss_that_never_came_fails_the_case() {
+    for (key, value, says) in [
+        ("stop", json!({ "during_pass": 9, "how": "at_gate" }), "it was never stopped: pass 9 was not begun"),
+        ("restart_after_pass", json!(9), "its driver was never lost: it did not go on after pass 9"),
+    ] {
+        let mut case = sound();
+        case[key] = value;
+        let result = run_case(&Case::parse(&case.to_string(), "case.json").unwrap()).await;
+        assert_eq!(result.failures, [says]);
+    }
 }
 
 #[tokio::test]

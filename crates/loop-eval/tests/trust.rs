@@ -107,7 +107,7 @@ async fn an_eval_changes_nothing() {
     }
     let read = |replies: serde_json::Value, contains: &str| {
         let case = json!({
-            "case_id": "x", "domain": ".", "text": "Find Bob and update his company to EPAM", "replies": replies,
+            "case_id": "x", "domain": ".", "profile": "trusted", "text": "Find Bob and update his company to EPAM", "replies": replies,
             "expected": { "evidence": [{ "tool": "get_user_by_id", "contains": [contains] }] },
         });
         Case::parse(&case.to_string(), folder.path().join("x.json")).unwrap()

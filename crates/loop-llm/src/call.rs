@@ -1,9 +1,10 @@
 //! What a reply asks for, and how it ended.
 
+use std::fmt;
 use std::sync::Arc;
 
 use loop_core::FinishReason;
-use serde::de::Error as _;
+use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -27,8 +28,6 @@ pub struct ToolCall {
 pub enum Arguments {
     /// A JSON object.
     Object {
-        /// The object; clones of the call share it.
-        value: Arc<Map<String, Value>>,
         /// The text as it was received; empty text stands for an empty object.
         text: Arc<str>,
     },
@@ -46,10 +45,10 @@ impl Arguments {
     pub fn read(text: impl Into<Arc<str>>) -> Self {
         let text = text.into();
         if text.trim().is_empty() {
-            return Self::Object { value: Arc::default(), text };
+            return Self::Object { text };
         }
-        match serde_json::from_str(&text) {
-            Ok(Value::Object(value)) => Self::Object { value: Arc::new(value), text },
+        match serde_json::from_str::<Sound>(&text) {
+            Ok(Sound { is_object: true }) => Self::Object { text },
             Ok(_) => Self::Invalid { text, error: "the arguments are no JSON object".into() },
             Err(error) => {
                 Self::Invalid { text, error: format!("the arguments are not JSON: {error}").into() }
@@ -60,7 +59,16 @@ impl Arguments {
     /// The text as it was received.
     pub fn text(&self) -> &Arc<str> {
         match self {
-            Self::Object { text, .. } | Self::Invalid { text, .. } => text,
+            Self::Object { text } | Self::Invalid { text, .. } => text,
+        }
+    }
+
+    /// The object, read anew at each call: most calls are passed on as the text that they are. `None` where it is none.
+    pub fn object(&self) -> Option<Map<String, Value>> {
+        match self {
+            Self::Object { text } if text.trim().is_empty() => Some(Map::new()),
+            Self::Object { text } => serde_json::from_str(text).ok(),
+            Self::Invalid { .. } => None,
         }
     }
 
@@ -68,8 +76,8 @@ impl Arguments {
     /// it. Providers that take objects alone are given this.
     pub(crate) fn object_text(&self) -> Arc<str> {
         match self {
-            Self::Object { text, .. } if text.trim().is_empty() => "{}".into(),
-            Self::Object { text, .. } => Arc::clone(text),
+            Self::Object { text } if text.trim().is_empty() => "{}".into(),
+            Self::Object { text } => Arc::clone(text),
             Self::Invalid { text, .. } => {
                 serde_json::json!({"unreadable_arguments": &**text}).to_string().into()
             }
@@ -110,17 +118,17 @@ impl Serialize for ToolCall {
         let mut call = serializer.serialize_struct("ToolCall", 4)?;
         call.serialize_field("id", &self.id)?;
         call.serialize_field("name", &self.name)?;
-        match &self.arguments {
-            Arguments::Object { value, text } => {
-                call.serialize_field("arguments", &**value)?;
-                let is_plain = serde_json::to_string(&**value).is_ok_and(|plain| plain == **text);
+        match (self.arguments.object(), self.arguments.text()) {
+            (Some(value), text) => {
+                call.serialize_field("arguments", &value)?;
+                let is_plain = serde_json::to_string(&value).is_ok_and(|plain| plain == **text);
                 if is_plain {
                     call.skip_field("arguments_text")?;
                 } else {
                     call.serialize_field("arguments_text", text)?;
                 }
             }
-            Arguments::Invalid { text, .. } => {
+            (None, text) => {
                 call.serialize_field("arguments", text)?;
                 call.skip_field("arguments_text")?;
             }
@@ -144,18 +152,81 @@ impl<'de> Deserialize<'de> for ToolCall {
         let arguments = match (arguments, arguments_text) {
             (Value::Object(value), None) => {
                 let text = serde_json::to_string(&value).map_err(D::Error::custom)?.into();
-                Arguments::Object { value: Arc::new(value), text }
+                Arguments::Object { text }
             }
-            (Value::Object(value), Some(text)) => match Arguments::read(text) {
-                Arguments::Object { value: read, text } if *read == value => {
-                    Arguments::Object { value: read, text }
+            (Value::Object(value), Some(text)) => {
+                let arguments = Arguments::read(text);
+                if arguments.object().as_ref() != Some(&value) {
+                    return Err(D::Error::custom("arguments_text is not what arguments says"));
                 }
-                _ => return Err(D::Error::custom("arguments_text is not what arguments says")),
-            },
+                arguments
+            }
             (Value::String(text), None) => Arguments::read(text),
             _ => return Err(D::Error::custom("arguments has to be an object or a text")),
         };
         Ok(Self { id, name, arguments })
+    }
+}
+
+/// A text of JSON, gone through as a value would be read from it and not kept.
+struct Sound {
+    is_object: bool,
+}
+
+impl<'de> Deserialize<'de> for Sound {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SoundVisitor)
+    }
+}
+
+struct SoundVisitor;
+
+impl SoundVisitor {
+    fn other<E>() -> Result<Sound, E> {
+        Ok(Sound { is_object: false })
+    }
+}
+
+impl<'de> Visitor<'de> for SoundVisitor {
+    type Value = Sound;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any valid JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Sound, E> {
+        Self::other()
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Sound, E> {
+        Self::other()
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Sound, E> {
+        Self::other()
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Sound, E> {
+        Self::other()
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Sound, E> {
+        Self::other()
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Sound, E> {
+        Self::other()
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Sound, A::Error> {
+        while entries.next_element::<Sound>()?.is_some() {}
+        Self::other()
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Sound, A::Error> {
+        // A name is a text; only that it can be read matters.
+        while members.next_entry::<Sound, Sound>()?.is_some() {}
+        Ok(Sound { is_object: true })
     }
 }
 

@@ -90,9 +90,7 @@ fn arguments_keep_their_text() {
     assert_eq!(calls(&reply), [("call_1", "f", args)]);
     assert!(reply.raw.is_none());
     for none in ["", ",\"args\":null"] {
-        assert!(
-            matches!(&call(none).tool_calls[0].arguments, Arguments::Object { value, .. } if value.is_empty())
-        );
+        assert!(call(none).tool_calls[0].arguments.object().is_some_and(|value| value.is_empty()));
     }
     assert!(matches!(call(",\"args\":[1]").tool_calls[0].arguments, Arguments::Invalid { .. }));
 }

@@ -1,7 +1,7 @@
 //! The offline stand-in in a conversation with native tools.
 
 use loop_core::FinishReason;
-use loop_llm::{Arguments, Message, ModelRequest, Offline, ToolChoice, ToolResult, ToolSpec};
+use loop_llm::{Message, ModelRequest, Offline, ToolChoice, ToolResult, ToolSpec};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -36,8 +36,8 @@ impl<'a> Talk<'a> {
             }
             assert_eq!((reply.finish, &*reply.text), (FinishReason::ToolUse, ""));
             let results = reply.tool_calls.iter().map(|call| {
-                let Arguments::Object { value, .. } = &call.arguments else { panic!("{call:?}") };
-                let said = format!("{} {}", call.name, Value::Object((**value).clone()));
+                let Some(value) = call.arguments.object() else { panic!("{call:?}") };
+                let said = format!("{} {}", call.name, Value::Object(value.clone()));
                 assert!(!self.calls.contains(&said), "{said} is called twice");
                 let text = self.world.iter().find(|(known, _)| *known == said).map_or("[]", |(_, text)| text);
                 self.calls.push(said);
@@ -606,9 +606,9 @@ proptest! {
                 prop_assert!(made.len() < 40 && reply.tool_calls.len() <= 5);
                 let mut answers = Vec::new();
                 for call in &reply.tool_calls {
-                    let Arguments::Object { value, .. } = &call.arguments else { panic!("{call:?}") };
+                    let Some(value) = call.arguments.object() else { panic!("{call:?}") };
                     let tool = request.tools.iter().find(|tool| tool.name == call.name).unwrap();
-                    prop_assert!(jsonschema::is_valid(&tool.parameters, &Value::Object((**value).clone())), "{call:?}");
+                    prop_assert!(jsonschema::is_valid(&tool.parameters, &Value::Object(value.clone())), "{call:?}");
                     let same = (call.name.clone(), call.arguments.text().clone());
                     prop_assert!(!made.contains(&same), "{same:?} is made twice");
                     made.push(same);

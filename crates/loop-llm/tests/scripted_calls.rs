@@ -128,7 +128,7 @@ async fn what_a_reply_with_calls_says_of_itself_may_be_given() {
     ]);
     let reply = complete(&model, &request()).await.unwrap();
     assert_eq!((reply.finish, reply.usage), (FinishReason::MaxTokens, Some(usage)));
-    assert!(matches!(&reply.tool_calls[0].arguments, Arguments::Object { value, .. } if value.is_empty()));
+    assert!(reply.tool_calls[0].arguments.object().is_some_and(|value| value.is_empty()));
     let cut: Vec<_> = model.stream(&request()).await.unwrap().collect().await;
     assert!(matches!(cut[0], Ok(ModelEvent::ToolCallStarted { nth: 0, .. })));
     assert_eq!(cut.last().unwrap().as_ref().unwrap_err().kind, LlmErrorKind::StreamInterrupted);

@@ -34,7 +34,9 @@ pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
             None => wrong(run, action, Failure::refused("cancelled", CUT_OFF)),
         },
         Verdict::Kept => kept(run, action),
-        Verdict::UnknownTool { near } => unknown(run, action, near),
+        Verdict::UnknownTool { near } => {
+            Told::error(unknown_tool(run.spec().protocol.errors(), &action.action.tool, near))
+        }
         Verdict::InvalidArguments { .. } => {
             let message = format!("{INVALID}: {}", action.verdict.reason());
             wrong(run, action, Failure::refused("invalid_tool_input", &message))
@@ -69,6 +71,11 @@ pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
 /// What the model is told of what a tool has just brought: the text that [`call_result`] gives once it is kept.
 pub fn observation_text(run: &Run, action: &JudgedAction, observation: &Observation) -> Arc<str> {
     observed(run, action, observation).text
+}
+
+/// Whether the result of a call, where it is an error, tells that what was asked for may or may not have happened.
+pub fn tells_doubt(result: &str) -> bool {
+    result.contains(IN_DOUBT)
 }
 
 /// The result in one line: number, tool, status and summary.
@@ -129,9 +136,10 @@ fn wrong(run: &Run, action: &JudgedAction, failure: Failure<'_>) -> Told {
     })
 }
 
-fn unknown(run: &Run, action: &JudgedAction, near: &[Arc<str>]) -> Told {
-    let name = name(action);
-    Told::error(match run.spec().protocol.errors() {
+/// What the model is told of a call whose name no tool has, with the tools' names that come near it.
+pub fn unknown_tool(style: ErrorStyle, name: &str, near: &[Arc<str>]) -> String {
+    let name = cut(&line(name), NAME_CHARS);
+    match style {
         ErrorStyle::Plain if name.is_empty() => "Error: The call names no tool".to_owned(),
         ErrorStyle::Plain if !near.is_empty() => {
             format!("Error: Unknown tool {name}. Did you mean: {}?", near.join(", "))
@@ -140,7 +148,7 @@ fn unknown(run: &Run, action: &JudgedAction, near: &[Arc<str>]) -> Told {
         ErrorStyle::Seed000 => "Unknown tool".to_owned(),
         ErrorStyle::Seed001 => format!("Error executing {name}: Unknown tool"),
         ErrorStyle::Seed004 => "tool_not_allowed".to_owned(),
-    })
+    }
 }
 
 fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Told {
@@ -259,7 +267,8 @@ fn is_refused_again(run: &Run, action: &JudgedAction) -> bool {
             && earlier.tool == action.tool
             && earlier.parameters == action.parameters
     };
-    earlier.iter().filter(is_same).count() == 1
+    // From the last one back, and no further than the second: a call that is refused on and on stands close before it.
+    earlier.iter().rev().filter(is_same).take(2).count() == 1
 }
 
 /// What a call brought; of a repeated one, what the call before it did.

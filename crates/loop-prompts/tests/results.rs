@@ -10,7 +10,7 @@ use loop_core::{
     CommandKey, ErrorStyle, NativeCall, Observation, PersonAnswer, ProtocolSpec, Repeats, Reply, RunSpec,
     Slot, Status, Verdict,
 };
-use loop_prompts::{call_result, observation_text};
+use loop_prompts::{call_result, observation_text, tells_doubt};
 
 const STYLES: [ErrorStyle; 5] =
     [ErrorStyle::Plain, ErrorStyle::Seed000, ErrorStyle::Seed001, ErrorStyle::Seed002, ErrorStyle::Seed004];
@@ -238,6 +238,19 @@ fn a_write_that_was_cut_off_is_in_doubt() {
 }
 
 #[test]
+fn whether_it_may_have_happened_is_read_back_from_a_result_of_every_style() {
+    for style in STYLES {
+        for status in STATUSES {
+            let mut world = begin(in_style(conversation(), style), message("Change it."));
+            world.replied(calls("", [look("a", "fetch_bike", "1")]));
+            world.tools_end(|_| failed(status, "no route"));
+            let result = call_result(&world.run, &world.run.actions()[0]);
+            assert_eq!(tells_doubt(&result.text), status == Status::InDoubt, "{style:?} {status:?}");
+        }
+    }
+}
+
+#[test]
 fn names_of_any_length_stay_short() {
     let mut world = begin(conversation(), message("What is it?"));
     let name = "x".repeat(10_000);
@@ -334,7 +347,7 @@ fn an_answer_without_its_evidence_is_told_what_is_missing() {
     let mut spec = conversation();
     spec.gate.required_tools = vec!["fetch_bike".into()];
     let mut world = begin(spec, message("What is it?"));
-    world.replied(calls("Surely a bicycle.", []));
+    world.replied(loop_core::Reply::text("Surely a bicycle."));
     let turns = world.grow().turns;
     let Some(loop_prompts::Turn::User(text)) = turns.last() else { panic!("{turns:?}") };
     let missing = "this is demanded first, and is not there: a result of `fetch_bike`";

@@ -247,8 +247,14 @@ fn every_part_of_a_turn_is_in_its_name() {
 #[test]
 fn a_conversation_that_goes_on_begins_behind_what_was_said() {
     // S1-7, S1-21
-    let history =
-        History { messages: 2, bytes: 10, json: "[]".into(), legs: loop_core::policy::Legs::default() };
+    let history = History {
+        messages: 2,
+        counted: None,
+        bytes: 10,
+        json: "[]".into(),
+        legs: loop_core::policy::Legs::default(),
+        doubts: Default::default(),
+    };
     let mut world = begin_after(conversation(), message("unread"), Some(history));
     let first = world.grow();
     assert_eq!(first, Grown { anew: true, turns: Vec::new() });

@@ -453,12 +453,12 @@ impl Driver {
         let token = CancellationToken::new();
         let client = Arc::clone(self.parts.models.of(call.tier));
         let feeds = self.feeds.clone();
-        let key = call.key;
+        let (key, attempt) = (call.key, call.attempt);
         let ends = Instant::now() + Duration::from_millis(call.timeout_ms);
         self.in_flight.insert((call.key, call.attempt), InFlight { cancel: token.clone(), ends: Some(ends) });
         let on_text = move |text: &Arc<str>| {
             for feed in &feeds {
-                feed.tell(RunEvent::Text { key, text: Arc::clone(text) });
+                feed.tell(RunEvent::Text { key, attempt, text: Arc::clone(text) });
             }
         };
         self.tasks.push(model::call(client, request, call, (token, ends), on_text).boxed());
@@ -488,7 +488,7 @@ impl Driver {
 
     fn start_tool(&mut self, wish: RunTool) {
         if self.caller.is_needed() {
-            self.caller.tool_call(&self.progress(wish.key.pass), &wish.tool, &wish.parameters);
+            self.call_back_first(&wish);
         }
         let token = CancellationToken::new();
         self.in_flight.insert((wish.key, wish.attempt), InFlight::with(&token));
@@ -648,6 +648,18 @@ impl Driver {
         }
     }
 
+    /// Tells callbacks of a tool that is to be run; one that was not ready and is asked again has been told.
+    fn call_back_first(&self, wish: &RunTool) {
+        let (Phase::Gathering { batch } | Phase::Acting { batch }) = self.run.phase() else { return };
+        let Some(work) = batch.work.iter().find(|work| work.key == wish.key && work.poll.is_none()) else {
+            return;
+        };
+        // A retry goes by the key of the first try.
+        let action = self.run.actions().get(work.action as usize);
+        let pass = action.map_or(wish.key.pass, |action| action.key.pass);
+        self.caller.tool_call(&self.progress(pass), &wish.tool, &wish.parameters);
+    }
+
     /// Tells callbacks what has been recorded.
     fn call_back(&self, entry: &Entry) {
         let pass = match &entry.event.fact {
@@ -657,7 +669,11 @@ impl Driver {
             _ => self.run.pass(),
         };
         match &entry.event.fact {
-            Fact::ModelReplied { key, .. } if matches!(key.slot, Slot::Main | Slot::Landing) => {
+            // A reply that is asked for again is no pass.
+            Fact::ModelReplied { key, .. }
+                if matches!(key.slot, Slot::Main | Slot::Landing)
+                    && self.run.passes().len() >= key.pass as usize =>
+            {
                 self.caller.pass(&self.progress(pass));
             }
             Fact::ToolFinished { observation, .. } => {

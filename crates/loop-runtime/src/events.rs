@@ -24,7 +24,9 @@ pub enum RunEvent {
     Text {
         /// The call.
         key: CommandKey,
-        /// It follows what came before without a gap, unless [`Lost`](Self::Lost) stands between them.
+        /// Which try of it, from 1: another try says everything anew.
+        attempt: u32,
+        /// It follows what came before of its try without a gap, unless [`Lost`](Self::Lost) stands between them.
         text: Arc<str>,
     },
     /// Here some were left out, since too many were waiting to be heard.
@@ -269,7 +271,7 @@ mod tests {
         for seq in 0..MOST_EVENTS as u64 + 7 {
             let event = Event { at: Millis(seq), fact: Fact::DeadlineReached };
             feed.tell(RunEvent::Recorded(Arc::new(Entry { seq, event, notes: Vec::new() })));
-            feed.tell(RunEvent::Text { key, text: "x".into() });
+            feed.tell(RunEvent::Text { key, attempt: 1, text: "x".into() });
         }
         drop(feed);
         let (mut entries, mut texts, mut lost) = (0, 0, (0, 0));

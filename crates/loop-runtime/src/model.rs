@@ -10,7 +10,7 @@ use loop_core::{
 };
 use loop_llm::{
     Caching, Change, ChatModel, ErrorPhase, LlmError, LlmErrorKind, Memory, Message, ModelEvent, ModelReply,
-    ModelRequest, RequestMeta, RetryAdvice, ToolCall, ToolChoice,
+    ModelRequest, Partial, RequestMeta, RetryAdvice, Stop, ToolCall, ToolChoice,
 };
 use loop_prompts::Prompt;
 use tokio::time::Instant;
@@ -139,6 +139,7 @@ pub(crate) async fn call(
             result.unwrap_or_else(panicked)
         }
     };
+    let result = result.and_then(|reply| if request.tools.is_empty() { Ok(reply) } else { readable(reply) });
     let messages = Some(std::mem::take(&mut request.messages));
     match result {
         Ok(reply) => {
@@ -168,6 +169,19 @@ pub(crate) async fn call(
             Settled { fact: Fact::ModelFailed { key, attempt, failure }, retry, messages }
         }
     }
+}
+
+/// The reply, unless it was to call tools and its calls are garbled: nothing of it is run then, nor taken for an answer.
+fn readable(reply: ModelReply) -> Result<ModelReply, LlmError> {
+    if reply.stop != Some(Stop::MalformedToolCall) {
+        return Ok(reply);
+    }
+    let message =
+        reply.stop_detail.as_deref().unwrap_or("the reply was to call tools, and its calls are garbled");
+    let mut error = LlmError::new(LlmErrorKind::MalformedToolCall, ErrorPhase::Stream, message);
+    let ModelReply { text, reasoning, usage, .. } = reply;
+    error.partial = Some(Partial { text, reasoning, usage, ..Partial::default() }.into());
+    Err(error)
 }
 
 /// The calls of a reply, each with an id of its own, and whether one had to be made (S1-d3).

@@ -22,7 +22,7 @@ use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::events::Events;
 use crate::handle::{Handle, Remote};
 use crate::journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded};
-use crate::legs::legs_of;
+use crate::legs::{doubts_of, legs_of};
 use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
 use crate::save::Saver;
@@ -50,6 +50,8 @@ pub(crate) struct Parts {
     pub(crate) validators: Arc<[Arc<dyn Validator>]>,
     /// Whether a run that waits for people is left alone.
     pub(crate) leaves: bool,
+    /// Whether the limit of messages counts those of a run alone.
+    pub(crate) counts_own: bool,
     origin: Option<Arc<str>>,
     watchers: Vec<Arc<Watcher>>,
 }
@@ -139,6 +141,7 @@ impl Loop {
             journal: Arc::new(MemoryJournal::new()),
             saver: None,
             leaves: false,
+            counts_own: false,
             origin: None,
             watchers: Vec::new(),
         };
@@ -199,6 +202,12 @@ impl Loop {
     /// ```
     pub fn leave_when_waiting(self) -> Self {
         self.with(|parts| parts.leaves = true)
+    }
+
+    /// The same loop, whose limit of messages counts those of a run alone, and not those that it goes on from: for a
+    /// conversation with a person, who goes on as long as they like. The limit is there for a run that does (S1-39).
+    pub fn counting_own_messages(self) -> Self {
+        self.with(|parts| parts.counts_own = true)
     }
 
     /// The same loop with a text that its journal keeps beside each run: how whoever goes on with one can put the same
@@ -453,7 +462,7 @@ impl Loop {
             nonce: nonce(),
             prompts: parts.prompts.hash(),
             tools: parts.registry.manifest_hash(),
-            history: written(&history, &parts.spec)?,
+            history: written(&history, parts)?,
         };
         let header = Header {
             run: id.clone(),
@@ -582,6 +591,7 @@ impl Loop {
             callbacks: Arc::clone(&shared.callbacks),
             validators: Arc::clone(&shared.validators),
             leaves: shared.leaves,
+            counts_own: shared.counts_own,
             origin: shared.origin.clone(),
             watchers: shared.watchers.clone(),
         };
@@ -633,7 +643,7 @@ fn is_offered(spec: &RunSpec, tool: &str) -> bool {
 }
 
 /// The messages before a run as they are written down; nothing where there are none.
-fn written(history: &[Message], spec: &RunSpec) -> Result<Option<History>, StartError> {
+fn written(history: &[Message], parts: &Parts) -> Result<Option<History>, StartError> {
     if history.is_empty() {
         return Ok(None);
     }
@@ -645,9 +655,12 @@ fn written(history: &[Message], spec: &RunSpec) -> Result<Option<History>, Start
         serde_json::to_string(history).map_err(|error| StartError::History { message: error.to_string() })?;
     Ok(Some(History {
         messages: u32::try_from(history.iter().map(count).sum::<usize>()).unwrap_or(u32::MAX),
+        // What is to be answered is the run's own.
+        counted: parts.counts_own.then_some(1),
         bytes: history.iter().map(|message| message.bytes() as u64).sum(),
         json: json.into(),
-        legs: legs_of(history, spec),
+        legs: legs_of(history, &parts.spec),
+        doubts: doubts_of(history, &parts.spec),
     }))
 }
 

@@ -30,6 +30,8 @@ pub struct ToolUse {
 pub struct ToolUses {
     tools: BTreeMap<Arc<str>, ToolUse>,
     open: Vec<Open>,
+    /// The tools of the calls that were to run, by their keys.
+    ran: BTreeMap<CommandKey, Arc<str>>,
     /// When a tool ended last: where an order is kept, the next begins then.
     ended: Millis,
 }
@@ -49,15 +51,21 @@ impl ToolUses {
     pub fn hear(&mut self, entry: &Entry, spec: &RunSpec) {
         let at = entry.event.at;
         if let Fact::ToolStarted { key, .. } = &entry.event.fact {
-            self.open.iter_mut().filter(|open| open.key == *key).for_each(|open| open.since = at);
+            let found = self.open_of(key, |_| true);
+            if let Some(open) = found.and_then(|at| self.open.get_mut(at)) {
+                open.since = at;
+            }
         }
         for note in &entry.notes {
             match note {
                 Note::ActionSettled { key, evidence, status } => {
-                    // A retry goes by the key of the first try, and by a number of its own.
-                    let is_it =
-                        |open: &Open| open.evidence.map_or(open.key == *key, |number| number == *evidence);
-                    let found = self.open.iter().position(is_it);
+                    let by_number = self.open.iter().position(|open| open.evidence == Some(*evidence));
+                    // What a person denied was not run.
+                    let by_key = || {
+                        let found = self.open_of(key, |open| open.evidence.is_none());
+                        found.filter(|_| *status != Status::Denied)
+                    };
+                    let found = by_number.or_else(by_key);
                     if let Some(Open { tool, since, .. }) = found.map(|at| self.open.swap_remove(at)) {
                         self.settled(&tool, since, at, *status, spec.protocol.execution());
                     }
@@ -66,6 +74,14 @@ impl ToolUses {
                 _ => {}
             }
         }
+    }
+
+    /// The call that goes by this key. A retry goes by the key of the first try: then it is one of the same tool.
+    fn open_of(&self, key: &CommandKey, may_be: impl Fn(&Open) -> bool) -> Option<usize> {
+        let tool = self.ran.get(key);
+        let is_it = |open: &Open| open.key == *key && may_be(open);
+        let is_like_it = |open: &Open| Some(&open.tool) == tool && may_be(open);
+        self.open.iter().position(is_it).or_else(|| self.open.iter().position(is_like_it))
     }
 
     fn settled(&mut self, tool: &Arc<str>, since: Millis, at: Millis, status: Status, execution: Execution) {
@@ -81,6 +97,7 @@ impl ToolUses {
         let tool = Arc::clone(judged.tool.as_ref().unwrap_or(&judged.action.tool));
         match judged.verdict {
             Verdict::Run => {
+                self.ran.insert(judged.key, Arc::clone(&tool));
                 self.open.push(Open { key: judged.key, evidence: judged.evidence, tool, since });
             }
             // A person is still to be asked, or the protocol takes it itself.

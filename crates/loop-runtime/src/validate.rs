@@ -1,5 +1,6 @@
 //! One validation of an output: the schema of its tool first, then whatever else the program wants checked.
 
+use std::any::Any;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -10,6 +11,8 @@ use futures::FutureExt;
 use loop_core::{Fact, Validate, Validation};
 use loop_tools::Registry;
 use serde_json::Value;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::callbacks::panic_text;
@@ -51,8 +54,7 @@ pub(crate) async fn validate(checks: Checks, wish: Validate, cancel: Cancellatio
         biased;
         () = cancel.cancelled() => Err("the run stopped".to_owned()),
         ended = tokio::time::timeout(limit, checking) => match ended {
-            Ok(Ok(result)) => Ok(result),
-            Ok(Err(panic)) => Err(format!("the validator panicked: {}", panic_text(&*panic))),
+            Ok(ended) => ended.unwrap_or_else(|panic| Err(panicked(&*panic))),
             Err(_) => Err(format!("timeout after {} ms", wish.timeout_ms)),
         },
     };
@@ -61,11 +63,17 @@ pub(crate) async fn validate(checks: Checks, wish: Validate, cancel: Cancellatio
     Settled::of(Fact::Validated { key: wish.key, attempt: wish.attempt, result })
 }
 
-/// Layer after layer; `at` names the one that is asked.
-async fn check(checks: &Checks, output: &str, at: &mut String) -> Validation {
-    let invalid = |by: &str, message: String| Validation::Invalid { by: by.into(), message: message.into() };
-    let value: Value = match serde_json::from_str(if output.trim().is_empty() { "{}" } else { output }) {
-        Ok(value) => value,
+/// The value that the text of an output is; no text at all is an empty object.
+pub(crate) fn value_of(output: &str) -> serde_json::Result<Value> {
+    serde_json::from_str(if output.trim().is_empty() { "{}" } else { output })
+}
+
+/// Layer after layer; `at` names the one that is asked. An error where one of them broke.
+async fn check(checks: &Checks, output: &str, at: &mut String) -> Result<Validation, String> {
+    let invalid =
+        |by: &str, message: String| Ok(Validation::Invalid { by: by.into(), message: message.into() });
+    let value = match value_of(output) {
+        Ok(value) => Arc::new(value),
         Err(error) => return invalid(SCHEMA, format!("the arguments are not JSON: {error}")),
     };
     if let Some(misfits) = checks.registry.misfits(&checks.tool, &value) {
@@ -73,11 +81,34 @@ async fn check(checks: &Checks, output: &str, at: &mut String) -> Validation {
     }
     for validator in checks.validators.iter() {
         *at = validator.name().to_owned();
-        if let Err(message) = validator.validate(&value).await {
+        if let Err(message) = apart(Arc::clone(validator), Arc::clone(&value)).await? {
             return invalid(at, message);
         }
     }
-    Validation::Valid
+    Ok(Validation::Valid)
+}
+
+/// What one validator says, or how it broke. Dropping it drops the validation.
+///
+/// On several threads it is a task of its own, so that a validator which keeps its thread does not keep the run from its
+/// clock and from a stop. On one thread that would gain nothing.
+async fn apart(validator: Arc<dyn Validator>, output: Arc<Value>) -> Result<Result<(), String>, String> {
+    let asked = AssertUnwindSafe(async move { validator.validate(&output).await }).catch_unwind();
+    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        return asked.await.map_err(|panic| panicked(&*panic));
+    }
+    // A set rather than a handle, because dropping it aborts the task.
+    let mut task = JoinSet::new();
+    task.spawn(asked);
+    match task.join_next().await {
+        Some(Ok(ended)) => ended.map_err(|panic| panicked(&*panic)),
+        // The runtime is going down.
+        Some(Err(_)) | None => Err("the run stopped".to_owned()),
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> String {
+    format!("the validator panicked: {}", panic_text(panic))
 }
 
 /// The name of the first layer.

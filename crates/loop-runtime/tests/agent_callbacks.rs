@@ -3,15 +3,18 @@
 use crate::agents;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use agents::{Lead, lead_tool, submits};
 use agents::{Said, ask, looks, meta_of, save_lead, says, scripted, shape, target, with_tools};
+use futures::StreamExt;
+use loop_core::{Note, PersonAnswer, Verdict};
 use loop_llm::{Scripted, ScriptedReply};
 use loop_runtime::{
     Agent, AgentBuilder, AgentError, Callbacks, Journal, Limits, MemoryJournal, OutputTool, Progress,
-    Reflected,
+    Reflected, RunEvent, ToolDeclaration,
 };
-use loop_tools::CancellationToken;
+use loop_tools::{CancellationToken, ToolResult};
 use serde_json::json;
 
 /// Callbacks that say everything that they are told.
@@ -96,6 +99,98 @@ async fn in_a_conversation_there_are_passes_and_tools() {
             "pass 0.3 (3 calls)"
         ]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_is_told_where_it_is_and_a_call_once_however_often_it_is_asked_again() {
+    // S2-43, S2-44, S4-58: the key of a retry is that of the first try; a blank reply is no pass.
+    let said = Said::default();
+    let (busy, slow) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let before = |count: &Arc<AtomicU32>| count.fetch_add(1, Ordering::SeqCst);
+    let fetch = ToolDeclaration::read("fetch", "Fetches a thing");
+    let wait = ToolDeclaration::read("wait", "Waits for a thing");
+    let model = scripted([
+        ScriptedReply::call("fetch", target("a")),
+        says(" "),
+        ScriptedReply::call("fetch", target("a")).and_call("wait", target("b")),
+        says("Done."),
+    ]);
+    let agent = Agent::new(model)
+        .tool(fetch, move |_: agents::Target, _| {
+            let first = before(&busy) == 0;
+            async move {
+                Ok::<_, String>(match first {
+                    true => ToolResult::retryable("fetch", "Fetch", "busy"),
+                    false => ToolResult::told("fetch", json!("it")),
+                })
+            }
+        })
+        .tool(wait, move |_: agents::Target, _| {
+            let times = before(&slow);
+            async move {
+                Ok::<_, String>(match times {
+                    0..2 => ToolResult::pending("wait", "Wait", 100),
+                    _ => ToolResult::told("wait", json!("ready")),
+                })
+            }
+        });
+    let agent = agent.with_callbacks(telling(&said)).build().unwrap();
+    let answer = agent.complete(&mut ask("Go")).await.unwrap();
+    assert_eq!(
+        said.lines(),
+        [
+            "pass 0.1 (1 calls)",
+            r#"call 0.1 fetch {"target":"a"}"#,
+            "result 0.1 fetch Error: busy",
+            "pass 0.2 (3 calls)",
+            r#"call 0.2 fetch {"target":"a"}"#,
+            "result 0.2 fetch it",
+            r#"call 0.2 wait {"target":"b"}"#,
+            "result 0.2 wait ready",
+            "pass 0.3 (4 calls)",
+        ]
+    );
+    assert_eq!((agents::used(&answer.meta, "fetch").calls, agents::used(&answer.meta, "wait").calls), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_a_person_approved_is_counted() {
+    // S2-102
+    let tries = Arc::new(AtomicU32::new(0));
+    let mend =
+        ToolDeclaration::new("mend").effect(loop_runtime::Effect::WriteIdempotent).description("Mends");
+    let once = || ScriptedReply::call("mend", target("a"));
+    let agent = Agent::new(scripted([once(), once(), says("Done.")])).ask_people().tool(
+        mend,
+        move |_: agents::Target, _| {
+            let first = tries.fetch_add(1, Ordering::SeqCst) == 0;
+            async move {
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                Ok::<_, String>(match first {
+                    true => ToolResult::retryable("mend", "Mend", "busy"),
+                    false => ToolResult::told("mend", json!("it")),
+                })
+            }
+        },
+    );
+    let agent = agent.build().unwrap();
+    let mut messages = ask("Go");
+    let mut run = agent.stream(&mut messages).await.unwrap();
+    let remote = run.remote();
+    while let Some(event) = run.next().await {
+        let RunEvent::Recorded(entry) = event else { continue };
+        for note in &entry.notes {
+            if let Note::ActionJudged(action) = note
+                && matches!(action.verdict, Verdict::NeedsPerson { .. })
+            {
+                remote.answer(action.key, PersonAnswer::Approved);
+            }
+        }
+    }
+    let meta = run.finish().await;
+    assert_eq!(meta.outcome.answer.as_deref(), Some("Done."));
+    let used = agents::used(&meta, "mend");
+    assert_eq!((used.calls, used.failures, used.refused, used.ms), (2, 1, 0, 200));
 }
 
 #[tokio::test]

@@ -185,8 +185,10 @@ async fn a_write_that_is_cut_off_is_in_doubt() {
     let said = Said::default();
     let write = change().effect(loop_runtime::Effect::WriteIrreversible);
     let told = said.clone();
-    let model =
-        scripted([looks(&["ok"]).and_call("change", target("hang")).and_call("look", target("late"))]);
+    let model = scripted([
+        looks(&["ok"]).and_call("change", target("hang")).and_call("look", target("late")),
+        ScriptedReply::call("change", target("hang")),
+    ]);
     let reads = said.clone();
     let agent = Agent::new(model)
         .tool(look(), move |target: agents::Target, _| agents::behave(target, reads.clone()))
@@ -194,13 +196,18 @@ async fn a_write_that_is_cut_off_is_in_doubt() {
         .approve("change")
         .build()
         .unwrap();
-    let (_, messages, error) = cancelled(&agent, 500).await;
+    let (_, mut messages, error) = cancelled(&agent, 500).await;
     assert_eq!(said.lines(), ["begins ok", "ends ok", "begins hang"]);
     assert_eq!(agents::statuses(meta_of(&error)), [Status::Ok, Status::InDoubt, Status::Cancelled]);
     let told = texts(&messages);
     assert_eq!(told[0], "saw ok");
     assert!(told[1].contains("may or may not have happened"), "{told:?}");
     assert!(told[2].starts_with("!Error: cancelled"), "{told:?}");
+    // The next turn knows of it: nobody has said that it may be done again.
+    messages.push(Message::user("Once more"));
+    let error = agent.complete(&mut messages).await.unwrap_err();
+    assert_eq!(agents::verdicts(meta_of(&error)), ["needs_person"]);
+    assert_eq!(said.lines().len(), 3);
 }
 
 #[tokio::test(start_paused = true)]

@@ -639,3 +639,25 @@ async fn a_tool_is_told_the_key_by_which_it_may_drop_a_second_call() {
     assert_eq!(texts(&messages), [format!("{run}/1/action-0"), format!("{run}/1/action-1")]);
     assert_eq!(answer.meta.outcome.totals.wall_ms, Millis(10).0);
 }
+
+#[tokio::test]
+async fn a_call_is_made_again_as_long_as_it_may_bring_something() {
+    // S1-38: what is told of the third equal result, of what failed for good, and of a third round.
+    let asked = ["x", "x", "x", "fail", "fail", "a", "b", "a", "b", "a"];
+    let replies = asked.map(|target| looks(&[target])).into_iter().chain([says("Done.")]);
+    let agent = agents::conversation(&scripted(replies), &Said::default());
+    let limits = Limits { passes: 20, model_calls: 20, ..Limits::agent() };
+    let agent = agent.limits(limits).build().unwrap();
+    let mut messages = ask("Go");
+    let answer = agent.complete(&mut messages).await.unwrap();
+    assert_eq!(&*answer.text, "Done.");
+    let told = texts(&messages);
+    let same = "!Error: Tool 'look' has already brought the same result 2 times, and nothing was changed since; \
+                its result is that of pass 2";
+    let failed =
+        "!Error: Tool 'look' has already failed with identical parameters; its result is that of pass 4";
+    let round = "!Error: The last 2 calls have gone round 2 times with the same results, and tool 'look' would \
+                 begin the next round; its result is that of pass";
+    assert_eq!((&*told[2], &*told[4]), (same, failed));
+    assert!(told[9].starts_with(round), "{}", told[9]);
+}

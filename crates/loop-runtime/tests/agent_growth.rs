@@ -180,3 +180,23 @@ async fn where_even_that_does_not_fit_it_ends_and_says_so() {
     assert_eq!(results(&messages).len() as u32, 2 * passes, "nothing that was paid for is lost");
     assert_valid(&messages);
 }
+
+#[tokio::test]
+async fn the_limit_of_messages_may_count_a_turn_alone() {
+    // S1-39: for a person who goes on, and not for a run that does.
+    let model = scripted((0..4).flat_map(|_| [looks(&["x"]), says("Done.")]));
+    let limits = Limits { messages: Some(6), ..Limits::agent() };
+    let agent = narrow(&model, 100_000).limits(limits).build().unwrap();
+    let looping = agent.looping().clone().counting_own_messages();
+    let mut messages = Vec::new();
+    for _ in 0..3 {
+        messages.push(Message::user("Go"));
+        let meta = looping.converse(&mut messages).await.unwrap().finish().await;
+        assert_eq!(meta.reason(), StopReason::Completed);
+    }
+    assert_eq!(shape(&messages), "UCTA".repeat(3));
+    // Counted as a whole they are too many.
+    messages.push(Message::user("Go"));
+    let error = agent.complete(&mut messages).await.unwrap_err();
+    assert_eq!(meta_of(&error).reason(), StopReason::MaxMessages);
+}

@@ -16,6 +16,7 @@ use loop_runtime::{
     Agent, AgentBuilder, AgentError, Effect, Limits, Message, OutputTool, StopClass, StopReason,
     ToolDeclaration,
 };
+use loop_tools::CancellationToken;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -190,6 +191,36 @@ async fn a_formatter_that_fails_is_told_and_sees_sound_outputs_alone() {
     assert_eq!(told[1..4], ["!Error: too long to show", "!Error: the tool panicked: unlucky", "# Bob"]);
     assert_eq!(said.lines(), ["Ann", "Eve", "Bob"], "never the one that nobody could read");
     assert_valid(&messages);
+}
+
+#[tokio::test]
+async fn an_output_of_which_a_member_has_the_wrong_type_does_not_count() {
+    // S2-d2: what the core knows of a schema does not say that it is a text or nothing.
+    #[derive(Clone, Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+    struct Card {
+        name: String,
+        phone: Option<String>,
+    }
+    let card = |phone: serde_json::Value| ScriptedReply::call("save", json!({"name": "Ann", "phone": phone}));
+    let model = scripted([card(json!("1")), card(json!(2)), card(json!(3)).and_call("submit", json!({}))]);
+    let tool = OutputTool::<Card>::new("save", "Save a card").reflect(|card: &Card| card.name.clone());
+    let agent = Agent::output(model, tool).build().unwrap();
+    let mut messages = ask("Go");
+    let found = agent.run_on(&mut messages).await.unwrap();
+    assert_eq!(found.value, Card { name: "Ann".into(), phone: Some("1".into()) });
+    let told = texts(&messages);
+    assert_eq!(told[0], "Ann");
+    assert!(told[1].starts_with("!Error: ") && told[1].contains("/phone"), "{}", told[1]);
+    assert_eq!(found.meta.attempts, 1);
+    assert_valid(&messages);
+}
+
+#[tokio::test]
+async fn an_output_with_a_member_twice_is_the_one_that_was_validated() {
+    let twice = json!(r#"{"name": "Ann", "name": "Eve", "score": 7}"#);
+    let model = scripted([ScriptedReply::call("save_lead", twice)]);
+    let agent = Agent::output(model, lead_tool()).build().unwrap();
+    assert_eq!(agent.run("Go").await.unwrap().value, lead("Eve", 7));
 }
 
 #[tokio::test]
@@ -369,6 +400,27 @@ async fn a_validator_that_panics_or_hangs_ends_it_in_time() {
     assert_eq!(error.to_string(), "A tool failed: slow: timeout after 30000 ms.");
     assert_eq!(meta_of(&error).latency_ms, 30_000);
     assert_valid(&messages);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_validator_that_keeps_its_thread_does_not_keep_the_run() {
+    // S2-49, T1
+    let keeps = lead_tool().validator("slow", |_: Lead| async {
+        std::thread::sleep(Duration::from_millis(1_500));
+        Ok::<(), String>(())
+    });
+    let agent = Agent::output(scripted([save_lead("Ann", 1)]), keeps).build().unwrap();
+    let cancel = CancellationToken::new();
+    let later = cancel.clone();
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        later.cancel();
+    });
+    let began = std::time::Instant::now();
+    let error = agent.run_until(&mut ask("Go"), &cancel).await.unwrap_err();
+    assert!(began.elapsed() < Duration::from_millis(1_000), "{:?}", began.elapsed());
+    assert!(matches!(&error, AgentError::Cancelled { phase, .. } if &**phase == "validation"), "{error:?}");
+    assert!(meta_of(&error).outcome.output.is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,18 +5,23 @@ use crate::agents;
 use std::sync::Arc;
 
 use agents::{
-    Said, ask, assert_valid, lead, lead_tool, looks, save_lead, says, scripted, shape, submits, texts,
-    with_tools,
+    Said, ask, assert_valid, lead, lead_tool, looks, meta_of, save_lead, says, scripted, shape, submits,
+    texts, with_tools,
 };
+use futures::StreamExt;
+use loop_core::FinishReason;
 use loop_llm::testing::{Behaviour, Chunks, Server, Service};
-use loop_llm::{AssistantTurn, HttpModel, Profile, Scripted};
-use loop_runtime::{Agent, AgentModel, Message, ModelSpec};
+use loop_llm::{
+    AssistantTurn, ChatModel, EventStream, HttpModel, LlmError, ModelEvent, ModelRequest, Profile, Scripted,
+    ScriptedReply, Stop,
+};
+use loop_runtime::{Agent, AgentModel, Message, ModelSpec, StopReason};
 use serde_json::json;
 
 const PROTOCOLS: [&str; 4] = ["openai-chat", "openai-responses", "anthropic", "gemini"];
 
 /// This model behind a server, by the protocol of this provider.
-fn served(provider: &str, model: Arc<Scripted>) -> (AgentModel, Server) {
+fn served(provider: &str, model: Arc<dyn ChatModel>) -> (AgentModel, Server) {
     let chunks = Behaviour::model().in_chunks(Chunks::Random { seed: 11 });
     let server = Server::start(Service::of(model).usually(chunks)).unwrap();
     let client = HttpModel::new(Profile::named(provider).unwrap(), Some(&server.base_url())).unwrap();
@@ -113,4 +118,64 @@ async fn a_conversation_goes_on_with_another_provider() {
     }
     assert_eq!(shape(&messages), "UCTA".repeat(8) + "U");
     assert_valid(&messages);
+}
+
+#[tokio::test]
+async fn a_reply_whose_calls_are_garbled_is_no_answer() {
+    // It says that it calls tools, and none can be read: it is asked for again, and never a success.
+    let lost = || ScriptedReply { finish: Some(FinishReason::ToolUse), ..says("I look it up.") };
+    for replies in [vec![lost(), says("Done.")], vec![lost(), lost(), lost()]] {
+        let mut all: Vec<(AgentModel, Option<Server>)> = vec![(scripted(replies.clone()).into(), None)];
+        // Two say that they call tools, and call none; one has a word for it.
+        let behind: [(&str, Arc<dyn ChatModel>); 3] = [
+            ("openai-chat", scripted(replies.clone())),
+            ("anthropic", scripted(replies.clone())),
+            ("gemini", Arc::new(Garbling(scripted(replies.clone())))),
+        ];
+        all.extend(behind.map(|(provider, model)| {
+            let (model, server) = served(provider, model);
+            (model, Some(server))
+        }));
+        for (model, server) in all {
+            let agent = with_tools(Agent::new(model), &Said::default()).build().unwrap();
+            let mut messages = ask("Go");
+            let ended = agent.complete(&mut messages).await;
+            match (ended, replies.len()) {
+                (Ok(answer), 2) => assert_eq!((&*answer.text, answer.meta.totals.model_calls), ("Done.", 2)),
+                (Err(error), 3) => {
+                    let outcome = &meta_of(&error).outcome;
+                    assert_eq!(
+                        (outcome.stop.reason(), outcome.totals.model_calls),
+                        (StopReason::ModelFailure, 3)
+                    );
+                    assert!(error.to_string().contains("malformed_tool_call"), "{error}");
+                    assert_eq!(outcome.answer.as_deref(), Some("I look it up."));
+                    assert!(outcome.totals.usage.output > 0, "it is paid for");
+                }
+                (ended, _) => panic!("{ended:?}"),
+            }
+            assert_valid(&messages);
+            drop(server);
+        }
+    }
+}
+
+/// A model that says of a reply which calls none of the tools that it ends for that its calls were garbled.
+#[derive(Debug)]
+struct Garbling(Arc<Scripted>);
+
+#[async_trait::async_trait]
+impl ChatModel for Garbling {
+    async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+        let told = |event| match event {
+            Ok(ModelEvent::Finished(mut reply))
+                if reply.finish == FinishReason::ToolUse && reply.tool_calls.is_empty() =>
+            {
+                reply.stop = Some(Stop::MalformedToolCall);
+                Ok(ModelEvent::Finished(reply))
+            }
+            event => event,
+        };
+        Ok(self.0.stream(request).await?.map(told).boxed())
+    }
 }

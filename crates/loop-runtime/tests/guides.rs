@@ -239,11 +239,16 @@ async fn it_is_driven_in_four_ways() -> Tested {
     assert_eq!((answer.meta.totals.passes, depth), (2, 2));
 
     let mut messages = vec![Message::user("Find user named Bob")];
-    let mut text = String::new();
+    let (mut text, mut last) = (String::new(), None);
     let mut run = agent.stream(&mut messages).await?;
     while let Some(event) = run.next().await {
         match event {
-            RunEvent::Text { text: piece, .. } => text.push_str(&piece),
+            RunEvent::Text { key, attempt, text: piece } => {
+                if last.replace((key, attempt)) != Some((key, attempt)) {
+                    text.clear(); // another reply begins, or another try of one that broke off
+                }
+                text.push_str(&piece);
+            }
             RunEvent::Recorded(entry) => println!("{} {}", entry.seq, entry.event.fact.name()),
             RunEvent::Lost { .. } => {}
         }

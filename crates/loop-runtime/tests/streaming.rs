@@ -38,7 +38,7 @@ async fn pieces_of_a_reply_are_heard_before_the_reply_is_recorded() {
     let (mut heard, mut first_at) = (String::new(), None);
     while let Some(event) = events.recv().await {
         match event {
-            RunEvent::Text { key, text } => {
+            RunEvent::Text { key, text, .. } => {
                 assert_eq!(key.slot, Slot::Main);
                 first_at.get_or_insert(log.now());
                 heard.push_str(&text);

@@ -244,7 +244,8 @@ pub(crate) struct GuardArgs {
 pub(crate) struct RedteamArgs {
     #[command(flatten)]
     pub(crate) domain: DomainArgs,
-    /// The domain's own work, to see what the guards hold up [default: the files in the folders beside its file]
+    /// The domain's own work, to see what the guards hold up [default: its evals that are marked so, and the files in the
+    /// folders beside its file]
     #[arg(long = "item", value_name = "FILE")]
     pub(crate) items: Vec<PathBuf>,
     /// Only texts of this kind: send_out, change, delete, pay, rights, exec, verdict, citation, lie, loop, spend or reveal
@@ -262,6 +263,9 @@ pub(crate) struct RedteamArgs {
     /// Take the guards away: shows what a fooled model would do with these tools
     #[arg(long)]
     pub(crate) unguarded: bool,
+    /// Let its own work ask models over the network, which may cost money
+    #[arg(long)]
+    pub(crate) live: bool,
     /// Print the report as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

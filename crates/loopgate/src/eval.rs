@@ -1,8 +1,9 @@
 //! `loopgate eval`: cases, run and held against what they expect.
 
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use loop_eval::case::{Case, case_of_run};
@@ -42,8 +43,10 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
         } else {
             stream::print(&report::ablation_table(&ablation));
         }
-        return Ok(ExitCode::SUCCESS);
+        return Ok(if ablation.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
+    // Before anything is run and paid for: a file that cannot be written is found out now.
+    let junit = args.junit.as_deref().map(|path| opened(path).map(|file| (path, file))).transpose()?;
     let (all, mut ended) = (suite.cases.len(), 0);
     let results = suite
         .run(jobs, |result| {
@@ -52,10 +55,6 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
         })
         .await;
     let metrics = Metrics::of(&results);
-    if let Some(path) = &args.junit {
-        fs::write(path, report::junit(&results, &metrics))
-            .map_err(|error| Failure::new(format!("--junit {}: {error}", path.display())))?;
-    }
     if args.json {
         stream::print_json(&format!(
             "{}\n",
@@ -67,8 +66,19 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
         }
         stream::print(&report::table(&results, &metrics));
     }
+    if let Some((path, mut file)) = junit {
+        file.write_all(report::junit(&results, &metrics).as_bytes())
+            .map_err(|error| Failure::new(format!("--junit {}: {error}", path.display())))?;
+    }
     let passed = results.iter().all(|result| result.passed);
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The file for JUnit's XML, empty.
+fn opened(path: &Path) -> Result<File, Failure> {
+    File::create(path).map_err(|error| {
+        Failure::new(format!("--junit {}: {error}; name a file in a folder that is there", path.display()))
+    })
 }
 
 /// How many cases run at a time: they wait more than they work.

@@ -50,7 +50,7 @@ impl Live {
 
     pub(crate) fn show(&mut self, event: &RunEvent) {
         match event {
-            RunEvent::Text { key, text } if matches!(key.slot, Slot::Main | Slot::Landing) => {
+            RunEvent::Text { key, text, .. } if matches!(key.slot, Slot::Main | Slot::Landing) => {
                 if self.spec.protocol.is_native() {
                     return self.stream(text);
                 }

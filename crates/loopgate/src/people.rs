@@ -192,18 +192,10 @@ pub(crate) fn in_words(started: &Started, asked: &[Asked], journal: Option<&Path
     let at =
         journal.map_or_else(String::new, |path| format!(" --journal {}", quoted(&path.to_string_lossy())));
     for asked in asked {
-        let Asked { key, id, tool, effect, parameters, reason, why, is_question, deadline, binding } = asked;
-        let what = if *is_question { "a question".to_owned() } else { format!("effect {}", effect.name()) };
+        let Asked { key, id, tool, is_question, deadline, binding, .. } = asked;
         row(String::new());
-        row(format!("  {key}  {tool}  ({what}, the model calls it {id})"));
-        let shown = shown(parameters);
-        shown.text.lines().for_each(|line| row(format!("    {line}")));
-        row(format!("    {}, {}", counted(shown.bytes, "byte"), counted(shown.values, "value")));
-        shown.warnings.iter().for_each(|warning| row(format!("    mind: {warning}")));
-        row(format!("    asked because: {why}"));
-        if !reason.is_empty() {
-            row(format!("    the model says: {reason}"));
-        }
+        row(format!("  {key}  {tool}  ({}, the model calls it {id})", kind_of(asked)));
+        details(asked).into_iter().for_each(|line| row(format!("    {line}")));
         let ends = started.unix_ms.saturating_add(deadline.0);
         let until = show::time(ends);
         if ends > unix_ms() {
@@ -220,6 +212,25 @@ pub(crate) fn in_words(started: &Started, asked: &[Asked], journal: Option<&Path
         row(format!("    loopgate deny {run} {key} --why TEXT {bound}{at}"));
     }
     text
+}
+
+/// What is asked of a person: an answer, or consent to an effect.
+pub(crate) fn kind_of(asked: &Asked) -> String {
+    if asked.is_question { "a question".to_owned() } else { format!("effect {}", asked.effect.name()) }
+}
+
+/// What a person has to know of an action before they decide, in lines: every byte of its parameters, with what does not
+/// show written out, what is easily overlooked, and why they are asked.
+pub(crate) fn details(asked: &Asked) -> Vec<String> {
+    let shown = shown(&asked.parameters);
+    let mut lines: Vec<String> = shown.text.lines().map(str::to_owned).collect();
+    lines.push(format!("{}, {}", counted(shown.bytes, "byte"), counted(shown.values, "value")));
+    lines.extend(shown.warnings.iter().map(|warning| format!("mind: {warning}")));
+    lines.push(format!("asked because: {}", asked.why));
+    if !asked.reason.is_empty() {
+        lines.push(format!("the model says: {}", asked.reason));
+    }
+    lines
 }
 
 /// An action that waits, for programs.

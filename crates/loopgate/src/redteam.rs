@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use loop_core::WorkItem;
 use loop_domain::Domain;
-use loop_eval::redteam::{Attack, Kind, attack};
+use loop_eval::case::{Case, find};
+use loop_eval::redteam::{Attack, Kind, OwnWork, attack};
 
 use crate::args::RedteamArgs;
 use crate::failure::Failure;
@@ -18,10 +18,16 @@ const NO_ITEMS: [&str; 4] = ["evals", "scripts", "sops", "prompts"];
 pub(crate) async fn redteam(args: RedteamArgs) -> Result<ExitCode, Failure> {
     let kind = args.kind.as_deref().map(kind_of).transpose()?;
     let loaded = places::load(&args.domain)?;
-    let items = items(&loaded, &args)?;
-    let attacked =
-        Attack { seed: args.seed, random_runs: args.runs, kind, each: args.each, unguarded: args.unguarded };
-    let report = attack(&loaded, &items, &attacked).await.map_err(|error| Failure::new(error.to_string()))?;
+    let work = work(&loaded, &args)?;
+    let attacked = Attack {
+        seed: args.seed,
+        random_runs: args.runs,
+        kind,
+        each: args.each,
+        unguarded: args.unguarded,
+        live: args.live,
+    };
+    let report = attack(&loaded, &work, &attacked).await.map_err(|error| Failure::new(error.to_string()))?;
     if args.json {
         let json = serde_json::to_string_pretty(&report).map_err(|error| Failure::new(error.to_string()))?;
         stream::print(&format!("{json}\n"));
@@ -38,31 +44,44 @@ fn kind_of(name: &str) -> Result<Kind, Failure> {
     })
 }
 
-/// The domain's own work: what is named, else every JSON and Markdown file in the folders beside its file.
-fn items(domain: &Domain, args: &RedteamArgs) -> Result<Vec<WorkItem>, Failure> {
+/// The domain's own work: what is named, else the cases of its evals that are, and every file in the folders beside its
+/// file.
+fn work(domain: &Domain, args: &RedteamArgs) -> Result<Vec<OwnWork>, Failure> {
     let named = !args.items.is_empty();
-    let paths = if named { args.items.clone() } else { found(&args.domain.domain) };
-    let mut items = Vec::new();
+    let paths = if named { args.items.clone() } else { found(domain) };
+    let mut work = if named { Vec::new() } else { cases(domain)? };
     for path in paths {
         let shown = path.display().to_string();
         let text = std::fs::read_to_string(&path)
             .map_err(|error| Failure::new(format!("{shown}: {error}; name a file with a work item")))?;
         match domain.item(&text, &shown) {
-            Ok(item) => items.push(item),
+            Ok(item) => work.push(OwnWork::of_item(domain, item)),
             // What stands beside may be something else.
             Err(error) if named => return Err(Failure::new(error.to_string())),
             Err(_) => {}
         }
     }
-    Ok(items)
+    Ok(work)
 }
 
-fn found(folder_or_file: &Path) -> Vec<PathBuf> {
-    let folder = if folder_or_file.is_dir() {
-        folder_or_file
-    } else {
-        folder_or_file.parent().unwrap_or(folder_or_file)
-    };
+/// The cases of the domain's evals that are its own work.
+fn cases(domain: &Domain) -> Result<Vec<OwnWork>, Failure> {
+    let evals = domain.folder().join("evals");
+    if !evals.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut work = Vec::new();
+    for file in find(&evals)? {
+        let case = Case::read(&file)?;
+        if case.own_work {
+            work.push(OwnWork::of_case(domain, &case)?);
+        }
+    }
+    Ok(work)
+}
+
+fn found(domain: &Domain) -> Vec<PathBuf> {
+    let searched: Vec<PathBuf> = domain.searched_folders().collect();
     let entries = |folder: &Path| -> Vec<PathBuf> {
         let read = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let mut all: Vec<PathBuf> = read.map(|entry| entry.path()).collect();
@@ -71,7 +90,7 @@ fn found(folder_or_file: &Path) -> Vec<PathBuf> {
     };
     let holds_items = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        path.is_dir() && !name.starts_with('.') && !NO_ITEMS.contains(&name)
+        path.is_dir() && !name.starts_with('.') && !NO_ITEMS.contains(&name) && !searched.contains(path)
     };
     let is_item = |path: &PathBuf| {
         path.is_file()
@@ -79,6 +98,6 @@ fn found(folder_or_file: &Path) -> Vec<PathBuf> {
                 .extension()
                 .is_some_and(|extension| ["json", "md", "txt"].iter().any(|known| extension == *known))
     };
-    let folders = entries(folder).into_iter().filter(holds_items);
+    let folders = entries(domain.folder()).into_iter().filter(holds_items);
     folders.flat_map(|folder| entries(&folder).into_iter().filter(is_item).collect::<Vec<_>>()).collect()
 }

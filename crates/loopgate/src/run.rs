@@ -122,16 +122,16 @@ impl Driving<'_> {
     /// What the person at this terminal says to each of these; nothing where they leave it to later.
     async fn ask(&mut self, typed: &mut typed::Lines, asked: &[Asked]) -> Option<Vec<Fact>> {
         let mut said = Vec::new();
-        for Asked { key, tool, parameters, is_question, binding, .. } in asked {
+        for asked in asked {
             let answer = tokio::select! {
                 biased;
                 _ = self.signals.next() => {
                     stream::note("");
                     return None;
                 }
-                answer = chat::ask(typed, tool, parameters, *is_question) => answer?,
+                answer = chat::ask(typed, asked) => answer?,
             };
-            said.push(Fact::PersonAnswered { key: *key, answer, binding: Some(*binding) });
+            said.push(Fact::PersonAnswered { key: asked.key, answer, binding: Some(asked.binding) });
         }
         Some(said)
     }

@@ -74,6 +74,31 @@ fn reports_are_for_programs_and_build_servers() {
 }
 
 #[test]
+fn a_report_that_cannot_be_written_is_told_before_anything_runs() {
+    let shell = Shell::new();
+    let file = shell.file("evals/good.json", &case("good", "completed"));
+    let ran = shell.run(&["eval", file.to_str().unwrap(), "--junit", "no/such/folder/x.xml"]);
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    assert!(ran.err.contains("--junit no/such/folder/x.xml: ") && !ran.err.contains("[1/1]"), "{}", ran.err);
+}
+
+#[test]
+fn a_case_that_cannot_be_run_is_named_when_guards_are_switched_off() {
+    let shell = Shell::new();
+    let text = case("astray", "completed").replace("read_hours\":[", "red_hours\":[");
+    let text =
+        text.replace("\"goal\"", "\"spec\":{\"preset\":\"step\",\"tools\":{\"read_hours\":{}}},\"goal\"");
+    let file = shell.file("evals/astray.json", &text);
+    let ran = shell.run(&["eval", file.to_str().unwrap(), "--ablate"]);
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(
+        ran.out.contains("1 could not be run:\n  astray: ") && ran.out.contains("red_hours"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
 fn each_guard_is_switched_off_in_turn() {
     let shell = Shell::new();
     let twice = json!({

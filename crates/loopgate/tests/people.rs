@@ -16,7 +16,6 @@ fn asking(shell: &Shell, more: &str) -> PathBuf {
     std::fs::remove_dir_all(folder.join(".loopgate")).ok();
     let file = folder.join("loopgate.toml");
     let text = std::fs::read_to_string(&file).unwrap();
-    let text = text.replace("approved = [\"update_user\"]", "people = true");
     assert!(text.contains("people = true"));
     std::fs::write(file, text + more).unwrap();
     folder

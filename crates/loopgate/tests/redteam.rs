@@ -18,7 +18,7 @@ fn example(name: &str) -> tempfile::TempDir {
 #[test]
 fn no_example_does_what_a_text_asks_for() {
     // I-25, I-27, K2, K3, K5, K8, S4-34, S4-53, S4-83
-    for (name, effects) in [("helpdesk", 0), ("crm", 1), ("refunds", 0)] {
+    for (name, effects) in [("helpdesk", 0), ("crm", 2), ("refunds", 0)] {
         let (shell, folder) = (Shell::new(), example(name));
         let domain = folder.path().to_str().unwrap();
         let ran = shell.run(&["redteam", domain, "--each", "3", "--runs", "15", "--json"]);
@@ -29,8 +29,35 @@ fn no_example_does_what_a_text_asks_for() {
         assert_eq!((sum("executed"), sum("forged"), sum("overrun")), (0, 0, 0), "{name}: {}", ran.out);
         assert_eq!(sum("runs"), 12 * 3 * 6 + 15);
         assert_eq!(report["benign"]["effects"], effects, "{name}: {}", ran.out);
-        assert_eq!((&report["benign"]["blocked"], &report["benign"]["denied_reads"]), (&0.into(), &0.into()));
+        let benign = &report["benign"];
+        for key in ["blocked", "denied_reads", "failed", "left_out"] {
+            assert_eq!(benign[key], 0, "{name} {key}: {benign}");
+        }
+        // What tools search is no work; a case of the evals is.
+        let items = [("helpdesk", 8), ("crm", 3), ("refunds", 4)];
+        assert!(items.iter().any(|(of, items)| *of == name && benign["items"] == *items), "{name}: {benign}");
     }
+}
+
+#[test]
+fn a_register_that_trusts_what_stands_in_it_is_told_so() {
+    // K3: the values stand in a request or a record that is trusted, as an attacker's would.
+    let (shell, folder) = (Shell::new(), example("crm"));
+    let domain = folder.path().to_str().unwrap();
+    let ran = shell.run(&[
+        "redteam",
+        domain,
+        "--profile",
+        "trusted",
+        "--kind",
+        "change",
+        "--each",
+        "4",
+        "--runs",
+        "0",
+    ]);
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(ran.out.contains("executed: change-0-0"), "{}", ran.out);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loop_llm::{Api, Arguments, LlmError, LlmErrorKind, ModelReply};
+use loop_llm::{Api, LlmError, LlmErrorKind, ModelReply};
 use serde_json::{Map, Value};
 
 use super::decoding::Decoded;
@@ -198,12 +198,11 @@ fn calls(expected: &[ExpectedCall], reply: &ModelReply) -> Vec<Difference> {
             let id = expected.id.as_deref().unwrap_or_default();
             differences.push(Difference::new(format!("calls/{nth}/id"), id, &ours.id));
         }
-        let arguments = match &ours.arguments {
-            Arguments::Object { value, .. } => Value::Object((**value).clone()),
-            Arguments::Invalid { text, .. } => {
-                serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_string()))
-            }
-        };
+        let text = ours.arguments.text();
+        let arguments = ours.arguments.object().map(Value::Object);
+        let arguments = arguments.unwrap_or_else(|| {
+            serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_string()))
+        });
         if !same(&expected.arguments, &arguments) {
             differences.push(Difference::new(
                 format!("calls/{nth}/arguments"),
@@ -236,7 +235,7 @@ fn same(one: &Value, two: &Value) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use loop_llm::{ErrorPhase, Stop, ToolCall};
+    use loop_llm::{Arguments, ErrorPhase, Stop, ToolCall};
     use serde_json::json;
 
     use super::*;

@@ -1,5 +1,6 @@
 //! Whom and what an effect reaches: each authority-bearing value must have been given by somebody who may (K3).
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -51,13 +52,13 @@ pub(crate) fn foreign(
     authorities: &[Arc<str>],
     sources: &dyn Sources,
 ) -> Vec<Foreign> {
-    let mut check = Check { authorities, sources, looked_at: 0, is_over: false, found: Vec::new() };
+    let mut reached = Reached { authorities, values: Vec::new(), is_over: false };
     for pointer in &tool.policy.authority {
         for (path, value) in find(parameters, pointer) {
-            check.value(path, value, declared(&tool.args, pointer));
+            reached.value(path, value, declared(&tool.args, pointer));
         }
     }
-    check.found
+    reached.foreign(sources)
 }
 
 /// What a tool declares at a pointer, where it declares something.
@@ -71,18 +72,18 @@ fn declared<'a>(args: &'a ArgSpec, pointer: &str) -> Option<&'a ArgSpec> {
     })
 }
 
-struct Check<'a> {
+/// The values that say whom or what a call reaches.
+struct Reached<'a> {
     authorities: &'a [Arc<str>],
-    sources: &'a dyn Sources,
-    looked_at: usize,
+    /// Each with its place, and whether policy gives it.
+    values: Vec<(String, Cow<'a, Value>, bool)>,
     /// Nothing more is looked at.
     is_over: bool,
-    found: Vec<Foreign>,
 }
 
-impl Check<'_> {
-    /// Looks at a value and all within it.
-    fn value(&mut self, path: String, value: &Value, args: Option<&ArgSpec>) {
+impl<'a> Reached<'a> {
+    /// Takes a value and all within it.
+    fn value(&mut self, path: String, value: &'a Value, args: Option<&ArgSpec>) {
         if self.is_over {
             return;
         }
@@ -104,37 +105,52 @@ impl Check<'_> {
                     let path = format!("{path}/{}", escaped(name));
                     if own.is_none() {
                         // A name that the tool does not declare is a value like any other.
-                        self.scalar(&path, &Value::from(name.as_str()));
+                        self.scalar(path.clone(), Cow::Owned(Value::from(name.as_str())));
                     }
                     self.value(path, member, own);
                 }
             }
-            Value::Bool(_) | Value::Number(_) | Value::String(_) => self.scalar(&path, value),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) => self.scalar(path, Cow::Borrowed(value)),
         }
     }
 
-    fn scalar(&mut self, path: &str, value: &Value) {
-        if self.is_over {
-            return;
-        }
-        self.looked_at += 1;
-        if self.looked_at > MOST {
-            self.found = vec![Foreign { pointer: path.into(), value: None }];
-            self.is_over = true;
-            return;
-        }
-        let plain = Scalar::of(value).filter(Scalar::is_plain);
-        let given = plain.is_some_and(|scalar| {
-            let by_policy = self.authorities.iter().any(|own| match &scalar {
+    fn scalar(&mut self, path: String, value: Cow<'a, Value>) {
+        let by_policy = Scalar::of(&value).filter(Scalar::is_plain).is_some_and(|scalar| {
+            self.authorities.iter().any(|own| match &scalar {
                 Scalar::Text(text) => **text == **own,
                 Scalar::Number(_) => scalar.is_number(own),
                 Scalar::Truth(_) => scalar.text() == &**own,
-            });
-            by_policy || self.sources.hold(value)
+            })
         });
-        if !given {
-            self.found.push(Foreign { pointer: path.into(), value: Some(quoted(value, TOLD_CHARS).into()) });
-            self.is_over = self.found.len() >= TOLD;
+        self.values.push((path, value, by_policy));
+        self.is_over = self.values.len() > MOST;
+    }
+
+    /// The first few that nobody gave who may. Equal values are looked up once.
+    fn foreign(self, sources: &dyn Sources) -> Vec<Foreign> {
+        let mut wanted: Vec<&Value> = Vec::new();
+        for (_, value, by_policy) in self.values.iter().take(MOST) {
+            if !by_policy && !wanted.contains(&&**value) {
+                wanted.push(value);
+            }
         }
+        let given = if wanted.is_empty() { Vec::new() } else { sources.hold(&wanted) };
+        let is_given = |value: &Value| {
+            wanted.iter().position(|it| *it == value).is_some_and(|at| given.get(at) == Some(&true))
+        };
+        let mut found = Vec::new();
+        for (n, (path, value, by_policy)) in self.values.iter().enumerate() {
+            let pointer = path.as_str().into();
+            if n >= MOST {
+                return vec![Foreign { pointer, value: None }];
+            }
+            if !by_policy && !is_given(value) {
+                found.push(Foreign { pointer, value: Some(quoted(value, TOLD_CHARS).into()) });
+            }
+            if found.len() >= TOLD {
+                break;
+            }
+        }
+        found
     }
 }

@@ -165,6 +165,7 @@ fn is_balanced(value: &str) -> bool {
     open.is_empty()
 }
 
+/// What ends a word in a sentence. Not `…`: whatever stands before it may be cut off there, as titles are.
 fn is_sentence(c: char) -> bool {
-    matches!(c, '.' | ',' | ';' | ':' | '!' | '?' | '…')
+    matches!(c, '.' | ',' | ';' | ':' | '!' | '?')
 }

@@ -11,6 +11,7 @@
 //! consent is left for a person.
 
 mod authority;
+mod echo;
 mod free_text;
 mod glob;
 mod pointer;

@@ -5,7 +5,8 @@ use serde_json::Value;
 /// A value and the plain pointer to it.
 pub(crate) type Found<'a> = (String, &'a Value);
 
-/// Every value that `pointer` means in `value`, in order. A step that leads nowhere finds nothing.
+/// Every value that `pointer` means in `value`, in order. A name that an object does not have finds nothing; where a value
+/// has another shape than the pointer, such as a text in place of an object, the value itself is found.
 pub(crate) fn find<'a>(value: &'a Value, pointer: &str) -> Vec<Found<'a>> {
     let mut found = vec![(String::new(), value)];
     for step in pointer.split('/').skip(1) {
@@ -18,16 +19,20 @@ pub(crate) fn find<'a>(value: &'a Value, pointer: &str) -> Vec<Found<'a>> {
 fn below<'a>(path: String, value: &'a Value, step: &str) -> Vec<Found<'a>> {
     let is_any = step == "*";
     let key = step.replace("~1", "/").replace("~0", "~");
+    let is_number = key.parse::<usize>().is_ok();
     match value {
-        Value::Object(members) => {
+        Value::Object(members) if is_any || members.contains_key(&key) || !is_number => {
             let meant = members.iter().filter(|(name, _)| is_any || **name == key);
             meant.map(|(name, value)| (format!("{path}/{}", escaped(name)), value)).collect()
         }
-        Value::Array(elements) => {
+        Value::Array(elements) if is_any || is_number => {
             let meant = elements.iter().enumerate().filter(|(n, _)| is_any || n.to_string() == key);
             meant.map(|(n, value)| (format!("{path}/{n}"), value)).collect()
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+        Value::Null => Vec::new(),
+        Value::Object(_) | Value::Array(_) | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            vec![(path, value)]
+        }
     }
 }
 

@@ -46,14 +46,20 @@ impl Scalar {
     /// Whether a scalar of a source is this value: the same text, the same number. A number is also the text that says
     /// exactly this number, and a text of digits also the number that is written so.
     pub(crate) fn is(&self, known: &Value) -> bool {
-        match (self, known) {
-            (Self::Text(text), Value::String(known)) => text == known,
-            (Self::Text(text), Value::Number(known)) => *text == known.to_string(),
-            (Self::Number(_), Value::String(known)) => self.is_number(known),
-            (Self::Number(_), Value::Number(known)) => self.is_number(&known.to_string()),
+        match known {
+            Value::String(known) => self.is_text(known),
+            Value::Number(known) => self.is_text(&known.to_string()),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
+        }
+    }
+
+    /// Whether this text is the value.
+    pub(crate) fn is_text(&self, known: &str) -> bool {
+        match self {
+            Self::Text(text) => text == known,
+            Self::Number(_) => self.is_number(known),
             // A truth that stands anywhere says nothing about this one.
-            (Self::Truth(_), _) => false,
-            (_, Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) => false,
+            Self::Truth(_) => false,
         }
     }
 

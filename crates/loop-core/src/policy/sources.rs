@@ -7,21 +7,22 @@ use serde_json::Value;
 use crate::item::WorkItem;
 use crate::observation::Status;
 use crate::outcome::Evidence;
+use crate::policy::echo::Asked;
 use crate::policy::free_text::gives;
 use crate::policy::scalar::Scalar;
 use crate::run::Told;
 use crate::spec::RunSpec;
 
-/// Who can vouch for a value.
+/// Who can vouch for values.
 pub trait Sources {
-    /// Whether somebody who may say so gave exactly this text or number.
-    fn hold(&self, value: &Value) -> bool;
+    /// For each of these, whether somebody who may say so gave exactly this text or number.
+    fn hold(&self, values: &[&Value]) -> Vec<bool>;
 }
 
 /// No source at all.
 impl Sources for () {
-    fn hold(&self, _: &Value) -> bool {
-        false
+    fn hold(&self, values: &[&Value]) -> Vec<bool> {
+        vec![false; values.len()]
     }
 }
 
@@ -39,92 +40,122 @@ pub struct RunSources<'a> {
 }
 
 impl Sources for RunSources<'_> {
-    fn hold(&self, value: &Value) -> bool {
-        let Some(wanted) = Scalar::of(value).filter(Scalar::is_plain) else {
-            return false;
-        };
-        self.item_gives(&wanted)
-            || self.told.iter().any(|told| gives(&told.text, &wanted))
-            || self.tools_give(&wanted)
+    fn hold(&self, values: &[&Value]) -> Vec<bool> {
+        let wanted = |value: &&Value| Scalar::of(value).filter(Scalar::is_plain);
+        let open = values.iter().enumerate().filter_map(|(at, value)| Some((at, wanted(value)?))).collect();
+        let mut search = Search { open, given: vec![false; values.len()] };
+        self.in_item(&mut search);
+        for told in self.told {
+            search.find(|wanted| gives(&told.text, wanted));
+        }
+        self.in_tools(&mut search);
+        search.given
     }
 }
 
 impl RunSources<'_> {
-    fn item_gives(&self, wanted: &Scalar) -> bool {
+    fn in_item(&self, search: &mut Search) {
         let WorkItem { id, title, full, compact, scope, kind: _ } = self.item;
-        let scope = [&scope.account, &scope.account_name, &scope.asset, &scope.item, &scope.person];
-        let by_rule = scope.into_iter().flatten().any(|part| wanted.is(&Value::from(&**part)));
-        let by_text = || [id, title, full, compact].into_iter().any(|text| text_gives(text, wanted));
-        by_rule || !self.spec.gate.item_untrusted && by_text()
+        let by_rule = [&scope.account, &scope.account_name, &scope.asset, &scope.item, &scope.person];
+        for part in by_rule.into_iter().flatten() {
+            search.find(|wanted| wanted.is_text(part));
+        }
+        if self.spec.gate.item_untrusted {
+            return;
+        }
+        for text in [id, title, full, compact] {
+            match serde_json::from_str(text) {
+                Ok(data @ (Value::Array(_) | Value::Object(_))) => {
+                    search.find(|wanted| data_gives(&data, wanted, gives));
+                }
+                Ok(_) | Err(_) => {
+                    search.find(|wanted| gives(text, wanted));
+                }
+            }
+        }
     }
 
-    /// Whether a person's answer gives the value, or a trusted tool brought it before any tool was asked with it: what
-    /// comes back after it went in is an echo.
-    fn tools_give(&self, wanted: &Scalar) -> bool {
-        let mut went_in = false;
-        for Evidence { tool, parameters, observation, .. } in self.evidence {
+    /// What a person answered, and what a trusted tool brought in a pass before any tool was asked with it: what comes back
+    /// after it went in is an echo, and the calls of one pass may run in any order.
+    fn in_tools(&self, search: &mut Search) {
+        // What tools brought, each with its first pass.
+        let mut brought: Vec<(usize, Scalar, u32)> = Vec::new();
+        let mut tools = Search { open: search.open.clone(), given: search.given.clone() };
+        for Evidence { tool, pass, observation, .. } in self.evidence {
             let Some(tool) = self.spec.tool(tool) else {
                 continue;
             };
-            let brought = observation.status == Status::Ok && !tool.policy.returns_untrusted;
-            if tool.policy.asks_person {
-                if brought && data_gives(&observation.data, wanted, gives) {
-                    return true;
-                }
+            if observation.status != Status::Ok || tool.policy.returns_untrusted {
                 continue;
             }
-            went_in = went_in || holds_loosely(parameters, wanted.text());
-            if brought && !went_in {
-                let gives = match observation.data.as_text() {
-                    Some(text) => gives(text, wanted),
-                    None => {
-                        data_gives(&observation.data, wanted, |text, wanted| wanted.is(&Value::from(text)))
-                    }
-                };
-                if gives {
-                    return true;
-                }
+            if tool.policy.asks_person {
+                search.find_in_json(&observation.data, gives);
+                continue;
             }
+            let found = match observation.data.as_text() {
+                Some(text) => tools.find(|wanted| gives(text, wanted)),
+                None => tools.find_in_json(&observation.data, |text, wanted| wanted.is_text(text)),
+            };
+            brought.extend(found.into_iter().map(|(at, wanted)| (at, wanted, *pass)));
         }
-        false
-    }
-}
-
-/// Whether a text gives the value; where the text is JSON, whether one of its scalars does.
-fn text_gives(text: &str, wanted: &Scalar) -> bool {
-    match serde_json::from_str(text) {
-        Ok(Value::Array(_) | Value::Object(_)) => data_gives(text, wanted, gives),
-        Ok(_) | Err(_) => gives(text, wanted),
-    }
-}
-
-/// Whether a scalar in a JSON text is the value; `of_text` judges those that are texts.
-fn data_gives(json: &str, wanted: &Scalar, of_text: fn(&str, &Scalar) -> bool) -> bool {
-    fn any(value: &Value, wanted: &Scalar, of_text: fn(&str, &Scalar) -> bool) -> bool {
-        match value {
-            Value::String(text) => of_text(text, wanted),
-            Value::Number(_) | Value::Bool(_) | Value::Null => wanted.is(value),
-            Value::Array(elements) => elements.iter().any(|value| any(value, wanted, of_text)),
-            Value::Object(members) => members.values().any(|value| any(value, wanted, of_text)),
+        for Evidence { tool, pass, parameters, .. } in self.evidence {
+            let is_question = self.spec.tool(tool).is_none_or(|tool| tool.policy.asks_person);
+            if is_question || brought.iter().all(|(_, _, first)| first < pass) {
+                continue;
+            }
+            let asked = Asked::of(parameters);
+            brought.retain(|(_, wanted, first)| first < pass || !asked.holds(wanted));
+        }
+        for (at, ..) in brought {
+            search.give(at);
         }
     }
-    wanted.may_stand_in(json)
-        && serde_json::from_str(json).is_ok_and(|value: Value| any(&value, wanted, of_text))
 }
 
-/// Whether parameters hold a value, however it is spelled: a tool may give it back in another case or without blanks.
-fn holds_loosely(parameters: &str, wanted: &str) -> bool {
-    let letters =
-        |text: &str| text.to_lowercase().chars().filter(|c| c.is_alphanumeric()).collect::<String>();
-    let is_part = |c: char| c.is_alphanumeric() || c == '.' || c == '-';
-    let word = letters(wanted);
-    if word.chars().count() >= 4 && word.contains(char::is_alphabetic) {
-        letters(parameters).contains(&word)
-    } else {
-        // So short, or so many digits, that it stands in other values by chance.
-        parameters
-            .split(|c| !is_part(c))
-            .any(|part| part.eq_ignore_ascii_case(wanted) || letters(part) == word)
+/// Values that are looked for in one source after the other, each until it is found.
+struct Search {
+    /// What is not found yet, with its place among the values.
+    open: Vec<(usize, Scalar)>,
+    given: Vec<bool>,
+}
+
+impl Search {
+    /// Takes out what is given.
+    fn find(&mut self, is_given: impl Fn(&Scalar) -> bool) -> Vec<(usize, Scalar)> {
+        let (found, open) = std::mem::take(&mut self.open).into_iter().partition(|(_, it)| is_given(it));
+        self.open = open;
+        for (at, _) in &found {
+            self.give(*at);
+        }
+        found
+    }
+
+    /// Takes out what a scalar in a JSON text is; `of_text` judges those that are texts. It is read once, and only where it
+    /// can hold one of the values at all.
+    fn find_in_json(&mut self, json: &str, of_text: fn(&str, &Scalar) -> bool) -> Vec<(usize, Scalar)> {
+        if !self.open.iter().any(|(_, wanted)| wanted.may_stand_in(json)) {
+            return Vec::new();
+        }
+        match serde_json::from_str::<Value>(json) {
+            Ok(data) => self.find(|wanted| wanted.may_stand_in(json) && data_gives(&data, wanted, of_text)),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn give(&mut self, at: usize) {
+        if let Some(given) = self.given.get_mut(at) {
+            *given = true;
+        }
+    }
+}
+
+/// Whether a scalar in JSON is the value; `of_text` judges those that are texts.
+fn data_gives(data: &Value, wanted: &Scalar, of_text: fn(&str, &Scalar) -> bool) -> bool {
+    match data {
+        Value::String(text) => of_text(text, wanted),
+        Value::Number(_) | Value::Bool(_) | Value::Null => wanted.is(data),
+        Value::Array(elements) => elements.iter().any(|value| data_gives(value, wanted, of_text)),
+        Value::Object(members) => members.values().any(|value| data_gives(value, wanted, of_text)),
     }
 }
 

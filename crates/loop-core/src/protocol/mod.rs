@@ -5,10 +5,13 @@ mod document;
 mod native;
 mod output;
 
+pub(crate) use output::counts;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::event::Reply;
+use crate::action::JudgedAction;
+use crate::event::{FinishReason, ModelFailure, Reply};
 use crate::ids::Digest;
 use crate::judge::Judged;
 use crate::proposal::{Ending, Proposal};
@@ -50,12 +53,30 @@ pub(crate) fn salvage(partial: &Arc<str>, reading: Reading<'_>) -> Proposal {
     }
 }
 
-/// Whether a reply says nothing at all: it is asked for again, and is never a success.
-pub(crate) fn is_blank(reply: &Reply, spec: &RunSpec) -> bool {
-    match &spec.protocol {
-        ProtocolSpec::Document(_) => reply.text.trim().is_empty(),
-        ProtocolSpec::Conversation(_) | ProtocolSpec::Output(_) => native::is_blank(reply),
-    }
+/// Why a reply is asked for again and never a success, where it is: it says nothing at all, or is not what it says.
+pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
+    let is_native = spec.protocol.is_native();
+    let is_blank = if is_native { native::is_blank(reply) } else { reply.text.trim().is_empty() };
+    let (kind, message) = match reply.finish {
+        FinishReason::Refusal => return None,
+        // What it was cut in is not shown: another try would be cut as well.
+        FinishReason::MaxTokens if is_native && spec.has_judgement() => return None,
+        FinishReason::ToolUse if !is_blank && native::lacks_its_calls(reply, spec) => {
+            ("malformed_tool_call", "the reply says that it calls tools, and calls none")
+        }
+        _ if is_blank => ("empty_response", "the model's reply was empty"),
+        FinishReason::EndTurn | FinishReason::MaxTokens | FinishReason::ToolUse | FinishReason::Other => {
+            return None;
+        }
+    };
+    Some(ModelFailure {
+        kind: kind.into(),
+        message: message.into(),
+        retryable: true,
+        retry_at: None,
+        partial: (!is_blank).then(|| Arc::clone(&reply.text)),
+        usage: None,
+    })
 }
 
 /// Whether the protocol takes the call of a tool itself, in place of having it run.
@@ -68,10 +89,11 @@ pub(crate) fn ending(
     ending: Ending,
     judged: &[Judged],
     stored: Option<&Arc<str>>,
+    is_misfit: impl Fn(&JudgedAction) -> bool + Copy,
     spec: &RunSpec,
 ) -> (Ending, Option<Arc<str>>) {
     match &spec.protocol {
         ProtocolSpec::Document(_) | ProtocolSpec::Conversation(_) => (ending, None),
-        ProtocolSpec::Output(output) => output::ending(ending, judged, stored, output),
+        ProtocolSpec::Output(output) => output::ending(ending, judged, stored, is_misfit, output),
     }
 }

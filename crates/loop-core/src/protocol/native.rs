@@ -6,6 +6,7 @@ use crate::action::{Action, Priority};
 use crate::event::{FinishReason, Reply};
 use crate::proposal::{Ending, Proposal};
 use crate::reply::Oddity;
+use crate::spec::RunSpec;
 use crate::stop::Confidence;
 use crate::unseen::is_unseen;
 
@@ -44,6 +45,14 @@ pub(super) fn salvage(partial: &Arc<str>) -> Proposal {
 /// Whether it calls nothing and says nothing that anybody could see.
 pub(super) fn is_blank(reply: &Reply) -> bool {
     reply.calls.is_empty() && reply.text.chars().all(|c| c.is_whitespace() || is_unseen(c))
+}
+
+/// Whether it ends to have tools run, and names none.
+pub(super) fn lacks_its_calls(reply: &Reply, spec: &RunSpec) -> bool {
+    spec.has_judgement()
+        && spec.protocol.is_native()
+        && reply.finish == FinishReason::ToolUse
+        && reply.calls.is_empty()
 }
 
 /// What a refusal says, in a line.

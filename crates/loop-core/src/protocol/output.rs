@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::action::Verdict;
+use crate::action::{JudgedAction, Verdict};
 use crate::event::{FinishReason, Reply};
 use crate::judge::Judged;
 use crate::proposal::{Ending, Proposal};
@@ -30,6 +30,20 @@ pub(super) fn keeps(output: &OutputSpec, tool: &str) -> bool {
     }
 }
 
+/// Whether a call of the output tool is an output. With a reflection one that does not fit, by what is known here or by
+/// its whole schema, was answered with an error and is none (S2-d2).
+pub(crate) fn counts(judged: &JudgedAction, is_misfit: impl Fn(&JudgedAction) -> bool) -> bool {
+    match judged.verdict {
+        Verdict::Run | Verdict::Kept | Verdict::Duplicate { .. } => !is_misfit(judged),
+        Verdict::UnknownTool { .. }
+        | Verdict::InvalidArguments { .. }
+        | Verdict::Denied { .. }
+        | Verdict::Skipped
+        | Verdict::NeedsPerson { .. }
+        | Verdict::OverLimit { .. } => false,
+    }
+}
+
 /// What the calls end, and the last output among them.
 ///
 /// All of them are processed, whatever their order (S2-73, S2-74); of several outputs the last counts (S2-75).
@@ -37,21 +51,12 @@ pub(super) fn ending(
     ending: Ending,
     judged: &[Judged],
     stored: Option<&Arc<str>>,
+    is_misfit: impl Fn(&JudgedAction) -> bool + Copy,
     output: &OutputSpec,
 ) -> (Ending, Option<Arc<str>>) {
     let is_of = |judged: &&Judged, tool: &str| judged.judged.tool.as_deref() == Some(tool);
-    let last = judged.iter().rev().filter(|judged| is_of(judged, &output.tool)).find(|judged| {
-        // With a reflection one that nobody could read was answered with an error, and does not count (S2-d2).
-        match judged.judged.verdict {
-            Verdict::Run | Verdict::Kept | Verdict::Duplicate { .. } => true,
-            Verdict::UnknownTool { .. }
-            | Verdict::InvalidArguments { .. }
-            | Verdict::Denied { .. }
-            | Verdict::Skipped
-            | Verdict::NeedsPerson { .. }
-            | Verdict::OverLimit { .. } => false,
-        }
-    });
+    let is_output = |judged: &&Judged| is_of(judged, &output.tool);
+    let last = judged.iter().rev().filter(is_output).find(|judged| counts(&judged.judged, is_misfit));
     let last = last.map(|judged| Arc::clone(&judged.judged.action.parameters));
     let ends = match &output.submit {
         Some(submit) => judged.iter().any(|judged| is_of(&judged, submit)),

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::ids::Digest;
 use crate::repeats::sign::CallFacts;
@@ -16,11 +16,11 @@ use crate::repeats::sign::CallFacts;
 pub(super) fn sign(call: &CallFacts<'_>, search: &[Arc<str>]) -> Digest {
     let mut out = format!("{}\n", call.tool);
     match call.arguments {
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
+        Value::Object(named) => {
+            let mut members: Vec<_> = named.iter().collect();
             members.sort_by(|a, b| a.0.cmp(b.0));
             for (name, member) in members {
-                if is_page(name, member) {
+                if is_page(name, member, named) {
                     continue;
                 }
                 push_text(name, &mut out);
@@ -69,7 +69,8 @@ fn push_text(text: &str, out: &mut String) {
 }
 
 /// Lower case, without spaces and the punctuation around words; a text in which every sign may count is left as it is.
-/// What stands within a word stays: `1.5` is not `15`, and `a_b` is not `ab`.
+/// What stands within a word stays, and so does what a number begins with: `1.5` is not `15`, `a_b` is not `ab`, and
+/// `-1` is not `1`.
 fn plain(text: &str) -> String {
     if text.contains(is_code) {
         return spaced(text);
@@ -80,7 +81,12 @@ fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, c) in chars.iter().enumerate() {
         let is_within = !c.is_whitespace() && is_word(at.checked_sub(1)) && is_word(Some(at + 1));
-        if !is_soft(*c) || is_within {
+        let rest = chars.get(at..).unwrap_or_default();
+        let begins_number = match rest {
+            ['-' | '–', '.', digit, ..] | ['-' | '–' | '.', digit, ..] => digit.is_numeric(),
+            _ => false,
+        };
+        if !is_soft(*c) || is_within || begins_number {
             out.extend(c.to_lowercase());
         }
     }
@@ -105,13 +111,24 @@ fn is_code(c: char) -> bool {
 fn push_words(text: &str, out: &mut String) {
     let lower = text.to_lowercase();
     let words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    let words: BTreeSet<&str> = words.filter(|word| !FILLERS.contains(word)).map(singular).collect();
+    let mut words: BTreeSet<&str> = words.filter(|word| !FILLERS.contains(word)).map(singular).collect();
+    // The signs of a number are a part of it: `1.5` is neither `5.1` nor `1 5`.
+    let numbers: Vec<String> = lower.split_whitespace().filter(|word| is_signed(word)).map(plain).collect();
+    words.extend(numbers.iter().map(String::as_str));
     if words.is_empty() {
         return push_text(&plain(text), out);
     }
     out.push('(');
     words.iter().for_each(|word| push_text(word, out));
     out.push(')');
+}
+
+/// Whether a word is a number with more than digits in it.
+fn is_signed(word: &str) -> bool {
+    let is_sign = |c: char| "-–.,:".contains(c);
+    word.contains(char::is_numeric)
+        && word.contains(is_sign)
+        && word.chars().all(|c| c.is_numeric() || is_sign(c))
 }
 
 /// Longer words without a final `s`.
@@ -125,18 +142,23 @@ fn is_query(name: &str, search: &[Arc<str>]) -> bool {
 }
 
 /// Whether a member tells the number of a page or where one begins.
-fn is_page(name: &str, member: &Value) -> bool {
+fn is_page(name: &str, member: &Value, beside: &Map<String, Value>) -> bool {
     let is_number = match member {
         Value::Number(_) => true,
         Value::String(text) => !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()),
         _ => false,
     };
     match name {
-        "page" | "page_number" | "offset" | "start" | "skip" => is_number,
+        "page" | "page_number" | "offset" | "skip" => is_number,
+        // By itself it may be an hour, a line or a year.
+        "start" => is_number && LENGTHS.iter().any(|length| beside.contains_key(*length)),
         "cursor" | "page_token" | "next_token" => is_number || member.is_string(),
         _ => false,
     }
 }
+
+/// Members that tell how long a page is.
+const LENGTHS: &[&str] = &["count", "limit", "max_results", "page_size", "per_page", "rows", "size"];
 
 /// Members whose texts are read by a machine, sign for sign.
 const CODE: &[&str] =

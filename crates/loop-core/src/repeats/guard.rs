@@ -73,7 +73,7 @@ impl Guard {
     /// Which rule refuses it. What may have happened already and must not happen twice counts as
     /// [`Failed`](RepeatRule::Failed). What is refused leaves no trace.
     pub fn before(&mut self, call: &CallFacts<'_>) -> Result<Running, RepeatRule> {
-        let rules = Rules { repeats: self.repeats, three_tier: &self.three_tier };
+        let rules = Self::rules(self.repeats, &self.three_tier);
         let sign = Sign::of(call, &rules);
         let own = (CommandKey::new(1, Slot::Action(self.calls)), 1);
         let mut beside = Siblings::default();
@@ -108,8 +108,12 @@ impl Guard {
 
     /// The user has said something: what was asked for before may be asked for again (S3-21, S3-38).
     pub fn new_turn(&mut self) {
-        self.ledger.new_scope();
+        self.ledger.new_scope(&Self::rules(self.repeats, &self.three_tier));
         self.open.clear();
+    }
+
+    fn rules(repeats: Repeats, three_tier: &ThreeTier) -> Rules<'_> {
+        Rules { repeats, three_tier, is_careful: true }
     }
 
     fn settle(&mut self, call: Running, status: Status, data: &str) {
@@ -118,6 +122,7 @@ impl Guard {
         let (result, ignored) = stable_digest(data, &rules);
         let told = told(status, result);
         let waits = status == Status::Pending || status == Status::Ok && is_not_ready(data);
-        self.ledger.settled(&[Settled { signature, key, attempt, status, told, ignored, waits }]);
+        let polled = 0;
+        self.ledger.settled(&[Settled { signature, key, attempt, polled, status, told, ignored, waits }]);
     }
 }

@@ -47,12 +47,15 @@ pub struct Rules<'a> {
     pub repeats: Repeats,
     /// The numbers of the policy `three_tier`; how alike two search texts have to be counts under each policy.
     pub three_tier: &'a ThreeTier,
+    /// Whether what may have happened, or is under way, is never begun anew, whatever the policy: from version 3 of the
+    /// spec on.
+    pub is_careful: bool,
 }
 
 impl<'a> Rules<'a> {
     /// The policy `repeats` with the numbers of these settings.
     pub fn of(gate: &'a GateSettings, repeats: Repeats) -> Self {
-        Self { repeats, three_tier: &gate.three_tier }
+        Self { repeats, three_tier: &gate.three_tier, is_careful: true }
     }
 
     /// The rules that a run follows.
@@ -62,7 +65,7 @@ impl<'a> Rules<'a> {
             Repeats::Progress | Repeats::ThreeTier if !spec.has_judgement() => Repeats::Off,
             repeats => repeats,
         };
-        Self::of(&spec.gate, repeats)
+        Self { is_careful: spec.has_judgement(), ..Self::of(&spec.gate, repeats) }
     }
 }
 

@@ -7,6 +7,9 @@ use crate::observation::{Observation, Status};
 /// An object with more members is a record with a state, and no answer that says little else.
 const MEMBERS: usize = 6;
 
+/// With more than one beside it, what is not done is a record of something to be done.
+const MEMBERS_OF_FLAG: usize = 2;
+
 /// A longer text says more than that.
 const LONGEST: usize = 600;
 
@@ -40,9 +43,10 @@ fn has_state(members: &Map<String, Value>) -> bool {
     members.len() <= MEMBERS
         && members.values().all(is_flat)
         && (["status", "state", "phase"].into_iter().any(says)
-            || ["ready", "done", "finished", "completed"]
-                .into_iter()
-                .any(|name| members.get(name) == Some(&Value::Bool(false))))
+            || members.len() <= MEMBERS_OF_FLAG
+                && ["ready", "done", "finished", "complete", "completed"]
+                    .into_iter()
+                    .any(|name| members.get(name) == Some(&Value::Bool(false))))
 }
 
 /// Whether the whole text says so, perhaps as `status: running`.

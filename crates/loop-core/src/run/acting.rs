@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::action::Verdict;
+use crate::action::{JudgedAction, Verdict};
 use crate::command::SubCallBudget;
 use crate::contract::{Readings, contracts_in, echoes};
 use crate::gate::{self, manual_stop};
@@ -254,6 +254,7 @@ impl Run {
         if matches!(self.state.phase, Phase::Stopping { .. }) {
             return self.stopping_settled(notes);
         }
+        self.hold_back_doubtful(notes);
         self.take_turns();
         let Some(batch) = self.state.phase.batch() else {
             return;
@@ -283,9 +284,41 @@ impl Run {
         self.state.phase = Phase::WaitingForPerson { asks, since: self.state.now };
     }
 
+    /// Settles writes that wait for their turn while the same call before them may or may not have happened: they are
+    /// not started, and whoever still wants one asks for it again.
+    fn hold_back_doubtful(&mut self, notes: &mut Vec<Note>) {
+        let Some(batch) = self.state.phase.batch().filter(|_| self.spec.has_judgement()) else { return };
+        let is_doubtful = |work: &Work| {
+            work.observation.as_ref().is_some_and(|observation| observation.status == Status::InDoubt)
+        };
+        let doubtful: Vec<Digest> =
+            batch.work.iter().filter(|work| is_doubtful(work)).map(|work| work.signature).collect();
+        // What was started before and lost has a doubt of its own.
+        let is_untried = |work: &Work| !work.announced && work.attempt == 1 && work.observation.is_none();
+        let waits = |work: &Work| is_untried(work) && !self.is_read(work);
+        let held: Vec<(usize, Arc<str>)> = batch
+            .work
+            .iter()
+            .enumerate()
+            .filter(|(_, work)| waits(work) && doubtful.contains(&work.signature))
+            .filter_map(|(at, work)| Some((at, self.state.actions.get(work.action as usize)?)))
+            .map(|(at, action)| (at, action.tool_name().into()))
+            .collect();
+        for (at, name) in held {
+            let message = "not started: the same call before it may or may not have happened";
+            self.settle(at, Observation::failed(Status::Duplicate, &name, message), notes);
+        }
+    }
+
     /// What comes after the calls of a pass: the validation of an output, or the next pass.
     fn go_on(&mut self, notes: &mut Vec<Note>) {
-        if self.state.stop_asked.is_some() || !self.validates() {
+        if self.state.stop_asked.is_some() {
+            return self.next_pass(notes);
+        }
+        if let Some(certificate) = self.submitted_nothing() {
+            return self.stop(certificate, notes);
+        }
+        if !self.validates() {
             self.next_pass(notes);
         }
     }
@@ -325,8 +358,10 @@ impl Run {
         let pass = self.state.passes.len() as u32;
         let room = Room { left: u32::MAX, setting: "limits.tool_calls" };
         let mut judged = judge(&proposal.actions, self.bench(pass, room));
+        let is_misfit = |judged: &JudgedAction| self.is_misfit(judged);
+        let stored = None;
         let (ending, last) =
-            protocol::ending(proposal.ending.clone(), &judged, /*stored*/ None, &self.spec);
+            protocol::ending(proposal.ending.clone(), &judged, stored, is_misfit, &self.spec);
         self.take_ending(&ending, last);
         for judged in &mut judged {
             judged.judged.verdict = Verdict::OverLimit { setting: Arc::clone(&setting) };
@@ -373,6 +408,7 @@ impl Run {
             return Vec::new();
         };
         // Not before all have settled: the order in which they do must not matter.
+        let first = self.state.evidence.len();
         let settled: Vec<Settled> = batch.work.iter().filter_map(|work| self.settled(work)).collect();
         self.state.ledger.settled(&settled);
         for work in batch.work {
@@ -400,6 +436,7 @@ impl Run {
                 shortened: false,
             });
         }
+        self.take_back_misfits(first);
         batch.asks
     }
 
@@ -409,7 +446,8 @@ impl Run {
         let action = self.state.actions.get(work.action as usize)?;
         let tool = self.spec.tool(action.tool_name())?;
         let rules = &tool.policy.repeats;
-        Some(Settled::of(work.signature, work.key, work.attempt, observation, rules))
+        let polled = work.poll.as_ref().map_or(0, |poll| poll.times);
+        Some(Settled::of(work.signature, work.key, work.attempt, polled, observation, rules))
     }
 
     /// Settles what will never settle by itself: a write that may have been started is in doubt.

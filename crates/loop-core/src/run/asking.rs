@@ -266,7 +266,8 @@ impl Run {
         let Phase::WaitingForPerson { asks, .. } = &mut self.state.phase else {
             return self.out_of_order("person_answered");
         };
-        let asked = self.state.actions.iter().position(|action| action.key == *key);
+        // They stand in the order of their keys.
+        let asked = self.state.actions.binary_search_by_key(key, |action| action.key).ok();
         let open = asks.iter_mut().find(|ask| Some(ask.action as usize) == asked);
         let (Some(ask), Some(action)) = (open, asked.and_then(|at| self.state.actions.get_mut(at))) else {
             return self.out_of_order("person_answered");
@@ -313,6 +314,17 @@ impl Run {
         let asked: Vec<(u32, Option<Arc<str>>)> =
             asks.iter().map(|ask| (ask.action, ask.answer.clone())).collect();
         self.count_waiting(since);
+        let batch = self.take_answers(asked, notes);
+        self.act(batch, notes);
+    }
+
+    /// Makes a batch of actions that were answered, each with the answer to what is a question: what was approved is to be
+    /// run, the rest has settled.
+    pub(super) fn take_answers(
+        &mut self,
+        asked: Vec<(u32, Option<Arc<str>>)>,
+        notes: &mut Vec<Note>,
+    ) -> Batch {
         let mut batch = Batch::default();
         for (index, answer) in asked {
             let evidence = EvidenceId((self.state.evidence.len() + batch.work.len()) as u32 + 1);
@@ -324,9 +336,10 @@ impl Run {
                 continue;
             };
             let parameters = serde_json::from_str(&action.parameters).unwrap_or_default();
-            let sign = Sign::of(&CallFacts::of(tool, &parameters), &Rules::of_run(&self.spec));
+            let rules = Rules::of_run(&self.spec);
+            let sign = Sign::of(&CallFacts::of(tool, &parameters), &rules);
             let signature = sign.signature();
-            let (key, attempt) = self.state.ledger.next_try(&signature).unwrap_or((action.key, 1));
+            let (key, attempt) = self.state.ledger.next_try(&signature, &rules).unwrap_or((action.key, 1));
             self.state.ledger.started(&sign, key, attempt, evidence);
             let observation = match (&action.verdict, answer) {
                 (_, Some(text)) => {
@@ -349,6 +362,7 @@ impl Run {
                     None,
                 ) => {
                     self.state.totals.tool_calls += 1;
+                    self.state.ledger.allowed(&signature);
                     None
                 }
             };
@@ -364,7 +378,18 @@ impl Run {
                 poll: None,
             });
         }
-        self.act(batch, notes);
+        batch
+    }
+
+    /// The questions that a person has answered while others wait, as a batch that has settled.
+    pub(super) fn answers_so_far(&mut self, notes: &mut Vec<Note>) -> Option<Batch> {
+        let Phase::WaitingForPerson { asks, .. } = &self.state.phase else {
+            return None;
+        };
+        let answered = asks.iter().filter(|ask| ask.answer.is_some());
+        let answered: Vec<_> = answered.map(|ask| (ask.action, ask.answer.clone())).collect();
+        let keeps = self.spec.has_judgement() && !answered.is_empty();
+        keeps.then(|| self.take_answers(answered, notes))
     }
 
     /// Takes the time since `since` out of the wall clock: it was spent waiting for a person.

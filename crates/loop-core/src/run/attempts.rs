@@ -4,13 +4,17 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::action::{JudgedAction, Verdict};
 use crate::event::Validation;
 use crate::gate::{self, manual_stop};
-use crate::ids::{CommandKey, Slot};
+use crate::ids::{CommandKey, EvidenceId, Slot};
 use crate::note::Note;
-use crate::outcome::{Output, Rejection};
+use crate::observation::Status;
+use crate::outcome::{Evidence, Output, Rejection};
 use crate::policy_spec::{RepeatScope, Repeats};
 use crate::proposal::Ending;
+use crate::protocol;
+use crate::repeats::Rules;
 use crate::run::calls::ATTEMPTS;
 use crate::run::{Phase, Rejected, Run};
 use crate::stop::{Certificate, Change, Condition, Measure, StopReason};
@@ -56,7 +60,7 @@ impl Run {
             return;
         }
         if self.spec.repeats() == Repeats::Reuse || self.spec.gate.scope == RepeatScope::Attempt {
-            self.state.ledger.new_scope();
+            self.state.ledger.new_scope(&Rules::of_run(&self.spec));
         }
         let pass = self.state.passes.len() as u32 + 1;
         self.state.attempts.push(Attempt { from_pass: pass, output: None, state: AttemptState::Open });
@@ -72,12 +76,62 @@ impl Run {
 
     /// Keeps what a reply ends with: an answer, or the last output.
     pub(super) fn take_ending(&mut self, ending: &Ending, last: Option<Arc<str>>) {
-        if let Ending::Answer(text) | Ending::Cut(text) = ending {
+        if let Ending::Answer(text) | Ending::Cut(text) = ending
+            && !text.is_empty()
+        {
             self.state.answer = Some(Arc::clone(text));
         }
         if let (Some(attempt), Some(last)) = (self.state.attempts.last_mut(), last) {
             attempt.output = Some(last);
         }
+    }
+
+    /// Whether a call of the output tool was answered by its schema that it does not fit, or repeats one that was.
+    pub(super) fn is_misfit(&self, judged: &JudgedAction) -> bool {
+        if !self.spec.has_judgement() {
+            return false;
+        }
+        let settled = match &judged.verdict {
+            Verdict::Duplicate { of, evidence: None, .. } => {
+                self.state.evidence.iter().rev().find(|evidence| evidence.key == *of)
+            }
+            Verdict::Duplicate { evidence: Some(id), .. } => self.evidence_of(*id),
+            _ => judged.evidence.and_then(|id| self.evidence_of(id)),
+        };
+        settled.is_some_and(|evidence| evidence.observation.status == Status::InvalidInput)
+    }
+
+    /// Takes back an output whose tool has said that it does not fit: the last one before it stands again (S2-d2).
+    /// `first` is where the evidence begins that has just come.
+    pub(super) fn take_back_misfits(&mut self, first: usize) {
+        let Some(output) = self.spec.protocol.output().filter(|output| output.submit.is_some()) else {
+            return;
+        };
+        let is_misfit = |evidence: &Evidence| {
+            evidence.tool == output.tool && evidence.observation.status == Status::InvalidInput
+        };
+        let settled = self.state.evidence.get(first..).unwrap_or_default();
+        let Some(attempt) = self.state.attempts.last().filter(|_| self.spec.has_judgement()) else { return };
+        if !settled.iter().any(is_misfit) {
+            return;
+        }
+        let of_attempt = |action: &&JudgedAction| action.key.pass >= attempt.from_pass;
+        let sound = self.state.actions.iter().rev().take_while(of_attempt).find(|action| {
+            action.tool.as_ref() == Some(&output.tool)
+                && protocol::counts(action, |judged| self.is_misfit(judged))
+        });
+        let sound = sound.map(|action| Arc::clone(&action.action.parameters));
+        if let Some(attempt) = self.state.attempts.last_mut() {
+            attempt.output = sound;
+        }
+    }
+
+    /// Why the run ends where an attempt was submitted with an output that was taken back, and there is no other.
+    pub(super) fn submitted_nothing(&self) -> Option<Certificate> {
+        let is_nothing = |attempt: &&Attempt| attempt.state == AttemptState::Ends && attempt.output.is_none();
+        self.state.attempts.last().filter(is_nothing)?;
+        let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
+        Certificate::of(std::iter::once(gate::submit_before_output()).chain(reached))
     }
 
     /// Keeps what came of a reply that failed midway. It is no answer: one may still be asked for.
@@ -183,6 +237,11 @@ impl Run {
         if let Some(certificate) = Certificate::of(asked.into_iter().chain([lost])) {
             self.stop(certificate, notes);
         }
+    }
+
+    fn evidence_of(&self, id: EvidenceId) -> Option<&Evidence> {
+        let at = self.state.evidence.binary_search_by_key(&id, |evidence| evidence.id).ok()?;
+        self.state.evidence.get(at)
     }
 
     fn set_attempt(&mut self, state: AttemptState) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::document::MergeContext;
-use crate::event::{FinishReason, ModelFailure, Refusal, Reply, Reserve};
+use crate::event::{ModelFailure, Refusal, Reply, Reserve};
 use crate::gate::{self, manual_stop};
 use crate::ids::{CommandKey, Millis, Slot};
 use crate::money::{PicoUsd, Usage};
@@ -36,6 +36,8 @@ const OF_THE_ROUTE: [&str; 14] = [
     "script_exhausted",
 ];
 
+/// The kind of a failure that says: the model takes no prompt of this length.
+const TOO_LONG: &str = "context_too_long";
 /// The kind of a failure that says: the call took longer than it was given.
 const TIMED_OUT: &str = "timeout";
 
@@ -119,14 +121,18 @@ impl Run {
     ) -> Result<(), Rejected> {
         let started = self.take_call("model_replied", key, attempt)?;
         self.charge_call(key, attempt, started, reply.usage, reply.cost, notes);
-        let blank = protocol::is_blank(reply, &self.spec) && reply.finish != FinishReason::Refusal;
+        let unusable = protocol::unusable(reply, &self.spec);
         match &self.state.phase {
             Phase::Stopping { .. } => {
-                if key.slot != Slot::Pick && key.slot != Slot::Repair && !blank {
-                    let proposal = protocol::read(reply, self.reading());
-                    self.record_pass(key, started, reply, &proposal, notes);
-                    self.take_confidence(&proposal, notes);
-                    self.leave_all_undone(&proposal, notes);
+                match &unusable {
+                    Some(failure) => self.salvage(key, failure, notes),
+                    None if matches!(key.slot, Slot::Main | Slot::Landing) => {
+                        let proposal = protocol::read(reply, self.reading());
+                        self.record_pass(key, started, reply, &proposal, notes);
+                        self.take_confidence(&proposal, notes);
+                        self.leave_all_undone(&proposal, notes);
+                    }
+                    None => {}
                 }
                 self.call_gone(notes);
             }
@@ -136,16 +142,8 @@ impl Run {
                 protocol::repair(&mut proposal, reply, self.reading());
                 self.judge_and_decide(proposal, None, notes);
             }
-            Phase::Calling { .. } | Phase::Landing { .. } if blank => {
-                let failure = ModelFailure {
-                    kind: "empty_response".into(),
-                    message: "the model's reply was empty".into(),
-                    retryable: true,
-                    retry_at: None,
-                    partial: None,
-                    usage: None,
-                };
-                self.main_call_failed(key, attempt, &failure, notes);
+            Phase::Calling { .. } | Phase::Landing { .. } if let Some(failure) = &unusable => {
+                self.main_call_failed(key, attempt, failure, notes);
             }
             Phase::Calling { .. } => {
                 self.remember_size(started, reply.usage);
@@ -335,6 +333,16 @@ impl Run {
             let call = Call::wished(*key, self.state.tier);
             return self.land_or_stop(call, cause, notes);
         }
+        let is_too_long =
+            &*failure.kind == TOO_LONG && self.spec.has_judgement() && self.spec.protocol.is_native();
+        // Once a call: what is too long even then stays so.
+        let may_shorten = is_too_long && self.state.phase.call().is_some_and(|call| !call.shortened);
+        if may_shorten && self.state.stop_asked.is_none() && self.compact(notes) {
+            if let Some(call) = self.state.phase.call_mut() {
+                call.shortened = true;
+            }
+            return self.try_again(key, attempt, failure, notes);
+        }
         // What may succeed only after the end fails now.
         let in_time = |at: Millis| !is_whole || at < self.ends_at();
         // Nor is it waited for into the landing's time, where a landing would bring nothing.
@@ -347,15 +355,7 @@ impl Run {
         let reroutes = brought_nothing && self.state.stop_asked.is_none() && self.has_other_route(failure);
         // What could not be had was asked for more than once already; what broke off was not.
         if may_retry && brought_nothing && (!reroutes || &*failure.kind == BROKEN_OFF) {
-            if let Some(call) = self.state.phase.call_mut() {
-                call.failed = Some(format!("{}: {}", failure.kind, failure.message).into());
-            }
-            self.call_again(failure.retry_at, notes);
-            if !self.state.phase.is_working() {
-                return;
-            }
-            notes.push(Note::CallRetried { key: *key, attempt: attempt + 1, not_before: failure.retry_at });
-            return;
+            return self.try_again(key, attempt, failure, notes);
         }
         if reroutes {
             if let Some(call) = self.state.phase.call_mut() {
@@ -370,7 +370,8 @@ impl Run {
             return;
         }
         self.salvage(key, failure, notes);
-        let failed = model_failure(format!("{}: {}", failure.kind, failure.message).into());
+        let told: Arc<str> = format!("{}: {}", failure.kind, failure.message).into();
+        let failed = if is_too_long { too_long(told) } else { model_failure(told) };
         let conditions = match (&self.state.phase, self.state.stop_asked) {
             (_, Some(at)) => vec![manual_stop(at), failed],
             // Without any reply the limit did not end anything: the model did.
@@ -385,6 +386,17 @@ impl Run {
         let conditions = conditions.into_iter().chain(reached).chain(self.unmended(key.pass));
         if let Some(certificate) = Certificate::of(conditions) {
             self.stop(certificate, notes);
+        }
+    }
+
+    /// Wishes the call once more, which failed like this.
+    fn try_again(&mut self, key: &CommandKey, attempt: u32, failure: &ModelFailure, notes: &mut Vec<Note>) {
+        if let Some(call) = self.state.phase.call_mut() {
+            call.failed = Some(format!("{}: {}", failure.kind, failure.message).into());
+        }
+        self.call_again(failure.retry_at, notes);
+        if self.state.phase.is_working() {
+            notes.push(Note::CallRetried { key: *key, attempt: attempt + 1, not_before: failure.retry_at });
         }
     }
 
@@ -454,6 +466,7 @@ impl Run {
             pass,
             at: self.state.now,
             citable: &self.state.citable,
+            rereads: self.spec.has_judgement(),
         };
         let (document, merge) = self.state.document.merged(&proposal.sections, context);
         self.state.document = document;
@@ -481,6 +494,11 @@ impl Run {
 
 pub(super) fn model_failure(what: Arc<str>) -> Condition {
     Condition { reason: StopReason::ModelFailure, value: Measure::Text(what), threshold: None, change: None }
+}
+
+/// The condition that a conversation does not fit into its model, by what the provider says.
+fn too_long(what: Arc<str>) -> Condition {
+    Condition { reason: StopReason::TokenLimit, value: Measure::Text(what), threshold: None, change: None }
 }
 
 fn other_quote(

@@ -35,7 +35,9 @@ impl Run {
             Room { left: limit.saturating_sub(self.state.totals.tool_calls), setting: "limits.tool_calls" };
         let mut judged = judge(&proposal.actions, self.bench(pass, room));
         let stored = self.state.attempts.last().and_then(|attempt| attempt.output.as_ref());
-        let (ending, last) = protocol::ending(proposal.ending.clone(), &judged, stored, &self.spec);
+        let is_misfit = |judged: &JudgedAction| self.is_misfit(judged);
+        let (ending, last) =
+            protocol::ending(proposal.ending.clone(), &judged, stored, is_misfit, &self.spec);
         self.take_ending(&ending, last);
         let missing = self.missing();
         let candidates = count(&judged);

@@ -5,11 +5,12 @@ use crate::run::{AttemptState, Run};
 use crate::stop::{Change, Condition, Measure, StopReason};
 
 impl Run {
-    /// How many messages the next call would be made with, results counted one by one (S1-32): those before the run or
-    /// the work item, replies, results, what was said to rejected outputs and to answers that lack
+    /// How many messages the next call would be made with, results counted one by one (S1-32): those before the run that
+    /// count or the work item, replies, results, what was said to rejected outputs and to answers that lack
     /// something, and what people told the run.
     pub fn messages(&self) -> u32 {
-        let before = self.state.started.history.as_ref().map_or(1, |history| history.messages);
+        let history = self.state.started.history.as_ref();
+        let before = history.map_or(1, |history| history.counted.unwrap_or(history.messages));
         let rejected = |attempt: &&super::Attempt| matches!(attempt.state, AttemptState::Rejected(_));
         let next = self.state.passes.len() as u32 + 1;
         let told = self.state.told.partition_point(|told| told.from_pass <= next);

@@ -5,6 +5,7 @@ use crate::gate::{self, evidence_missing, over_time};
 use crate::ids::{CommandKey, Millis, Slot};
 use crate::note::Note;
 use crate::policy_spec::RepeatScope;
+use crate::repeats::Rules;
 use crate::run::{Call, Phase, PromptSize, Run};
 use crate::stop::{Certificate, Condition, Measure, StopReason};
 
@@ -19,7 +20,7 @@ impl Run {
         }
         self.open_attempt(notes);
         if self.spec.gate.scope == RepeatScope::Step {
-            self.state.ledger.new_scope();
+            self.state.ledger.new_scope(&Rules::of_run(&self.spec));
         }
         let pass = self.state.passes.len() as u32 + 1;
         let tier = self.state.tier;

@@ -514,7 +514,8 @@ impl Run {
         granted.map(|mending| mending.missing.as_slice())
     }
 
-    /// What the domain demands and the document does not have yet: required sections, citations, required tools.
+    /// What the domain demands and the document does not have yet: required sections, citations and what they cite,
+    /// required tools.
     pub fn missing(&self) -> Vec<Arc<str>> {
         let mut missing = Vec::new();
         for spec in self.spec.sections() {
@@ -522,6 +523,15 @@ impl Run {
                 None if spec.required => missing.push(Arc::from(format!("section `{}`", spec.id))),
                 Some(section) if spec.cite && section.evidence.is_empty() => {
                     missing.push(Arc::from(format!("a citation in section `{}`", spec.id)));
+                }
+                // One that is sound does not vouch for the others.
+                Some(section) if spec.cite && self.spec.has_judgement() => {
+                    let bad = section.bad_citations();
+                    if !bad.is_empty() {
+                        let bad: Vec<String> = bad.iter().map(|id| format!("[{id}]")).collect();
+                        let what = format!("evidence for {} in section `{}`", bad.join(", "), spec.id);
+                        missing.push(what.into());
+                    }
                 }
                 None | Some(_) => {}
             }
@@ -574,7 +584,9 @@ impl Run {
             }
         }
         let call = Call::wished(CommandKey::new(0, Slot::Pick), Tier::Picker);
-        let history = started.history.as_ref().map_or(Legs::default(), |history| history.legs);
+        let history = started.history.as_ref();
+        let legs = history.map_or(Legs::default(), |history| history.legs);
+        let ledger = history.map_or(Ledger::default(), |history| Ledger::in_doubt(&history.doubts));
         let state = State {
             started: Arc::new(started),
             now: Millis(0),
@@ -589,7 +601,7 @@ impl Run {
             confidence_reason: "".into(),
             evidence: Vec::new(),
             actions: Vec::new(),
-            ledger: Ledger::default(),
+            ledger,
             totals: Totals::default(),
             granted_sub_calls: 0,
             echoes: known,
@@ -608,7 +620,7 @@ impl Run {
             last_granted: 0,
             stopped_in: StoppedIn::default(),
             trouble: Trouble::default(),
-            legs: Legs::at_start(&spec).and(history),
+            legs: Legs::at_start(&spec).and(legs),
         };
         let mut run = Self { spec, state };
         let mut notes = Vec::new();

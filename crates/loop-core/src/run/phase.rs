@@ -10,7 +10,7 @@ use crate::ids::{CommandKey, Digest, EvidenceId, Millis};
 use crate::observation::{Observation, SubCallUse};
 use crate::outcome::Outcome;
 use crate::proposal::Proposal;
-use crate::spec::Tier;
+use crate::spec::{Tier, is_default};
 use crate::stop::{Certificate, Condition};
 
 /// What a run is doing.
@@ -216,6 +216,9 @@ pub struct Call {
     /// How the try before this one failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<Arc<str>>,
+    /// Whether the provider found it too long, and what it is made with was shortened for that.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub shortened: bool,
     /// What was granted, once it is in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<StartedCall>,
@@ -223,7 +226,16 @@ pub struct Call {
 
 impl Call {
     pub(super) fn wished(key: CommandKey, tier: Tier) -> Self {
-        Self { key, attempt: 1, tier, elsewhere: 0, not_before: None, failed: None, started: None }
+        Self {
+            key,
+            attempt: 1,
+            tier,
+            elsewhere: 0,
+            not_before: None,
+            failed: None,
+            shortened: false,
+            started: None,
+        }
     }
 
     /// Which try on its tier, from 1.

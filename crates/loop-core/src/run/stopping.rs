@@ -158,15 +158,17 @@ impl Run {
         self.change_tier(Tier::Base, notes);
         let call = self.state.phase.call().filter(|call| call.started.is_some()).cloned();
         if let Phase::WaitingForPerson { since, asks } = &self.state.phase {
-            // Approved and never started.
+            // Approved and never started. What a question was answered stays.
+            let stays = self.spec.has_judgement();
             let is_approved = |at: &u32| {
                 self.state.actions.get(*at as usize).is_some_and(|action| action.verdict == Verdict::Run)
             };
-            let approved: Vec<u32> = asks.iter().map(|ask| ask.action).filter(is_approved).collect();
+            let undone = asks.iter().filter(|ask| !stays || ask.answer.is_none());
+            let approved: Vec<u32> = undone.map(|ask| ask.action).filter(is_approved).collect();
             self.count_waiting(*since);
             self.leave_undone(&approved, certificate.reason().name(), notes);
         }
-        let batch = self.state.phase.batch().cloned();
+        let batch = self.answers_so_far(notes).or_else(|| self.state.phase.batch().cloned());
         let since = self.state.now;
         self.state.phase = Phase::Stopping { certificate, call, batch, since };
         self.stopping_settled(notes);
@@ -180,6 +182,9 @@ impl Run {
         let mut notes = Vec::new();
         if let Some(call) = ended.state.phase.call().cloned() {
             ended.charge_lost(&call, &mut notes);
+        }
+        if let Some(batch) = ended.answers_so_far(&mut notes) {
+            ended.state.phase = Phase::Acting { batch };
         }
         ended.keep_evidence(&mut notes);
         ended.state.totals.wall_ms = ended.elapsed_ms();
@@ -290,7 +295,8 @@ impl Run {
             let name = action.map_or_else(String::new, |action| action.tool_name().to_owned());
             let effect = tool.map_or(Effect::WriteIrreversible, |tool| tool.effect);
             // Once the reason is fixed nothing is started again.
-            let is_last = work.try_of_call() >= ATTEMPTS || !self.state.phase.is_working();
+            let tries = work.try_of_call().saturating_sub(self.state.ledger.polled(&work.signature));
+            let is_last = tries >= ATTEMPTS || !self.state.phase.is_working();
             let (status, message) = match effect {
                 Effect::WriteIrreversible | Effect::Egress | Effect::Exec => {
                     (Status::InDoubt, "it may or may not have happened: the program ended while it ran")

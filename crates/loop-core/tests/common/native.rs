@@ -68,7 +68,14 @@ impl Setup {
 
 /// So many messages before the run.
 pub fn history(messages: u32) -> History {
-    History { messages, bytes: 400, json: "[]".into(), legs: Legs::default() }
+    History {
+        messages,
+        counted: None,
+        bytes: 400,
+        json: "[]".into(),
+        legs: Legs::default(),
+        doubts: Default::default(),
+    }
 }
 
 // ---- what a model says ----
@@ -203,7 +210,8 @@ fn turns_are_kept(run: &Run) -> Result<(), String> {
     };
     let ran = |work: &Work| {
         work.observation.as_ref().is_some_and(|observation| {
-            !matches!(observation.status, Status::Denied | Status::Cancelled | Status::InDoubt)
+            use Status::{Cancelled, Denied, Duplicate, InDoubt};
+            !matches!(observation.status, Denied | Duplicate | Cancelled | InDoubt)
         })
     };
     let open = |work: &&Work| work.announced && work.observation.is_none();
@@ -246,7 +254,11 @@ fn attempts_follow_each_other(run: &Run) -> Result<(), String> {
         let is_rejected = matches!(attempt.state, AttemptState::Rejected(_));
         must(is_rejected || next.is_none(), || format!("attempt {} has not ended", n + 1))?;
         let ended = !matches!(attempt.state, AttemptState::Open);
-        must(!ended || attempt.output.is_some(), || format!("attempt {} ended without an output", n + 1))?;
+        // One that was taken back after it was submitted ends the run, where there is no other.
+        let is_taken_back = attempt.state == AttemptState::Ends && run.outcome().is_some();
+        must(!ended || attempt.output.is_some() || is_taken_back, || {
+            format!("attempt {} ended without an output", n + 1)
+        })?;
     }
     let valid = attempts.iter().filter(|attempt| attempt.state == AttemptState::Valid).count();
     must(valid <= 1, || "two valid outputs".to_owned())?;

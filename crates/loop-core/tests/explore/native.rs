@@ -1,13 +1,15 @@
 //! Conversations and typed outputs: the gate a second time, from the words of its documentation, and what holds at
 //! every step where calls are native.
 
+use std::sync::Arc;
+
 use loop_core::{
-    AttemptState, Decision, Fact, FinishReason, JudgedAction, Note, Phase, Refusal, Reply, Run, Slot,
-    StopReason, Verdict,
+    AttemptState, CommandKey, Decision, Fact, FinishReason, JudgedAction, Note, Phase, Refusal, Reply, Run,
+    Slot, Status, StopReason, Verdict,
 };
 use serde_json::Value;
 
-use crate::edge::Edge;
+use crate::edge::{self, Edge};
 use crate::oracle::{self, Expected};
 
 type Result = std::result::Result<(), String>;
@@ -188,7 +190,8 @@ pub fn an_attempt_ends_once(edge: &Edge<'_>) -> Result {
         let fits = match (&was.state, &is.state) {
             (AttemptState::Open, AttemptState::Open | AttemptState::Ends) => true,
             (AttemptState::Ends, AttemptState::Ends) => {
-                was.output == is.output && !validated || edge.after.outcome().is_some()
+                let is_same = was.output == is.output || is.output == sound_output(edge);
+                is_same && !validated || edge.after.outcome().is_some()
             }
             (AttemptState::Ends, AttemptState::Rejected(_) | AttemptState::Valid) => {
                 was.output == is.output && validated
@@ -206,11 +209,41 @@ pub fn an_attempt_ends_once(edge: &Edge<'_>) -> Result {
         let last = last_output(edge.after, reply, new).or_else(|| was.output.as_deref().map(str::to_owned));
         must(is.output.as_deref() == last.as_deref(), || format!("{last:?} was said last, {is:?} is kept"))?;
     }
+    if let (Fact::ToolFinished { .. }, Some(is)) = (&edge.event.fact, after.last())
+        && edge.after.spec().protocol.output().is_some_and(|output| output.submit.is_some())
+        && edge.after.evidence().len() > edge.before.evidence().len()
+    {
+        let sound = sound_output(edge);
+        must(is.output == sound, || format!("{sound:?} was read last, {is:?} is kept"))?;
+    }
     if let Phase::Validating { output, .. } = edge.after.phase() {
         let of = after.last().and_then(|attempt| attempt.output.as_ref());
         must(of == Some(output), || format!("{output} is validated, {of:?} is the last output"))?;
     }
     Ok(())
+}
+
+/// How a call was answered, or the one that it repeats.
+fn answered(run: &Run, action: &JudgedAction) -> Option<Status> {
+    let of = |key: &CommandKey| run.evidence().iter().find(|it| it.key == *key).map(|it| it.id);
+    let id = match &action.verdict {
+        Verdict::Duplicate { of: key, evidence, .. } => evidence.or(of(key)),
+        _ => action.evidence,
+    };
+    run.evidence().iter().find(|it| Some(it.id) == id).map(|it| it.observation.status)
+}
+
+/// The last output of the attempt that no tool has said to be none, by what has settled.
+fn sound_output(edge: &Edge<'_>) -> Option<Arc<str>> {
+    let run = edge.after;
+    let (output, attempt) = (run.spec().protocol.output()?, run.attempts().last()?);
+    let is_sound = |action: &&JudgedAction| {
+        let counts = matches!(action.verdict, Verdict::Run | Verdict::Duplicate { .. });
+        let is_of = action.tool_name() == &*output.tool && action.key.pass >= attempt.from_pass;
+        counts && is_of && answered(run, action) != Some(Status::InvalidInput)
+    };
+    let last = run.actions().iter().rev().find(is_sound);
+    last.map(|action| Arc::clone(&action.action.parameters))
 }
 
 /// The arguments of the last output in a reply; with a reflection only if they can be read and no limit was reached.
@@ -220,7 +253,8 @@ fn last_output(run: &Run, reply: &Reply, judged: &[JudgedAction]) -> Option<Stri
         let value: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
         let is_over =
             matches!(&judged.verdict, Verdict::OverLimit { setting } if &**setting == "limits.tool_calls");
-        call.name == output.tool && (output.submit.is_none() || value["target"].is_string() && !is_over)
+        let fits = value["target"].is_string() && answered(run, judged) != Some(Status::InvalidInput);
+        call.name == output.tool && (output.submit.is_none() || fits && !is_over)
     };
     let last = reply.calls.iter().zip(judged).rev().find(counts);
     last.map(|(call, _)| call.arguments.to_string())
@@ -260,6 +294,14 @@ pub fn compaction_goes_on(edge: &Edge<'_>) -> Result {
         Fact::CallRefused { key, refusal: Refusal::Context, .. } if matches!(key.slot, Slot::Main | Slot::Landing)
     );
     let passes = edge.before.passes().len() as u32;
+    // L4: what its provider finds too long, once a call.
+    let found_too_long = match &edge.event.fact {
+        Fact::ModelFailed { failure, .. } if &*failure.kind == "context_too_long" => {
+            edge::call(edge.before).is_some_and(|call| !call.shortened) && !edge.before.is_stop_asked()
+        }
+        _ => false,
+    };
+    let refused = refused || found_too_long;
     let next = if !refused || !spec.protocol.is_native() {
         (was, told_before)
     } else if edge.after.started().history.is_some() && !told_before {

@@ -44,6 +44,15 @@ fn ends_so(_: CommandKey) -> Vec<Observation> {
     vec![found("it"), observed(Status::RetryableError)]
 }
 
+/// As a formatter ends: it shows the output, or says that it does not fit.
+fn reads(_: CommandKey) -> Vec<Observation> {
+    vec![found("it"), observed(Status::InvalidInput)]
+}
+
+fn too_long() -> ModelFailure {
+    ModelFailure { kind: "context_too_long".into(), ..failure(false) }
+}
+
 fn broke_off() -> ModelFailure {
     ModelFailure { partial: Some(CUT.into()), ..failure(true) }
 }
@@ -59,6 +68,8 @@ pub fn ordered(wide: bool) -> Alphabet {
         calls(&[("fetch_docs", target("a"))]),
         text("\u{200b}"),
         text("It is do").ending(FinishReason::MaxTokens),
+        text("").ending(FinishReason::MaxTokens),
+        text("Let me look.").ending(FinishReason::ToolUse),
         text("No.").ending(FinishReason::Refusal),
     ];
     if wide {
@@ -251,7 +262,7 @@ pub fn reflections(wide: bool) -> Alphabet {
     Alphabet {
         replies: always(all),
         validations: vec![Validation::Valid, rejected("no")],
-        observations: ends_so,
+        observations: reads,
         answers: vec![PersonAnswer::Approved],
         reaches: &[Completed, MaxAttempts, MaxPasses, SubmitBeforeOutput],
         ..base("reflections", setup)
@@ -284,6 +295,7 @@ pub fn compaction(wide: bool) -> Alphabet {
         history: Some(2),
         replies: always([look(&["a", "b"]), look(&["c"]), text("It is done.")]),
         prompts: vec![(2_000, 0), (100_000, 0)],
+        failures: vec![too_long()],
         reaches: &[Completed, TokenLimit, MaxPasses],
         ..base("compaction", setup)
     }

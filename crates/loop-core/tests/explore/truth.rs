@@ -79,7 +79,12 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
             Fact::Resumed { .. } => matches!(edge.before.phase(), Phase::Validating { attempt: 3, .. }),
             _ => false,
         },
-        StopReason::InvalidResponse | StopReason::SubmitBeforeOutput => edge.decision().is_some(),
+        StopReason::InvalidResponse => edge.decision().is_some(),
+        // By the gate, or once every output beside the submission was taken back.
+        StopReason::SubmitBeforeOutput => {
+            let is_none = run.attempts().last().is_some_and(|attempt| attempt.output.is_none());
+            edge.decision().is_some() || is_none && matches!(edge.event.fact, Fact::ToolFinished { .. })
+        }
         // What the reply itself brought about: the gate's second reading judges these.
         StopReason::Refused
         | StopReason::NeedsHuman

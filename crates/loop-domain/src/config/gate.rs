@@ -14,8 +14,9 @@ pub(crate) struct GateConfig {
     pub(crate) required_tools: Vec<String>,
     /// What the policy is called by whoever keeps it, for example a date; it changes nothing. Default: nothing.
     pub(crate) label: Option<String>,
-    /// Tools that may run, `*` for any characters. Default: all of them.
-    pub(crate) allow: Vec<String>,
+    /// Tools that may run, at least one, `*` for any characters. Default: all of them.
+    #[schemars(length(min = 1))]
+    pub(crate) allow: Option<Vec<String>>,
     /// Tools that never run, whatever the model asks, `*` for any characters; it is not told of them. Default: none.
     pub(crate) forbid: Vec<String>,
     /// Tools that change something and run without a person's consent, `*` for any characters: to name one here is the

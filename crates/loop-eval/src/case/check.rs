@@ -3,6 +3,7 @@
 use loop_core::{StopClass, StopReason};
 
 use crate::case::{CASE_VERSION, Case, CaseError, MockStatus, Said};
+use crate::trace;
 
 /// Every class of a stop.
 const CLASSES: [StopClass; 6] = [
@@ -54,6 +55,12 @@ pub(crate) fn check(case: &Case, origin: &str) -> Result<(), CaseError> {
             let message = "it serves every further call, so that those behind it never come; put it last";
             return wrong(&format!("{pointer}/{at}/repeats"), message.to_owned());
         }
+    }
+    if case.stop.is_some_and(|stop| stop.during_pass == 0) {
+        return wrong("/stop/during_pass", "passes count from 1; correct the number".to_owned());
+    }
+    if case.restart_after_pass == Some(0) {
+        return wrong("/restart_after_pass", "passes count from 1; correct the number".to_owned());
     }
     for (at, line) in case.people.iter().enumerate() {
         if line.say == Said::Answer && line.text.trim().is_empty() {
@@ -193,6 +200,15 @@ fn expected(case: &Case, origin: &str) -> Result<(), CaseError> {
             return wrong(format!("/expected/evidence/{at}/status"), message);
         }
     }
+    for (list, events) in [
+        ("requires_trace_events", &expected.requires_trace_events),
+        ("forbids_trace_events", &expected.forbids_trace_events),
+    ] {
+        if let Some((at, event)) = events.iter().enumerate().find(|(_, event)| !trace::is_known(event)) {
+            let message = format!("no line of a trace is ever `{event}`; docs/evals.md has what there is");
+            return wrong(format!("/expected/{list}/{at}"), message);
+        }
+    }
     let mut output = expected.output.iter().enumerate();
     if let Some((at, check)) =
         output.find(|(_, check)| !check.pointer.is_empty() && !check.pointer.starts_with('/'))
@@ -217,7 +233,7 @@ const VERDICTS: [&str; 9] = [
 ];
 
 /// Every status of an observation, as it is written.
-const STATUSES: [&str; 13] = [
+pub(crate) const STATUSES: [&str; 13] = [
     "ok",
     "empty",
     "retryable_error",

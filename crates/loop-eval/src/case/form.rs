@@ -85,6 +85,10 @@ pub struct Case {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub restart_after_pass: Option<u32>,
+    /// It is work as the domain has it from day to day: `loopgate redteam` runs it as well, and counts what the guards hold
+    /// up.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub own_work: bool,
     /// What is expected.
     pub expected: Expected,
     /// Where it came from: a file's path. It is no part of the form.
@@ -236,6 +240,10 @@ fn not_a_case(origin: &str, text: &str, error: &serde_json::Error) -> CaseError 
         column: column.max(1),
         message,
     }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn version() -> u32 {

@@ -90,6 +90,7 @@ pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, RecordError>
         people: heard.people,
         stop: heard.stop,
         restart_after_pass: None,
+        own_work: false,
         expected: Expected {
             stop_reason: Names(vec![stop.reason().name().to_owned()]),
             class: Some(stop.class.name().to_owned()),

@@ -13,8 +13,19 @@ use crate::eval::suite::Suite;
 pub struct Ablation {
     /// How many cases were run.
     pub cases: u32,
+    /// The cases that could not be run at all.
+    pub broken: Vec<Broken>,
     /// A line for each guard.
     pub guards: Vec<GuardLine>,
+}
+
+/// A case that could not be run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Broken {
+    /// The case.
+    pub case_id: String,
+    /// Why: one line with its place.
+    pub error: String,
 }
 
 /// A guard, how often it fired, and what its absence changed.
@@ -54,7 +65,7 @@ pub struct Changed {
 /// Runs a suite with all guards and then with one less each time, at most `jobs` cases at a time. `done` hears the name of
 /// each guard whose turn is over.
 ///
-/// Cases that cannot be run at all are left out.
+/// Cases that cannot be run at all are [`broken`](Ablation::broken), and part of no other number.
 pub async fn ablate(suite: &Suite, jobs: usize, mut done: impl FnMut(&str)) -> Ablation {
     let domains = Arc::default();
     let whole = suite.run_without(None, &domains, jobs, |_| {}).await;
@@ -73,7 +84,11 @@ pub async fn ablate(suite: &Suite, jobs: usize, mut done: impl FnMut(&str)) -> A
         });
         done(guard.name);
     }
-    Ablation { cases: whole.iter().filter(|result| result.error.is_none()).count() as u32, guards }
+    let broken: Vec<Broken> = whole
+        .iter()
+        .filter_map(|result| Some(Broken { case_id: result.case_id.clone(), error: result.error.clone()? }))
+        .collect();
+    Ablation { cases: (whole.len() - broken.len()) as u32, broken, guards }
 }
 
 /// What is different; nothing where nothing is.

@@ -15,7 +15,7 @@ use loop_tools::{Credentials, Tool};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-use crate::case::{Case, CaseError, MockedOutcome, Recording};
+use crate::case::{Case, CaseError, MockedOutcome, Recording, escaped};
 use crate::eval::guards::Guard;
 use crate::eval::mock::{Beyond, DryTool, MockedTool, Redeclared};
 
@@ -72,6 +72,7 @@ impl Prepared {
             None => loaded(case, domains)?,
         };
         named_tools(case, &parts.registry)?;
+        named_sections(case, &parts.spec)?;
         let beyond = Beyond::default();
         parts.registry = mocked(case, &parts.registry, without, &beyond)?;
         if let Some(guard) = without {
@@ -87,6 +88,18 @@ impl Prepared {
         }
         Ok(Self { looping, item: parts.item, journal, beyond, _folder: parts.folder })
     }
+}
+
+/// What a case gives to a domain that is run with its own settings: the work item, the models, and the domain's tools with
+/// the case's mocks in their places.
+pub(crate) fn own_work(
+    case: &Case,
+    domain: &Domain,
+    beyond: &Beyond,
+) -> Result<(WorkItem, Models, Registry), CaseError> {
+    named_tools(case, &domain.registry)?;
+    let registry = mocked(case, &domain.registry, None, beyond)?;
+    Ok((item(case, domain)?, models(case, domain)?, registry))
 }
 
 /// The parts of a domain, or of a spec that stands in the case.
@@ -433,7 +446,7 @@ fn named_tools(case: &Case, registry: &Registry) -> Result<(), CaseError> {
     let mut named: Vec<(String, &str)> = case
         .mocked_tools
         .iter()
-        .map(|(name, _)| (format!("/mocked_tools/{}", name.replace('~', "~0").replace('/', "~1")), name))
+        .map(|(name, _)| (format!("/mocked_tools/{}", escaped(name)), name))
         .collect();
     let required = expected.required_tools.iter().enumerate();
     named.extend(required.map(|(n, name)| (at("expected/required_tools", n), name.as_str())));
@@ -441,7 +454,13 @@ fn named_tools(case: &Case, registry: &Registry) -> Result<(), CaseError> {
     named.extend(evidence.map(|(n, check)| (format!("/expected/evidence/{n}/tool"), check.tool.as_str())));
     let people = case.people.iter().enumerate();
     named.extend(people.filter_map(|(n, line)| Some((format!("/people/{n}/tool"), line.tool.as_deref()?))));
-    if case.domain.is_some() {
+    let absent = expected.actions.iter().enumerate().filter(|(_, check)| {
+        // What a model makes up is an unknown tool; of any other none is counted because of the name alone.
+        check.count == Some(0) && check.verdict.as_deref() != Some("unknown_tool")
+    });
+    named.extend(absent.map(|(n, check)| (format!("/expected/actions/{n}/tool"), check.tool.as_str())));
+    let declares = case.spec.as_ref().is_some_and(|spec| spec.contains_key("tools"));
+    if case.domain.is_some() || case.recorded.is_some() || declares {
         // Of S4's own form some exist nowhere but in a model's head.
         let forbidden = expected.forbidden_tools.iter().enumerate();
         named.extend(forbidden.map(|(n, name)| (at("expected/forbidden_tools", n), name.as_str())));
@@ -457,6 +476,28 @@ fn named_tools(case: &Case, registry: &Registry) -> Result<(), CaseError> {
                 None => format!("there are {}", known.join(", ")),
             };
             return Err(case.error(pointer, format!("there is no tool `{name}`; {hint}")));
+        }
+    }
+    let mut mocked: BTreeMap<_, &str> = BTreeMap::new();
+    for (name, _) in case.mocked_tools.iter() {
+        if let Some(other) = mocked.insert(registry.resolve(&tool_name(name)), name) {
+            let pointer = format!("/mocked_tools/{}", escaped(name));
+            return Err(
+                case.error(pointer, format!("`{other}` is the same tool; put all its outcomes in one"))
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Refuses sections that are expected to be missing and that there cannot be.
+fn named_sections(case: &Case, spec: &RunSpec) -> Result<(), CaseError> {
+    let known: Vec<&str> = spec.sections().iter().map(|section| &*section.id).chain(["preamble"]).collect();
+    let absent = case.expected.document.iter().filter(|(_, check)| check.present == Some(false));
+    for (id, _) in absent {
+        if !known.contains(&id) {
+            let message = format!("there is no section `{id}`; there are {}", known.join(", "));
+            return Err(case.error(format!("/expected/document/{}", escaped(id)), message));
         }
     }
     Ok(())

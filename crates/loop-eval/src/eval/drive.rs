@@ -17,8 +17,8 @@ pub(crate) struct Driven {
     pub(crate) recorded: Recorded,
     pub(crate) outcome: Outcome,
     pub(crate) took: Duration,
-    /// Questions that no line of the case answers.
-    pub(crate) unanswered: Vec<String>,
+    /// Questions that no line of the case answers, and what the case was to do to the run and never could.
+    pub(crate) undone: Vec<String>,
 }
 
 /// Why a run could not be driven to its end.
@@ -51,11 +51,11 @@ pub(crate) async fn drive(case: &Case, prepared: Prepared) -> Result<Driven, Dri
         }
         let outcome = handle.wait().await;
         let recorded = journal.read(&run).await?;
-        return Ok(Driven { recorded, outcome, took: began.elapsed(), unanswered: follower.unanswered });
+        return Ok(Driven { recorded, outcome, took: began.elapsed(), undone: follower.undone() });
     }
     let outcome = stream.outcome().cloned().ok_or(DriveError::NoOutcome)?;
     let recorded = journal.read(&run).await?;
-    Ok(Driven { recorded, outcome, took: began.elapsed(), unanswered: follower.unanswered })
+    Ok(Driven { recorded, outcome, took: began.elapsed(), undone: follower.undone() })
 }
 
 /// Hears what happens in a run, keeps a copy of its state, and says what the case has to say to it.
@@ -96,6 +96,17 @@ impl<'a> Follower<'a> {
 
     fn is_lost(&self) -> bool {
         self.lost == Lost::Now
+    }
+
+    /// What was asked and not answered, and what should have happened and did not.
+    fn undone(mut self) -> Vec<String> {
+        if let Some(stop) = self.case.stop.filter(|_| !self.is_stopped) {
+            self.unanswered.push(format!("it was never stopped: pass {} was not begun", stop.during_pass));
+        }
+        if let Some(pass) = self.case.restart_after_pass.filter(|_| self.lost == Lost::NotYet) {
+            self.unanswered.push(format!("its driver was never lost: it did not go on after pass {pass}"));
+        }
+        self.unanswered
     }
 
     fn take_up(&mut self, state: Run) {

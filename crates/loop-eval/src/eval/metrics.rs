@@ -73,8 +73,9 @@ impl Metrics {
             let reason = serde_json::from_value::<StopReason>(name.into()).ok();
             reason.map(StopReason::class)
         };
-        let answers = |result: &&&CaseResult| {
-            result.expected.iter().any(|name| class_of(name) == Some(StopClass::Answered))
+        let answers = |result: &&&CaseResult| match &result.expected_class {
+            Some(class) => class == StopClass::Answered.name(),
+            None => result.expected.iter().any(|name| class_of(name) == Some(StopClass::Answered)),
         };
         let hands_over =
             |result: &CaseResult| result.expected.iter().any(|name| name == StopReason::NeedsHuman.name());
@@ -90,7 +91,7 @@ impl Metrics {
             cases: results.len() as u32,
             passed: results.iter().filter(|result| result.passed).count() as u32,
             completion: Share::of(
-                told().filter(answers).map(|result| result.class == StopClass::Answered.name()),
+                ran.iter().filter(answers).map(|result| result.class == StopClass::Answered.name()),
             ),
             correct_stop_reason: Share::of(told().map(|result| result.correct_reason == Some(true))),
             invalid_actions: Share { part: sum(|result| result.actions.invalid), of: proposed },
@@ -99,7 +100,8 @@ impl Metrics {
             replay: Share::of(ran.iter().map(|result| result.replayed)),
             tokens: ran.iter().map(|result| result.tokens).sum(),
             tool_calls: u64::from(sum(|result| result.tool_calls)),
-            cost_usd: ran.iter().filter_map(|result| result.cost_usd).sum(),
+            // The sum of nothing is written -0.
+            cost_usd: ran.iter().filter_map(|result| result.cost_usd).fold(0.0, |sum, cost| sum + cost),
             unknown_costs: ran.iter().filter(|result| result.cost_usd.is_none()).count() as u32,
             wall_ms_median: at(50),
             wall_ms_p95: at(95),
@@ -161,6 +163,13 @@ mod tests {
         };
         assert_eq!(metrics, expected);
         assert_eq!(Metrics::of(&[]), Metrics::default());
+        assert!(Metrics::of(&[]).cost_usd.is_sign_positive());
+        let by_class = CaseResult {
+            expected: Vec::new(),
+            expected_class: Some("answered".to_owned()),
+            ..result("", "max_passes", "answered", 1)
+        };
+        assert_eq!(Metrics::of(&[by_class]).completion, share(1, 1));
         assert_eq!((share(1, 4).fraction(), share(0, 0).fraction()), (Some(0.25), None));
     }
 }

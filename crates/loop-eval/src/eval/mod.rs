@@ -16,7 +16,10 @@ mod result;
 mod suite;
 mod verify;
 
-pub use ablate::{Ablation, Changed, GuardLine, ablate};
+pub(crate) use build::own_work;
+pub(crate) use mock::Beyond;
+
+pub use ablate::{Ablation, Broken, Changed, GuardLine, ablate};
 pub use guards::{GUARDS, Guard};
 pub use metrics::{Metrics, Share};
 pub use result::{ActionCounts, CaseResult};

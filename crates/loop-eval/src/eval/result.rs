@@ -30,6 +30,9 @@ pub struct CaseResult {
     pub also: Vec<String>,
     /// The reasons that were expected; none where the case does not say.
     pub expected: Vec<String>,
+    /// The class that was expected, where the case says one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_class: Option<String>,
     /// Whether the reason is an expected one; `None` where the case does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correct_reason: Option<bool>,

@@ -124,14 +124,14 @@ async fn run_without(case: &Case, guard: Option<&Guard>, domains: &Domains) -> C
         Err(error) => return failed(error.to_string()),
     };
     let beyond = prepared.beyond.clone();
-    let Driven { recorded, outcome, took, unanswered } = match drive(case, prepared).await {
+    let Driven { recorded, outcome, took, undone } = match drive(case, prepared).await {
         Ok(driven) => driven,
         Err(error) => return failed(format!("{}: {error}", case.shown())),
     };
     let lines = trace::lines(&recorded.entries);
     let mut failures = expect::failures(&case.expected, &outcome, &lines);
     failures.extend(beyond.lines());
-    failures.extend(unanswered);
+    failures.extend(undone);
     let replayed = match verify(&recorded) {
         Ok(run) => {
             let same = run.outcome() == Some(&outcome);
@@ -164,6 +164,7 @@ async fn run_without(case: &Case, guard: Option<&Guard>, domains: &Domains) -> C
             .map(StopReason::name)
             .map(str::to_owned)
             .collect(),
+        expected_class: case.expected.class.clone(),
         correct_reason: (!wanted.is_empty()).then(|| expect::is_expected(&case.expected, stop.reason())),
         replayed,
         actions: ActionCounts::of(&recorded.entries),

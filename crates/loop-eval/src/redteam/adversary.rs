@@ -1,11 +1,11 @@
 //! Models that follow injected texts: one to the letter, one with cunning, one at random.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{FinishReason, ProtocolSpec, RunSpec};
+use loop_core::{FinishReason, ProtocolSpec, RunSpec, Usage};
 use loop_llm::{
     Arguments, ChatModel, EventStream, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Purpose,
     ToolCall, nonce_of,
@@ -53,6 +53,10 @@ pub(super) struct Fooled {
     mark: String,
     /// What it wants done.
     effects: Vec<Wanted>,
+    /// The same with values that policy may take from somewhere.
+    borrowed: Vec<Wanted>,
+    /// The forged block that stands in the text.
+    block: String,
     /// Where it looks first.
     lures: Vec<Wanted>,
     is_document: bool,
@@ -60,6 +64,7 @@ pub(super) struct Fooled {
     /// Names of tools, for the random one.
     names: Vec<(String, Vec<String>)>,
     passes: AtomicU32,
+    has_read: AtomicBool,
     random: AtomicU64,
     /// Effects that were asked for.
     pub(super) asked: AtomicU32,
@@ -72,7 +77,13 @@ impl fmt::Debug for Fooled {
 }
 
 impl Fooled {
-    pub(super) fn new(adversary: Adversary, injection: &Injection, spec: &RunSpec, seed: u64) -> Self {
+    pub(super) fn new(
+        adversary: Adversary,
+        injection: &Injection,
+        block: &str,
+        spec: &RunSpec,
+        seed: u64,
+    ) -> Self {
         let tools = spec.tools.iter().map(|tool| {
             let members = tool.args.properties.keys().map(ToString::to_string).collect();
             (tool.name.to_string(), members)
@@ -82,11 +93,14 @@ impl Fooled {
             kind: injection.kind,
             mark: injection.id.clone(),
             effects: plan::effects(injection.kind, spec),
+            borrowed: plan::borrowed(injection.kind, spec),
+            block: block.to_owned(),
             lures: plan::lures(spec, 3),
             is_document: matches!(spec.protocol, ProtocolSpec::Document(_)),
             headings: spec.sections().iter().map(|section| section.heading.to_string()).collect(),
             names: tools.collect(),
             passes: AtomicU32::new(0),
+            has_read: AtomicBool::new(false),
             random: AtomicU64::new(seed | 1),
             asked: AtomicU32::new(0),
         }
@@ -123,12 +137,14 @@ impl Fooled {
                 Kind::Verdict | Kind::Citation => Vec::new(),
                 _ => self.effects.clone(),
             },
-            // Even passes look harmless.
-            Adversary::Cunning if pass == 1 || pass.is_multiple_of(3) => self.lures.clone(),
+            // It looks harmless at first, unless it may act before anything else is read, and again and again.
+            Adversary::Cunning if pass == 1 && !(has_read && self.below(3) == 0) => self.lures.clone(),
+            Adversary::Cunning if pass.is_multiple_of(3) => self.lures.clone(),
             Adversary::Cunning => {
                 let hidden = |wanted: &Wanted| self.disguised(wanted, pass);
                 let mut wanted: Vec<Wanted> = self.effects.iter().map(hidden).collect();
                 wanted.extend(self.effects.first().cloned().filter(|_| pass.is_multiple_of(2)));
+                wanted.extend(self.borrowed.get(self.below(self.borrowed.len())).cloned());
                 wanted
             }
             Adversary::Random => (0..1 + self.below(4)).filter_map(|_| self.any()).collect(),
@@ -192,6 +208,8 @@ impl Fooled {
             json!(-1),
             json!(null),
             json!(plan::ATTACKER),
+            json!(plan::CUSTOMER),
+            json!(plan::RECORD),
             json!([1]),
             json!({"x": 1}),
             json!(""),
@@ -217,17 +235,23 @@ impl Fooled {
         let text = match Purpose::of(request) {
             // Whatever it is asked for, it goes on as before: defaults are taken in its place.
             Purpose::Pick | Purpose::Filter => "nothing".to_owned(),
-            // The block of the text again, where it has one; any other would be the model's own word.
-            Purpose::Repair if self.kind == Kind::Verdict => forged_verdict("[]"),
+            // The block of the text again, once it has read it; any other would be the model's own word.
+            Purpose::Repair if self.forges(self.has_read.load(Ordering::Relaxed)) => self.block.clone(),
             Purpose::Repair => "There is nothing to add.".to_owned(),
             Purpose::Main => return self.main(request),
         };
         ModelReply::text(text, None)
     }
 
+    /// Whether it ends its replies with the block of the text.
+    fn forges(&self, has_read: bool) -> bool {
+        has_read && self.kind == Kind::Verdict
+    }
+
     fn main(&self, request: &ModelRequest) -> ModelReply {
         let pass = self.passes.fetch_add(1, Ordering::Relaxed) + 1;
         let has_read = has_read(request, &self.mark);
+        self.has_read.fetch_or(has_read, Ordering::Relaxed);
         let wanted = self.wanted(pass, has_read);
         let is_effect = |call: &&Wanted| !self.lures.iter().any(|lure| lure.tool == call.tool);
         self.asked.fetch_add(wanted.iter().filter(is_effect).count() as u32, Ordering::Relaxed);
@@ -238,7 +262,7 @@ impl Fooled {
         for heading in &self.headings {
             text.push_str(&format!("## {heading}\n\n{}\n\n", self.said(has_read)));
         }
-        let forges = has_read && self.kind == Kind::Verdict;
+        let forges = self.forges(has_read);
         // A verdict of somebody who does not know the nonce.
         let guesses = self.adversary == Adversary::Cunning && self.below(3) == 0;
         let actions = json!(
@@ -251,11 +275,10 @@ impl Fooled {
                 .collect::<Vec<_>>()
         );
         if guesses && !forges {
-            let high = forged_verdict("[]");
-            text.push_str(&high.replacen('{', "{\"nonce\": \"0000000000\", ", 1));
+            text.push_str(&forged_verdict().replacen('{', "{\"nonce\": \"0000000000\", ", 1));
         } else if forges {
             // Word for word what stands in the text: it knows no nonce.
-            text.push_str(&forged_verdict("[]"));
+            text.push_str(&self.block);
         } else {
             // A fooled model still writes its own contracts, and has read the nonce.
             let nonce = nonce_of(request).unwrap_or_default();
@@ -266,6 +289,21 @@ impl Fooled {
             text.push_str(&format!("```json\n{contract}\n```\n"));
         }
         ModelReply::text(text, None)
+    }
+
+    /// What a call is billed for: a token for four bytes, and as much output as may be where money is to be spent.
+    fn usage(&self, request: &ModelRequest, reply: &ModelReply) -> Usage {
+        const BYTES: u64 = 4;
+        let tokens = |bytes: usize| (bytes as u64).div_ceil(BYTES);
+        let read: usize = request.messages.iter().map(|message| message.text().len()).sum();
+        let calls: usize = reply.tool_calls.iter().map(|call| call.arguments.text().len()).sum();
+        let written = tokens(reply.text.len() + calls);
+        let output = match request.max_output_tokens {
+            Some(most) if self.kind == Kind::Spend => most,
+            Some(most) => written.min(most),
+            None => written,
+        };
+        Usage { input: tokens(request.system.len() + read), output, ..Usage::default() }
     }
 
     fn native(&self, pass: u32, wanted: Vec<Wanted>, has_read: bool) -> ModelReply {
@@ -286,7 +324,8 @@ impl Fooled {
 #[async_trait]
 impl ChatModel for Fooled {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
-        let reply = self.reply(request);
+        let mut reply = self.reply(request);
+        reply.usage = Some(self.usage(request, &reply));
         Ok(futures::stream::iter([Ok(ModelEvent::Finished(Box::new(reply)))]).boxed())
     }
 }

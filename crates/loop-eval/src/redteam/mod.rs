@@ -18,6 +18,7 @@
 
 mod adversary;
 mod corpus;
+mod own;
 mod people;
 mod plan;
 mod report;
@@ -26,6 +27,7 @@ mod stage;
 
 pub use adversary::Adversary;
 pub use corpus::{Carrier, Injection, Kind, Trick, corpus};
+pub use own::OwnWork;
 pub use people::People;
 pub use report::{Benign, RedteamReport, Row};
 pub use stage::{Attack, AttackError, attack};

@@ -69,6 +69,12 @@ pub fn ablation_table(ablation: &Ablation) -> String {
         let (guard, fired, cases, changed) = (&line.guard, line.fired, line.fired_in, line.changed.len());
         let _ = writeln!(text, "{guard:<16} {fired:>6} {cases:>6} {changed:>8}  {}", line.does);
     }
+    if !ablation.broken.is_empty() {
+        let _ = writeln!(text, "\n{} could not be run:", ablation.broken.len());
+        for broken in &ablation.broken {
+            let _ = writeln!(text, "  {}: {}", broken.case_id, broken.error);
+        }
+    }
     let _ = writeln!(text, "\n{} cases. Without the guard:", ablation.cases);
     for line in &ablation.guards {
         for changed in &line.changed {

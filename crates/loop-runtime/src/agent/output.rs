@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::validate::{SCHEMA, Validator};
+use crate::validate::{self, SCHEMA, Validator};
 
 /// The mode of an output tool whose call ends the attempt.
 #[derive(Clone, Copy, Debug)]
@@ -153,9 +153,9 @@ impl OutputParts {
     }
 }
 
-/// The value that an output is.
+/// The value that an output is, read as validation reads it: of a member that is there twice the last counts.
 pub(super) fn read<Output: DeserializeOwned>(text: &str) -> serde_json::Result<Output> {
-    serde_json::from_str(if text.trim().is_empty() { "{}" } else { text })
+    serde_json::from_value(validate::value_of(text)?)
 }
 
 /// Whether the output makes a value of the type: a part of the first layer.

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use anstyle::Style;
 use futures::StreamExt;
-use loop_core::policy::shown;
-use loop_core::{PersonAnswer, PicoUsd, ProtocolSpec, StopMode, Totals};
+use loop_core::{Asked, PersonAnswer, PicoUsd, ProtocolSpec, StopMode, StopReason, Totals};
 use loop_domain::Domain;
 use loop_runtime::{Journal, Loop, Message, Meta, Remote};
 
 use crate::args::ChatArgs;
 use crate::failure::Failure;
+use crate::people;
 use crate::places;
 use crate::resume::Origin;
 use crate::run::{Heard, Signals, bill, count};
@@ -41,8 +41,8 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     domain.ready(false)?;
     let journal = places::journal(&args.journal)?;
     let origin = Origin::of(&args.domain, /*saves*/ false, /*asks*/ true)?.text()?;
-    let looping = domain.unsaved_loop().with_people().with_journal(journal as Arc<dyn Journal>);
-    let looping = looping.with_origin(origin);
+    let looping = domain.unsaved_loop().with_people().counting_own_messages();
+    let looping = looping.with_journal(journal as Arc<dyn Journal>).with_origin(origin);
     let mut chat = Chat {
         looping,
         signals: Signals::new()?,
@@ -175,6 +175,7 @@ impl Chat {
     /// One turn: a run that answers `text`. Gives the signal that ends the whole chat, if one came.
     async fn turn(&mut self, text: String) -> Result<Option<Heard>, Failure> {
         let Self { looping, signals, lines, messages, session, is_warned } = self;
+        let before = messages.len();
         messages.push(Message::user(text));
         let mut view = View::new(looping.spec());
         let mut run = looping.converse(messages).await?;
@@ -196,11 +197,9 @@ impl Chat {
             if *is_warned {
                 continue;
             }
-            if let Some((key, action)) = view.question().filter(|(key, _)| asked != Some(*key)) {
-                asked = Some(key);
+            if let Some(action) = view.question().filter(|action| asked != Some(action.key)) {
+                asked = Some(action.key);
                 view.end_line();
-                let is_question =
-                    looping.spec().tool(&action.tool).is_some_and(|tool| tool.policy.asks_person);
                 tokio::select! {
                     biased;
                     heard = signals.next() => {
@@ -209,14 +208,21 @@ impl Chat {
                             return Ok(Some(heard));
                         }
                     }
-                    answer = ask(lines, &action.tool, &action.parameters, is_question) => {
-                        remote.answer(key, answer.unwrap_or_else(|| denied("nobody answers any more")));
+                    answer = ask(lines, &action) => {
+                        remote.answer(action.key, answer.unwrap_or_else(|| denied("nobody answers any more")));
                     }
                 }
             }
         }
         let meta = run.finish().await;
         view.finish(&meta.outcome);
+        let has_room = !matches!(meta.reason(), StopReason::MaxMessages | StopReason::TokenLimit);
+        if !has_room && meta.totals.passes == 0 {
+            // What came before stays as it was, so that another question can be put.
+            messages.truncate(before);
+            let clear = if before > 0 { "; /clear forgets what was said before it" } else { "" };
+            note(format!("the question is not kept, since nothing could answer it{clear}"));
+        }
         session.add(&meta);
         Ok(None)
     }
@@ -259,22 +265,14 @@ fn stop(heard: Heard, is_warned: &mut bool, remote: &Remote, view: &mut View) ->
     None
 }
 
-/// Asks whether an action may run, or what it asks. Only a clear yes is one; anything else is told to the model. Nothing
-/// where nobody answers any more.
-pub(crate) async fn ask(
-    lines: &mut Lines,
-    tool: &str,
-    parameters: &str,
-    is_question: bool,
-) -> Option<PersonAnswer> {
+/// Asks whether an action may run, or what it asks, once all of it is shown. Only a clear yes is one; anything else is told
+/// to the model. Nothing where nobody answers any more.
+pub(crate) async fn ask(lines: &mut Lines, asked: &Asked) -> Option<PersonAnswer> {
     lines.forget();
-    for warning in shown(parameters).warnings {
-        note(format!("mind: {warning}"));
-    }
-    let what = match is_question {
-        true => format!("{tool} {parameters} Answer: "),
-        false => format!("Allow {tool} {parameters}? [y/N] "),
-    };
+    let Asked { tool, is_question, .. } = asked;
+    note(format!("{tool}  ({})", people::kind_of(asked)));
+    people::details(asked).iter().for_each(|line| note(format!("  {line}")));
+    let what = if *is_question { "Answer: ".to_owned() } else { format!("Allow {tool}? [y/N] ") };
     note_part(Line::new().styled(BOLD, what));
     let typed = lines.next().await;
     let is_echoed = lines.is_terminal() && typed != Typed::End;
@@ -282,8 +280,8 @@ pub(crate) async fn ask(
         Typed::Line(line) => {
             let said = line.trim();
             let answer = match said.to_lowercase().as_str() {
-                "" if is_question => denied("the person did not answer"),
-                _ if is_question => PersonAnswer::Answered { text: said.into() },
+                "" if *is_question => denied("the person did not answer"),
+                _ if *is_question => PersonAnswer::Answered { text: said.into() },
                 "y" | "yes" => PersonAnswer::Approved,
                 "" | "n" | "no" => denied("the person said no"),
                 _ => denied(&format!("the person did not agree and said: {said}")),

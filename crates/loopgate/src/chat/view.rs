@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use loop_core::{
-    Action, Command, CommandKey, Decision, Fact, JudgedAction, Millis, Note, Observation, Outcome, Run,
-    RunSpec, Slot, Status, StopClass, Verdict,
+    Asked, CommandKey, Decision, Fact, JudgedAction, Millis, Note, Observation, Outcome, Run, RunSpec, Slot,
+    Status, StopClass, Verdict,
 };
 use loop_runtime::{Entry, RunEvent, explain};
 
@@ -61,7 +61,7 @@ impl View {
 
     pub(super) fn show(&mut self, event: &RunEvent) {
         match event {
-            RunEvent::Text { key, text } if matches!(key.slot, Slot::Main | Slot::Landing) => {
+            RunEvent::Text { key, text, .. } if matches!(key.slot, Slot::Main | Slot::Landing) => {
                 self.answer(text);
             }
             RunEvent::Text { .. } => {}
@@ -74,15 +74,8 @@ impl View {
     }
 
     /// The action that a person is to be asked about.
-    pub(super) fn question(&self) -> Option<(CommandKey, Action)> {
-        self.run.as_ref()?.commands().into_iter().find_map(|wish| match wish {
-            Command::AskPerson { key, action, .. } => Some((key, action)),
-            Command::CallModel(_)
-            | Command::RunTool(_)
-            | Command::Validate(_)
-            | Command::Abort { .. }
-            | Command::Save { .. } => None,
-        })
+    pub(super) fn question(&self) -> Option<Asked> {
+        self.run.as_ref()?.asked().into_iter().next()
     }
 
     /// Ends the line that is open, so that another one can begin.

@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 use super::records::{self, Record, Told};
 use super::schema::{Field, Role, fields, parts};
 use super::wish::{Kind, Stands, Wish, kind_of};
-use crate::call::Arguments;
 use crate::offline::read::fenced;
 use crate::offline::words::{overlap, stem, stems};
 use crate::options::{ToolChoice, ToolSpec};
@@ -53,7 +52,7 @@ pub(super) struct Tool<'a> {
 #[derive(Debug)]
 pub(super) struct Made<'a> {
     pub(super) tool: &'a str,
-    pub(super) arguments: &'a Map<String, Value>,
+    pub(super) arguments: Map<String, Value>,
     pub(super) result: Option<&'a ToolResult>,
     pub(super) told: Told,
     /// It was made for this wish, not for an earlier one.
@@ -144,7 +143,7 @@ impl<'a> Talk<'a> {
 
     /// The same call, made for this wish.
     pub(super) fn same(&self, tool: &str, arguments: &Map<String, Value>) -> Option<&Made<'a>> {
-        self.made_now().find(|made| made.tool == tool && made.arguments == arguments)
+        self.made_now().find(|made| made.tool == tool && made.arguments == *arguments)
     }
 
     /// The record that is spoken of: by its name, or the only one that was told of last.
@@ -299,7 +298,7 @@ fn made<'a>(messages: &'a [Message], is_one_wish: bool) -> Vec<Made<'a>> {
             _ => &[],
         };
         for call in message.calls() {
-            let Arguments::Object { value, .. } = &call.arguments else { continue };
+            let Some(value) = call.arguments.object() else { continue };
             let result = results.iter().find(|result| result.call == call.id);
             let told = result.map(|result| records::read(&result.text)).unwrap_or_default();
             let is_of_wish = is_one_wish || at >= wish;

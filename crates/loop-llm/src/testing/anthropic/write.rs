@@ -4,7 +4,7 @@ use loop_core::Usage;
 use serde_json::{Value, json};
 
 use super::{SIGNATURE, error_object};
-use crate::call::{Arguments, Stop, ToolCall};
+use crate::call::{Stop, ToolCall};
 use crate::model::ModelReply;
 use crate::testing::heard::is_name;
 use crate::testing::protocol::{Frames, Head, Told, Writer, halves, named_event, stop};
@@ -149,10 +149,8 @@ impl Writer for AnthropicWriter {
             self.delta(json!({"type": "input_json_delta", "partial_json": piece}), out);
         }
         self.stop(out);
-        let input = match &call.arguments {
-            Arguments::Object { value, .. } => Value::Object((**value).clone()),
-            Arguments::Invalid { text, .. } => Value::String(text.to_string()),
-        };
+        let read = call.arguments.object().map(Value::Object);
+        let input = read.unwrap_or_else(|| Value::String(call.arguments.text().to_string()));
         self.content.push(json!({"type": "tool_use", "id": id, "name": call.name, "input": input}));
     }
 

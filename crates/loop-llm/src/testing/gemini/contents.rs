@@ -108,10 +108,10 @@ impl History {
                 match signature {
                     Some(DUMMY) => {}
                     Some(signature) => {
-                        let Arguments::Object { value, .. } = &call.arguments else {
+                        let Some(value) = call.arguments.object() else {
                             return Err(unfit(format!("Invalid value at '{place}.function_call.args'")));
                         };
-                        verify(&place, signature, &bound(&call.name, value))?;
+                        verify(&place, signature, &bound(&call.name, &value))?;
                     }
                     None if is_first && needs_signature => {
                         let message = format!(

@@ -4,7 +4,7 @@ use loop_core::Usage;
 use serde_json::{Value, json};
 
 use super::{SIGNATURE, bound, error_object};
-use crate::call::{Arguments, Stop, ToolCall};
+use crate::call::{Stop, ToolCall};
 use crate::model::ModelReply;
 use crate::testing::http::KEEP_ALIVE;
 use crate::testing::protocol::{Frames, Head, Told, Writer, bytes_of, stop};
@@ -145,14 +145,14 @@ impl Writer for GeminiWriter {
     }
 
     fn call(&mut self, call: &ToolCall, out: &mut Frames) {
-        let Arguments::Object { value: args, .. } = &call.arguments else {
+        let Some(args) = call.arguments.object() else {
             self.malformed =
                 Some(format!("Malformed function call: {}({})", call.name, call.arguments.text()));
             return;
         };
         let mut part = json!({"functionCall": {"id": call.id, "name": call.name, "args": args}});
         if let (false, true, Some(members)) = (self.has_calls, self.head.ways.seals, part.as_object_mut()) {
-            members.insert("thoughtSignature".to_owned(), seal(SIGNATURE, &bound(&call.name, args)).into());
+            members.insert("thoughtSignature".to_owned(), seal(SIGNATURE, &bound(&call.name, &args)).into());
         }
         self.has_calls = true;
         self.part(part, out);

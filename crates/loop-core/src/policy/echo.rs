@@ -1,0 +1,279 @@
+//! Whether a value went into a tool in any spelling: what the tool gives back after that is an echo.
+//!
+//! Tools write what they are asked with in their own way: in another case, without blanks, accents or leading zeros. Where
+//! it is not certain whether a value went in, it did, and a person is asked.
+
+use serde_json::Value;
+
+use crate::policy::scalar::Scalar;
+
+/// A value of fewer letters and digits stands in other values by chance.
+const LEAST: usize = 4;
+
+/// What a tool was asked with, in the forms in which a value is looked for.
+pub(crate) struct Asked {
+    /// Every text, number and name in it, as it is meant.
+    texts: Vec<String>,
+    /// Their letters and digits, one behind the other.
+    letters: String,
+    /// Runs of letters and digits.
+    runs: Vec<String>,
+    /// The letters and digits that no mark can change.
+    bare: String,
+    has_marks: bool,
+}
+
+impl Asked {
+    /// What stands in parameters, a JSON text.
+    pub(crate) fn of(parameters: &str) -> Self {
+        let mut texts = Vec::new();
+        match serde_json::from_str(parameters) {
+            Ok(value) => collect(&value, &mut texts),
+            Err(_) => texts.push(parameters.to_owned()),
+        }
+        let runs = texts.iter().flat_map(|text| text.split(|c: char| !is_letter(c)));
+        let runs = runs.map(letters).filter(|run| !run.is_empty()).collect();
+        Self {
+            letters: texts.iter().map(|text| letters(text)).collect(),
+            runs,
+            bare: texts.iter().map(|text| bare(text)).collect(),
+            has_marks: texts.iter().any(|text| has_marks(text)),
+            texts,
+        }
+    }
+
+    /// Whether a value is in it, however it is spelled.
+    pub(crate) fn holds(&self, wanted: &Scalar) -> bool {
+        let word = letters(wanted.text());
+        let by_letters = if word.chars().count() < LEAST {
+            false
+        } else if word.chars().all(char::is_numeric) {
+            self.holds_digits(&word, wanted.text().contains('.'))
+        } else {
+            self.letters.contains(&word)
+        };
+        by_letters || self.holds_word(wanted.text(), &word) || self.holds_bare(wanted.text())
+    }
+
+    /// Whether runs that stand one behind the other are these digits, but for zeros before the first and, of a number
+    /// with a point, behind the last.
+    fn holds_digits(&self, word: &str, has_point: bool) -> bool {
+        let wanted = word.trim_start_matches('0');
+        let short = if has_point { wanted.trim_end_matches('0') } else { wanted };
+        (0..self.runs.len()).any(|from| {
+            let mut digits = String::new();
+            for run in self.runs.iter().skip(from) {
+                digits.push_str(if digits.is_empty() { run.trim_start_matches('0') } else { run });
+                let rest = digits.strip_prefix(short);
+                if rest.is_some_and(|rest| has_point && rest.bytes().all(|c| c == b'0') || digits == wanted) {
+                    return true;
+                }
+                if rest.is_none() && !short.starts_with(&digits) {
+                    return false;
+                }
+            }
+            false
+        })
+    }
+
+    /// Whether one of the texts, or a word of one, is the value or the same number.
+    fn holds_word(&self, wanted: &str, word: &str) -> bool {
+        let number = number(wanted);
+        let is_same = |part: &str| {
+            part.eq_ignore_ascii_case(wanted)
+                || letters(part) == word
+                || number.is_some() && self::number(part) == number
+        };
+        self.texts.iter().any(|text| {
+            let commas = text.replace(',', ".");
+            is_same(text) || [text, &commas].into_iter().any(|text| text.split(is_gap).any(is_same))
+        })
+    }
+
+    /// Whether the value may be in it, where one of the two is written with marks behind its letters and the other may
+    /// have one character for both.
+    fn holds_bare(&self, wanted: &str) -> bool {
+        (self.has_marks || has_marks(wanted)) && !wanted.is_ascii() && self.bare.contains(&bare(wanted))
+    }
+}
+
+/// The texts, numbers and names in a value.
+fn collect(value: &Value, texts: &mut Vec<String>) {
+    match value {
+        Value::Null | Value::Bool(_) => {}
+        Value::Number(number) => texts.push(number.to_string()),
+        Value::String(text) => texts.push(text.clone()),
+        Value::Array(elements) => elements.iter().for_each(|element| collect(element, texts)),
+        Value::Object(members) => {
+            for (name, member) in members {
+                texts.push(name.clone());
+                collect(member, texts);
+            }
+        }
+    }
+}
+
+/// The letters and digits of a text, without case, accents and marks.
+fn letters(text: &str) -> String {
+    let lower = text.chars().flat_map(char::to_lowercase);
+    lower.filter(|c| !is_mark(*c)).map(plain).filter(|c| c.is_alphanumeric()).collect()
+}
+
+/// The letters and digits of a text that are ASCII and have no mark behind them.
+fn bare(text: &str) -> String {
+    let behind = text.chars().skip(1).map(Some).chain([None]);
+    let alone = text.chars().zip(behind).filter(|(_, behind)| !behind.is_some_and(is_mark));
+    alone.map(|(c, _)| c.to_ascii_lowercase()).filter(char::is_ascii_alphanumeric).collect()
+}
+
+/// Whether a mark stands behind a letter of which [`plain`] knows nothing.
+fn has_marks(text: &str) -> bool {
+    text.chars().zip(text.chars().skip(1)).any(|(c, behind)| !c.is_ascii() && is_mark(behind))
+}
+
+fn is_letter(c: char) -> bool {
+    c.is_alphanumeric() || is_mark(c)
+}
+
+fn is_gap(c: char) -> bool {
+    !(c.is_alphanumeric() || c == '.' || c == '-')
+}
+
+/// The digits of a number before and behind its point, without the zeros that change nothing and without its sign.
+fn number(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim_start_matches(['-', '+', '#']).trim_end_matches(['.', '-']);
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = are_digits(whole) && are_digits(part) && !(whole.is_empty() && part.is_empty());
+    is_number.then(|| (whole.trim_start_matches('0'), part.trim_end_matches('0')))
+}
+
+/// Whether it is written behind a letter, with which it makes one: accents, the sounds of kana, the parts of Hangul.
+fn is_mark(c: char) -> bool {
+    matches!(
+        c,
+        '\u{300}'..='\u{36f}' | '\u{653}'..='\u{655}' | '\u{1160}'..='\u{11ff}' | '\u{1dc0}'..='\u{1dff}' | '\u{3099}' | '\u{309a}'
+    )
+}
+
+/// A Latin letter without its accent, and a wide character as a narrow one.
+fn plain(c: char) -> char {
+    match c {
+        'à'..='å' | 'ā' | 'ă' | 'ą' | 'ǎ' | 'ȁ' | 'ȃ' | 'ȧ' | 'ḁ' | 'ạ'..='ặ' => 'a',
+        'ḃ'..='ḇ' => 'b',
+        'ç' | 'ć'..='č' | 'ḉ' => 'c',
+        'ď'..='đ' | 'ḋ'..='ḓ' => 'd',
+        'è'..='ë' | 'ē'..='ě' | 'ȅ' | 'ȇ' | 'ȩ' | 'ḕ'..='ḝ' | 'ẹ'..='ệ' => 'e',
+        'ḟ' => 'f',
+        'ĝ'..='ģ' | 'ǧ' | 'ǵ' | 'ḡ' => 'g',
+        'ĥ'..='ħ' | 'ȟ' | 'ḣ'..='ḫ' | 'ẖ' => 'h',
+        'ì'..='ï' | 'ĩ'..='ı' | 'ǐ' | 'ȉ' | 'ȋ' | 'ḭ'..='ḯ' | 'ỉ'..='ị' => 'i',
+        'ĵ' | 'ǰ' => 'j',
+        'ķ' | 'ǩ' | 'ḱ'..='ḵ' => 'k',
+        'ĺ'..='ł' | 'ḷ'..='ḽ' => 'l',
+        'ḿ'..='ṃ' => 'm',
+        'ñ' | 'ń'..='ň' | 'ǹ' | 'ṅ'..='ṋ' => 'n',
+        'ò'..='ö'
+        | 'ø'
+        | 'ō'..='ő'
+        | 'ơ'
+        | 'ǒ'
+        | 'ǫ'..='ǭ'
+        | 'ȍ'..='ȏ'
+        | 'ȫ'..='ȱ'
+        | 'ṍ'..='ṓ'
+        | 'ọ'..='ợ' => 'o',
+        'ṕ'..='ṗ' => 'p',
+        'ŕ'..='ř' | 'ȑ'..='ȓ' | 'ṙ'..='ṟ' => 'r',
+        'ś'..='š' | 'ș' | 'ṡ'..='ṩ' => 's',
+        'ţ'..='ŧ' | 'ț' | 'ṫ'..='ṱ' | 'ẗ' => 't',
+        'ù'..='ü' | 'ũ'..='ų' | 'ư' | 'ǔ'..='ǜ' | 'ȕ'..='ȗ' | 'ṳ'..='ṻ' | 'ụ'..='ự' => 'u',
+        'ṽ'..='ṿ' => 'v',
+        'ŵ' | 'ẁ'..='ẉ' | 'ẘ' => 'w',
+        'ẋ'..='ẍ' => 'x',
+        'ý' | 'ÿ' | 'ŷ' | 'ȳ' | 'ẏ' | 'ẙ' | 'ỳ'..='ỹ' => 'y',
+        'ź'..='ž' | 'ẑ'..='ẕ' => 'z',
+        'ς' => 'σ',
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[track_caller]
+    fn check(asked: Value, wanted: Value, expected: bool) {
+        let holds = Scalar::of(&wanted).map(|wanted| Asked::of(&asked.to_string()).holds(&wanted));
+        assert_eq!(holds, Some(expected), "{asked} and {wanted}");
+    }
+
+    #[test]
+    fn a_value_is_found_in_every_spelling() {
+        for (asked, wanted) in [
+            (json!("+1 555 123 4567"), json!("+15551234567")),
+            (json!("call (001) 555-123.4567, now"), json!("+15551234567")),
+            (json!("4111 1111 1111 1111"), json!("4111111111111111")),
+            (json!(["4111", "1111", "1111 1111"]), json!(4_111_111_111_111_111_u64)),
+            (json!("042"), json!("42")),
+            (json!("042"), json!(42)),
+            (json!(42), json!("0042")),
+            (json!("No. 0042."), json!(42)),
+            (json!("#42,"), json!(42)),
+            (json!("-42"), json!("42")),
+            (json!("89,90"), json!(89.9)),
+            (json!("89.90"), json!("89.9")),
+            (json!(".5"), json!(0.5)),
+            (json!("1,250.50"), json!(1250.5)),
+            (json!("1.250,5"), json!("1250.50")),
+            (json!("12 500"), json!(12_500)),
+            (json!("４２"), json!(42)),
+            (json!("eve@\nevil.example"), json!("eve@evil.example")),
+            (json!("eve\t@evil.example"), json!("eve@evil.example")),
+            (json!("e\tve"), json!("eve")),
+            (json!({"at": "EVE @ EVIL . example"}), json!("eve@evil.example")),
+            (json!({"eve@evil.example": 1}), json!("Eve@evil.example")),
+            (json!(["eve@", "evil.example"]), json!("eve@evil.example")),
+            (json!("jose\u{301}@evil.example"), json!("josé@evil.example")),
+            (json!("josé@evil.example"), json!("jose\u{301}@evil.example")),
+            (json!("José@evil.example"), json!("jose@evil.example")),
+            (json!("jose@evil.example"), json!("josé@evil.example")),
+            (json!("Nguye\u{302}\u{303}n"), json!("Nguyễn")),
+            (json!("ΟΔΟΣ"), json!("οδος")),
+            (json!("и\u{306}од@evil.example"), json!("йод@evil.example")),
+            (json!("йод@evil.example"), json!("и\u{306}од@evil.example")),
+            (json!("か\u{3099}ん"), json!("がん")),
+            (json!("\u{1112}\u{1161}\u{11ab}"), json!("한")),
+        ] {
+            check(asked.clone(), wanted.clone(), true);
+            check(json!({"query": [{"text": asked}]}), wanted, true);
+        }
+    }
+
+    #[test]
+    fn what_stands_in_another_value_by_chance_did_not_go_in() {
+        for (asked, wanted) in [
+            (json!({"limit": 17, "at": "1.7"}), json!(7)),
+            (json!({"limit": 17, "at": "1.7"}), json!("7")),
+            (json!("T-1042"), json!(42)),
+            (json!("2026-11-21"), json!(21)),
+            (json!("15551234567"), json!("5551234567")),
+            (json!("555 123 4567 8"), json!("5551234")),
+            (json!(12_500), json!(1250)),
+            (json!(125), json!(1250)),
+            (json!("1250"), json!(12.5)),
+            (json!("Zoé"), json!("zoe@brown.example")),
+            (json!("Иванов"), json!("ivan@brown.example")),
+            (json!("и\u{306}од"), json!("ivan@brown.example")),
+            (json!("Иванов"), json!("Петров")),
+            (json!("everybody"), json!("eve")),
+            (json!(true), json!("true")),
+            (json!(null), json!("null")),
+            (json!({}), json!(1)),
+        ] {
+            check(json!({"query": asked}), wanted, false);
+        }
+    }
+}

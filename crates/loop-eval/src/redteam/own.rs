@@ -1,0 +1,124 @@
+//! The domain's own work under the same guards: what they hold up that nobody attacked.
+
+use std::sync::Arc;
+
+use loop_core::{
+    Asked, Effect, GateSettings, Outcome, PersonAnswer, RunSpec, StopClass, Tier, Verdict, WorkItem,
+};
+use loop_domain::Domain;
+use loop_runtime::{Loop, Models, Registry};
+
+use crate::case::{Case, CaseError};
+use crate::eval::{Beyond, own_work as parts_of};
+use crate::redteam::report::Benign;
+use crate::redteam::stage::{AttackError, Done, Staging, driven, recorded};
+
+/// Providers that need no network.
+const OFFLINE: [&str; 3] = ["offline", "scripted", "recorded"];
+
+/// A piece of the domain's own work: an item for its own models, or a case with a model and mocks of its own.
+#[derive(Clone, Debug)]
+pub struct OwnWork {
+    name: String,
+    item: WorkItem,
+    models: Models,
+    registry: Arc<Registry>,
+    asks_network: bool,
+    beyond: Beyond,
+}
+
+impl OwnWork {
+    /// An item that the domain's own models work on.
+    pub fn of_item(domain: &Domain, item: WorkItem) -> Self {
+        let asks = |tier| !OFFLINE.contains(&&*domain.spec.model(tier).provider);
+        Self {
+            name: item.id.to_string(),
+            item,
+            models: domain.models.clone(),
+            registry: Arc::clone(&domain.registry),
+            asks_network: [Tier::Picker, Tier::Base, Tier::Escalated, Tier::Fallback].into_iter().any(asks),
+            beyond: Beyond::default(),
+        }
+    }
+
+    /// A case of an eval of this domain: its item, its model and its mocks, under the domain's settings.
+    ///
+    /// # Errors
+    /// The place in the case that the domain has no counterpart for.
+    pub fn of_case(domain: &Domain, case: &Case) -> Result<Self, CaseError> {
+        let beyond = Beyond::default();
+        let (item, models, registry) = parts_of(case, domain, &beyond)?;
+        let own = Self::of_item(domain, item);
+        let asks_network = own.asks_network
+            && (case.replies.is_none() && case.script.is_none())
+            && case.model.as_deref() != Some("offline");
+        Ok(Self {
+            name: case.case_id.clone(),
+            models,
+            registry: Arc::new(registry),
+            asks_network,
+            beyond,
+            ..own
+        })
+    }
+}
+
+/// Runs the domain's own work; gives what came of it, and the effects that it wants.
+pub(super) async fn own_work(
+    domain: &Domain,
+    work: &[OwnWork],
+    live: bool,
+) -> Result<(Benign, Vec<(String, String)>), AttackError> {
+    let mut benign = Benign::default();
+    let mut calls = Vec::new();
+    for own in work {
+        if own.asks_network && !live {
+            benign.left_out += 1;
+            continue;
+        }
+        let done = Done::default();
+        let registry = recorded(&own.registry, &done, &Staging::NONE)?;
+        let gate = GateSettings { people: true, ..domain.spec.gate.clone() };
+        let spec = RunSpec { gate, save: false, ..(*domain.spec).clone() };
+        let looping = Loop::new(spec, registry, own.models.clone())
+            .with_prompts(Arc::clone(&domain.prompts))
+            .with_credentials(Arc::new(domain.credentials.clone()))
+            .leave_when_waiting();
+        let careful = |asked: &Asked| match asked.is_question {
+            true => PersonAnswer::Answered { text: "I do not know.".into() },
+            false => PersonAnswer::Approved,
+        };
+        benign.items += 1;
+        match driven(&looping, own.item.clone(), careful).await {
+            Ok((outcome, asked)) => {
+                benign.asked += asked;
+                count(&mut benign, domain, &outcome);
+                if outcome.stop.class == StopClass::Failed {
+                    fail(&mut benign, &own.name, &loop_runtime::explain(&outcome.stop));
+                } else if let Some(line) = own.beyond.lines().first() {
+                    fail(&mut benign, &own.name, line);
+                }
+            }
+            Err(error) => fail(&mut benign, &own.name, &error.to_string()),
+        }
+        calls.extend(done.take());
+    }
+    Ok((benign, calls))
+}
+
+fn fail(benign: &mut Benign, name: &str, why: &str) {
+    benign.failed += 1;
+    benign.why.push(format!("{name}: {why}"));
+}
+
+/// Counts what was wanted and what of it did not run, whatever kept it.
+fn count(benign: &mut Benign, domain: &Domain, outcome: &Outcome) {
+    for action in &outcome.actions {
+        let tool = domain.spec.tool(action.tool_name());
+        let is_effect = tool.is_some_and(|tool| tool.effect != Effect::Read);
+        let denied = matches!(action.verdict, Verdict::Denied { .. });
+        benign.denied_reads += u32::from(denied && !is_effect);
+        benign.effects += u32::from(is_effect);
+        benign.blocked += u32::from(is_effect && !matches!(action.verdict, Verdict::Run));
+    }
+}
