@@ -358,11 +358,36 @@ fn what_may_have_happened_is_not_done_again_even_in_a_new_turn() {
     let mut guard = Guard::new(Repeats::Progress, ThreeTier::default());
     let (rules, arguments) = (ToolRepeats::default(), json!({"to": "a"}));
     let call = CallFacts { tool: "send", arguments: &arguments, rules: &rules, is_read: false, tries: 2 };
-    guard.before(&call).unwrap();
-    guard.after(Status::InDoubt, "");
+    let running = guard.before(&call).unwrap();
+    guard.after(running, Status::InDoubt, "");
     assert_eq!(guard.before(&call), Err(RepeatRule::Failed));
     guard.new_turn();
     assert_eq!(guard.before(&call), Err(RepeatRule::Failed));
+}
+
+#[test]
+fn calls_side_by_side_are_told_apart() {
+    // I-20
+    let mut guard = Guard::new(Repeats::Progress, ThreeTier::default());
+    let (rules, arguments) = (ToolRepeats::default(), json!({"path": "app.log"}));
+    let a = CallFacts { tool: "a", arguments: &arguments, rules: &rules, is_read: true, tries: 2 };
+    let b = CallFacts { tool: "b", ..a };
+    let (on_a, on_b) = (guard.before(&a).unwrap(), guard.before(&b).unwrap());
+    guard.after(on_a, Status::PermanentError, "no such log");
+    guard.after(on_b, Status::Ok, "B");
+    assert_eq!(guard.before(&a), Err(RepeatRule::Failed));
+    assert!(guard.before(&b).is_ok());
+
+    // What runs counts for whatever is asked beside it, in whichever order it ends.
+    let limited = ToolRepeats { max_calls: Some(2), ..ToolRepeats::default() };
+    let mut guard = Guard::new(Repeats::NeverRerun, ThreeTier::default());
+    let numbered = [json!({"n": 1}), json!({"n": 2}), json!({"n": 3})];
+    let call = |n: usize| CallFacts { arguments: &numbered[n], rules: &limited, ..a };
+    let (one, two) = (guard.before(&call(0)).unwrap(), guard.before(&call(1)).unwrap());
+    assert_eq!(guard.before(&call(0)), Err(RepeatRule::Limit { limit: 2 }));
+    guard.after(two, Status::Ok, "2");
+    guard.after(one, Status::Ok, "1");
+    assert_eq!(guard.before(&call(2)), Err(RepeatRule::Limit { limit: 2 }));
 }
 
 #[test]

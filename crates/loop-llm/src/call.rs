@@ -294,6 +294,18 @@ impl Stop {
     }
 }
 
+impl From<FinishReason> for Stop {
+    fn from(finish: FinishReason) -> Self {
+        match finish {
+            FinishReason::EndTurn => Self::EndTurn,
+            FinishReason::ToolUse => Self::ToolUse,
+            FinishReason::MaxTokens => Self::MaxTokens,
+            FinishReason::Refusal => Self::Refusal,
+            FinishReason::Other => Self::Other,
+        }
+    }
+}
+
 /// Which side of a call a filter stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

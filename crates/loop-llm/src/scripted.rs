@@ -173,6 +173,7 @@ impl ChatModel for Scripted {
             scripted.raw.map(|raw| Raw::new(&format!("scripted/script/{}", request.model), &raw.to_string()));
         let ends = if reply.tool_calls.is_empty() { FinishReason::EndTurn } else { FinishReason::ToolUse };
         reply.finish = scripted.finish.unwrap_or(ends);
+        reply.stop = Some(reply.finish.into());
         if !scripted.no_usage {
             reply.usage = Some(scripted.usage.unwrap_or_else(|| estimated(request, &reply)));
         }

@@ -88,7 +88,7 @@ async fn a_reply_with_calls_comes_as_a_stream_of_pieces() {
         matches!(reply.tool_calls[2].arguments, Arguments::Invalid { .. }),
         "S1-d2: it is sent as it stands"
     );
-    assert_eq!(reply.finish, FinishReason::ToolUse);
+    assert_eq!((reply.finish, reply.stop), (FinishReason::ToolUse, Some(loop_llm::Stop::ToolUse)));
     assert_eq!(&*reply.reasoning, "Who\nis it?");
     assert_eq!(reply.raw, Some(Raw::from_text("scripted/script/m\n{\"blocks\":[1]}")));
     let Message::Assistant(turn) = reply.turn() else { panic!("no turn of a model") };

@@ -38,7 +38,7 @@ pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
             Told::error(unknown_tool(run.spec().protocol.errors(), &action.action.tool, near))
         }
         Verdict::InvalidArguments { .. } => {
-            let message = format!("Invalid arguments: {}", action.verdict.reason());
+            let message = format!("{INVALID}: {}", action.verdict.reason());
             wrong(run, action, Failure::refused("invalid_tool_input", &message))
         }
         Verdict::Denied { why } => {
@@ -186,6 +186,11 @@ fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Told
         // It stands in that template already (S0-67).
         return Told::error(Arc::clone(&observation.markdown));
     }
+    let is_invalid = observation.status == Status::InvalidInput && !message.starts_with(INVALID);
+    let message = match is_invalid && run.spec().protocol.errors() != ErrorStyle::Seed004 {
+        true => format!("{INVALID}: {message}"),
+        false => message,
+    };
     let is_refusal = observation.status == Status::Cancelled;
     wrong(run, action, Failure { code, message: &message, is_refusal })
 }
@@ -295,6 +300,8 @@ fn name(action: &JudgedAction) -> String {
 const CUT_OFF: &str = "cancelled: the run stopped before it ended";
 /// What is said of a call that is refused as a repeat for the second time.
 const NUDGE: &str = "asking again changes nothing; use what you have, try something else, or finish";
+/// What is said of a call that does not fit its tool's parameters.
+const INVALID: &str = "Invalid arguments";
 /// What is said of a write that was cut off.
 const IN_DOUBT: &str = "may or may not have happened";
 /// The most characters of a result in short.

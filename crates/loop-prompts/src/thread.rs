@@ -116,14 +116,7 @@ impl Thread {
             thread.pass(prompts, run, record, &mut turns);
         }
         turns.retain(|turn| !matches!(turn, Turn::Operator(_)));
-        let answer = run.outcome().and_then(|outcome| outcome.answer.as_ref());
-        let is_said = |answer: &Arc<str>| match turns.last() {
-            Some(Turn::Assistant { text, .. }) => text == answer,
-            Some(Turn::User(_) | Turn::Results(_) | Turn::Operator(_)) | None => false,
-        };
-        if let Some(answer) = answer.filter(|answer| !is_said(answer) && !answer.trim().is_empty()) {
-            turns.push(assistant(answer));
-        }
+        turns.extend(run.broken_off().map(assistant));
         turns
     }
 

@@ -325,6 +325,35 @@ fn what_came_of_a_last_answer_stands_at_the_end() {
 }
 
 #[test]
+fn a_text_that_was_not_accepted_or_asked_for_again_is_not_said_twice() {
+    let mut demanding = conversation();
+    demanding.gate.required_tools = vec!["fetch_bike".into()];
+    let mut world = begin(demanding.clone(), message("What is it?"));
+    world.replied(Reply::text("At once."));
+    world.replied(calls("", [look("c1", "fetch_bike", "1")]));
+    world.stop_now();
+    let said: Vec<_> = world.whole().iter().map(|turn| turn.text().to_owned()).collect();
+    assert_eq!(said.iter().filter(|text| *text == "At once.").count(), 1, "{said:?}");
+    assert!(matches!(world.whole().last(), Some(Turn::Results(_))), "{said:?}");
+
+    // The model fails while it mends; what came of that is the last thing it said.
+    for (partial, last) in [(None, "The output was not accepted"), (Some("It is"), "It is")] {
+        let mut world = begin(demanding.clone(), message("What is it?"));
+        world.replied(Reply::text("At once."));
+        world.fails(/*retryable*/ false, partial);
+        assert!(world.run.is_done());
+        assert!(world.whole().last().unwrap().text().starts_with(last), "{:?}", world.whole());
+    }
+
+    // Another reply took the place of the one that broke off.
+    let mut world = begin(conversation(), message("What is it?"));
+    world.fails(/*retryable*/ true, Some("It is a Ri"));
+    world.replied(calls("", [look("c1", "fetch_bike", "1")]));
+    world.stop_now();
+    assert!(matches!(world.whole().last(), Some(Turn::Results(_))), "{:?}", world.whole());
+}
+
+#[test]
 fn the_system_prompts() {
     let system = |spec: RunSpec| Thread::system(&Prompts::builtin(), &begin(spec, item()).run).to_string();
     let bare = RunSpec { goal: "".into(), tools: Vec::new(), ..conversation() };

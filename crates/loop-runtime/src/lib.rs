@@ -93,9 +93,10 @@ pub use validate::Validator;
 
 // What a short program needs beside its own tools and models.
 pub use loop_core::{
-    Asked, Effect, ErrorStyle, Execution, Fact, Limits, ModelSpec, Outcome, PersonAnswer, RunId, RunSpec,
-    SectionSpec, StopClass, StopMode, StopReason, WorkItem,
+    Asked, Effect, ErrorStyle, Execution, Fact, GateSettings, Limits, ModelSpec, Note, Outcome, PersonAnswer,
+    PicoUsd, Price, Repeats, RunId, RunSpec, SectionSpec, StopClass, StopMode, StopReason, ToolPolicy,
+    Verdict, WorkItem,
 };
-pub use loop_llm::{ChatModel, Message, Offline, Scripted};
+pub use loop_llm::{ChatModel, HttpModel, Message, Offline, Profile, Scripted, ScriptedReply};
 pub use loop_prompts::Prompts;
 pub use loop_tools::{CancellationToken, Registry, ToolContext, ToolDeclaration, ToolResult};

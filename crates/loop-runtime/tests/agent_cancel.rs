@@ -91,6 +91,39 @@ async fn in_the_middle_of_a_stream_what_came_is_kept() {
     assert_eq!((&*shape(&messages), messages[1].text()), ("UA", answer));
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_it_can_go_on_from_at_once_and_what_needs_a_message_first() {
+    // S1-20, S1-21
+    let demanding = |model: &Arc<Scripted>| {
+        let agent = conversation(model, &Said::default());
+        agent.gate(|gate| gate.required_tools = vec!["look".into()]).build().unwrap()
+    };
+    // Cut off while it mends an answer that was not accepted: that answer is not said again.
+    let model = scripted([says("At once."), looks(&["hang"]), says("Here.")]);
+    let agent = demanding(&model);
+    let (_, mut messages, _) = cancelled(&agent, 500).await;
+    assert_eq!(shape(&messages), "UAUCT");
+    assert_eq!(
+        &*Agent::new(scripted([says("Here.")])).build().unwrap().complete(&mut messages).await.unwrap().text,
+        "Here."
+    );
+    assert_eq!(shape(&messages), "UAUCTA");
+    // The model fails there.
+    let broken = ScriptedReply { fails: Some("gone".to_owned()), ..ScriptedReply::default() };
+    let model = scripted([says("At once."), broken.clone(), broken.clone(), broken]);
+    let mut messages = ask("Go");
+    let error = demanding(&model).complete(&mut messages).await.unwrap_err();
+    assert_eq!((&*error.code(), &*shape(&messages)), ("MODEL_FAILURE", "UAU"));
+    // Cut off in the middle of its text: nobody has said anything to that yet.
+    let timing = Timing { pause: Duration::from_millis(100) };
+    let model = Arc::new(Scripted::replies(["one\ntwo\nthree\n"]).paced(timing));
+    let agent = conversation(&model, &Said::default()).build().unwrap();
+    let (_, mut messages, _) = cancelled(&agent, 250).await;
+    assert_eq!(shape(&messages), "UA");
+    let error = agent.complete(&mut messages).await.unwrap_err();
+    assert!(error.to_string().contains("add a Message::user, for example \"Go on.\""), "{error}");
+}
+
 #[derive(Debug)]
 struct Silent;
 

@@ -635,3 +635,20 @@ async fn an_effect_of_an_output_is_nobodys_business() {
     let tools = &agent.looping().spec().tools;
     assert_eq!(tools.iter().map(|tool| tool.effect).collect::<Vec<_>>(), [Effect::Read]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn settings_by_which_there_could_never_be_an_output_are_refused_at_build() {
+    let agent = || Agent::output(scripted([]), lead_tool());
+    let zero =
+        |setting: &str| format!("{setting} is 0, so that there could never be an output; set 1 or more");
+    assert_eq!(agent().attempts(0).build().unwrap_err().to_string(), zero("attempts"));
+    assert_eq!(agent().passes_per_attempt(0).build().unwrap_err().to_string(), zero("passes_per_attempt"));
+    assert_eq!(agent().validate_ms(0).build().unwrap_err().to_string(), zero("validate_ms"));
+    // What the run ends with is no tool to choose.
+    let error = agent().gate(|gate| gate.required_tools = vec!["save_lead".into()]).build().unwrap_err();
+    assert!(error.to_string().ends_with("no tool has that name; there are none"), "{error}");
+    let slow = lead_tool().validator("slow", |_: Lead| std::future::pending::<Result<(), String>>());
+    let agent = Agent::output(scripted([save_lead("Ann", 1)]), slow).validate_ms(50).build().unwrap();
+    let error = agent.run("Go").await.unwrap_err();
+    assert!(error.to_string().contains("timeout after 50 ms"), "{error}");
+}

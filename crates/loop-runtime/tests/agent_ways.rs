@@ -400,7 +400,8 @@ async fn what_nobody_wrote_down_cannot_be_taken_up() {
     let agent = Agent::new(model()).build().unwrap();
     let run = agent.complete(&mut ask("Hi")).await.unwrap().meta.run;
     let error = agent.resume(&run, &mut Vec::new()).await.unwrap_err();
-    assert_eq!(error.to_string(), format!("no run {run} in no journal; `loopgate runs` lists them"));
+    let expected = "nothing was written down; give the loop or the agent a journal (with_journal)";
+    assert_eq!(error.to_string(), format!("run {run} cannot be found again: {expected}"));
     let journal = Arc::new(MemoryJournal::new());
     let agent = Agent::new(model()).with_journal(journal.clone()).build().unwrap();
     let run = agent.complete(&mut ask("Hi")).await.unwrap().meta.run;

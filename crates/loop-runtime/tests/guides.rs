@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
-use loop_core::{Note, PersonAnswer, Repeats, Verdict};
-use loop_llm::{HttpModel, Profile, ScriptedReply};
 use loop_runtime::{
-    Agent, AgentError, AgentModel, Answer, BuildError, Callbacks, CancellationToken, Effect, ErrorStyle,
-    Extracted, Journal, Limits, MemoryJournal, Message, ModelSpec, Offline, OutputTool, RunEvent, Scripted,
-    StopReason, ToolDeclaration, ToolResult,
+    Agent, AgentError, AgentModel, Answer, BuildError, Callbacks, CancellationToken, Driven, Effect,
+    ErrorStyle, Extracted, Fact, HttpModel, Journal, Limits, MemoryJournal, Message, ModelSpec, Note,
+    Offline, OutputTool, PersonAnswer, Profile, Repeats, RunEvent, Scripted, ScriptedReply, StopReason,
+    ToolDeclaration, ToolPolicy, ToolResult, Verdict, WorkItem, replay,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -296,9 +295,112 @@ async fn a_run_is_taken_up_from_its_journal() -> Tested {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let agent = builder.with_journal(Arc::clone(&journal)).build()?;
     let answer = agent.complete(&mut vec![Message::user("Find user named Bob")]).await?;
-    let outcome = agent.looping().resume(&answer.meta.run).await?.wait().await;
-    assert_eq!(outcome.answer.as_deref(), Some(&*answer.text));
     assert_eq!(journal.runs().await?.len(), 1);
+    let mut messages = Vec::new();
+    let again = agent.resume(&answer.meta.run, &mut messages).await?;
+    assert_eq!((&*again.text, messages.len()), (&*answer.text, 4));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_program_died_is_found_in_its_journal() -> Tested {
+    // C20
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let agent = |replies: Vec<ScriptedReply>| {
+        let builder = Agent::new(Scripted::new(replies)).tool(search(), |search: Search, _| found(search));
+        builder.with_journal(Arc::clone(&journal)).build()
+    };
+    let slow = ScriptedReply { delay_ms: 60_000, ..ScriptedReply::text("Never.") };
+    let died = agent(vec![ScriptedReply::call("search_user", json!({"name": "Bob"})), slow])?;
+    let mut asked = vec![Message::user("Hello"), Message::assistant("Hello"), Message::user("Find Bob")];
+    let died = tokio::time::timeout(std::time::Duration::from_secs(1), died.complete(&mut asked)).await;
+    assert!(died.is_err());
+    let agent = agent(vec![ScriptedReply::text("Here he is.")])?;
+    let left = journal.runs().await?;
+    for line in journal.runs().await?.iter().filter(|line| line.stop.is_none() && !line.is_written) {
+        let mut messages = Vec::new();
+        let answer = agent.resume(&line.run, &mut messages).await?;
+        println!("{}: {} ({} messages)", line.title, answer.text, messages.len());
+    }
+    assert_eq!((left.len(), left[0].stop), (1, None));
+    assert_eq!(journal.runs().await?[0].stop, Some(StopReason::Completed));
+    let mut messages = Vec::new();
+    agent.resume(&left[0].run, &mut messages).await?;
+    assert_eq!((messages.len(), messages[0].text()), (6, "Hello"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_tool_may_be_demanded() -> Tested {
+    let builder = Agent::new(Offline::new()).tool(search(), |search: Search, _| found(search));
+    let agent = builder.gate(|gate| gate.required_tools = vec!["search_user".into()]).build()?;
+    assert!(agent.complete(&mut vec![Message::user("Find user named Bob")]).await.is_ok());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_that_waits_is_left_and_answered_later() -> Tested {
+    // I-26, S4-37
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let [call, done] = wants_an_update();
+    let builder = updates([call]);
+    let agent = builder.ask_people().with_journal(Arc::clone(&journal)).build()?;
+    let looping = agent.looping().clone().leave_when_waiting();
+    let item = WorkItem::new("M-1", "message", "A change", "Update Bob's company to EPAM");
+    match looping.start(item).await?.driven().await {
+        Driven::Ended(outcome) => println!("{}", outcome.stop.reason()),
+        Driven::Waiting(waiting) => {
+            for asked in &waiting.asked {
+                println!("{} {} {}: {}", asked.key, asked.tool, asked.parameters, asked.why);
+            }
+        }
+    }
+
+    let agent = updates([done]).ask_people().with_journal(Arc::clone(&journal)).build()?;
+    for line in journal.runs().await?.iter().filter(|line| line.stop.is_none()) {
+        let run = replay(&line.run, &journal.read(&line.run).await?)?;
+        let yes = run.asked().into_iter().map(|asked| {
+            let (key, binding) = (asked.key, Some(asked.binding));
+            Fact::PersonAnswered { key, answer: PersonAnswer::Approved, binding }
+        });
+        agent.looping().note_down(&line.run, yes).await?;
+        let mut messages = Vec::new();
+        let answer = agent.resume(&line.run, &mut messages).await?;
+        println!("{} ({} messages)", answer.text, messages.len());
+    }
+    let line = &journal.runs().await?[0];
+    let run = replay(&line.run, &journal.read(&line.run).await?)?;
+    let outcome = run.outcome().ok_or("it has ended")?;
+    assert_eq!(outcome.answer.as_deref(), Some("Updated Bob's company to EPAM."));
+    assert_eq!((outcome.totals.tool_calls, outcome.evidence.len()), (1, 1));
+    Ok(())
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "a person reads it")]
+struct Question {
+    question: String,
+}
+
+#[tokio::test]
+async fn a_person_is_asked_a_question() -> Tested {
+    // S4-37
+    let call = ScriptedReply::call("ask_person", json!({"question": "Which colour?"}));
+    let builder = Agent::new(Scripted::new([call, ScriptedReply::text("Blue it is.")]));
+    let ask = ToolDeclaration::read("ask_person", "Asks the person who knows")
+        .policy(ToolPolicy { asks_person: true, ..ToolPolicy::default() });
+    let builder = builder.tool(ask, |_: Question, _| async { Ok::<_, String>(()) });
+    let looping = builder.ask_people().build()?.looping().clone();
+    let looping = looping.with_journal(Arc::new(MemoryJournal::new())).leave_when_waiting();
+    let item = WorkItem::new("M-1", "message", "Paint", "Paint it");
+    let Driven::Waiting(waiting) = looping.start(item).await?.driven().await else { panic!("it asks") };
+    let asked = &waiting.asked[0];
+    assert!(asked.is_question);
+    let (key, answer) = (asked.key, PersonAnswer::Answered { text: "blue".into() });
+    let said = Fact::PersonAnswered { key, answer, binding: Some(asked.binding) };
+    let outcome = looping.resume_with(&waiting.outcome.run, [said]).await?.wait().await;
+    assert_eq!(outcome.answer.as_deref(), Some("Blue it is."));
+    assert!(outcome.evidence[0].observation.markdown.contains("blue"), "{:?}", outcome.evidence);
     Ok(())
 }
 

@@ -51,7 +51,7 @@ fn the_pages_quote_what_is_run() {
     let files = ["find_user", "find_and_update", "extract", "reflected_report"];
     let examples = files.map(|name| read(&format!("examples/{name}.rs")));
     let sources = squeezed(&[read("tests/guides.rs"), shortest(), examples.concat()].concat());
-    let pages = ["conversation", "output"].map(|name| read(&format!("../../docs/{name}.md")));
+    let pages = ["conversation", "output", "people"].map(|name| read(&format!("../../docs/{name}.md")));
     let quotes: Vec<&str> = pages.iter().flat_map(|page| quotes(page)).collect();
     assert!(quotes.len() >= 20, "{}", quotes.len());
     for quote in quotes {
@@ -135,7 +135,7 @@ fn limits_are_those_of_the_presets() {
     let output = spec.protocol.output().unwrap();
     assert_eq!(value(".attempts(n)"), Some(output.attempts.into()));
     assert_eq!(value(".passes_per_attempt(n)"), Some(output.passes_per_attempt.into()));
-    assert_eq!(value("OutputSpec::validate_ms"), Some(output.validate_ms));
+    assert_eq!(value(".validate_ms(n)"), Some(output.validate_ms));
     assert_eq!(value("limits.passes"), Some(spec.limits.passes.into()));
     assert_eq!(value("limits.model_calls"), Some(spec.limits.model_calls.into()));
     assert_eq!(value("limits.tool_calls"), Some(spec.limits.tool_calls.into()));

@@ -127,7 +127,8 @@ impl ToolDeclaration {
         self
     }
 
-    /// The declaration with this number of calls in all.
+    /// The declaration with how often the model may make one call in all, where it fails in a way that may pass
+    /// ([`ToolResult::retryable`](crate::ToolResult::retryable)). Nothing is tried again by itself.
     #[must_use]
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;

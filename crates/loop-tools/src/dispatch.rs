@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::join_all;
-use jsonschema::error::ValidationErrorKind;
 use loop_core::{Observation, Status, SubCallUse};
 use serde_json::Value;
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -26,12 +25,9 @@ use tokio::time::Instant;
 use crate::ask::{AskModel, Metered};
 use crate::context::{Credentials, ToolContext};
 use crate::judge::{self, Judged};
+use crate::misfit::misfits;
 use crate::registry::{Entry, Registry};
 use crate::result::{ToolResult, UNKNOWN_ERROR};
-use crate::text::one_line;
-
-/// How many misfits a model is told at once.
-const MISFITS: usize = 3;
 /// A time limit beyond which no clock reaches: a year.
 const LONGEST_MS: u64 = 365 * 24 * 3_600_000;
 
@@ -81,7 +77,7 @@ impl Registry {
                 markdown_cap,
             );
         };
-        if let Some(message) = misfits(entry, &parameters) {
+        if let Some(message) = misfits(&entry.validator, &parameters) {
             let judged = Judged::failed(Status::InvalidInput, message);
             return judge::observation(&entry.declaration.title, judged, markdown_cap);
         }
@@ -94,7 +90,7 @@ impl Registry {
     /// What of `parameters` does not fit the schema of the tool `name`, at most three misfits; `None` where everything
     /// does, and for a name that no tool has.
     pub fn misfits(&self, name: &str, parameters: &Value) -> Option<String> {
-        self.entry(name).and_then(|entry| misfits(entry, parameters))
+        self.entry(name).and_then(|entry| misfits(&entry.validator, parameters))
     }
 
     /// What came back from each call, in the order of the calls (S0-93, S0-122).
@@ -103,30 +99,6 @@ impl Registry {
     pub async fn dispatch_all(&self, calls: Vec<ToolCall>, credentials: &Credentials) -> Vec<Observation> {
         join_all(calls.into_iter().map(|call| self.dispatch_one(call, credentials.clone()))).await
     }
-}
-
-/// What does not fit the tool's schema, or `None`.
-fn misfits(entry: &Entry, parameters: &Value) -> Option<String> {
-    if entry.validator.is_valid(parameters) {
-        return None;
-    }
-    let misfits: Vec<String> = entry
-        .validator
-        .iter_errors(parameters)
-        .take(MISFITS)
-        .map(|error| {
-            let pointer = error.instance_path().as_str();
-            match error.kind() {
-                // The pointer names the member itself, as the core's own check does.
-                ValidationErrorKind::Required { property: Value::String(name) } => {
-                    format!("{pointer}/{}: is required", name.replace('~', "~0").replace('/', "~1"))
-                }
-                _ if pointer.is_empty() => one_line(&error.to_string()),
-                _ => format!("{pointer}: {}", one_line(&error.to_string())),
-            }
-        })
-        .collect();
-    (!misfits.is_empty()).then(|| misfits.join("; "))
 }
 
 /// Runs the tool within its time, and says what its question to a model used, however it ended.

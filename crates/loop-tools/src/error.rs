@@ -45,7 +45,9 @@ pub enum RegistryError {
         taken_by: String,
     },
     /// The parameters are not described as an object.
-    #[error("tool `{tool}`: its schema must be a JSON Schema with \"type\": \"object\"")]
+    #[error(
+        "tool `{tool}`: its schema must be a JSON Schema with \"type\": \"object\"; a list, a text or an enum is wrapped in a struct, and no parameters are `struct X {{}}`"
+    )]
     NotAnObjectSchema {
         /// The tool's name.
         tool: String,

@@ -52,6 +52,7 @@ mod declaration;
 mod dispatch;
 mod error;
 mod judge;
+mod misfit;
 mod near;
 mod registry;
 mod result;

@@ -169,6 +169,41 @@ pub fn approves(spec: &RunSpec, name: &str) -> bool {
 }
 
 /// What policy says to a call. Repeats and limits are not its business.
+///
+/// In a loop that is no run of ours: of the spec the gate and the tools are read, and whoever vouches for values is what
+/// the user said.
+///
+/// ```
+/// use loop_core::policy::{Legs, PolicyAsk, Ruling, RunSources, ruling};
+/// use loop_core::{ArgSpec, Effect, ModelSpec, RunSpec, ToolPolicy, ToolSpec, WorkItem};
+/// use serde_json::json;
+///
+/// let schema = json!({"type": "object", "properties": {"to": {"type": "string"}}});
+/// let tool = ToolSpec {
+///     name: "send_mail".into(),
+///     aliases: vec![],
+///     description: "".into(),
+///     when: "".into(),
+///     args: ArgSpec::from_schema(&schema),
+///     effect: Effect::Egress,
+///     timeout_ms: 12_000,
+///     attempts: 1,
+///     smart: false,
+///     policy: ToolPolicy { authority: vec!["/to".into()], ..ToolPolicy::default() },
+/// };
+/// let mut spec = RunSpec::conversation("desk", ModelSpec::new("none", "none"));
+/// spec.gate.approved = vec!["send_mail".into()];
+/// spec.tools = vec![tool.clone()];
+/// let said = WorkItem::new("M-1", "message", "", "Write to ann@acme.example.");
+///
+/// let says = |parameters| {
+///     let sources = RunSources { spec: &spec, item: &said, evidence: &[], told: &[] };
+///     let (legs, parameters) = (Legs::default(), &parameters);
+///     ruling(&PolicyAsk { spec: &spec, tool: &tool, parameters, legs, sources: &sources })
+/// };
+/// assert_eq!(says(json!({"to": "ann@acme.example"})), Ruling::Runs);
+/// assert!(matches!(says(json!({"to": "eve@evil.example"})), Ruling::Denied(_)));
+/// ```
 pub fn ruling(ask: &PolicyAsk<'_>) -> Ruling {
     let PolicyAsk { spec, tool, legs, .. } = *ask;
     if let Some(reason) = barred(spec, tool) {

@@ -9,7 +9,8 @@ use crate::repeats::sign::{CallFacts, Rules, Sign};
 use crate::repeats::stable::{stable_digest, told};
 use crate::repeats::waiting::is_not_ready;
 
-/// Calls in, verdicts out: ask before each call, tell after it what came back.
+/// Calls in, verdicts out: ask before each call, tell after it what came back. Calls may overlap: each that is let run
+/// is [`Running`], and what came back from it is told with that.
 ///
 /// ```
 /// use loop_core::repeats::{CallFacts, Guard};
@@ -21,8 +22,8 @@ use crate::repeats::waiting::is_not_ready;
 /// let read = CallFacts { tool: "read_log", arguments: &arguments, rules: &rules, is_read: true, tries: 2 };
 ///
 /// for _ in 0..2 {
-///     guard.before(&read)?;
-///     guard.after(Status::Ok, "no errors");
+///     let running = guard.before(&read)?;
+///     guard.after(running, Status::Ok, "no errors");
 /// }
 /// let rule = guard.before(&read).unwrap_err();
 /// assert_eq!(rule, RepeatRule::SameResult { times: 2, ignored: vec![] });
@@ -33,9 +34,9 @@ use crate::repeats::waiting::is_not_ready;
 ///
 /// // Somebody has changed something: it may be read again.
 /// let restart = CallFacts { tool: "restart", arguments: &json!({}), is_read: false, ..read };
-/// guard.before(&restart)?;
-/// guard.after(Status::Ok, "restarted");
-/// guard.before(&read)?;
+/// let running = guard.before(&restart)?;
+/// guard.after(running, Status::Ok, "restarted");
+/// assert!(guard.before(&read).is_ok());
 /// # Ok::<(), RepeatRule>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -43,13 +44,16 @@ pub struct Guard {
     repeats: Repeats,
     three_tier: ThreeTier,
     ledger: Ledger,
-    open: Option<Open>,
+    /// The calls that nothing was told of, by their numbers.
+    open: Vec<(u32, Sign, CommandKey)>,
     calls: u32,
 }
 
-/// The call that was let run last.
-#[derive(Clone, Debug)]
-struct Open {
+/// A call that was let run and from which nothing has come back yet.
+#[must_use = "what comes back from the call is told to the guard with it"]
+#[derive(Debug, PartialEq, Eq)]
+pub struct Running {
+    number: u32,
     signature: Digest,
     rules: ToolRepeats,
     key: CommandKey,
@@ -60,19 +64,23 @@ impl Guard {
     /// A guard that follows this policy and has seen nothing. `three_tier` holds the numbers of that policy, and how
     /// alike search texts have to be under each.
     pub fn new(repeats: Repeats, three_tier: ThreeTier) -> Self {
-        Self { repeats, three_tier, ledger: Ledger::default(), open: None, calls: 0 }
+        Self { repeats, three_tier, ledger: Ledger::default(), open: Vec::new(), calls: 0 }
     }
 
-    /// Whether a call may be made.
+    /// Whether a call may be made, while others run that were let run before it.
     ///
     /// # Errors
     /// Which rule refuses it. What may have happened already and must not happen twice counts as
     /// [`Failed`](RepeatRule::Failed). What is refused leaves no trace.
-    pub fn before(&mut self, call: &CallFacts<'_>) -> Result<(), RepeatRule> {
+    pub fn before(&mut self, call: &CallFacts<'_>) -> Result<Running, RepeatRule> {
         let rules = Self::rules(self.repeats, &self.three_tier);
         let sign = Sign::of(call, &rules);
         let own = (CommandKey::new(1, Slot::Action(self.calls)), 1);
-        let (key, attempt) = match self.ledger.standing(&sign, &rules, &Siblings::default()) {
+        let mut beside = Siblings::default();
+        for (_, sign, key) in &self.open {
+            beside.add(sign, *key);
+        }
+        let (key, attempt) = match self.ledger.standing(&sign, &rules, &beside) {
             Standing::New => own,
             Standing::Again { key, attempt } => (key, attempt),
             Standing::Repeat { rule, .. } => return Err(rule.unwrap_or(RepeatRule::Exact)),
@@ -80,39 +88,37 @@ impl Guard {
         };
         self.calls += 1;
         self.ledger.started(&sign, key, attempt, EvidenceId(self.calls));
-        self.open = Some(Open { signature: sign.signature(), rules: call.rules.clone(), key, attempt });
-        Ok(())
+        let (number, signature) = (self.calls, sign.signature());
+        self.open.push((number, sign, key));
+        Ok(Running { number, signature, rules: call.rules.clone(), key, attempt })
     }
 
-    /// What came back from the call that was let run last: how it ended, and its data or the text of its failure.
-    /// Without such a call nothing happens.
-    pub fn after(&mut self, status: Status, data: &str) {
-        if let Some(open) = self.open.take() {
-            self.settle(open, status, data);
-        }
+    /// What came back from a call: how it ended, and its data or the text of its failure. One that was cut off is told as
+    /// well; of which nothing is told, that one runs until the next turn.
+    pub fn after(&mut self, call: Running, status: Status, data: &str) {
+        self.settle(call, status, data);
     }
 
-    /// The call that was let run last failed, and nothing says whether that may pass: it may be made again until it
-    /// has failed twice in the same way.
-    pub fn after_failure(&mut self, text: &str) {
-        if let Some(open) = self.open.take() {
-            // No try under the same key is left, and nothing failed for good.
-            self.settle(Open { attempt: u32::MAX, ..open }, Status::RetryableError, text);
-        }
+    /// A call failed, and nothing says whether that may pass: it may be made again until it has failed twice in the same
+    /// way.
+    pub fn after_failure(&mut self, call: Running, text: &str) {
+        // No try under the same key is left, and nothing failed for good.
+        self.settle(Running { attempt: u32::MAX, ..call }, Status::RetryableError, text);
     }
 
     /// The user has said something: what was asked for before may be asked for again (S3-21, S3-38).
     pub fn new_turn(&mut self) {
         self.ledger.new_scope(&Self::rules(self.repeats, &self.three_tier));
-        self.open = None;
+        self.open.clear();
     }
 
     fn rules(repeats: Repeats, three_tier: &ThreeTier) -> Rules<'_> {
         Rules { repeats, three_tier, is_careful: true }
     }
 
-    fn settle(&mut self, open: Open, status: Status, data: &str) {
-        let Open { signature, rules, key, attempt } = open;
+    fn settle(&mut self, call: Running, status: Status, data: &str) {
+        let Running { number, signature, rules, key, attempt } = call;
+        self.open.retain(|(open, ..)| *open != number);
         let (result, ignored) = stable_digest(data, &rules);
         let told = told(status, result);
         let waits = status == Status::Pending || status == Status::Ok && is_not_ready(data);

@@ -31,7 +31,7 @@ mod three_tier;
 mod waiting;
 
 pub use crate::ledger::{Ledger, Settled, Siblings, Standing};
-pub use guard::Guard;
+pub use guard::{Guard, Running};
 pub use sequence::ratio_millis;
 pub use sign::{CallFacts, Rules, Sign};
 pub use stable::stable_digest;

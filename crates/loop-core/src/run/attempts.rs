@@ -135,9 +135,10 @@ impl Run {
     }
 
     /// Keeps what came of a reply that failed midway. It is no answer: one may still be asked for.
-    pub(super) fn take_partial(&mut self, ending: &Ending) {
+    pub(super) fn take_partial(&mut self, pass: u32, ending: &Ending) {
         if let Ending::Answer(text) | Ending::Cut(text) = ending {
             self.state.partial = Some(Arc::clone(text));
+            self.state.partial_pass = pass;
         }
     }
 

@@ -421,7 +421,7 @@ impl Run {
         let is_main = matches!(key.slot, Slot::Main | Slot::Landing);
         if let Some(partial) = failure.partial.as_ref().filter(|_| is_main) {
             let proposal = protocol::salvage(partial, self.reading());
-            self.take_partial(&proposal.ending);
+            self.take_partial(key.pass, &proposal.ending);
             self.merge(key.pass, &proposal, notes);
         }
     }

@@ -112,6 +112,9 @@ pub struct State {
     /// What came of a reply that failed midway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     partial: Option<Arc<str>>,
+    /// The pass that it is of.
+    #[serde(default, skip_serializing_if = "is_default")]
+    partial_pass: u32,
     /// What of a conversation is shown in short.
     #[serde(default, skip_serializing_if = "is_default")]
     compacted: Compacted,
@@ -462,6 +465,13 @@ impl Run {
         &self.state.passes
     }
 
+    /// What came of a reply that broke off and that no other has taken the place of: the last thing that was said, and
+    /// part of no pass.
+    pub fn broken_off(&self) -> Option<&Arc<str>> {
+        let is_last = self.state.partial_pass as usize > self.state.passes.len();
+        self.state.partial.as_ref().filter(|_| is_last)
+    }
+
     /// The document so far.
     pub fn document(&self) -> &Document {
         &self.state.document
@@ -605,6 +615,7 @@ impl Run {
             attempts: Vec::new(),
             answer: None,
             partial: None,
+            partial_pass: 0,
             compacted: Compacted::default(),
             last_granted: 0,
             stopped_in: StoppedIn::default(),

@@ -23,8 +23,8 @@ impl Guarded {
         data: &str,
     ) -> Result<(), RepeatRule> {
         let is_read = tool.starts_with("read") || tool.contains("search");
-        self.guard.before(&CallFacts { tool, arguments, rules, is_read, tries: 2 })?;
-        self.guard.after(status, data);
+        let running = self.guard.before(&CallFacts { tool, arguments, rules, is_read, tries: 2 })?;
+        self.guard.after(running, status, data);
         Ok(())
     }
 

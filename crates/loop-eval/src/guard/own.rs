@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use loop_core::repeats::{CallFacts, Guard};
+use loop_core::repeats::{CallFacts, Guard, Running};
 use loop_core::{RepeatRule, Repeats, Status, ThreeTier, ToolRepeats};
 
 use super::effects::Deed;
@@ -15,12 +15,14 @@ const TRIES: u32 = 3;
 /// A guard in one run. Tools have no settings of their own.
 pub(super) struct Own {
     guard: Guard,
+    /// The call that was let run last.
+    running: Option<Running>,
     rules: ToolRepeats,
 }
 
 impl Own {
     pub(super) fn new(repeats: Repeats, three_tier: ThreeTier) -> Self {
-        Self { guard: Guard::new(repeats, three_tier), rules: ToolRepeats::default() }
+        Self { guard: Guard::new(repeats, three_tier), running: None, rules: ToolRepeats::default() }
     }
 }
 
@@ -37,19 +39,28 @@ impl Judge for Own {
             is_read: call.deed == Deed::Read,
             tries: TRIES,
         };
-        self.guard.before(&facts).err().map(|rule| name(&rule))
+        match self.guard.before(&facts) {
+            Ok(running) => {
+                self.running = Some(running);
+                None
+            }
+            Err(rule) => Some(name(&rule)),
+        }
     }
 
     fn told(&mut self, call: &Call<'_>, told: &Told<'_>) {
+        let Some(running) = self.running.take() else { return };
         let text = match told.is_whole {
             true => Cow::Borrowed(told.result),
             false => Cow::Owned(format!("{} {}", told.sha256, told.result)),
         };
         match told.is_of_unknown_kind {
             // To the guard a failure changes nothing; a program may have done much before it failed.
-            true if call.deed == Deed::Run => self.guard.after(Status::Ok, &format!("failed: {text}")),
-            true => self.guard.after_failure(&text),
-            false => self.guard.after(told.status, &text),
+            true if call.deed == Deed::Run => {
+                self.guard.after(running, Status::Ok, &format!("failed: {text}"))
+            }
+            true => self.guard.after_failure(running, &text),
+            false => self.guard.after(running, told.status, &text),
         }
     }
 }

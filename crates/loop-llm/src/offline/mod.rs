@@ -95,7 +95,8 @@ fn finished(request: &ModelRequest, text: String, calls: Vec<ToolCall>) -> Model
         (false, false) => FinishReason::ToolUse,
     };
     let text = text.get(..text.floor_char_boundary(most.min(text.len()))).unwrap_or_default();
-    let mut reply = ModelReply { finish, tool_calls: calls, ..ModelReply::text(text, None) };
+    let stop = Some(finish.into());
+    let mut reply = ModelReply { finish, stop, tool_calls: calls, ..ModelReply::text(text, None) };
     reply.usage = Some(estimated(request, &reply));
     reply
 }

@@ -7,7 +7,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use loop_core::{
-    ErrorStyle, Execution, GateSettings, Limits, ModelSpec, OutputSpec, ProtocolSpec, Repeats, RunSpec,
+    ErrorStyle, Execution, GateSettings, Limits, ModelSpec, OutputSpec, PicoUsd, ProtocolSpec, Repeats,
+    RunSpec,
 };
 use loop_llm::{ChatModel, Offline, Scripted};
 use loop_prompts::Prompts;
@@ -77,6 +78,7 @@ pub struct AgentBuilder<Output> {
     output: Option<OutputParts>,
     attempts: Option<u32>,
     passes_per_attempt: Option<u32>,
+    validate_ms: Option<u64>,
     execution: Execution,
     errors: ErrorStyle,
     gate: GateSettings,
@@ -118,13 +120,41 @@ pub enum BuildError {
         name: Arc<str>,
     },
     /// A tool is approved that there is not.
-    #[error("`{name}` is approved, and no tool has that name; there are: {known}")]
+    #[error("`{name}` is approved, and no tool has that name; {}", there_are(.known))]
     ApprovedUnknown {
         /// The name.
         name: Arc<str>,
         /// The tools.
         known: String,
     },
+    /// A tool is demanded that there is not, so that no answer could ever do.
+    #[error("gate.required_tools: `{name}` is demanded, and no tool has that name; {}", there_are(.known))]
+    RequiredUnknown {
+        /// The name.
+        name: Arc<str>,
+        /// The tools.
+        known: String,
+    },
+    /// It may not even begin.
+    #[error("{setting} is 0, so that there could never be an output; set 1 or more")]
+    Zero {
+        /// The setting.
+        setting: &'static str,
+    },
+    /// There is a limit of money, and nobody could keep it.
+    #[error(
+        "limits.cost is {limit}, and the price of `{model}` is unknown, so that no call could be made; set `price` in its ModelSpec, or cost: None"
+    )]
+    CostWithoutPrice {
+        /// The limit.
+        limit: PicoUsd,
+        /// The model.
+        model: Arc<str>,
+    },
+}
+
+fn there_are(known: &str) -> String {
+    if known.is_empty() { "there are none".to_owned() } else { format!("there are: {known}") }
 }
 
 impl AgentBuilder<Text> {
@@ -148,6 +178,7 @@ impl<Output> AgentBuilder<Output> {
             output,
             attempts: None,
             passes_per_attempt: None,
+            validate_ms: None,
             execution: Execution::default(),
             errors: ErrorStyle::default(),
             gate: GateSettings { ..RunSpec::conversation("", ModelSpec::new("", "")).gate },
@@ -227,8 +258,13 @@ impl<Output> AgentBuilder<Output> {
 
     /// The agent running the calls of one reply side by side (S2-101); those that change something run one after
     /// another even so.
-    pub fn parallel(mut self) -> Self {
-        self.execution = Execution::Parallel;
+    pub fn parallel(self) -> Self {
+        self.execution(Execution::Parallel)
+    }
+
+    /// The agent running the calls of one reply in this way: one after another otherwise.
+    pub fn execution(mut self, execution: Execution) -> Self {
+        self.execution = execution;
         self
     }
 
@@ -245,31 +281,28 @@ impl<Output> AgentBuilder<Output> {
         self
     }
 
-    /// The agent within these limits, in place of those of its kind. The usual limit of money, where it is left as it is,
-    /// holds only if the model's price is known: nobody could keep it otherwise.
+    /// The agent within these limits, in place of those of its kind. The usual limit of money, USD 0.10, holds only if the
+    /// model's price is known: nobody could keep it otherwise. Another one is an error of [`build`](Self::build) then.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
         self
     }
 
-    /// The agent with a gate of one's own, approvals and repeats that were set before apart.
-    pub fn gate(mut self, gate: GateSettings) -> Self {
-        let (approved, repeats) = (std::mem::take(&mut self.gate.approved), self.gate.repeats);
-        self.gate = gate;
-        self.gate.approved.extend(approved);
-        self.gate.repeats = self.gate.repeats.or(repeats);
-        self
-    }
-
-    /// The agent with so many attempts at an output: 3 otherwise.
-    pub fn attempts(mut self, attempts: u32) -> Self {
-        self.attempts = Some(attempts);
-        self
-    }
-
-    /// The agent with so many passes an attempt: 15 otherwise (S2-37, S2-38).
-    pub fn passes_per_attempt(mut self, passes: u32) -> Self {
-        self.passes_per_attempt = Some(passes);
+    /// The agent with its gate changed in some settings; all others, and what was set before, stay as they are.
+    ///
+    /// ```
+    /// # use loop_runtime::{Agent, Offline, ToolDeclaration};
+    /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Search { name: String }
+    /// let agent = Agent::new(Offline::new())
+    ///     .tool(ToolDeclaration::read("search_user", "Search users"), |by: Search, _| async move {
+    ///         Ok::<_, String>(by.name)
+    ///     })
+    ///     .gate(|gate| gate.required_tools = vec!["search_user".into()]);
+    /// # assert_eq!(agent.build()?.looping().spec().gate.no_progress, 3);
+    /// # Ok::<(), loop_runtime::BuildError>(())
+    /// ```
+    pub fn gate(mut self, change: impl FnOnce(&mut GateSettings)) -> Self {
+        change(&mut self.gate);
         self
     }
 
@@ -300,7 +333,7 @@ impl<Output> AgentBuilder<Output> {
     /// The agent.
     ///
     /// # Errors
-    /// What is wrong with its tools, in a sentence that tells what to do.
+    /// What is wrong with its tools or its settings, in a sentence that tells what to do.
     pub fn build(self) -> Result<Agent<Output>, BuildError> {
         let (mut tools, mut validators) = (self.tools, Vec::new());
         let mut spec = match self.output {
@@ -312,6 +345,15 @@ impl<Output> AgentBuilder<Output> {
                 output.submit = submit.map(|submit| (&*submit.name).into());
                 output.attempts = self.attempts.unwrap_or(output.attempts);
                 output.passes_per_attempt = self.passes_per_attempt.unwrap_or(output.passes_per_attempt);
+                output.validate_ms = self.validate_ms.unwrap_or(output.validate_ms);
+                let settings = [
+                    ("attempts", u64::from(output.attempts)),
+                    ("passes_per_attempt", output.passes_per_attempt.into()),
+                    ("validate_ms", output.validate_ms),
+                ];
+                if let Some((setting, _)) = settings.into_iter().find(|(_, value)| *value == 0) {
+                    return Err(BuildError::Zero { setting });
+                }
                 tools = tools.shared(parts.tool());
                 if let Some(submit) = submit {
                     tools = tools.tool(KeptTool::new(submit_declaration(submit)));
@@ -330,16 +372,21 @@ impl<Output> AgentBuilder<Output> {
             }
         }
         let registry = tools.build()?;
-        let unknown = self.gate.approved.iter().find(|name| registry.resolve(name).is_none());
-        if let Some(name) = unknown {
-            let known: Vec<&str> = self.names.iter().map(AsRef::as_ref).collect();
-            return Err(BuildError::ApprovedUnknown { name: Arc::clone(name), known: known.join(", ") });
-        }
+        let mut gate = self.gate;
+        let own = own_names(&mut gate.approved, &registry, &self.names);
+        own.map_err(|(name, known)| BuildError::ApprovedUnknown { name, known })?;
+        let own = own_names(&mut gate.required_tools, &registry, &self.names);
+        own.map_err(|(name, known)| BuildError::RequiredUnknown { name, known })?;
         spec.goal = self.instructions;
-        spec.gate = self.gate;
+        spec.gate = gate;
         if let Some(limits) = self.limits {
-            let is_usual = limits.cost == Limits::default().cost;
-            let cost = limits.cost.filter(|_| !is_usual || spec.models.base.price.is_some());
+            let base = &spec.models.base;
+            let cost = limits.cost.filter(|_| base.price.is_some());
+            if let Some(limit) =
+                limits.cost.filter(|_| cost.is_none() && limits.cost != Limits::default().cost)
+            {
+                return Err(BuildError::CostWithoutPrice { limit, model: Arc::clone(&base.model) });
+            }
             spec.limits = Limits { cost, ..limits };
         }
         let mut looping = Loop::new(spec, registry, Models::one(self.model.client))
@@ -351,6 +398,33 @@ impl<Output> AgentBuilder<Output> {
             looping = looping.with_prompts(prompts);
         }
         Ok(Agent::over(looping))
+    }
+}
+
+/// What an agent that ends with a value can be told beside. In a conversation there is nothing to attempt:
+///
+/// ```compile_fail
+/// # use loop_runtime::{Agent, Offline};
+/// // error: the trait bounds were not satisfied: `Text: serde::de::DeserializeOwned`
+/// let agent = Agent::new(Offline::new()).attempts(2);
+/// ```
+impl<Output: DeserializeOwned> AgentBuilder<Output> {
+    /// The agent with so many attempts at an output: 3 otherwise.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = Some(attempts);
+        self
+    }
+
+    /// The agent with so many passes an attempt: 15 otherwise (S2-37, S2-38).
+    pub fn passes_per_attempt(mut self, passes: u32) -> Self {
+        self.passes_per_attempt = Some(passes);
+        self
+    }
+
+    /// The agent with so many milliseconds for one validation: 30,000 otherwise.
+    pub fn validate_ms(mut self, ms: u64) -> Self {
+        self.validate_ms = Some(ms);
+        self
     }
 }
 
@@ -373,6 +447,22 @@ fn check_names(helpers: &[Arc<str>], output: &Arc<str>, submit: Option<&str>) ->
         }
         if submit.is_some_and(|submit| *submit == **name) {
             return Err(BuildError::HelperIsSubmit { name: Arc::clone(name) });
+        }
+    }
+    Ok(())
+}
+
+/// Puts a tool's own name in the place of each alias; otherwise the name that no tool has which can be chosen, and the
+/// names that there are. Patterns stay as they are.
+fn own_names(
+    names: &mut [Arc<str>],
+    registry: &Registry,
+    tools: &[Arc<str>],
+) -> Result<(), (Arc<str>, String)> {
+    for name in names.iter_mut().filter(|name| !name.contains('*')) {
+        match registry.resolve(name).filter(|own| tools.contains(own)) {
+            Some(own) => *name = own,
+            None => return Err((Arc::clone(name), tools.join(", "))),
         }
     }
     Ok(())

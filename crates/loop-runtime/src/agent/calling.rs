@@ -65,7 +65,7 @@ pub(crate) fn begin_with(messages: &[Message]) -> Result<(WorkItem, Vec<Message>
         None => return Err(unusable("there are none; begin with Message::user")),
         Some(Message::Assistant(_)) => {
             return Err(unusable(
-                "the last one is the model's own, so there is nothing to answer; add a Message::user",
+                "the last one is the model's own, so there is nothing to answer; add a Message::user, for example \"Go on.\"",
             ));
         }
         Some(Message::User { text, .. } | Message::Operator { text }) => text.clone(),

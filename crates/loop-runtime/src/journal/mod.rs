@@ -150,6 +150,14 @@ pub enum JournalError {
         /// The journal.
         place: String,
     },
+    /// Nothing was written down.
+    #[error(
+        "run {run} cannot be found again: nothing was written down; give the loop or the agent a journal (with_journal)"
+    )]
+    NotKept {
+        /// The name.
+        run: RunId,
+    },
     /// A run of this name is there already.
     #[error("run {run} exists already in {place}")]
     Exists {

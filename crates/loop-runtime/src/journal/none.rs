@@ -38,5 +38,5 @@ impl RunWriter for NoJournal {
 }
 
 fn unknown(run: &RunId) -> JournalError {
-    JournalError::Unknown { run: run.clone(), place: "no journal".to_owned() }
+    JournalError::NotKept { run: run.clone() }
 }
