@@ -37,7 +37,7 @@ impl<'a> Talk<'a> {
             assert_eq!((reply.finish, &*reply.text), (FinishReason::ToolUse, ""));
             let results = reply.tool_calls.iter().map(|call| {
                 let Some(value) = call.arguments.object() else { panic!("{call:?}") };
-                let said = format!("{} {}", call.name, Value::Object(value.clone()));
+                let said = format!("{} {}", call.name, Value::Object(value));
                 assert!(!self.calls.contains(&said), "{said} is called twice");
                 let text = self.world.iter().find(|(known, _)| *known == said).map_or("[]", |(_, text)| text);
                 self.calls.push(said);
