@@ -24,7 +24,8 @@ const TWICE: u32 = 2;
 /// was settled side by side gives the same ledger in whichever order it ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ledger {
-    entries: BTreeMap<Digest, Entry>,
+    /// Boxed, since a map keeps room for eleven wherever there is one.
+    entries: BTreeMap<Digest, Box<Entry>>,
     tools: BTreeMap<Arc<str>, ToolLog>,
     /// What calls that ask for nearly the same told, by what they share.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -300,25 +301,27 @@ impl Ledger {
 
     /// A call was let run: under which key, which try, and under which number its observation will stand.
     pub fn started(&mut self, sign: &Sign, key: CommandKey, attempt: u32, evidence: EvidenceId) {
-        let entry = self.entries.entry(sign.signature).or_insert_with(|| Entry {
-            key,
-            attempts: attempt,
-            tries: sign.tries,
-            polled: 0,
-            is_open: false,
-            status: None,
-            evidence,
-            tool: Arc::clone(&sign.tool),
-            is_read: sign.is_read,
-            alike: sign.alike,
-            query: sign.query.clone(),
-            told: None,
-            failed: None,
-            ignored: Vec::new(),
-            waited: 0,
-            polls: sign.polls,
-            own: 0,
-            writes_at: 0,
+        let entry = self.entries.entry(sign.signature).or_insert_with(|| {
+            Box::new(Entry {
+                key,
+                attempts: attempt,
+                tries: sign.tries,
+                polled: 0,
+                is_open: false,
+                status: None,
+                evidence,
+                tool: Arc::clone(&sign.tool),
+                is_read: sign.is_read,
+                alike: sign.alike,
+                query: sign.query.clone(),
+                told: None,
+                failed: None,
+                ignored: Vec::new(),
+                waited: 0,
+                polls: sign.polls,
+                own: 0,
+                writes_at: 0,
+            })
         });
         if entry.key != key {
             (entry.polled, entry.is_open) = (0, false);
@@ -498,7 +501,7 @@ impl Ledger {
     }
 
     fn reuse(&self, sign: &Sign, siblings: &Siblings) -> Standing {
-        let entry = self.entries.get(&sign.signature);
+        let entry = self.entries.get(&sign.signature).map(Box::as_ref);
         let still_stands = |entry: &&Entry| {
             let brought = entry.status.is_some_and(Status::is_citable);
             brought && sign.is_read && siblings.changes == 0 && entry.writes_at == self.writes
