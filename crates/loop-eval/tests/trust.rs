@@ -6,10 +6,19 @@ use std::sync::Arc;
 
 use loop_core::Fact;
 use loop_domain::{Domain, LoadOptions};
-use loop_eval::case::{Case, Expected, RecordError, case_of_run};
+use loop_eval::case::{Case, Expected, RecordError, Said, case_of_run};
 use loop_eval::eval::{VerifyError, run_case, verify};
-use loop_runtime::{Journal, MemoryJournal, Recorded, Scripted};
+use loop_runtime::{
+    Journal, Loop, MemoryJournal, ModelSpec, Models, Recorded, Registry, RunEvent, RunSpec, Scripted,
+    StopMode, ToolContext, ToolDeclaration, ToolResult, WorkItem,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
+
+/// No arguments.
+#[derive(Deserialize, JsonSchema)]
+struct Nothing {}
 
 fn examples() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
@@ -62,6 +71,55 @@ async fn a_recorded_run_becomes_a_case_that_passes_at_once() {
         let result = run_case(&Case::parse(&text, "again.json").unwrap()).await;
         assert!(result.passed, "{domain} {item} {script:?}: {:#?}", result.failures);
     }
+}
+
+/// The case of a recorded run, by its text, and whether it passes.
+async fn passes_again(recorded: &Recorded) -> Case {
+    let case = case_of_run("again", recorded).unwrap();
+    let case = Case::parse(&serde_json::to_string(&case).unwrap(), "again.json").unwrap();
+    let result = run_case(&case).await;
+    assert!(result.passed, "{:#?}", result.failures);
+    case
+}
+
+#[tokio::test]
+async fn a_run_in_which_nobody_answered_becomes_a_case_in_which_nobody_does() {
+    // S4-69, U4
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["loopgate.toml", "crm.sql"] {
+        std::fs::copy(examples().join("crm").join(name), folder.path().join(name)).unwrap();
+    }
+    let set = vec![("limits.person_ms".to_owned(), "30".to_owned())];
+    let options = LoadOptions { set, ..LoadOptions::default() };
+    let domain = Domain::load(folder.path(), &options).unwrap();
+    let journal = Arc::new(MemoryJournal::new());
+    let item = domain.item("Update Bob's company to EPAM", "request.txt").unwrap();
+    let outcome = domain.unsaved_loop().with_journal(journal.clone()).run(item).await.unwrap();
+    let case = passes_again(&journal.read(&outcome.run).await.unwrap()).await;
+    assert_eq!(case.people.iter().map(|line| line.say).collect::<Vec<_>>(), [Said::Nothing]);
+}
+
+#[tokio::test]
+async fn a_run_that_was_stopped_while_a_tool_ran_becomes_a_case_without_its_counts() {
+    let replies = r#"{"version": 1, "replies": [{"calls": [{"name": "wait"}]}]}"#;
+    let journal = Arc::new(MemoryJournal::new());
+    let wait = ToolDeclaration::read("wait", "Wait.");
+    let registry =
+        Registry::builder().typed(wait, |_: Nothing, _: ToolContext| std::future::pending::<ToolResult>());
+    let models = Models::one(Arc::new(Scripted::from_json(replies).unwrap()));
+    let spec = RunSpec::conversation("waits", ModelSpec::new("scripted", "s"));
+    let looping = Loop::new(spec, registry.build().unwrap(), models).with_journal(journal.clone());
+    let mut handle = looping.start(WorkItem::new("1", "text", "Wait", "Wait.")).await.unwrap();
+    let mut events = handle.events().unwrap();
+    while let Some(event) = events.recv().await {
+        if matches!(&event, RunEvent::Recorded(entry) if matches!(entry.event.fact, Fact::ModelReplied { .. }))
+        {
+            handle.stop(StopMode::Now);
+        }
+    }
+    let outcome = handle.wait().await;
+    let case = passes_again(&journal.read(&outcome.run).await.unwrap()).await;
+    assert!(case.stop.is_some() && case.expected.counts.is_none());
 }
 
 #[tokio::test]

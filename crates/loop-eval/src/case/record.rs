@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use loop_core::{CommandKey, Fact, Note, PersonAnswer, Run, Slot, StopMode};
+use loop_core::{CommandKey, Fact, Note, PersonAnswer, Run, Slot, Status, StopMode};
 use loop_llm::{Purpose, ScriptedCall, ScriptedReply};
-use loop_runtime::Recorded;
+use loop_runtime::{Entry, Recorded};
 use serde_json::{Map, Value};
 
 use crate::case::{
@@ -54,8 +54,9 @@ pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, RecordError>
         _ => Map::new(),
     };
     let (stop, totals) = (&outcome.stop, &outcome.totals);
-    // What was lost with a driver was counted then, and is not there to be lost again.
-    let counts = (!heard.was_resumed).then_some(Counts {
+    // What was lost with a driver was counted then, and is not there to be lost again; a case stops a run only while it
+    // waits for its model.
+    let counts = (!heard.was_resumed && !heard.was_stopped_at_work).then_some(Counts {
         passes: Some(totals.passes),
         tool_calls: Some(totals.tool_calls),
         ..Counts::default()
@@ -109,6 +110,8 @@ struct Heard {
     people: Vec<PersonLine>,
     stop: Option<StopAt>,
     was_resumed: bool,
+    /// It was asked to stop while something else than its model was at work.
+    was_stopped_at_work: bool,
 }
 
 impl Heard {
@@ -127,11 +130,12 @@ impl Heard {
         }
         let nonce = &run.started().nonce;
         let (mut heard, mut by_tool) = (Self::default(), BTreeMap::<Arc<str>, Vec<MockedOutcome>>::new());
-        let mut pass = 0;
+        let (mut pass, mut is_calling) = (0, false);
         for entry in &recorded.entries {
             match &entry.event.fact {
-                Fact::CallStarted { key, .. } => pass = key.pass.max(1),
+                Fact::CallStarted { key, .. } => (pass, is_calling) = (key.pass.max(1), true),
                 Fact::ModelReplied { key, reply, .. } => {
+                    is_calling = false;
                     let calls = reply.calls.iter().map(|call| ScriptedCall {
                         id: Some(call.id.to_string()),
                         name: call.name.to_string(),
@@ -186,6 +190,7 @@ impl Heard {
                     heard.people.push(PersonLine { tool, say, text });
                 }
                 Fact::StopRequested { how } => {
+                    heard.was_stopped_at_work |= !is_calling;
                     let is_first = heard.stop.is_none() || *how == StopMode::Now;
                     heard.stop = heard
                         .stop
@@ -196,12 +201,26 @@ impl Heard {
                 Fact::Told { .. } => {
                     return Err(RecordError::NoPlace { what: "was told something on its way" });
                 }
-                Fact::Resumed { .. } => heard.was_resumed = true,
+                Fact::Resumed { .. } => {
+                    heard.was_resumed = true;
+                    if settled(entry).any(|(_, status)| status == Status::InDoubt) {
+                        return Err(RecordError::NoPlace { what: "lost a change with its driver" });
+                    }
+                }
+                // What a person was asked about and nobody answered.
+                Fact::DeadlineReached => {
+                    heard.people.extend(settled(entry).filter(|(_, status)| *status == Status::Denied).map(
+                        |(key, _)| PersonLine {
+                            tool: calls.get(&key).map(|(tool, _)| tool.to_string()),
+                            say: Said::Nothing,
+                            text: String::new(),
+                        },
+                    ));
+                }
                 Fact::Started(_)
                 | Fact::CallRefused { .. }
                 | Fact::ModelFailed { .. }
                 | Fact::ToolStarted { .. }
-                | Fact::DeadlineReached
                 | Fact::Validated { .. }
                 | Fact::SaveFinished { .. } => {}
             }
@@ -209,6 +228,14 @@ impl Heard {
         heard.tools = by_tool.into_iter().map(|(tool, outcomes)| (tool.to_string(), outcomes)).collect();
         Ok(heard)
     }
+}
+
+/// The actions that an entry settled.
+fn settled(entry: &Entry) -> impl Iterator<Item = (CommandKey, Status)> {
+    entry.notes.iter().filter_map(|note| match note {
+        Note::ActionSettled { key, status, .. } => Some((*key, *status)),
+        _ => None,
+    })
 }
 
 /// Which call of a run's model a reply is for.
