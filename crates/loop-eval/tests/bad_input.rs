@@ -205,3 +205,20 @@ fn two_cases_of_one_folder_have_two_names() {
     assert_eq!(one.cases.len(), 1);
     assert_eq!(one.filter("nothing").cases.len(), 0);
 }
+
+#[test]
+fn of_several_files_that_are_wrong_each_has_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("a.case.json", "{");
+    write("b.case.json", &sound().to_string());
+    write("c.case.json", &sound().to_string());
+    write("d.case.json", "{\"case_id\": 1}");
+    let error = Suite::read([folder.path()]).unwrap_err().to_string();
+    let lines: Vec<&str> = error.lines().collect();
+    let files = ["a.case.json:1:", "c.case.json: /case_id:", "d.case.json:1:"];
+    assert_eq!(lines.len(), files.len(), "{error}");
+    for (line, file) in lines.iter().zip(files) {
+        assert!(line.contains(file), "{line}");
+    }
+}

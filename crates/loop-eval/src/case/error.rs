@@ -42,9 +42,24 @@ pub enum CaseError {
         /// Where they were looked for.
         path: PathBuf,
     },
+    /// Several files are wrong: a line each.
+    #[error("{}", lines(.0))]
+    Several(Vec<CaseError>),
+}
+
+fn lines(errors: &[CaseError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 impl CaseError {
+    /// Nothing of no errors, the error of one, and otherwise all of them.
+    pub(crate) fn all(mut errors: Vec<Self>) -> Option<Self> {
+        match errors.len() {
+            0 | 1 => errors.pop(),
+            _ => Some(Self::Several(errors)),
+        }
+    }
+
     pub(crate) fn invalid(origin: &str, pointer: impl Into<String>, message: impl std::fmt::Display) -> Self {
         let message = message.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
         Self::Invalid { origin: origin.to_owned(), pointer: pointer.into(), message }

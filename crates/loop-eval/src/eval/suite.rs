@@ -26,7 +26,8 @@ impl Suite {
     /// The cases that files and folders hold ([`find`]), each file once.
     ///
     /// # Errors
-    /// The first file that cannot be read or is no case, a folder without any, or two cases of one name in one folder.
+    /// A folder without any case; or every file that cannot be read, is no case, or holds one whose name another of its
+    /// folder has.
     pub fn read(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self, CaseError> {
         let mut files: Vec<PathBuf> = Vec::new();
         for path in paths {
@@ -36,15 +37,26 @@ impl Suite {
                 }
             }
         }
-        let cases: Vec<Case> = files.iter().map(Case::read).collect::<Result<_, _>>()?;
-        for (at, case) in cases.iter().enumerate() {
+        let (mut cases, mut errors) = (Vec::<Case>::new(), Vec::new());
+        for file in &files {
+            let case = match Case::read(file) {
+                Ok(case) => case,
+                Err(error) => {
+                    errors.push(error);
+                    continue;
+                }
+            };
             let is_same = |other: &&Case| other.case_id == case.case_id && other.folder() == case.folder();
-            if let Some(other) = cases.iter().take(at).find(is_same) {
+            if let Some(other) = cases.iter().find(is_same) {
                 let message = format!("{} has the same; give each case a name of its own", other.shown());
-                return Err(case.error("/case_id", message));
+                errors.push(case.error("/case_id", message));
             }
+            cases.push(case);
         }
-        Ok(Self { cases })
+        match CaseError::all(errors) {
+            Some(error) => Err(error),
+            None => Ok(Self { cases }),
+        }
     }
 
     /// The suite with those cases whose names, or whose files' paths, hold this text.
