@@ -114,3 +114,18 @@ provider = "offline"
         assert!(ran.err.contains(shown), "{shown}\n{}", ran.err);
     }
 }
+
+#[test]
+fn a_question_that_was_answered_is_shown_once() {
+    // S4-37: it has settled with its answer, and nothing of it runs.
+    let shell = Shell::new();
+    let domain = shell.copy_of("examples/refunds");
+    let script = domain.join("scripts/asks-the-customer.json");
+    let model = format!("base=scripted/{}", script.display());
+    let typed = "Please refund order O-104\nI never postponed it.\n/quit\n";
+    let folder = domain.to_str().unwrap();
+    let ran = shell.run_with_input(&["chat", folder, "--profile", "people", "--model", &model], typed);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("The evidence is sufficient"), "{}", ran.out);
+    assert_eq!(ran.err.matches("ask_customer_clarifying_question").count(), 1, "{}", ran.err);
+}

@@ -159,6 +159,8 @@ impl View {
                     note(call_line(judged).styled(ODD, cut(&why, MOST_SUMMARY)));
                 }
             },
+            // What a person has answered has settled without having run.
+            Note::ActionSettled { key, .. } => self.calls.retain(|(open, _)| open != key),
             Note::CallRetried { attempt, .. } => {
                 self.remark(&format!("the model is asked again (try {attempt})"));
             }
@@ -172,7 +174,6 @@ impl View {
             | Note::CallRefused { .. }
             | Note::Polled { .. }
             | Note::Lost { .. }
-            | Note::ActionSettled { .. }
             | Note::EvidenceShortened { .. }
             | Note::AttemptBegan { .. }
             | Note::OutputRejected { .. }
