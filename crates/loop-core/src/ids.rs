@@ -43,6 +43,12 @@ impl Millis {
     pub fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
+
+    /// The same in seconds for a person, with as many digits behind the point as it takes: `120`, `0.5`, `0.001`.
+    pub fn in_seconds(self) -> String {
+        let text = format!("{}.{:03}", self.0 / 1_000, self.0 % 1_000);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
 }
 
 /// The number of a settled observation, printed `E3`. `E0` is the work item.
@@ -223,6 +229,12 @@ pub struct InvalidDigest;
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn seconds_have_no_more_digits_than_they_take() {
+        let told = [0, 1, 500, 1_000, 1_250, 120_000].map(|ms| Millis(ms).in_seconds());
+        assert_eq!(told, ["0", "0.001", "0.5", "1", "1.25", "120"]);
+    }
 
     #[test]
     fn keys_are_written_and_read_back() {

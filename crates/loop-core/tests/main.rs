@@ -1,7 +1,7 @@
 //! The decisions of the core, one module a subject.
 //!
 //! One program for all, so that it is linked once: `cargo test -p loop-core --test it NAME::` runs one module.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub, missing_docs)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
 mod common;
 mod compaction;

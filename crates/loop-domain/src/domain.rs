@@ -12,8 +12,9 @@ use loop_tools::{Credentials, Registry};
 
 use crate::error::{DomainError, ItemError};
 use crate::file::File;
-use crate::models::{self, Built, Scripts};
+use crate::models::{self, Built};
 use crate::report::{self, Report};
+use crate::scripts::Scripts;
 use crate::{item, parts, protocol, remote, spec, tools};
 
 /// What is given beside the folder; laid over its file in this order.

@@ -56,6 +56,7 @@ mod protocol;
 mod remote;
 mod report;
 mod schema;
+mod scripts;
 mod server;
 mod spec;
 mod tools;

@@ -4,15 +4,15 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use loop_core::{CommandKey, Fact, Slot, Tier};
-use loop_llm::{ChatModel, LlmErrorKind, Offline, Purpose, Recorded, Recorder, Recording, Scripted, Secrets};
-use loop_runtime::{Entry, Models};
+use loop_llm::{ChatModel, Offline, Recorded, Recorder, Recording, Scripted, Secrets};
+use loop_runtime::Models;
 
 use crate::config::ModelConfig;
 use crate::error::DomainError;
 use crate::file::File;
 use crate::parts::one_line;
 use crate::remote::{self, LOCAL, Servers};
+use crate::scripts::Scripts;
 
 /// The models of a domain.
 pub(crate) struct Built {
@@ -36,56 +36,6 @@ pub(crate) struct Found {
     pub(crate) secrets: Secrets,
     /// Those of them that reply from a list.
     scripts: Scripts,
-}
-
-/// The models that reply from a list, by the tiers that have one of their own.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Scripts {
-    /// The tiers with a model of their own, with their list where they reply from one.
-    own: Vec<(&'static str, Option<Arc<Scripted>>)>,
-}
-
-impl Scripts {
-    /// Leaves out what the entries of a run have heard already: each reply is used once, also where another process goes on.
-    ///
-    /// A call that was lost is made again and gets its reply again; nothing of it is in the journal.
-    pub(crate) fn pass_over(&self, entries: &[Entry]) {
-        let mut tiers: Vec<(CommandKey, Tier)> = Vec::new();
-        for entry in entries {
-            match &entry.event.fact {
-                Fact::CallStarted { key, tier, .. } => tiers.push((*key, *tier)),
-                Fact::ModelReplied { key, .. } => self.heard(key, &tiers),
-                // Where no reply was left, none was used.
-                Fact::ModelFailed { key, failure, .. }
-                    if *failure.kind != *LlmErrorKind::ScriptExhausted.name() =>
-                {
-                    self.heard(key, &tiers);
-                }
-                Fact::ToolFinished { observation, .. } if observation.sub_call.is_some() => {
-                    self.used(Tier::Picker, Purpose::Filter);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn heard(&self, key: &CommandKey, tiers: &[(CommandKey, Tier)]) {
-        let purpose = match key.slot {
-            Slot::Pick => Purpose::Pick,
-            Slot::Repair => Purpose::Repair,
-            _ => Purpose::Main,
-        };
-        if let Some((_, tier)) = tiers.iter().rev().find(|(of, _)| of == key) {
-            self.used(*tier, purpose);
-        }
-    }
-
-    fn used(&self, tier: Tier, purpose: Purpose) {
-        let of = |name: &str| self.own.iter().find(|(own, _)| *own == name);
-        if let Some((_, Some(script))) = of(tier.name()).or_else(|| of(Tier::Base.name())) {
-            script.pass_over(purpose);
-        }
-    }
 }
 
 /// One model, before anything is wrapped around it.
@@ -177,7 +127,7 @@ fn bare<'a>(
         }
         _ => remote::model(file, tier, config, found)?,
     };
-    found.scripts.own.push((tier, script_of_tier));
+    found.scripts.add(tier, script_of_tier);
     Ok(Bare { tier, config, model })
 }
 

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use loop_core::policy;
-use loop_core::{Execution, ModelSpec, OnDenied, ProtocolSpec, RunSpec, Taint, ThreeTier, Tier, ToolSpec};
+use loop_core::{
+    Execution, Millis, ModelSpec, OnDenied, ProtocolSpec, RunSpec, Taint, ThreeTier, Tier, ToolSpec,
+};
 
 use crate::protocol;
 
@@ -111,12 +113,6 @@ fn tools(spec: &RunSpec) -> impl Iterator<Item = &ToolSpec> {
     spec.tools.iter().filter(move |tool| Some(&tool.name) != output)
 }
 
-/// Milliseconds as seconds, with as many digits behind the point as it takes.
-fn seconds(ms: u64) -> String {
-    let text = format!("{}.{:03}", ms / 1_000, ms % 1_000);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
 fn passes_of(passes: u32) -> String {
     if passes == 1 { "1 pass".to_owned() } else { format!("{passes} passes") }
 }
@@ -146,7 +142,7 @@ fn limits(spec: &RunSpec) -> String {
         passes_of(limits.passes),
         count(limits.tool_calls as usize, "tool call"),
         count(limits.model_calls as usize, "model call"),
-        seconds(limits.wall_ms)
+        Millis(limits.wall_ms).in_seconds()
     )
 }
 

@@ -1,7 +1,7 @@
 //! Domain folders: what is read, what is refused, and where.
 //!
 //! One program for all, so that it is linked once: `cargo test -p loop-domain --test it NAME::` runs one module.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub, missing_docs)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod check;
 mod crm;

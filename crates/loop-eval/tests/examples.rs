@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use loop_eval::eval::{GUARDS, Metrics, Suite, ablate};
-use loop_eval::report;
+use loop_eval::{report, trace};
 
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
@@ -21,6 +21,9 @@ async fn every_committed_case_ends_as_expected() {
     let failed = results.iter().any(|result| !result.passed);
     assert!(!failed, "{}", report::table(&results, &metrics));
     assert_eq!(ended.len(), results.len());
+    // What a case may name is what a trace can show.
+    let unknown = results.iter().flat_map(|result| &result.trace).find(|line| !trace::is_known(line));
+    assert_eq!(unknown, None);
     let whole = |share: loop_eval::eval::Share| share.part == share.of && share.of > 0;
     assert!(whole(metrics.completion) && whole(metrics.correct_stop_reason), "{metrics:?}");
     assert!(whole(metrics.escalation_accuracy) && whole(metrics.replay), "{metrics:?}");

@@ -1,7 +1,7 @@
 //! Cases, guards and adversaries.
 //!
 //! One program for all, so that it is linked once: `cargo test -p loop-eval --test it NAME::` runs one module.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub, missing_docs)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod bad_input;
 mod examples;

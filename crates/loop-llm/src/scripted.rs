@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{FinishReason, Usage};
+use loop_core::{FinishReason, Slot, Usage};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind, Partial};
@@ -47,6 +47,17 @@ pub enum Purpose {
     Repair,
     /// Filtering a smart tool's results.
     Filter,
+}
+
+impl From<Slot> for Purpose {
+    /// The purpose of a run's call in this slot.
+    fn from(slot: Slot) -> Self {
+        match slot {
+            Slot::Pick => Self::Pick,
+            Slot::Repair => Self::Repair,
+            Slot::Main | Slot::Landing | Slot::Action(_) | Slot::Validate | Slot::Save => Self::Main,
+        }
+    }
 }
 
 impl Purpose {

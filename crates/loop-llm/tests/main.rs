@@ -1,7 +1,7 @@
 //! Codecs, transport and wrappers.
 //!
 //! One program for all, so that it is linked once: `cargo test -p loop-llm --test it NAME::` runs one module.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub, missing_docs)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod anthropic_decode;
 mod anthropic_encode;

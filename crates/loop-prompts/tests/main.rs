@@ -1,7 +1,7 @@
 //! What a model sees.
 //!
 //! One program for all, so that it is linked once: `cargo test -p loop-prompts --test it NAME::` runs one module.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub, missing_docs)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
 mod common;
 mod offline;

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use loop_core::{
-    CallModel, Command, CommandKey, CostMode, Digest, Facts, Limits, ModelSpec, Picking, Price, Run, RunId,
-    RunSpec, Tier, WorkItem,
+    CallModel, Command, CommandKey, CostMode, Digest, Facts, Limits, Millis, ModelSpec, Picking, Price, Run,
+    RunId, RunSpec, Tier, WorkItem,
 };
 use loop_prompts::{Dialogue, Prompts};
 
@@ -79,7 +79,7 @@ impl fmt::Display for Forecast {
             ", {}, {}, {} s",
             counted(limits.tool_calls, "tool call", "tool calls"),
             counted(limits.model_calls, "model call", "model calls"),
-            seconds(limits.wall_ms)
+            Millis(limits.wall_ms).in_seconds()
         )?;
         let Some(first) = self.first() else { return Ok(()) };
         write!(f, "; at the worst {} binds first, ", first.setting)?;
@@ -92,12 +92,6 @@ impl fmt::Display for Forecast {
 
 fn counted(number: u32, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
-}
-
-/// Milliseconds as seconds, with as many digits behind the point as it takes.
-fn seconds(ms: u64) -> String {
-    let text = format!("{}.{:03}", ms / 1_000, ms % 1_000);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// What a run takes at the worst.

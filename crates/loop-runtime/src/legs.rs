@@ -56,11 +56,14 @@ pub(crate) fn doubts_of(history: &[Message], spec: &RunSpec) -> BTreeSet<Digest>
             }
             Message::Tool { results } => {
                 let write = |result: &ToolResult| calls.get(&*result.call).and_then(|call| write(call, spec));
-                // Of two in one message the doubtful one may have been the last.
-                let made = results.iter().filter(|result| !result.is_error).filter_map(write);
-                made.for_each(|signature| {
-                    doubts.remove(&signature);
-                });
+                // Of two in one message the doubtful one may have been the last. Mostly there is no doubt to settle.
+                for made in results.iter().filter(|result| !result.is_error) {
+                    if !doubts.is_empty()
+                        && let Some(signature) = write(made)
+                    {
+                        doubts.remove(&signature);
+                    }
+                }
                 let doubtful = results.iter().filter(|result| result.is_error && tells_doubt(&result.text));
                 doubts.extend(doubtful.filter_map(write));
             }
@@ -72,10 +75,9 @@ pub(crate) fn doubts_of(history: &[Message], spec: &RunSpec) -> BTreeSet<Digest>
 
 /// The signature of a call that changes something.
 fn write(call: &ToolCall, spec: &RunSpec) -> Option<Digest> {
-    let (tool, _) = resolve(spec, &call.name)?;
+    let (tool, _) = resolve(spec, &call.name).filter(|(tool, _)| !tool.effect.is_read())?;
     let arguments = tool.args.rebuild(&Value::Object(call.arguments.object()?)).ok()?;
-    let facts = CallFacts::of(tool, &arguments);
-    (!facts.is_read).then(|| Sign::of(&facts, &Rules::of_run(spec)).signature())
+    Some(Sign::of(&CallFacts::of(tool, &arguments), &Rules::of_run(spec)).signature())
 }
 
 #[cfg(test)]

@@ -9,10 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::FutureExt;
 use loop_core::{Fact, Validate, Validation};
-use loop_tools::Registry;
+use loop_tools::{Registry, apart};
 use serde_json::Value;
-use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::callbacks::panic_text;
@@ -81,7 +79,7 @@ async fn check(checks: &Checks, output: &str, at: &mut String) -> Result<Validat
     }
     for validator in checks.validators.iter() {
         *at = validator.name().to_owned();
-        if let Err(message) = apart(Arc::clone(validator), Arc::clone(&value)).await? {
+        if let Err(message) = asked(Arc::clone(validator), Arc::clone(&value)).await? {
             return invalid(at, message);
         }
     }
@@ -89,22 +87,9 @@ async fn check(checks: &Checks, output: &str, at: &mut String) -> Result<Validat
 }
 
 /// What one validator says, or how it broke. Dropping it drops the validation.
-///
-/// On several threads it is a task of its own, so that a validator which keeps its thread does not keep the run from its
-/// clock and from a stop. On one thread that would gain nothing.
-async fn apart(validator: Arc<dyn Validator>, output: Arc<Value>) -> Result<Result<(), String>, String> {
-    let asked = AssertUnwindSafe(async move { validator.validate(&output).await }).catch_unwind();
-    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
-        return asked.await.map_err(|panic| panicked(&*panic));
-    }
-    // A set rather than a handle, because dropping it aborts the task.
-    let mut task = JoinSet::new();
-    task.spawn(asked);
-    match task.join_next().await {
-        Some(Ok(ended)) => ended.map_err(|panic| panicked(&*panic)),
-        // The runtime is going down.
-        Some(Err(_)) | None => Err("the run stopped".to_owned()),
-    }
+async fn asked(validator: Arc<dyn Validator>, output: Arc<Value>) -> Result<Result<(), String>, String> {
+    let ended = apart(async move { validator.validate(&output).await }).await;
+    ended.ok_or_else(|| "the run stopped".to_owned())?.map_err(|panic| panicked(&*panic))
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> String {

@@ -1,7 +1,7 @@
 //! The driver, its journals and its agents.
 //!
 //! One program for all, so that it is linked once: `cargo test -p loop-runtime --test it NAME::` runs one module.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub, missing_docs)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
 mod agent_callbacks;
 mod agent_cancel;

@@ -10,18 +10,15 @@
 
 use std::any::Any;
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use futures::future::join_all;
 use loop_core::{Observation, Status, SubCallUse};
 use serde_json::Value;
-use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::apart::apart;
 use crate::ask::{AskModel, Metered};
 use crate::context::{Credentials, ToolContext};
 use crate::judge::{self, Judged};
@@ -119,7 +116,7 @@ async fn run(
     context.ask = meter.clone().map(|meter| meter as Arc<dyn AskModel>);
 
     let tool = Arc::clone(&entry.tool);
-    let called = apart(async move { tool.call(parameters, &context, &credentials).await });
+    let called = called(async move { tool.call(parameters, &context, &credentials).await });
     let (judged, claimed) = tokio::select! {
         biased;
         ended = called => match ended {
@@ -142,22 +139,9 @@ async fn run(
 }
 
 /// What `call` comes to, or what is to be said where it comes to nothing (T1). Dropping it drops the call.
-///
-/// On several threads the call is a task of its own, so that a tool which keeps its thread does not keep the caller. On
-/// one thread that would gain nothing.
-async fn apart(call: impl Future<Output = ToolResult> + Send + 'static) -> Result<ToolResult, Judged> {
-    let call = AssertUnwindSafe(call).catch_unwind();
-    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
-        return call.await.map_err(|payload| panicked(&*payload));
-    }
-    // A set rather than a handle, because dropping it aborts the task.
-    let mut task = JoinSet::new();
-    task.spawn(call);
-    match task.join_next().await {
-        Some(Ok(ended)) => ended.map_err(|payload| panicked(&*payload)),
-        // The runtime is going down.
-        Some(Err(_)) | None => Err(Judged::failed(Status::Cancelled, "cancelled")),
-    }
+async fn called(call: impl Future<Output = ToolResult> + Send + 'static) -> Result<ToolResult, Judged> {
+    let ended = apart(call).await.ok_or_else(|| Judged::failed(Status::Cancelled, "cancelled"))?;
+    ended.map_err(|payload| panicked(&*payload))
 }
 
 fn panicked(payload: &(dyn Any + Send)) -> Judged {

@@ -46,6 +46,7 @@
 //! # }
 //! ```
 
+mod apart;
 mod ask;
 mod context;
 mod declaration;
@@ -62,6 +63,7 @@ mod table;
 mod text;
 mod tool;
 
+pub use apart::apart;
 pub use ask::{Answer, AskError, AskModel, ChoiceRequest};
 pub use context::{Credentials, SUB_CALL_MS, ToolContext};
 pub use declaration::{ATTEMPTS, TIMEOUT_MS, ToolDeclaration};

@@ -1,7 +1,7 @@
 //! The command as a person uses it.
 //!
 //! One program for all, so that it is linked once: `cargo test -p loopgate --test it NAME::` runs one module.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub, missing_docs)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
 mod chat;
 mod command;

@@ -293,6 +293,9 @@ impl Run {
         };
         let doubtful: Vec<Digest> =
             batch.work.iter().filter(|work| is_doubtful(work)).map(|work| work.signature).collect();
+        if doubtful.is_empty() {
+            return;
+        }
         // What was started before and lost has a doubt of its own.
         let is_untried = |work: &Work| !work.announced && work.attempt == 1 && work.observation.is_none();
         let waits = |work: &Work| is_untried(work) && !self.is_read(work);

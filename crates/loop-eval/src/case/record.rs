@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use loop_core::{CommandKey, Fact, Note, PersonAnswer, Run, Slot, Status, StopMode};
-use loop_llm::{Purpose, ScriptedCall, ScriptedReply};
+use loop_core::{CommandKey, Fact, Note, PersonAnswer, Run, Status, StopMode};
+use loop_llm::{ScriptedCall, ScriptedReply};
 use loop_runtime::{Entry, Recorded};
 use serde_json::{Map, Value};
 
@@ -142,7 +142,7 @@ impl Heard {
                         arguments: Value::String(call.arguments.to_string()),
                     });
                     heard.replies.push(ScriptedReply {
-                        purpose: Some(purpose(key.slot)),
+                        purpose: Some(key.slot.into()),
                         text: reply.text.replace(&**nonce, "{{nonce}}"),
                         calls: calls.collect(),
                         reasoning: reply.reasoning.as_deref().unwrap_or_default().to_owned(),
@@ -154,7 +154,7 @@ impl Heard {
                 }
                 Fact::ModelFailed { key, failure, .. } if &*failure.kind != "script_exhausted" => {
                     heard.replies.push(ScriptedReply {
-                        purpose: Some(purpose(key.slot)),
+                        purpose: Some(key.slot.into()),
                         text: failure.partial.as_deref().unwrap_or_default().replace(&**nonce, "{{nonce}}"),
                         usage: failure.usage,
                         fails: Some(failure.message.to_string()),
@@ -236,13 +236,4 @@ fn settled(entry: &Entry) -> impl Iterator<Item = (CommandKey, Status)> {
         Note::ActionSettled { key, status, .. } => Some((*key, *status)),
         _ => None,
     })
-}
-
-/// Which call of a run's model a reply is for.
-fn purpose(slot: Slot) -> Purpose {
-    match slot {
-        Slot::Pick => Purpose::Pick,
-        Slot::Repair => Purpose::Repair,
-        Slot::Main | Slot::Landing | Slot::Action(_) | Slot::Validate | Slot::Save => Purpose::Main,
-    }
 }

@@ -167,7 +167,7 @@ fn read_injections(text: &str) -> Result<Vec<Injection>, (usize, String)> {
 
 /// The corpus as it is made from the seeds.
 #[cfg(test)]
-#[allow(clippy::indexing_slicing)]
+#[expect(clippy::indexing_slicing)]
 fn generate() -> Vec<Injection> {
     let mut made = Vec::new();
     for (kind, wordings, others) in &SEEDS {
@@ -274,7 +274,7 @@ fn base64(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::indexing_slicing)]
+    #![expect(clippy::indexing_slicing)]
 
     use std::collections::BTreeSet;
 

@@ -135,13 +135,13 @@ pub enum BuildError {
         /// The tools.
         known: String,
     },
-    /// It may not even begin.
+    /// A setting is 0 with which there could never be an output.
     #[error("{setting} is 0, so that there could never be an output; set 1 or more")]
     Zero {
         /// The setting.
         setting: &'static str,
     },
-    /// There is a limit of money, and nobody could keep it.
+    /// There is a limit of money of one's own, and the model's price is unknown, so that nobody could keep it.
     #[error(
         "limits.cost is {limit}, and the price of `{model}` is unknown, so that no call could be made; set `price` in its ModelSpec, or cost: None"
     )]

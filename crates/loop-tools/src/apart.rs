@@ -1,0 +1,26 @@
+//! Code of others, apart from the task of whoever waits for it.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::JoinSet;
+
+/// What `work` comes to, or the payload of its panic; `None` where the runtime is going down. Dropping it drops the work.
+///
+/// On several threads the work is a task of its own, so that one which keeps its thread does not keep the caller from a
+/// clock and from a stop. On one thread that would gain nothing.
+pub async fn apart<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> Option<Result<T, Box<dyn Any + Send>>> {
+    let work = AssertUnwindSafe(work).catch_unwind();
+    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        return Some(work.await);
+    }
+    // A set rather than a handle, because dropping it aborts the task.
+    let mut task = JoinSet::new();
+    task.spawn(work);
+    task.join_next().await?.ok()
+}
