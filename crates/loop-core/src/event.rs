@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::failure::ModelFailure;
 use crate::ids::{CommandKey, Digest, Millis, RunId};
 use crate::item::WorkItem;
 use crate::money::{PicoUsd, Usage};
@@ -344,25 +345,6 @@ pub enum FinishReason {
     Refusal,
     /// Anything else.
     Other,
-}
-
-/// How a call to a model failed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct ModelFailure {
-    /// What kind of failure, for example `rate_limited`.
-    pub kind: Arc<str>,
-    /// One line for people; never a secret.
-    pub message: Arc<str>,
-    /// Whether the same call may succeed later.
-    pub retryable: bool,
-    /// Not before this instant, where someone said so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_at: Option<Millis>,
-    /// The visible text that came before the failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub partial: Option<Arc<str>>,
-    /// Tokens as reported; zero where nothing was sent. `None`: the reserve is charged.
-    pub usage: Option<Usage>,
 }
 
 /// What a person said to an action.

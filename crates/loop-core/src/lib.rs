@@ -80,6 +80,7 @@ mod contract;
 mod data;
 mod document;
 mod event;
+mod failure;
 mod gate;
 mod ids;
 mod item;
@@ -114,9 +115,10 @@ pub use command::{CallModel, Command, RunTool, SubCallBudget, Validate};
 pub use data::Data;
 pub use document::{BadCitation, Document, Merge, MergeContext, Section, SectionChange};
 pub use event::{
-    Event, Fact, FinishReason, History, ModelFailure, NativeCall, PersonAnswer, Refusal, Reply, Reserve,
-    SaveResult, Started, StopMode, Validation,
+    Event, Fact, FinishReason, History, NativeCall, PersonAnswer, Refusal, Reply, Reserve, SaveResult,
+    Started, StopMode, Validation,
 };
+pub use failure::{FailureKind, ModelFailure};
 pub use ids::{CommandKey, Digest, EvidenceId, InvalidDigest, InvalidKey, Millis, RunId, Slot};
 pub use item::{Scope, WorkItem};
 pub use limits::{CostMode, Limits};

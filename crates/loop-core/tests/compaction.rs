@@ -111,7 +111,7 @@ fn after_a_compaction_nothing_is_known_of_the_size_of_a_prompt() {
 
 fn too_long() -> ModelFailure {
     ModelFailure {
-        kind: "context_too_long".into(),
+        kind: loop_core::FailureKind::ContextTooLong,
         message: "8000 tokens are the most".into(),
         ..failure(false)
     }

@@ -452,7 +452,7 @@ fn when_only_the_time_of_a_landing_is_left_the_model_says_what_it_has() {
 fn half_an_answer_is_kept_and_is_no_reason_not_to_land() {
     // C12, I-19
     let mut broke = failure(true);
-    (broke.kind, broke.partial) = ("timeout".into(), Some("I thi".into()));
+    (broke.kind, broke.partial) = (loop_core::FailureKind::Timeout, Some("I thi".into()));
     let setup = conversation().limits(|limits| limits.wall_ms = 100_000);
     let world = setup.start().started().wait(75_000).failed(broke).expect_call("1/landing", 1);
     let landed = world.clone().replied(&text("In short: yes.")).ends(StopReason::Timeout);

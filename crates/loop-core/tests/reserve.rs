@@ -243,7 +243,7 @@ fn the_time_of_the_landing_is_held_back() {
 #[test]
 fn a_call_that_is_cut_off_for_the_landings_sake_is_followed_by_it() {
     let mut cut = failure(true);
-    cut.kind = "timeout".into();
+    cut.kind = loop_core::FailureKind::Timeout;
     cut.partial = Some("## Situation\n\nKept.\n\n## Findings\n\nha".into());
     let world = run().limits(|limits| limits.wall_ms = 40_000).start().replied(&device("a")).all_finished();
     cut.retry_at = Some(Millis(30_500));

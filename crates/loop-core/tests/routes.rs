@@ -4,16 +4,23 @@ use crate::common;
 
 use common::*;
 
-use loop_core::{ModelFailure, Note, PicoUsd, StopReason, Tier};
+use loop_core::{FailureKind, ModelFailure, Note, PicoUsd, StopReason, Tier};
 
-fn of_kind(kind: &str) -> ModelFailure {
-    ModelFailure { kind: kind.into(), ..failure(false) }
+fn of_kind(kind: FailureKind) -> ModelFailure {
+    ModelFailure { kind, ..failure(false) }
 }
 
 #[test]
 fn a_model_that_cannot_be_had_gives_way_to_the_other_route() {
     // L2
-    for kind in ["overloaded", "rate_limited", "connection", "auth", "quota_exhausted", "model_not_found"] {
+    for kind in [
+        FailureKind::Overloaded,
+        FailureKind::RateLimited,
+        FailureKind::Connection,
+        FailureKind::Auth,
+        FailureKind::QuotaExhausted,
+        FailureKind::ModelNotFound,
+    ] {
         let world = run().with_fallback().start().started().failed(of_kind(kind)).expect_call("1/main", 2);
         assert_eq!(world.call().tier, Tier::Fallback, "{kind}");
         let changed = Note::TierChanged { from: Tier::Base, to: Tier::Fallback };
@@ -26,13 +33,17 @@ fn a_model_that_cannot_be_had_gives_way_to_the_other_route() {
 
 #[test]
 fn what_is_wrong_with_the_request_is_wrong_on_every_route() {
-    for kind in
-        ["content_filter", "context_too_long", "invalid_request", "malformed_tool_call", "unsupported"]
-    {
+    for kind in [
+        FailureKind::ContentFilter,
+        FailureKind::ContextTooLong,
+        FailureKind::InvalidRequest,
+        FailureKind::MalformedToolCall,
+        FailureKind::Unsupported,
+    ] {
         let world = run().with_fallback().start().started().failed(of_kind(kind));
         world.ends(StopReason::ModelFailure);
     }
-    run().start().started().failed(of_kind("overloaded")).ends(StopReason::ModelFailure);
+    run().start().started().failed(of_kind(FailureKind::Overloaded)).ends(StopReason::ModelFailure);
 }
 
 #[test]
@@ -46,14 +57,14 @@ fn what_breaks_off_is_tried_again_on_each_route_and_what_cannot_be_had_is_not() 
         world.ends(StopReason::ModelFailure);
         tiers
     };
-    let broken = ModelFailure { kind: "stream_interrupted".into(), ..failure(true) };
+    let broken = ModelFailure { kind: loop_core::FailureKind::StreamInterrupted, ..failure(true) };
     assert_eq!(tiers(&broken), [[Tier::Base; 3], [Tier::Fallback; 3]].concat());
     // Whoever makes the calls has tried the first route already, and waits for nobody while there is another.
     assert_eq!(tiers(&failure(true)), [&[Tier::Base][..], &[Tier::Fallback; 3]].concat());
     let late = ModelFailure { retry_at: Some(loop_core::Millis(30_000)), ..failure(true) };
     let world = run().with_fallback().start().started().failed(late);
     assert_eq!(world.call().tier, Tier::Fallback, "it may be made at once");
-    let hung = ModelFailure { kind: "timeout".into(), ..failure(true) };
+    let hung = ModelFailure { kind: loop_core::FailureKind::Timeout, ..failure(true) };
     assert_eq!(tiers(&hung).first_chunk(), Some(&[Tier::Base, Tier::Fallback]));
 }
 
@@ -100,7 +111,7 @@ fn the_other_route_is_paid_at_its_own_price_and_only_where_the_money_lasts() {
 #[test]
 fn a_model_that_was_heard_lands_by_itself_and_an_escalated_one_leaves_the_base_model_to_small_calls() {
     let cut = ModelFailure {
-        kind: "timeout".into(),
+        kind: loop_core::FailureKind::Timeout,
         partial: Some("## Situation\nKept.\n## Findings\nHalf".into()),
         ..failure(true)
     };

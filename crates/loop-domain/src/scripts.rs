@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_core::{CommandKey, Fact, Tier};
-use loop_llm::{LlmErrorKind, Purpose, Scripted};
+use loop_core::{CommandKey, Fact, FailureKind, Tier};
+use loop_llm::{Purpose, Scripted};
 use loop_runtime::Entry;
 
 /// The models that reply from a list, by the tiers that have one of their own.
@@ -29,9 +29,7 @@ impl Scripts {
                 Fact::CallStarted { key, tier, .. } => tiers.push((*key, *tier)),
                 Fact::ModelReplied { key, .. } => self.heard(key, &tiers),
                 // Where no reply was left, none was used.
-                Fact::ModelFailed { key, failure, .. }
-                    if *failure.kind != *LlmErrorKind::ScriptExhausted.name() =>
-                {
+                Fact::ModelFailed { key, failure, .. } if failure.kind != FailureKind::ScriptExhausted => {
                     self.heard(key, &tiers);
                 }
                 Fact::ToolFinished { observation, .. } if observation.sub_call.is_some() => {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::Usage;
+use loop_core::{FailureKind, Usage};
 use serde::{Deserialize, Serialize};
 
 /// A call that failed: what, when, and whether the same call may succeed later.
@@ -205,6 +205,36 @@ impl LlmErrorKind {
             Self::StateLost => RetryAdvice::AfterChange(Change::RebuildState),
             Self::MalformedToolCall => RetryAdvice::AfterChange(Change::Feedback),
             _ => RetryAdvice::Never,
+        }
+    }
+}
+
+impl From<LlmErrorKind> for FailureKind {
+    /// The same kind, as the core decides on it.
+    fn from(kind: LlmErrorKind) -> Self {
+        match kind {
+            LlmErrorKind::InvalidRequest => Self::InvalidRequest,
+            LlmErrorKind::Unsupported => Self::Unsupported,
+            LlmErrorKind::Auth => Self::Auth,
+            LlmErrorKind::Permission => Self::Permission,
+            LlmErrorKind::ModelNotFound => Self::ModelNotFound,
+            LlmErrorKind::Billing => Self::Billing,
+            LlmErrorKind::QuotaExhausted => Self::QuotaExhausted,
+            LlmErrorKind::RequestTooLarge => Self::RequestTooLarge,
+            LlmErrorKind::ContextTooLong => Self::ContextTooLong,
+            LlmErrorKind::StaleReasoning => Self::StaleReasoning,
+            LlmErrorKind::StateLost => Self::StateLost,
+            LlmErrorKind::ContentFilter => Self::ContentFilter,
+            LlmErrorKind::MalformedToolCall => Self::MalformedToolCall,
+            LlmErrorKind::RateLimited => Self::RateLimited,
+            LlmErrorKind::Overloaded => Self::Overloaded,
+            LlmErrorKind::ServerError => Self::ServerError,
+            LlmErrorKind::Timeout => Self::Timeout,
+            LlmErrorKind::Connection => Self::Connection,
+            LlmErrorKind::StreamInterrupted => Self::StreamInterrupted,
+            LlmErrorKind::BadResponse => Self::BadResponse,
+            LlmErrorKind::ScriptExhausted => Self::ScriptExhausted,
+            LlmErrorKind::Cancelled => Self::Cancelled,
         }
     }
 }

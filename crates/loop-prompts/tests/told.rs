@@ -48,7 +48,7 @@ fn what_a_document_is_told_stands_once_in_the_next_turn_and_every_prefix_stays()
     tell(&mut world, "Too late for this pass");
     let call = world.call();
     let failure = loop_core::ModelFailure {
-        kind: "overloaded".into(),
+        kind: loop_core::FailureKind::Overloaded,
         message: "busy".into(),
         retryable: true,
         retry_at: None,

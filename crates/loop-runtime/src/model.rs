@@ -288,7 +288,7 @@ fn failure(error: LlmError, heard: Heard) -> ModelFailure {
         None => (heard.text.into(), heard.usage),
     };
     ModelFailure {
-        kind: error.kind.name().into(),
+        kind: error.kind.into(),
         message,
         retryable,
         retry_at: None,

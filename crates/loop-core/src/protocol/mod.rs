@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::action::JudgedAction;
-use crate::event::{FinishReason, ModelFailure, Reply};
+use crate::event::{FinishReason, Reply};
+use crate::failure::{FailureKind, ModelFailure};
 use crate::ids::Digest;
 use crate::judge::Judged;
 use crate::proposal::{Ending, Proposal};
@@ -62,15 +63,15 @@ pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
         // What it was cut in is not shown: another try would be cut as well.
         FinishReason::MaxTokens if is_native && spec.has_judgement() => return None,
         FinishReason::ToolUse if !is_blank && native::lacks_its_calls(reply, spec) => {
-            ("malformed_tool_call", "the reply says that it calls tools, and calls none")
+            (FailureKind::MalformedToolCall, "the reply says that it calls tools, and calls none")
         }
-        _ if is_blank => ("empty_response", "the model's reply was empty"),
+        _ if is_blank => (FailureKind::EmptyResponse, "the model's reply was empty"),
         FinishReason::EndTurn | FinishReason::MaxTokens | FinishReason::ToolUse | FinishReason::Other => {
             return None;
         }
     };
     Some(ModelFailure {
-        kind: kind.into(),
+        kind,
         message: message.into(),
         retryable: true,
         retry_at: None,

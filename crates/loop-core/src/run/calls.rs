@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::document::MergeContext;
-use crate::event::{ModelFailure, Refusal, Reply, Reserve};
+use crate::event::{Refusal, Reply, Reserve};
+use crate::failure::{FailureKind, ModelFailure};
 use crate::gate::{self, manual_stop};
 use crate::ids::{CommandKey, Millis, Slot};
 use crate::money::{PicoUsd, Usage};
@@ -16,31 +17,6 @@ use crate::stop::{Certificate, Condition, Measure, StopReason};
 
 /// How often a call is tried in all.
 pub(super) const ATTEMPTS: u32 = 3;
-/// The kind of failure of a reply that stopped midway.
-const BROKEN_OFF: &str = "stream_interrupted";
-/// Kinds of failure that say something about a provider, and nothing about what it was asked.
-const OF_THE_ROUTE: [&str; 14] = [
-    "rate_limited",
-    "request_too_large",
-    "overloaded",
-    "server_error",
-    "timeout",
-    "connection",
-    "stream_interrupted",
-    "bad_response",
-    "auth",
-    "permission",
-    "billing",
-    "quota_exhausted",
-    "model_not_found",
-    "script_exhausted",
-];
-
-/// The kind of a failure that says: the model takes no prompt of this length.
-const TOO_LONG: &str = "context_too_long";
-/// The kind of a failure that says: the call took longer than it was given.
-const TIMED_OUT: &str = "timeout";
-
 /// What a call is charged for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Charge {
@@ -204,7 +180,7 @@ impl Run {
                 self.call_gone(notes);
             }
             Phase::Picking { .. } => {
-                self.pick_defaults(format!("{}: {}", failure.kind, failure.message), notes);
+                self.pick_defaults(failure.line().to_string(), notes);
             }
             Phase::Repairing { proposal, .. } => {
                 let proposal = (**proposal).clone();
@@ -313,14 +289,14 @@ impl Run {
     ) {
         let is_whole = self.spec.has_whole_gate();
         let tries = self.state.phase.call().map_or(attempt, Call::try_here);
-        let has_tries = failure.retryable && tries < ATTEMPTS && self.state.stop_asked.is_none();
+        let has_tries = failure.may_pass() && tries < ATTEMPTS && self.state.stop_asked.is_none();
         // A reply of which a section was read is not asked for again: it stays.
         // A message has no sections: one that broke off is asked for again, and what came of the last is kept.
         let brought_nothing = failure
             .partial
             .as_ref()
             .is_none_or(|partial| protocol::salvage(partial, self.reading()).sections.is_empty());
-        if &*failure.kind == TIMED_OUT
+        if failure.kind == FailureKind::Timeout
             && self.state.stop_asked.is_none()
             && matches!(self.state.phase, Phase::Calling { .. })
             && let Some(cause) = self.out_of_time()
@@ -333,8 +309,9 @@ impl Run {
             let call = Call::wished(*key, self.state.tier);
             return self.land_or_stop(call, cause, notes);
         }
-        let is_too_long =
-            &*failure.kind == TOO_LONG && self.spec.has_judgement() && self.spec.protocol.is_native();
+        let is_too_long = failure.kind == FailureKind::ContextTooLong
+            && self.spec.has_judgement()
+            && self.spec.protocol.is_native();
         // Once a call: what is too long even then stays so.
         let may_shorten = is_too_long && self.state.phase.call().is_some_and(|call| !call.shortened);
         if may_shorten && self.state.stop_asked.is_none() && self.compact(notes) {
@@ -354,12 +331,12 @@ impl Run {
         let may_retry = has_tries && failure.retry_at.is_none_or(|at| in_time(at) && !in_vain(at));
         let reroutes = brought_nothing && self.state.stop_asked.is_none() && self.has_other_route(failure);
         // What could not be had was asked for more than once already; what broke off was not.
-        if may_retry && brought_nothing && (!reroutes || &*failure.kind == BROKEN_OFF) {
+        if may_retry && brought_nothing && (!reroutes || failure.kind.breaks_off()) {
             return self.try_again(key, attempt, failure, notes);
         }
         if reroutes {
             if let Some(call) = self.state.phase.call_mut() {
-                call.failed = Some(format!("{}: {}", failure.kind, failure.message).into());
+                call.failed = Some(failure.line());
                 (call.tier, call.elsewhere) = (Tier::Fallback, call.attempt);
             }
             self.reroute(notes);
@@ -370,7 +347,7 @@ impl Run {
             return;
         }
         self.salvage(key, failure, notes);
-        let told: Arc<str> = format!("{}: {}", failure.kind, failure.message).into();
+        let told: Arc<str> = failure.line();
         let failed = if is_too_long { too_long(told) } else { model_failure(told) };
         let conditions = match (&self.state.phase, self.state.stop_asked) {
             (_, Some(at)) => vec![manual_stop(at), failed],
@@ -392,7 +369,7 @@ impl Run {
     /// Wishes the call once more, which failed like this.
     fn try_again(&mut self, key: &CommandKey, attempt: u32, failure: &ModelFailure, notes: &mut Vec<Note>) {
         if let Some(call) = self.state.phase.call_mut() {
-            call.failed = Some(format!("{}: {}", failure.kind, failure.message).into());
+            call.failed = Some(failure.line());
         }
         self.call_again(failure.retry_at, notes);
         if self.state.phase.is_working() {
@@ -413,7 +390,7 @@ impl Run {
     fn has_other_route(&self, failure: &ModelFailure) -> bool {
         self.spec.models.fallback.is_some()
             && self.state.tier != Tier::Fallback
-            && OF_THE_ROUTE.contains(&&*failure.kind)
+            && failure.kind.blames_route()
     }
 
     /// Keeps the complete sections of a reply that failed midway.

@@ -1,7 +1,8 @@
 //! The ways out: stops asked for, deadlines, crashes, the settling of what is in flight, the saving.
 
 use crate::action::Verdict;
-use crate::event::{ModelFailure, SaveResult, StopMode};
+use crate::event::{SaveResult, StopMode};
+use crate::failure::{FailureKind, ModelFailure};
 use crate::gate::{self, manual_stop};
 use crate::ids::Millis;
 use crate::note::Note;
@@ -262,7 +263,7 @@ impl Run {
             call.started = None;
         }
         let failure = ModelFailure {
-            kind: "lost".into(),
+            kind: FailureKind::Lost,
             message: format!("the program ended while it ran, {ATTEMPTS} times").into(),
             retryable: false,
             retry_at: None,

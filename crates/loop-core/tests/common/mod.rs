@@ -665,7 +665,7 @@ pub fn used(input: u64, output: u64) -> Usage {
 
 pub fn failure(retryable: bool) -> ModelFailure {
     ModelFailure {
-        kind: "overloaded".into(),
+        kind: loop_core::FailureKind::Overloaded,
         message: "try later".into(),
         retryable,
         retry_at: None,

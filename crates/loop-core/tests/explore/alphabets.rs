@@ -246,7 +246,7 @@ fn failures() -> Vec<ModelFailure> {
 
 /// Models that cannot be had, and another route beside them; a driver that is gone at any moment.
 pub fn routes() -> Alphabet {
-    let of_the_request = ModelFailure { kind: "content_filter".into(), ..failure(false) };
+    let of_the_request = ModelFailure { kind: loop_core::FailureKind::ContentFilter, ..failure(false) };
     Alphabet {
         replies: always([asks(said("low"), &["a"]), said("high"), text("## Situation\nWithout a contract.")]),
         repairs: replies([said_bare("high")]),

@@ -296,7 +296,7 @@ pub fn compaction_goes_on(edge: &Edge<'_>) -> Result {
     let passes = edge.before.passes().len() as u32;
     // L4: what its provider finds too long, once a call.
     let found_too_long = match &edge.event.fact {
-        Fact::ModelFailed { failure, .. } if &*failure.kind == "context_too_long" => {
+        Fact::ModelFailed { failure, .. } if failure.kind == loop_core::FailureKind::ContextTooLong => {
             edge::call(edge.before).is_some_and(|call| !call.shortened) && !edge.before.is_stop_asked()
         }
         _ => false,

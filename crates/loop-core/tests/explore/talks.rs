@@ -50,7 +50,7 @@ fn reads(_: CommandKey) -> Vec<Observation> {
 }
 
 fn too_long() -> ModelFailure {
-    ModelFailure { kind: "context_too_long".into(), ..failure(false) }
+    ModelFailure { kind: loop_core::FailureKind::ContextTooLong, ..failure(false) }
 }
 
 fn broke_off() -> ModelFailure {
@@ -188,7 +188,7 @@ pub fn messages(wide: bool) -> Alphabet {
 /// Time that runs out at any moment, with a landing before it.
 pub fn answers_in_time(wide: bool) -> Alphabet {
     let later = ModelFailure { retry_at: Some(Millis(700)), ..failure(true) };
-    let timed_out = ModelFailure { kind: "timeout".into(), ..broke_off() };
+    let timed_out = ModelFailure { kind: loop_core::FailureKind::Timeout, ..broke_off() };
     Alphabet {
         replies: always([look(&["a", "b"]), text("It is done.")]),
         failures: if wide { vec![later, timed_out] } else { vec![timed_out] },

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use loop_core::{CommandKey, Fact, Note, PersonAnswer, Run, Status, StopMode};
+use loop_core::{CommandKey, Fact, FailureKind, Note, PersonAnswer, Run, Status, StopMode};
 use loop_llm::{ScriptedCall, ScriptedReply};
 use loop_runtime::{Entry, Recorded};
 use serde_json::{Map, Value};
@@ -152,7 +152,7 @@ impl Heard {
                         ..ScriptedReply::default()
                     });
                 }
-                Fact::ModelFailed { key, failure, .. } if &*failure.kind != "script_exhausted" => {
+                Fact::ModelFailed { key, failure, .. } if failure.kind != FailureKind::ScriptExhausted => {
                     heard.replies.push(ScriptedReply {
                         purpose: Some(key.slot.into()),
                         text: failure.partial.as_deref().unwrap_or_default().replace(&**nonce, "{{nonce}}"),

@@ -206,7 +206,7 @@ impl World {
         let prompt = self.announce();
         let call = self.call();
         let failure = ModelFailure {
-            kind: "overloaded".into(),
+            kind: loop_core::FailureKind::Overloaded,
             message: "busy".into(),
             retryable: true,
             retry_at: None,

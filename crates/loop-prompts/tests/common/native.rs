@@ -186,7 +186,7 @@ impl Native {
         let grown = self.announce(1_000);
         let CallModel { key, attempt, .. } = self.call();
         let failure = ModelFailure {
-            kind: "overloaded".into(),
+            kind: loop_core::FailureKind::Overloaded,
             message: "busy".into(),
             retryable,
             retry_at: None,
