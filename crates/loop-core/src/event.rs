@@ -265,8 +265,11 @@ pub struct Reply {
     pub reasoning: Option<Arc<str>>,
     /// Why the model ended.
     pub finish: FinishReason,
-    /// Tokens as reported, or `None`: then the reserve is charged.
+    /// Tokens as reported, or `None`: then they are estimated from what was received.
     pub usage: Option<Usage>,
+    /// What was received, by which a call without reported usage is estimated.
+    #[serde(default = "Received::ended", skip_serializing_if = "Received::is_ended")]
+    pub received: Received,
     /// The cost where the provider itself reports one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<PicoUsd>,
@@ -290,11 +293,20 @@ impl Reply {
             reasoning: None,
             finish: FinishReason::EndTurn,
             usage: None,
+            received: Received::ended(),
             cost: None,
             raw: None,
             served_model: None,
             warnings: Vec::new(),
         }
+    }
+
+    /// Bytes of text, reasoning and arguments that are known to have been received.
+    pub fn known_bytes(&self) -> u64 {
+        let calls = self.calls.iter().map(|call| call.name.len() + call.arguments.len());
+        let reasoning = self.reasoning.as_ref().map_or(0, |reasoning| reasoning.len());
+        let here = self.text.len() + reasoning + calls.sum::<usize>();
+        self.received.bytes.max(here as u64)
     }
 }
 
@@ -345,6 +357,40 @@ pub enum FinishReason {
     Refusal,
     /// Anything else.
     Other,
+}
+
+/// What was received of a reply: what its cost is estimated from where the provider reports no usage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Received {
+    /// Bytes of text, reasoning and arguments, those that were dropped included; 0 where they were not counted.
+    pub bytes: u64,
+    /// How far the call came.
+    pub extent: CallExtent,
+}
+
+impl Received {
+    /// A reply that the provider ended, whose bytes were not counted apart from what is kept of it.
+    pub fn ended() -> Self {
+        Self { bytes: 0, extent: CallExtent::Ended }
+    }
+
+    fn is_ended(&self) -> bool {
+        *self == Self::ended()
+    }
+}
+
+/// How far a call came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallExtent {
+    /// No model replied: an error status, or a body that is not one of the protocol.
+    NoReply,
+    /// The provider ended the reply: it generated what was received, and no more.
+    Ended,
+    /// The provider may have worked on: a timeout, a lost connection, a stream that was cut on this side.
+    #[default]
+    Open,
 }
 
 /// What a person said to an action.

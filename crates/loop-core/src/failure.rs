@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::event::Received;
 use crate::ids::Millis;
 use crate::money::Usage;
+use crate::spec::is_default;
 
 /// How a call to a model failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,11 +26,23 @@ pub struct ModelFailure {
     /// The visible text that came before the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Arc<str>>,
-    /// Tokens as reported; zero where nothing was sent. `None`: the reserve is charged.
+    /// The model that served until then, where the provider says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_model: Option<Arc<str>>,
+    /// Tokens as reported; zero where nothing was sent. `None`: they are estimated from what was received.
     pub usage: Option<Usage>,
+    /// What was received, by which a call without reported usage is estimated.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub received: Received,
 }
 
 impl ModelFailure {
+    /// Bytes of the reply that are known to have been received.
+    pub fn known_bytes(&self) -> u64 {
+        let partial = self.partial.as_ref().map_or(0, |partial| partial.len());
+        self.received.bytes.max(partial as u64)
+    }
+
     /// Kind and message in a line, for example `overloaded: try later`.
     pub fn line(&self) -> Arc<str> {
         format!("{}: {}", self.kind, self.message).into()

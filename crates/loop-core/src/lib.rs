@@ -115,8 +115,8 @@ pub use command::{CallModel, Command, RunTool, SubCallBudget, Validate};
 pub use data::Data;
 pub use document::{BadCitation, Document, Merge, MergeContext, Section, SectionChange};
 pub use event::{
-    Event, Fact, FinishReason, History, NativeCall, PersonAnswer, Refusal, Reply, Reserve, SaveResult,
-    Started, StopMode, Validation,
+    CallExtent, Event, Fact, FinishReason, History, NativeCall, PersonAnswer, Received, Refusal, Reply,
+    Reserve, SaveResult, Started, StopMode, Validation,
 };
 pub use failure::{FailureKind, ModelFailure};
 pub use ids::{CommandKey, Digest, EvidenceId, InvalidDigest, InvalidKey, Millis, RunId, Slot};

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::data::Data;
+use crate::event::Received;
 use crate::ids::Digest;
 use crate::money::Usage;
+use crate::spec::is_default;
 
 /// How an action ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -135,6 +137,16 @@ impl Observation {
 pub struct SubCallUse {
     /// Whether the call brought an answer that was used; the code fallback was taken otherwise.
     pub answered: bool,
-    /// Tokens, or `None` when the provider did not say: then the reserve is charged.
+    /// Tokens, or `None` when the provider did not say: then they are estimated from what was received.
     pub usage: Option<Usage>,
+    /// What was received.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub received: Received,
+}
+
+impl SubCallUse {
+    /// A call of which nothing is known but what the provider reported.
+    pub fn new(answered: bool, usage: Option<Usage>) -> Self {
+        Self { answered, usage, received: Received::default() }
+    }
 }

@@ -20,7 +20,7 @@ fn scripts() -> Vec<World> {
     let mut later = failure(true);
     later.retry_at = Some(Millis(400));
     let mut filtered = found("docs");
-    filtered.sub_call = Some(SubCallUse { answered: true, usage: None });
+    filtered.sub_call = Some(SubCallUse::new(true, None));
     let huge = PromptSize { bytes: 1_000_000, shared_bytes: 0 };
     let full = run()
         .picker(&[("fetch_device", target("default"))])

@@ -5,7 +5,7 @@ use crate::common;
 use common::*;
 
 use common::walk::{choices, setups, walked};
-use loop_core::{Note, Price, Spend, SubCallUse, Usage};
+use loop_core::{CallExtent, CostMode, ModelFailure, Note, Price, Received, Spend, SubCallUse, Usage};
 use proptest::prelude::*;
 
 /// Calls that were announced, and sub-calls that were reported or lost.
@@ -52,7 +52,7 @@ proptest! {
 fn every_tier_is_charged_at_its_own_price() {
     // S0-119, C28: the picker's and the sub-call's tokens at the picker's price.
     let mut filtered = found("x");
-    filtered.sub_call = Some(SubCallUse { answered: true, usage: Some(used(1_000, 10)) });
+    filtered.sub_call = Some(SubCallUse::new(true, Some(used(1_000, 10))));
     let world = run()
         .picker(&[])
         .start()
@@ -65,13 +65,97 @@ fn every_tier_is_charged_at_its_own_price() {
     assert_eq!(world.outcome().totals.cost.total(), usd(expected.iter().sum()));
 }
 
+/// What a run is charged for one call that fails like this, and for which the provider reports nothing.
+fn charged(mode: CostMode, received: Received) -> (Usage, Option<loop_core::PicoUsd>) {
+    let failed = ModelFailure { usage: None, received, ..failure(false) };
+    let world = run().limits(|limits| limits.cost_mode = mode).start().started().failed(failed);
+    charges(&world)[0]
+}
+
 #[test]
-fn a_call_whose_usage_is_not_told_is_charged_at_its_reserve() {
-    // L3, L21
-    let world = run().start().replied(&said("high").using(None));
+fn a_complete_reply_without_usage_costs_what_came_and_not_its_reserve() {
+    // P4, L21 (ADR 33): a short reply is not held to be as long as the longest that was granted.
+    let reply = said("high").using(None);
+    let bytes = reply.reply().known_bytes();
+    let world = run().start().replied(&reply);
     let totals = world.outcome().totals;
-    assert_eq!(totals.usage, Usage { estimated: true, ..used(1_000, 4_096) });
-    assert_eq!(totals.cost.total(), usd(1_000 * 100_000 + 4_096 * 400_000));
+    assert!(bytes < 600, "{bytes}");
+    assert_eq!(totals.usage, Usage { estimated: true, ..used(1_000, bytes.div_ceil(3)) });
+    assert_eq!(totals.cost.total(), usd(1_000 * 100_000 + bytes.div_ceil(3) * 400_000));
+}
+
+#[test]
+fn a_reply_without_usage_that_is_longer_than_was_granted_costs_what_came() {
+    // P4: reasoning and arguments count as text does, and so does what was dropped of them.
+    let world = run().start().started();
+    let mut reply = said("high").using(None).reply();
+    reply.reasoning = Some("r".repeat(600_000).into());
+    assert!(reply.known_bytes() > 600_000);
+    reply.received = Received { bytes: 3 << 20, extent: CallExtent::Ended };
+    let mut world = world;
+    world.tell(loop_core::Fact::ModelReplied { key: key("1/main"), attempt: 1, reply });
+    assert_eq!(world.outcome().totals.usage, Usage { estimated: true, ..used(1_000, 1 << 20) });
+}
+
+#[test]
+fn in_strict_mode_only_reported_usage_releases_a_reserve() {
+    // P4
+    let strict = |bytes| {
+        let mut world = run().limits(|limits| limits.cost_mode = CostMode::Strict).start().started();
+        let mut reply = said("high").using(None).reply();
+        reply.received.bytes = bytes;
+        world.tell(loop_core::Fact::ModelReplied { key: key("1/main"), attempt: 1, reply });
+        world.outcome().totals.usage
+    };
+    let reserve = 2_000 + 256;
+    assert_eq!(strict(0), Usage { estimated: true, ..used(reserve, 4_096) });
+    assert_eq!(strict(3 << 20), Usage { estimated: true, ..used(reserve, 1 << 20) });
+    let refused = Received { bytes: 0, extent: CallExtent::NoReply };
+    assert_eq!(charged(CostMode::Strict, refused).0, Usage { estimated: true, ..used(reserve, 4_096) });
+}
+
+#[test]
+fn a_failed_call_without_usage_costs_by_how_far_it_came() {
+    // P4, L3 (ADR 33): no reply costs nothing; what broke off keeps its reserve and never costs less than what came.
+    let estimated = |output| Usage { estimated: true, ..used(1_000, output) };
+    for (extent, bytes, expected) in [
+        (CallExtent::NoReply, 0, Usage { estimated: true, ..used(0, 0) }),
+        (CallExtent::Ended, 0, estimated(0)),
+        (CallExtent::Ended, 300, estimated(100)),
+        (CallExtent::Open, 0, estimated(4_096)),
+        (CallExtent::Open, 300, estimated(4_096)),
+        (CallExtent::Open, 3 << 20, estimated(1 << 20)),
+    ] {
+        let (usage, cost) = charged(CostMode::Estimated, Received { bytes, extent });
+        assert_eq!(usage, expected, "{extent:?} {bytes}");
+        assert_eq!(cost, usd(usage.input * 100_000 + usage.output * 400_000), "{extent:?} {bytes}");
+    }
+}
+
+#[test]
+fn a_count_that_was_reported_before_a_reply_broke_off_is_no_less_than_what_came() {
+    // P4: some providers count once at the beginning.
+    let begun = ModelFailure {
+        usage: Some(used(500, 1)),
+        received: Received { bytes: 8_000, extent: CallExtent::Open },
+        ..failure(false)
+    };
+    let world = run().start().started().failed(begun);
+    assert_eq!(charges(&world)[0].0, Usage { estimated: true, ..used(500, 1_000) });
+}
+
+#[test]
+fn a_sub_call_without_usage_costs_what_came() {
+    // P4: the same for the model behind a tool.
+    let charged = |received| {
+        let mut filtered = found("x");
+        filtered.sub_call = Some(SubCallUse { answered: true, usage: None, received });
+        let world = run().picker(&[]).start().picked(&[("fetch_docs", target("a"))]);
+        charges(&world.finished("0/action-0", filtered))[1].0
+    };
+    let short = charged(Received { bytes: 30, extent: CallExtent::Ended });
+    assert_eq!(short, Usage { estimated: true, ..used(12_000, 10) });
+    assert_eq!(charged(Received::default()), Usage { estimated: true, ..used(12_000, 512) });
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{FailureKind, Usage};
+use loop_core::{CallExtent, FailureKind, Usage};
 use serde::{Deserialize, Serialize};
 
 /// A call that failed: what, when, and whether the same call may succeed later.
@@ -43,9 +43,11 @@ impl LlmError {
         Self::new(LlmErrorKind::BadResponse, ErrorPhase::Stream, message)
     }
 
-    /// The same error of a call of which an earlier try may be billed.
-    pub(crate) fn after_a_billed_one(mut self) -> Self {
-        self.detail.get_or_insert_default().may_be_billed = true;
+    /// The same error of a call of which an earlier try may be billed; it came as far as `extent`.
+    pub(crate) fn after_a_billed_one(mut self, extent: CallExtent) -> Self {
+        let detail = self.detail.get_or_insert_default();
+        detail.may_be_billed = true;
+        detail.may_have_begun |= extent != CallExtent::NoReply;
         self
     }
 
@@ -63,6 +65,36 @@ impl LlmError {
             (ErrorPhase::Headers, None) => false,
             (ErrorPhase::Stream, _) => false,
         }
+    }
+
+    /// How far the call came, where nobody but the error says: whether a model may have been at work.
+    pub fn extent(&self) -> CallExtent {
+        let detail = self.detail.as_deref();
+        if detail.is_some_and(|detail| detail.may_have_begun) {
+            return CallExtent::Open;
+        }
+        match (self.phase, self.kind) {
+            (ErrorPhase::Encode | ErrorPhase::Connect, _) => CallExtent::NoReply,
+            (ErrorPhase::Headers, _) if detail.is_some_and(|detail| detail.status.is_some()) => {
+                CallExtent::NoReply
+            }
+            (
+                _,
+                LlmErrorKind::Timeout
+                | LlmErrorKind::Connection
+                | LlmErrorKind::StreamInterrupted
+                | LlmErrorKind::Cancelled,
+            )
+            | (ErrorPhase::Headers, _) => CallExtent::Open,
+            (ErrorPhase::Stream, LlmErrorKind::BadResponse) if self.has_content() => CallExtent::Open,
+            // What the provider itself says in place of a reply.
+            (ErrorPhase::Stream, _) if self.has_content() => CallExtent::Ended,
+            (ErrorPhase::Stream, _) => CallExtent::NoReply,
+        }
+    }
+
+    fn has_content(&self) -> bool {
+        self.partial.as_ref().is_some_and(|it| !it.text.is_empty() || !it.reasoning.is_empty())
     }
 
     /// Whether the same call may succeed later, or another one in its place at once.
@@ -84,6 +116,9 @@ pub struct ErrorDetail {
     /// Whether an earlier try of the same call reached a model.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub may_be_billed: bool,
+    /// Whether a model may have been at work on an earlier try of the same call.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub may_have_begun: bool,
     /// Of a request that does not fit: how many tokens it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used_tokens: Option<u64>,
@@ -109,6 +144,13 @@ pub struct Partial {
     /// Tokens, where the provider had said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+}
+
+impl Partial {
+    /// Bytes of text and reasoning.
+    pub fn bytes(&self) -> u64 {
+        (self.text.len() + self.reasoning.len()) as u64
+    }
 }
 
 /// Kinds of failure, by who can act: caller, operator, time.

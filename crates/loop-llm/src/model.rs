@@ -168,6 +168,13 @@ impl ModelReply {
         })
     }
 
+    /// Bytes of text, reasoning and calls.
+    pub fn bytes(&self) -> u64 {
+        let calls = self.tool_calls.iter().map(|call| call.name.len() + call.arguments.text().len());
+        let refusal = self.refusal.as_ref().map_or(0, |refusal| refusal.len());
+        (self.text.len() + refusal + self.reasoning.len() + calls.sum::<usize>()) as u64
+    }
+
     /// The visible text, or the words of a refusal where there is no other.
     pub fn shown(&self) -> &Arc<str> {
         self.refusal.as_ref().filter(|_| self.text.is_empty()).unwrap_or(&self.text)

@@ -53,7 +53,9 @@ fn what_a_document_is_told_stands_once_in_the_next_turn_and_every_prefix_stays()
         retryable: true,
         retry_at: None,
         partial: None,
+        served_model: None,
         usage: None,
+        received: loop_core::Received::default(),
     };
     world.tell(Fact::ModelFailed { key: call.key, attempt: call.attempt, failure });
     assert_eq!(world.prompt(), second);

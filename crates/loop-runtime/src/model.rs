@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use loop_core::{
-    CallModel, Execution, Fact, FinishReason, ModelFailure, NativeCall, Reply, Run, Slot, Tier, Usage,
+    CallExtent, CallModel, Execution, Fact, FinishReason, ModelFailure, NativeCall, Received, Reply, Run,
+    Slot, Tier, Usage,
 };
 use loop_llm::{
-    Caching, Change, ChatModel, ErrorPhase, LlmError, LlmErrorKind, Memory, Message, ModelEvent, ModelReply,
-    ModelRequest, Partial, RequestMeta, RetryAdvice, Stop, ToolCall, ToolChoice,
+    Caching, Change, ChatModel, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Memory, Message, ModelEvent,
+    ModelReply, ModelRequest, Partial, RequestMeta, RetryAdvice, Stop, ToolCall, ToolChoice,
 };
 use loop_prompts::Prompt;
 use tokio::time::Instant;
@@ -135,8 +136,7 @@ pub(crate) async fn call(
             }
         }),
         result = AssertUnwindSafe(drain(model.as_ref(), &request, &mut heard, &mut on_text)).catch_unwind() => {
-            let panicked = |_| Err(LlmError::new(LlmErrorKind::BadResponse, ErrorPhase::Stream, "the model's client panicked"));
-            result.unwrap_or_else(panicked)
+            result.unwrap_or_else(|_| Err(panicked()))
         }
     };
     let result = result.and_then(|reply| if request.tools.is_empty() { Ok(reply) } else { readable(reply) });
@@ -144,7 +144,9 @@ pub(crate) async fn call(
     match result {
         Ok(reply) => {
             let (calls, has_new_ids) = named(&reply.tool_calls, key.pass);
+            let received = Received { bytes: heard.bytes.max(reply.bytes()), extent: heard.extent };
             let reply = Reply {
+                received,
                 text: Arc::clone(reply.shown()),
                 calls,
                 reasoning: Some(Arc::clone(&reply.reasoning)).filter(|reasoning| !reasoning.is_empty()),
@@ -216,12 +218,31 @@ impl Settled {
 }
 
 /// What was heard of a reply so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Heard {
     text: String,
+    /// Bytes of text, reasoning and calls.
+    bytes: u64,
+    /// How far a reply that is given back came: `Open` where it was cut on this side.
+    extent: CallExtent,
+    /// The model that serves, where the provider says.
+    served_model: Option<Arc<str>>,
     usage: Option<Usage>,
     /// Whether the provider has taken the call: from then on it costs something.
     began: bool,
+}
+
+impl Default for Heard {
+    fn default() -> Self {
+        Self {
+            text: String::new(),
+            bytes: 0,
+            extent: CallExtent::Ended,
+            served_model: None,
+            usage: None,
+            began: false,
+        }
+    }
 }
 
 async fn drain(
@@ -241,27 +262,53 @@ async fn drain(
             // A stream that is always ready must not keep the run from its clock and from a stop.
             tokio::task::yield_now().await;
         }
-        match event? {
+        let event = event?;
+        heard.bytes = heard.bytes.saturating_add(bytes_of(&event));
+        match event {
             ModelEvent::TextDelta { text } => {
                 heard.text.push_str(&text);
                 on_text(&text);
                 if heard.text.len() as u64 > most_bytes {
                     let most = usize::try_from(most_bytes).unwrap_or(usize::MAX);
                     heard.text.truncate(heard.text.floor_char_boundary(most));
+                    heard.extent = CallExtent::Open;
                     let cut = ModelReply::text(std::mem::take(&mut heard.text), heard.usage);
                     return Ok(ModelReply { finish: FinishReason::MaxTokens, ..cut });
                 }
             }
             ModelEvent::Usage(usage) => heard.usage = Some(usage),
             ModelEvent::Finished(reply) => return Ok(*reply),
-            ModelEvent::Started { .. }
-            | ModelEvent::ReasoningDelta { .. }
+            ModelEvent::Started { model, .. } => heard.served_model = model,
+            ModelEvent::ReasoningDelta { .. }
             | ModelEvent::ToolCallStarted { .. }
             | ModelEvent::ToolArgumentsDelta { .. }
             | ModelEvent::KeepAlive => {}
         }
     }
     Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
+}
+
+/// What a client that panicked says: nobody knows how far its call came.
+fn panicked() -> LlmError {
+    let mut error =
+        LlmError::new(LlmErrorKind::BadResponse, ErrorPhase::Stream, "the model's client panicked");
+    error.detail = Some(ErrorDetail { may_have_begun: true, ..ErrorDetail::default() }.into());
+    error
+}
+
+/// Bytes that an event adds to what was received.
+fn bytes_of(event: &ModelEvent) -> u64 {
+    let bytes = match event {
+        ModelEvent::TextDelta { text }
+        | ModelEvent::ReasoningDelta { text }
+        | ModelEvent::ToolArgumentsDelta { text, .. } => text.len(),
+        ModelEvent::ToolCallStarted { name, .. } => name.len(),
+        ModelEvent::Started { .. }
+        | ModelEvent::Usage(_)
+        | ModelEvent::KeepAlive
+        | ModelEvent::Finished(_) => 0,
+    };
+    bytes as u64
 }
 
 fn failure(error: LlmError, heard: Heard) -> ModelFailure {
@@ -281,6 +328,15 @@ fn failure(error: LlmError, heard: Heard) -> ModelFailure {
         RetryAdvice::AfterChange(change) => change == Change::Feedback,
         RetryAdvice::After(_) | RetryAdvice::Backoff => true,
     };
+    let told = error.partial.as_ref().map_or(0, |partial| partial.bytes());
+    let bytes = heard.bytes.max(told);
+    let extent = match error.extent() {
+        // Calls and reasoning that are not in what the error tells were heard all the same.
+        CallExtent::NoReply if bytes > 0 => CallExtent::Open,
+        extent => extent,
+    };
+    let served = error.partial.as_ref().and_then(|partial| partial.served_model.clone());
+    let served_model = served.or(heard.served_model);
     // What the client says at the end counts, also where it takes an earlier count back.
     let (text, usage) = match error.partial {
         Some(told) if told.text.is_empty() => (heard.text.into(), told.usage),
@@ -293,7 +349,9 @@ fn failure(error: LlmError, heard: Heard) -> ModelFailure {
         retryable,
         retry_at: None,
         partial: (!text.is_empty()).then_some(text),
+        served_model,
         usage: if is_free { Some(Usage::default()) } else { usage },
+        received: Received { bytes, extent },
     }
 }
 

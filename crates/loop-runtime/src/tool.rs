@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use loop_core::{Fact, Run, RunTool, SubCallBudget, Usage};
+use loop_core::{CallExtent, Fact, Received, Run, RunTool, SubCallBudget, Usage};
 use loop_llm::{ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelRequest, RequestMeta, complete};
 use loop_prompts::{FilterQuestion, Prompts};
 use loop_tools::{Answer, AskError, AskModel, ChoiceRequest, Credentials, Registry, ToolContext};
@@ -102,12 +102,17 @@ impl AskModel for Asker {
         };
         match tokio::time::timeout(limit, complete(self.model.as_ref(), &request)).await.unwrap_or_else(late)
         {
-            Ok(reply) => Ok(Answer { text: reply.text.to_string(), usage: reply.usage }),
+            Ok(reply) => {
+                let received = Received { bytes: reply.bytes(), extent: CallExtent::Ended };
+                Ok(Answer { text: reply.text.to_string(), usage: reply.usage, received })
+            }
             Err(error) => {
                 let told = error.partial.as_ref().and_then(|partial| partial.usage);
                 // A call that no model saw costs nothing.
                 let usage = if error.is_free() { Some(Usage::default()) } else { told };
-                Err(AskError { message: error.to_string(), usage })
+                let bytes = error.partial.as_ref().map_or(0, |partial| partial.bytes());
+                let received = Received { bytes, extent: error.extent() };
+                Err(AskError { message: error.to_string(), usage, received })
             }
         }
     }

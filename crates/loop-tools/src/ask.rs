@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use loop_core::{SubCallUse, Usage};
+use loop_core::{Received, SubCallUse, Usage};
 
 /// A model that chooses among candidates.
 ///
@@ -34,6 +34,8 @@ pub struct Answer {
     pub text: String,
     /// What it used, where the provider said so.
     pub usage: Option<Usage>,
+    /// What was received of it.
+    pub received: Received,
 }
 
 /// Why a model gave no reply.
@@ -44,6 +46,8 @@ pub struct AskError {
     pub message: String,
     /// What the attempt used all the same, where that is known.
     pub usage: Option<Usage>,
+    /// What was received until then.
+    pub received: Received,
 }
 
 /// The model that a tool is given: it admits one question, and keeps what was used even if the tool does not
@@ -78,16 +82,17 @@ impl AskModel for Metered {
                 return Err(AskError {
                     message: "one sub-call was granted and it was made".to_owned(),
                     usage: None,
+                    received: Received::default(),
                 });
             }
-            *used = Some(SubCallUse { answered: false, usage: None });
+            *used = Some(SubCallUse::new(false, None));
         }
         let reply = self.model.choose(request).await;
-        let usage = match &reply {
-            Ok(answer) => answer.usage,
-            Err(error) => error.usage,
+        let (usage, received) = match &reply {
+            Ok(answer) => (answer.usage, answer.received),
+            Err(error) => (error.usage, error.received),
         };
-        *self.meter() = Some(SubCallUse { answered: false, usage });
+        *self.meter() = Some(SubCallUse { answered: false, usage, received });
         reply
     }
 }

@@ -163,7 +163,11 @@ impl AskModel for Slow {
     async fn choose(&self, _request: &ChoiceRequest) -> Result<Answer, AskError> {
         self.0.fetch_add(1, Ordering::SeqCst);
         sleep(self.1).await;
-        Ok(Answer { text: String::new(), usage: Some(Usage { input: 5, ..Usage::default() }) })
+        Ok(Answer {
+            text: String::new(),
+            usage: Some(Usage { input: 5, ..Usage::default() }),
+            received: loop_core::Received::default(),
+        })
     }
 }
 
@@ -202,11 +206,7 @@ async fn what_a_question_used_is_told_however_the_tool_ends() {
         let parameters = json!({ "target": target });
         let seen =
             registry.dispatch("fetch_x", &parameters, context, &Credentials::none(), 12_000, 4_000).await;
-        assert_eq!(
-            (seen.status, seen.sub_call),
-            (status, Some(SubCallUse { answered: false, usage })),
-            "{target}"
-        );
+        assert_eq!((seen.status, seen.sub_call), (status, Some(SubCallUse::new(false, usage))), "{target}");
         assert_eq!(model.0.load(Ordering::SeqCst), 1);
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use loop_core::{Effect, Observation, Scope, Status, Usage};
+use loop_core::{Effect, Observation, Received, Scope, Status, Usage};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -42,7 +42,11 @@ impl AskModel for Model {
         let text = match self.reply {
             Reply::Says(text) => text,
             Reply::Fails => {
-                return Err(AskError { message: "overloaded".into(), usage: Some(USAGE) });
+                return Err(AskError {
+                    message: "overloaded".into(),
+                    usage: Some(USAGE),
+                    received: Received::default(),
+                });
             }
             Reply::Panics => panic!("the client broke"),
             Reply::Takes(ms, text) => {
@@ -50,7 +54,7 @@ impl AskModel for Model {
                 text
             }
         };
-        Ok(Answer { text: text.into(), usage: Some(USAGE) })
+        Ok(Answer { text: text.into(), usage: Some(USAGE), received: Received::default() })
     }
 }
 
@@ -145,7 +149,7 @@ async fn a_model_chooses_among_many() {
         "## Docs — Contoso\n\n_2 of 40 items, chosen by a model._\n\nBody 17\n\nBody 3"
     );
     assert_eq!(&*seen.data, "[17,3]");
-    assert_eq!(seen.sub_call, Some(SubCallUse { answered: true, usage: Some(USAGE) }));
+    assert_eq!(seen.sub_call, Some(SubCallUse::new(true, Some(USAGE))));
     assert_eq!(
         (asked.len(), &*asked[0].title, asked[0].target.as_deref()),
         (1, "Slow laptop", Some("mail loop"))
@@ -190,7 +194,7 @@ async fn a_reply_that_names_nothing_leaves_it_to_the_code() {
     for text in ["", "none", "[]", r#"[{"index": 40}]"#, r#"[{"index": -1}]"#, r#"[{"index": 1"#] {
         let (seen, asked) = run(documents(40), Some(Reply::Says(text)), "").await;
         assert_eq!((&*seen.summary, asked.len(), &*seen.data), (BY_CODE, 1, "[0,1,2]"), "{text}");
-        assert_eq!(seen.sub_call, Some(SubCallUse { answered: false, usage: Some(USAGE) }));
+        assert_eq!(seen.sub_call, Some(SubCallUse::new(false, Some(USAGE))));
     }
 }
 
@@ -200,7 +204,7 @@ async fn a_model_that_fails_or_panics_leaves_it_to_the_code() {
     for (reply, usage) in [(Reply::Fails, Some(USAGE)), (Reply::Panics, None)] {
         let (seen, _) = run(documents(40), Some(reply), "").await;
         assert_eq!((seen.status, &*seen.summary), (Status::Ok, BY_CODE));
-        assert_eq!(seen.sub_call, Some(SubCallUse { answered: false, usage }));
+        assert_eq!(seen.sub_call, Some(SubCallUse::new(false, usage)));
     }
 }
 
@@ -210,7 +214,7 @@ async fn a_model_that_is_late_leaves_it_to_the_code() {
     let began = tokio::time::Instant::now();
     let (seen, _) = run(documents(40), Some(Reply::Takes(10_001, r#"[{"index": 9}]"#)), "").await;
     assert_eq!((seen.status, &*seen.summary), (Status::Ok, BY_CODE));
-    assert_eq!(seen.sub_call, Some(SubCallUse { answered: false, usage: None }));
+    assert_eq!(seen.sub_call, Some(SubCallUse::new(false, None)));
     assert_eq!(began.elapsed().as_millis(), 10_000);
     let (seen, _) = run(documents(40), Some(Reply::Takes(9_999, r#"[{"index": 9}]"#)), "").await;
     assert_eq!(&*seen.data, "[9]");

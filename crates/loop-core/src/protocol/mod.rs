@@ -76,7 +76,9 @@ pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
         retryable: true,
         retry_at: None,
         partial: (!is_blank).then(|| Arc::clone(&reply.text)),
+        served_model: reply.served_model.clone(),
         usage: None,
+        received: reply.received,
     })
 }
 

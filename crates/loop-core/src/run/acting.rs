@@ -241,8 +241,8 @@ impl Run {
         self.state.totals.model_calls += 1;
         self.state.totals.sub_calls += 1;
         let reserve = self.sub_call_reserve();
-        let charge =
-            Charge { key, attempt, tier: self.small_tier(), usage: used.usage, reported: None, reserve };
+        let (tier, usage, received) = (self.small_tier(), used.usage, used.received);
+        let charge = Charge { key, attempt, tier, usage, received, reported: None, reserve };
         self.charge(charge, notes);
     }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use crate::document::MergeContext;
-use crate::event::{Refusal, Reply, Reserve};
+use crate::event::{CallExtent, Received, Refusal, Reply, Reserve};
 use crate::failure::{FailureKind, ModelFailure};
 use crate::gate::{self, manual_stop};
 use crate::ids::{CommandKey, Millis, Slot};
+use crate::limits::CostMode;
 use crate::money::{PicoUsd, Usage};
 use crate::note::Note;
 use crate::proposal::Proposal;
@@ -17,14 +18,20 @@ use crate::stop::{Certificate, Condition, Measure, StopReason};
 
 /// How often a call is tried in all.
 pub(super) const ATTEMPTS: u32 = 3;
+/// Bytes of a reply for each token that is estimated: English has more, and most other languages, code and JSON less.
+const ESTIMATED_BYTES_A_TOKEN: u64 = 3;
+/// Bytes of a reply for each token at most, on average.
+const MAX_BYTES_A_TOKEN: u64 = 8;
+
 /// What a call is charged for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Charge {
     pub(super) key: CommandKey,
     pub(super) attempt: u32,
     pub(super) tier: Tier,
-    /// `None`: the reserve.
+    /// `None`: it is estimated from what was received.
     pub(super) usage: Option<Usage>,
+    pub(super) received: Received,
     /// As the provider itself reports it.
     pub(super) reported: Option<PicoUsd>,
     pub(super) reserve: Reserve,
@@ -96,7 +103,10 @@ impl Run {
         notes: &mut Vec<Note>,
     ) -> Result<(), Rejected> {
         let started = self.take_call("model_replied", key, attempt)?;
-        self.charge_call(key, attempt, started, reply.usage, reply.cost, notes);
+        let received = Received { bytes: reply.known_bytes(), ..reply.received };
+        let (tier, reserve) = (started.tier, started.reserve);
+        let (usage, reported) = (reply.usage, reply.cost);
+        self.charge(Charge { key: *key, attempt, tier, usage, received, reported, reserve }, notes);
         let unusable = protocol::unusable(reply, &self.spec);
         match &self.state.phase {
             Phase::Stopping { .. } => {
@@ -161,7 +171,10 @@ impl Run {
         notes: &mut Vec<Note>,
     ) -> Result<(), Rejected> {
         let started = self.take_call("model_failed", key, attempt)?;
-        self.charge_call(key, attempt, started, failure.usage, None, notes);
+        let received = Received { bytes: failure.known_bytes(), ..failure.received };
+        let (tier, reserve) = (started.tier, started.reserve);
+        let usage = failure.usage.map(|usage| proven(usage, received.bytes));
+        self.charge(Charge { key: *key, attempt, tier, usage, received, reported: None, reserve }, notes);
         self.call_failed(key, attempt, failure, notes);
         Ok(())
     }
@@ -200,16 +213,14 @@ impl Run {
 
     /// Adds a call's tokens and cost to the bill.
     pub(super) fn charge(&mut self, charge: Charge, notes: &mut Vec<Note>) {
-        let usage = charge.usage.unwrap_or(Usage {
-            input: charge.reserve.input_tokens,
-            output: charge.reserve.output_tokens,
-            estimated: true,
-            ..Usage::default()
-        });
+        let usage = charge.usage.unwrap_or_else(|| self.estimated(&charge));
         let price = self.spec.model(charge.tier).price.as_ref();
-        // What nobody reported is held to have cost its whole reserve, which may be counted at a dearer price.
-        let reserved = charge.reserve.cost.filter(|_| charge.usage.is_none());
-        let cost = charge.reported.or(reserved).or_else(|| price.map(|price| price.of(&usage)));
+        // What is estimated is counted as its reserve was, which may be at a dearer price.
+        let own = price.map(|price| match charge.usage {
+            Some(_) => price.of(&usage),
+            None => self.price(price, usage.total_input(), usage.total_output()),
+        });
+        let cost = charge.reported.or(own);
         self.state.totals.usage = self.state.totals.usage.plus(&usage);
         self.state.totals.cost.add(cost);
         notes.push(Note::CallCharged {
@@ -221,18 +232,21 @@ impl Run {
         });
     }
 
-    fn charge_call(
-        &mut self,
-        key: &CommandKey,
-        attempt: u32,
-        started: StartedCall,
-        usage: Option<Usage>,
-        reported: Option<PicoUsd>,
-        notes: &mut Vec<Note>,
-    ) {
-        let charge =
-            Charge { key: *key, attempt, tier: started.tier, usage, reported, reserve: started.reserve };
-        self.charge(charge, notes);
+    /// The tokens of a call whose provider reports none: what was received is known, and the reserve bounds the rest.
+    fn estimated(&self, charge: &Charge) -> Usage {
+        let Reserve { input_tokens, output_tokens, .. } = charge.reserve;
+        let received = charge.received.bytes.div_ceil(ESTIMATED_BYTES_A_TOKEN);
+        let extent = match self.spec.limits.cost_mode {
+            // Only a report releases a reserve.
+            CostMode::Strict => CallExtent::Open,
+            CostMode::Estimated | CostMode::After => charge.received.extent,
+        };
+        let (input, output) = match extent {
+            CallExtent::NoReply if received == 0 => (0, 0),
+            CallExtent::NoReply | CallExtent::Ended => (input_tokens, received),
+            CallExtent::Open => (input_tokens, received.max(output_tokens)),
+        };
+        Usage { input, output, estimated: true, ..Usage::default() }
     }
 
     /// The wished call of the phase, if it is the one that the event names and may start now.
@@ -467,6 +481,14 @@ impl Run {
             oddities: proposal.oddities.clone(),
         });
     }
+}
+
+/// What was reported before a reply broke off, which may be a count from its beginning, and never less than what was
+/// received proves.
+fn proven(usage: Usage, bytes: u64) -> Usage {
+    let received = bytes / MAX_BYTES_A_TOKEN;
+    let lacks = received.saturating_sub(usage.total_output());
+    Usage { output: usage.output.saturating_add(lacks), estimated: usage.estimated || lacks > 0, ..usage }
 }
 
 pub(super) fn model_failure(what: Arc<str>) -> Condition {

@@ -326,7 +326,7 @@ impl Work {
     /// What is held to have been used by the sub-call of a try that nobody can ask any more.
     pub(super) fn lost_sub_call(&self) -> Option<SubCallUse> {
         let granted = self.sub_call.filter(|_| self.announced);
-        granted.map(|_| SubCallUse { answered: false, usage: None })
+        granted.map(|_| SubCallUse::new(false, None))
     }
 }
 

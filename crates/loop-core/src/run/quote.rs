@@ -330,7 +330,7 @@ impl Run {
         self.state.last_main.map_or(input, |last| last.input_tokens.max(input))
     }
 
-    fn price(&self, price: &Price, input: u64, output: u64) -> PicoUsd {
+    pub(super) fn price(&self, price: &Price, input: u64, output: u64) -> PicoUsd {
         match self.spec.limits.cost_mode {
             CostMode::Strict => price.ceiling(input, output),
             CostMode::Estimated | CostMode::After => price.fresh(input, output),

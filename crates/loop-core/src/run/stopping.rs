@@ -1,7 +1,7 @@
 //! The ways out: stops asked for, deadlines, crashes, the settling of what is in flight, the saving.
 
 use crate::action::Verdict;
-use crate::event::{SaveResult, StopMode};
+use crate::event::{Received, SaveResult, StopMode};
 use crate::failure::{FailureKind, ModelFailure};
 use crate::gate::{self, manual_stop};
 use crate::ids::Millis;
@@ -268,7 +268,9 @@ impl Run {
             retryable: false,
             retry_at: None,
             partial: None,
+            served_model: None,
             usage: None,
+            received: Received::default(),
         };
         self.call_failed(&call.key, call.attempt, &failure, notes);
     }
@@ -277,7 +279,8 @@ impl Run {
         let Some(started) = call.started else { return };
         notes.push(Note::Lost { key: call.key, attempt: call.attempt });
         let (key, attempt, tier) = (call.key, call.attempt, started.tier);
-        let charge = Charge { key, attempt, tier, usage: None, reported: None, reserve: started.reserve };
+        let (received, reserve) = (Received::default(), started.reserve);
+        let charge = Charge { key, attempt, tier, usage: None, received, reported: None, reserve };
         self.charge(charge, notes);
     }
 

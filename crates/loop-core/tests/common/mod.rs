@@ -670,7 +670,9 @@ pub fn failure(retryable: bool) -> ModelFailure {
         retryable,
         retry_at: None,
         partial: None,
+        served_model: None,
         usage: Some(used(10, 0)),
+        received: loop_core::Received::default(),
     }
 }
 

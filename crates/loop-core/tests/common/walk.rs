@@ -222,7 +222,7 @@ fn follow(mut world: World, wish: Command, how: u8) -> World {
             let mut observation = observed_by(how);
             if tool.sub_call.is_some() && !how.is_multiple_of(3) {
                 let usage = (how % 3 == 1).then(|| used(u64::from(how), 7));
-                observation.sub_call = Some(SubCallUse { answered: how.is_multiple_of(2), usage });
+                observation.sub_call = Some(SubCallUse::new(how.is_multiple_of(2), usage));
             }
             world.tell(Fact::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
             world

@@ -324,7 +324,7 @@ fn poor(mode: CostMode) -> Setup {
 fn sub_calls(key: CommandKey) -> Vec<Observation> {
     let used_by = |usage| {
         let mut observation = found(&key.to_string());
-        observation.sub_call = Some(SubCallUse { answered: true, usage });
+        observation.sub_call = Some(SubCallUse::new(true, usage));
         observation
     };
     vec![used_by(Some(used(150, 200))), used_by(None)]

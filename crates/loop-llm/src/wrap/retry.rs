@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use loop_core::CallExtent;
 
 use super::{Item, Patience, Watch, watched};
 use crate::codec::Memory;
@@ -109,7 +110,11 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
                 Err(error) => error,
             };
             if !error.is_free() {
-                *billed = Some(error.clone());
+                // Of several the one counts that came farthest.
+                let begun = billed.as_ref().map_or(CallExtent::NoReply, LlmError::extent);
+                let is_farther = begun != CallExtent::NoReply && error.extent() == CallExtent::NoReply;
+                *billed =
+                    Some(if is_farther { error.clone().after_a_billed_one(begun) } else { error.clone() });
             }
             match error.retry {
                 // Nothing was sent: another wrapper refused it, and says when it will not.
@@ -149,7 +154,7 @@ impl<M: ChatModel + ?Sized> ChatModel for Retrying<M> {
             Some(billed) if error.is_free() && error.phase == ErrorPhase::Encode => {
                 LlmError { retry: error.retry, ..billed }
             }
-            Some(_) => error.after_a_billed_one(),
+            Some(billed) => error.after_a_billed_one(billed.extent()),
             None => error,
         })
     }

@@ -211,7 +211,9 @@ impl World {
             retryable: true,
             retry_at: None,
             partial: None,
+            served_model: None,
             usage: None,
+            received: loop_core::Received::default(),
         };
         self.tell(Fact::ModelFailed { key: call.key, attempt: call.attempt, failure });
         prompt

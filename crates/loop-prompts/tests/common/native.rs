@@ -191,7 +191,9 @@ impl Native {
             retryable,
             retry_at: None,
             partial: partial.map(Arc::from),
+            served_model: None,
             usage: None,
+            received: loop_core::Received::default(),
         };
         self.tell(Fact::ModelFailed { key, attempt, failure });
         grown
