@@ -45,4 +45,4 @@ mod sql;
 
 pub use docs::{DocsTool, FILE_BYTES_MAX, FILES_MAX};
 pub use error::ConnectorError;
-pub use sql::{Database, ROWS_MAX, SqlTool};
+pub use sql::{CELL_BYTES_MAX, Database, RESULT_BYTES_MAX, ROWS_MAX, SqlTool};

@@ -1,9 +1,10 @@
 //! Citations: `[E1]` or `[E1, E3]` outside of code.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::EvidenceId;
 use crate::layout::Layout;
+use crate::steps;
 
 /// The evidence that a body cites, each once, in order of number.
 pub fn citations(body: &str) -> Vec<EvidenceId> {
@@ -19,37 +20,56 @@ pub fn citations(body: &str) -> Vec<EvidenceId> {
 }
 
 fn prose(text: &str, cited: &mut BTreeSet<EvidenceId>) {
-    let mut rest = text;
-    while let Some(at) = rest.find(['[', '`']) {
-        let (mark, after) = rest.split_at(at).1.split_at(1);
-        rest = if mark == "`" {
-            skip_code(after)
-        } else {
-            match after.split_once(']').and_then(|(inner, after)| Some((numbers(inner)?, after))) {
-                Some((ids, after)) => {
-                    cited.extend(ids);
-                    after
-                }
-                None => after,
+    let ticks = tick_runs(text);
+    let mut next_run = 0;
+    let mut at = 0;
+    while let Some(start) = text.get(at..).and_then(|rest| rest.find(['[', '`'])).map(|found| at + found) {
+        steps::count(1);
+        at = start + 1;
+        if let Some(inner) = text.get(at..).filter(|_| text.as_bytes().get(start) == Some(&b'[')) {
+            // A citation holds nothing but this, so that no text is looked at from two brackets.
+            let is_inside = |c: char| matches!(c, 'E' | '0'..='9' | ',' | ';') || c.is_whitespace();
+            let end = inner.find(|c| !is_inside(c)).unwrap_or(inner.len());
+            steps::count(end);
+            if inner.as_bytes().get(end) == Some(&b']')
+                && let Some(ids) = inner.get(..end).and_then(numbers)
+            {
+                cited.extend(ids);
             }
-        };
+            at += end;
+        } else {
+            while ticks.get(next_run).is_some_and(|run| run.start < start) {
+                next_run += 1;
+            }
+            at = ticks.get(next_run).map_or(at, |run| run.code_end);
+        }
     }
 }
 
-/// What follows a code span that one back-tick has opened; a span without an end is no span.
-fn skip_code(after: &str) -> &str {
-    let more = after.bytes().take_while(|byte| *byte == b'`').count();
-    let content = after.get(more..).unwrap_or_default();
+/// A run of back-ticks outside of fences.
+struct TickRun {
+    start: usize,
+    /// Behind the code span that it opens; behind the run itself where no run of the same length follows.
+    code_end: usize,
+}
+
+fn tick_runs(text: &str) -> Vec<TickRun> {
+    let mut runs = Vec::new();
     let mut at = 0;
-    while let Some(open) = content.get(at..).and_then(|rest| rest.find('`')) {
-        let start = at + open;
-        let run = content.bytes().skip(start).take_while(|byte| *byte == b'`').count();
-        if run == more + 1 {
-            return content.get(start + run..).unwrap_or_default();
-        }
-        at = start + run;
+    while let Some(start) = text.get(at..).and_then(|rest| rest.find('`')).map(|found| at + found) {
+        let length = text.bytes().skip(start).take_while(|byte| *byte == b'`').count();
+        steps::count(length);
+        at = start + length;
+        runs.push(TickRun { start, code_end: at });
     }
-    content
+    let mut following: BTreeMap<usize, usize> = BTreeMap::new();
+    for run in runs.iter_mut().rev() {
+        let own_end = run.code_end;
+        if let Some(end) = following.insert(own_end - run.start, own_end) {
+            run.code_end = end;
+        }
+    }
+    runs
 }
 
 fn numbers(inner: &str) -> Option<Vec<EvidenceId>> {

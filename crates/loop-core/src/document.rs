@@ -1,5 +1,6 @@
 //! The document: a map of typed sections that lives through the passes (S0-113).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +9,7 @@ use crate::citation::citations;
 use crate::ids::{Digest, EvidenceId, Millis};
 use crate::protocol_spec::SectionSpec;
 use crate::reply::{PREAMBLE, ProposedSection, emoji_of};
+use crate::steps;
 
 /// A section with its provenance: the pass and the evidence that it comes from, and what it replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -100,19 +102,12 @@ impl Document {
     /// This document with `proposed` merged in, and what that did. Pure (S0-116): a section that is not proposed
     /// stays as it is, byte for byte (S0-108); merging nothing changes nothing; merging twice is merging once.
     pub fn merged(&self, proposed: &[ProposedSection], context: MergeContext<'_>) -> (Self, Merge) {
-        let mut next = self.clone();
+        let mut draft = Draft::of(self, context.declared);
         let mut merge = Merge::default();
         for proposal in proposed {
-            next.merge_one(proposal, context, &mut merge);
+            draft.merge_one(proposal, context, &mut merge);
         }
-        let place = |section: &Section| match &*section.id {
-            PREAMBLE => 0,
-            id => {
-                1 + context.declared.iter().position(|spec| &*spec.id == id).unwrap_or(context.declared.len())
-            }
-        };
-        next.sections.sort_by_key(place);
-        (next, merge)
+        (draft.into_document(), merge)
     }
 
     /// The whole document as Markdown.
@@ -132,34 +127,61 @@ impl Document {
         }
         out
     }
+}
+
+/// A document while a reply is merged into it: sections and declarations are found by their ids.
+struct Draft<'a> {
+    /// A section that was removed leaves its place empty.
+    sections: Vec<Option<Section>>,
+    places: BTreeMap<Arc<str>, usize>,
+    declared: BTreeMap<&'a str, (usize, &'a SectionSpec)>,
+}
+
+impl<'a> Draft<'a> {
+    fn of(document: &Document, declared: &'a [SectionSpec]) -> Self {
+        let ids = document.sections.iter().enumerate().rev();
+        let specs = declared.iter().enumerate().rev();
+        Self {
+            places: ids.map(|(at, section)| (Arc::clone(&section.id), at)).collect(),
+            declared: specs.map(|(at, spec)| (&*spec.id, (at, spec))).collect(),
+            sections: document.sections.iter().cloned().map(Some).collect(),
+        }
+    }
+
+    fn into_document(self) -> Document {
+        let mut sections: Vec<Section> = self.sections.into_iter().flatten().collect();
+        // Preamble, then as declared, then the others as they came.
+        sections.sort_by_key(|section| match &*section.id {
+            PREAMBLE => 0,
+            id => 1 + self.declared.get(id).map_or(self.declared.len(), |(at, _)| *at),
+        });
+        Document { sections }
+    }
 
     fn merge_one(&mut self, proposal: &ProposedSection, context: MergeContext<'_>, merge: &mut Merge) {
-        let at = self.sections.iter().position(|section| section.id == proposal.id);
-        let before = at.and_then(|at| self.sections.get(at));
+        steps::count(1);
+        let at = self.places.get(&proposal.id).copied();
+        let before = at.and_then(|at| self.sections.get(at)).and_then(Option::as_ref);
         let is_citable = |id: &EvidenceId| context.citable.binary_search(id).is_ok();
         if before.is_some_and(|before| before.body == proposal.body) {
-            if let Some(same) = at.and_then(|at| self.sections.get_mut(at)).filter(|_| context.rereads) {
+            if let Some(same) =
+                at.and_then(|at| self.sections.get_mut(at)?.as_mut()).filter(|_| context.rereads)
+            {
                 same.evidence = citations(&same.body).into_iter().filter(is_citable).collect();
             }
             merge.identical.push(Arc::clone(&proposal.id));
             return;
         }
         if proposal.body.is_empty() {
-            let required = context.declared.iter().any(|spec| spec.id == proposal.id && spec.required);
-            match at {
-                Some(_) if required => merge.kept.push(Arc::clone(&proposal.id)),
-                Some(at) => {
-                    let gone = self.sections.remove(at);
-                    let replaced = Some(body_digest(&gone.body));
-                    if &*gone.id != PREAMBLE {
-                        merge.changed.push(SectionChange {
-                            section: gone.id,
-                            replaced,
-                            evidence: Vec::new(),
-                        });
-                    }
+            let required = self.declared.get(&*proposal.id).is_some_and(|(_, spec)| spec.required);
+            if required && before.is_some() {
+                merge.kept.push(Arc::clone(&proposal.id));
+            } else if let Some(gone) = at.and_then(|at| self.sections.get_mut(at)?.take()) {
+                self.places.remove(&proposal.id);
+                let replaced = Some(body_digest(&gone.body));
+                if &*gone.id != PREAMBLE {
+                    merge.changed.push(SectionChange { section: gone.id, replaced, evidence: Vec::new() });
                 }
-                None => {}
             }
             return;
         }
@@ -190,8 +212,11 @@ impl Document {
             known: proposal.known,
         };
         match at.and_then(|at| self.sections.get_mut(at)) {
-            Some(slot) => *slot = section,
-            None => self.sections.push(section),
+            Some(slot) => *slot = Some(section),
+            None => {
+                self.places.insert(Arc::clone(&section.id), self.sections.len());
+                self.sections.push(Some(section));
+            }
         }
     }
 }

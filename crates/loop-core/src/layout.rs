@@ -2,6 +2,11 @@
 
 use std::ops::Range;
 
+use crate::steps;
+
+/// Fences of more marks than this count as fences of this many.
+const FENCE_MAX: usize = 64;
+
 /// Where headings and fenced blocks stand in a text. Offsets are bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
@@ -39,6 +44,7 @@ impl Layout {
         let mut layout = Self::default();
         let mut n = 0;
         while let Some(line) = lines.get(n) {
+            steps::count(1);
             let content = content_of(text, line);
             if let Some(fence) = Fence::opened_by(content) {
                 let (end, closed) = end_of_block(text, &lines, n, fence);
@@ -94,7 +100,9 @@ impl Fence {
             return None;
         }
         let length = trimmed.bytes().take_while(|byte| *byte == mark).count();
-        (length >= 3).then(|| (Self { mark, length }, trimmed.get(length..).unwrap_or_default()))
+        // With few lengths to tell apart, no line is looked at more than a fixed number of times by `end_of_block`.
+        let counted = length.min(FENCE_MAX);
+        (length >= 3).then(|| (Self { mark, length: counted }, trimmed.get(length..).unwrap_or_default()))
     }
 }
 
@@ -107,6 +115,7 @@ pub(crate) fn is_heading(line: &str) -> bool {
 fn end_of_block(text: &str, lines: &[Range<usize>], open: usize, fence: Fence) -> (usize, bool) {
     let mut next_heading = None;
     for (n, line) in lines.iter().enumerate().skip(open + 1) {
+        steps::count(1);
         let content = content_of(text, line);
         if fence.is_closed_by(content) {
             return (n + 1, true);

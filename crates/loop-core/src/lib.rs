@@ -102,6 +102,7 @@ pub mod repeats;
 mod reply;
 mod run;
 mod spec;
+mod steps;
 mod stop;
 mod stop_names;
 mod trouble;

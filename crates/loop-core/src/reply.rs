@@ -1,5 +1,6 @@
 //! The reply grammar of documents: sections under `##` headings, text before the first, fenced blocks.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::layout::{Fence, Layout, is_heading};
 use crate::protocol_spec::SectionSpec;
+use crate::steps;
 
 /// The id of the text before the first heading.
 pub const PREAMBLE: &str = "preamble";
@@ -77,19 +79,32 @@ pub(crate) fn parse(
     if layout.blocks.iter().any(|block| !block.closed) {
         reply.oddities.push(Oddity::UnclosedFence);
     }
+    let mut drafts: Vec<Draft> = Vec::new();
+    // By id, since a reply may hold as many headings as it has lines.
+    let mut places: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+    let names = Names::of(declared);
     let first = layout.headings.first().map_or(text.len(), |heading| heading.line.start);
     let preamble = body(text, 0..first, hidden);
     if !preamble.is_empty() {
-        let (id, heading) = (Arc::from(PREAMBLE), Arc::from(""));
-        reply.sections.push(ProposedSection { id, heading, body: preamble.into(), known: true });
+        places.insert(PREAMBLE.into(), drafts.len());
+        drafts.push(Draft {
+            id: PREAMBLE.into(),
+            heading: "",
+            body: preamble,
+            known: true,
+            is_joined: false,
+        });
     }
     for (n, heading) in layout.headings.iter().enumerate() {
+        steps::count(1);
         let end = layout.headings.get(n + 1).map_or(text.len(), |next| next.line.start);
         let written = text.get(heading.text.clone()).unwrap_or_default();
         let body = body(text, heading.line.end..end, hidden);
-        let held_only_contract =
-            body.is_empty() && hidden.iter().any(|range| range.start >= heading.line.end && range.end <= end);
-        let declaration = declared.iter().find(|section| names(section, written));
+        let held_only_contract = body.is_empty()
+            && hidden
+                .get(hidden.partition_point(|range| range.start < heading.line.end))
+                .is_some_and(|range| range.end <= end);
+        let declaration = names.of_heading(written);
         if declaration.is_none() && held_only_contract {
             continue; // A heading over the contract alone, such as `## Confidence`, is part of the contract.
         }
@@ -98,22 +113,61 @@ pub(crate) fn parse(
         if declaration.is_none() {
             reply.oddities.push(Oddity::UnknownHeading { heading: written.into() });
         }
-        match reply.sections.iter_mut().find(|section| section.id == id) {
+        match places.get(&id).and_then(|at| drafts.get_mut(*at)) {
             Some(earlier) => {
                 if !body.is_empty() {
-                    earlier.body = [&earlier.body, body.as_str()].join("\n\n").trim().into();
+                    earlier.body.push_str("\n\n");
+                    earlier.body.push_str(&body);
+                    earlier.is_joined = true;
                 }
                 reply.oddities.push(Oddity::DoubledHeading { section: id });
             }
-            None => reply.sections.push(ProposedSection {
-                id,
-                heading: written.into(),
-                body: body.into(),
-                known: declaration.is_some(),
-            }),
+            None => {
+                places.insert(Arc::clone(&id), drafts.len());
+                let known = declaration.is_some();
+                drafts.push(Draft { id, heading: written, body, known, is_joined: false });
+            }
         }
     }
+    reply.sections = drafts.into_iter().map(Draft::into_section).collect();
     reply
+}
+
+/// A section while its reply is read: its body may still grow.
+struct Draft<'a> {
+    id: Arc<str>,
+    heading: &'a str,
+    body: String,
+    known: bool,
+    is_joined: bool,
+}
+
+impl Draft<'_> {
+    fn into_section(self) -> ProposedSection {
+        let body = if self.is_joined { self.body.trim() } else { &self.body };
+        ProposedSection { id: self.id, heading: self.heading.into(), body: body.into(), known: self.known }
+    }
+}
+
+/// The declared sections by the plain forms of their headings and ids.
+struct Names<'a>(BTreeMap<String, &'a SectionSpec>);
+
+impl<'a> Names<'a> {
+    fn of(declared: &'a [SectionSpec]) -> Self {
+        let mut names = BTreeMap::new();
+        for section in declared {
+            for name in [&section.heading, &section.id] {
+                // The section that is declared first has the name.
+                names.entry(plain_heading(name)).or_insert(section);
+            }
+        }
+        names.remove("");
+        Self(names)
+    }
+
+    fn of_heading(&self, heading: &str) -> Option<&'a SectionSpec> {
+        self.0.get(&plain_heading(heading)).copied()
+    }
 }
 
 /// The text of a heading without emoji, case and punctuation: by it headings are matched.
@@ -145,11 +199,6 @@ pub(crate) fn emoji_of(heading: &str) -> &str {
     if mark.is_ascii() { "" } else { mark }
 }
 
-fn names(section: &SectionSpec, heading: &str) -> bool {
-    let plain = plain_heading(heading);
-    !plain.is_empty() && (plain == plain_heading(&section.heading) || plain == plain_heading(&section.id))
-}
-
 fn slug(heading: &str) -> String {
     let plain = plain_heading(heading).replace(' ', "_");
     match plain.as_str() {
@@ -162,7 +211,10 @@ fn slug(heading: &str) -> String {
 fn body(text: &str, range: Range<usize>, hidden: &[Range<usize>]) -> String {
     let mut out = String::new();
     let mut at = range.start;
-    for gap in hidden.iter().filter(|gap| gap.start < range.end && gap.end > range.start) {
+    // They are in order and do not overlap.
+    let from = hidden.partition_point(|gap| gap.end <= range.start);
+    for gap in hidden.iter().skip(from).take_while(|gap| gap.start < range.end) {
+        steps::count(1);
         out.push_str(text.get(at..gap.start.max(at)).unwrap_or_default());
         at = gap.end.min(range.end).max(at);
     }

@@ -148,9 +148,14 @@ impl Domain {
     /// JSON where the first character that is not blank is `{`, else Markdown.
     ///
     /// # Errors
-    /// It is empty, is no JSON, or has no title.
+    /// It is empty, is longer than [`item_bytes_max`](Self::item_bytes_max), is not JSON, or has no title.
     pub fn item(&self, text: &str, origin: &str) -> Result<WorkItem, ItemError> {
         item::read(&self.file.config.item, text, origin)
+    }
+
+    /// The most bytes of a work item: who reads one from outside need not read further than one byte beyond.
+    pub fn item_bytes_max(&self) -> u64 {
+        self.file.config.item.max_bytes
     }
 
     /// A loop that runs this domain and saves where it says, with a journal in memory.

@@ -25,6 +25,7 @@ fn config() -> ItemConfig {
             person: Some("/contact/email".to_owned()),
             account_name: None,
         },
+        ..ItemConfig::default()
     }
 }
 
@@ -84,4 +85,27 @@ fn a_text_is_an_item_whose_title_is_its_heading() {
     assert_eq!(&*item.full, "Hello\n\n# Why is it slow?\n\nSince Monday.");
     assert_eq!(&*read(&config(), "## Only\nthis", "-").unwrap().title, "Only");
     assert_eq!(&*read(&config(), "[1, 2]", "-").unwrap().title, "[1, 2]");
+}
+
+#[test]
+fn an_item_beyond_the_limit_is_refused_in_one_line() {
+    // B10
+    let config = ItemConfig { max_bytes: 8, ..ItemConfig::default() };
+    assert!(read(&config, "# Title\n", "a.md").is_ok());
+    let error = read(&config, "# Title\nx", "a.md").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "a.md: the work item has more than 8 bytes, which is the domain's limit; shorten it, or raise `item.max_bytes` in \
+         loopgate.toml"
+    );
+}
+
+#[test]
+fn an_item_of_many_members_is_read_and_the_last_of_two_with_one_key_counts() {
+    // B9
+    let members: Vec<String> = (0..40_000).map(|n| format!("\"k{n}\": {n}")).collect();
+    let text = format!(r#"{{"title": "first", {}, "title": "last"}}"#, members.join(", "));
+    let item = read(&ItemConfig::default(), &text, "a.json").unwrap();
+    assert_eq!(&*item.title, "last");
+    assert!(item.full.starts_with("title: last\nk0: 0\n") && item.full.ends_with("k39999: 39999"));
 }

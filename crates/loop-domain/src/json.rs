@@ -1,5 +1,6 @@
 //! JSON with the order of its members kept, and its rendering as a text that people and models read.
 
+use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -181,11 +182,16 @@ impl<'de> Visitor<'de> for InOrder {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Json, A::Error> {
         let mut object: Vec<(String, Json)> = Vec::new();
+        // By key, since an item may hold as many members as it has bytes.
+        let mut places: HashMap<String, usize> = HashMap::new();
         while let Some((key, value)) = members.next_entry::<String, Json>()? {
-            match object.iter_mut().find(|(known, _)| *known == key) {
+            match places.get(&key).and_then(|at| object.get_mut(*at)) {
                 // The last one counts, as everywhere else where JSON is read.
                 Some(known) => known.1 = value,
-                None => object.push((key, value)),
+                None => {
+                    places.insert(key.clone(), object.len());
+                    object.push((key, value));
+                }
             }
         }
         Ok(Json::Object(object))

@@ -163,7 +163,10 @@ impl<'a> Maker<'a> {
             }
             error => self.file.error(&["tools", name, "query"], error.to_string()),
         })?;
-        Ok(Arc::new(made))
+        Ok(Arc::new(match tool.max_value_bytes {
+            Some(bytes) => made.with_cell_bytes_max(bytes),
+            None => made,
+        }))
     }
 
     fn docs(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {

@@ -155,30 +155,36 @@ pub(crate) fn index(passes: &[PassRecord], spec: &RunSpec) -> String {
             written.remove(id.as_ref());
         }
     }
-    let place =
-        |id: &str| spec.sections().iter().position(|section| &*section.id == id).unwrap_or(usize::MAX);
+    let declared: BTreeMap<&str, (usize, &str)> =
+        spec.sections().iter().enumerate().rev().map(|(at, it)| (&*it.id, (at, &*it.heading))).collect();
+    let headings =
+        if written.keys().all(|id| declared.contains_key(id)) { BTreeMap::new() } else { headings(passes) };
     let mut written: Vec<_> = written.into_iter().collect();
-    written.sort_by_key(|(id, _)| place(id));
+    written.sort_by_key(|(id, _)| declared.get(id).map_or(usize::MAX, |(at, _)| *at));
     let lines: Vec<String> = written
         .iter()
         .map(|(id, pass)| {
-            let declared = spec.sections().iter().find(|section| &*section.id == *id);
-            let heading = declared.map_or_else(|| heading_of(id, passes), |section| &section.heading);
+            let own = || headings.get(&plain(id)).copied().unwrap_or(id);
+            let heading = declared.get(id).map_or_else(own, |(_, heading)| heading);
             format!("- `## {}` (pass {pass})", line(heading))
         })
         .collect();
     if lines.is_empty() { "- no section yet".to_owned() } else { lines.join("\n") }
 }
 
-/// The heading of a section that the domain does not declare, as a reply wrote it first; its id is a slug of that.
-fn heading_of<'a>(id: &'a str, passes: &'a [PassRecord]) -> &'a str {
-    let plain = |text: &str| {
-        text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>()
-    };
-    let wanted = plain(id);
-    let mut headings =
-        passes.iter().flat_map(|pass| pass.reply.lines()).filter_map(|line| line.strip_prefix("## "));
-    headings.find(|heading| plain(heading) == wanted).unwrap_or(id)
+/// The headings that replies hold, as they were written first, by their plain forms: the id of a section that the domain
+/// does not declare is a slug of its heading.
+fn headings(passes: &[PassRecord]) -> BTreeMap<String, &str> {
+    let lines = passes.iter().flat_map(|pass| pass.reply.lines()).filter_map(|line| line.strip_prefix("## "));
+    let mut headings = BTreeMap::new();
+    for heading in lines {
+        headings.entry(plain(heading)).or_insert(heading);
+    }
+    headings
+}
+
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 /// The document in full between marks, for the layout that repeats it: it may quote what tools brought.

@@ -69,16 +69,27 @@ pub(crate) fn prices() -> Option<PathBuf> {
 /// Reads the work item from a file, or from standard input for `-`.
 pub(crate) fn item(domain: &Domain, path: &Path) -> Result<WorkItem, Failure> {
     let origin = path.display().to_string();
-    let text = if path == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map_err(|error| {
+    // One byte beyond the limit is enough to refuse it.
+    let most = domain.item_bytes_max().saturating_add(1);
+    let mut bytes = Vec::new();
+    let advice = if path == Path::new("-") {
+        let read = std::io::stdin().take(most).read_to_end(&mut bytes);
+        read.map_err(|error| {
             Failure::new(format!("standard input: {error}; give the work item as UTF-8 text"))
         })?;
-        text
+        "give the work item as UTF-8 text"
     } else {
-        std::fs::read_to_string(path).map_err(|error| {
-            Failure::new(format!("{origin}: {error}; give a JSON or Markdown file, or `-`"))
-        })?
+        let advice = "give a JSON or Markdown file, or `-`";
+        let read = std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+        read.map_err(|error| Failure::new(format!("{origin}: {error}; {advice}")))?;
+        advice
+    };
+    let is_cut = bytes.len() as u64 == most;
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        // What is too long is refused for its length, wherever it was cut.
+        Err(error) if is_cut => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        Err(_) => return Err(Failure::new(format!("{origin}: is not UTF-8 text; {advice}"))),
     };
     Ok(domain.item(&text, &origin)?)
 }

@@ -4,7 +4,6 @@ mod files;
 mod passage;
 mod rank;
 
-use std::fs;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -42,6 +41,8 @@ pub struct DocsTool {
 struct Library {
     passages: Vec<Passage>,
     index: Index,
+    /// Documents that could not be read since they were listed, and why.
+    left_out: Vec<String>,
 }
 
 impl DocsTool {
@@ -107,7 +108,11 @@ impl Tool for DocsTool {
             return ToolResult::empty(name, title);
         }
         let bodies: Vec<String> = found.iter().map(markdown).collect();
-        let markdown = format!("{}\n\n{}", heading(title, &context.scope), bodies.join("\n\n"));
+        let mut markdown = format!("{}\n\n{}", heading(title, &context.scope), bodies.join("\n\n"));
+        let unread = self.library.get().map_or(&[][..], |library| &library.left_out);
+        if !unread.is_empty() {
+            markdown.push_str(&format!("\n\n_Not searched: {}_", unread.join("; ")));
+        }
         let data: Vec<Value> = found.iter().map(data).collect();
         ToolResult::ok(name, format!("Found {} passages", found.len()), markdown, data)
     }
@@ -142,16 +147,17 @@ impl Source for DocsTool {
     }
 }
 
-/// Every file that can be read, cut into passages. Bytes that are no text are replaced.
+/// Every file that can be read, cut into passages. Bytes that are not text are replaced.
 fn read(files: &Files) -> Library {
     let mut all = Vec::new();
+    let mut left_out = Vec::new();
     for (path, place) in &files.found {
-        // A file that went away since it was listed is as good as never there.
-        if let Ok(bytes) = fs::read(place) {
-            all.extend(passages(path, &String::from_utf8_lossy(&bytes)));
+        match files.read(place) {
+            Ok(bytes) => all.extend(passages(path, &String::from_utf8_lossy(&bytes))),
+            Err(why) => left_out.push(format!("{path}: {why}")),
         }
     }
-    Library { index: Index::over(&all), passages: all }
+    Library { index: Index::over(&all), passages: all, left_out }
 }
 
 fn markdown(passage: &Passage) -> String {

@@ -90,7 +90,12 @@ impl Change {
     }
 
     /// Makes the change, whole or not at all. Blocks; ends soon after `cancel` is cancelled, and changes nothing then.
-    pub(crate) fn run(&self, given: &Given<'_>, cancel: &CancellationToken) -> Result<Changed, QueryFailure> {
+    pub(crate) fn run(
+        &self,
+        given: &Given<'_>,
+        cell_bytes_max: usize,
+        cancel: &CancellationToken,
+    ) -> Result<Changed, QueryFailure> {
         // A connection that is dropped takes back what it did not commit.
         let connection = self.writer.connect()?;
         stop_when_cancelled(&connection, cancel)?;
@@ -99,7 +104,7 @@ impl Change {
             let mut statement = connection.prepare(&self.sql)?;
             given.bind(&mut statement)?;
             // The first step makes the whole change; what follows only hands on what RETURNING names.
-            rows_of(&mut statement.raw_query(), &self.columns)?
+            rows_of(&mut statement.raw_query(), &self.columns, cell_bytes_max)?
         };
         // What a view hands on to its triggers counts for them alone.
         let count = match connection.changes() {

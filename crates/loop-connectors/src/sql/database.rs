@@ -12,6 +12,9 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{ConnectorError, one_line};
 
+/// The most bytes of a value that SQLite may read or make for a tool; a larger one is an error, before it takes memory.
+pub(crate) const VALUE_BYTES_MAX: i32 = 64 << 20;
+
 /// How long a call waits for a lock before it is a failure that may pass.
 const BUSY: Duration = Duration::from_millis(500);
 
@@ -122,6 +125,7 @@ impl Database {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_timeout(BUSY)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)?;
         Ok(connection)
     }
 }
@@ -139,6 +143,7 @@ impl Writer {
         let connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_timeout(BUSY)?;
         connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)?;
         Ok(connection)
     }
 }

@@ -7,5 +7,5 @@ mod query;
 mod tool;
 
 pub use database::Database;
-pub use query::ROWS_MAX;
+pub use query::{CELL_BYTES_MAX, RESULT_BYTES_MAX, ROWS_MAX};
 pub use tool::SqlTool;

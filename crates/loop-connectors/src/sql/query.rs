@@ -9,11 +9,15 @@ use rusqlite::{Connection, ErrorCode, Statement};
 use serde_json::{Map, Value};
 
 use crate::error::{ConnectorError, one_line};
-use crate::sql::database::Database;
+use crate::sql::database::{Database, VALUE_BYTES_MAX};
 use crate::sql::given::{self, Given};
 
 /// The most rows that a query hands on.
 pub const ROWS_MAX: usize = 200;
+/// The most bytes of one value that a query returns, unless its tool says otherwise; the rest is cut off, and said.
+pub const CELL_BYTES_MAX: usize = 64 << 10;
+/// The most bytes of all values that a query returns: with the row that passes it, the rows end.
+pub const RESULT_BYTES_MAX: usize = 4 << 20;
 /// How many steps of SQLite's machine pass between two looks at whether the query is still wanted.
 const STEPS: i32 = 1_000;
 
@@ -28,7 +32,7 @@ pub(crate) struct Query {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Rows {
     pub(crate) rows: Vec<Value>,
-    /// Whether there were more than [`ROWS_MAX`].
+    /// Whether there were more than [`ROWS_MAX`], or more than [`RESULT_BYTES_MAX`] holds.
     pub(crate) cut: bool,
 }
 
@@ -86,13 +90,14 @@ impl Query {
         &self,
         database: &Database,
         given: &Given<'_>,
+        cell_bytes_max: usize,
         cancel: &CancellationToken,
     ) -> Result<Rows, QueryFailure> {
         let connection = database.connect()?;
         stop_when_cancelled(&connection, cancel)?;
         let mut statement = connection.prepare(&self.sql)?;
         given.bind(&mut statement)?;
-        Ok(rows_of(&mut statement.raw_query(), &self.columns)?)
+        Ok(rows_of(&mut statement.raw_query(), &self.columns, cell_bytes_max)?)
     }
 }
 
@@ -110,6 +115,12 @@ impl From<rusqlite::Error> for QueryFailure {
                 Self::Retryable(format!("the database is in use: {}", one_line(error)))
             }
             Some(ErrorCode::OperationInterrupted) => Self::stopped(),
+            Some(ErrorCode::TooBig) => {
+                let most = VALUE_BYTES_MAX >> 20;
+                Self::Permanent(format!(
+                    "a value has more than {most} MiB; select a part of it with substr()"
+                ))
+            }
             _ => Self::Permanent(one_line(error)),
         }
     }
@@ -125,16 +136,23 @@ pub(crate) fn columns_of(tool: &str, statement: &Statement<'_>) -> Result<Vec<St
     }
 }
 
-/// The rows that are left, as many as are handed on.
-pub(crate) fn rows_of(found: &mut rusqlite::Rows<'_>, columns: &[String]) -> rusqlite::Result<Rows> {
+/// The rows that are left, as many as a result may hold.
+pub(crate) fn rows_of(
+    found: &mut rusqlite::Rows<'_>,
+    columns: &[String],
+    cell_bytes_max: usize,
+) -> rusqlite::Result<Rows> {
     let mut rows = Vec::new();
+    let mut bytes = 0;
     while let Some(row) = found.next()? {
-        if rows.len() == ROWS_MAX {
+        if rows.len() == ROWS_MAX || bytes > RESULT_BYTES_MAX {
             return Ok(Rows { rows, cut: true });
         }
         let mut members = Map::new();
         for (at, column) in columns.iter().enumerate() {
-            members.insert(column.clone(), json_of(row.get_ref(at)?));
+            let value = json_of(row.get_ref(at)?, cell_bytes_max);
+            bytes += column.len() + value.as_str().map_or(8, str::len);
+            members.insert(column.clone(), value);
         }
         rows.push(Value::Object(members));
     }
@@ -150,13 +168,26 @@ pub(crate) fn stop_when_cancelled(
     connection.progress_handler(STEPS, Some(move || cancel.is_cancelled()))
 }
 
-fn json_of(value: ValueRef<'_>) -> Value {
+fn json_of(value: ValueRef<'_>, cell_bytes_max: usize) -> Value {
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(whole) => whole.into(),
         // A number that JSON cannot write, such as infinity, is null there.
         ValueRef::Real(real) => real.into(),
-        ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned().into(),
+        ValueRef::Text(text) => match text.get(..cell_bytes_max) {
+            Some(kept) if text.len() > cell_bytes_max => {
+                let kept = match str::from_utf8(kept) {
+                    // A character that the cut goes through is left out.
+                    Err(error) if error.error_len().is_none() => {
+                        kept.get(..error.valid_up_to()).unwrap_or(kept)
+                    }
+                    Ok(_) | Err(_) => kept,
+                };
+                let (shown, all) = (kept.len(), text.len());
+                format!("{}… [cut: {shown} of {all} bytes]", String::from_utf8_lossy(kept)).into()
+            }
+            Some(_) | None => String::from_utf8_lossy(text).into_owned().into(),
+        },
         ValueRef::Blob(bytes) => format!("<{} bytes>", bytes.len()).into(),
     }
 }

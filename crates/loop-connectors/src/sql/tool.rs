@@ -11,7 +11,7 @@ use crate::error::ConnectorError;
 use crate::sql::change::{Change, Changed};
 use crate::sql::database::Database;
 use crate::sql::given::Given;
-use crate::sql::query::{Query, QueryFailure, ROWS_MAX, Rows};
+use crate::sql::query::{CELL_BYTES_MAX, Query, QueryFailure, Rows};
 
 /// A tool over one SELECT, or over one INSERT, UPDATE or DELETE where its effect is to write: its parameters and the scope go
 /// in by name, a table comes out.
@@ -25,6 +25,7 @@ use crate::sql::query::{Query, QueryFailure, ROWS_MAX, Rows};
 pub struct SqlTool {
     declaration: ToolDeclaration,
     work: Work,
+    cell_bytes_max: usize,
 }
 
 /// What the tool does.
@@ -68,7 +69,14 @@ impl SqlTool {
                 Work::Look(Query::check(name, database, query, &parameters)?, database.clone())
             }
         };
-        Ok(Self { declaration, work })
+        Ok(Self { declaration, work, cell_bytes_max: CELL_BYTES_MAX })
+    }
+
+    /// The most bytes of one value that it returns, [`CELL_BYTES_MAX`] without this. A longer text is cut, and says so.
+    #[must_use]
+    pub fn with_cell_bytes_max(mut self, bytes: usize) -> Self {
+        self.cell_bytes_max = bytes;
+        self
     }
 
     fn result(&self, context: &ToolContext, outcome: Result<Done, QueryFailure>) -> ToolResult {
@@ -79,10 +87,11 @@ impl SqlTool {
             Err(QueryFailure::Retryable(message)) => ToolResult::retryable(name, title, message),
             Err(QueryFailure::Permanent(message)) => ToolResult::failed(name, title, message),
             Ok(Done::Found(Rows { rows, cut })) => {
+                let shown = rows.len();
                 let mut result = found(rows);
                 if cut {
-                    let says = format!("_Only the first {ROWS_MAX} rows are shown; there are more._");
-                    result.summary = format!("Found more than {ROWS_MAX} items, shows {ROWS_MAX}");
+                    let says = format!("_Only the first {shown} rows are shown; there are more._");
+                    result.summary = format!("Found more than {shown} items, shows {shown}");
                     say_below_heading(&mut result, &says);
                 }
                 result
@@ -91,7 +100,7 @@ impl SqlTool {
             Ok(Done::Changed(Changed { count: 0, .. })) => ToolResult::empty(name, title),
             Ok(Done::Changed(Changed { count, rows })) => {
                 let unit = if count == 1 { "row" } else { "rows" };
-                let shows = if rows.cut { format!(", shows {ROWS_MAX}") } else { String::new() };
+                let shows = if rows.cut { format!(", shows {}", rows.rows.len()) } else { String::new() };
                 let says = format!("Changed {count} {unit}{shows}");
                 let mut result = if rows.rows.is_empty() {
                     let row = json!({ "changed": count });
@@ -131,15 +140,16 @@ impl Tool for SqlTool {
         // A child with a guard: the query ends when the call is cancelled, and also when it is merely dropped.
         let cancel = context.cancel.child_token();
         let _stop_on_leaving = cancel.clone().drop_guard();
+        let most = self.cell_bytes_max;
         let (work, scope, key) = (self.work.clone(), context.scope.clone(), context.key.clone());
         let work = move || match work {
             Work::Look(query, database) => {
                 let given = Given { parameters: &parameters, scope: &scope, key: None };
-                query.run(&database, &given, &cancel).map(Done::Found)
+                query.run(&database, &given, most, &cancel).map(Done::Found)
             }
             Work::Change(change) => {
                 let given = Given { parameters: &parameters, scope: &scope, key: Some(&key) };
-                change.run(&given, &cancel).map(Done::Changed)
+                change.run(&given, most, &cancel).map(Done::Changed)
             }
         };
         let outcome = tokio::task::spawn_blocking(work).await;

@@ -195,3 +195,50 @@ fn a_dropped_call_leaves_no_query_behind() {
     });
     drop(runtime);
 }
+
+#[tokio::test]
+async fn a_long_value_is_cut_and_says_so() {
+    // B10: the cut goes through a character of two bytes, which is left out.
+    let long = "SELECT 'x' || replace(hex(zeroblob(50000)), '00', 'é') AS note, 'x' AS tail";
+    let seen = answer(long, json!({})).await;
+    let data: Value = serde_json::from_str(&seen.data).unwrap();
+    let note = data[0]["note"].as_str().unwrap();
+    assert!(
+        note.starts_with("xéé") && note.ends_with("é… [cut: 65535 of 100001 bytes]"),
+        "{} bytes",
+        note.len()
+    );
+    assert_eq!(data[0]["tail"], "x");
+}
+
+#[tokio::test]
+async fn the_longest_value_is_a_setting_of_the_tool() {
+    // B10
+    let world = world();
+    let tool = SqlTool::new(declaration(), &world.database, "SELECT 'abcdefgh' AS note").unwrap();
+    let registry = Registry::builder().tool(tool.with_cell_bytes_max(4)).build().unwrap();
+    let context = ToolContext::new(Scope::default(), "x", "r/1/action-0");
+    let name = &*declaration().name;
+    let seen = registry.dispatch(name, &json!({}), context, &Credentials::none(), 12_000, 4_000).await;
+    assert_eq!(&*seen.data, r#"[{"note":"abcd… [cut: 4 of 8 bytes]"}]"#);
+}
+
+#[tokio::test]
+async fn a_value_beyond_what_memory_should_hold_is_an_error_before_it_is_read() {
+    // B10
+    let seen = answer("SELECT hex(zeroblob(40000000)) AS note", json!({})).await;
+    assert_eq!(
+        (seen.status, &*seen.summary),
+        (Status::PermanentError, "a value has more than 64 MiB; select a part of it with substr()")
+    );
+}
+
+#[tokio::test]
+async fn many_long_values_end_the_rows_and_say_so() {
+    // B10
+    let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 150) \
+                SELECT i, hex(zeroblob(32000)) AS note FROM n";
+    let seen = answer(many, json!({})).await;
+    assert!(seen.summary.starts_with("Found more than 66 items, shows 66"), "{}", seen.summary);
+    assert!(seen.data.len() < (5 << 20), "{} bytes", seen.data.len());
+}

@@ -1,5 +1,6 @@
 //! Calls to models: announced, refused, answered, failed; what a reply brings is merged and written down.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::document::MergeContext;
@@ -429,8 +430,9 @@ impl Run {
         let evidence_seen = self.state.evidence.len() as u32;
         let actions_seen = self.state.actions.len() as u32;
         let changed = self.merge(key.pass, proposal, notes);
-        let gone = |id: &&Arc<str>| self.state.document.get(id).is_none();
-        let removed = changed.iter().filter(gone).map(Arc::clone).collect();
+        let present: BTreeSet<&str> =
+            self.state.document.sections.iter().map(|section| &*section.id).collect();
+        let removed = changed.iter().filter(|id| !present.contains(id.as_ref())).map(Arc::clone).collect();
         self.state.passes.push(PassRecord {
             pass: key.pass,
             landing: key.slot == Slot::Landing,

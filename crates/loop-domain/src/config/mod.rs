@@ -108,6 +108,9 @@ pub(crate) struct ItemConfig {
     pub(crate) title: String,
     /// What calls see that only need to know what the work is about. Default: the whole item.
     pub(crate) compact: Vec<String>,
+    /// The most bytes of an item; a longer one is refused before a run begins. Default: 1,048,576.
+    #[schemars(range(min = 1))]
+    pub(crate) max_bytes: u64,
     /// Whom and what the item concerns; queries use these values as `:scope_account` and so on.
     pub(crate) scope: ScopeConfig,
 }
@@ -119,6 +122,7 @@ impl Default for ItemConfig {
             id: "/id".to_owned(),
             title: "/title".to_owned(),
             compact: Vec::new(),
+            max_bytes: 1 << 20,
             scope: ScopeConfig::default(),
         }
     }

@@ -68,6 +68,10 @@ pub(crate) struct ToolConfig {
     /// concerns. A change may store `:call_key`, which all tries of one call share.
     #[serde(default)]
     pub(crate) query: Option<String>,
+    /// For `sql`: the most bytes of one value in a result; a longer text is cut, and says so. Default: 65,536.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub(crate) max_value_bytes: Option<usize>,
     /// For `docs`: the folder with `.md`, `.markdown` and `.txt` files.
     #[serde(default)]
     pub(crate) folder: Option<String>,

@@ -1,0 +1,104 @@
+//! Counts the steps that reading a text takes, so that a test can show that they grow with its length and no faster.
+//!
+//! Outside of this crate's own tests it is nothing.
+
+/// Adds to the steps of this thread.
+#[cfg(not(test))]
+#[inline(always)]
+pub(crate) fn count(_steps: usize) {}
+
+#[cfg(test)]
+pub(crate) use counted::count;
+
+#[cfg(test)]
+mod counted {
+    use std::cell::Cell;
+
+    thread_local!(static STEPS: Cell<usize> = const { Cell::new(0) });
+
+    /// Adds to the steps of this thread.
+    pub(crate) fn count(steps: usize) {
+        STEPS.with(|so_far| so_far.set(so_far.get() + steps));
+    }
+
+    /// The steps that `work` takes.
+    pub(crate) fn of(work: impl FnOnce()) -> usize {
+        let before = STEPS.with(Cell::get);
+        work();
+        STEPS.with(Cell::get) - before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::counted;
+    use crate::citation::citations;
+    use crate::contract::{self, Rules};
+    use crate::document::{Document, MergeContext};
+    use crate::ids::Millis;
+    use crate::layout::Layout;
+    use crate::protocol_spec::NonceMode;
+    use crate::reply;
+
+    /// Reads a reply and merges it, twice, as a run does.
+    fn read(text: &str) {
+        let echoes = BTreeSet::new();
+        let rules = Rules { nonce: "n", mode: NonceMode::Prefer, echoes: &echoes, is_thorough: true };
+        let layout = Layout::of(text);
+        let found = contract::find(text, &layout, rules);
+        let parsed = reply::parse(text, &layout, &found.hidden, &[]);
+        let context = MergeContext { declared: &[], pass: 1, at: Millis(0), citable: &[], rereads: true };
+        let (document, _) = Document::default().merged(&parsed.sections, context);
+        document.merged(&parsed.sections, context);
+        citations(text);
+    }
+
+    /// A text of a thousand and one of four thousand pieces: the second may take four times the steps, and not more.
+    #[track_caller]
+    fn check(piece: impl Fn(usize) -> String) {
+        let steps = |pieces: usize| counted::of(|| read(&(0..pieces).map(&piece).collect::<String>()));
+        let (few, many) = (steps(1_000), steps(4_000));
+        assert!(many <= 5 * few + 1_000, "{few} steps, then {many}, for pieces like {:?}", piece(1));
+    }
+
+    #[test]
+    fn reading_a_reply_takes_steps_in_proportion_to_its_length() {
+        // B9
+        check(|n| format!("## heading {n}\ntext\n"));
+        check(|_| "## the same\ntext\n".to_owned());
+        check(|_| "```a\n## h\n~~~~x\n".to_owned());
+        check(|n| format!("{} ", "`".repeat(1 + n % 97)));
+        check(|_| "[".to_owned());
+        check(|_| "[E1, ".to_owned());
+        check(|_| "[ \t ".to_owned());
+        check(|n| format!("## h{n}\n```json\n{{\"analysis_confidence\": {n}\n```\n"));
+        check(|n| format!("```\n{{\"analysis_confidence\": \"low\", \"n\": {n}}}\n```\n"));
+    }
+
+    #[test]
+    fn fences_that_grow_shorter_are_not_each_searched_to_the_end() {
+        // B9: 64 lengths of two kinds are told apart, so a line is looked at no more than 128 times for its fences.
+        let lines: String = (0..4_000).map(|n| format!("{}a\n## h\n", "`".repeat(4_000 - n))).collect();
+        let text = format!("{lines}{}\n", "`".repeat(5_000));
+        assert!(counted::of(|| drop(Layout::of(&text))) < 130 * 8_001);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+        #[test]
+        fn no_mixture_of_lines_takes_more(lines in prop::collection::vec(
+            prop_oneof![
+                Just("## a".to_owned()), "## [a-f]{3}", Just("```".to_owned()), "[`]{3,9}x", "[~]{3,9}", Just("~~~x".to_owned()),
+                "[\\[E1, `]{0,12}", Just("{\"analysis_confidence\": \"low\"}".to_owned()), Just(String::new()),
+            ], 1..12)) {
+            let piece = format!("{}\n", lines.join("\n"));
+            let steps = |times: usize| counted::of(|| read(&piece.repeat(times)));
+            let (few, many) = (steps(100), steps(400));
+            prop_assert!(many <= 5 * few + 1_000, "{few} steps, then {many}");
+        }
+    }
+}
