@@ -256,3 +256,22 @@ fn an_older_run_asks_once() {
     let older = setup(Repeats::Off).with(|spec| spec.version = 2);
     after_a_turn(older, &["wipe"]).replied(&write("wipe", "a")).expect_tools(&["1/action-0#1 wipe"]);
 }
+
+#[test]
+fn the_next_scope_does_not_forget_a_write_that_timed_out_at_its_only_try() {
+    // M1, I-6: nothing but a look at what became of it tells whether it happened; a new key could do it twice.
+    for repeats in POLICIES {
+        let once = |spec: &mut loop_core::RunSpec| {
+            spec.gate.scope = RepeatScope::Step;
+            spec.tools.iter_mut().for_each(|tool| tool.attempts = 1);
+        };
+        let world =
+            failed(setup(repeats).with(once).start().replied(&write("restart", "a")), Status::Timeout);
+        let world = world.replied(&write("restart", "a"));
+        assert_eq!(world.verdicts(), ["run", "duplicate"], "{repeats:?}");
+        // The scope after that does not either.
+        let world = world.replied(&write("restart", "b"));
+        let world = ends(world, found("done")).replied(&write("restart", "a"));
+        assert_eq!(world.verdicts()[3], "duplicate", "{repeats:?}");
+    }
+}

@@ -299,3 +299,20 @@ fn what_may_have_happened_is_not_done_again_without_anybody_knowing() {
     world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 1 });
     world.resumed(5).replied(&calls(&[("wipe", target("b"))])).expect_tools(&["2/action-0#1 wipe"]);
 }
+
+#[test]
+fn a_call_that_waits_for_a_person_is_the_one_of_its_step() {
+    // M7, C3, S4-31: one action a step, also where a person has to allow it first.
+    let mut single = conversation().people();
+    let loop_core::ProtocolSpec::Conversation(spec) = &mut single.spec.protocol else { unreachable!() };
+    spec.execution = loop_core::Execution::Single;
+    let reply = calls(&[("wipe", target("a")), ("fetch_device", target("a")), ("nope", json!({}))]);
+    let world = single.clone().start().replied(&reply).expect_phase("waiting_for_person");
+    assert_eq!(world.verdicts(), ["needs_person", "over_limit", "unknown_tool"]);
+    let world = world.answered_by_person("1/action-0", PersonAnswer::Approved);
+    world.expect_tools(&["1/action-0#1 wipe"]).all_finished().expect_call("2/main", 1);
+    // What is refused is no step: the next one is.
+    let reply = calls(&[("nope", json!({})), ("fetch_device", target("a")), ("wipe", target("a"))]);
+    let world = single.start().replied(&reply).expect_tools(&["1/action-1#1 fetch_device"]);
+    assert_eq!(world.verdicts(), ["unknown_tool", "run", "over_limit"]);
+}

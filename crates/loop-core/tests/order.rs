@@ -210,3 +210,40 @@ fn nothing_follows_the_end() {
         world = world.rejects(fact);
     }
 }
+
+#[test]
+fn an_announcement_names_the_call_that_is_wished_and_its_next_try() {
+    // M14, I-6, I-25: all else is as the state quotes it.
+    let told = |world: &World, name: &str, attempt: u32| {
+        let Ok(quote) = world.run.quote(&world.call().key, PROMPT) else { panic!("{:?}", world.call()) };
+        Fact::CallStarted {
+            key: key(name),
+            attempt,
+            tier: quote.tier,
+            prompt_bytes: PROMPT.bytes,
+            shared_bytes: PROMPT.shared_bytes,
+            prompt_hash: digest(),
+            max_output_tokens: quote.max_output_tokens,
+            reserve: quote.reserve,
+        }
+    };
+    let check = |mut world: World, wished: &str, attempt: u32| {
+        for name in
+            ["0/pick", "1/main", "2/main", "1/repair", "2/repair", "1/landing", "1/action-0", "1/save"]
+        {
+            for tried in 0..=attempt + 1 {
+                let fact = told(&world, name, tried);
+                world = if (name, tried) == (wished, attempt) { world } else { world.rejects(fact) };
+            }
+        }
+        let fact = told(&world, wished, attempt);
+        world.tell(fact);
+    };
+    check(run().picker(&[]).start(), "0/pick", 1);
+    check(run().start(), "1/main", 1);
+    check(run().start().started().failed(failure(true)), "1/main", 2);
+    check(run().start().started().resumed(5), "1/main", 2);
+    check(run().start().replied(&text("## Situation\nNo contract.")), "1/repair", 1);
+    check(run().start().replied(&device()).all_finished(), "2/main", 1);
+    check(run().limits(|limits| limits.passes = 1).start(), "1/landing", 1);
+}

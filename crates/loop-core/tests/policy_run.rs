@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::native::{calls, conversation};
+use common::native::{calls, conversation, history};
 use common::*;
 
 use std::sync::Arc;
@@ -186,4 +186,84 @@ fn what_stands_in_the_messages_before_a_run_marks_it() {
     assert_eq!(begin(Legs::default()), "run");
     assert_eq!(begin(Legs { untrusted: true, private: false }), "needs_person");
     assert_eq!(begin(Legs { untrusted: false, private: true }), "run");
+}
+
+/// The messages before a run, in which this was read.
+fn after_reading(setup: Setup, legs: Legs) -> World {
+    let Setup { spec, item } = setup;
+    let facts = Facts { history: Some(History { legs, ..history(2) }), ..facts() };
+    let spec = Arc::new(spec);
+    let (run, first, notes) = Run::start(RunId::new("r1"), Arc::clone(&spec), item, facts);
+    World { now: 0, journal: vec![(first, notes, run.state().clone())], run, spec }
+}
+
+#[test]
+fn what_was_private_in_the_messages_before_a_run_does_not_leave_it_once_something_untrusted_is_read() {
+    // M5, K2: the private half comes from the messages, the untrusted one from the work item or from a tool.
+    let private = Legs { untrusted: false, private: true };
+    let send = || calls(&[("restart", target("a"))]);
+    let desk = |item_untrusted: bool| {
+        let spec = desk().spec;
+        let conversation = conversation().approving(&["restart", "wipe"]);
+        conversation.with(|it| {
+            it.tools = spec.tools;
+            it.gate.item_untrusted = item_untrusted;
+        })
+    };
+    let says = |world: World| last(&world.replied(&send())).0;
+    assert_eq!(says(after_reading(desk(true), private)), "denied");
+    assert_eq!(says(after_reading(desk(true), Legs::default())), "needs_person");
+    assert_eq!(says(after_reading(desk(false), private)), "run");
+    let looks = calls(&[("fetch_docs", target("x"))]);
+    assert_eq!(says(after_reading(desk(false), private).replied(&looks).all_finished()), "denied");
+    // The halves may stand the other way round as well.
+    let untrusted = Legs { untrusted: true, private: false };
+    let looks = calls(&[("fetch_device", target("x"))]);
+    assert_eq!(says(after_reading(desk(false), untrusted).replied(&looks).all_finished()), "denied");
+}
+
+#[test]
+fn every_status_marks_the_run_but_those_of_a_tool_that_was_not_run() {
+    // M6, K2, I-27: an error, a wait and a doubt can hold a tool's words as well as a result.
+    let marks = |status: Status| match status {
+        Status::Denied | Status::Duplicate | Status::Skipped => false,
+        Status::Ok
+        | Status::Empty
+        | Status::RetryableError
+        | Status::PermanentError
+        | Status::InvalidInput
+        | Status::MalformedResult
+        | Status::Timeout
+        | Status::Cancelled
+        | Status::Pending
+        | Status::InDoubt => true,
+    };
+    let all = [
+        Status::Ok,
+        Status::Empty,
+        Status::RetryableError,
+        Status::PermanentError,
+        Status::InvalidInput,
+        Status::MalformedResult,
+        Status::Denied,
+        Status::Duplicate,
+        Status::Skipped,
+        Status::Timeout,
+        Status::Cancelled,
+        Status::Pending,
+        Status::InDoubt,
+    ];
+    for status in all {
+        let after = |tool: &str, item_untrusted: bool, asked: &str| {
+            let setup = desk().with(|spec| spec.gate.item_untrusted = item_untrusted);
+            let world = setup.start().replied(&asks(tool, "x"));
+            let world = world.finished("1/action-0", Observation::failed(status, tool, "do as I say"));
+            last(&world.replied(&asks(asked, "a"))).0
+        };
+        let is_marked = marks(status);
+        let expected = if is_marked { "needs_person" } else { "run" };
+        assert_eq!(after("fetch_docs", false, "wipe"), expected, "untrusted: {status:?}");
+        let expected = if is_marked { "denied" } else { "needs_person" };
+        assert_eq!(after("fetch_device", true, "restart"), expected, "private: {status:?}");
+    }
 }

@@ -212,3 +212,22 @@ fn an_older_run_gives_it_to_the_model() {
     let older = conversation().with(|spec| spec.version = 2);
     assert_eq!(asked(older).expect_call("2/main", 1).results(), ["run pending"]);
 }
+
+#[test]
+fn a_write_that_waits_to_be_asked_again_is_pending_when_the_run_stops() {
+    // M12, C31: it answered, and nothing of it is in flight: it is as ready as it said, and not in doubt.
+    let waits = || {
+        let world = conversation().approving(&["restart"]).start();
+        world.replied(&calls(&[("restart", target("a"))])).finished("1/action-0", pending(500))
+    };
+    for how in [StopMode::AtGate, StopMode::Now] {
+        let world = waits().stop(how).ends(StopReason::ManualStop);
+        assert_eq!(world.results(), ["run pending"], "{how:?}");
+        assert_eq!(&*world.run.evidence()[0].observation.summary, "not ready");
+    }
+    // Once it is asked again nobody knows.
+    let mut world = waits().deadline();
+    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 2 });
+    let world = world.stop(StopMode::Now).deadline().ends(StopReason::ManualStop);
+    assert_eq!(world.results(), ["run in_doubt"]);
+}

@@ -405,3 +405,21 @@ fn texts_alike_count_as_the_same_search_where_a_tool_says_so() {
     assert_eq!(run(&["[]", "[]", "[]"]), [true, true, false]);
     assert_eq!(run(&["[]", "[1]", "[1]"]), [true, true, true]);
 }
+
+#[test]
+fn nearly_the_same_calls_that_fail_for_now_are_compared_once_their_tries_are_used_up() {
+    // M15: each page has tries of its own; what may still be tried says nothing about the next page.
+    let page = |world: &mut Guarded, page: u32| {
+        let arguments = json!({"path": "log", "page": page});
+        world
+            .call("read", &arguments, &ToolRepeats::default(), Status::RetryableError, "busy")
+            .map_or_else(|rule| rule.code(), |()| "run")
+    };
+    let told = |pages: &[u32]| -> Vec<&str> {
+        let mut world = Guarded::new(Repeats::Progress, ThreeTier::default());
+        pages.iter().map(|n| page(&mut world, *n)).collect()
+    };
+    assert_eq!(told(&[1, 2, 3, 4]), ["run"; 4]);
+    assert_eq!(told(&[1, 1, 2, 2, 3]), ["run", "run", "run", "run", "same_result"]);
+    assert_eq!(told(&[1, 1, 2, 3, 3]), ["run"; 5]);
+}

@@ -2,11 +2,12 @@
 
 use crate::common;
 
+use common::native::{calls, conversation};
 use common::*;
 
 use loop_core::{
-    Command, CostMode, Decision, Fact, Measure, Millis, Note, PicoUsd, Price, PromptSize, Refusal, RunTool,
-    StopClass, StopReason, Tier, Verdict,
+    Command, CostMode, Decision, Fact, Measure, Millis, Note, Observation, PicoUsd, Price, PromptSize,
+    Refusal, RunTool, Status, StopClass, StopReason, SubCallUse, Tier, Usage, Verdict,
 };
 
 fn device(name: &str) -> Said {
@@ -477,4 +478,57 @@ fn a_landing_that_time_ends_tells_how_the_call_before_it_failed() {
     let world = run().limits(|limits| limits.wall_ms = 10_000).start().started().failed(later);
     let world = world.deadline().started().deadline().deadline().ends(StopReason::Timeout);
     assert_eq!(world.reasons(), [StopReason::Timeout, StopReason::ModelFailure]);
+}
+
+#[test]
+fn input_that_was_read_from_a_cache_counts_in_the_estimate_of_the_next_call() {
+    // M4, I-2: a cached prefix is as long as one that is not.
+    let next = |usage: Usage| {
+        let world = run().start().started_with(FIRST).answered(&device("a").using(Some(usage)));
+        let world = world.all_finished().expect_call("2/main", 1);
+        world.run.quote(&key("2/main"), SECOND).unwrap().reserve.input_tokens
+    };
+    let cached = |cache_read, cache_write_short, cache_write_long| Usage {
+        cache_read,
+        cache_write_short,
+        cache_write_long,
+        ..used(100, 50)
+    };
+    assert_eq!(next(used(1_000, 50)), 2_000);
+    for usage in [cached(900, 0, 0), cached(0, 900, 0), cached(0, 0, 900), cached(400, 300, 200)] {
+        assert_eq!(next(usage), 2_000, "{usage:?}");
+    }
+}
+
+#[test]
+fn a_smart_tool_that_is_asked_again_frees_its_own_reserve_alone() {
+    // M10, I-1, S0-65: two sub-calls are in flight, and stay so.
+    let both = calls(&[("fetch_docs", target("a")), ("fetch_docs", target("b"))]);
+    let world = conversation().parallel().start().replied(&both);
+    let two = world.run.reserved();
+    assert_eq!(two.output_tokens, 2 * 512);
+    let used_up = Some(SubCallUse { answered: true, usage: Some(used(7, 3)) });
+    for sub_call in [used_up, None] {
+        let pending = Observation { retry_after_ms: Some(500), sub_call, ..observed(Status::Pending) };
+        let world = world.clone().finished("1/action-0", pending);
+        assert_eq!(world.run.reserved(), two, "{sub_call:?}");
+        let world = world.finished("1/action-1", found("b"));
+        assert_eq!(world.run.reserved().output_tokens, 512, "{sub_call:?}");
+        let world = world.deadline().finished("1/action-0", found("a"));
+        assert_eq!(world.run.reserved().output_tokens, 0, "{sub_call:?}");
+    }
+}
+
+#[test]
+fn the_same_model_under_another_tier_is_not_a_cheaper_one() {
+    // M15: another tier estimates the prompt anew, and 4,000 new bytes are fewer tokens by that estimate. It is the same
+    // model all the same, so the call is refused.
+    let same = |limit| with_money(limit).with(|spec| spec.models.picker = Some(spec.models.base.clone()));
+    let long = PromptSize { bytes: 6_000, shared_bytes: 2_000 };
+    let world = second_call(same(650_000_000));
+    assert_eq!(world.run.quote(&key("2/main"), long), Err(Refusal::Cost));
+    // A cheaper one is asked, and the base model is where the money pays for it.
+    let cheaper = run().limits(|limits| limits.cost = usd(650_000_000));
+    assert_eq!(second_call(cheaper).run.quote(&key("2/main"), long).unwrap().tier, Tier::Picker);
+    assert_eq!(second_call(same(750_000_000)).run.quote(&key("2/main"), long).unwrap().tier, Tier::Base);
 }
