@@ -375,6 +375,15 @@ fn an_output_that_its_tool_cannot_read_is_taken_back() {
         let world = world.ends(StopReason::SubmitBeforeOutput);
         assert_eq!(world.outcome().output, None);
     }
+    // Nobody is asked about a call of a reply that has failed.
+    let asks = calls(&[("save", target("y")), ("wipe", target("a")), ("submit", json!({}))]);
+    let world = reflected().people().start().replied(&asks).finished("1/action-0", misfit());
+    let world = world.ends(StopReason::SubmitBeforeOutput);
+    assert_eq!(world.results(), ["run invalid_input", "over_limit", "kept"]);
+    // A stop that was asked for before stays the reason.
+    let world = reflected().people().start().replied(&asks).stop(StopMode::AtGate);
+    let world = world.finished("1/action-0", misfit()).ends(StopReason::ManualStop);
+    assert_eq!(world.results(), ["run invalid_input", "needs_person", "kept"]);
     // The last of several that fits.
     let three = calls(&[("save", target("x")), ("save", target("y")), ("save", target("z"))]);
     let world = reflected().start().replied(&three).all_finished().finished("1/action-1", found("it"));

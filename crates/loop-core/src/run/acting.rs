@@ -270,6 +270,13 @@ impl Run {
             self.leave_undone(&asks, certificate.reason().name(), notes);
             return self.stop(certificate, notes);
         }
+        if self.state.stop_asked.is_none()
+            && let Some(certificate) = self.submitted_nothing()
+        {
+            // The run has failed: nobody is asked about what would not run any more.
+            self.leave_undone(&asks, certificate.reason().name(), notes);
+            return self.stop(certificate, notes);
+        }
         if self.out_of_time().is_some() {
             // What a person would allow could not run any more.
             self.leave_undone(&asks, "limits.wall_ms", notes);
@@ -317,9 +324,6 @@ impl Run {
     fn go_on(&mut self, notes: &mut Vec<Note>) {
         if self.state.stop_asked.is_some() {
             return self.next_pass(notes);
-        }
-        if let Some(certificate) = self.submitted_nothing() {
-            return self.stop(certificate, notes);
         }
         if !self.validates() {
             self.next_pass(notes);

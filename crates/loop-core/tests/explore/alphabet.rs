@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use loop_core::policy::Legs;
 use loop_core::{
-    CallModel, Command, CommandKey, Event, Fact, Facts, FinishReason, Millis, ModelFailure, Observation,
-    PersonAnswer, PromptSize, Reply, Run, SaveResult, Slot, StopMode, StopReason, Usage, Validation,
+    CallModel, Command, CommandKey, Event, Fact, Facts, FinishReason, History, Millis, ModelFailure,
+    Observation, PersonAnswer, Phase, PromptSize, Reply, Run, SaveResult, Slot, StopMode, StopReason, Usage,
+    Validation,
 };
 
+use crate::approvals;
 use crate::common::{Setup, digest, refused, used};
 use crate::edge::{call, is_action, is_working};
 
@@ -28,6 +31,10 @@ pub struct Alphabet {
     pub setup: Setup,
     /// Messages before the run, where there are any.
     pub history: Option<u32>,
+    /// What was read in them.
+    pub read_before: Legs,
+    /// What a person may tell the run, once.
+    pub told: Vec<&'static str>,
     /// What a main call or a landing is answered with, by its pass; the last list goes for all that follow.
     pub replies: Vec<Vec<Reply>>,
     pub repairs: Vec<Reply>,
@@ -70,6 +77,7 @@ impl Alphabet {
         let id = loop_core::RunId::new("r1");
         let facts = crate::common::facts();
         let history = self.history.map(crate::common::native::history).or(facts.history);
+        let history = history.map(|history| History { legs: self.read_before, ..history });
         Run::start(id, Arc::new(spec), item, Facts { history, ..facts })
     }
 
@@ -88,13 +96,17 @@ impl Alphabet {
             }
             asked.push(Fact::StopRequested { how: StopMode::Now });
         }
+        if is_working(run) && run.told().is_empty() {
+            asked.extend(self.told.iter().map(|text| Fact::Told { text: (*text).into() }));
+        }
         let now = run.now();
         let mut events = Vec::new();
         for step in &self.steps {
             let at = now.plus(*step);
             for fact in wished.iter().chain(&asked) {
-                let must = !matches!(fact, Fact::PersonAnswered { .. });
-                events.push(Edict { event: Event { at, fact: fact.clone() }, must });
+                let event = Event { at, fact: fact.clone() };
+                let must = approvals::counts(run, &event) && !is_late_to_tell(run, &fact);
+                events.push(Edict { event, must });
             }
         }
         for away_ms in self.resumes.iter().filter(|_| !run.is_done()) {
@@ -126,12 +138,14 @@ impl Alphabet {
             }
             Command::RunTool(tool) => self.finish(tool.key, tool.attempt, facts),
             Command::AskPerson { key, .. } => {
-                let answered = |answer: &PersonAnswer| Fact::PersonAnswered {
-                    key,
-                    answer: answer.clone(),
-                    binding: None,
-                };
-                facts.extend(self.answers.iter().map(answered));
+                // By name alone, or for exactly what was shown.
+                for binding in [None, run.binding(&key)] {
+                    let answered = |answer: &PersonAnswer| {
+                        let answer = answer.clone();
+                        Fact::PersonAnswered { key, answer, binding }
+                    };
+                    facts.extend(self.answers.iter().map(answered));
+                }
             }
             Command::Validate(wish) => {
                 let (key, attempt) = (wish.key, wish.attempt);
@@ -185,6 +199,11 @@ impl Alphabet {
         let finished = |observation| Fact::ToolFinished { key, attempt, observation };
         facts.extend((self.observations)(key).into_iter().map(finished));
     }
+}
+
+/// Whether it is told something that only the last call could read, and that one was tried already.
+fn is_late_to_tell(run: &Run, fact: &Fact) -> bool {
+    matches!(fact, Fact::Told { .. }) && matches!(run.phase(), Phase::Landing { .. })
 }
 
 fn settled_usage(reply: &Reply, usage: Option<Usage>) -> Option<Usage> {

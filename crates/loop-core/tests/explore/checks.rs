@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{Command, Event, Fact, Note, Phase, Repeats, Run, Slot, State, Status, Tier, Verdict};
+use loop_core::{
+    Command, Event, Fact, Note, Phase, Repeats, Run, RunTool, Slot, State, Status, Tier, Verdict,
+};
 
 use crate::common::native::is_sound;
 use crate::common::{found, reread};
-use crate::edge::{Edge, Ghost, is_action, work};
-use crate::{money, native, oracle, permits, rank, trouble, truth};
+use crate::edge::{Edge, Ghost, Tries, is_action, work};
+use crate::{approvals, money, native, oracle, permits, rank, trouble, truth};
 
 type Result = std::result::Result<(), String>;
 type OfAState = fn(&Run, &Ghost) -> Result;
 type OfAStep = fn(&Edge<'_>) -> Result;
 
 /// What holds in every state, by name.
-pub const OF_A_STATE: [(&str, OfAState); 14] = [
+pub const OF_A_STATE: [(&str, OfAState); 15] = [
     ("wishes are read, not taken", wishes_are_read),
     ("a live state owes work", a_live_state_owes_work),
     ("I-1 the reserve", |run, _| money::is_what_is_in_flight(run)),
@@ -26,6 +28,7 @@ pub const OF_A_STATE: [(&str, OfAState); 14] = [
     ("I-7 no repeat of what is done", no_repeat_of_what_is_done),
     ("I-7, I-32 repeats are refused", permits::repeats_are_refused),
     ("I-25 policy comes first", permits::policy_comes_first),
+    ("I-26, K8 approvals are bound", approvals::are_bound),
     ("I-27 taint", permits::taint_asks_a_person),
     ("I-9 silence after the reason", silence_after_the_reason),
     ("I-20 evidence order", evidence_in_request_order),
@@ -33,7 +36,7 @@ pub const OF_A_STATE: [(&str, OfAState); 14] = [
 ];
 
 /// What holds at every step, by name.
-pub const OF_A_STEP: [(&str, OfAStep); 16] = [
+pub const OF_A_STEP: [(&str, OfAStep); 20] = [
     ("I-8 the rank falls", rank::falls),
     ("I-8 one reason", one_reason),
     ("I-5 every call is judged", native::every_call_is_judged_once),
@@ -43,6 +46,10 @@ pub const OF_A_STEP: [(&str, OfAStep); 16] = [
     ("I-10 the gate", oracle::decides_as_documented),
     ("I-10 true conditions", truth::is_told),
     ("S4-67 a broken tool is not run", trouble::a_broken_tool_is_not_run),
+    ("I-26 an approval counts once", approvals::are_used_once),
+    ("I-27, K2 what was read is judged", permits::what_was_read_is_judged),
+    ("K3 whom an effect reaches", permits::an_effect_reaches_whom_was_named),
+    ("L13, K5 an echo decides nothing", permits::an_echo_decides_nothing),
     ("I-12, I-13 nothing is lost", nothing_is_lost),
     ("I-18 merge", what_is_not_named_stays),
     ("I-19 partial replies", a_partial_reply_runs_nothing),
@@ -127,19 +134,21 @@ fn every_action_is_told(run: &Run, _: &Ghost) -> Result {
 fn every_try_settles_once(run: &Run, ghost: &Ghost) -> Result {
     let mut keys = Vec::new();
     for command in run.commands() {
-        let (key, attempt, runs) = match command {
+        let (key, attempt, runs) = match &command {
             Command::CallModel(call) => (call.key, call.attempt, false),
             Command::RunTool(tool) => (tool.key, tool.attempt, true),
-            Command::Abort { key, attempt } => (key, attempt, false),
+            Command::Abort { key, attempt } => (*key, *attempt, false),
             Command::Validate(wish) => (wish.key, wish.attempt, false),
             Command::AskPerson { .. } | Command::Save { .. } => continue,
         };
         must(!keys.contains(&key), || format!("{key} is wished twice"))?;
         keys.push(key);
+        if let Command::RunTool(tool) = &command {
+            tries_are_few(run, tool, ghost)?;
+        }
         // A call has its tries on each route.
-        let polls = polls_of(run, key);
-        let most = if !runs && ghost.rerouted > 0 { 2 * TRIES } else { TRIES + polls };
-        must(attempt <= most, || format!("{key} is tried {attempt} times"))?;
+        let most = if ghost.rerouted > 0 { 2 * TRIES } else { TRIES };
+        must(runs || attempt <= most, || format!("{key} is tried {attempt} times"))?;
         let Some((settled, status)) = ghost.settled.get(&key) else { continue };
         must(attempt == settled + 1, || format!("{key} attempt {attempt} after attempt {settled} settled"))?;
         let again = status.is_none_or(Status::is_retryable);
@@ -148,10 +157,13 @@ fn every_try_settles_once(run: &Run, ghost: &Ghost) -> Result {
     Ok(())
 }
 
-/// How often the tool of this work was asked again because it was not ready.
-fn polls_of(run: &Run, key: loop_core::CommandKey) -> u32 {
-    let of = work(run).iter().find(|work| work.key == key);
-    of.and_then(|work| work.poll.as_ref()).map_or(0, |poll| poll.times)
+/// A tool is tried under one key as often as it says, and lost at the most so often that it comes to three tries. To be
+/// asked again because it was not ready is no try, and a person who allows it allows all of them anew.
+fn tries_are_few(run: &Run, tool: &RunTool, ghost: &Ghost) -> Result {
+    let Tries { failed, lost } = ghost.tries.get(&tool.key).copied().unwrap_or_default();
+    let most = run.spec().tool(&tool.tool).map_or(0, |tool| tool.attempts).max(1);
+    must(failed < most, || format!("{} failed {failed} times of {most} and is tried again", tool.key))?;
+    must(failed + lost < TRIES, || format!("{} failed {failed} times and was lost {lost} times", tool.key))
 }
 
 /// How often a call or a lost tool is tried in all.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use loop_core::{
-    Call, CommandKey, Decision, Event, Fact, Note, PersonAnswer, Phase, Run, Slot, Status, Tier, Work,
+    Call, CommandKey, Decision, Effect, Event, Fact, Note, PersonAnswer, Phase, Run, Slot, Status, Tier, Work,
 };
 
 use crate::trouble::Trouble;
@@ -52,10 +52,23 @@ pub struct Ghost {
     pub stops: u32,
     /// The last try of every call and action that has settled; of actions, how it ended (`None`: lost).
     pub settled: BTreeMap<CommandKey, (u32, Option<Status>)>,
+    /// What became of the tries under each action's key, since a person last allowed it.
+    pub tries: BTreeMap<CommandKey, Tries>,
     /// The actions that a person allowed.
     pub approved: BTreeSet<CommandKey>,
+    /// Of these, the ones that a call was begun for which cannot be made twice.
+    pub used: BTreeSet<CommandKey>,
     /// What went wrong in a row.
     pub trouble: Trouble,
+}
+
+/// What became of the tries under one key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Tries {
+    /// They failed in a way that may pass.
+    pub failed: u32,
+    /// Their driver was gone.
+    pub lost: u32,
 }
 
 impl Ghost {
@@ -68,6 +81,19 @@ impl Ghost {
             }
             Fact::ToolFinished { key, attempt, observation } => {
                 next.settled.insert(*key, (*attempt, Some(observation.status)));
+                // One that is not ready has not failed.
+                let failed = observation.status.is_retryable() && observation.status != Status::Pending;
+                next.tries.entry(*key).or_default().failed += u32::from(failed);
+            }
+            Fact::ToolStarted { key, .. } => {
+                let work = work(edge.before).iter().find(|work| work.key == *key);
+                let action = work.map(|work| &edge.before.actions()[work.action as usize]);
+                let once = action.filter(|action| {
+                    let tool = edge.before.spec().tool(action.tool_name());
+                    tool.is_some_and(|tool| !is_repeatable(tool.effect))
+                        && self.approved.contains(&action.key)
+                });
+                next.used.extend(once.map(|action| action.key));
             }
             Fact::PersonAnswered { key, answer: PersonAnswer::Approved, .. } => {
                 next.approved.insert(*key);
@@ -78,6 +104,9 @@ impl Ghost {
             match note {
                 Note::Lost { key, attempt } => {
                     next.settled.insert(*key, (*attempt, None));
+                    if is_action(*key) {
+                        next.tries.entry(*key).or_default().lost += 1;
+                    }
                 }
                 Note::TierChanged { to: Tier::Escalated, .. } => {
                     next.raised += 1;
@@ -89,8 +118,21 @@ impl Ghost {
                 _ => {}
             }
         }
+        // What a person allows has its tries anew.
+        if matches!(edge.before.phase(), Phase::WaitingForPerson { .. }) {
+            for work in work(edge.after).iter().filter(|work| work.observation.is_none()) {
+                if next.approved.contains(&edge.after.actions()[work.action as usize].key) {
+                    next.tries.remove(&work.key);
+                }
+            }
+        }
         next
     }
+}
+
+/// Whether doing it twice is the same as doing it once.
+pub fn is_repeatable(effect: Effect) -> bool {
+    matches!(effect, Effect::Read | Effect::WriteIdempotent | Effect::WriteKeyed)
 }
 
 /// The call that the phase wishes or has in flight.

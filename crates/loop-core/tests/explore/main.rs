@@ -15,6 +15,7 @@ mod common;
 
 mod alphabet;
 mod alphabets;
+mod approvals;
 mod checks;
 mod edge;
 mod judged;
@@ -266,6 +267,28 @@ fn polls() {
 #[test]
 fn tainted() {
     explore(judged::tainted, MANY);
+}
+
+#[test]
+fn read_before() {
+    for n in 0..4 {
+        explore(|wide| judged::read_before(wide)[n].clone(), MANY);
+    }
+}
+
+#[test]
+fn vouched() {
+    explore(judged::vouched, MANY);
+}
+
+#[test]
+fn echoes() {
+    explore(judged::echoes, MANY);
+}
+
+#[test]
+fn questions() {
+    explore(judged::questions, MANY);
 }
 
 #[test]

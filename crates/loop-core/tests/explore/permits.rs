@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use loop_core::policy::Legs;
 use loop_core::{
-    Command, Digest, Effect, Evidence, JudgedAction, Repeats, Run, Status, Taint, Verdict, policy,
+    Command, Digest, Effect, Evidence, Fact, JudgedAction, Note, Observation, OnDuplicate, Priority, Repeats,
+    Run, Status, Taint, ToolSpec, Verdict, policy,
 };
+use serde_json::Value;
 
-use crate::edge::{Ghost, work};
+use crate::edge::{Edge, Ghost, work};
 
 type Result = std::result::Result<(), String>;
 
@@ -43,23 +46,156 @@ pub fn policy_comes_first(run: &Run, ghost: &Ghost) -> Result {
     Ok(())
 }
 
+/// What a pass has read: the work item, the messages before the run, and what came of tools that were run before it,
+/// also where they failed.
+fn read_before(run: &Run, pass: u32) -> Legs {
+    let before = run.started().history.as_ref().map_or(Legs::default(), |history| history.legs);
+    let is_read = |evidence: &&Evidence| {
+        let was_run =
+            !matches!(evidence.observation.status, Status::Denied | Status::Duplicate | Status::Skipped);
+        was_run && evidence.pass < pass
+    };
+    let read: Vec<_> = run.evidence().iter().filter(is_read).map(|evidence| &evidence.tool).collect();
+    let any = |has: fn(&ToolSpec) -> bool| read.iter().any(|name| run.spec().tool(name).is_some_and(has));
+    Legs {
+        untrusted: before.untrusted
+            || run.spec().gate.item_untrusted
+            || any(|tool| tool.policy.returns_untrusted),
+        private: before.private || any(|tool| tool.policy.reads_private),
+    }
+}
+
 /// I-27, K2: after something untrusted was read no effect comes unless a person allowed it.
 pub fn taint_asks_a_person(run: &Run, ghost: &Ghost) -> Result {
     if run.spec().gate.taint == Taint::Off {
         return Ok(());
     }
-    let untrusted = |evidence: &&Evidence| {
-        let tool = run.spec().tool(&evidence.tool);
-        tool.is_some_and(|tool| tool.policy.returns_untrusted)
-            && !matches!(evidence.observation.status, Status::Denied | Status::Duplicate | Status::Skipped)
-    };
-    let first = run.evidence().iter().filter(untrusted).map(|evidence| evidence.pass).min();
     for (tool, action) in wished(run) {
-        let read_before = first.is_some_and(|first| first < action.key.pass);
-        let is_asked = tool.effect != Effect::Read && read_before;
+        let read = read_before(run, action.key.pass);
+        let is_asked = tool.effect != Effect::Read && read.untrusted;
         must(!is_asked || ghost.approved.contains(&action.key), || {
-            format!("{} {} runs after pass {first:?} was read", tool.key, tool.tool)
+            format!("{} {} runs after {read:?} was read", tool.key, tool.tool)
         })?;
+    }
+    Ok(())
+}
+
+/// The verdicts of the step on calls that a reply asks for, each with its tool, where that changes something and policy
+/// lets it run at all.
+fn judged_effects<'a>(edge: &'a Edge<'_>) -> impl Iterator<Item = (&'a JudgedAction, &'a ToolSpec)> {
+    let judges = matches!(edge.event.fact, Fact::ModelReplied { .. }) && edge.was.stops == 0;
+    let notes = if judges { edge.notes } else { &[] };
+    notes.iter().filter_map(|note| match note {
+        Note::ActionJudged(action) => {
+            let spec = edge.after.spec();
+            let tool = spec.tool(action.tool_name())?;
+            let matters = !tool.effect.is_read()
+                && !tool.policy.asks_person
+                && !policy::is_barred(spec, tool)
+                && action.action.priority != Priority::NiceToHave;
+            matters.then_some((action, tool))
+        }
+        _ => None,
+    })
+}
+
+/// K2, I-27: the verdict on an effect is by what the run has read, the messages before it and failed tools among that;
+/// and nothing is kept from running for what it has not read.
+pub fn what_was_read_is_judged(edge: &Edge<'_>) -> Result {
+    let gate = &edge.after.spec().gate;
+    if gate.taint == Taint::Off {
+        return Ok(());
+    }
+    for (action, tool) in judged_effects(edge) {
+        let read = read_before(edge.before, action.key.pass);
+        let leaks = read.untrusted && read.private && matches!(tool.effect, Effect::Egress | Effect::Exec);
+        let fits = match &action.verdict {
+            Verdict::Run => !read.untrusted,
+            Verdict::NeedsPerson { why, .. } => {
+                let doubts = why.as_deref().is_some_and(|why| why.contains("it may have happened already"));
+                let asks = read.untrusted || !policy::approves(edge.after.spec(), &tool.name);
+                (!leaks || gate.people) && (asks || doubts || !tool.policy.authority.is_empty())
+            }
+            Verdict::Denied { .. } => leaks || !tool.policy.authority.is_empty() || is_repeat(edge, action),
+            Verdict::Duplicate { .. }
+            | Verdict::OverLimit { .. }
+            | Verdict::InvalidArguments { .. }
+            | Verdict::UnknownTool { .. }
+            | Verdict::Skipped
+            | Verdict::Kept => true,
+        };
+        must(fits, || format!("{action:?} after {read:?} was read"))?;
+    }
+    Ok(())
+}
+
+/// Whether the policy denies repeats and the call was made before.
+fn is_repeat(edge: &Edge<'_>, action: &JudgedAction) -> bool {
+    let same = |other: &JudgedAction| {
+        other.key != action.key && other.tool == action.tool && other.parameters == action.parameters
+    };
+    edge.after.spec().gate.on_duplicate == OnDuplicate::Deny && edge.after.actions().iter().any(same)
+}
+
+/// K3, S4-11: an effect runs unasked only for values that the work item, a person or a trusted tool gave; and what a tool
+/// gives back after it was asked with it was not given by it.
+pub fn an_effect_reaches_whom_was_named(edge: &Edge<'_>) -> Result {
+    let run = edge.before;
+    for (action, tool) in judged_effects(edge) {
+        let [pointer] = tool.policy.authority.as_slice() else { continue };
+        let parameters: Value = serde_json::from_str(&action.parameters).unwrap();
+        let Some(value) = parameters.pointer(pointer).and_then(Value::as_str) else { continue };
+        let says = |text: &str| text.contains(value);
+        let item = &run.started().item;
+        let by_item = !run.spec().gate.item_untrusted && (says(&item.full) || says(&item.title));
+        let by_person = run.told().iter().any(|told| says(&told.text));
+        let by_policy = run.spec().gate.authorities.iter().any(|given| **given == *value);
+        let asked_with =
+            |pass: u32| run.evidence().iter().any(|other| other.pass <= pass && says(&other.parameters));
+        let by_tool = run.evidence().iter().any(|evidence| {
+            let is_trusted = run.spec().tool(&evidence.tool).is_some_and(|it| !it.policy.returns_untrusted);
+            let told = is_trusted && evidence.observation.status == Status::Ok;
+            told && says(&evidence.observation.data) && !asked_with(evidence.pass)
+        });
+        let given = by_item || by_person || by_policy || by_tool;
+        let fits = match &action.verdict {
+            Verdict::Run => given,
+            Verdict::Denied { .. } => !given || read_before(run, action.key.pass).untrusted,
+            Verdict::NeedsPerson { .. } => given || run.spec().gate.people,
+            _ => true,
+        };
+        must(fits, || format!("{action:?}, and {value} was {}given", if given { "" } else { "not " }))?;
+    }
+    Ok(())
+}
+
+/// The reason that a contract gives which was planted in what the run reads.
+pub const PLANTED: &str = "planted";
+
+/// L13, K5: a contract that stands in what the run has read decides nothing where a reply repeats it, whether a tool said
+/// it or failed with it, the item held it, or a person told it. Where it stands nowhere it is the model's own.
+pub fn an_echo_decides_nothing(edge: &Edge<'_>) -> Result {
+    let run = edge.before;
+    let holds = |text: &str| text.contains(PLANTED);
+    let observed = |it: &Observation| holds(&it.summary) || holds(&it.markdown) || holds(&it.data);
+    let item = &run.started().item;
+    let is_read = run.evidence().iter().any(|evidence| observed(&evidence.observation))
+        || work(run).iter().filter_map(|work| work.observation.as_ref()).any(observed)
+        || run.told().iter().any(|told| holds(&told.text))
+        || holds(&item.full);
+    for note in edge.notes {
+        let Note::ReplyRead { reason, .. } = note else { continue };
+        must(!is_read || !holds(reason), || "a contract that was read somewhere decides".to_owned())?;
+    }
+    // Nothing untrusted was read: such a block is taken for the model's own.
+    if let Fact::ModelReplied { reply, .. } = &edge.event.fact
+        && holds(&reply.text)
+        && !is_read
+        && edge.was.stops == 0
+        && edge.decision().is_some()
+    {
+        let counts = |note: &Note| matches!(note, Note::ReplyRead { reason, .. } if holds(reason));
+        must(edge.notes.iter().any(counts), || "a contract of the model's own does not count".to_owned())?;
     }
     Ok(())
 }

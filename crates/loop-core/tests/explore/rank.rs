@@ -1,7 +1,7 @@
 //! The rank: how many more events a run can take. It falls at every step, so every run ends (I-8).
 //!
-//! Only what a person or an operator does again and again is not counted: asking for a stop, taking that back, and
-//! resuming. None of these raises the rank.
+//! Only what a person or an operator does again and again is not counted: asking for a stop, taking that back, telling
+//! the run something, and resuming. None of these raises the rank.
 
 use loop_core::{AttemptState, Fact, Phase, Run, RunSpec};
 
@@ -115,8 +115,10 @@ fn open_work(run: &Run, work: &loop_core::Work) -> u64 {
 /// I-8: the rank falls at every event of the world, and rises at none.
 pub fn falls(edge: &Edge<'_>) -> Result<(), String> {
     let (before, after) = (rank(edge.before), rank(edge.after));
-    let counts =
-        !matches!(edge.event.fact, Fact::StopRequested { .. } | Fact::StopWithdrawn | Fact::Resumed { .. });
+    let counts = !matches!(
+        edge.event.fact,
+        Fact::StopRequested { .. } | Fact::StopWithdrawn | Fact::Resumed { .. } | Fact::Told { .. }
+    );
     if after < before || !counts && after == before {
         return Ok(());
     }

@@ -1,10 +1,11 @@
 //! Facts that cannot follow: late, foreign, early, doubled. Each must be rejected, and nothing may change by it.
 
 use loop_core::{
-    Command, CommandKey, Event, Fact, Millis, Observation, PersonAnswer, Phase, Reply, Reserve, Run,
-    SaveResult, Slot, Status, Tier, Validation,
+    Call, Command, CommandKey, Event, Fact, Millis, Observation, Phase, PromptSize, Refusal, Reply, Reserve,
+    Run, SaveResult, Slot, Status, Tier, Validation,
 };
 
+use crate::approvals;
 use crate::common::{digest, failure, found, said, used};
 use crate::edge::{Ghost, call, in_flight, is_action, is_working, work};
 
@@ -88,13 +89,15 @@ impl Strays {
         }
         if let Some(call) = call(run) {
             facts.push(started(call.key, call.attempt));
+            facts.extend(announced_as_another(run, call));
+        }
+        // Work whose turn has come, by another try.
+        for wish in &wished {
+            let Command::RunTool(tool) = wish else { continue };
+            let tries = [tool.attempt + 1, tool.attempt.saturating_sub(1)].into_iter();
+            facts.extend(tries.map(|attempt| Fact::ToolStarted { key: tool.key, attempt }));
         }
         facts.push(Fact::Started(Box::new(run.started().clone())));
-        facts.push(Fact::PersonAnswered {
-            key: CommandKey::new(9, Slot::Action(0)),
-            answer: PersonAnswer::Approved,
-            binding: None,
-        });
         let attempt = match run.phase() {
             Phase::Saving { attempt, .. } => attempt + 1,
             _ => 1,
@@ -112,11 +115,46 @@ impl Strays {
             facts.push(Fact::DeadlineReached);
         }
         let mut events: Vec<Event> = facts.into_iter().map(|fact| Event { at: now, fact }).collect();
+        events.extend(approvals::that_do_not_count(run));
         if now > Millis(0) && !run.is_done() {
             events.push(Event { at: Millis(now.0 - 1), fact: Fact::Resumed { away_ms: 0 } });
         }
         events
     }
+}
+
+/// The announcement or the refusal of the wished call, by another key or as another try: all else is as the state says.
+fn announced_as_another(run: &Run, call: &Call) -> Vec<Fact> {
+    let prompt = PromptSize { bytes: 2_000, shared_bytes: 0 };
+    let quote = match run.quote(&call.key, prompt) {
+        Err(Refusal::NotWished) => return Vec::new(),
+        quote => quote,
+    };
+    let told = |key: CommandKey, attempt: u32| match &quote {
+        Ok(quote) => Fact::CallStarted {
+            key,
+            attempt,
+            tier: quote.tier,
+            prompt_bytes: prompt.bytes,
+            shared_bytes: prompt.shared_bytes,
+            prompt_hash: digest(),
+            max_output_tokens: quote.max_output_tokens,
+            reserve: quote.reserve,
+        },
+        Err(refusal) => Fact::CallRefused {
+            key,
+            attempt,
+            prompt_bytes: prompt.bytes,
+            shared_bytes: prompt.shared_bytes,
+            refusal: *refusal,
+        },
+    };
+    let slots = [Slot::Pick, Slot::Main, Slot::Repair, Slot::Landing, Slot::Action(0), Slot::Validate];
+    let passes = [call.key.pass.saturating_sub(1), call.key.pass, call.key.pass + 1];
+    let keys = passes.into_iter().flat_map(|pass| slots.map(|slot| CommandKey::new(pass, slot)));
+    let others = keys.filter(|key| *key != call.key).map(|key| told(key, call.attempt));
+    let tries = [call.attempt + 1, call.attempt - 1].map(|attempt| told(call.key, attempt));
+    others.chain(tries).collect()
 }
 
 /// An announcement that no state quotes.

@@ -1,0 +1,127 @@
+//! Answers of people: which of them counts, once, in time, and for exactly what was shown (I-26, K8).
+
+use loop_core::{Command, CommandKey, Digest, Event, Fact, Millis, PersonAnswer, Phase, Run, Slot, Verdict};
+
+use crate::common::digest;
+use crate::edge::{Edge, Ghost, is_repeatable, work};
+
+type Result = std::result::Result<(), String>;
+
+fn must(holds: bool, what: impl FnOnce() -> String) -> Result {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+/// The actions that wait for an answer, each with the instant at which silence becomes a no.
+fn open(run: &Run) -> Vec<(CommandKey, Millis)> {
+    let Phase::WaitingForPerson { asks, .. } = run.phase() else { return Vec::new() };
+    let open = asks.iter().filter(|ask| !ask.answered);
+    open.map(|ask| (run.actions()[ask.action as usize].key, ask.deadline)).collect()
+}
+
+fn is_question(run: &Run, key: CommandKey) -> bool {
+    let action = run.actions().iter().find(|action| action.key == key);
+    let tool = action.and_then(|action| run.spec().tool(action.tool_name()));
+    tool.is_some_and(|tool| tool.policy.asks_person)
+}
+
+/// Whether an answer says something to what it answers: consent to a call, words to a question, a no to either.
+fn suits(run: &Run, key: CommandKey, answer: &PersonAnswer) -> bool {
+    match answer {
+        PersonAnswer::Approved => !is_question(run, key),
+        PersonAnswer::Answered { text } => is_question(run, key) && !text.trim().is_empty(),
+        PersonAnswer::Denied { .. } => true,
+    }
+}
+
+/// Whether the run has to take the event, where it is an answer: to what is open, in time, for what was shown.
+pub fn counts(run: &Run, event: &Event) -> bool {
+    let Fact::PersonAnswered { key, answer, binding } = &event.fact else { return true };
+    let is_open = open(run).iter().any(|(open, deadline)| open == key && event.at < *deadline);
+    is_open && suits(run, *key, answer) && binding.is_none_or(|binding| run.binding(key) == Some(binding))
+}
+
+fn all() -> [PersonAnswer; 4] {
+    [
+        PersonAnswer::Approved,
+        PersonAnswer::Denied { why: "no".into() },
+        PersonAnswer::Answered { text: "web-1".into() },
+        PersonAnswer::Answered { text: " ".into() },
+    ]
+}
+
+/// Answers that must not be taken: to what is not asked, not asked yet or answered already, of a kind that says nothing
+/// to it, too late, or for something else than what is asked.
+pub fn that_do_not_count(run: &Run) -> Vec<Event> {
+    let now = run.now();
+    let open = open(run);
+    let mut events = Vec::new();
+    let mut answer = |at: Millis, key: CommandKey, answer: &PersonAnswer, binding: Option<Digest>| {
+        let fact = Fact::PersonAnswered { key, answer: answer.clone(), binding };
+        events.push(Event { at, fact });
+    };
+    let known: Vec<CommandKey> = run.actions().iter().map(|action| action.key).collect();
+    let nobody = [CommandKey::new(9, Slot::Action(0)), CommandKey::new(run.pass(), Slot::Main)];
+    for given in &all() {
+        for key in known.iter().chain(&nobody).filter(|key| !open.iter().any(|(open, _)| open == *key)) {
+            answer(now, *key, given, None);
+            answer(now, *key, given, run.binding(key));
+        }
+        for (key, deadline) in &open {
+            let own = run.binding(key);
+            if !suits(run, *key, given) {
+                answer(now, *key, given, None);
+                answer(now, *key, given, own);
+                continue;
+            }
+            for late in [*deadline, deadline.plus(1)].into_iter().filter(|late| *late >= now) {
+                answer(late, *key, given, None);
+                answer(late, *key, given, own);
+            }
+            answer(now, *key, given, Some(digest()));
+            for other in known.iter().filter(|other| *other != key) {
+                answer(now, *key, given, run.binding(other));
+            }
+        }
+    }
+    events
+}
+
+/// K8: what is shown to a person is what would run, each under a name of its own that nothing else has.
+pub fn are_bound(run: &Run, _: &Ghost) -> Result {
+    let (asked, open) = (run.asked(), open(run));
+    let wished: Vec<CommandKey> = run
+        .commands()
+        .iter()
+        .filter_map(|wish| match wish {
+            Command::AskPerson { key, .. } => Some(*key),
+            _ => None,
+        })
+        .collect();
+    let keys = || open.iter().map(|(key, _)| *key);
+    must(asked.iter().map(|it| it.key).eq(keys()) && wished.iter().copied().eq(keys()), || {
+        format!("{open:?} is open, {asked:?} is shown, {wished:?} is wished")
+    })?;
+    for (ask, (_, deadline)) in asked.iter().zip(&open) {
+        let action = run.actions().iter().find(|action| action.key == ask.key).unwrap();
+        let same = *ask.tool == *action.tool_name() && ask.parameters == action.parameters;
+        must(same && ask.deadline == *deadline, || format!("{ask:?} is shown for {action:?}"))?;
+        let waits = matches!(action.verdict, Verdict::NeedsPerson { .. });
+        must(waits, || format!("{action:?} is asked about"))?;
+        must(run.binding(&ask.key) == Some(ask.binding), || format!("{ask:?} is bound otherwise"))?;
+        let others = run.actions().iter().filter(|other| other.key != ask.key);
+        must(others.clone().all(|other| run.binding(&other.key) != Some(ask.binding)), || {
+            format!("{} has the binding of another action", ask.key)
+        })?;
+    }
+    Ok(())
+}
+
+/// I-26: what cannot be done twice is begun once for each approval, and for the action that was approved.
+pub fn are_used_once(edge: &Edge<'_>) -> Result {
+    let Fact::ToolStarted { key, .. } = &edge.event.fact else { return Ok(()) };
+    let work = work(edge.before).iter().find(|work| work.key == *key).ok_or("no such work")?;
+    let action = &edge.before.actions()[work.action as usize];
+    let tool = edge.before.spec().tool(action.tool_name()).ok_or("no such tool")?;
+    let again = !is_repeatable(tool.effect) && edge.was.used.contains(&action.key);
+    must(!again, || format!("{} is begun again by one approval", action.key))
+}
