@@ -125,7 +125,13 @@ fn every_action_is_told(run: &Run, _: &Ghost) -> Result {
     let open_denials = work(run).iter().filter(|work| {
         work.observation.as_ref().is_some_and(|observation| observation.status == Status::Denied)
     });
-    let ran = observed - denied.count() - open_denials.count();
+    // What a person answered was no tool.
+    let answered = run.actions().iter().filter(|action| {
+        let tool = run.spec().tool(action.tool_name());
+        let is_question = tool.is_some_and(|tool| tool.policy.asks_person);
+        is_question && action.evidence.is_some() && action.verdict == Verdict::Run
+    });
+    let ran = observed - denied.count() - open_denials.count() - answered.count();
     must(ran == run.totals().tool_calls as usize, || {
         format!("{ran} tools ran, {} were counted", run.totals().tool_calls)
     })
@@ -148,7 +154,7 @@ fn every_try_settles_once(run: &Run, ghost: &Ghost) -> Result {
         }
         // A call has its tries on each route.
         let most = if ghost.rerouted > 0 { 2 * TRIES } else { TRIES };
-        must(runs || attempt <= most, || format!("{key} is tried {attempt} times"))?;
+        must(is_action(key) || attempt <= most, || format!("{key} is tried {attempt} times"))?;
         let Some((settled, status)) = ghost.settled.get(&key) else { continue };
         must(attempt == settled + 1, || format!("{key} attempt {attempt} after attempt {settled} settled"))?;
         let again = status.is_none_or(Status::is_retryable);

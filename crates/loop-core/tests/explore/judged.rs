@@ -224,7 +224,6 @@ fn marked(name: &'static str, read_before: Legs, item_untrusted: bool) -> Alphab
                 observed(Status::PermanentError),
                 Observation { retry_after_ms: None, ..observed(Status::Pending) },
                 observed(Status::InDoubt),
-                observed(Status::Skipped),
             ],
             _ => vec![found("it")],
         },
@@ -240,10 +239,7 @@ pub fn read_before(_: bool) -> [Alphabet; 4] {
             reaches: &[Completed, NeedsHuman, MaxPasses],
             ..marked("read: nothing", legs(false, false), false)
         },
-        Alphabet {
-            reaches: &[Completed, PolicyBlocked],
-            ..marked("read: private", legs(false, true), false)
-        },
+        Alphabet { reaches: &[Completed, NeedsHuman], ..marked("read: private", legs(false, true), false) },
         Alphabet { reaches: &[Completed, NeedsHuman], ..marked("read: untrusted", legs(true, false), false) },
         Alphabet { reaches: &[Completed, NeedsHuman], ..marked("read: the item", legs(false, true), true) },
     ]
@@ -258,7 +254,7 @@ pub fn vouched(wide: bool) -> Alphabet {
             spec.tools[2].policy.authority = vec!["/target".into()];
             spec.gate.taint = Taint::Off;
             spec.gate.breakers = Breakers { tool_failures: 0, denied: 0, bad_arguments: 0 };
-            spec.limits.passes = if wide { 5 } else { 4 };
+            spec.limits.passes = if wide { 4 } else { 3 };
         });
     Alphabet {
         told: vec!["Take web-4."],
