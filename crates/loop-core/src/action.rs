@@ -1,4 +1,4 @@
-//! Actions that a model asks for, and what software says to them.
+//! Actions that a model asks for.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{CommandKey, EvidenceId};
 use crate::observation::Status;
 use crate::outcome::Evidence;
-use crate::spec::{Effect, is_default};
-use crate::trouble::TOOL_FAILURES;
+use crate::spec::is_default;
+use crate::verdict::{RepeatRule, Verdict};
 
 /// How much an action matters to the one who asked for it (S0-102).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -35,141 +35,6 @@ pub struct Action {
     pub parameters: Arc<str>,
     /// How much it matters.
     pub priority: Priority,
-}
-
-/// What was decided about an action, with the reason.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(tag = "verdict", rename_all = "snake_case")]
-pub enum Verdict {
-    /// It runs.
-    Run,
-    /// The protocol takes it itself: an output, or the call that submits one.
-    Kept,
-    /// No tool has this name or alias.
-    UnknownTool {
-        /// Names that come near it.
-        near: Vec<Arc<str>>,
-    },
-    /// The parameters do not fit the tool.
-    InvalidArguments {
-        /// JSON pointer to what does not fit; empty for the whole.
-        pointer: Arc<str>,
-        /// What was expected there.
-        message: Arc<str>,
-    },
-    /// Policy or a person refused it.
-    Denied {
-        /// Why.
-        why: Arc<str>,
-    },
-    /// The same call has been run, or stands earlier in the same reply (S0-118, S0-d8).
-    Duplicate {
-        /// The earlier call.
-        of: CommandKey,
-        /// Its evidence, where it has settled.
-        evidence: Option<EvidenceId>,
-        /// Which rule found it, where more than one could.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        rule: Option<RepeatRule>,
-    },
-    /// Its priority is `nice_to_have`.
-    Skipped,
-    /// Its effect needs a person's consent.
-    NeedsPerson {
-        /// What the tool does to the world.
-        effect: Effect,
-        /// Why, where it is not for the effect alone.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        why: Option<Arc<str>>,
-    },
-    /// A limit came first: of tool calls, of picked tools, of a tool's failures, or the one that stopped the run.
-    OverLimit {
-        /// The setting, for example `limits.tool_calls`, or the reason of the stop.
-        setting: Arc<str>,
-    },
-}
-
-/// Which rule refused a repeat, with what it was held against (S3-31, I-32).
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(tag = "by", rename_all = "snake_case")]
-pub enum RepeatRule {
-    /// The same call, and once is enough (S3-29).
-    Exact,
-    /// The same call brought the same result so often, and nothing was changed between.
-    SameResult {
-        /// How often.
-        times: u32,
-        /// What in the results was not looked at, where something was found there.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        ignored: Vec<Arc<str>>,
-    },
-    /// The same call failed for good.
-    Failed,
-    /// The same calls brought the same results in a circle.
-    Cycle {
-        /// Calls in the circle.
-        length: u32,
-        /// How often it went round.
-        times: u32,
-    },
-    /// The tool's limit is reached (S3-28).
-    Limit {
-        /// The limit.
-        limit: u32,
-    },
-    /// A search text like one before (S3-30).
-    Similar {
-        /// The text before.
-        query: Arc<str>,
-        /// The likeness in thousandths.
-        millis: u32,
-    },
-}
-
-impl Verdict {
-    /// The verdict as it is written, for example `unknown_tool`.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Run => "run",
-            Self::Kept => "kept",
-            Self::UnknownTool { .. } => "unknown_tool",
-            Self::InvalidArguments { .. } => "invalid_arguments",
-            Self::Denied { .. } => "denied",
-            Self::Duplicate { .. } => "duplicate",
-            Self::Skipped => "skipped",
-            Self::NeedsPerson { .. } => "needs_person",
-            Self::OverLimit { .. } => "over_limit",
-        }
-    }
-
-    /// The reason in one line, for people and for the model.
-    pub fn reason(&self) -> String {
-        match self {
-            Self::Run => "admitted".to_owned(),
-            Self::Kept => "taken as the output".to_owned(),
-            Self::UnknownTool { near } if near.is_empty() => "no tool has this name".to_owned(),
-            Self::UnknownTool { near } => {
-                let near: Vec<&str> = near.iter().map(AsRef::as_ref).collect();
-                format!("no tool has this name; near names: {}", near.join(", "))
-            }
-            Self::InvalidArguments { pointer, message } if pointer.is_empty() => message.to_string(),
-            Self::InvalidArguments { pointer, message } => format!("{pointer}: {message}"),
-            Self::Denied { why } => why.to_string(),
-            Self::Duplicate { of, evidence: Some(evidence), .. } => {
-                format!("already run as {of}, see {evidence}")
-            }
-            Self::Duplicate { of, evidence: None, .. } => format!("already asked for as {of}"),
-            Self::Skipped => "nice_to_have actions are not run".to_owned(),
-            Self::NeedsPerson { why: Some(why), .. } => why.to_string(),
-            Self::NeedsPerson { effect, why: None } => {
-                format!("its effect `{}` needs a person's consent", effect.name())
-            }
-            Self::OverLimit { setting } if &**setting == TOOL_FAILURES => {
-                "it failed too often in a row, and is not run any more in this run".to_owned()
-            }
-            Self::OverLimit { setting } => format!("left undone: {setting}"),
-        }
-    }
 }
 
 /// An action with its verdict: kept for the whole run.
@@ -201,19 +66,21 @@ impl JudgedAction {
     /// The reason of its verdict in one line. Of a repeat it says as well where the earlier call never ran: policy or a person
     /// refused it, or nobody answered in time; and of an unknown tool where none was named. `evidence` is the run's.
     pub fn reason(&self, evidence: &[Evidence]) -> String {
-        let (of, earlier) = match &self.verdict {
-            Verdict::Duplicate { of, evidence: Some(earlier), .. } => (of, earlier),
+        let (of, earlier, rule) = match &self.verdict {
+            Verdict::Duplicate { of, evidence: Some(earlier), rule } => (of, earlier, rule),
             Verdict::UnknownTool { near } if near.is_empty() && self.tool_name().trim().is_empty() => {
                 return "it names no tool".to_owned();
             }
             verdict => return verdict.reason(),
         };
-        let earlier = evidence.iter().find(|it| it.id == *earlier);
-        match earlier.filter(|it| it.observation.status == Status::Denied) {
-            Some(Evidence { id, observation, .. }) => {
+        match (evidence.iter().find(|it| it.id == *earlier), rule) {
+            (Some(Evidence { id, observation, .. }), _) if observation.status == Status::Denied => {
                 format!("already asked for as {of} and denied: {}; see {id}", observation.summary)
             }
-            None => self.verdict.reason(),
+            (Some(Evidence { id, .. }), None | Some(RepeatRule::Exact)) => {
+                format!("already run as {of}, see {id}")
+            }
+            _ => self.verdict.reason(),
         }
     }
 }

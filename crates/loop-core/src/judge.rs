@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::action::{Action, JudgedAction, Priority, RepeatRule, Verdict};
+use crate::action::{Action, JudgedAction, Priority};
 use crate::canonical::canonical;
 use crate::ids::{CommandKey, Slot};
 use crate::ledger::{Ledger, Siblings, Standing};
@@ -15,7 +15,8 @@ use crate::protocol;
 use crate::protocol_spec::Execution;
 use crate::repeats::{CallFacts, Rules, Sign};
 use crate::spec::{RunSpec, ToolSpec};
-use crate::trouble::{TOOL_FAILURES, Trouble};
+use crate::trouble::Trouble;
+use crate::verdict::{Breaker, Limit, RepeatRule, Verdict};
 
 /// What actions are judged against.
 #[derive(Clone, Copy)]
@@ -30,7 +31,7 @@ pub(crate) struct Bench<'a> {
     pub(crate) sources: RunSources<'a>,
     /// The pass that asks; 0 for picking.
     pub(crate) pass: u32,
-    /// How many calls may be admitted, and the setting that says so.
+    /// How many calls may be admitted, and the limit that says so.
     pub(crate) room: Room,
 }
 
@@ -38,7 +39,7 @@ pub(crate) struct Bench<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     pub(crate) left: u32,
-    pub(crate) setting: &'static str,
+    pub(crate) limit: Limit,
 }
 
 /// An action, its verdict, and what it takes to run it.
@@ -74,16 +75,17 @@ pub(crate) fn judge(actions: &[Action], bench: Bench<'_>) -> Vec<Judged> {
                 | Verdict::Denied { .. }
                 | Verdict::Duplicate { .. }
                 | Verdict::Skipped
-                | Verdict::OverLimit { .. } => false,
+                | Verdict::OverLimit { .. }
+                | Verdict::BreakerOpen { .. }
+                | Verdict::OneAtATime
+                | Verdict::Ended { .. } => false,
             };
             if !may_run {
                 continue;
             }
             match left.checked_sub(1) {
                 Some(rest) => left = rest,
-                None => {
-                    entry.judged.verdict = Verdict::OverLimit { setting: bench.room.setting.into() };
-                }
+                None => entry.judged.verdict = Verdict::OverLimit { limit: bench.room.limit },
             }
         }
     }
@@ -95,7 +97,7 @@ fn keep_first(judged: &mut [Judged]) {
     let may_run = |verdict: &Verdict| matches!(verdict, Verdict::Run | Verdict::NeedsPerson { .. });
     let runnable = judged.iter_mut().filter(|entry| may_run(&entry.judged.verdict));
     for entry in runnable.skip(1) {
-        entry.judged.verdict = Verdict::OverLimit { setting: "protocol.execution".into() };
+        entry.judged.verdict = Verdict::OneAtATime;
     }
 }
 
@@ -174,6 +176,10 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
     let rules = Rules::of_run(bench.spec);
     let sign = judged.sign.insert(Sign::of_canonical(&facts, &judged.judged.parameters, &rules));
     match bench.ledger.standing(sign, &rules, seen) {
+        // Not the same call: it is told of its limit, whatever is said to repeats.
+        Standing::Repeat { rule: Some(RepeatRule::Limit { limit: calls }), .. } => {
+            return Verdict::OverLimit { limit: Limit::OfTool { calls } };
+        }
         Standing::Repeat { rule, .. } if spec.gate.on_duplicate == OnDuplicate::Deny => {
             let why = rule.unwrap_or(RepeatRule::Exact).message(&tool.name);
             return Verdict::Denied { why: why.into() };
@@ -194,7 +200,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
         Standing::New => {}
     }
     if spec.has_judgement() && bench.trouble.is_broken(&tool.name, &spec.gate.breakers) {
-        return Verdict::OverLimit { setting: TOOL_FAILURES.into() };
+        return Verdict::BreakerOpen { breaker: Breaker::ToolFailures };
     }
     seen.add(sign, judged.judged.key);
     by_policy.unwrap_or(Verdict::Run)

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::action::RepeatRule;
 use crate::ids::{CommandKey, Digest, EvidenceId};
 use crate::observation::{Observation, Status};
 use crate::policy_spec::{Repeats, ToolRepeats};
 use crate::repeats::{Query, Rules, Sign, Trail, likeness, told_by, waits};
 use crate::spec::is_default;
+use crate::verdict::RepeatRule;
 
 /// How many search texts of one tool are remembered.
 const QUERIES: usize = 32;

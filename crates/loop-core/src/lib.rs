@@ -107,8 +107,9 @@ mod stop;
 mod stop_names;
 mod trouble;
 mod unseen;
+mod verdict;
 
-pub use action::{Action, JudgedAction, Priority, RepeatRule, Verdict};
+pub use action::{Action, JudgedAction, Priority};
 pub use args::{ArgSpec, ArgType, Misfit};
 pub use canonical::{canonical, digest, digest_text};
 pub use citation::citations;
@@ -147,3 +148,4 @@ pub use spec::{
 };
 pub use stop::{Certificate, Change, Condition, Confidence, Measure, StopClass, StopReason};
 pub use unseen::is_unseen;
+pub use verdict::{Breaker, Limit, RepeatRule, Verdict};

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::action::{JudgedAction, Verdict};
+use crate::action::JudgedAction;
 use crate::document::Document;
 use crate::ids::{CommandKey, EvidenceId, RunId};
 use crate::money::{Spend, Usage};
 use crate::observation::Observation;
 use crate::spec::is_default;
 use crate::stop::{Certificate, Confidence};
+use crate::verdict::Verdict;
 
 /// What a run ended with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -60,6 +61,9 @@ impl Outcome {
             Verdict::Denied { .. }
             | Verdict::NeedsPerson { .. }
             | Verdict::OverLimit { .. }
+            | Verdict::BreakerOpen { .. }
+            | Verdict::OneAtATime
+            | Verdict::Ended { .. }
             | Verdict::UnknownTool { .. }
             | Verdict::InvalidArguments { .. } => true,
             Verdict::Run | Verdict::Kept | Verdict::Duplicate { .. } | Verdict::Skipped => false,

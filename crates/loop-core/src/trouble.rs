@@ -8,13 +8,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::action::Verdict;
 use crate::observation::Status;
 use crate::policy_spec::Breakers;
 use crate::stop::{Change, Condition, Measure, StopReason};
-
-/// The setting that says after how many failures a tool is not run any more: the verdict of its further calls names it.
-pub(crate) const TOOL_FAILURES: &str = "gate.breakers.tool_failures";
+use crate::verdict::{Breaker, Verdict};
 
 /// What went wrong in a row, up to the last call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -53,7 +50,10 @@ impl Trouble {
             | Verdict::Duplicate { .. }
             | Verdict::Skipped
             | Verdict::NeedsPerson { .. }
-            | Verdict::OverLimit { .. } => {}
+            | Verdict::OverLimit { .. }
+            | Verdict::BreakerOpen { .. }
+            | Verdict::OneAtATime
+            | Verdict::Ended { .. } => {}
         }
     }
 
@@ -82,7 +82,10 @@ impl Trouble {
         let failing = self.failing.get(tool).filter(|_| self.is_broken(tool, breakers))?;
         let reason = if failing.for_good { StopReason::ToolFailure } else { StopReason::NeedsHuman };
         let to = count(failing.times.saturating_add(1));
-        Some(Condition { reason, ..failures(tool, failing.times, breakers.tool_failures, TOOL_FAILURES, to) })
+        Some(Condition {
+            reason,
+            ..failures(tool, failing.times, breakers.tool_failures, Breaker::ToolFailures.setting(), to)
+        })
     }
 
     /// The condition that a tool failed so often in a row that a person has to go on (S4-57).
@@ -94,13 +97,13 @@ impl Trouble {
 
     /// The condition that policy denied too many calls in a row.
     pub(crate) fn denied(&self, breakers: &Breakers) -> Option<Condition> {
-        opened("calls that policy denied", self.denied, breakers.denied, "gate.breakers.denied")
+        opened("calls that policy denied", self.denied, breakers.denied, Breaker::Denied)
     }
 
     /// The condition that too many calls in a row were of no use to any tool.
     pub(crate) fn useless(&self, breakers: &Breakers) -> Option<Condition> {
         let what = "calls with an unknown tool or with arguments that do not fit";
-        opened(what, self.bad_arguments, breakers.bad_arguments, "gate.breakers.bad_arguments")
+        opened(what, self.bad_arguments, breakers.bad_arguments, Breaker::BadArguments)
     }
 }
 
@@ -124,9 +127,9 @@ pub(crate) fn is_failure(status: Status) -> bool {
     }
 }
 
-fn opened(what: &str, times: u32, most: u32, setting: &str) -> Option<Condition> {
+fn opened(what: &str, times: u32, most: u32, breaker: Breaker) -> Option<Condition> {
     let is_open = most > 0 && times >= most;
-    is_open.then(|| in_a_row(what.into(), times, most, setting, count(times.saturating_add(1))))
+    is_open.then(|| in_a_row(what.into(), times, most, breaker.setting(), count(times.saturating_add(1))))
 }
 
 fn failures(tool: &str, times: u32, most: u32, setting: &str, to: Measure) -> Condition {

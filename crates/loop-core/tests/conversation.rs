@@ -6,7 +6,8 @@ use common::native::*;
 use common::*;
 
 use loop_core::{
-    Effect, Fact, FinishReason, Measure, PersonAnswer, RunSpec, StopClass, StopMode, StopReason, Verdict,
+    Effect, Fact, FinishReason, Limit, Measure, PersonAnswer, RunSpec, StopClass, StopMode, StopReason,
+    Verdict,
 };
 use serde_json::{Value, json};
 
@@ -242,7 +243,7 @@ fn the_number_of_passes_is_a_limit_and_the_last_one_answers() {
     let world = world.replied(&look("b")).ends(StopReason::MaxPasses);
     assert_eq!(
         (world.results(), world.outcome().answer.as_ref()),
-        (vec!["run ok".to_owned(), "over_limit".to_owned()], None)
+        (vec!["run ok".to_owned(), "ended".to_owned()], None)
     );
 }
 
@@ -267,7 +268,7 @@ fn when_no_tool_call_is_left_the_model_says_what_it_has() {
         world.expect_call("3/landing", 1).replied(&text("Two of four.")).ends(StopReason::MaxToolCalls);
     assert_eq!(world.outcome().answer.as_deref(), Some("Two of four."));
     assert_eq!(world.outcome().stop.primary.change.as_ref().unwrap().to_string(), "limits.tool_calls = 3");
-    assert_eq!(world.run.actions()[3].verdict, Verdict::OverLimit { setting: "limits.tool_calls".into() });
+    assert_eq!(world.run.actions()[3].verdict, Verdict::OverLimit { limit: Limit::ToolCalls });
 }
 
 #[test]
@@ -399,7 +400,7 @@ fn a_reply_that_comes_while_stopping_is_kept_and_nothing_of_it_runs() {
     // C31, S2-79: phase and pass are told.
     let stopped = || conversation().start().started().stop(StopMode::Now).expect_phase("stopping");
     let world = stopped().answered_while_stopping("1/main", &look("a")).ends(StopReason::ManualStop);
-    assert_eq!(world.results(), ["over_limit"]);
+    assert_eq!(world.results(), ["ended"]);
     let outcome = world.outcome();
     assert_eq!((&*outcome.stopped_in.phase, outcome.stopped_in.pass), ("calling", 1));
     assert_eq!((outcome.totals.passes, outcome.totals.usage.total()), (1, 150));
@@ -417,7 +418,7 @@ fn a_stop_at_the_gate_waits_for_the_reply_and_runs_nothing_of_it() {
     // C31
     let world = conversation().start().started().stop(StopMode::AtGate).answered(&look("a"));
     let world = world.ends(StopReason::ManualStop);
-    assert_eq!(world.results(), ["over_limit"]);
+    assert_eq!(world.results(), ["ended"]);
     let world = conversation().start().started().stop(StopMode::AtGate).answered(&text("Just in time."));
     let world = world.ends(StopReason::ManualStop);
     assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::Completed]);

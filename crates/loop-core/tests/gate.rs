@@ -228,6 +228,6 @@ fn a_certificate_names_value_threshold_and_the_smallest_change() {
 fn what_a_stopped_pass_asked_for_is_told_as_left_undone() {
     let world = run().checked_after().limits(|limits| limits.cost = usd(10)).start().replied(&device("a"));
     let undone: Vec<String> = world.outcome().undone().map(|action| action.verdict.reason()).collect();
-    assert_eq!(undone, ["left undone: limits.cost_usd"]);
+    assert_eq!(undone, ["the run was ending (budget_exceeded)"]);
     assert_eq!(world.outcome().totals.tool_calls, 0);
 }

@@ -216,6 +216,7 @@ fn the_three_tiers_of_a_turn_hold_in_a_run() {
     }
     let codes = world.run.actions().iter().map(|action| match &action.verdict {
         Verdict::Duplicate { rule: Some(rule), .. } => rule.code(),
+        Verdict::OverLimit { limit } => limit.code(),
         verdict => verdict.name(),
     });
     let codes: Vec<&str> = codes.collect();

@@ -43,7 +43,7 @@ fn a_retry_that_is_the_last_permitted_model_call_is_the_landing() {
         run().limits(|limits| limits.model_calls = 2).start().started().failed(later).expect_nothing();
     let world =
         world.deadline().expect_call("1/landing", 2).replied(&device("a")).ends(StopReason::MaxModelCalls);
-    assert_eq!(world.verdicts(), ["over_limit"]);
+    assert_eq!(world.verdicts(), ["ended"]);
     let lost = run().limits(|limits| limits.model_calls = 2).start().started().resumed(10);
     lost.expect_call("1/landing", 2).replied(&said("high")).ends(StopReason::MaxModelCalls);
 }
@@ -51,7 +51,7 @@ fn a_retry_that_is_the_last_permitted_model_call_is_the_landing() {
 #[test]
 fn what_a_landing_asks_for_is_left_undone() {
     let world = last_pass().replied(&device("b")).ends(StopReason::MaxPasses);
-    assert_eq!(world.verdicts(), ["run", "over_limit"]);
+    assert_eq!(world.verdicts(), ["run", "ended"]);
     assert_eq!(world.outcome().undone().count(), 1);
     assert_eq!(world.reasons(), [StopReason::MaxPasses]);
 }

@@ -204,7 +204,7 @@ fn an_attempt_takes_so_many_passes_and_not_one_more() {
     assert_eq!((outcome.stopped_in.attempt, outcome.stopped_in.pass), (1, 15));
     assert_eq!((outcome.totals.usage.total(), outcome.output.as_ref()), (15 * 150, None));
     // What the last of them asks for is left undone, and told.
-    assert_eq!(world.results().last().unwrap(), "over_limit");
+    assert_eq!(world.results().last().unwrap(), "ended");
     // A new attempt has passes of its own.
     let two = || output().output_spec(|output| output.passes_per_attempt = 2).start();
     let second = two().replied(&look("a")).all_finished().replied(&save("x")).validated(rejected("no"));
@@ -513,7 +513,7 @@ fn an_output_that_comes_while_stopping_is_told_and_not_validated() {
     // C31: nothing that was paid for is lost.
     let world = output().start().started().stop(StopMode::Now).answered_while_stopping("1/main", &save("x"));
     let world = world.ends(StopReason::ManualStop);
-    assert_eq!(world.verdicts(), ["over_limit"]);
+    assert_eq!(world.verdicts(), ["ended"]);
     assert_eq!(&*world.outcome().actions[0].action.parameters, value("x"));
     assert!(is(&world, "x", false));
 }

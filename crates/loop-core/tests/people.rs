@@ -273,7 +273,7 @@ fn what_a_question_was_answered_stays_when_the_run_stops_while_others_wait() {
         assert_eq!(outcome.actions[0].evidence, Some(outcome.evidence[0].id));
     };
     let world = asked().stop(StopMode::Now).ends(StopReason::ManualStop);
-    assert_eq!(world.verdicts(), ["run", "over_limit", "needs_person"]);
+    assert_eq!(world.verdicts(), ["run", "ended", "needs_person"]);
     check(world.outcome());
     world.check_replay();
     let stop = world.outcome().stop.clone();

@@ -4,7 +4,7 @@ use crate::common;
 
 use common::*;
 
-use loop_core::{Command, FinishReason, Note, PickedBy, StopReason, Tier, Verdict};
+use loop_core::{Command, FinishReason, Limit, Note, PickedBy, StopReason, Tier, Verdict};
 use serde_json::json;
 
 fn picked_by(world: &World) -> (PickedBy, u32) {
@@ -101,7 +101,7 @@ fn no_more_than_five_tools_are_picked() {
     assert_eq!(world.tools().len(), 5);
     assert_eq!(world.verdicts()[4..], ["run", "over_limit", "over_limit"]);
     let setting = world.run.actions().last().map(|action| action.verdict.clone());
-    assert_eq!(setting, Some(Verdict::OverLimit { setting: "limits.picked".into() }));
+    assert_eq!(setting, Some(Verdict::OverLimit { limit: Limit::Picked }));
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn a_stop_at_the_gate_waits_for_the_call_in_flight_and_keeps_its_reply() {
         (StopClass::Cancelled, 130)
     );
     assert!(world.outcome().document.get("situation").is_some());
-    assert_eq!(world.verdicts(), ["over_limit"]);
+    assert_eq!(world.verdicts(), ["ended"]);
 }
 
 #[test]

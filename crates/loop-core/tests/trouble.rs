@@ -6,8 +6,8 @@ use common::native::*;
 use common::*;
 
 use loop_core::{
-    Change, Effect, Execution, Measure, Observation, OnDenied, OnToolError, ProtocolSpec, Status, StopClass,
-    StopMode, StopReason, Verdict,
+    Breaker, Change, Effect, Execution, Measure, Observation, OnDenied, OnToolError, ProtocolSpec, Status,
+    StopClass, StopMode, StopReason, Verdict,
 };
 use serde_json::json;
 
@@ -42,7 +42,7 @@ fn a_tool_that_failed_three_times_in_a_row_is_not_run_any_more() {
     // The model is told once, and may go on without it.
     let world = world.replied(&look("d")).expect_call("5/main", 1);
     let setting = "gate.breakers.tool_failures";
-    assert_eq!(world.run.actions()[3].verdict, Verdict::OverLimit { setting: setting.into() });
+    assert_eq!(world.run.actions()[3].verdict, Verdict::BreakerOpen { breaker: Breaker::ToolFailures });
     assert_eq!(world.run.totals().tool_calls, 3);
     let others = world.clone().replied(&calls(&[("fetch_docs", target("d"))])).all_finished();
     others.replied(&text("Without it.")).ends(StopReason::Completed);
@@ -152,7 +152,7 @@ fn a_denial_ends_the_run_where_policy_says_so() {
     let both = calls(&[("fetch_device", target("a")), ("delete_order", json!({}))]);
     let world = stops.clone().start().replied(&both).ends(StopReason::Refused);
     assert_eq!((world.outcome().stop.class, world.run.totals().tool_calls), (StopClass::Refused, 0));
-    assert_eq!(world.results(), ["over_limit", "denied"]);
+    assert_eq!(world.results(), ["ended", "denied"]);
     assert_eq!(world.outcome().evidence, []);
     let primary = &world.outcome().stop.primary;
     assert_eq!(primary.value, Measure::Text("delete_order: forbidden by gate.forbid".into()));
@@ -166,7 +166,7 @@ fn a_denial_ends_the_run_where_policy_says_so() {
     });
     let reply = said("medium").asks("wipe", target("a")).asks("fetch_device", target("a"));
     let world = world.start().replied(&reply).ends(StopReason::Refused);
-    assert_eq!(world.verdicts(), ["denied", "over_limit"]);
+    assert_eq!(world.verdicts(), ["denied", "ended"]);
 }
 
 #[test]
@@ -281,5 +281,5 @@ fn a_tool_of_any_effect_has_a_breaker() {
     }
     assert_eq!(world.spec.tool("restart").unwrap().effect, Effect::WriteKeyed);
     let world = world.replied(&calls(&[("restart", target("d"))])).expect_call("5/main", 1);
-    assert_eq!(world.results().last().unwrap(), "over_limit");
+    assert_eq!(world.results().last().unwrap(), "breaker_open");
 }

@@ -203,7 +203,7 @@ fn high_confidence_goes_on_while_something_is_left_unless_it_is_set_to_be_final(
     let world = last().start().replied(&pass("high", 1)).ends(StopReason::Confident);
     let change = world.outcome().stop.primary.change.clone().unwrap();
     assert_eq!((&*change.setting, change.to), ("gate.high_is_final", Measure::Text("false".into())));
-    assert_eq!(world.verdicts(), ["over_limit"]);
+    assert_eq!(world.verdicts(), ["ended"]);
     passes(last(), &["medium"]).expect_call("2/main", 1);
     // What is demanded is demanded all the same.
     let demands = last().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);

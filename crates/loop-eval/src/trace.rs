@@ -68,7 +68,7 @@ pub fn is_known(wanted: &str) -> bool {
 }
 
 /// Every event but those that name a tool, a status, a failure or a reason.
-const EVENTS: [&str; 19] = [
+const EVENTS: [&str; 22] = [
     "proposal:answer",
     "proposal:refusal",
     "proposal:escalate",
@@ -82,6 +82,9 @@ const EVENTS: [&str; 19] = [
     "validation:deny:tool_not_allowed",
     "validation:deny:duplicate",
     "validation:deny:over_limit",
+    "validation:deny:breaker_open",
+    "validation:deny:one_at_a_time",
+    "validation:deny:ended",
     "validation:deny:empty_answer",
     "validation:deny:evidence_missing",
     "person:approved",
@@ -213,6 +216,9 @@ fn decided(action: &JudgedAction) -> &'static str {
         Verdict::Skipped => "skip",
         Verdict::NeedsPerson { .. } => "escalate:needs_person",
         Verdict::OverLimit { .. } => "deny:over_limit",
+        Verdict::BreakerOpen { .. } => "deny:breaker_open",
+        Verdict::OneAtATime => "deny:one_at_a_time",
+        Verdict::Ended { .. } => "deny:ended",
     }
 }
 

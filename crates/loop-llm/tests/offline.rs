@@ -243,7 +243,7 @@ fn no_call_is_asked_for_twice() {
     for line in [
         "- fetch_car (plate: HH-AB-123): Success — a record: Failed — no [E1]",
         "- fetch_car (deep: true, plate: hh-ab-123): Failed — no connection [E1]",
-        "- fetch_car (plate: HH-AB-123): Not run — left undone: limits.tool_calls",
+        "- fetch_car (plate: HH-AB-123): Not run — no tool call is left (limits.tool_calls)",
         "- fetch_car (plate: HH-AB-123): Skipped — nice_to_have",
     ] {
         assert_eq!(listed(line), [""; 0], "{line}");

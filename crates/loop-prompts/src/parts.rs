@@ -64,7 +64,10 @@ pub(crate) fn executed(actions: &[JudgedAction], all: &[Evidence], nonce: &str) 
                     | Verdict::Denied { .. }
                     | Verdict::Duplicate { .. }
                     | Verdict::NeedsPerson { .. }
-                    | Verdict::OverLimit { .. },
+                    | Verdict::OverLimit { .. }
+                    | Verdict::BreakerOpen { .. }
+                    | Verdict::OneAtATime
+                    | Verdict::Ended { .. },
                     _,
                 ) => {
                     Some(format!("- {tool}{target}: Not run — {}", line_without(nonce, &action.reason(all))))

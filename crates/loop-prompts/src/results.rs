@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use loop_core::{
-    Digest, ErrorStyle, Evidence, JudgedAction, Observation, OnDuplicate, RepeatRule, Repeats, Run, Status,
-    Verdict,
+    Breaker, Digest, ErrorStyle, Evidence, JudgedAction, Limit, Observation, OnDuplicate, RepeatRule,
+    Repeats, Run, Status, Verdict,
 };
 
 use crate::text::{cut, line};
@@ -53,16 +53,22 @@ pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
             };
             wrong(run, action, Failure::refused("needs_human", &message))
         }
-        Verdict::OverLimit { setting } => {
-            let (code, message) = match &**setting {
-                "limits.tool_calls" => ("max_tool_calls", format!("Not run: {setting}")),
-                "gate.breakers.tool_failures" => {
-                    ("tool_failure", format!("Not run: {}", action.verdict.reason()))
-                }
-                other => (other, format!("Not run: {setting}")),
-            };
-            wrong(run, action, Failure::refused(code, &message))
+        Verdict::OverLimit { limit: Limit::OfTool { calls } } => {
+            // S3-28
+            let limit = RepeatRule::Limit { limit: *calls };
+            wrong(run, action, Failure::refused(limit.code(), &limit.message(&name(action))))
         }
+        Verdict::OverLimit { limit } => not_run(run, action, limit.code()),
+        Verdict::BreakerOpen { breaker } => {
+            let code = match breaker {
+                Breaker::ToolFailures => "tool_failure",
+                Breaker::Denied => "tool_not_allowed",
+                Breaker::BadArguments => "invalid_tool_input",
+            };
+            not_run(run, action, code)
+        }
+        Verdict::OneAtATime => not_run(run, action, "one_at_a_time"),
+        Verdict::Ended { reason } => not_run(run, action, reason.name()),
     };
     let Told { is_error, text, digest } = told;
     CallResult { id: Arc::clone(&action.action.id), is_error, text, digest }
@@ -134,6 +140,11 @@ fn wrong(run: &Run, action: &JudgedAction, failure: Failure<'_>) -> Told {
         ErrorStyle::Seed004 if is_refusal => code.to_owned(),
         ErrorStyle::Seed004 => format!("{code}: {message}"),
     })
+}
+
+/// Of a call that was not run: the reason of its verdict.
+fn not_run(run: &Run, action: &JudgedAction, code: &str) -> Told {
+    wrong(run, action, Failure::refused(code, &format!("Not run: {}", action.verdict.reason())))
 }
 
 /// What the model is told of a call whose name no tool has, with the tools' names that come near it.
@@ -244,6 +255,12 @@ fn duplicate(run: &Run, action: &JudgedAction) -> Told {
             return wrong(run, action, Failure::refused("duplicate", message));
         }
     }
+    if let Some(denied) = earlier.filter(|earlier| earlier.observation.status == Status::Denied) {
+        let nudge = if is_second { format!("; {NUDGE}") } else { String::new() };
+        let message =
+            format!("Not run: the same call was denied before: {}{nudge}", line(&denied.observation.summary));
+        return wrong(run, action, Failure::refused("duplicate", &message));
+    }
     let (code, mut message) = match rule {
         Some(rule) => (rule.code(), rule.message(&name(action))),
         // S3-29
@@ -285,7 +302,10 @@ fn settled<'a>(run: &'a Run, action: &JudgedAction) -> Option<&'a Evidence> {
         | Verdict::Denied { .. }
         | Verdict::Skipped
         | Verdict::NeedsPerson { .. }
-        | Verdict::OverLimit { .. } => action.evidence,
+        | Verdict::OverLimit { .. }
+        | Verdict::BreakerOpen { .. }
+        | Verdict::OneAtATime
+        | Verdict::Ended { .. } => action.evidence,
     }?;
     let at = run.evidence().binary_search_by_key(&id, |evidence| evidence.id).ok()?;
     run.evidence().get(at)

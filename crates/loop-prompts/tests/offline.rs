@@ -119,7 +119,8 @@ fn the_list_of_executed_tools_is_read_in_every_form() {
     world.tools_end(|_| Observation::failed(Status::PermanentError, "fetch_bike", "gone"));
     let prompt = world.prompt();
     assert!(
-        bytes(&prompt).contains("- fetch_bike (target: FR-0043): Not run — left undone: limits.tool_calls"),
+        bytes(&prompt)
+            .contains("- fetch_bike (target: FR-0043): Not run — no tool call is left (limits.tool_calls)"),
         "{}",
         shown(&prompt)
     );

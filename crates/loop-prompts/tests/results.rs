@@ -8,7 +8,7 @@ use common::native::*;
 use common::ok;
 use loop_core::{
     CommandKey, ErrorStyle, NativeCall, Observation, PersonAnswer, ProtocolSpec, Repeats, Reply, RunSpec,
-    Slot, Status, Verdict,
+    Slot, Status, StopReason, Verdict,
 };
 use loop_prompts::{call_result, observation_text, tells_doubt};
 
@@ -132,7 +132,7 @@ fn refused(style: ErrorStyle) -> String {
         ("denied", Verdict::Denied { why: "not today".into() }),
         // S3-29
         ("duplicate", duplicate),
-        ("stopped", Verdict::OverLimit { setting: "cancelled".into() }),
+        ("stopped", Verdict::Ended { reason: StopReason::ManualStop }),
     ] {
         let result = call_result(&world.run, &action(verdict));
         let _ = writeln!(out, "{case}: {}{:?}", if result.is_error { "! " } else { "" }, result.text);
@@ -337,7 +337,8 @@ fn a_tool_that_is_not_run_any_more_says_so() {
         world.tools_end(|_| failed(Status::Timeout, "timeout after 12000 ms"));
         world.grow();
     }
-    let why = "! Error: Not run: it failed too often in a row, and is not run any more in this run";
+    let why = "! Error: Not run: it failed too often in a row, and is not run any more in this run \
+         (gate.breakers.tool_failures)";
     assert_eq!(world.results(), [why]);
 }
 

@@ -187,7 +187,8 @@ pub struct Action {
     pub tool: String,
     /// What it was to be asked.
     pub parameters: Value,
-    /// `run`, `unknown_tool`, `invalid_arguments`, `denied`, `duplicate`, `skipped`, `needs_person` or `over_limit`.
+    /// `run`, `unknown_tool`, `invalid_arguments`, `denied`, `duplicate`, `skipped`, `needs_person`,
+    /// `over_limit`, `breaker_open`, `one_at_a_time` or `ended`.
     pub verdict: String,
     /// Why the verdict is what it is.
     pub verdict_reason: String,

@@ -107,7 +107,10 @@ impl ToolUses {
             | Verdict::Denied { .. }
             | Verdict::Duplicate { .. }
             | Verdict::Skipped
-            | Verdict::OverLimit { .. } => {
+            | Verdict::OverLimit { .. }
+            | Verdict::BreakerOpen { .. }
+            | Verdict::OneAtATime
+            | Verdict::Ended { .. } => {
                 self.open.retain(|open| open.key != judged.key);
                 self.of(&tool).refused += 1;
             }

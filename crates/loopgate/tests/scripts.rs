@@ -357,7 +357,16 @@ fn read(outcome: &Value, err: &str, events: &str) -> Expected {
         let line: Value = serde_json::from_str(line).unwrap();
         note(&line["note"], &mut calls, &mut trail);
     }
-    let undone = ["denied", "needs_person", "over_limit", "unknown_tool", "invalid_arguments"];
+    let undone = [
+        "denied",
+        "needs_person",
+        "over_limit",
+        "breaker_open",
+        "one_at_a_time",
+        "ended",
+        "unknown_tool",
+        "invalid_arguments",
+    ];
     let undone = outcome["actions"]
         .as_array()
         .unwrap()

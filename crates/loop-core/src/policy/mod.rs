@@ -29,11 +29,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::action::Verdict;
 use crate::observation::Status;
 use crate::policy_spec::Taint;
 use crate::protocol;
 use crate::spec::{Effect, RunSpec, ToolSpec, is_default};
+use crate::verdict::Verdict;
 
 pub use authority::Foreign;
 pub use glob::matches as fits;

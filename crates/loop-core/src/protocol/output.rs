@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::action::{JudgedAction, Verdict};
+use crate::action::JudgedAction;
 use crate::event::{FinishReason, Reply};
 use crate::judge::Judged;
 use crate::proposal::{Ending, Proposal};
 use crate::protocol::native;
 use crate::protocol_spec::OutputSpec;
+use crate::verdict::Verdict;
 
 pub(super) fn read(reply: &Reply, output: &OutputSpec) -> Proposal {
     let mut proposal = native::read(reply);
@@ -40,7 +41,10 @@ pub(crate) fn counts(judged: &JudgedAction, is_misfit: impl Fn(&JudgedAction) ->
         | Verdict::Denied { .. }
         | Verdict::Skipped
         | Verdict::NeedsPerson { .. }
-        | Verdict::OverLimit { .. } => false,
+        | Verdict::OverLimit { .. }
+        | Verdict::BreakerOpen { .. }
+        | Verdict::OneAtATime
+        | Verdict::Ended { .. } => false,
     }
 }
 

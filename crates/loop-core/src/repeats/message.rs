@@ -1,6 +1,6 @@
 //! What a model is told of a repeat, and the codes of the reasons (S3-28 to S3-31).
 
-use crate::action::RepeatRule;
+use crate::verdict::RepeatRule;
 
 impl RepeatRule {
     /// Why the call was not run, in the words that a model gets as its result (S3-23). `tool` is its own name.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::action::{JudgedAction, Verdict};
+use crate::action::JudgedAction;
 use crate::command::SubCallBudget;
 use crate::contract::{Readings, contracts_in, echoes};
 use crate::gate::{self, manual_stop};
@@ -21,6 +21,7 @@ use crate::run::{Ask, Batch, Phase, Poll, Rejected, Run, Work};
 use crate::spec::Effect;
 use crate::stop::{Certificate, Change, Condition, Measure, StopReason};
 use crate::trouble::is_failure;
+use crate::verdict::{Limit, Verdict};
 
 impl Run {
     pub(super) fn tool_started(&mut self, key: &CommandKey, attempt: u32) -> Result<(), Rejected> {
@@ -267,7 +268,7 @@ impl Run {
         let first = self.state.evidence.len();
         let asks = self.keep_evidence(notes);
         if let Some(certificate) = self.ended_by_trouble(first) {
-            self.leave_undone(&asks, certificate.reason().name(), notes);
+            self.leave_undone(&asks, certificate.reason(), notes);
             return self.stop(certificate, notes);
         }
         if self.state.stop_asked.is_none()
@@ -279,7 +280,7 @@ impl Run {
         }
         if self.out_of_time().is_some() {
             // What a person would allow could not run any more.
-            self.leave_undone(&asks, "limits.wall_ms", notes);
+            self.leave_undone(&asks, StopReason::Timeout, notes);
             return self.go_on(notes);
         }
         if asks.is_empty() || self.state.stop_asked.is_some() {
@@ -361,9 +362,9 @@ impl Run {
             return;
         }
         let Phase::Stopping { certificate, .. } = &self.state.phase else { return };
-        let setting: Arc<str> = certificate.reason().name().into();
+        let reason = certificate.reason();
         let pass = self.state.passes.len() as u32;
-        let room = Room { left: u32::MAX, setting: "limits.tool_calls" };
+        let room = Room { left: u32::MAX, limit: Limit::ToolCalls };
         let mut judged = judge(&proposal.actions, self.bench(pass, room));
         let is_misfit = |judged: &JudgedAction| self.is_misfit(judged);
         let stored = None;
@@ -371,16 +372,16 @@ impl Run {
             protocol::ending(proposal.ending.clone(), &judged, stored, is_misfit, &self.spec);
         self.take_ending(&ending, last);
         for judged in &mut judged {
-            judged.judged.verdict = Verdict::OverLimit { setting: Arc::clone(&setting) };
+            judged.judged.verdict = Verdict::Ended { reason };
         }
         self.admit(judged, notes);
     }
 
-    /// Writes down that these actions will not be run, and which setting says so.
-    pub(super) fn leave_undone(&mut self, actions: &[u32], setting: &str, notes: &mut Vec<Note>) {
+    /// Records that these actions will not be run, since the run ends for this reason.
+    pub(super) fn leave_undone(&mut self, actions: &[u32], reason: StopReason, notes: &mut Vec<Note>) {
         for at in actions {
             if let Some(action) = self.state.actions.get_mut(*at as usize) {
-                action.verdict = Verdict::OverLimit { setting: setting.into() };
+                action.verdict = Verdict::Ended { reason };
                 notes.push(Note::ActionJudged(action.clone()));
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::action::{JudgedAction, Verdict};
+use crate::action::JudgedAction;
 use crate::canonical::digest;
 use crate::contract::echoes;
 use crate::event::PersonAnswer;
@@ -16,6 +16,7 @@ use crate::repeats::{CallFacts, Rules, Sign};
 use crate::run::{Ask, Batch, Phase, Rejected, Run, Work};
 use crate::spec::Effect;
 use crate::unseen::is_unseen;
+use crate::verdict::Verdict;
 
 /// What a person told a run while it was on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -358,7 +359,10 @@ impl Run {
                     | Verdict::Duplicate { .. }
                     | Verdict::Skipped
                     | Verdict::NeedsPerson { .. }
-                    | Verdict::OverLimit { .. },
+                    | Verdict::OverLimit { .. }
+                    | Verdict::BreakerOpen { .. }
+                    | Verdict::OneAtATime
+                    | Verdict::Ended { .. },
                     None,
                 ) => {
                     self.state.totals.tool_calls += 1;

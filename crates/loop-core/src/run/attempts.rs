@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::action::{JudgedAction, Verdict};
+use crate::action::JudgedAction;
 use crate::event::Validation;
 use crate::gate::{self, manual_stop};
 use crate::ids::{CommandKey, EvidenceId, Slot};
@@ -18,6 +18,7 @@ use crate::repeats::Rules;
 use crate::run::calls::ATTEMPTS;
 use crate::run::{Phase, Rejected, Run};
 use crate::stop::{Certificate, Change, Condition, Measure, StopReason};
+use crate::verdict::Verdict;
 
 /// One attempt: passes until there is an output, and what became of that.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::action::{Action, JudgedAction, Priority, Verdict};
+use crate::action::{Action, JudgedAction, Priority};
 use crate::gate::{self, Candidates, Found, History, Native, Ruling, View};
 use crate::ids::{CommandKey, Slot};
 use crate::judge::{Judged, Room, judge};
@@ -13,7 +13,7 @@ use crate::protocol;
 use crate::run::{AttemptState, Call, Mending, PassRecord, Run};
 use crate::spec::Tier;
 use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason};
-use crate::trouble::TOOL_FAILURES;
+use crate::verdict::{Limit, Verdict};
 
 impl Run {
     /// The gate after a pass: verdicts, then stop or act.
@@ -31,8 +31,7 @@ impl Run {
             self.state.totals.contradictions += 1;
         }
         let limit = self.spec.limits.tool_calls;
-        let room =
-            Room { left: limit.saturating_sub(self.state.totals.tool_calls), setting: "limits.tool_calls" };
+        let room = Room { left: limit.saturating_sub(self.state.totals.tool_calls), limit: Limit::ToolCalls };
         let mut judged = judge(&proposal.actions, self.bench(pass, room));
         let stored = self.state.attempts.last().and_then(|attempt| attempt.output.as_ref());
         let is_misfit = |judged: &JudgedAction| self.is_misfit(judged);
@@ -66,12 +65,9 @@ impl Run {
         };
         match gate::decide(&view, cause) {
             Ruling::Stop(certificate) => {
-                let stopped_by = certificate.primary.change.as_ref().map_or_else(
-                    || Arc::from(certificate.reason().name()),
-                    |change| Arc::clone(&change.setting),
-                );
+                let reason = certificate.reason();
                 for judged in judged.iter_mut().filter(|judged| judged.judged.verdict == Verdict::Run) {
-                    judged.judged.verdict = Verdict::OverLimit { setting: Arc::clone(&stopped_by) };
+                    judged.judged.verdict = Verdict::Ended { reason };
                 }
                 self.admit(judged, notes);
                 let lands = !is_landing && self.lands_instead(&certificate);
@@ -142,7 +138,10 @@ impl Run {
             | Verdict::Denied { .. }
             | Verdict::Duplicate { .. }
             | Verdict::Skipped
-            | Verdict::OverLimit { .. } => false,
+            | Verdict::OverLimit { .. }
+            | Verdict::BreakerOpen { .. }
+            | Verdict::OneAtATime
+            | Verdict::Ended { .. } => false,
         };
         let asks = if self.spec.gate.people { now.needs_person } else { 0 };
         let mut idle = 0;
@@ -222,7 +221,7 @@ impl Run {
                     }
                 }
                 Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. } => useless = true,
-                Verdict::OverLimit { setting } if &**setting == TOOL_FAILURES => {
+                Verdict::BreakerOpen { .. } => {
                     let broken = || self.state.trouble.broken(name, &gate.breakers);
                     found.broken = found.broken.or_else(broken);
                 }
@@ -231,7 +230,9 @@ impl Run {
                 | Verdict::Duplicate { .. }
                 | Verdict::Skipped
                 | Verdict::NeedsPerson { .. }
-                | Verdict::OverLimit { .. } => {}
+                | Verdict::OverLimit { .. }
+                | Verdict::OneAtATime
+                | Verdict::Ended { .. } => {}
             }
         }
         let trouble = &self.state.trouble;
@@ -283,10 +284,14 @@ fn count(judged: &[Judged]) -> Candidates {
             Verdict::Kept => candidates.kept += 1,
             Verdict::NeedsPerson { .. } => candidates.needs_person += 1,
             Verdict::Denied { .. } => candidates.denied += 1,
-            // A breaker is no limit that a run uses up: the gate knows of it by the trouble that opened it.
-            Verdict::OverLimit { setting } if &**setting == TOOL_FAILURES => {}
-            Verdict::OverLimit { .. } => candidates.over_limit += 1,
-            Verdict::UnknownTool { .. }
+            Verdict::OverLimit { limit: Limit::ToolCalls | Limit::Picked } => candidates.over_limit += 1,
+            // A run does not use these up: another call may run. Of a breaker the gate knows by the trouble that opened
+            // it.
+            Verdict::OverLimit { limit: Limit::OfTool { .. } }
+            | Verdict::BreakerOpen { .. }
+            | Verdict::OneAtATime
+            | Verdict::Ended { .. }
+            | Verdict::UnknownTool { .. }
             | Verdict::InvalidArguments { .. }
             | Verdict::Duplicate { .. }
             | Verdict::Skipped => {}

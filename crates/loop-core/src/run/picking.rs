@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::action::{Action, Priority, Verdict};
+use crate::action::{Action, Priority};
 use crate::canonical::canonical;
 use crate::judge::{Room, judge};
 use crate::note::{Note, PickedBy};
 use crate::run::{Phase, Run};
+use crate::verdict::{Limit, Verdict};
 
 impl Run {
     pub(super) fn picked(&mut self, text: &str, notes: &mut Vec<Note>) {
@@ -42,8 +43,8 @@ impl Run {
             return self.stop_by_hand(notes);
         }
         let limits = &self.spec.limits;
-        let setting = if limits.picked <= limits.tool_calls { "limits.picked" } else { "limits.tool_calls" };
-        let room = Room { left: limits.picked.min(limits.tool_calls), setting };
+        let limit = if limits.picked <= limits.tool_calls { Limit::Picked } else { Limit::ToolCalls };
+        let room = Room { left: limits.picked.min(limits.tool_calls), limit };
         let judged = judge(picks, self.bench(/*pass*/ 0, room));
         let runs = judged.iter().filter(|judged| judged.judged.verdict == Verdict::Run).count() as u32;
         notes.push(Note::Picked { by, runs });

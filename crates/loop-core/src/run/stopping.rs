@@ -1,6 +1,5 @@
 //! The ways out: stops asked for, deadlines, crashes, the settling of what is in flight, the saving.
 
-use crate::action::Verdict;
 use crate::event::{Received, SaveResult, StopMode};
 use crate::failure::{FailureKind, ModelFailure};
 use crate::gate::{self, manual_stop};
@@ -12,6 +11,7 @@ use crate::run::calls::{ATTEMPTS, Charge, model_failure};
 use crate::run::{Call, Phase, Rejected, Run};
 use crate::spec::{Effect, Tier};
 use crate::stop::Certificate;
+use crate::verdict::Verdict;
 
 /// How long what is in flight may take to settle, once the reason is fixed.
 pub(super) const GRACE_MS: u64 = 2_000;
@@ -167,7 +167,7 @@ impl Run {
             let undone = asks.iter().filter(|ask| !stays || ask.answer.is_none());
             let approved: Vec<u32> = undone.map(|ask| ask.action).filter(is_approved).collect();
             self.count_waiting(*since);
-            self.leave_undone(&approved, certificate.reason().name(), notes);
+            self.leave_undone(&approved, certificate.reason(), notes);
         }
         let batch = self.answers_so_far(notes).or_else(|| self.state.phase.batch().cloned());
         let since = self.state.now;

@@ -192,7 +192,10 @@ fn every_call_has_its_result(run: &Run) -> Result<(), String> {
             | Verdict::Duplicate { .. }
             | Verdict::Skipped
             | Verdict::NeedsPerson { .. }
-            | Verdict::OverLimit { .. } => action.evidence.is_none(),
+            | Verdict::OverLimit { .. }
+            | Verdict::BreakerOpen { .. }
+            | Verdict::OneAtATime
+            | Verdict::Ended { .. } => action.evidence.is_none(),
         };
         must(settled, || format!("{} has no result while {}", action.key, run.phase().name()))?;
     }

@@ -108,13 +108,16 @@ fn every_action_is_told(run: &Run, _: &Ghost) -> Result {
             Verdict::Run => ran || open,
             // Denied by a person: that was observed. Denied by policy: it was not.
             Verdict::Denied { .. } => true,
-            Verdict::OverLimit { setting } => !ran && !setting.is_empty(),
             Verdict::InvalidArguments { message, .. } => !ran && !message.is_empty(),
             Verdict::Kept
             | Verdict::UnknownTool { .. }
             | Verdict::Duplicate { .. }
             | Verdict::Skipped
-            | Verdict::NeedsPerson { .. } => !ran,
+            | Verdict::NeedsPerson { .. }
+            | Verdict::OverLimit { .. }
+            | Verdict::BreakerOpen { .. }
+            | Verdict::OneAtATime
+            | Verdict::Ended { .. } => !ran,
         };
         must(fits, || format!("{action:?}"))?;
     }

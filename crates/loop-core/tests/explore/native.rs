@@ -251,8 +251,7 @@ fn last_output(run: &Run, reply: &Reply, judged: &[JudgedAction]) -> Option<Stri
     let output = run.spec().protocol.output()?;
     let counts = |(call, judged): &(&loop_core::NativeCall, &JudgedAction)| {
         let value: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
-        let is_over =
-            matches!(&judged.verdict, Verdict::OverLimit { setting } if &**setting == "limits.tool_calls");
+        let is_over = matches!(judged.verdict, Verdict::OverLimit { .. });
         let fits = value["target"].is_string() && answered(run, judged) != Some(Status::InvalidInput);
         call.name == output.tool && (output.submit.is_none() || fits && !is_over)
     };
@@ -267,7 +266,7 @@ pub fn nothing_after_the_reason(edge: &Edge<'_>) -> Result {
     }
     for note in edge.notes {
         let goes_on = match note {
-            Note::ActionJudged(judged) => !matches!(judged.verdict, Verdict::OverLimit { .. }),
+            Note::ActionJudged(judged) => !matches!(judged.verdict, Verdict::Ended { .. }),
             Note::GateDecided { .. }
             | Note::AttemptBegan { .. }
             | Note::OutputRejected { .. }

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use loop_core::{
-    Confidence, Decision, Fact, FinishReason, Note, PassRecord, Phase, Priority, Run, Stale, StopReason,
-    Tier, Verdict,
+    Confidence, Decision, Fact, FinishReason, Limit, Note, PassRecord, Phase, Priority, Run, Stale,
+    StopReason, Tier, Verdict,
 };
 
 use crate::edge::Edge;
-use crate::{native, trouble};
+use crate::native;
 
 /// What must follow a pass.
 #[derive(Debug, PartialEq, Eq)]
@@ -193,19 +193,21 @@ pub fn asked(edge: &Edge<'_>, decision: &Decision) -> Asked {
         asked.all += 1;
         match &action.verdict {
             Verdict::Run => asked.run += 1,
-            Verdict::OverLimit { setting } if &**setting == trouble::BROKEN => {}
-            Verdict::OverLimit { setting }
-                if matches!(decision, Decision::Stop(_) | Decision::Land { .. }) =>
-            {
-                if &**setting == "limits.tool_calls" { asked.over += 1 } else { asked.run += 1 }
+            // It would have run, had the run not ended.
+            Verdict::Ended { .. } if matches!(decision, Decision::Stop(_) | Decision::Land { .. }) => {
+                asked.run += 1;
             }
-            Verdict::OverLimit { .. } => asked.over += 1,
+            Verdict::OverLimit { limit: Limit::ToolCalls | Limit::Picked } => asked.over += 1,
             Verdict::NeedsPerson { .. } => asked.person += 1,
             Verdict::Denied { .. } => asked.denied += 1,
             Verdict::Kept => asked.kept += 1,
             Verdict::UnknownTool { .. }
             | Verdict::InvalidArguments { .. }
             | Verdict::Duplicate { .. }
+            | Verdict::OverLimit { limit: Limit::OfTool { .. } }
+            | Verdict::BreakerOpen { .. }
+            | Verdict::OneAtATime
+            | Verdict::Ended { .. }
             | Verdict::Skipped => {}
         }
     }

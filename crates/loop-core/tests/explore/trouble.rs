@@ -79,7 +79,7 @@ impl Trouble {
                     now_useless = true;
                 }
                 Verdict::Kept => (counted.denied, counted.useless) = (0, 0),
-                Verdict::OverLimit { setting } if &**setting == BROKEN => {
+                Verdict::BreakerOpen { .. } => {
                     let (_, status) = self.failing[action.tool_name()];
                     let for_good = matches!(status, Status::PermanentError | Status::MalformedResult);
                     let reason = if for_good { StopReason::ToolFailure } else { StopReason::NeedsHuman };
@@ -104,9 +104,6 @@ impl Trouble {
     }
 }
 
-/// The setting by which a tool that failed too often is not run any more.
-pub const BROKEN: &str = "gate.breakers.tool_failures";
-
 /// Whether a tool that ended like this has failed.
 pub fn failed(status: Status) -> bool {
     use Status::{InDoubt, MalformedResult, PermanentError, RetryableError, Timeout};
@@ -130,7 +127,7 @@ pub fn a_broken_tool_is_not_run(edge: &Edge<'_>) -> Result<(), String> {
         let is_broken = most > 0 && edge.was.trouble.failures(action.tool_name()) >= most;
         let fits = match &action.verdict {
             Verdict::Run | Verdict::NeedsPerson { .. } => !is_broken,
-            Verdict::OverLimit { setting } if &**setting == BROKEN => is_broken,
+            Verdict::BreakerOpen { .. } => is_broken,
             _ => true,
         };
         if !fits {

@@ -1,6 +1,6 @@
 //! What can be wrong with a case before anything of it is made.
 
-use loop_core::{StopClass, StopReason};
+use loop_core::{StopClass, StopReason, Verdict};
 
 use crate::case::{CASE_VERSION, Case, CaseError, MockStatus, Said};
 use crate::trace;
@@ -186,9 +186,9 @@ fn expected(case: &Case, origin: &str) -> Result<(), CaseError> {
     }
     for (at, action) in expected.actions.iter().enumerate() {
         if let Some(verdict) = &action.verdict
-            && !VERDICTS.contains(&verdict.as_str())
+            && !Verdict::NAMES.contains(&verdict.as_str())
         {
-            let message = format!("there is no verdict `{verdict}`; there are {}", VERDICTS.join(", "));
+            let message = format!("there is no verdict `{verdict}`; there are {}", Verdict::NAMES.join(", "));
             return wrong(format!("/expected/actions/{at}/verdict"), message);
         }
     }
@@ -218,19 +218,6 @@ fn expected(case: &Case, origin: &str) -> Result<(), CaseError> {
     }
     Ok(())
 }
-
-/// Every verdict, as it is written.
-const VERDICTS: [&str; 9] = [
-    "run",
-    "kept",
-    "unknown_tool",
-    "invalid_arguments",
-    "denied",
-    "duplicate",
-    "skipped",
-    "needs_person",
-    "over_limit",
-];
 
 /// Every status of an observation, as it is written.
 pub(crate) const STATUSES: [&str; 13] = [
@@ -280,7 +267,7 @@ mod tests {
             assert_eq!(read.ok().map(Status::name), Some(name));
         }
         for verdict in [Verdict::Run, Verdict::Kept, Verdict::Skipped] {
-            assert!(VERDICTS.contains(&verdict.name()));
+            assert!(Verdict::NAMES.contains(&verdict.name()));
         }
     }
 }

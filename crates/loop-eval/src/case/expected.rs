@@ -164,7 +164,7 @@ pub struct ActionCheck {
     /// The tool, as it is called or as the model wrote it.
     pub tool: String,
     /// What was decided: `run`, `kept`, `unknown_tool`, `invalid_arguments`, `denied`, `duplicate`, `skipped`,
-    /// `needs_person` or `over_limit`. Default: anything.
+    /// `needs_person`, `over_limit`, `breaker_open`, `one_at_a_time` or `ended`. Default: anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
     /// What has to stand in the verdict's reason.

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use loop_core::{
-    Breakers, Condition, Decision, JudgedAction, Note, OnDenied, OnToolError, ProtocolSpec, Repeats, RunSpec,
-    Stale, StopReason, Taint, Tier, ToolPolicy, Verdict,
+    Breakers, Condition, Decision, JudgedAction, Limit, Note, OnDenied, OnToolError, ProtocolSpec, Repeats,
+    RunSpec, Stale, StopReason, Taint, Tier, ToolPolicy, Verdict,
 };
 use loop_runtime::{Entry, ToolDeclaration};
 
@@ -116,7 +116,14 @@ pub const GUARDS: [Guard; 14] = [
         does: "refuses calls that bring nothing new",
         off: |spec| spec.gate.repeats = Some(Repeats::Off),
         redeclare: |declaration| declaration.policy.repeats = ToolPolicy::default().repeats,
-        fires: |seen| seen.verdicts(|judged| matches!(judged.verdict, Verdict::Duplicate { .. })),
+        fires: |seen| {
+            seen.verdicts(|judged| {
+                let Verdict::OverLimit { limit } = &judged.verdict else {
+                    return matches!(judged.verdict, Verdict::Duplicate { .. });
+                };
+                matches!(limit, Limit::OfTool { .. })
+            })
+        },
     },
     Guard {
         name: "breakers",
@@ -124,7 +131,7 @@ pub const GUARDS: [Guard; 14] = [
         off: |spec| spec.gate.breakers = Breakers { tool_failures: 0, denied: 0, bad_arguments: 0 },
         redeclare: leave,
         fires: |seen| {
-            let refused = |judged: &JudgedAction| matches!(&judged.verdict, Verdict::OverLimit { setting } if breaks(setting));
+            let refused = |judged: &JudgedAction| matches!(judged.verdict, Verdict::BreakerOpen { .. });
             let opened = |condition: &Condition| {
                 condition.change.as_ref().is_some_and(|change| breaks(&change.setting))
             };
@@ -232,7 +239,11 @@ pub const GUARDS: [Guard; 14] = [
         },
         redeclare: leave,
         fires: |seen| {
-            let left = |judged: &JudgedAction| matches!(&judged.verdict, Verdict::OverLimit { setting } if setting.starts_with("limits."));
+            let left = |judged: &JudgedAction| match judged.verdict {
+                Verdict::OverLimit { limit } => !matches!(limit, Limit::OfTool { .. }),
+                Verdict::Ended { reason } => LIMITS.contains(&reason),
+                _ => false,
+            };
             let reached = |condition: &Condition| LIMITS.contains(&condition.reason);
             seen.verdicts(left) + seen.conditions(reached)
         },

@@ -108,7 +108,13 @@ impl ActionCounts {
                 }
                 Verdict::Duplicate { .. } => counts.repeated += 1,
                 Verdict::NeedsPerson { .. } => counts.asked += 1,
-                Verdict::Run | Verdict::Kept | Verdict::Skipped | Verdict::OverLimit { .. } => {}
+                Verdict::Run
+                | Verdict::Kept
+                | Verdict::Skipped
+                | Verdict::OverLimit { .. }
+                | Verdict::BreakerOpen { .. }
+                | Verdict::OneAtATime
+                | Verdict::Ended { .. } => {}
             }
         }
         counts

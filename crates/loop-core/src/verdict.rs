@@ -1,0 +1,281 @@
+//! Verdicts: what software says to an action, and the one place that words each of them.
+//!
+//! A decision is taken on the variant, never on its words: they are for people and for the model.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{CommandKey, EvidenceId};
+use crate::spec::Effect;
+use crate::stop::StopReason;
+
+/// What was decided about an action, with the reason.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Verdict {
+    /// It runs.
+    Run,
+    /// The protocol takes it itself: an output, or the call that submits one.
+    Kept,
+    /// No tool has this name or alias.
+    UnknownTool {
+        /// Names that come near it.
+        near: Vec<Arc<str>>,
+    },
+    /// The parameters do not fit the tool.
+    InvalidArguments {
+        /// JSON pointer to what does not fit; empty for the whole.
+        pointer: Arc<str>,
+        /// What was expected there.
+        message: Arc<str>,
+    },
+    /// Policy or a person refused it.
+    Denied {
+        /// Why.
+        why: Arc<str>,
+    },
+    /// The same call has been run, or stands earlier in the same reply (S0-118, S0-d8).
+    Duplicate {
+        /// The earlier call.
+        of: CommandKey,
+        /// Its evidence, where it has settled.
+        evidence: Option<EvidenceId>,
+        /// Which rule found it, where more than one could.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<RepeatRule>,
+    },
+    /// Its priority is `nice_to_have`.
+    Skipped,
+    /// Its effect needs a person's consent.
+    NeedsPerson {
+        /// What the tool does to the world.
+        effect: Effect,
+        /// Why, where it is not for the effect alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<Arc<str>>,
+    },
+    /// A limit of calls came first.
+    OverLimit {
+        /// Which one.
+        limit: Limit,
+    },
+    /// Too much went wrong in a row: it is not run any more in this run.
+    BreakerOpen {
+        /// What went wrong.
+        breaker: Breaker,
+    },
+    /// The protocol runs one call at a time, and another call of the same reply comes first (C3).
+    OneAtATime,
+    /// The run was ending when it was judged.
+    Ended {
+        /// Why the run ended.
+        reason: StopReason,
+    },
+}
+
+/// A limit of calls that leaves an action undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// Tool calls of the run.
+    ToolCalls,
+    /// Tools that run before the first pass.
+    Picked,
+    /// How often one tool runs within the scope of repeats (S3-28).
+    OfTool {
+        /// How often.
+        calls: u32,
+    },
+}
+
+impl Limit {
+    /// The setting that holds it. The limit of a tool stands in the tool's own settings, or in a table of the policy.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::ToolCalls => "limits.tool_calls",
+            Self::Picked => "limits.picked",
+            Self::OfTool { .. } => "max_calls",
+        }
+    }
+
+    /// The limit as a code, for a model that is told no more than that: `limit_exceeded` is S3's (S3-31).
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::ToolCalls => "max_tool_calls",
+            Self::Picked => "max_picked",
+            Self::OfTool { .. } => "limit_exceeded",
+        }
+    }
+}
+
+/// What opens when too much goes wrong in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Breaker {
+    /// A tool failed.
+    ToolFailures,
+    /// Policy denied calls.
+    Denied,
+    /// Calls had an unknown tool, or arguments that do not fit.
+    BadArguments,
+}
+
+impl Breaker {
+    /// The setting that says after how many it opens.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::ToolFailures => "gate.breakers.tool_failures",
+            Self::Denied => "gate.breakers.denied",
+            Self::BadArguments => "gate.breakers.bad_arguments",
+        }
+    }
+}
+
+/// Which rule refused a repeat, with what it was checked against (S3-31, I-32).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum RepeatRule {
+    /// The same call, and once is enough (S3-29).
+    Exact,
+    /// The same call returned the same result so often, and nothing was changed between.
+    SameResult {
+        /// How often.
+        times: u32,
+        /// What in the results was not looked at, where something was found there.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ignored: Vec<Arc<str>>,
+    },
+    /// The same call failed for good.
+    Failed,
+    /// The same calls returned the same results in a cycle.
+    Cycle {
+        /// Calls in the cycle.
+        length: u32,
+        /// How often it was repeated.
+        times: u32,
+    },
+    /// The tool's limit is reached (S3-28). The verdict of such a call is [`Verdict::OverLimit`].
+    Limit {
+        /// The limit.
+        limit: u32,
+    },
+    /// A search text like one before (S3-30).
+    Similar {
+        /// The text before.
+        query: Arc<str>,
+        /// The likeness in thousandths.
+        millis: u32,
+    },
+}
+
+impl Verdict {
+    /// Every name of a verdict, in the order in which they are declared here.
+    pub const NAMES: [&'static str; 12] = [
+        "run",
+        "kept",
+        "unknown_tool",
+        "invalid_arguments",
+        "denied",
+        "duplicate",
+        "skipped",
+        "needs_person",
+        "over_limit",
+        "breaker_open",
+        "one_at_a_time",
+        "ended",
+    ];
+
+    /// The verdict as it is written, for example `unknown_tool`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Kept => "kept",
+            Self::UnknownTool { .. } => "unknown_tool",
+            Self::InvalidArguments { .. } => "invalid_arguments",
+            Self::Denied { .. } => "denied",
+            Self::Duplicate { .. } => "duplicate",
+            Self::Skipped => "skipped",
+            Self::NeedsPerson { .. } => "needs_person",
+            Self::OverLimit { .. } => "over_limit",
+            Self::BreakerOpen { .. } => "breaker_open",
+            Self::OneAtATime => "one_at_a_time",
+            Self::Ended { .. } => "ended",
+        }
+    }
+
+    /// The reason in one line, for people and for the model.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Run => "admitted".to_owned(),
+            Self::Kept => "taken as the output".to_owned(),
+            Self::UnknownTool { near } if near.is_empty() => "no tool has this name".to_owned(),
+            Self::UnknownTool { near } => {
+                let near: Vec<&str> = near.iter().map(AsRef::as_ref).collect();
+                format!("no tool has this name; near names: {}", near.join(", "))
+            }
+            Self::InvalidArguments { pointer, message } if pointer.is_empty() => message.to_string(),
+            Self::InvalidArguments { pointer, message } => format!("{pointer}: {message}"),
+            Self::Denied { why } => why.to_string(),
+            Self::Duplicate { of, evidence, rule } => repeat(*of, *evidence, rule.as_ref()),
+            Self::Skipped => "nice_to_have actions are not run".to_owned(),
+            Self::NeedsPerson { why: Some(why), .. } => why.to_string(),
+            Self::NeedsPerson { effect, why: None } => {
+                format!("its effect `{}` needs a person's consent", effect.name())
+            }
+            Self::OverLimit { limit: Limit::ToolCalls } => {
+                format!("no tool call is left ({})", Limit::ToolCalls.setting())
+            }
+            Self::OverLimit { limit: Limit::Picked } => {
+                format!("no more tools are run before the first pass ({})", Limit::Picked.setting())
+            }
+            Self::OverLimit { limit: Limit::OfTool { calls } } => over_tool_limit(*calls),
+            Self::BreakerOpen { breaker } => match breaker {
+                Breaker::ToolFailures => {
+                    format!(
+                        "it failed too often in a row, and is not run any more in this run ({})",
+                        breaker.setting()
+                    )
+                }
+                Breaker::Denied => format!("too many calls in a row were denied ({})", breaker.setting()),
+                Breaker::BadArguments => {
+                    format!("too many calls in a row could not be used ({})", breaker.setting())
+                }
+            },
+            Self::OneAtATime => {
+                "one call is run at a time, and another call of the same reply comes first".to_owned()
+            }
+            Self::Ended { reason } => format!("the run was ending ({})", reason.name()),
+        }
+    }
+}
+
+/// Why a repeat was refused. An earlier call is named only where it is the same call.
+fn repeat(of: CommandKey, evidence: Option<EvidenceId>, rule: Option<&RepeatRule>) -> String {
+    let see = evidence.map_or_else(String::new, |evidence| format!(", see {evidence}"));
+    match rule {
+        // It may have been asked for and denied: what became of it stands in the evidence.
+        None | Some(RepeatRule::Exact) => format!("already asked for as {of}{see}"),
+        Some(RepeatRule::SameResult { times, .. }) => {
+            format!(
+                "already returned the same result {times} times, last as {of}{see}; nothing was changed since"
+            )
+        }
+        Some(RepeatRule::Failed) => format!("already failed as {of}{see}"),
+        Some(RepeatRule::Cycle { length, times }) => format!(
+            "already part of a cycle: the last {length} calls returned the same results {times} times"
+        ),
+        Some(RepeatRule::Limit { limit }) => over_tool_limit(*limit),
+        Some(RepeatRule::Similar { query, .. }) => {
+            format!("already run with a similar search text as {of} (`{query}`){see}")
+        }
+    }
+}
+
+fn over_tool_limit(calls: u32) -> String {
+    match calls {
+        0 => "its tool is not to be run (its limit is 0 calls)".to_owned(),
+        1 => "its tool has reached its limit of 1 call".to_owned(),
+        calls => format!("its tool has reached its limit of {calls} calls"),
+    }
+}
