@@ -275,7 +275,7 @@ impl Run {
             && let Some(certificate) = self.submitted_nothing()
         {
             // The run has failed: nobody is asked about what would not run any more.
-            self.leave_undone(&asks, certificate.reason().name(), notes);
+            self.leave_undone(&asks, certificate.reason(), notes);
             return self.stop(certificate, notes);
         }
         if self.out_of_time().is_some() {
