@@ -308,11 +308,11 @@ fn a_call_that_waits_for_a_person_is_the_one_of_its_step() {
     spec.execution = loop_core::Execution::Single;
     let reply = calls(&[("wipe", target("a")), ("fetch_device", target("a")), ("nope", json!({}))]);
     let world = single.clone().start().replied(&reply).expect_phase("waiting_for_person");
-    assert_eq!(world.verdicts(), ["needs_person", "over_limit", "unknown_tool"]);
+    assert_eq!(world.verdicts(), ["needs_person", "one_at_a_time", "unknown_tool"]);
     let world = world.answered_by_person("1/action-0", PersonAnswer::Approved);
     world.expect_tools(&["1/action-0#1 wipe"]).all_finished().expect_call("2/main", 1);
     // What is refused is no step: the next one is.
     let reply = calls(&[("nope", json!({})), ("fetch_device", target("a")), ("wipe", target("a"))]);
     let world = single.start().replied(&reply).expect_tools(&["1/action-1#1 fetch_device"]);
-    assert_eq!(world.verdicts(), ["unknown_tool", "run", "over_limit"]);
+    assert_eq!(world.verdicts(), ["unknown_tool", "run", "one_at_a_time"]);
 }

@@ -379,7 +379,7 @@ fn an_output_that_its_tool_cannot_read_is_taken_back() {
     let asks = calls(&[("save", target("y")), ("wipe", target("a")), ("submit", json!({}))]);
     let world = reflected().people().start().replied(&asks).finished("1/action-0", misfit());
     let world = world.ends(StopReason::SubmitBeforeOutput);
-    assert_eq!(world.results(), ["run invalid_input", "over_limit", "kept"]);
+    assert_eq!(world.results(), ["run invalid_input", "ended", "kept"]);
     // A stop that was asked for before stays the reason.
     let world = reflected().people().start().replied(&asks).stop(StopMode::AtGate);
     let world = world.finished("1/action-0", misfit()).ends(StopReason::ManualStop);

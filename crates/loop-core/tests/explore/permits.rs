@@ -119,6 +119,9 @@ pub fn what_was_read_is_judged(edge: &Edge<'_>) -> Result {
             Verdict::Denied { .. } => leaks || !tool.policy.authority.is_empty() || is_repeat(edge, action),
             Verdict::Duplicate { .. }
             | Verdict::OverLimit { .. }
+            | Verdict::BreakerOpen { .. }
+            | Verdict::OneAtATime
+            | Verdict::Ended { .. }
             | Verdict::InvalidArguments { .. }
             | Verdict::BreakerOpen { .. }
             | Verdict::OneAtATime
