@@ -353,6 +353,8 @@ pub enum FinishReason {
     ToolUse,
     /// It was cut at the output limit.
     MaxTokens,
+    /// Our own cap cut it, since the provider wrote on far beyond the output limit.
+    Capped,
     /// It refused, or a filter did.
     Refusal,
     /// Anything else.
@@ -391,6 +393,16 @@ pub enum CallExtent {
     /// The provider may have worked on: a timeout, a lost connection, a stream that was cut on this side.
     #[default]
     Open,
+}
+
+impl FinishReason {
+    /// Whether the end of the reply is missing, because of a limit.
+    pub fn is_cut(self) -> bool {
+        match self {
+            Self::MaxTokens | Self::Capped => true,
+            Self::EndTurn | Self::ToolUse | Self::Refusal | Self::Other => false,
+        }
+    }
 }
 
 /// What a person said to an action.

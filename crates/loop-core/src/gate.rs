@@ -32,6 +32,8 @@ pub(crate) struct View<'a> {
     pub(crate) native: Option<Native<'a>>,
     /// Trouble that repeats.
     pub(crate) trouble: Found,
+    /// The condition that the reply was cut at its output limit, where it was.
+    pub(crate) cut: Option<Condition>,
 }
 
 /// What the gate knows of trouble that repeats, and of a denial that ends the run.
@@ -52,8 +54,6 @@ pub(crate) struct Native<'a> {
     pub(crate) ending: &'a Ending,
     /// The passes of the attempt so far, and how many it may take.
     pub(crate) attempt: Option<(u32, u32)>,
-    /// The output tokens that the reply was granted.
-    pub(crate) granted: u64,
     /// Whether an output comes before what the domain demands, which none of the reply's own calls could bring.
     pub(crate) lacks: bool,
 }
@@ -188,6 +188,13 @@ impl View<'_> {
         let asks = if self.settings.people { self.candidates.needs_person } else { 0 };
         self.candidates.run + asks > 0
     }
+
+    /// The certificate of these conditions. A reply that was cut ends nothing by that alone, and where the run ends it is
+    /// told after everything else.
+    fn certificate(&self, conditions: Vec<Condition>) -> Option<Certificate> {
+        let cut = self.cut.clone().filter(|_| !conditions.is_empty());
+        Certificate::of(conditions.into_iter().chain(cut))
+    }
 }
 
 /// The conditions of step 4: why nothing is left to run, or why that does not matter. Empty where it does.
@@ -265,15 +272,7 @@ fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
             found.push(plain(StopReason::Completed, Measure::Text("the reply calls no tool".into())));
         }
         Ending::Answer(_) => found.push(evidence_missing(view.missing.to_vec())),
-        Ending::Cut(_) => {
-            let to = Measure::Count(native.granted.saturating_add(1));
-            found.push(Condition {
-                reason: StopReason::TokenLimit,
-                value: Measure::Text("the answer was cut at its output limit".into()),
-                threshold: Some(Measure::Count(native.granted)),
-                change: Some(Change { setting: "limits.output_tokens".into(), to }),
-            });
-        }
+        Ending::Cut(_) => found.extend(view.cut.clone()),
         Ending::Invalid(why) => {
             found.push(plain(StopReason::InvalidResponse, Measure::Text(Arc::clone(why))))
         }
@@ -396,7 +395,7 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
         }
         // The answer of a landing had no choice but to be one.
         conditions.extend(end.into_iter().filter(|end| !is_landing || end.reason != StopReason::Completed));
-        return Certificate::of(conditions).map_or(Ruling::Act { escalate: false }, Ruling::Stop);
+        return view.certificate(conditions).map_or(Ruling::Act { escalate: false }, Ruling::Stop);
     }
     let nothing_left = nothing_left(view);
     if may_mend && mends(&nothing_left) {
@@ -407,7 +406,7 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
     if let Some(history) = view.history.filter(|_| view.is_open() && !escalate) {
         conditions.extend(stuck(view, history));
     }
-    Certificate::of(conditions).map_or(Ruling::Act { escalate }, Ruling::Stop)
+    view.certificate(conditions).map_or(Ruling::Act { escalate }, Ruling::Stop)
 }
 
 /// From which pass on a confidence can be stale (S0-55).

@@ -139,13 +139,13 @@ pub use protocol_spec::{
 };
 pub use reply::{LiveText, Oddity, PREAMBLE, ProposedSection};
 pub use run::{
-    AnswerFault, Ask, Asked, Attempt, AttemptState, Batch, Call, Facts, PassRecord, Phase, Poll, PromptSize,
-    Quote, Rejected, Run, StartedCall, State, Told, Work,
+    AnswerFault, Ask, Asked, Attempt, AttemptState, Batch, Call, Cut, Facts, PassRecord, Phase, Poll,
+    PromptSize, Quote, Rejected, Run, StartedCall, State, Told, Work,
 };
 pub use spec::{
     DefaultCall, Effect, GateSettings, ModelSpec, Models, Picking, RunSpec, SPEC_VERSION, SpecNames, Stale,
     Tier, ToolSpec,
 };
-pub use stop::{Certificate, Change, Condition, Confidence, Measure, StopClass, StopReason};
+pub use stop::{Certificate, Change, Condition, Confidence, Measure, StopClass, StopReason, Written};
 pub use unseen::is_unseen;
 pub use verdict::{Breaker, Limit, RepeatRule, Verdict};

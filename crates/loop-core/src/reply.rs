@@ -59,6 +59,11 @@ pub enum Oddity {
     },
     /// The reply was cut at the output limit.
     CutReply,
+    /// A tool that is called natively, where actions stand in the contract: it is not run.
+    IgnoredCall {
+        /// The tool's name as the model wrote it.
+        tool: Arc<str>,
+    },
 }
 
 /// The parts of a reply.

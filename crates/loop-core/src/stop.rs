@@ -34,6 +34,8 @@ pub enum StopReason {
     BudgetExceeded,
     /// The tokens are used up, or nothing fits into the model any more.
     TokenLimit,
+    /// The last reply was cut at the output limit of its call.
+    OutputLimit,
     /// The wall clock ran out.
     Timeout,
     /// High confidence, but what the domain demands is not there.
@@ -62,7 +64,7 @@ pub enum StopReason {
 
 impl StopReason {
     /// Every reason, in the order in which they are declared here.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Confident,
         Self::Completed,
         Self::NoNewActions,
@@ -74,6 +76,7 @@ impl StopReason {
         Self::MaxToolCalls,
         Self::BudgetExceeded,
         Self::TokenLimit,
+        Self::OutputLimit,
         Self::Timeout,
         Self::EvidenceMissing,
         Self::Refused,
@@ -102,6 +105,7 @@ impl StopReason {
             Self::MaxToolCalls => "max_tool_calls",
             Self::BudgetExceeded => "budget_exceeded",
             Self::TokenLimit => "token_limit",
+            Self::OutputLimit => "output_limit",
             Self::Timeout => "timeout",
             Self::EvidenceMissing => "evidence_missing",
             Self::Refused => "refused",
@@ -130,6 +134,7 @@ impl StopReason {
             | Self::MaxToolCalls
             | Self::BudgetExceeded
             | Self::TokenLimit
+            | Self::OutputLimit
             | Self::Timeout
             | Self::EvidenceMissing => StopClass::Partial,
             Self::Refused | Self::PolicyBlocked => StopClass::Refused,
@@ -269,6 +274,8 @@ pub enum Measure {
         /// How often.
         times: u64,
     },
+    /// What a reply wrote that was cut.
+    Output(Written),
     /// Tokens that were not enough for the next call.
     NextTokens {
         /// What was used, and reserved by what was in flight.
@@ -299,10 +306,43 @@ impl fmt::Display for Measure {
                 write!(f, "{elapsed_ms} ms passed, {held_ms} ms held back for the landing")
             }
             Self::InARow { what, times } => write!(f, "{times} {what} in a row"),
+            Self::Output(written) => written.fmt(f),
             Self::NextTokens { used, needs, held } => {
                 write!(f, "{used} used, {needs} for the next call, {held} held back for the landing")
             }
         }
+    }
+}
+
+/// What a reply that was cut at its output limit had written by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Written {
+    /// Output tokens, reasoning included; `None` where the provider reported none.
+    pub tokens: Option<u64>,
+    /// How many of them were reasoning, as far as the provider says.
+    pub reasoning: u64,
+    /// Whether any text or call of it can be seen.
+    pub visible: bool,
+    /// Whether our own cap cut it: the provider had passed the limit that it was given.
+    pub capped: bool,
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.tokens {
+            Some(tokens) => write!(f, "{tokens} output tokens")?,
+            None => f.write_str("an unknown number of output tokens")?,
+        }
+        if self.reasoning > 0 {
+            write!(f, ", {} of them reasoning", self.reasoning)?;
+        }
+        if !self.visible {
+            f.write_str(", none of them visible")?;
+        }
+        if self.capped {
+            f.write_str(", cut by loopgate since the provider ignored the limit")?;
+        }
+        Ok(())
     }
 }
 
@@ -382,6 +422,16 @@ impl Certificate {
         }
         let mut told = told.into_iter();
         Some(Self::new(told.next()?, told.collect()))
+    }
+
+    /// The same with one more condition that was true, after all others, unless its reason is told already.
+    pub(crate) fn with(mut self, condition: Option<Condition>) -> Self {
+        let is_new = |new: &Condition| {
+            std::iter::once(&self.primary).chain(&self.also).all(|known| known.reason != new.reason)
+        };
+        let new = condition.filter(is_new);
+        self.also.extend(new);
+        self
     }
 
     /// The primary reason.

@@ -153,6 +153,8 @@ fn a_reply_without_calls_is_invalid() {
     let world = output().start().replied(&cut).ends(StopReason::InvalidResponse);
     let told = "the reply was cut at the output limit before it called `save`";
     assert_eq!(world.outcome().stop.primary.value, Measure::Text(told.into()));
+    // W2
+    assert_eq!(world.reasons(), [StopReason::InvalidResponse, StopReason::OutputLimit]);
     // Also where the limit fell into what nobody sees.
     let world = output().start().replied(&text("").ending(FinishReason::MaxTokens));
     assert_eq!(

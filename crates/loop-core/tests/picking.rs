@@ -66,11 +66,15 @@ fn a_picker_that_fails_leaves_the_default_tools() {
     check_defaults(with_defaults().replied(&text("I would rather not.")), "no JSON array");
     check_defaults(
         with_defaults().replied(&text("[{\"tool\": \"fetch_dev").ending(FinishReason::MaxTokens)),
-        "no JSON array",
+        "cut at its output limit",
     );
-    check_defaults(with_defaults().replied(&text("")), "no JSON array");
+    // P6: the true reason.
+    check_defaults(with_defaults().replied(&text("")), "its reply was empty");
+    check_defaults(with_defaults().replied(&text("").ending(FinishReason::MaxTokens)), "used all its output");
+    let native = common::native::calls(&[("fetch_device", target("a"))]);
+    check_defaults(with_defaults().replied(&native), "calls a tool natively");
     check_defaults(with_defaults().replied(&text("[1, 2]")), "no JSON array");
-    check_defaults(with_defaults().replied(&text("No.").ending(FinishReason::Refusal)), "no JSON array");
+    check_defaults(with_defaults().replied(&text("No.").ending(FinishReason::Refusal)), "it refused");
     let huge = loop_core::PromptSize { bytes: 1_000_000, shared_bytes: 0 };
     check_defaults(with_defaults().started_with(huge), "refused: context");
     let poor = run().picker(&[("fetch_device", target("d"))]).limits(|limits| limits.model_calls = 1).start();

@@ -4,7 +4,10 @@ use crate::common;
 
 use common::*;
 
-use loop_core::{Fact, Millis, Status, StopClass, StopMode, StopReason};
+use loop_core::{
+    Fact, FailureKind, FinishReason, Measure, Millis, ModelFailure, Note, Status, StopClass, StopMode,
+    StopReason, Written,
+};
 use serde_json::json;
 
 fn device(name: &str) -> Said {
@@ -221,6 +224,7 @@ fn of_a_reply_that_failed_midway_the_complete_sections_are_kept_and_no_action_is
     let whole = said("high").section("Findings", "Half").asks("fetch_device", target("a")).whole_text();
     let mut partial = failure(true);
     partial.partial = Some(whole.into());
+    partial.retryable = false;
     let world = run().start().started().failed(partial).ends(StopReason::ModelFailure);
     let ids: Vec<&str> = world.outcome().document.sections.iter().map(|section| &*section.id).collect();
     assert_eq!(ids, ["situation"], "the last section may be cut anywhere");
@@ -246,4 +250,140 @@ fn the_certificate_of_a_manual_stop_tells_the_limits_that_were_reached_too() {
         .stop(StopMode::AtGate);
     let world = world.ends(StopReason::ManualStop);
     assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::BudgetExceeded]);
+}
+
+fn broken(partial: &str) -> ModelFailure {
+    ModelFailure { kind: FailureKind::StreamInterrupted, partial: Some(partial.into()), ..failure(true) }
+}
+
+#[test]
+fn a_stream_that_the_connection_broke_is_tried_again_and_its_complete_sections_are_kept() {
+    // P2, S0-130, L6
+    let setup = run().with(|spec| spec.gate.no_progress = 1);
+    let world = setup.start().started().failed(broken("## Situation\nKept.\n## Findings\nhal"));
+    let world = world.expect_call("1/main", 2);
+    assert_eq!(&*world.run.document().get("situation").unwrap().body, "Kept.");
+    // The next try names another section: the first one stays, and both are changes of the pass.
+    let next = text(&format!("## Findings\n\nFull. [E0]\n\n{}", said_bare("high").whole_text()));
+    let world = world.replied(&next).ends(StopReason::Confident);
+    let changed: Vec<&str> = world.run.passes()[0].changed.iter().map(|id| &**id).collect();
+    assert_eq!(changed, ["situation", "findings"]);
+    assert_eq!((world.outcome().totals.passes, world.outcome().totals.model_calls), (1, 2));
+    assert_eq!(world.outcome().document.sections.len(), 2);
+}
+
+#[test]
+fn a_stream_that_breaks_each_time_is_tried_three_times_each_with_its_own_reserve() {
+    // P2, I-21
+    let untold = || ModelFailure { usage: None, ..broken("## Situation\nKept.\n## Findings\nhal") };
+    let world = run().start().started().failed(untold()).started();
+    assert!(world.run.reserved().output_tokens > 0, "the second try has a reserve of its own");
+    let world = world.failed(untold()).started().failed(untold()).ends(StopReason::ModelFailure);
+    assert_eq!(world.outcome().totals.model_calls, 3);
+    assert_eq!(world.outcome().document.sections.len(), 1);
+}
+
+#[test]
+fn a_stream_that_broke_is_not_tried_again_where_the_limits_do_not_allow_it() {
+    // P2
+    let once = run().limits(|limits| limits.model_calls = 2).start().started();
+    let world = once.failed(broken("## Situation\nKept.\n## Findings\nhal")).expect_call("1/landing", 2);
+    let world = world.started().failed(broken("")).started().ends(StopReason::ModelFailure);
+    assert_eq!(world.outcome().totals.model_calls, 2);
+    assert_eq!(&*world.outcome().document.get("situation").unwrap().body, "Kept.");
+    // Nor once somebody has asked for a stop.
+    let world = run().start().started().stop(StopMode::AtGate);
+    world.failed(broken("## Situation\nKept.\n## Findings\nhal")).ends(StopReason::ManualStop);
+}
+
+#[test]
+fn what_cannot_pass_is_never_repeated_whatever_the_provider_says() {
+    // P2, P6, L4
+    for kind in FailureKind::ALL {
+        let world = run().start().started().failed(ModelFailure { kind, ..failure(true) });
+        let again = world.phase() == "calling";
+        assert_eq!(again, kind.may_pass(), "{kind}");
+    }
+}
+
+#[test]
+fn reasoning_that_uses_all_output_tokens_is_said_to_and_not_repeated() {
+    // P6, L19
+    let spent = loop_core::Usage { reasoning: 4_090, ..used(100, 6) };
+    let silent = text("").ending(FinishReason::MaxTokens).using(Some(spent));
+    let world = run().start().replied(&silent).ends(StopReason::OutputLimit);
+    let stop = &world.outcome().stop;
+    assert_eq!((stop.class, world.outcome().totals.model_calls), (StopClass::Partial, 1));
+    let written = Written { tokens: Some(4_096), reasoning: 4_090, visible: false, capped: false };
+    assert_eq!(stop.primary.value, Measure::Output(written));
+    assert_eq!(stop.primary.threshold, Some(Measure::Count(4_096)));
+    assert_eq!(stop.primary.change.as_ref().unwrap().to_string(), "limits.output_tokens = 4097");
+    // Where the model itself writes no more, that setting helps nothing, and none is named.
+    let small = run().with(|spec| spec.models.base.max_output_tokens = 500).start();
+    let world = small.replied(&silent).ends(StopReason::OutputLimit);
+    assert_eq!(world.outcome().stop.primary.change, None);
+}
+
+#[test]
+fn a_native_call_in_a_document_is_named_and_not_repeated() {
+    // P6
+    let world = run().start().replied(&common::native::calls(&[("fetch_device", target("a"))]));
+    let world = world.ends(StopReason::ModelFailure);
+    let told = world.outcome().stop.primary.value.to_string();
+    assert!(
+        told.starts_with("unexpected_tool_call: the reply calls the tool `fetch_device` natively"),
+        "{told}"
+    );
+    assert!(told.contains("protocol.type = \"conversation\""), "{told}");
+    assert_eq!((world.outcome().totals.model_calls, world.outcome().actions.len()), (1, 0));
+    // Beside a whole reply it is told, and not run.
+    let both = said("high").calling("fetch_device", "{}");
+    let world = run().start().replied(&both).ends(StopReason::Confident);
+    let ignored = loop_core::Oddity::IgnoredCall { tool: "fetch_device".into() };
+    let read = world
+        .all_notes()
+        .any(|note| matches!(note, Note::ReplyRead { oddities, .. } if *oddities == [ignored.clone()]));
+    assert!(read && world.outcome().actions.is_empty());
+}
+
+#[test]
+fn a_reply_that_is_cut_at_its_output_limit_is_a_condition_of_the_stop() {
+    // W2, L12
+    let cut = text("## Situation\nThe disk is").ending(FinishReason::MaxTokens).using(Some(used(100, 4_096)));
+    let world = run().start().replied(&cut).expect_phase("repairing").replied(&said_bare("low"));
+    let world = world.ends(StopReason::NoNewActions);
+    assert_eq!(world.reasons(), [StopReason::NoNewActions, StopReason::OutputLimit]);
+    let condition = &world.outcome().stop.also[0];
+    let written = Written { tokens: Some(4_096), reasoning: 0, visible: true, capped: false };
+    assert_eq!(
+        (&condition.value, &condition.threshold),
+        (&Measure::Output(written), &Some(Measure::Count(4_096)))
+    );
+    assert_eq!(condition.change.as_ref().unwrap().to_string(), "limits.output_tokens = 4097");
+    // The reply that is to repair a contract may be cut as well.
+    let world = run().start().replied(&text("## Situation\nx"));
+    let world = world.replied(&text("{\"analysis_conf").ending(FinishReason::MaxTokens));
+    let world = world.ends(StopReason::NoNewActions);
+    assert_eq!(world.reasons(), [StopReason::NoNewActions, StopReason::OutputLimit]);
+    // A later reply that is whole is told alone; a stop by hand tells the cut of the last one.
+    let first = said("low").asks("fetch_device", target("a")).ending(FinishReason::MaxTokens);
+    let acting = run().start().replied(&first).expect_phase("acting");
+    let world = acting.clone().all_finished().replied(&said("high")).ends(StopReason::Confident);
+    assert_eq!(world.reasons(), [StopReason::Confident]);
+    let world = acting.stop(StopMode::Now).deadline().ends(StopReason::ManualStop);
+    assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::OutputLimit]);
+}
+
+#[test]
+fn a_reply_that_our_own_cap_cut_keeps_its_complete_sections_and_runs_nothing() {
+    // P3, L11, I-19
+    let endless = said("high").section("Findings", "and on").asks("fetch_device", target("a")).whole_text();
+    let capped = text(&endless).ending(FinishReason::Capped).using(None);
+    let world = run().start().replied(&capped).expect_phase("repairing").replied(&said_bare("low"));
+    let world = world.ends(StopReason::NoNewActions);
+    let ids: Vec<&str> = world.outcome().document.sections.iter().map(|section| &*section.id).collect();
+    assert_eq!((ids, world.outcome().actions.len()), (vec!["situation"], 0));
+    let condition = &world.outcome().stop.also[0];
+    let written = Written { tokens: None, reasoning: 0, visible: true, capped: true };
+    assert_eq!((&condition.value, condition.change.as_ref()), (&Measure::Output(written), None));
 }

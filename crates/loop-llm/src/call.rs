@@ -243,6 +243,8 @@ pub enum Stop {
     MaxTokens,
     /// It was cut where the model's window ends.
     ContextWindow,
+    /// Our own cap cut it: it had gone on far beyond the output limit. See [`OutputCap`](crate::OutputCap).
+    Capped,
     /// It came to one of the texts at which it was to end.
     StopSequence,
     /// The model refused.
@@ -269,6 +271,7 @@ impl Stop {
             Self::ToolUse => "tool_use",
             Self::MaxTokens => "max_tokens",
             Self::ContextWindow => "context_window",
+            Self::Capped => "capped",
             Self::StopSequence => "stop_sequence",
             Self::Refusal => "refusal",
             Self::ContentFilter => "content_filter",
@@ -286,6 +289,7 @@ impl Stop {
             Self::EndTurn | Self::StopSequence => FinishReason::EndTurn,
             Self::ToolUse => FinishReason::ToolUse,
             Self::MaxTokens | Self::ContextWindow => FinishReason::MaxTokens,
+            Self::Capped => FinishReason::Capped,
             Self::Refusal | Self::ContentFilter => FinishReason::Refusal,
             Self::PauseTurn | Self::Compaction | Self::MalformedToolCall | Self::Empty | Self::Other => {
                 FinishReason::Other
@@ -300,6 +304,7 @@ impl From<FinishReason> for Stop {
             FinishReason::EndTurn => Self::EndTurn,
             FinishReason::ToolUse => Self::ToolUse,
             FinishReason::MaxTokens => Self::MaxTokens,
+            FinishReason::Capped => Self::Capped,
             FinishReason::Refusal => Self::Refusal,
             FinishReason::Other => Self::Other,
         }

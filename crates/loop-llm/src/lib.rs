@@ -29,6 +29,7 @@
 
 mod anthropic;
 mod call;
+mod cap;
 mod codec;
 mod defaults;
 mod delay;
@@ -58,6 +59,7 @@ mod warnings;
 mod wrap;
 
 pub use call::{Arguments, Filtered, Stop, ToolCall};
+pub use cap::{OutputCap, line as short_line};
 pub use codec::{Aliases, Api, Body, Codec, Decoder, Encoded, Memory, classify};
 pub use defaults::Defaults;
 pub use error::{Change, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Partial, RetryAdvice};

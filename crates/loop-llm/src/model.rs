@@ -11,6 +11,7 @@ use loop_core::{FinishReason, PicoUsd, Usage};
 use serde::{Deserialize, Serialize};
 
 use crate::call::{Filtered, Stop, ToolCall};
+use crate::cap::OutputCap;
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, Message, ModelRequest};
@@ -196,7 +197,7 @@ pub async fn complete(model: &dyn ChatModel, request: &ModelRequest) -> Result<M
     let mut events = model.stream(request).await?;
     while let Some(event) = events.next().await {
         if let ModelEvent::Finished(reply) = event? {
-            return Ok(*reply);
+            return Ok(OutputCap::of(request.max_output_tokens).hold(*reply));
         }
     }
     Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))

@@ -537,7 +537,8 @@ fn calls_have_their_arguments_where_nothing_is_kept() {
     let large = "x".repeat(6 << 20);
     let body = events(&[thinking(0, &["Hm."], "s"), text(1, &[&large, &large, &large]), call(2)], "tool_use");
     for size in [body.len(), 100_003] {
-        let items = wire().decode(&body.as_bytes().chunks(size).collect::<Vec<_>>());
+        let granted = wire().with(|request| request.max_output_tokens = Some(10_000_000));
+        let items = granted.decode(&body.as_bytes().chunks(size).collect::<Vec<_>>());
         let Some(Ok(ModelEvent::Finished(reply))) = items.last() else { panic!("no end") };
         assert_eq!((calls(reply), &reply.raw, reply.text.len()), (wanted.clone(), &None, 18 << 20));
     }

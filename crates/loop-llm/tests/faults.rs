@@ -10,8 +10,8 @@ use futures::StreamExt;
 use loop_core::Usage;
 use loop_llm::testing::{Behaviour, Chunks, Ending, Server, Service};
 use loop_llm::{
-    Api, Arguments, ChatModel, ErrorPhase, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice, RetryPolicy,
-    Retrying, Scripted, Stop, Timers, ToolCall,
+    Api, Arguments, ChatModel, ErrorPhase, LlmErrorKind, ModelEvent, ModelReply, ModelRequest, OutputCap,
+    RetryAdvice, RetryPolicy, Retrying, Scripted, Stop, Timers, ToolCall,
 };
 use sockets::{
     KEY, answering, ask, bytes_of, client, client_at, error, failed, patient, replying, request, saying,
@@ -311,8 +311,9 @@ async fn pings_alone_are_no_progress() {
 async fn an_endless_reply(api: Api) {
     let server = answering(Behaviour::flood(u64::MAX));
     let reply = ask(&client(api, &server)).await.unwrap();
-    assert_eq!(reply.stop, Some(Stop::MaxTokens));
-    assert!((1 << 20..64 << 20).contains(&reply.text.len()), "{} bytes", reply.text.len());
+    assert_eq!((reply.stop, reply.finish), (Some(Stop::Capped), loop_core::FinishReason::Capped));
+    let most = OutputCap::of(request().max_output_tokens).bytes;
+    assert!(reply.text.len() > most - 4 && reply.text.len() <= most, "{} bytes", reply.text.len());
     assert!(reply.warnings.iter().any(|warning| warning.contains("cut")), "{:?}", reply.warnings);
     let received = soon(server.ended(1)).await;
     assert_eq!(received.first().unwrap().ending, Some(Ending::HungUp));
@@ -644,5 +645,140 @@ async fn an_error_of_the_model_that_breaks_off_is_no_reply() {
     for api in Api::ALL {
         let error = failed("exhausted", api, ask(&client(api, &server)).await);
         assert_eq!(error.retry, RetryAdvice::Never, "{}: {error:?}", api.name());
+    }
+}
+
+/// A call that is granted 256 tokens.
+fn small(no_stream: bool) -> ModelRequest {
+    ModelRequest { max_output_tokens: Some(256), no_stream, ..request() }
+}
+
+async fn granted_little(model: &dyn ChatModel, no_stream: bool) -> ModelReply {
+    soon(loop_llm::complete(model, &small(no_stream))).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_server_that_ignores_the_output_limit_is_cut_at_a_small_multiple_of_it() {
+    // P3, L11: text, reasoning and arguments alike, streamed and not
+    let cap = OutputCap::of(Some(256));
+    assert_eq!((cap.tokens, cap.bytes), (768, 6_144));
+    let endless = "word ".repeat(200_000);
+    let mut texts = ModelReply::text(endless.as_str(), None);
+    texts.usage = Some(Usage { input: 3, output: 250_000, ..Usage::default() });
+    let mut thoughts = ModelReply::text("", None);
+    thoughts.reasoning = endless.as_str().into();
+    let mut arguments = ModelReply::text("I will look.", None);
+    arguments.tool_calls = vec![ToolCall {
+        id: "call_a".into(),
+        name: "look".into(),
+        arguments: Arguments::read(format!("{{\"at\":\"{endless}\"}}")),
+    }];
+    (arguments.stop, arguments.finish) = (Some(Stop::ToolUse), Stop::ToolUse.finish());
+    for api in Api::ALL {
+        for no_stream in [false, true] {
+            for (what, said) in [("text", &texts), ("reasoning", &thoughts), ("arguments", &arguments)] {
+                let server = Server::start(replying(said.clone())).unwrap();
+                let reply = granted_little(&client(api, &server), no_stream).await;
+                let what = format!("{what} over {}, whole: {no_stream}", api.name());
+                assert_eq!(reply.stop, Some(Stop::Capped), "{what}: {:?}", reply.warnings);
+                assert!(reply.bytes() as usize <= cap.bytes, "{what}: {} bytes", reply.bytes());
+                assert_eq!((reply.tool_calls.len(), &reply.raw), (0, &None), "{what}: nothing of it is run");
+                assert!(reply.warnings.contains(&"reply_cut".into()), "{what}: {:?}", reply.warnings);
+                if no_stream && said.usage.is_some() {
+                    assert_eq!(reply.usage, said.usage, "{what}: what was reported is kept");
+                }
+            }
+        }
+        let server = answering(Behaviour::flood(u64::MAX));
+        let reply = granted_little(&client(api, &server), /*no_stream*/ false).await;
+        assert_eq!((reply.stop, reply.text.len()), (Some(Stop::Capped), cap.bytes), "{}", api.name());
+        let received = soon(server.ended(1)).await;
+        assert_eq!(received.first().unwrap().ending, Some(Ending::HungUp), "the connection is closed");
+    }
+}
+
+#[tokio::test]
+async fn tokens_that_are_reported_while_a_reply_comes_cut_it_and_those_of_a_whole_one_do_not() {
+    // P3, L11
+    let chat = |usage: u64, end: &str| {
+        format!(
+            "data: {{\"choices\":[{{\"delta\":{{\"content\":\"Hi\"}}}}],\"usage\":{{\"prompt_tokens\":8,\"completion_tokens\":{usage}}}}}\n\n{end}"
+        )
+    };
+    let gemini = |usage: u64, end: &str| {
+        format!(
+            "data: {{\"candidates\":[{{\"content\":{{\"parts\":[{{\"text\":\"Hi\"}}]}}{end}}}],\"usageMetadata\":{{\"promptTokenCount\":8,\"candidatesTokenCount\":{usage},\"totalTokenCount\":{}}}}}\n\n",
+            usage + 8
+        )
+    };
+    let anthropic = |usage: u64, end: &str| {
+        let start = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"m\",\"usage\":{\"input_tokens\":8,\"output_tokens\":1}}}\n\n";
+        let text = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hi\"}}\n\n";
+        format!(
+            "{start}{text}event: message_delta\ndata: {{\"type\":\"message_delta\",\"delta\":{{{end}}},\"usage\":{{\"output_tokens\":{usage}}}}}\n\nevent: message_stop\ndata: {{\"type\":\"message_stop\"}}\n\n"
+        )
+    };
+    let stop = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let more = "data: {\"choices\":[{\"delta\":{\"content\":\" there\"}}]}\n\n";
+    let rows = [
+        (Api::OpenaiChat, chat(769, &format!("{more}{stop}")), Stop::Capped),
+        (Api::OpenaiChat, chat(768, stop), Stop::EndTurn),
+        (Api::Gemini, gemini(769, "") + &gemini(770, ",\"finishReason\":\"STOP\""), Stop::Capped),
+        (Api::Gemini, gemini(5_000, ",\"finishReason\":\"STOP\""), Stop::EndTurn),
+        (Api::Anthropic, anthropic(5_000, ""), Stop::Capped),
+        (Api::Anthropic, anthropic(5_000, "\"stop_reason\":\"end_turn\""), Stop::EndTurn),
+    ];
+    for (api, body, wanted) in rows {
+        let server = answering(Behaviour::body(body.clone()));
+        let reply = granted_little(&client(api, &server), /*no_stream*/ false).await;
+        assert_eq!((reply.stop, &*reply.text), (Some(wanted), "Hi"), "{}: {body}", api.name());
+        assert!(reply.usage.is_some(), "{}", api.name());
+    }
+}
+
+#[tokio::test]
+async fn every_field_of_a_reply_is_capped_as_its_text_is() {
+    // P8, I-23, L23
+    let cap = OutputCap::of(Some(256));
+    let endless = "x".repeat(1 << 20);
+    let mut refusal = ModelReply::text("", None);
+    refusal.refusal = Some(endless.as_str().into());
+    (refusal.stop, refusal.finish) = (Some(Stop::Refusal), Stop::Refusal.finish());
+    let mut words = ModelReply::text("Fine.", None);
+    words.served_model = Some(endless.as_str().into());
+    words.served_tier = Some(endless.as_str().into());
+    words.reply = Some(endless.as_str().into());
+    words.stop_detail = Some(endless.as_str().into());
+    let mut names = ModelReply::text("Fine.", None);
+    names.tool_calls = vec![ToolCall {
+        id: endless.as_str().into(),
+        name: endless.as_str().into(),
+        arguments: Arguments::read("{}"),
+    }];
+    (names.stop, names.finish) = (Some(Stop::ToolUse), Stop::ToolUse.finish());
+    for api in Api::ALL {
+        for no_stream in [false, true] {
+            for (what, said) in [("refusal", &refusal), ("words", &words), ("names", &names)] {
+                let server = Server::start(replying(said.clone())).unwrap();
+                let reply = granted_little(&client(api, &server), no_stream).await;
+                let written = serde_json::to_string(&ModelReply { raw: None, ..reply.clone() }).unwrap();
+                let what = format!("{what} over {}, whole: {no_stream}", api.name());
+                assert!(written.len() < cap.bytes + (16 << 10), "{what}: {} bytes", written.len());
+                assert!(reply.raw.as_ref().is_none_or(|raw| raw.text().len() < 2 << 20), "{what}");
+                if said.refusal.is_some() {
+                    let shown = reply.shown();
+                    assert!(shown.starts_with("xx"), "{what}");
+                    if api == Api::Gemini {
+                        continue; // It has no words of a refusal: they are text, and cut as text is.
+                    }
+                    assert_eq!(reply.finish, loop_core::FinishReason::Refusal, "{what}");
+                    assert!(shown.ends_with("… [cut]"), "{what}: no mark");
+                }
+            }
+        }
+        let broken = loop_llm::LlmError::new(LlmErrorKind::ServerError, ErrorPhase::Stream, endless.as_str());
+        let server = Server::start(saying(vec![text("So far."), Err(broken)])).unwrap();
+        let error = failed("a message", api, ask(&client(api, &server)).await);
+        assert!(error.message.len() < 4 << 10, "{}: {} bytes", api.name(), error.message.len());
     }
 }

@@ -491,6 +491,7 @@ fn guards_bound_calls_and_arguments() {
     assert!(matches!(many(128), Ok(ModelEvent::Finished(reply)) if reply.tool_calls.len() == 128));
     assert_eq!(many(129).unwrap_err().kind, LlmErrorKind::BadResponse);
     let large = json!({"functionCall": {"name": "f", "args": {"a": "x".repeat(1 << 20)}}});
-    let error = gemini().decode(&[sse(&[parts(json!([large])), stop("STOP")]).as_bytes()]).pop().unwrap();
+    let granted = gemini().with(|request| request.max_output_tokens = Some(10_000_000));
+    let error = granted.decode(&[sse(&[parts(json!([large])), stop("STOP")]).as_bytes()]).pop().unwrap();
     assert_eq!(error.unwrap_err().kind, LlmErrorKind::BadResponse);
 }

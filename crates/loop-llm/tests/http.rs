@@ -319,8 +319,8 @@ async fn a_reply_that_is_cut_keeps_what_came() {
 async fn a_hundred_megabytes_are_cut_and_the_connection_closed() {
     let (base, served) = raw(HEAD, vec![delta(&"x".repeat(1 << 20)); 100], false).await;
     let reply = complete(&model(&base), &request()).await.unwrap();
-    assert_eq!(reply.finish, FinishReason::MaxTokens);
-    assert!(reply.text.len() < 64 << 20);
+    assert_eq!(reply.finish, FinishReason::Capped);
+    assert!(reply.text.len() < 1 << 20);
     assert!(served.await.unwrap() < 100 << 20);
 }
 

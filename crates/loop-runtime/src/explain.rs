@@ -1,6 +1,6 @@
 //! A stop in words.
 
-use loop_core::{Certificate, Condition, Measure, StopClass, StopReason};
+use loop_core::{Certificate, Condition, Measure, StopClass, StopReason, Written};
 
 /// Why a run stopped, in one or two sentences: what was true, and what would have gone on.
 pub fn explain(certificate: &Certificate) -> String {
@@ -22,6 +22,10 @@ fn beside(condition: &Condition) -> String {
         (StopReason::ModelFailure | StopReason::StorageFailed, Measure::Text(what)) => {
             format!("{} ({what})", condition.reason)
         }
+        (StopReason::OutputLimit, Measure::Output(written)) => {
+            let granted = condition.threshold.as_ref().map_or_else(String::new, ToString::to_string);
+            format!("{} (the last reply was cut: {})", condition.reason, cut(*written, &granted))
+        }
         (reason, _) => reason.to_string(),
     }
 }
@@ -36,11 +40,18 @@ fn sentence(condition: &Condition) -> String {
     {
         return format!("{value}: the limit of {threshold} leaves no room for more.");
     }
-    // What limits the output of one call tells nothing of the next.
-    if let (StopReason::TokenLimit, Measure::Text(what)) = (condition.reason, value)
-        && condition.change.as_ref().is_some_and(|change| &*change.setting == OUTPUT_TOKENS)
-    {
-        return format!("{}: the limit{limit} tokens is too small for it.", capital(what));
+    if let (Measure::Output(written), Some(granted)) = (value, &condition.threshold) {
+        let what = if written.visible {
+            "The reply was cut at its output limit"
+        } else {
+            "The reply used its output limit before any text was visible"
+        };
+        let help = match (written.capped, written.visible) {
+            (true, _) => " No setting helps: name another model or provider.",
+            (false, true) => "",
+            (false, false) => " Raise limits.output_tokens, or lower the model's effort.",
+        };
+        return format!("{what}: {}.{help}", cut(*written, &granted.to_string()));
     }
     // A limit that was not reached: the next call would have passed it, and the value says so in words.
     if let (Measure::Text(text), true) = (value, condition.reason.class() == StopClass::Partial) {
@@ -106,6 +117,21 @@ fn sentence(condition: &Condition) -> String {
         StopReason::StorageFailed => format!("The journal could not be written: {value}."),
         StopReason::ManualStop => format!("It was stopped by hand after {value}."),
         other => format!("{other}: {value}."),
+    }
+}
+
+/// What a reply that was cut had written, of how much.
+fn cut(written: Written, granted: &str) -> String {
+    let reasoning = match written.reasoning {
+        0 => String::new(),
+        tokens => format!(", {tokens} of them for reasoning"),
+    };
+    match (written.capped, written.tokens) {
+        (true, _) => {
+            format!("the provider ignored the limit of {granted} tokens, and its reply was cut off here")
+        }
+        (false, Some(tokens)) => format!("{tokens} tokens of {granted}{reasoning}"),
+        (false, None) => format!("the limit was {granted} tokens{reasoning}"),
     }
 }
 

@@ -11,7 +11,8 @@ use loop_core::{
 };
 use loop_llm::{
     Caching, Change, ChatModel, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Memory, Message, ModelEvent,
-    ModelReply, ModelRequest, Partial, RequestMeta, RetryAdvice, Stop, ToolCall, ToolChoice,
+    ModelReply, ModelRequest, OutputCap, Partial, RequestMeta, RetryAdvice, Stop, ToolCall, ToolChoice,
+    short_line,
 };
 use loop_prompts::Prompt;
 use tokio::time::Instant;
@@ -167,7 +168,7 @@ pub(crate) async fn call(
                 // Half a second, then one, then two.
                 RetryAdvice::Backoff => Some(Duration::from_millis(500 << attempt.saturating_sub(1).min(4))),
             };
-            let failure = failure(error, heard);
+            let failure = failure(error, heard, OutputCap::of(request.max_output_tokens));
             Settled { fact: Fact::ModelFailed { key, attempt, failure }, retry, messages }
         }
     }
@@ -253,8 +254,7 @@ async fn drain(
 ) -> Result<ModelReply, LlmError> {
     let mut events = model.stream(request).await?;
     heard.began = true;
-    let most_bytes =
-        request.max_output_tokens.unwrap_or(u64::MAX).saturating_mul(BYTES_A_TOKEN).max(LEAST_BYTES);
+    let cap = OutputCap::of(request.max_output_tokens);
     let mut pieces = 0_u32;
     while let Some(event) = events.next().await {
         pieces = pieces.wrapping_add(1);
@@ -264,25 +264,32 @@ async fn drain(
         }
         let event = event?;
         heard.bytes = heard.bytes.saturating_add(bytes_of(&event));
+        // Text, reasoning and calls alike. Our own decoders have cut it by then; another model may go on.
+        let is_beyond = heard.bytes > cap.bytes as u64;
         match event {
             ModelEvent::TextDelta { text } => {
                 heard.text.push_str(&text);
-                on_text(&text);
-                if heard.text.len() as u64 > most_bytes {
-                    let most = usize::try_from(most_bytes).unwrap_or(usize::MAX);
-                    heard.text.truncate(heard.text.floor_char_boundary(most));
-                    heard.extent = CallExtent::Open;
-                    let cut = ModelReply::text(std::mem::take(&mut heard.text), heard.usage);
-                    return Ok(ModelReply { finish: FinishReason::MaxTokens, ..cut });
+                if !is_beyond {
+                    on_text(&text);
                 }
             }
             ModelEvent::Usage(usage) => heard.usage = Some(usage),
-            ModelEvent::Finished(reply) => return Ok(*reply),
+            ModelEvent::Finished(reply) => {
+                let reply = cap.hold(*reply);
+                if reply.finish == FinishReason::Capped && reply.usage.is_none() {
+                    heard.extent = CallExtent::Open;
+                }
+                return Ok(reply);
+            }
             ModelEvent::Started { model, .. } => heard.served_model = model,
             ModelEvent::ReasoningDelta { .. }
             | ModelEvent::ToolCallStarted { .. }
             | ModelEvent::ToolArgumentsDelta { .. }
             | ModelEvent::KeepAlive => {}
+        }
+        if is_beyond {
+            heard.extent = CallExtent::Open;
+            return Ok(cap.cut(&heard.text, heard.usage));
         }
     }
     Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
@@ -311,7 +318,7 @@ fn bytes_of(event: &ModelEvent) -> u64 {
     bytes as u64
 }
 
-fn failure(error: LlmError, heard: Heard) -> ModelFailure {
+fn failure(error: LlmError, heard: Heard, cap: OutputCap) -> ModelFailure {
     // A call that no model saw costs nothing; one that it saw costs its reserve unless the provider says.
     let is_free = error.is_free() && !heard.began;
     let message = match error.retry {
@@ -345,10 +352,10 @@ fn failure(error: LlmError, heard: Heard) -> ModelFailure {
     };
     ModelFailure {
         kind: error.kind.into(),
-        message,
+        message: short_line(&message),
         retryable,
         retry_at: None,
-        partial: (!text.is_empty()).then_some(text),
+        partial: (!text.is_empty()).then(|| cap.hold_text(&text)),
         served_model,
         usage: if is_free { Some(Usage::default()) } else { usage },
         received: Received { bytes, extent },
@@ -359,7 +366,3 @@ fn failure(error: LlmError, heard: Heard) -> ModelFailure {
 const LONG_WAIT: Duration = Duration::from_secs(10);
 /// After how many pieces a stream lets others run.
 const PIECES_A_TURN: u32 = 64;
-/// A reply of more bytes for each granted token than this is cut off: no model writes such tokens.
-const BYTES_A_TOKEN: u64 = 64;
-/// A reply of fewer bytes than this is never cut off.
-const LEAST_BYTES: u64 = 1 << 20;

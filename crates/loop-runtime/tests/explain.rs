@@ -1,6 +1,6 @@
 //! Each reason in words, as a person reads it.
 
-use loop_core::{Certificate, Change, Condition, Confidence, Measure, PicoUsd};
+use loop_core::{Certificate, Change, Condition, Confidence, Measure, PicoUsd, Written};
 use loop_runtime::{StopReason, explain};
 
 fn condition(reason: StopReason, value: Measure) -> Condition {
@@ -148,13 +148,31 @@ fn every_reason_is_a_sentence() {
     );
     reads(
         limit(
-            R::TokenLimit,
-            text("the answer was cut at its output limit"),
+            R::OutputLimit,
+            written(Some(300), 0, true, false),
             Count(300),
             "limits.output_tokens",
             Count(301),
         ),
-        "The answer was cut at its output limit: the limit of 300 tokens is too small for it. It would have gone on with limits.output_tokens = 301.",
+        "The reply was cut at its output limit: 300 tokens of 300. It would have gone on with limits.output_tokens = 301.",
+    );
+    // P6
+    reads(
+        limit(
+            R::OutputLimit,
+            written(Some(300), 298, false, false),
+            Count(300),
+            "limits.output_tokens",
+            Count(301),
+        ),
+        "The reply used its output limit before any text was visible: 300 tokens of 300, 298 of them for reasoning. Raise limits.output_tokens, or lower the model's effort. It would have gone on with limits.output_tokens = 301.",
+    );
+    // P3
+    let capped =
+        Condition { threshold: Some(Count(300)), ..condition(R::OutputLimit, written(None, 0, true, true)) };
+    reads(
+        capped,
+        "The reply was cut at its output limit: the provider ignored the limit of 300 tokens, and its reply was cut off here. No setting helps: name another model or provider.",
     );
     reads(
         condition(R::InvalidResponse, text("the reply calls no tool and not `save`")),
@@ -185,4 +203,27 @@ fn what_was_true_beside_the_reason_is_told() {
     let change = Some(Change { setting: "limits.output_tokens".into(), to: Measure::Count(1) });
     let silent = Condition { change, ..condition(StopReason::TokenLimit, Measure::Count(0)) };
     reads(silent, "No call may write anything. It would have gone on with limits.output_tokens = 1.");
+}
+
+fn written(tokens: Option<u64>, reasoning: u64, visible: bool, capped: bool) -> Measure {
+    Measure::Output(Written { tokens, reasoning, visible, capped })
+}
+
+#[test]
+fn a_cut_reply_beside_the_reason_is_told_with_its_numbers() {
+    // W2
+    use Measure::Count;
+    use StopReason as R;
+    let primary = condition(R::NoNewActions, Measure::Confidence(loop_core::Confidence::Low));
+    let also = limit(
+        R::OutputLimit,
+        written(Some(300), 0, true, false),
+        Count(300),
+        "limits.output_tokens",
+        Count(301),
+    );
+    assert_eq!(
+        explain(&Certificate::new(primary, vec![also])),
+        "Nothing new is left to run, and the confidence is low. Also true: output_limit (the last reply was cut: 300 tokens of 300)."
+    );
 }

@@ -429,7 +429,9 @@ fn a_work_item_without_an_end_is_refused_in_one_line() {
         let text = "x".repeat((1 << 20) + 1);
         let ran = shell.run_with_input(&["run", HELPDESK, item], if item == "-" { &text } else { "" });
         let origin = if item == "-" { "-" } else { "/dev/zero" };
-        let expected = format!("loopgate: {origin}: the work item has more than 1048576 bytes, which is the domain's limit; ");
+        let expected = format!(
+            "loopgate: {origin}: the work item has more than 1048576 bytes, which is the domain's limit; "
+        );
         assert_eq!(ran.code, 1, "{}", ran.err);
         assert!(ran.err.starts_with(&expected) && ran.err.trim_end().lines().count() == 1, "{}", ran.err);
     }

@@ -11,8 +11,10 @@ pub(super) fn read(reply: &Reply) -> Proposal {
     if reply.calls.is_empty() {
         proposal.ending = match reply.finish {
             // Cut in what nobody sees.
-            FinishReason::MaxTokens if native::is_blank(reply) => Ending::Cut("".into()),
-            FinishReason::MaxTokens => Ending::Cut(Arc::clone(&reply.text)),
+            FinishReason::MaxTokens | FinishReason::Capped if native::is_blank(reply) => {
+                Ending::Cut("".into())
+            }
+            FinishReason::MaxTokens | FinishReason::Capped => Ending::Cut(Arc::clone(&reply.text)),
             FinishReason::Refusal => Ending::None,
             // Version 2 takes an end for tools without any call for an answer; from 3 on it does not come here.
             FinishReason::EndTurn | FinishReason::ToolUse | FinishReason::Other => {

@@ -1,7 +1,9 @@
 //! The `document` protocol: sections and a contract block.
 
+use std::sync::Arc;
+
 use crate::contract::{self, Found, Rules};
-use crate::event::{FinishReason, Reply};
+use crate::event::{FinishReason, NativeCall, Reply};
 use crate::layout::Layout;
 use crate::proposal::{Ending, Proposal};
 use crate::protocol::Reading;
@@ -11,6 +13,12 @@ use crate::reply::{self, Oddity};
 use crate::stop::Confidence;
 
 pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>) -> Proposal {
+    if reply.finish == FinishReason::Capped {
+        // Our own cap fell anywhere, as a connection that breaks does.
+        let mut proposal = salvage(&reply.text, document, reading);
+        proposal.oddities.push(Oddity::CutReply);
+        return proposal;
+    }
     let layout = Layout::of(&reply.text);
     let found = contract::find(&reply.text, &layout, rules(document, reading));
     let parsed = reply::parse(&reply.text, &layout, &found.hidden, &document.sections);
@@ -32,8 +40,14 @@ pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>)
             proposal.has_contract = true;
         }
         FinishReason::MaxTokens => proposal.oddities.push(Oddity::CutReply),
-        FinishReason::EndTurn | FinishReason::ToolUse | FinishReason::Refusal | FinishReason::Other => {}
+        FinishReason::EndTurn
+        | FinishReason::ToolUse
+        | FinishReason::Refusal
+        | FinishReason::Capped
+        | FinishReason::Other => {}
     }
+    let ignored = |call: &NativeCall| Oddity::IgnoredCall { tool: Arc::clone(&call.name) };
+    proposal.oddities.extend(reply.calls.iter().map(ignored));
     proposal
 }
 

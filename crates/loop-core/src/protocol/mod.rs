@@ -45,6 +45,11 @@ pub(crate) fn repair(proposal: &mut Proposal, reply: &Reply, reading: Reading<'_
     }
 }
 
+/// Whether a reply calls a tool, or says anything that can be seen.
+pub(crate) fn is_visible(reply: &Reply) -> bool {
+    !native::is_blank(reply)
+}
+
 /// What is kept of a reply that failed midway: its complete sections (S0-130, I-19), or its text. Actions of such a
 /// reply are never run.
 pub(crate) fn salvage(partial: &Arc<str>, reading: Reading<'_>) -> Proposal {
@@ -57,22 +62,36 @@ pub(crate) fn salvage(partial: &Arc<str>, reading: Reading<'_>) -> Proposal {
 /// Why a reply is asked for again and never a success, where it is: it says nothing at all, or is not what it says.
 pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
     let is_native = spec.protocol.is_native();
-    let is_blank = if is_native { native::is_blank(reply) } else { reply.text.trim().is_empty() };
-    let (kind, message) = match reply.finish {
+    let is_blank = if is_native { native::is_blank(reply) } else { native::says_nothing(&reply.text) };
+    let (kind, message): (_, Arc<str>) = match reply.finish {
         FinishReason::Refusal => return None,
-        // What it was cut in is not shown: another try would be cut as well.
-        FinishReason::MaxTokens if is_native && spec.has_judgement() => return None,
+        // Its protocol has an end for it.
+        FinishReason::MaxTokens | FinishReason::Capped if is_native => return None,
+        FinishReason::MaxTokens | FinishReason::Capped if is_blank => {
+            (FailureKind::OutputLimit, "all output tokens were used before any text was visible".into())
+        }
         FinishReason::ToolUse if !is_blank && native::lacks_its_calls(reply, spec) => {
-            (FailureKind::MalformedToolCall, "the reply says that it calls tools, and calls none")
+            (FailureKind::MalformedToolCall, "the reply says that it calls tools, and calls none".into())
         }
-        _ if is_blank => (FailureKind::EmptyResponse, "the model's reply was empty"),
-        FinishReason::EndTurn | FinishReason::MaxTokens | FinishReason::ToolUse | FinishReason::Other => {
-            return None;
+        _ if is_blank && !is_native && !reply.calls.is_empty() => {
+            (FailureKind::UnexpectedToolCall, native_call(reply.calls.first().map(|call| &*call.name)).into())
         }
+        FinishReason::ToolUse if is_blank && !is_native => {
+            (FailureKind::UnexpectedToolCall, native_call(None).into())
+        }
+        _ if is_blank && reply.reasoning.is_some() => {
+            (FailureKind::EmptyResponse, "the model's reply was empty but for its reasoning".into())
+        }
+        _ if is_blank => (FailureKind::EmptyResponse, "the model's reply was empty".into()),
+        FinishReason::EndTurn
+        | FinishReason::MaxTokens
+        | FinishReason::Capped
+        | FinishReason::ToolUse
+        | FinishReason::Other => return None,
     };
     Some(ModelFailure {
         kind,
-        message: message.into(),
+        message,
         retryable: true,
         retry_at: None,
         partial: (!is_blank).then(|| Arc::clone(&reply.text)),
@@ -80,6 +99,15 @@ pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
         usage: None,
         received: reply.received,
     })
+}
+
+/// What is wrong with a reply that does nothing but call a tool natively, and what would take it.
+fn native_call(tool: Option<&str>) -> String {
+    let what = tool.map_or_else(|| "a tool".to_owned(), |tool| format!("the tool `{tool}`"));
+    format!(
+        "the reply calls {what} natively and says nothing else, and a document takes actions from its contract block \
+         alone; protocol.type = \"conversation\" takes native calls"
+    )
 }
 
 /// Whether the protocol takes the call of a tool itself, in place of having it run.

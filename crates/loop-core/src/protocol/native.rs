@@ -20,7 +20,6 @@ pub(super) fn read(reply: &Reply) -> Proposal {
         priority: Priority::Recommended,
     });
     let refused = reply.finish == FinishReason::Refusal;
-    let cut = reply.finish == FinishReason::MaxTokens;
     Proposal {
         sections: Vec::new(),
         confidence: Confidence::Unknown,
@@ -30,7 +29,7 @@ pub(super) fn read(reply: &Reply) -> Proposal {
         escalated: None,
         // There is none that could be asked for again.
         has_contract: true,
-        oddities: if cut { vec![Oddity::CutReply] } else { Vec::new() },
+        oddities: if reply.finish.is_cut() { vec![Oddity::CutReply] } else { Vec::new() },
         ending: Ending::None,
     }
 }
@@ -44,7 +43,12 @@ pub(super) fn salvage(partial: &Arc<str>) -> Proposal {
 
 /// Whether it calls nothing and says nothing that anybody could see.
 pub(super) fn is_blank(reply: &Reply) -> bool {
-    reply.calls.is_empty() && reply.text.chars().all(|c| c.is_whitespace() || is_unseen(c))
+    reply.calls.is_empty() && says_nothing(&reply.text)
+}
+
+/// Whether nothing of a text can be seen.
+pub(super) fn says_nothing(text: &str) -> bool {
+    text.chars().all(|c| c.is_whitespace() || is_unseen(c))
 }
 
 /// Whether it ends to have tools run, and names none.
@@ -55,7 +59,14 @@ pub(super) fn lacks_its_calls(reply: &Reply, spec: &RunSpec) -> bool {
         && reply.calls.is_empty()
 }
 
-/// What a refusal says, in a line.
+/// What a refusal says, in a line of at most 500 characters.
 pub(super) fn first_line(text: &str) -> Arc<str> {
-    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason given").into()
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason given");
+    match line.char_indices().nth(MOST_LINE) {
+        Some((end, _)) => format!("{}… [cut]", line.get(..end).unwrap_or_default()).into(),
+        None => line.into(),
+    }
 }
+
+/// The most characters of what a refusal says.
+const MOST_LINE: usize = 500;

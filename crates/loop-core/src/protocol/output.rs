@@ -15,7 +15,7 @@ pub(super) fn read(reply: &Reply, output: &OutputSpec) -> Proposal {
     if reply.calls.is_empty() && reply.finish != FinishReason::Refusal {
         // S2-92: without a call there is nothing to go on with.
         let what = match reply.finish {
-            FinishReason::MaxTokens => "was cut at the output limit before it called",
+            FinishReason::MaxTokens | FinishReason::Capped => "was cut at the output limit before it called",
             _ => "calls no tool and not",
         };
         proposal.ending = Ending::Invalid(format!("the reply {what} `{}`", output.tool).into());

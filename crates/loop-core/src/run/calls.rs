@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::document::MergeContext;
-use crate::event::{CallExtent, Received, Refusal, Reply, Reserve};
+use crate::event::{CallExtent, FinishReason, Received, Refusal, Reply, Reserve};
 use crate::failure::{FailureKind, ModelFailure};
 use crate::gate::{self, manual_stop};
 use crate::ids::{CommandKey, Millis, Slot};
@@ -13,9 +13,9 @@ use crate::money::{PicoUsd, Usage};
 use crate::note::Note;
 use crate::proposal::Proposal;
 use crate::protocol;
-use crate::run::{Call, MainCall, PassRecord, Phase, PromptSize, Quote, Rejected, Run, StartedCall};
+use crate::run::{Call, Cut, MainCall, PassRecord, Phase, PromptSize, Quote, Rejected, Run, StartedCall};
 use crate::spec::Tier;
-use crate::stop::{Certificate, Condition, Measure, StopReason};
+use crate::stop::{Certificate, Change, Condition, Measure, StopReason, Written};
 
 /// How often a call is tried in all.
 pub(super) const ATTEMPTS: u32 = 3;
@@ -123,14 +123,18 @@ impl Run {
                 }
                 self.call_gone(notes);
             }
-            Phase::Picking { .. } => self.picked(&reply.text, notes),
+            Phase::Picking { .. } => self.picked(reply, notes),
             Phase::Repairing { proposal, .. } => {
                 let mut proposal = (**proposal).clone();
                 protocol::repair(&mut proposal, reply, self.reading());
+                if let Some(pass) = self.state.passes.last_mut() {
+                    pass.cut = pass.cut.or(cut_of(reply, started));
+                }
                 self.judge_and_decide(proposal, None, notes);
             }
             Phase::Calling { .. } | Phase::Landing { .. } if let Some(failure) = &unusable => {
-                self.main_call_failed(key, attempt, failure, notes);
+                let cut = cut_of(reply, started);
+                self.main_call_failed(key, attempt, failure, cut, notes);
             }
             Phase::Calling { .. } => {
                 self.remember_size(started, reply.usage);
@@ -201,7 +205,7 @@ impl Run {
                 self.judge_and_decide(proposal, None, notes);
             }
             Phase::Calling { .. } | Phase::Landing { .. } => {
-                self.main_call_failed(key, attempt, failure, notes);
+                self.main_call_failed(key, attempt, failure, None, notes);
             }
             Phase::Gathering { .. }
             | Phase::Acting { .. }
@@ -287,9 +291,6 @@ impl Run {
     }
 
     fn remember_size(&mut self, started: StartedCall, usage: Option<Usage>) {
-        if self.spec.protocol.is_native() {
-            self.state.last_granted = started.max_output_tokens;
-        }
         let input_tokens = usage.map_or(started.reserve.input_tokens, |usage| usage.total_input());
         self.state.last_main =
             Some(MainCall { tier: started.tier, bytes: started.prompt_bytes, input_tokens });
@@ -300,13 +301,12 @@ impl Run {
         key: &CommandKey,
         attempt: u32,
         failure: &ModelFailure,
+        cut: Option<Cut>,
         notes: &mut Vec<Note>,
     ) {
         let is_whole = self.spec.has_whole_gate();
         let tries = self.state.phase.call().map_or(attempt, Call::try_here);
         let has_tries = failure.may_pass() && tries < ATTEMPTS && self.state.stop_asked.is_none();
-        // A reply of which a section was read is not asked for again: it stays.
-        // A message has no sections: one that broke off is asked for again, and what came of the last is kept.
         let brought_nothing = failure
             .partial
             .as_ref()
@@ -320,8 +320,10 @@ impl Run {
             if brought_nothing && self.has_other_route(failure) {
                 self.reroute(notes);
             }
-            self.salvage(key, failure, notes);
-            let call = Call::wished(*key, self.state.tier);
+            self.keep_sections(key, failure, notes);
+            self.take_broken_off(key, failure);
+            let kept = self.state.phase.call().map_or_else(Vec::new, |call| call.kept.clone());
+            let call = Call { kept, ..Call::wished(*key, self.state.tier) };
             return self.land_or_stop(call, cause, notes);
         }
         let is_too_long = failure.kind == FailureKind::ContextTooLong
@@ -344,12 +346,14 @@ impl Run {
                 && !self.landing_helps()
         };
         let may_retry = has_tries && failure.retry_at.is_none_or(|at| in_time(at) && !in_vain(at));
-        let reroutes = brought_nothing && self.state.stop_asked.is_none() && self.has_other_route(failure);
+        let reroutes = self.state.stop_asked.is_none() && self.has_other_route(failure);
         // What could not be had was asked for more than once already; what broke off was not.
-        if may_retry && brought_nothing && (!reroutes || failure.kind.breaks_off()) {
+        if may_retry && (!reroutes || !brought_nothing || failure.kind.breaks_off()) {
+            self.keep_sections(key, failure, notes);
             return self.try_again(key, attempt, failure, notes);
         }
         if reroutes {
+            self.keep_sections(key, failure, notes);
             if let Some(call) = self.state.phase.call_mut() {
                 call.failed = Some(failure.line());
                 (call.tier, call.elsewhere) = (Tier::Fallback, call.attempt);
@@ -362,8 +366,11 @@ impl Run {
             return;
         }
         self.salvage(key, failure, notes);
-        let told: Arc<str> = failure.line();
-        let failed = if is_too_long { too_long(told) } else { model_failure(told) };
+        let failed = match cut {
+            Some(cut) => self.output_limit(cut),
+            None if is_too_long => too_long(failure.line()),
+            None => model_failure(failure.line()),
+        };
         let conditions = match (&self.state.phase, self.state.stop_asked) {
             (_, Some(at)) => vec![manual_stop(at), failed],
             // Without any reply the limit did not end anything: the model did.
@@ -408,6 +415,14 @@ impl Run {
             && failure.kind.blames_route()
     }
 
+    /// Keeps the text of a message that broke off, for which no other is asked.
+    fn take_broken_off(&mut self, key: &CommandKey, failure: &ModelFailure) {
+        if let Some(partial) = &failure.partial {
+            let proposal = protocol::salvage(partial, self.reading());
+            self.take_partial(key.pass, &proposal.ending);
+        }
+    }
+
     /// Keeps the complete sections of a reply that failed midway.
     fn salvage(&mut self, key: &CommandKey, failure: &ModelFailure, notes: &mut Vec<Note>) {
         let is_main = matches!(key.slot, Slot::Main | Slot::Landing);
@@ -415,6 +430,41 @@ impl Run {
             let proposal = protocol::salvage(partial, self.reading());
             self.take_partial(key.pass, &proposal.ending);
             self.merge(key.pass, &proposal, notes);
+        }
+    }
+
+    /// Keeps the complete sections of a try that broke off, and that another one follows.
+    fn keep_sections(&mut self, key: &CommandKey, failure: &ModelFailure, notes: &mut Vec<Note>) {
+        if self.spec.protocol.is_native() {
+            return; // A message has none; what came of the last try is kept.
+        }
+        let Some(partial) = &failure.partial else { return };
+        let proposal = protocol::salvage(partial, self.reading());
+        if proposal.sections.is_empty() {
+            return;
+        }
+        let changed = self.merge(key.pass, &proposal, notes);
+        if let Some(call) = self.state.phase.call_mut() {
+            let known: BTreeSet<Arc<str>> = call.kept.iter().map(Arc::clone).collect();
+            call.kept.extend(changed.into_iter().filter(|id| !known.contains(id)));
+        }
+    }
+
+    /// The condition that the last reply which was read was cut at its output limit, where it was.
+    pub(super) fn last_cut(&self) -> Option<Condition> {
+        self.state.passes.last().and_then(|pass| pass.cut).map(|cut| self.output_limit(cut))
+    }
+
+    fn output_limit(&self, cut: Cut) -> Condition {
+        let granted = cut.granted;
+        // Where the model, the context, the money or the provider left less, that setting would have changed nothing.
+        let is_the_setting = !cut.written.capped && granted >= self.spec.limits.output_tokens;
+        let to = Measure::Count(granted.saturating_add(1));
+        Condition {
+            reason: StopReason::OutputLimit,
+            value: Measure::Output(cut.written),
+            threshold: Some(Measure::Count(granted)),
+            change: is_the_setting.then(|| Change { setting: "limits.output_tokens".into(), to }),
         }
     }
 
@@ -429,7 +479,10 @@ impl Run {
     ) {
         let evidence_seen = self.state.evidence.len() as u32;
         let actions_seen = self.state.actions.len() as u32;
-        let changed = self.merge(key.pass, proposal, notes);
+        let merged = self.merge(key.pass, proposal, notes);
+        let mut changed = self.state.phase.call().map_or_else(Vec::new, |call| call.kept.clone());
+        let kept: BTreeSet<Arc<str>> = changed.iter().map(Arc::clone).collect();
+        changed.extend(merged.into_iter().filter(|id| !kept.contains(id)));
         let present: BTreeSet<&str> =
             self.state.document.sections.iter().map(|section| &*section.id).collect();
         let removed = changed.iter().filter(|id| !present.contains(id.as_ref())).map(Arc::clone).collect();
@@ -446,6 +499,7 @@ impl Run {
             tier: started.tier,
             fresh: std::mem::take(&mut self.state.fresh),
             confidence: proposal.confidence,
+            cut: cut_of(reply, started),
         });
         self.state.totals.passes += 1;
     }
@@ -491,6 +545,17 @@ fn proven(usage: Usage, bytes: u64) -> Usage {
     let received = bytes / MAX_BYTES_A_TOKEN;
     let lacks = received.saturating_sub(usage.total_output());
     Usage { output: usage.output.saturating_add(lacks), estimated: usage.estimated || lacks > 0, ..usage }
+}
+
+/// What a reply had written that was cut at its output limit.
+fn cut_of(reply: &Reply, started: StartedCall) -> Option<Cut> {
+    let written = Written {
+        tokens: reply.usage.map(|usage| usage.total_output()),
+        reasoning: reply.usage.map_or(0, |usage| usage.reasoning),
+        visible: protocol::is_visible(reply),
+        capped: reply.finish == FinishReason::Capped,
+    };
+    reply.finish.is_cut().then_some(Cut { written, granted: started.max_output_tokens })
 }
 
 pub(super) fn model_failure(what: Arc<str>) -> Condition {

@@ -45,7 +45,6 @@ impl Run {
         let native = Native {
             ending: &ending,
             attempt: self.attempt_passes(),
-            granted: self.state.last_granted,
             lacks: self.output_lacks(&missing, &judged),
         };
         let view = View {
@@ -62,6 +61,7 @@ impl Run {
             history: if is_native { self.native_history(candidates) } else { self.history() },
             native: is_native.then_some(native),
             trouble,
+            cut: self.last_cut(),
         };
         match gate::decide(&view, cause) {
             Ruling::Stop(certificate) => {

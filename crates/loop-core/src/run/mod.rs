@@ -49,7 +49,7 @@ use crate::outcome::{Evidence, Outcome, StoppedIn, Totals};
 use crate::policy::{self, Legs};
 use crate::protocol::Reading;
 use crate::spec::{RunSpec, SpecNames, Tier, ToolSpec, is_default};
-use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason};
+use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason, Written};
 use crate::trouble::Trouble;
 
 /// A run of the loop: its spec and its state.
@@ -118,9 +118,6 @@ pub struct State {
     /// What of a conversation is shown in short.
     #[serde(default, skip_serializing_if = "is_default")]
     compacted: Compacted,
-    /// The output tokens that the last main call was granted.
-    #[serde(default, skip_serializing_if = "is_default")]
-    last_granted: u64,
     /// What it was doing when its reason was fixed.
     #[serde(default, skip_serializing_if = "is_default")]
     stopped_in: StoppedIn,
@@ -179,6 +176,18 @@ pub struct PassRecord {
     pub fresh: bool,
     /// What it said of its confidence, or what the repaired contract did.
     pub confidence: Confidence,
+    /// Where it was cut at its output limit, or else the reply that repaired its contract was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
+}
+
+/// A reply that was cut at its output limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Cut {
+    /// What it had written.
+    pub written: Written,
+    /// The output tokens that its call was granted.
+    pub granted: u64,
 }
 
 /// A pass that was granted to mend an answer at high confidence.
@@ -617,7 +626,6 @@ impl Run {
             partial: None,
             partial_pass: 0,
             compacted: Compacted::default(),
-            last_granted: 0,
             stopped_in: StoppedIn::default(),
             trouble: Trouble::default(),
             legs: Legs::at_start(&spec).and(legs),

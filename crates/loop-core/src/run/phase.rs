@@ -216,6 +216,9 @@ pub struct Call {
     /// How the try before this one failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<Arc<str>>,
+    /// The sections that tries before this one brought, which broke off; they are of the pass of this call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<Arc<str>>,
     /// Whether the provider found it too long, and what it is made with was shortened for that.
     #[serde(default, skip_serializing_if = "is_default")]
     pub shortened: bool,
@@ -233,6 +236,7 @@ impl Call {
             elsewhere: 0,
             not_before: None,
             failed: None,
+            kept: Vec::new(),
             shortened: false,
             started: None,
         }

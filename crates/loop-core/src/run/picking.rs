@@ -6,16 +6,36 @@ use serde_json::Value;
 
 use crate::action::{Action, Priority};
 use crate::canonical::canonical;
+use crate::event::{FinishReason, Reply};
 use crate::judge::{Room, judge};
 use crate::note::{Note, PickedBy};
 use crate::run::{Phase, Run};
 use crate::verdict::{Limit, Verdict};
 
 impl Run {
-    pub(super) fn picked(&mut self, text: &str, notes: &mut Vec<Note>) {
-        match read_picks(text) {
+    pub(super) fn picked(&mut self, reply: &Reply, notes: &mut Vec<Note>) {
+        match read_picks(&reply.text) {
             Some(picks) => self.gather(&picks, PickedBy::Picker, notes),
-            None => self.pick_defaults("its reply holds no JSON array of tools".to_owned(), notes),
+            None => {
+                let is_blank = reply.text.trim().is_empty();
+                let why = match reply.finish {
+                    FinishReason::MaxTokens if is_blank => {
+                        "its reply used all its output tokens before any text was visible"
+                    }
+                    FinishReason::MaxTokens | FinishReason::Capped => {
+                        "its reply was cut at its output limit, and holds no JSON array of tools"
+                    }
+                    FinishReason::Refusal => "it refused",
+                    _ if is_blank && !reply.calls.is_empty() => {
+                        "its reply calls a tool natively, and holds no JSON array of tools"
+                    }
+                    _ if is_blank => "its reply was empty",
+                    FinishReason::EndTurn | FinishReason::ToolUse | FinishReason::Other => {
+                        "its reply holds no JSON array of tools"
+                    }
+                };
+                self.pick_defaults(why.to_owned(), notes);
+            }
         }
     }
 

@@ -150,6 +150,7 @@ impl Run {
 
     /// Fixes the reason. What is in flight is cut off; without anything in flight the run is finished at once.
     pub(super) fn stop(&mut self, certificate: Certificate, notes: &mut Vec<Note>) {
+        let certificate = certificate.with(self.last_cut());
         notes.push(Note::Stopped { certificate: certificate.clone() });
         self.state.stopped_in = StoppedIn {
             phase: self.state.phase.name().into(),

@@ -17,12 +17,12 @@ use crate::{judged, talks};
 use loop_core::StopReason::{
     BudgetExceeded, Completed, Confident, EvidenceMissing, InvalidResponse, ManualStop, MaxAttempts,
     MaxMessages, MaxModelCalls, MaxPasses, MaxToolCalls, ModelFailure as ModelFailed, NeedsHuman,
-    NoNewActions, NoProgress, PolicyBlocked, Refused, StaleConfidence, SubmitBeforeOutput, Timeout,
-    TokenLimit, ToolFailure,
+    NoNewActions, NoProgress, OutputLimit, PolicyBlocked, Refused, StaleConfidence, SubmitBeforeOutput,
+    Timeout, TokenLimit, ToolFailure,
 };
 
 /// Every reason that a run can end with, a journal that fails apart.
-pub const REASONS: [StopReason; 22] = [
+pub const REASONS: [StopReason; 23] = [
     Confident,
     NoNewActions,
     StaleConfidence,
@@ -32,6 +32,7 @@ pub const REASONS: [StopReason; 22] = [
     MaxToolCalls,
     BudgetExceeded,
     TokenLimit,
+    OutputLimit,
     Timeout,
     EvidenceMissing,
     Refused,
@@ -53,7 +54,7 @@ pub fn all() -> Vec<Alphabet> {
     let mut all: Vec<Alphabet> =
         modes.iter().flat_map(|mode| [money(*mode, false), tokens(*mode, false)]).collect();
     all.extend([plain, time, lost_writes, people, context, picking, five_passes].map(|make| make(false)));
-    all.extend([verdicts, tools, stops, crashes, routes].map(|make| make()));
+    all.extend([verdicts, tools, stops, crashes, routes, cuts].map(|make| make()));
     all.extend(talks::all());
     all.extend(judged::all());
     all
@@ -280,6 +281,29 @@ pub fn crashes() -> Alphabet {
         resumes: vec![0],
         reaches: &[ModelFailed, MaxModelCalls, Confident],
         ..base("crashes", small().limits(|limits| (limits.passes, limits.model_calls) = (3, 3)))
+    }
+}
+
+/// Replies that were cut at their output limit or by our own cap, with and without anything to be seen, and replies that
+/// call a tool where none can be called.
+pub fn cuts() -> Alphabet {
+    let half = format!("## Situation\nKept.\n## Findings\n{CUT}");
+    let cut = |said: Said| said.ending(FinishReason::MaxTokens);
+    let native = || crate::common::native::calls(&[("fetch_device", target("a"))]);
+    Alphabet {
+        replies: always([
+            asks(said("low"), &["a"]),
+            cut(asks(said("low"), &["b"])),
+            cut(text("## Situation\nWithout a contract.")),
+            text(&half).ending(FinishReason::Capped),
+            cut(text("")),
+            text(CUT).ending(FinishReason::Capped),
+            native(),
+        ]),
+        repairs: replies([said_bare("high"), cut(text("{\"analysis_conf"))]),
+        stops: true,
+        reaches: &[OutputLimit, ModelFailed, Confident, NoNewActions, MaxPasses],
+        ..base("cuts", small().limits(|limits| (limits.passes, limits.model_calls) = (3, 6)))
     }
 }
 

@@ -36,7 +36,7 @@ pub const OF_A_STATE: [(&str, OfAState); 15] = [
 ];
 
 /// What holds at every step, by name.
-pub const OF_A_STEP: [(&str, OfAStep); 20] = [
+pub const OF_A_STEP: [(&str, OfAStep); 21] = [
     ("I-8 the rank falls", rank::falls),
     ("I-8 one reason", one_reason),
     ("I-5 every call is judged", native::every_call_is_judged_once),
@@ -53,6 +53,7 @@ pub const OF_A_STEP: [(&str, OfAStep); 20] = [
     ("I-12, I-13 nothing is lost", nothing_is_lost),
     ("I-18 merge", what_is_not_named_stays),
     ("I-19 partial replies", a_partial_reply_runs_nothing),
+    ("I-19 what broke off is kept", what_broke_off_is_kept),
     ("I-21 the bill", money::is_what_was_charged),
     ("I-28 escalation once", escalates_once),
     ("the landing takes all that is left", money::leaves_all_to_the_landing),
@@ -349,6 +350,27 @@ fn a_partial_reply_runs_nothing(edge: &Edge<'_>) -> Result {
         .any(|note| matches!(note, Note::ActionJudged(judged) if judged.verdict == Verdict::Run));
     let passed = edge.after.passes().len() > edge.before.passes().len();
     must(!runs && !passed, || "a reply that failed midway was acted on".to_owned())
+}
+
+/// The complete sections of a try that broke off are in the document, and count as changes of the pass that another try
+/// makes of it.
+fn what_broke_off_is_kept(edge: &Edge<'_>) -> Result {
+    if let Fact::ModelFailed { key, failure, .. } = &edge.event.fact
+        && matches!(key.slot, Slot::Main | Slot::Landing)
+        && !edge.after.spec().protocol.is_native()
+        && failure.partial.as_ref().is_some_and(|partial| partial.contains("\nKept.\n## "))
+    {
+        let kept = edge.after.document().sections.iter().any(|section| &*section.body == "Kept.");
+        must(kept, || "a complete section of a reply that broke off is lost".to_owned())?;
+    }
+    let passes = edge.after.passes();
+    if passes.len() > edge.before.passes().len()
+        && let Some(pass) = passes.last()
+    {
+        let counted = edge.was.kept.iter().all(|id| pass.changed.iter().any(|changed| **changed == **id));
+        must(counted, || format!("{:?} were kept, and pass {} does not say so", edge.was.kept, pass.pass))?;
+    }
+    Ok(())
 }
 
 fn escalates_once(edge: &Edge<'_>) -> Result {

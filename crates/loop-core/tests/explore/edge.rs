@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use loop_core::{
-    Call, CommandKey, Decision, Effect, Event, Fact, Note, PersonAnswer, Phase, Run, Slot, Status, Tier, Work,
+    Call, CommandKey, Decision, Effect, Event, Fact, FinishReason, Note, PersonAnswer, Phase, Run, Slot,
+    Status, Tier, Work,
 };
 
 use crate::trouble::Trouble;
@@ -60,6 +61,10 @@ pub struct Ghost {
     pub used: BTreeSet<CommandKey>,
     /// What went wrong in a row.
     pub trouble: Trouble,
+    /// Whether the last reply that was read as a pass was cut at its output limit, or the one that repaired it.
+    pub cut: bool,
+    /// The sections that tries of the open main call brought before they broke off.
+    pub kept: BTreeSet<String>,
 }
 
 /// What became of the tries under one key.
@@ -76,8 +81,23 @@ impl Ghost {
     pub fn after(&self, edge: &Edge<'_>) -> Ghost {
         let mut next = Ghost { trouble: self.trouble.after(edge), ..self.clone() };
         match &edge.event.fact {
-            Fact::ModelReplied { key, attempt, .. } | Fact::ModelFailed { key, attempt, .. } => {
+            Fact::ModelReplied { key, attempt, reply } => {
                 next.settled.insert(*key, (*attempt, None));
+                let is_cut = matches!(reply.finish, FinishReason::MaxTokens | FinishReason::Capped);
+                if edge.after.passes().len() > edge.before.passes().len() {
+                    next.cut = is_cut;
+                    next.kept.clear();
+                } else if key.slot == Slot::Repair && !matches!(edge.before.phase(), Phase::Stopping { .. }) {
+                    next.cut |= is_cut;
+                }
+            }
+            Fact::ModelFailed { key, attempt, .. } => {
+                next.settled.insert(*key, (*attempt, None));
+                for note in edge.notes {
+                    if let Note::Merged { merge, .. } = note {
+                        next.kept.extend(merge.changed.iter().map(|change| change.section.to_string()));
+                    }
+                }
             }
             Fact::ToolFinished { key, attempt, observation } => {
                 next.settled.insert(*key, (*attempt, Some(observation.status)));

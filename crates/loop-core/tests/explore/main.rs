@@ -126,6 +126,11 @@ fn crashes() {
 }
 
 #[test]
+fn cuts() {
+    explore(|_| alphabets::cuts(), MANY);
+}
+
+#[test]
 fn lost_writes() {
     explore(alphabets::lost_writes, MANY);
 }

@@ -69,10 +69,10 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     let refuses = reply.finish == FinishReason::Refusal;
     add(StopReason::Refused, refuses && !is_open);
     if reply.calls.is_empty() && !refuses {
-        let is_cut = reply.finish == FinishReason::MaxTokens;
+        let is_cut = matches!(reply.finish, FinishReason::MaxTokens | FinishReason::Capped);
         let lacks = oracle::missing(run) > 0;
         add(StopReason::InvalidResponse, !lands);
-        add(StopReason::TokenLimit, lands && is_cut);
+        add(StopReason::OutputLimit, lands && is_cut);
         add(StopReason::EvidenceMissing, lands && !is_cut && lacks);
         add(StopReason::Completed, lands && !is_cut && !lacks && cause.is_none());
     }
@@ -99,6 +99,10 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     let Some(first) = reasons.first() else {
         return Expected::Act { runs: asked.run, asks, escalates: false };
     };
+    let first = *first;
+    if edge.was.after(edge).cut && !reasons.contains(&StopReason::OutputLimit) {
+        reasons.push(StopReason::OutputLimit);
+    }
     let leaves_one = match first {
         StopReason::Timeout => run.elapsed_ms() < limits.wall_ms,
         StopReason::MaxToolCalls | StopReason::NoProgress => true,

@@ -163,6 +163,10 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     if reasons.is_empty() {
         return Expected::Act { runs: asked.run, asks, escalates };
     }
+    // A reply that was cut ends nothing, and is told where something else does.
+    if edge.was.after(edge).cut {
+        reasons.push(StopReason::OutputLimit);
+    }
     let is_held_back = cause.is_none() && run.elapsed_ms() < limits.wall_ms;
     let lands = reasons.first() == Some(&StopReason::Timeout) && is_held_back && landing_helps(run);
     if lands { Expected::Land } else { Expected::Stop(reasons) }

@@ -2,8 +2,8 @@
 
 use loop_core::StopReason::{
     Completed, InvalidResponse, ManualStop, MaxAttempts, MaxMessages, MaxModelCalls, MaxPasses, MaxToolCalls,
-    ModelFailure as ModelFailed, NeedsHuman, NoProgress, PolicyBlocked, Refused, SubmitBeforeOutput, Timeout,
-    TokenLimit, ToolFailure,
+    ModelFailure as ModelFailed, NeedsHuman, NoProgress, OutputLimit, PolicyBlocked, Refused,
+    SubmitBeforeOutput, Timeout, TokenLimit, ToolFailure,
 };
 use loop_core::{
     CommandKey, FinishReason, Millis, ModelFailure, ModelSpec, Observation, PersonAnswer, Repeats, Slot,
@@ -93,7 +93,7 @@ pub fn ordered(wide: bool) -> Alphabet {
             PolicyBlocked,
             NeedsHuman,
             Refused,
-            TokenLimit,
+            OutputLimit,
             ModelFailed,
             MaxModelCalls,
         ],

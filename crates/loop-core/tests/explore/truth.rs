@@ -1,15 +1,21 @@
 //! Whether the conditions of a stop are true: each reason is held against the state in which the run ended (I-10).
 
-use loop_core::{Condition, Confidence, Fact, Measure, Note, Phase, Run, StopReason, Validation};
+use loop_core::{
+    Condition, Confidence, Fact, FinishReason, Measure, Note, Phase, Run, Slot, StopReason, Validation,
+};
 
-use crate::edge::Edge;
+use crate::edge::{Edge, call};
 use crate::{native, trouble};
 
 /// I-10: every condition that a certificate lists holds.
 pub fn is_told(edge: &Edge<'_>) -> Result<(), String> {
     for note in edge.notes {
         let Note::Stopped { certificate } = note else { continue };
-        for condition in std::iter::once(&certificate.primary).chain(&certificate.also) {
+        let conditions = || std::iter::once(&certificate.primary).chain(&certificate.also);
+        if edge.was.after(edge).cut && conditions().all(|it| it.reason != StopReason::OutputLimit) {
+            return Err("the last reply was cut, and the run does not say so".to_owned());
+        }
+        for condition in conditions() {
             let is_cause = matches!(edge.before.phase(), Phase::Landing { cause, .. } if cause == condition);
             // A landing for want of tools says what it was entered for; that was judged then.
             let was_judged =
@@ -38,6 +44,7 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
         StopReason::MaxPasses => totals.passes + landing >= limits.passes || native::attempt_is_over(run),
         StopReason::MaxModelCalls => totals.model_calls + landing >= limits.model_calls,
         StopReason::BudgetExceeded | StopReason::TokenLimit => spent(run, condition),
+        StopReason::OutputLimit => is_cut(edge, condition),
         StopReason::Timeout => run.elapsed_ms() + limits.landing_ms() >= limits.wall_ms,
         StopReason::Confident => high() && run.missing().is_empty(),
         StopReason::EvidenceMissing => {
@@ -114,6 +121,28 @@ fn would_help(condition: &Condition) -> bool {
     }
 }
 
+/// Whether a reply was cut as the condition says: by what it wrote and what it was granted, where it has just come.
+fn is_cut(edge: &Edge<'_>, condition: &Condition) -> bool {
+    let (Measure::Output(written), Some(Measure::Count(granted))) = (&condition.value, &condition.threshold)
+    else {
+        return false;
+    };
+    let limit = edge.after.spec().limits.output_tokens;
+    let names_the_setting = condition.change.is_none() || (*granted >= limit && !written.capped);
+    let Fact::ModelReplied { key, reply, .. } = &edge.event.fact else {
+        return edge.was.cut && names_the_setting;
+    };
+    if !matches!(reply.finish, FinishReason::MaxTokens | FinishReason::Capped) || key.slot == Slot::Repair {
+        return edge.was.after(edge).cut && names_the_setting;
+    }
+    let of_call = call(edge.before).and_then(|call| call.started).map(|started| started.max_output_tokens);
+    names_the_setting
+        && of_call == Some(*granted)
+        && written.tokens == reply.usage.map(|usage| usage.output + usage.reasoning)
+        && written.capped == (reply.finish == FinishReason::Capped)
+        && written.visible == (!reply.calls.is_empty() || !reply.text.trim().is_empty())
+}
+
 fn spent(run: &Run, condition: &Condition) -> bool {
     let (limits, totals) = (&run.spec().limits, run.totals());
     match (&condition.value, &condition.threshold) {
@@ -129,8 +158,6 @@ fn spent(run: &Run, condition: &Condition) -> bool {
         (Measure::Count(used), _) => {
             *used <= totals.usage.total() && limits.tokens.is_some_and(|limit| *used >= limit)
         }
-        // A reply that was cut.
-        (Measure::Text(_), Some(Measure::Count(_))) => run.spec().protocol.is_native(),
         // A prompt that fits into no context, or a price that nobody knows.
         (Measure::Text(_), None) => true,
         _ => false,

@@ -275,6 +275,7 @@ fn reply_schema(generator: &mut SchemaGenerator) -> Schema {
         FinishReason::EndTurn,
         FinishReason::ToolUse,
         FinishReason::MaxTokens,
+        FinishReason::Capped,
         FinishReason::Refusal,
         FinishReason::Other,
     ];

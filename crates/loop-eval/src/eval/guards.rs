@@ -91,13 +91,14 @@ const TAINTED: [&str; 1] = ["what anybody may have written"];
 /// What policy says of values that nobody with authority gave.
 const AUTHORITY: [&str; 2] = ["nor by a trusted tool", "that say whom it reaches"];
 /// Reasons that are limits.
-const LIMITS: [StopReason; 7] = [
+const LIMITS: [StopReason; 8] = [
     StopReason::MaxPasses,
     StopReason::MaxMessages,
     StopReason::MaxModelCalls,
     StopReason::MaxToolCalls,
     StopReason::BudgetExceeded,
     StopReason::TokenLimit,
+    StopReason::OutputLimit,
     StopReason::Timeout,
 ];
 /// What a run without limits still may not pass, so that it ends.

@@ -369,6 +369,7 @@ impl Messages {
             }
             return;
         }
+        reply.closes();
         let stop = match word {
             "end_turn" => Stop::EndTurn,
             "stop_sequence" => Stop::StopSequence,
@@ -400,7 +401,7 @@ impl Messages {
             (String::new(), Stop::EndTurn)
         });
         // What was being written when it was cut is not complete; otherwise the word that a block is may be missing.
-        if !matches!(stop, Stop::MaxTokens | Stop::ContextWindow) {
+        if !matches!(stop, Stop::MaxTokens | Stop::ContextWindow | Stop::Capped) {
             self.blocks.iter_mut().for_each(Block::close);
             for call in 0..reply.calls().open().len() {
                 self.begun.close(call, reply)?;

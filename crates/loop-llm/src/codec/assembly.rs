@@ -8,6 +8,7 @@ use loop_core::{PicoUsd, Usage};
 use super::calls::{Calls, MOST_ARGUMENTS, too_much};
 use super::names::Aliases;
 use crate::call::{Filtered, Stop, ToolCall};
+use crate::cap::{self, MOST_WARNINGS, MOST_WORD, OutputCap, word};
 use crate::error::{LlmError, LlmErrorKind, Partial};
 use crate::model::{ModelEvent, ModelReply};
 use crate::raw::Raw;
@@ -45,6 +46,13 @@ pub(crate) struct Assembly {
     cost: Option<PicoUsd>,
     warnings: Vec<Arc<str>>,
     is_over: bool,
+    cap: OutputCap,
+    /// Bytes that it may still say.
+    left: usize,
+    /// Whether it was to say more than it may.
+    is_capped: bool,
+    /// Whether the word for the end has come, and the end has not.
+    is_closing: bool,
 }
 
 /// What a server said about the tokens of a call.
@@ -59,7 +67,7 @@ pub(crate) enum UsageTold {
 }
 
 impl Assembly {
-    pub(super) fn new(aliases: Aliases, secrets: Secrets) -> Self {
+    pub(super) fn new(aliases: Aliases, secrets: Secrets, cap: OutputCap) -> Self {
         Self {
             items: VecDeque::new(),
             text_masker: Masker::new(&secrets),
@@ -85,6 +93,10 @@ impl Assembly {
             cost: None,
             warnings: Vec::new(),
             is_over: false,
+            cap,
+            left: cap.bytes,
+            is_capped: false,
+            is_closing: false,
         }
     }
 
@@ -93,10 +105,10 @@ impl Assembly {
     /// The reply has begun. It may be said again, with more; what was said first stays.
     pub(crate) fn begin(&mut self, id: Option<&str>, model: Option<&str>) {
         if self.id.is_none() {
-            self.id = id.map(|id| self.secrets.reply(id).into());
+            self.id = id.map(|id| word(&self.secrets.reply(id)));
         }
         if self.model.is_none() {
-            self.model = model.map(|model| self.secrets.reply(model).into());
+            self.model = model.map(|model| word(&self.secrets.reply(model)));
         }
         if !std::mem::replace(&mut self.has_begun, true) {
             self.tell(ModelEvent::Started { reply: self.id.clone(), model: self.model.clone() });
@@ -107,6 +119,7 @@ impl Assembly {
     pub(crate) fn say(&mut self, piece: &str) {
         self.damage("invalid_utf8");
         self.heard += piece.len();
+        let piece = self.fitting(piece);
         let told = self.text_masker.push(piece);
         self.add_text(&told);
     }
@@ -115,6 +128,7 @@ impl Assembly {
     pub(crate) fn reason(&mut self, piece: &str) {
         self.damage("invalid_utf8");
         self.heard += piece.len();
+        let piece = self.fitting(piece);
         let told = self.reasoning_masker.push(piece);
         self.add_reasoning(&told);
     }
@@ -122,6 +136,7 @@ impl Assembly {
     /// A piece of a refusal.
     pub(crate) fn refuse(&mut self, piece: &str) {
         self.heard += piece.len();
+        let piece = self.fitting(piece);
         self.refusal.push_str(piece);
     }
 
@@ -150,16 +165,21 @@ impl Assembly {
         if id.is_empty() && name.is_empty() {
             return;
         }
+        // An id that is no id is none: one is made for it.
+        let id = if id.len() > MOST_WORD { "" } else { id };
+        let mut said = 0;
         if let Some(call) = self.calls.get_mut(at) {
             if call.id.is_empty() && !id.is_empty() {
-                self.heard += id.len();
+                said += id.len();
                 id.clone_into(&mut call.id);
             }
             if call.name.is_empty() && !name.is_empty() {
-                self.heard += name.len();
-                name.clone_into(&mut call.name);
+                call.name = word(name).as_ref().to_owned();
+                said += call.name.len();
             }
         }
+        self.heard += said;
+        self.count(said);
         self.tell_call(at, /*is_over*/ false);
     }
 
@@ -171,6 +191,7 @@ impl Assembly {
         if self.is_damaged {
             return Err(LlmError::unreadable("a tool call that is not UTF-8"));
         }
+        let piece = self.fitting(piece);
         let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
         if call.arguments.len() + piece.len() > MOST_ARGUMENTS {
             return Err(too_much());
@@ -197,7 +218,9 @@ impl Assembly {
         if whole.len() > MOST_ARGUMENTS {
             return Err(too_much());
         }
+        let more = whole.len().saturating_sub(call.arguments.len());
         whole.clone_into(&mut call.arguments);
+        self.count(more);
         self.warn("arguments_replaced");
         Ok(())
     }
@@ -232,18 +255,18 @@ impl Assembly {
 
     /// The class of service that served.
     pub(crate) fn set_tier(&mut self, tier: &str) {
-        self.tier = Some(self.secrets.reply(tier).into());
+        self.tier = Some(word(&self.secrets.reply(tier)));
     }
 
     /// The word for the end, and what it means. Of several the first holds, unless a later one takes more back.
     pub(crate) fn stop(&mut self, word: &str, stop: Stop) {
-        let word = self.secrets.reply(word);
+        let word = cap::word(&self.secrets.reply(word));
         match &mut self.stop {
-            None => self.stop = Some((word.into(), stop)),
+            None => self.stop = Some((word, stop)),
             Some((first, _)) if **first == *word => {}
             Some(told) => {
                 if severity(stop) > severity(told.1) {
-                    *told = (word.into(), stop);
+                    *told = (word, stop);
                 }
                 self.warn("second_finish_reason");
             }
@@ -252,7 +275,7 @@ impl Assembly {
 
     /// More on why it ended.
     pub(crate) fn set_stop_detail(&mut self, detail: &str) {
-        self.stop_detail = Some(self.secrets.reply(detail).into());
+        self.stop_detail = Some(cap::line(&self.secrets.reply(detail)));
     }
 
     /// Which side of the call a filter stopped.
@@ -265,6 +288,11 @@ impl Assembly {
         self.stop.is_some()
     }
 
+    /// The word for the end has come: what is left to come costs nothing more.
+    pub(crate) fn closes(&mut self) {
+        self.is_closing = true;
+    }
+
     /// Nothing that comes from here on belongs to the reply.
     pub(crate) fn over(&mut self) {
         self.is_over = true;
@@ -272,7 +300,8 @@ impl Assembly {
 
     /// Something that was not as it should be, once.
     pub(crate) fn warn(&mut self, warning: &str) {
-        if !self.warnings.iter().any(|known| **known == *warning) {
+        let is_new = !self.warnings.iter().any(|known| **known == *warning);
+        if is_new && self.warnings.len() < MOST_WARNINGS {
             self.warnings.push(warning.into());
         }
     }
@@ -295,7 +324,47 @@ impl Assembly {
         &self.secrets
     }
 
+    /// As much of a piece as the reply may still say.
+    fn fitting<'a>(&mut self, piece: &'a str) -> &'a str {
+        let piece = match piece.len() <= self.left {
+            true => piece,
+            false => {
+                self.is_capped = true;
+                piece.get(..piece.floor_char_boundary(self.left)).unwrap_or_default()
+            }
+        };
+        self.left -= piece.len();
+        piece
+    }
+
+    /// Counts bytes that are kept whole.
+    fn count(&mut self, bytes: usize) {
+        self.is_capped |= bytes > self.left;
+        self.left = self.left.saturating_sub(bytes);
+    }
+
     // ---- what the decoder does with it
+
+    /// Whether it was to say more than it may, or has used more tokens than it may, by what was told before its end.
+    pub(super) fn is_beyond_cap(&self) -> bool {
+        let is_open = self.stop.is_none() && !self.is_closing;
+        let tokens = self.usage.filter(|_| is_open).map_or(0, |usage| usage.total_output());
+        self.is_capped || tokens > self.cap.tokens
+    }
+
+    /// Cuts it here.
+    pub(super) fn cap(&mut self) {
+        self.is_capped = true;
+        self.warn(cap::CUT);
+        if self.stop.is_none() {
+            self.stop = Some((Arc::default(), Stop::Capped));
+        }
+    }
+
+    /// Whether nothing at all came of it.
+    pub(super) fn is_silent(&self) -> bool {
+        self.is_mute() && self.reasoning.is_empty() && self.calls.is_empty()
+    }
 
     pub(super) fn is_over(&self) -> bool {
         self.is_over
@@ -349,11 +418,13 @@ impl Assembly {
         let has_calls = !self.calls.is_empty();
         match self.stop.as_ref().map_or(Stop::Other, |(_, stop)| *stop) {
             _ if !self.refusal.is_empty() => Stop::Refusal,
+            _ if self.is_capped => Stop::Capped,
             stop @ (Stop::Refusal
             | Stop::ContentFilter
             | Stop::MalformedToolCall
             | Stop::MaxTokens
             | Stop::ContextWindow
+            | Stop::Capped
             | Stop::PauseTurn
             | Stop::Compaction) => stop,
             _ if has_calls => Stop::ToolUse,
@@ -387,9 +458,16 @@ impl Assembly {
             tool_calls.clear();
             self.warn("dropped_partial_calls");
         }
-        let raw =
-            raw(self.calls.has_new_ids, &tool_calls).map(|json| Raw::new(origin, &self.secrets.reply(&json)));
-        let refusal = (!self.refusal.is_empty()).then(|| self.secrets.reply(&self.refusal).into());
+        let mut raw = if self.is_capped { None } else { raw(self.calls.has_new_ids, &tool_calls) };
+        if raw.as_ref().is_some_and(|json| json.len() > self.cap.raw()) {
+            self.warn(cap::RAW_TOO_LARGE);
+            raw = None;
+        }
+        let raw = raw.map(|json| Raw::new(origin, &self.secrets.reply(&json)));
+        let refusal = (!self.refusal.is_empty()).then(|| {
+            let mark = if self.is_capped { cap::MARK } else { "" };
+            [&*self.secrets.reply(&self.refusal), mark].concat().into()
+        });
         ModelReply {
             finish: stop.finish(),
             cost: self.cost,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::assembly::{Assembly, interrupted};
 use super::names::Aliases;
 use crate::call::{Stop, ToolCall};
+use crate::cap::OutputCap;
 use crate::error::{LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::ModelEvent;
 use crate::secrets::Secrets;
@@ -48,7 +49,8 @@ pub(crate) struct End {
 /// cut makes no difference to what comes out.
 ///
 /// A line or a JSON object may have 8 MiB, the arguments of a call 1 MiB, a reply 128 calls: beyond that it is an
-/// error. A stream is cut at 64 MiB and ends as [`Stop::MaxTokens`]; one without any visible text by then is an error.
+/// error. What a reply says beyond the [`OutputCap`] of its request is cut off, and it ends as [`Stop::Capped`]; so does a
+/// stream whose bytes go far beyond it. One that has said nothing at all by then is an error.
 ///
 /// In text, reasoning, refusals and calls `[masked]` stands in place of a secret; as much of a piece as may be the
 /// beginning of one is held back until the next piece.
@@ -58,6 +60,8 @@ pub struct Decoder {
     origin: Arc<str>,
     body: Kind,
     reply: Assembly,
+    /// The most bytes of it that are read.
+    most: usize,
     received: usize,
     /// Whether the body ended within the event that is being read.
     is_unclosed: bool,
@@ -90,12 +94,14 @@ impl Decoder {
         origin: Arc<str>,
         aliases: Aliases,
         secrets: Secrets,
+        cap: OutputCap,
     ) -> Self {
         Self {
             protocol,
             origin,
             body: Kind::unknown(),
-            reply: Assembly::new(aliases, secrets),
+            reply: Assembly::new(aliases, secrets, cap),
+            most: cap.wire(),
             received: 0,
             is_unclosed: false,
             is_done: false,
@@ -143,7 +149,7 @@ impl Decoder {
     /// Reads these bytes.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         // What is beyond the guard is not looked at, wherever the pieces were cut.
-        let room = MOST_REPLY - self.received;
+        let room = self.most - self.received;
         let taken = bytes.get(..room).unwrap_or(bytes);
         self.received += taken.len();
         self.take(taken);
@@ -256,6 +262,7 @@ impl Decoder {
                 self.end(LlmErrorKind::StreamInterrupted, message);
             }
             Err(error) => self.fail(error),
+            Ok(()) if self.reply.is_beyond_cap() => self.cut(),
             Ok(()) if self.reply.is_over() => {
                 self.end(LlmErrorKind::StreamInterrupted, "the reply ended without a reason");
             }
@@ -273,8 +280,10 @@ impl Decoder {
             Ok(body) => self.protocol.whole(body, &mut self.reply),
             Err(_) => Err(again("a body that is not UTF-8 in place of a reply")),
         };
-        if let Err(error) = result {
-            self.fail(error);
+        match result {
+            Err(error) => self.fail(error),
+            Ok(()) if self.reply.is_beyond_cap() => self.reply.cap(),
+            Ok(()) => {}
         }
     }
 
@@ -303,14 +312,11 @@ impl Decoder {
         if !matches!(self.body, Kind::Stream(_)) {
             return self.fail(LlmError::unreadable(TOO_LARGE));
         }
-        if !self.reply.is_ending() && self.reply.is_mute() {
-            let message = "64 MiB of a reply came without any text";
+        if !self.reply.is_ending() && self.reply.is_silent() {
+            let message = format!("{} bytes of a reply came, and none of them says anything", self.received);
             return self.fail(LlmError::unreadable(message));
         }
-        self.reply.warn("reply_cut");
-        if !self.reply.is_ending() {
-            self.reply.stop("length", Stop::MaxTokens);
-        }
+        self.reply.cap();
         self.end(LlmErrorKind::BadResponse, "");
     }
 
@@ -338,6 +344,4 @@ const MARK: &[u8] = b"\xEF\xBB\xBF";
 const MOST_LINE: usize = 8 << 20;
 /// The most bytes of a reply that is one JSON object, and of the blanks before any reply.
 const MOST_JSON: usize = 8 << 20;
-/// The most bytes of a reply.
-const MOST_REPLY: usize = 64 << 20;
 const TOO_LARGE: &str = "a reply without a stream is larger than 8 MiB";

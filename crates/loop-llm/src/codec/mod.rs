@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cap::OutputCap;
 use crate::error::LlmError;
 use crate::profile::Profile;
 use crate::raw::Raw;
@@ -193,6 +194,7 @@ impl Codec {
             Api::Anthropic => anthropic::protocol(request, &target),
             Api::Gemini => gemini::protocol(request, &target),
         };
-        Decoder::new(protocol, target.origin(), aliases, secrets)
+        let cap = OutputCap::of(request.max_output_tokens);
+        Decoder::new(protocol, target.origin(), aliases, secrets, cap)
     }
 }

@@ -290,7 +290,7 @@ pub(super) fn stop(reply: &ModelReply) -> Stop {
     let coarse = match reply.finish {
         FinishReason::EndTurn => Stop::EndTurn,
         FinishReason::ToolUse => Stop::ToolUse,
-        FinishReason::MaxTokens => Stop::MaxTokens,
+        FinishReason::MaxTokens | FinishReason::Capped => Stop::MaxTokens,
         FinishReason::Refusal if reply.refusal.is_some() => Stop::Refusal,
         // The text of such a refusal stays what it is, a reply's text.
         FinishReason::Refusal => Stop::ContentFilter,

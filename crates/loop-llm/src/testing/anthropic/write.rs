@@ -199,7 +199,7 @@ fn stop_reason(reply: &ModelReply) -> &'static str {
     match stop(reply) {
         Stop::EndTurn | Stop::Empty => "end_turn",
         Stop::ToolUse => "tool_use",
-        Stop::MaxTokens => "max_tokens",
+        Stop::MaxTokens | Stop::Capped => "max_tokens",
         Stop::ContextWindow => "model_context_window_exceeded",
         Stop::StopSequence => "stop_sequence",
         Stop::Refusal | Stop::ContentFilter => "refusal",

@@ -153,7 +153,7 @@ fn finish_reason(reply: &ModelReply) -> &'static str {
         // A refusal says what it is beside its end.
         Stop::EndTurn | Stop::StopSequence | Stop::Empty | Stop::Refusal => "stop",
         Stop::ToolUse | Stop::MalformedToolCall => "tool_calls",
-        Stop::MaxTokens => "length",
+        Stop::MaxTokens | Stop::Capped => "length",
         Stop::ContextWindow => "model_length",
         Stop::ContentFilter => "content_filter",
         Stop::PauseTurn | Stop::Compaction | Stop::Other => "other",

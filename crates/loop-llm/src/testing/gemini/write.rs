@@ -210,7 +210,7 @@ impl Writer for GeminiWriter {
 fn finish_reason(reply: &ModelReply) -> &'static str {
     match stop(reply) {
         Stop::EndTurn | Stop::ToolUse | Stop::StopSequence | Stop::Empty => "STOP",
-        Stop::MaxTokens | Stop::ContextWindow => "MAX_TOKENS",
+        Stop::MaxTokens | Stop::ContextWindow | Stop::Capped => "MAX_TOKENS",
         Stop::Refusal | Stop::ContentFilter => "SAFETY",
         Stop::MalformedToolCall => MALFORMED,
         Stop::PauseTurn | Stop::Compaction | Stop::Other => "OTHER",

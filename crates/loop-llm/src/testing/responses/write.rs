@@ -135,7 +135,7 @@ impl ResponsesWriter {
             Stop::EndTurn | Stop::ToolUse | Stop::StopSequence | Stop::Refusal | Stop::Empty => {
                 ("completed", None)
             }
-            Stop::MaxTokens | Stop::ContextWindow => ("incomplete", Some("max_output_tokens")),
+            Stop::MaxTokens | Stop::ContextWindow | Stop::Capped => ("incomplete", Some("max_output_tokens")),
             Stop::ContentFilter => ("incomplete", Some("content_filter")),
             Stop::MalformedToolCall => ("incomplete", Some("malformed_tool_call")),
             Stop::PauseTurn | Stop::Compaction | Stop::Other => ("incomplete", Some("other")),
