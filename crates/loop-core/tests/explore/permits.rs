@@ -123,9 +123,6 @@ pub fn what_was_read_is_judged(edge: &Edge<'_>) -> Result {
             | Verdict::OneAtATime
             | Verdict::Ended { .. }
             | Verdict::InvalidArguments { .. }
-            | Verdict::BreakerOpen { .. }
-            | Verdict::OneAtATime
-            | Verdict::Ended { .. }
             | Verdict::UnknownTool { .. }
             | Verdict::Skipped
             | Verdict::Kept => true,
