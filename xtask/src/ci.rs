@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use xshell::{Shell, cmd};
 
 use crate::workspace::{self, Failure};
-use crate::{layers, requirements, test, tidy};
+use crate::{explore, layers, requirements, test, tidy};
 
 /// All checks; the tests among them, unless they have just been `tested`.
 pub(crate) fn run(tested: bool) -> Result<(), Failure> {
@@ -29,8 +29,9 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
         }));
     }
     if !tested {
-        done.push(step("test", || test::run(None)));
+        done.push(step("test", || test::run(None, false)));
     }
+    done.push(step("explore", || explore::run(false)));
     done.push(step("layers", layers::run));
     done.push(step("requirements", || requirements::run(false, None)));
     done.push(step("tidy", tidy::run));

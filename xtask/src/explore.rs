@@ -1,16 +1,151 @@
 //! `cargo xtask explore`: the walk over the reachable states of small runs, wider than in a test run.
 
-use xshell::{Shell, cmd};
-
+use crate::blocks::{self, TESTING};
+use crate::teed::teed;
 use crate::workspace::{self, Failure};
 
-/// Walks every alphabet of `crates/loop-core/tests/explore`, optimised, and prints a line about each.
-pub(crate) fn run() -> Result<(), Failure> {
-    let shell = Shell::new()?;
-    shell.change_dir(workspace::root());
+/// The block of the document that says what the walk saw.
+const BLOCK: &str = "walk";
+
+/// Walks every alphabet of `crates/loop-core/tests/explore`, optimised, and prints a line about each. What it saw is
+/// written into the document, or compared with what stands there.
+pub(crate) fn run(write: bool) -> Result<(), Failure> {
     println!(
         "states, edges and ends by alphabet; `cut` where the walk was ended before it had seen everything"
     );
-    let walk = cmd!(shell, "cargo test --release --locked -p loop-core --test explore -- --nocapture");
-    Ok(walk.env("LOOPGATE_EXPLORE", "wide").run()?)
+    let arguments =
+        ["test", "--release", "--locked", "-p", "loop-core", "--test", "explore", "--", "--nocapture"];
+    let (lines, passed) = teed("cargo", &arguments, &[("LOOPGATE_EXPLORE", "wide")])?;
+    if !passed {
+        return Err(Failure::Check("explore: the walk found a fault".to_owned()));
+    }
+    let seen = block(&lines)?;
+    let root = workspace::root();
+    if write {
+        return blocks::write(root, TESTING, BLOCK, &seen);
+    }
+    if blocks::read(root, TESTING, BLOCK)? == seen {
+        return Ok(());
+    }
+    let what = "tells of another walk than this one; `cargo xtask explore --write` writes what was seen";
+    Err(Failure::Check(format!("{TESTING}: {what}")))
+}
+
+/// What was seen of an alphabet.
+#[derive(Debug, PartialEq, Eq)]
+struct Walked {
+    name: String,
+    states: u64,
+    edges: u64,
+    deep: u64,
+    bound: u64,
+    is_cut: bool,
+}
+
+/// The block: all in one sentence, then a row an alphabet.
+fn block(lines: &[String]) -> Result<String, Failure> {
+    let mut walked: Vec<Walked> = lines.iter().filter_map(|line| read(line)).collect();
+    walked.sort_by(|a, b| a.name.cmp(&b.name));
+    let bound = lines.iter().find_map(|line| {
+        let told = line.split_once("a run of the defaults takes ")?.1;
+        told.split_once(" events")?.0.parse::<u64>().ok()
+    });
+    let (Some(bound), false) = (bound, walked.is_empty()) else {
+        return Err(Failure::Check("explore: the walk told nothing that can be read".to_owned()));
+    };
+    let sum = |of: fn(&Walked) -> u64| with_commas(walked.iter().map(of).sum());
+    let mut out = format!(
+        "\n{} alphabets, {} states, {} edges.\nA run with the default limits takes at most {bound} events.\n\n",
+        walked.len(),
+        sum(|it| it.states),
+        sum(|it| it.edges),
+    );
+    out.push_str("| alphabet | states | edges | longest way, in events | bound |\n|---|---|---|---|---|\n");
+    for it in &walked {
+        let (states, edges) = (with_commas(it.states), with_commas(it.edges));
+        let cut = if it.is_cut { ", cut" } else { "" };
+        out.push_str(&format!("| {} | {states}{cut} | {edges} | {} | {} |\n", it.name, it.deep, it.bound));
+    }
+    out.push('\n');
+    Ok(out)
+}
+
+/// A line of the walk: `NAME N states N edges SECONDS s  N events deep, N at the most (cut)  REASONS`.
+fn read(line: &str) -> Option<Walked> {
+    // With one thread the test's own name stands before it.
+    let line = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")).map_or(line, |it| it.1);
+    let (head, rest) = line.split_once(" states ")?;
+    let (name, states) = head.trim_end().rsplit_once(' ')?;
+    let (edges, rest) = rest.split_once(" edges ")?;
+    let (_, rest) = rest.split_once(" s ")?;
+    let (deep, rest) = rest.split_once(" events deep, ")?;
+    let (bound, rest) = rest.split_once(" at the most")?;
+    let number = |text: &str| text.trim().parse().ok();
+    Some(Walked {
+        name: name.trim().to_owned(),
+        states: number(states)?,
+        edges: number(edges)?,
+        deep: number(deep)?,
+        bound: number(bound)?,
+        is_cut: rest.starts_with(" (cut)"),
+    })
+}
+
+/// `1234567` as `1,234,567`.
+fn with_commas(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_walk_is_read() {
+        let line = "money, strict          13778 states     13777 edges   20.4 s  18 events deep, 401 at the most  completed 1";
+        let walked = Walked {
+            name: "money, strict".to_owned(),
+            states: 13_778,
+            edges: 13_777,
+            deep: 18,
+            bound: 401,
+            is_cut: false,
+        };
+        assert_eq!(read(line), Some(walked));
+        let cut = "test a ... everything, by shape   9 states 10 edges    1.0 s   2 events deep, 3 at the most (cut)  x 1";
+        let walked = read(cut).unwrap();
+        assert_eq!((&*walked.name, walked.states, walked.is_cut), ("everything, by shape", 9, true));
+        assert_eq!(read("test money ... ok"), None);
+    }
+
+    #[test]
+    fn the_block_adds_up_what_was_walked() {
+        let lines = [
+            "b   1200 states   2300 edges   0.1 s   2 events deep, 30 at the most  x 1",
+            "a   7 states   8 edges   0.1 s   1 events deep, 20 at the most (cut)  x 1",
+            "a run of the defaults takes 421 events at the most",
+        ];
+        let block = block(&lines.map(str::to_owned)).unwrap();
+        assert!(block.starts_with("\n2 alphabets, 1,207 states, 2,308 edges.\n"), "{block}");
+        assert!(block.contains("at most 421 events"), "{block}");
+        assert!(
+            block.ends_with("| a | 7, cut | 8 | 1 | 20 |\n| b | 1,200 | 2,300 | 2 | 30 |\n\n"),
+            "{block}"
+        );
+    }
+
+    #[test]
+    fn a_walk_that_tells_nothing_is_an_error() {
+        assert!(block(&["test result: ok. 0 passed".to_owned()]).is_err());
+    }
 }

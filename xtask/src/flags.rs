@@ -10,6 +10,8 @@ xflags::xflags! {
         cmd test {
             /// core, tools, llm, prompts, runtime, connectors, domain, eval or e2e
             optional suite: String
+            /// Write the seconds of each suite into docs/testing.md
+            optional --write
         }
         /// Run what the build machine checks, in the same order.
         cmd ci {
@@ -17,7 +19,10 @@ xflags::xflags! {
             optional --tested
         }
         /// Walk the reachable states of small runs, wider than in a test run.
-        cmd explore {}
+        cmd explore {
+            /// Write what was seen into docs/testing.md, in place of comparing it
+            optional --write
+        }
         /// Measure what a decision and a whole offline run cost, what decoding, encoding and an exchange cost, and what a
         /// loop costs beside a client without one.
         cmd bench {

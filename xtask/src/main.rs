@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this binary is for")]
 
 mod bench;
+mod blocks;
 mod ci;
 mod explore;
 mod flags;
@@ -9,6 +10,7 @@ mod layers;
 mod prices;
 mod requirements;
 mod rust_text;
+mod teed;
 mod test;
 mod tidy;
 mod wire;
@@ -26,9 +28,9 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     let result = match flags.subcommand {
-        XtaskCmd::Test(flags) => test::run(flags.suite.as_deref()),
+        XtaskCmd::Test(flags) => test::run(flags.suite.as_deref(), flags.write),
         XtaskCmd::Ci(flags) => ci::run(flags.tested),
-        XtaskCmd::Explore(_) => explore::run(),
+        XtaskCmd::Explore(flags) => explore::run(flags.write),
         XtaskCmd::Bench(flags) => bench::run(flags.suite.as_deref()),
         XtaskCmd::Layers(_) => layers::run(),
         XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),

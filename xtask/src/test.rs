@@ -1,21 +1,119 @@
-//! `cargo xtask test [SUITE]`: all tests, or those of one crate under a short name.
+//! `cargo xtask test [SUITE]`: all tests, or those of one crate under a short name, with the seconds of each suite.
 
-use xshell::{Shell, cmd};
+use std::path::Path;
 
+use crate::blocks::{self, TESTING};
+use crate::teed::teed;
 use crate::workspace::{self, Failure};
 
-pub(crate) fn run(suite: Option<&str>) -> Result<(), Failure> {
-    let shell = Shell::new()?;
-    shell.change_dir(workspace::root());
-    let command = match suite {
-        None => cmd!(shell, "cargo test --workspace --locked --no-fail-fast"),
-        Some(suite) => {
-            let package = package(suite)?;
-            cmd!(shell, "cargo test -p {package} --locked --no-fail-fast")
-        }
-    };
+/// The block of the document that says how long each suite takes.
+const BLOCK: &str = "times";
+
+pub(crate) fn run(suite: Option<&str>, write: bool) -> Result<(), Failure> {
+    let package = suite.map(package).transpose()?;
+    if write && suite.is_some() {
+        return Err(Failure::Usage(
+            "--write writes the seconds of all suites: leave the suite out".to_owned(),
+        ));
+    }
+    let mut arguments = vec!["test", "--locked", "--no-fail-fast"];
+    match package {
+        None => arguments.push("--workspace"),
+        Some(package) => arguments.extend(["-p", package]),
+    }
     // A test run compares snapshots and never writes them.
-    Ok(command.env("INSTA_UPDATE", "no").run()?)
+    let (lines, passed) = teed("cargo", &arguments, &[("INSTA_UPDATE", "no")])?;
+    let times = times(&lines);
+    println!("\n{}", table(&times));
+    if !passed {
+        return Err(Failure::Check("test: some tests failed".to_owned()));
+    }
+    if write { blocks::write(workspace::root(), TESTING, BLOCK, &block(&times)) } else { Ok(()) }
+}
+
+/// A suite's tests and how long they ran, without what it took to build them.
+#[derive(Debug, PartialEq, Eq)]
+struct Suite {
+    name: String,
+    tests: u64,
+    failed: u64,
+    centiseconds: u64,
+}
+
+/// The suites of a test run, in its order, by what `cargo test` prints: first which program runs, then its result.
+fn times(lines: &[String]) -> Vec<Suite> {
+    let mut suites: Vec<Suite> = Vec::new();
+    let mut current = String::new();
+    for line in lines {
+        if let Some(name) = suite_of(line, &current) {
+            current = name;
+        } else if let Some((tests, failed, centiseconds)) = result_of(line) {
+            match suites.iter_mut().find(|suite| suite.name == current) {
+                Some(suite) => {
+                    suite.tests += tests;
+                    suite.failed += failed;
+                    suite.centiseconds += centiseconds;
+                }
+                None => suites.push(Suite { name: current.clone(), tests, failed, centiseconds }),
+            }
+        }
+    }
+    suites
+}
+
+/// The suite of the program that a line says is run. The integration tests of most crates have one name, and follow the
+/// tests in the crate itself.
+fn suite_of(line: &str, current: &str) -> Option<String> {
+    let line = line.trim_start();
+    let doc = line.strip_prefix("Doc-tests ");
+    let program = || {
+        let path = line.strip_prefix("Running ")?.rsplit_once('(')?.1.trim_end_matches(')');
+        let file = Path::new(path).file_name()?.to_str()?;
+        Some(file.rsplit_once('-').map_or(file, |(name, _)| name))
+    };
+    let crate_name = doc.or_else(program)?.trim().replace('_', "-");
+    let known = SUITES.iter().find(|(_, package)| *package == crate_name).map(|(suite, _)| *suite);
+    Some(match (known, &*crate_name) {
+        (Some(suite), _) => suite.to_owned(),
+        (None, "explore") => format!("{WALK} (narrow)"),
+        (None, "xtask") => "xtask".to_owned(),
+        (None, _) => current.trim_end_matches(" (narrow)").replace(WALK, "core"),
+    })
+}
+
+const WALK: &str = "core, walk";
+
+/// Tests, failures and hundredths of seconds of `test result: ok. 3 passed; 0 failed; …; finished in 0.12s`.
+fn result_of(line: &str) -> Option<(u64, u64, u64)> {
+    let told = line.strip_prefix("test result: ")?;
+    let number = |what: &str| {
+        let before = told.split_once(what)?.0;
+        before.rsplit(' ').next()?.parse::<u64>().ok()
+    };
+    let seconds = told.split_once("finished in ")?.1.trim_end_matches('s');
+    let (whole, part) = seconds.split_once('.')?;
+    let centiseconds = whole.parse::<u64>().ok()? * 100 + part.get(..2)?.parse::<u64>().ok()?;
+    let failed = number(" failed")?;
+    Some((number(" passed")? + failed, failed, centiseconds))
+}
+
+fn table(suites: &[Suite]) -> String {
+    let width = suites.iter().map(|suite| suite.name.len()).max().unwrap_or(0);
+    let row = |suite: &Suite| {
+        let failed = if suite.failed > 0 { format!("  {} FAILED", suite.failed) } else { String::new() };
+        format!("{:width$}  {:5} tests  {:>7} s{failed}", suite.name, suite.tests, seconds(suite))
+    };
+    suites.iter().map(row).collect::<Vec<_>>().join("\n")
+}
+
+fn block(suites: &[Suite]) -> String {
+    let row = |suite: &Suite| format!("| {} | {} | {} |\n", suite.name, suite.tests, seconds(suite));
+    let rows: String = suites.iter().map(row).collect();
+    format!("\n| suite | tests | seconds |\n|---|---|---|\n{rows}\n")
+}
+
+fn seconds(suite: &Suite) -> String {
+    format!("{}.{}", suite.centiseconds / 100, suite.centiseconds / 10 % 10)
 }
 
 fn package(suite: &str) -> Result<&'static str, Failure> {
@@ -54,6 +152,43 @@ mod tests {
                 "add a suite for `{package}` to SUITES in xtask/src/test.rs"
             );
         }
+    }
+
+    #[test]
+    fn each_suite_has_the_seconds_of_all_its_programs() {
+        let told = "     Running unittests src/lib.rs (target/debug/deps/loop_core-0d1a)
+test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.50s
+     Running tests/explore/main.rs (target/debug/deps/explore-77)
+test result: ok. 46 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 62.01s
+     Running tests/main.rs (target/debug/deps/it-9a)
+test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.25s
+     Running unittests src/main.rs (target/debug/deps/loopgate-3)
+test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+     Running tests/main.rs (target/debug/deps/it-b7)
+test result: ok. 7 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 20.00s
+   Doc-tests loop_core
+test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.25s";
+        let lines: Vec<String> = told.lines().map(str::to_owned).collect();
+        let suite = |name: &str, tests, failed, centiseconds| Suite {
+            name: name.to_owned(),
+            tests,
+            failed,
+            centiseconds,
+        };
+        let suites = times(&lines);
+        let expected = [
+            suite("core", 16, 2, 200),
+            suite("core, walk (narrow)", 46, 0, 6_201),
+            suite("e2e", 7, 0, 2_000),
+        ];
+        assert_eq!(suites, expected);
+        assert!(table(&suites).starts_with("core                    16 tests      2.0 s  2 FAILED\n"));
+        assert!(block(&suites).contains("| core, walk (narrow) | 46 | 62.0 |\n| e2e | 7 | 20.0 |\n"));
+    }
+
+    #[test]
+    fn times_are_written_of_all_suites_alone() {
+        assert!(matches!(run(Some("core"), true), Err(Failure::Usage(_))));
     }
 
     #[test]

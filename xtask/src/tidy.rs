@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use xshell::{Shell, cmd};
 
-use crate::rust_text;
 use crate::workspace::{self, Failure};
+use crate::{blocks, rust_text};
 
 pub(crate) fn run() -> Result<(), Failure> {
     workspace::report("tidy", &find_problems(workspace::root())?)?;
@@ -38,7 +38,9 @@ fn find_problems(root: &Path) -> Result<Vec<String>, Failure> {
         problems.extend(manifest_problems(&workspace::shown(root, &path), &workspace::read(&path)?));
     }
     for path in workspace::files_below(&root.join("docs"), "md")? {
-        problems.extend(markdown_problems(&workspace::shown(root, &path), &workspace::read(&path)?));
+        let (file, text) = (workspace::shown(root, &path), workspace::read(&path)?);
+        problems.extend(markdown_problems(&file, &text));
+        problems.extend(numbers_by_hand(&file, &text));
     }
     for path in kept_files(root)? {
         // What git lists may be gone from the disk, and a binary file has no lines.
@@ -110,6 +112,27 @@ fn markdown_problems(file: &str, text: &str) -> Vec<String> {
     }
 }
 
+/// Numbers of the walk that stand outside of the block that `cargo xtask explore --write` fills: nobody keeps them true.
+fn numbers_by_hand(file: &str, text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (number, line) in blocks::by_hand(text) {
+        let words: Vec<String> = line
+            .split_whitespace()
+            .map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase())
+            .collect();
+        for pair in words.windows(2) {
+            let [count, what] = pair else { continue };
+            let counts = count.starts_with(|c: char| c.is_ascii_digit()) || NUMBERS.contains(&&**count);
+            if counts && ["alphabets", "states", "edges"].contains(&&**what) {
+                problems.push(format!(
+                    "{file}:{number}: `{count} {what}` by hand: leave it to `cargo xtask explore --write`"
+                ));
+            }
+        }
+    }
+    problems
+}
+
 /// What git has or would take; without git, everything that is not built.
 fn kept_files(root: &Path) -> Result<Vec<PathBuf>, Failure> {
     let shell = Shell::new()?;
@@ -131,6 +154,30 @@ fn kept_files(root: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 const MOST_LINES: usize = 900;
+
+/// Numbers as words that a document of tests is likely to use.
+const NUMBERS: [&str; 20] = [
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+    "twenty",
+    "forty",
+    "fifty",
+];
 
 const UNWANTED: [&str; 3] = ["#[ignore", "todo!", "unimplemented!"];
 
@@ -185,6 +232,14 @@ mod tests {
         let elsewhere = "[package]\nname = \"a\"\n[other]\ndescription = \"no\"\n";
         assert_eq!(manifest_problems("c", elsewhere), ["c: `[package]` has no description"]);
         assert_eq!(manifest_problems("c", "[package]\ndescription = \"\"\n").len(), 1);
+    }
+
+    #[test]
+    fn numbers_of_the_walk_are_written_by_the_command() {
+        let text = "# T\n\nSeventeen alphabets, of 1,200 states.\n<!-- walk: written by `x` -->\n50 alphabets.\n<!-- end of walk -->\nAll states.\n";
+        let problems = numbers_by_hand("d", text);
+        let told = |what: &str| format!("d:3: `{what}` by hand: leave it to `cargo xtask explore --write`");
+        assert_eq!(problems, [told("seventeen alphabets"), told("1,200 states")]);
     }
 
     #[test]

@@ -90,12 +90,15 @@ fn limits_hold(run: &Run, _: &Ghost) -> Result {
     if run.spec().repeats() != Repeats::NeverRerun {
         return Ok(());
     }
-    let mut runs: BTreeMap<(&str, &str), u32> = BTreeMap::new();
-    for evidence in run.evidence() {
-        *runs.entry((&evidence.tool, &evidence.parameters)).or_default() += 1;
+    // What was denied did not run, and a person who settles a doubt allows one more.
+    let mut runs: BTreeMap<(&str, &str), (u32, u32)> = BTreeMap::new();
+    for evidence in run.evidence().iter().filter(|it| it.observation.status != Status::Denied) {
+        let (count, doubts) = runs.entry((&evidence.tool, &evidence.parameters)).or_default();
+        *count += 1;
+        *doubts += u32::from(evidence.observation.status == Status::InDoubt);
     }
-    for ((tool, parameters), count) in runs {
-        let most = run.spec().tool(tool).map_or(0, |tool| tool.attempts);
+    for ((tool, parameters), (count, doubts)) in runs {
+        let most = run.spec().tool(tool).map_or(0, |tool| tool.attempts) + doubts;
         must(count <= most, || format!("{tool} {parameters} ran {count} times"))?;
     }
     Ok(())
@@ -179,16 +182,24 @@ fn tries_are_few(run: &Run, tool: &RunTool, ghost: &Ghost) -> Result {
 /// How often a call or a lost tool is tried in all.
 const TRIES: u32 = 3;
 
-fn no_repeat_of_what_is_done(run: &Run, _: &Ghost) -> Result {
+fn no_repeat_of_what_is_done(run: &Run, ghost: &Ghost) -> Result {
     if run.spec().repeats() != Repeats::NeverRerun {
         return Ok(());
     }
-    let mut done: Vec<(&str, &str)> = Vec::new();
+    let (mut done, mut doubtful): (Vec<(&str, &str)>, Vec<_>) = (Vec::new(), Vec::new());
     for evidence in run.evidence() {
-        let call = (&*evidence.tool, &*evidence.parameters);
+        let (call, status) = ((&*evidence.tool, &*evidence.parameters), evidence.observation.status);
         must(!done.contains(&call), || format!("{call:?} ran again after it was done"))?;
-        if !evidence.observation.status.is_retryable() {
-            done.push(call);
+        // What may have happened is made again by a person's consent alone.
+        let action = run.actions().iter().find(|action| action.evidence == Some(evidence.id));
+        let allowed = action.is_some_and(|action| ghost.approved.contains(&action.key));
+        must(!doubtful.contains(&call) || allowed || status == Status::Denied, || {
+            format!("{call:?} ran again while it was in doubt")
+        })?;
+        match status {
+            Status::InDoubt => doubtful.push(call),
+            status if status.is_retryable() => {}
+            _ => done.push(call),
         }
     }
     Ok(())

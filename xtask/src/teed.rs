@@ -1,0 +1,51 @@
+//! Runs a program, and keeps what it prints while it is shown.
+
+use std::io::{self, BufRead, BufReader};
+use std::process::Command;
+
+use crate::workspace::{self, Failure};
+
+/// What a program printed, on both of its outputs in the order in which it came, line by line; and whether it ended well.
+pub(crate) fn teed(
+    program: &str,
+    arguments: &[&str],
+    environment: &[(&str, &str)],
+) -> Result<(Vec<String>, bool), Failure> {
+    let failed = |error: io::Error| Failure::Check(format!("{program}: {error}"));
+    println!("$ {program} {}", arguments.join(" "));
+    let (output, input) = io::pipe().map_err(failed)?;
+    let mut command = Command::new(program);
+    command.args(arguments).envs(environment.iter().copied()).current_dir(workspace::root());
+    command.stdout(input.try_clone().map_err(failed)?).stderr(input);
+    let mut child = command.spawn().map_err(failed)?;
+    // It holds the ends that are written to; without this the reading would never end.
+    drop(command);
+    let mut lines = Vec::new();
+    for line in BufReader::new(output).split(b'\n') {
+        let line = String::from_utf8_lossy(&line.map_err(failed)?).into_owned();
+        println!("{line}");
+        lines.push(line);
+    }
+    let status = child.wait().map_err(failed)?;
+    Ok((lines, status.success()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn both_outputs_are_kept_in_their_order() {
+        let script = ["-c", "echo a; echo b >&2; echo \"$C\"; exit 3"];
+        let (lines, passed) = teed("sh", &script, &[("C", "c")]).unwrap();
+        assert_eq!((lines, passed), (vec!["a".to_owned(), "b".to_owned(), "c".to_owned()], false));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let told = teed("no-such-program", &[], &[]).unwrap_err().to_string();
+        assert!(told.starts_with("no-such-program: "), "{told}");
+    }
+}
