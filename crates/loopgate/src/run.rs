@@ -345,7 +345,7 @@ impl Signals {
     pub(crate) async fn unless_heard<T>(&mut self, work: impl Future<Output = T>) -> T {
         tokio::select! {
             done = work => done,
-            heard = self.next() => std::process::exit(heard.exit_code()),
+            heard = self.next() => stream::exit(heard.exit_code()),
         }
     }
 

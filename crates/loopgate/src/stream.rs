@@ -1,14 +1,17 @@
-//! Standard output and standard error. A reader that is gone ends the program quietly, as it does for `head`.
+//! Standard output and standard error. A reader that is gone ends the program quietly, as it does for `head`. Any other
+//! failure to write to standard output is one line and exit code 1.
 //!
 //! Nothing from outside reaches a terminal as it came: [`print()`] leaves the lines of a text as they are, [`note`] takes a
 //! [`Line`], of which every part is one line, and [`print_json`] writes as escapes what may not be shown.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 
 use anstyle::Style;
 use loop_core::is_unseen;
+
+use crate::chat::typed;
 
 /// One line for standard error, in parts. What is put into it is cleaned, so that only the styles are ours to obey.
 #[derive(Debug, Default)]
@@ -106,10 +109,24 @@ pub(crate) fn print_json(text: &str) {
 
 fn write_out(text: &str) {
     let mut out = anstream::stdout().lock();
-    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match written {
+        Ok(()) => {}
         // 141 is what a shell shows for a program that a closed pipe has ended.
-        std::process::exit(141);
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => exit(141),
+        Err(error) => {
+            note(format!(
+                "loopgate: standard output cannot be written: {error}; the journal has every run (`loopgate runs`)"
+            ));
+            exit(1)
+        }
     }
+}
+
+/// Ends the program at once, with the terminal as it was found.
+pub(crate) fn exit(code: i32) -> ! {
+    typed::restore();
+    std::process::exit(code)
 }
 
 fn escaped(json: &str) -> Cow<'_, str> {

@@ -3,6 +3,7 @@
 use crate::common;
 
 use common::Shell;
+use common::terminal::Terminal;
 
 #[test]
 fn people_are_found_and_changed_in_a_conversation() {
@@ -101,17 +102,26 @@ provider = "offline"
     let script = shell.file("replies.json", &replies.to_string());
     let model = format!("base=scripted/{}", script.display());
     let domain = file.parent().unwrap().to_str().unwrap();
-    let ran = shell.run_with_input(&["chat", domain, "--model", &model], "Send it\nn\nnobody\n/quit\n");
-    assert_eq!(ran.code, 0, "{}", ran.err);
+    let mut person = Terminal::run(shell.command(&["chat", domain, "--model", &model]));
+    person.wait_for("You: ");
+    person.press("Send it\n");
+    person.wait_for("to allow send_mail, or n: ");
+    person.press("n\n");
+    person.wait_for("Answer: ");
+    person.press("nobody\n");
+    person.wait_for("You: ");
+    person.press("/quit\n");
+    let (code, screen) = person.end();
+    assert_eq!(code, 0, "{screen}");
     for shown in [
         "send_mail  (effect egress)\n  {\n    \"to\": \"ada\\u200b\\u202e\\u3164@x.example\"\n  }\n  31 bytes, 1 value\n",
         "\n  mind: /to holds 3 characters that do not show: U+200B, U+202E, U+3164\n",
         "\n  asked because: the run has read what anybody may have written; /to is \"ada\\u200b\\u202e\\u3164@x.example\", which was given",
-        "Allow send_mail? [y/N] n\n",
+        " to allow send_mail, or n: n\n",
         "ask  (a question)\n  {\n    \"question\": \"Send it\\nto\\u202e whom?\"\n  }\n",
         "Answer: nobody\n",
     ] {
-        assert!(ran.err.contains(shown), "{shown}\n{}", ran.err);
+        assert!(screen.contains(shown), "{shown}\n{screen}");
     }
 }
 
@@ -122,10 +132,17 @@ fn a_question_that_was_answered_is_shown_once() {
     let domain = shell.copy_of("examples/refunds");
     let script = domain.join("scripts/asks-the-customer.json");
     let model = format!("base=scripted/{}", script.display());
-    let typed = "Please refund order O-104\nI never postponed it.\n/quit\n";
     let folder = domain.to_str().unwrap();
-    let ran = shell.run_with_input(&["chat", folder, "--profile", "people", "--model", &model], typed);
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.out.contains("The evidence is sufficient"), "{}", ran.out);
-    assert_eq!(ran.err.matches("ask_customer_clarifying_question").count(), 1, "{}", ran.err);
+    let mut person =
+        Terminal::run(shell.command(&["chat", folder, "--profile", "people", "--model", &model]));
+    person.wait_for("You: ");
+    person.press("Please refund order O-104\n");
+    person.wait_for("Answer: ");
+    person.press("I never postponed it.\n");
+    person.wait_for("You: ");
+    person.press("/quit\n");
+    let (code, screen) = person.end();
+    assert_eq!(code, 0, "{screen}");
+    assert!(screen.contains("The evidence is sufficient"), "{screen}");
+    assert_eq!(screen.matches("ask_customer_clarifying_question").count(), 1, "{screen}");
 }

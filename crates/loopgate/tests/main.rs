@@ -17,4 +17,5 @@ mod people;
 mod policy;
 mod redteam;
 mod scripts;
+mod terminal;
 mod tickets;

@@ -3,12 +3,13 @@
 pub(crate) mod typed;
 mod view;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anstyle::Style;
 use futures::StreamExt;
-use loop_core::{Asked, PersonAnswer, PicoUsd, ProtocolSpec, StopMode, StopReason, Totals};
+use loop_core::{Asked, Effect, PersonAnswer, PicoUsd, ProtocolSpec, StopClass, StopMode, StopReason, Totals};
 use loop_domain::Domain;
 use loop_runtime::{Journal, Loop, Message, Meta, Remote};
 
@@ -18,7 +19,7 @@ use crate::people;
 use crate::places;
 use crate::resume::Origin;
 use crate::run::{Heard, Signals, bill, count};
-use crate::stream::{Line, cut, note, note_part};
+use crate::stream::{self, Line, cut, note, note_part};
 
 use typed::{Lines, Typed};
 use view::View;
@@ -41,12 +42,16 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     domain.ready(false)?;
     let journal = places::journal(&args.journal)?;
     let origin = Origin::of(&args.domain, /*saves*/ false, /*asks*/ true)?.text()?;
+    let lines = Lines::begin();
     let looping = domain.unsaved_loop().with_people().counting_own_messages();
     let looping = looping.with_journal(journal as Arc<dyn Journal>).with_origin(origin);
+    // What is piped in answers nothing: a turn that needs a person waits in the journal.
+    let looping = if lines.is_answered() { looping } else { looping.leave_when_waiting() };
     let mut chat = Chat {
         looping,
+        journal: args.journal.journal.clone(),
         signals: Signals::new()?,
-        lines: Lines::begin(),
+        lines,
         messages: Vec::new(),
         session: Session::default(),
         is_warned: false,
@@ -65,10 +70,19 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
         (Err(error), _) => note(format!("recorded: no: {error}")),
     }
     match ended? {
-        None => Ok(ExitCode::SUCCESS),
+        End::Quit => Ok(ExitCode::SUCCESS),
+        End::Waiting => Ok(ExitCode::from(StopClass::NeedsHuman.exit_code())),
         // Whoever ended it does not wait for what is still read from standard input.
-        Some(heard) => std::process::exit(heard.exit_code()),
+        End::Signal(heard) => stream::exit(heard.exit_code()),
     }
+}
+
+/// Why a chat ended.
+enum End {
+    Quit,
+    /// A turn waits for a person, and none can be asked here.
+    Waiting,
+    Signal(Heard),
 }
 
 fn check(domain: &Domain) -> Result<(), Failure> {
@@ -86,6 +100,8 @@ fn check(domain: &Domain) -> Result<(), Failure> {
 
 struct Chat {
     looping: Loop,
+    /// The journal as it was named on the command line, where it was.
+    journal: Option<PathBuf>,
     signals: Signals,
     lines: Lines,
     messages: Vec<Message>,
@@ -102,8 +118,8 @@ enum Said {
 }
 
 impl Chat {
-    /// Turn by turn, until somebody ends it: by a signal, or otherwise.
-    async fn talk(&mut self) -> Result<Option<Heard>, Failure> {
+    /// Turn by turn, to its end.
+    async fn talk(&mut self) -> Result<End, Failure> {
         loop {
             if self.lines.is_terminal() {
                 note_part(Line::new().styled(BOLD, "You: "));
@@ -119,7 +135,7 @@ impl Chat {
                     }
                     heard => {
                         note("");
-                        return Ok(Some(heard));
+                        return Ok(End::Signal(heard));
                     }
                 },
                 typed = self.lines.next() => typed,
@@ -127,10 +143,10 @@ impl Chat {
             self.is_warned = false;
             match self.said(typed) {
                 Said::Nothing => {}
-                Said::Quit => return Ok(None),
+                Said::Quit => return Ok(End::Quit),
                 Said::Message(text) => {
-                    if let Some(heard) = self.turn(text).await? {
-                        return Ok(Some(heard));
+                    if let Some(end) = self.turn(text).await? {
+                        return Ok(end);
                     }
                 }
             }
@@ -140,6 +156,11 @@ impl Chat {
     fn said(&mut self, typed: Typed) -> Said {
         let line = match typed {
             Typed::Line(line) => line,
+            // Pasted text is a message, also where it looks like a command.
+            Typed::Pasted(text) => {
+                let text = text.trim();
+                return if text.is_empty() { Said::Nothing } else { Said::Message(text.to_owned()) };
+            }
             Typed::Unreadable => {
                 note("this line is no UTF-8 text, and is left out");
                 return Said::Nothing;
@@ -172,9 +193,9 @@ impl Chat {
         Said::Nothing
     }
 
-    /// One turn: a run that answers `text`. Gives the signal that ends the whole chat, if one came.
-    async fn turn(&mut self, text: String) -> Result<Option<Heard>, Failure> {
-        let Self { looping, signals, lines, messages, session, is_warned } = self;
+    /// One turn: a run that answers `text`. Gives what ends the whole chat, if anything did.
+    async fn turn(&mut self, text: String) -> Result<Option<End>, Failure> {
+        let Self { looping, journal, signals, lines, messages, session, is_warned } = self;
         let before = messages.len();
         messages.push(Message::user(text));
         let mut view = View::new(looping.spec());
@@ -186,7 +207,7 @@ impl Chat {
                 biased;
                 heard = signals.next() => {
                     if let Some(heard) = stop(heard, is_warned, &remote, &mut view) {
-                        return Ok(Some(heard));
+                        return Ok(Some(End::Signal(heard)));
                     }
                     continue;
                 }
@@ -194,7 +215,7 @@ impl Chat {
             };
             let Some(event) = event else { break };
             view.show(&event);
-            if *is_warned {
+            if *is_warned || !lines.is_answered() {
                 continue;
             }
             if let Some(action) = view.question().filter(|action| asked != Some(action.key)) {
@@ -205,16 +226,25 @@ impl Chat {
                     heard = signals.next() => {
                         note("");
                         if let Some(heard) = stop(heard, is_warned, &remote, &mut view) {
-                            return Ok(Some(heard));
+                            return Ok(Some(End::Signal(heard)));
                         }
                     }
                     answer = ask(lines, &action) => {
-                        remote.answer(action.key, answer.unwrap_or_else(|| denied("nobody answers any more")));
+                        let answer = answer.unwrap_or_else(|| denied("the input ended before an answer"));
+                        remote.answer_as_shown(action.key, answer, action.binding);
                     }
                 }
             }
         }
         let meta = run.finish().await;
+        if let Some(words) = view.waiting(journal.as_deref()) {
+            session.add(&meta);
+            view.end_line();
+            words.lines().for_each(note);
+            note("");
+            note("waiting: a person has to answer, and standard input is not a terminal, so nothing in it is an answer");
+            return Ok(Some(End::Waiting));
+        }
         view.finish(&meta.outcome);
         let has_room = !matches!(meta.reason(), StopReason::MaxMessages | StopReason::TokenLimit);
         if !has_room && meta.totals.passes == 0 {
@@ -265,37 +295,60 @@ fn stop(heard: Heard, is_warned: &mut bool, remote: &Remote, view: &mut View) ->
     None
 }
 
-/// Asks whether an action may run, or what it asks, once all of it is shown. Only a clear yes is one; anything else is told
-/// to the model. Nothing where nobody answers any more.
+/// Asks whether an action may run, or what it asks, once all of it is shown. What was typed before that, and what is
+/// pasted, is no consent. Only a clear yes is one, for what cannot be undone the action's short key; anything else is told to
+/// the model. Nothing where the input ends.
 pub(crate) async fn ask(lines: &mut Lines, asked: &Asked) -> Option<PersonAnswer> {
-    lines.forget();
     let Asked { tool, is_question, .. } = asked;
     note(format!("{tool}  ({})", people::kind_of(asked)));
     people::details(asked).iter().for_each(|line| note(format!("  {line}")));
-    let what = if *is_question { "Answer: ".to_owned() } else { format!("Allow {tool}? [y/N] ") };
-    note_part(Line::new().styled(BOLD, what));
-    let typed = lines.next().await;
-    let is_echoed = lines.is_terminal() && typed != Typed::End;
-    let (shown, answer) = match typed {
-        Typed::Line(line) => {
-            let said = line.trim();
-            let answer = match said.to_lowercase().as_str() {
-                "" if *is_question => denied("the person did not answer"),
-                _ if *is_question => PersonAnswer::Answered { text: said.into() },
-                "y" | "yes" => PersonAnswer::Approved,
-                "" | "n" | "no" => denied("the person said no"),
-                _ => denied(&format!("the person did not agree and said: {said}")),
-            };
-            (said.to_owned(), Some(answer))
-        }
-        Typed::Unreadable => (String::new(), Some(denied("the person's answer could not be read"))),
-        Typed::End => (String::new(), None),
-    };
-    if !is_echoed {
-        note(shown);
+    let key = short_key(asked);
+    loop {
+        lines.forget().await;
+        note_part(Line::new().styled(BOLD, match &key {
+            _ if *is_question => "Answer: ".to_owned(),
+            Some(key) => format!("It cannot be undone. Type {key} to allow {tool}, or n: "),
+            None => format!("Allow {tool}? [y/N] "),
+        }));
+        let said = match lines.next().await {
+            Typed::Line(line) => line,
+            Typed::Pasted(text) if *is_question => text,
+            Typed::Pasted(_) => {
+                note("pasted text is not an answer; type it");
+                continue;
+            }
+            Typed::Unreadable => {
+                note("");
+                return Some(denied("the person's answer could not be read"));
+            }
+            Typed::End => {
+                note("");
+                return None;
+            }
+        };
+        let said = said.trim();
+        let lower = said.to_lowercase();
+        return Some(match (lower.as_str(), &key) {
+            ("", _) if *is_question => denied("the person did not answer"),
+            _ if *is_question => PersonAnswer::Answered { text: said.into() },
+            ("", _) | ("n" | "no", _) => denied("the person said no"),
+            (typed, Some(key)) if typed == key => PersonAnswer::Approved,
+            ("y" | "yes", None) => PersonAnswer::Approved,
+            ("y" | "yes", Some(_)) => continue,
+            _ => denied(&format!("the person did not agree and said: {said}")),
+        });
     }
-    answer
 }
+
+/// What a person types to allow an action that cannot be undone: the beginning of its binding, which no text from outside
+/// can know. None where a yes is enough.
+fn short_key(asked: &Asked) -> Option<String> {
+    let is_undone = matches!(asked.effect, Effect::Read | Effect::WriteIdempotent);
+    (!is_undone).then(|| asked.binding.short().chars().take(KEY_DIGITS).collect())
+}
+
+/// How many digits of a binding are the action's short key.
+const KEY_DIGITS: usize = 4;
 
 fn denied(why: &str) -> PersonAnswer {
     PersonAnswer::Denied { why: why.into() }

@@ -1,6 +1,7 @@
 //! A turn as it is shown: the answer on standard output as it comes, a line for each call beside it.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
@@ -10,6 +11,7 @@ use loop_core::{
 };
 use loop_runtime::{Entry, RunEvent, explain};
 
+use crate::people;
 use crate::stream::{self, Line, cut, note, note_part};
 
 const DIM: Style = Style::new().dimmed();
@@ -76,6 +78,13 @@ impl View {
     /// The action that a person is to be asked about.
     pub(super) fn question(&self) -> Option<Asked> {
         self.run.as_ref()?.asked().into_iter().next()
+    }
+
+    /// What the turn waits for, for people; nothing where it waits for nobody.
+    pub(super) fn waiting(&self, journal: Option<&Path>) -> Option<String> {
+        let run = self.run.as_ref()?;
+        let asked = run.asked();
+        (!asked.is_empty()).then(|| people::in_words(run.started(), &asked, journal))
     }
 
     /// Ends the line that is open, so that another one can begin.

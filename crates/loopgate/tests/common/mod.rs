@@ -1,5 +1,7 @@
 //! Runs the command as a person would, with a state folder of its own.
 
+pub mod terminal;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
