@@ -16,7 +16,7 @@ use crate::protocol_spec::Execution;
 use crate::repeats::{CallFacts, Rules, Sign};
 use crate::spec::{RunSpec, ToolSpec};
 use crate::trouble::Trouble;
-use crate::verdict::{Breaker, Limit, RepeatRule, Verdict};
+use crate::verdict::{Breaker, DeniedBy, Limit, RepeatRule, Verdict};
 
 /// What actions are judged against.
 #[derive(Clone, Copy)]
@@ -128,7 +128,7 @@ fn one(action: &Action, key: CommandKey, bench: Bench<'_>, seen: &mut Siblings) 
         }
         // To ask for what is forbidden is no slip, be it there or not (S4-83).
         None if policy::forbids(bench.spec, &action.tool) => {
-            Verdict::Denied { why: policy::Reason::Forbidden.to_string().into() }
+            Verdict::Denied { why: policy::Reason::Forbidden.to_string().into(), by: DeniedBy::Policy }
         }
         None => Verdict::UnknownTool { near: policy::near(bench.spec, &action.tool) },
         Some(tool) => sound(tool, &mut judged, bench, seen),
@@ -140,7 +140,7 @@ fn one(action: &Action, key: CommandKey, bench: Bench<'_>, seen: &mut Siblings) 
 /// what fits the tool is then judged by policy, as a repeat, by the tool's breaker, and at last by who has to consent.
 fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Siblings) -> Verdict {
     if let Some(why) = policy::barred(bench.spec, tool) {
-        return Verdict::Denied { why: why.to_string().into() };
+        return Verdict::Denied { why: why.to_string().into(), by: DeniedBy::Policy };
     }
     if protocol::keeps(bench.spec, &tool.name) {
         return Verdict::Kept;
@@ -169,8 +169,8 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
     let Bench { spec, legs, sources, .. } = bench;
     let ask = PolicyAsk { spec, tool, parameters: &parameters, legs, sources: &sources };
     let by_policy = policy::verdict(&ask);
-    if let Some(Verdict::Denied { why }) = by_policy {
-        return Verdict::Denied { why };
+    if let Some(Verdict::Denied { why, by }) = by_policy {
+        return Verdict::Denied { why, by };
     }
     let facts = CallFacts::of(tool, &parameters);
     let rules = Rules::of_run(bench.spec);
@@ -182,7 +182,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
         }
         Standing::Repeat { rule, .. } if spec.gate.on_duplicate == OnDuplicate::Deny => {
             let why = rule.unwrap_or(RepeatRule::Exact).message(&tool.name);
-            return Verdict::Denied { why: why.into() };
+            return Verdict::Denied { why: why.into(), by: DeniedBy::Repeat };
         }
         Standing::Repeat { of, evidence, rule } => {
             return Verdict::Duplicate { of: of.unwrap_or(judged.judged.key), evidence, rule };

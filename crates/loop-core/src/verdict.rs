@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{CommandKey, EvidenceId};
-use crate::spec::Effect;
+use crate::spec::{Effect, is_default};
 use crate::stop::StopReason;
 
 /// What was decided about an action, with the reason.
@@ -34,6 +34,9 @@ pub enum Verdict {
     Denied {
         /// Why.
         why: Arc<str>,
+        /// Who refused it.
+        #[serde(default, skip_serializing_if = "is_default")]
+        by: DeniedBy,
     },
     /// The same call has been run, or stands earlier in the same reply (S0-118, S0-d8).
     Duplicate {
@@ -72,6 +75,21 @@ pub enum Verdict {
         /// Why the run ended.
         reason: StopReason,
     },
+}
+
+/// Who refused an action.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeniedBy {
+    /// A rule of the domain's policy, before a person was asked.
+    #[default]
+    Policy,
+    /// It repeats an earlier call, and `gate.on_duplicate` is `deny`.
+    Repeat,
+    /// The person who was asked.
+    Person,
+    /// No person: the time to answer was over.
+    Silence,
 }
 
 /// A limit of calls that leaves an action undone.
@@ -216,7 +234,7 @@ impl Verdict {
             }
             Self::InvalidArguments { pointer, message } if pointer.is_empty() => message.to_string(),
             Self::InvalidArguments { pointer, message } => format!("{pointer}: {message}"),
-            Self::Denied { why } => why.to_string(),
+            Self::Denied { why, .. } => why.to_string(),
             Self::Duplicate { of, evidence, rule } => repeat(*of, *evidence, rule.as_ref()),
             Self::Skipped => "nice_to_have actions are not run".to_owned(),
             Self::NeedsPerson { why: Some(why), .. } => why.to_string(),

@@ -7,8 +7,8 @@ use common::native::*;
 use common::*;
 
 use loop_core::{
-    Fact, Observation, OnDuplicate, PersonAnswer, RepeatRule, RepeatScope, Repeats, Resolve, RunSpec,
-    SPEC_VERSION, Status, StopReason, Taint, Validation, Verdict,
+    DeniedBy, Fact, Observation, OnDuplicate, PersonAnswer, RepeatRule, RepeatScope, Repeats, Resolve,
+    RunSpec, SPEC_VERSION, Status, StopReason, Taint, Validation, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -177,7 +177,7 @@ fn a_repeat_can_be_a_denial() {
     });
     let world = all(setup.start().replied(&look("a"))).replied(&look("a")).ends(StopReason::Refused);
     let why = "Tool 'fetch_device' was already executed with identical parameters";
-    assert_eq!(world.run.actions()[1].verdict, Verdict::Denied { why: why.into() });
+    assert_eq!(world.run.actions()[1].verdict, Verdict::Denied { why: why.into(), by: DeniedBy::Repeat });
 }
 
 #[test]

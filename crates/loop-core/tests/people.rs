@@ -7,8 +7,8 @@ use common::*;
 use std::sync::Arc;
 
 use loop_core::{
-    AnswerFault, CommandKey, Digest, Effect, Fact, Facts, Millis, Outcome, PersonAnswer, Rejected, Run,
-    RunId, Status, StopMode, StopReason, ToolPolicy, ToolSpec, Verdict,
+    AnswerFault, CommandKey, DeniedBy, Digest, Effect, Fact, Facts, Millis, Outcome, PersonAnswer, Rejected,
+    Run, RunId, Status, StopMode, StopReason, ToolPolicy, ToolSpec, Verdict,
 };
 use serde_json::json;
 
@@ -67,7 +67,10 @@ fn what_is_approved_runs_and_what_is_denied_is_an_observation() {
 fn a_denial_of_everything_goes_on_with_the_next_pass() {
     let world = run().people().start().replied(&said("low").asks("wipe", target("a")));
     let world = world.answered_by_person("1/action-0", no()).expect_call("2/main", 1);
-    assert_eq!(world.run.actions()[0].verdict, Verdict::Denied { why: "not today".into() });
+    assert_eq!(
+        world.run.actions()[0].verdict,
+        Verdict::Denied { why: "not today".into(), by: DeniedBy::Person }
+    );
     assert_eq!(world.run.totals().tool_calls, 0);
 }
 
@@ -76,7 +79,10 @@ fn silence_is_a_no() {
     // U3
     let world = asked().all_finished().answered_by_person("1/action-2", YES).deadline();
     assert_eq!(world.now, 600_000);
-    assert_eq!(world.run.actions()[0].verdict, Verdict::Denied { why: "nobody answered in time".into() });
+    assert_eq!(
+        world.run.actions()[0].verdict,
+        Verdict::Denied { why: "nobody answered in time".into(), by: DeniedBy::Silence }
+    );
     world.expect_tools(&["1/action-2#1 restart"]);
 }
 
@@ -288,7 +294,10 @@ fn what_a_question_was_answered_stays_when_the_run_stops_while_others_wait() {
 fn a_question_that_nobody_answers_is_denied() {
     // U3
     let world = asking(Effect::Read).answered_by_person("1/action-0", no());
-    assert_eq!(world.run.actions()[0].verdict, Verdict::Denied { why: "not today".into() });
+    assert_eq!(
+        world.run.actions()[0].verdict,
+        Verdict::Denied { why: "not today".into(), by: DeniedBy::Person }
+    );
     let world = asking(Effect::Read).deadline().expect_call("2/main", 1);
     let statuses: Vec<_> = world.run.evidence().iter().map(|found| found.observation.status).collect();
     assert_eq!(statuses, [Status::Denied, Status::Denied]);

@@ -147,7 +147,7 @@ fn forbid_wins_and_what_allow_does_not_name_is_denied() {
         legs: Legs::default(),
         sources: &(),
     }) {
-        Some(Verdict::Denied { why }) => why.to_string(),
+        Some(Verdict::Denied { why, .. }) => why.to_string(),
         other => format!("{other:?}"),
     };
     assert_eq!(why("issue_refund"), "forbidden by gate.forbid");

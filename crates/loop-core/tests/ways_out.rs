@@ -6,8 +6,8 @@ use crate::common;
 use common::*;
 
 use loop_core::{
-    Confidence, Decision, Measure, Note, Observation, Stale, Status, StopClass, StopMode, StopReason, Tier,
-    Verdict,
+    Confidence, Decision, DeniedBy, Measure, Note, Observation, Stale, Status, StopClass, StopMode,
+    StopReason, Tier, Verdict,
 };
 use serde_json::json;
 
@@ -215,7 +215,10 @@ fn where_every_action_that_mattered_is_forbidden_policy_ends_the_run() {
     let forbids = || run().with(|spec| spec.gate.forbid = vec!["fetch_device".into()]);
     let world = forbids().start().replied(&pass("medium", 1)).ends(StopReason::PolicyBlocked);
     assert_eq!((world.outcome().stop.class, world.outcome().stop.class.exit_code()), (StopClass::Refused, 4));
-    assert_eq!(world.run.actions()[0].verdict, Verdict::Denied { why: "forbidden by gate.forbid".into() });
+    assert_eq!(
+        world.run.actions()[0].verdict,
+        Verdict::Denied { why: "forbidden by gate.forbid".into(), by: DeniedBy::Policy }
+    );
     assert_eq!(world.outcome().totals.tool_calls, 0);
     // By alias too; and what is allowed beside it runs.
     let world = forbids().start().replied(&said("low").asks("fetch_devices", target("a")));

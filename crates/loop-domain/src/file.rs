@@ -7,6 +7,7 @@ use std::sync::Arc;
 use loop_core::Tier;
 use loop_llm::prices::{ModelPrices, Row};
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::LoadOptions;
 use crate::config::{Config, ModelConfig, VERSION};
@@ -86,6 +87,19 @@ impl File {
             Origin::File(_) => self.folder.join(text),
             Origin::Setting(_) | Origin::Preset(_) => self.cwd.join(text),
         }
+    }
+
+    /// Everything that is written of a tool and of the source that it reads, as it is written: paths as they stand in the
+    /// file, so that a domain may be moved.
+    pub(crate) fn definition_of(&self, tool: &str) -> Value {
+        let table = |path: [&str; 2]| {
+            let node = path.iter().try_fold(&self.tree, |node, step| node.get(step).map(|entry| &entry.node));
+            node.map(Node::data)
+        };
+        let written = table(["tools", tool]);
+        let source = written.as_ref().and_then(|written| written.get("source")).and_then(Value::as_str);
+        let source = source.and_then(|source| table(["sources", source]));
+        json!({ "tool": written, "source": source })
     }
 
     /// The row of a model's price; `None` where its file gives a price, and where nobody knows one.

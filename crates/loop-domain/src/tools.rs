@@ -286,7 +286,8 @@ fn declaration(
         .when(tool.when.trim())
         .schema(schema)
         .smart(tool.smart)
-        .policy(policy(file, name, tool)?);
+        .policy(policy(file, name, tool)?)
+        .defined_by(&file.definition_of(name));
     declaration.aliases = tool.aliases.iter().map(|alias| alias.as_str().into()).collect();
     declaration.effect = tool.effect;
     if let Some(title) = &tool.title {

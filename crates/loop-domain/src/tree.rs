@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use serde_json::{Value, json};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -115,6 +116,20 @@ impl Node {
     /// The entry with this key.
     pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
         self.entries().iter().find(|entry| entry.key == key)
+    }
+
+    /// What is written, without where: for comparing.
+    pub(crate) fn data(&self) -> Value {
+        match &self.value {
+            NodeValue::Text(text) => json!(text),
+            NodeValue::Integer(number) => json!(number),
+            NodeValue::Float(written) => json!({ "float": written }),
+            NodeValue::Boolean(is) => json!(is),
+            NodeValue::List(elements) => elements.iter().map(Self::data).collect(),
+            NodeValue::Table(entries) => {
+                Value::Object(entries.iter().map(|entry| (entry.key.clone(), entry.node.data())).collect())
+            }
+        }
     }
 
     /// Takes the entry with this key out.

@@ -298,3 +298,91 @@ fn a_domain_may_save_to_an_address_with_a_token_from_the_environment() {
     assert!(domain.report().lines.contains(&"saved to https://reports.example/in".to_owned()));
     assert!(!format!("{:?}", domain.save).contains("loop-domain"), "the token is not shown");
 }
+
+#[test]
+fn what_a_tool_of_any_kind_is_made_of_is_part_of_its_definition() {
+    // G3, K8: an approval counts for the tool that was shown, so each of these makes another manifest.
+    const TOOLS: &str = r#"
+version = 1
+name = "shop"
+goal = "Answer."
+[protocol]
+type = "conversation"
+[sources.shop]
+kind = "sqlite"
+made_from = "shop.sql"
+writable = true
+[tools.look]
+kind = "sql"
+source = "shop"
+effect = "read"
+query = "SELECT id FROM orders"
+[tools.pay]
+kind = "sql"
+source = "shop"
+effect = "write_idempotent"
+query = "UPDATE orders SET paid = 1"
+[tools.notes]
+kind = "docs"
+folder = "notes"
+effect = "read"
+[tools.notes.parameters]
+query = { required = true }
+words = { required = true }
+[tools.ask]
+kind = "question"
+[tools.ask.parameters.question]
+required = true
+[tools.stub]
+kind = "mock"
+effect = "read"
+[models.base]
+provider = "offline"
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    let script = "CREATE TABLE orders (id INTEGER PRIMARY KEY, paid INTEGER);";
+    for name in ["shop.sql", "other.sql"] {
+        fs::write(folder.path().join(name), script).unwrap();
+    }
+    for name in ["notes", "others"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+        fs::write(folder.path().join(name).join("a.md"), "# A\n\nText.\n").unwrap();
+    }
+    let manifest = |text: &str| {
+        fs::write(folder.path().join("loopgate.toml"), text).unwrap();
+        Domain::load(folder.path(), &LoadOptions::default()).unwrap().registry.manifest_hash()
+    };
+    let as_it_was = manifest(TOOLS);
+    let edits = [
+        ("SELECT id FROM orders", "SELECT id FROM orders WHERE paid = 1"),
+        ("UPDATE orders SET paid = 1", "UPDATE orders SET paid = 0"),
+        ("made_from = \"shop.sql\"", "made_from = \"other.sql\""),
+        ("folder = \"notes\"", "folder = \"others\""),
+        ("folder = \"notes\"", "folder = \"notes\"\nquery_parameter = \"words\""),
+        ("folder = \"notes\"", "folder = \"notes\"\nsmart = true"),
+        ("[tools.ask.parameters.question]", "[tools.ask.parameters.text]"),
+        ("kind = \"mock\"\neffect = \"read\"", "kind = \"question\""),
+        ("kind = \"mock\"", "kind = \"docs\"\nfolder = \"notes\""),
+    ];
+    for (from, to) in edits {
+        assert!(TOOLS.contains(from), "{from}");
+        assert_ne!(manifest(&TOOLS.replacen(from, to, 1)), as_it_was, "{to}");
+    }
+    // What is not the tool's own, and where the folder is.
+    assert_eq!(
+        manifest(&TOOLS.replace("goal = \"Answer.\"", "goal = \"Answer well.\" # a comment")),
+        as_it_was
+    );
+    let moved = tempfile::tempdir().unwrap();
+    let at = moved.path().join("moved");
+    fs::rename(folder.path(), &at).unwrap();
+    let loaded = Domain::load(&at, &LoadOptions::default()).unwrap();
+    assert_eq!(loaded.registry.manifest_hash(), as_it_was);
+    // A definition is more than what is shown of a tool.
+    let given = |part: u32| {
+        let tool = loop_runtime::ToolDeclaration::read("look", "Look").defined_by(&serde_json::json!(part));
+        let run = |_, _, _| async { loop_runtime::ToolResult::failed("look", "Look", "no") };
+        loop_runtime::Registry::builder().tool_fn(tool, run).build().unwrap().manifest_hash()
+    };
+    assert_eq!((given(1) == given(1), given(1) == given(2)), (true, false));
+}

@@ -15,8 +15,8 @@
 //! Tools that run before the first pass belong to step 0.
 
 use loop_core::{
-    Certificate, Decision, Fact, FinishReason, JudgedAction, Measure, Note, PersonAnswer, Reply, Slot,
-    Status, StopReason, Verdict,
+    Certificate, Decision, DeniedBy, Fact, FinishReason, JudgedAction, Measure, Note, PersonAnswer, Reply,
+    Slot, Status, StopReason, Verdict,
 };
 use loop_runtime::Entry;
 
@@ -68,7 +68,7 @@ pub fn is_known(wanted: &str) -> bool {
 }
 
 /// Every event but those that name a tool, a status, a failure or a reason.
-const EVENTS: [&str; 22] = [
+const EVENTS: [&str; 24] = [
     "proposal:answer",
     "proposal:refusal",
     "proposal:escalate",
@@ -81,6 +81,8 @@ const EVENTS: [&str; 22] = [
     "validation:deny:invalid_tool_input",
     "validation:deny:tool_not_allowed",
     "validation:deny:duplicate",
+    "validation:deny:person",
+    "validation:deny:no_answer",
     "validation:deny:over_limit",
     "validation:deny:breaker_open",
     "validation:deny:one_at_a_time",
@@ -211,7 +213,10 @@ fn decided(action: &JudgedAction) -> &'static str {
         Verdict::Kept => "final",
         Verdict::UnknownTool { .. } => "deny:unknown_tool",
         Verdict::InvalidArguments { .. } => "deny:invalid_tool_input",
-        Verdict::Denied { .. } => "deny:tool_not_allowed",
+        Verdict::Denied { by: DeniedBy::Policy, .. } => "deny:tool_not_allowed",
+        Verdict::Denied { by: DeniedBy::Repeat, .. } => "deny:duplicate",
+        Verdict::Denied { by: DeniedBy::Person, .. } => "deny:person",
+        Verdict::Denied { by: DeniedBy::Silence, .. } => "deny:no_answer",
         Verdict::Duplicate { .. } => "deny:duplicate",
         Verdict::Skipped => "skip",
         Verdict::NeedsPerson { .. } => "escalate:needs_person",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::{
-    Breaker, Digest, ErrorStyle, Evidence, JudgedAction, Limit, Observation, OnDuplicate, RepeatRule,
+    Breaker, DeniedBy, Digest, ErrorStyle, Evidence, JudgedAction, Limit, Observation, OnDuplicate, RepeatRule,
     Repeats, Run, Status, Verdict,
 };
 
@@ -41,8 +41,13 @@ pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
             let message = format!("{INVALID}: {}", action.verdict.reason());
             wrong(run, action, Failure::refused("invalid_tool_input", &message))
         }
-        Verdict::Denied { why } => {
-            wrong(run, action, Failure::refused("tool_not_allowed", &format!("Not permitted: {why}")))
+        Verdict::Denied { why, by } => {
+            let (code, message) = match by {
+                DeniedBy::Policy | DeniedBy::Repeat => ("tool_not_allowed", format!("Not permitted: {why}")),
+                DeniedBy::Person => ("denied_by_person", format!("A person denied it: {why}")),
+                DeniedBy::Silence => ("no_answer", format!("Not run: {why}")),
+            };
+            wrong(run, action, Failure::refused(code, &message))
         }
         Verdict::Duplicate { .. } => duplicate(run, action),
         Verdict::Skipped => Told::plain("skipped: nice_to_have"),

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use common::native::*;
 use common::ok;
 use loop_core::{
-    CommandKey, ErrorStyle, NativeCall, Observation, PersonAnswer, ProtocolSpec, Repeats, Reply, RunSpec,
+    CommandKey, DeniedBy, ErrorStyle, NativeCall, Observation, PersonAnswer, ProtocolSpec, Repeats, Reply, RunSpec,
     Slot, Status, StopReason, Verdict,
 };
 use loop_prompts::{call_result, observation_text, tells_doubt};
@@ -129,7 +129,7 @@ fn refused(style: ErrorStyle) -> String {
         ("never_settled", Verdict::Run),
         // C27
         ("skipped", Verdict::Skipped),
-        ("denied", Verdict::Denied { why: "not today".into() }),
+        ("denied", Verdict::Denied { why: "not today".into(), by: DeniedBy::Policy }),
         // S3-29
         ("duplicate", duplicate),
         ("stopped", Verdict::Ended { reason: StopReason::ManualStop }),

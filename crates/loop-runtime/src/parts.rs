@@ -1,5 +1,6 @@
 //! A loop put together: spec, tools, models, prompts, journal. It serves any number of runs.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -13,6 +14,7 @@ use loop_core::{
 use loop_llm::Message;
 use loop_prompts::Prompts;
 use loop_tools::{Credentials, Registry};
+use serde_json::Value;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::Instant;
 
@@ -112,12 +114,14 @@ pub enum StartError {
         rejected: Rejected,
     },
     /// The tools, prompts or settings are not those that the run was started with.
-    #[error("run {run} was started with other {what}; go on with the domain as it was")]
+    #[error("run {run} was started with other {what}{}; resume it with the domain as it was", named(tools))]
     Changed {
         /// The run.
         run: RunId,
-        /// What differs.
+        /// What differs: `tools`, `settings` or `prompts`.
         what: &'static str,
+        /// The tools whose declaration or definition differs, by name; empty where something else does.
+        tools: Vec<String>,
     },
 }
 
@@ -528,10 +532,11 @@ impl Loop {
     pub(crate) async fn reopen(&self, run: &RunId) -> Result<Opening, StartError> {
         let (recorded, writer) = self.parts.journal.resume(run).await?;
         let mut state = replay(run, &recorded)?;
-        let changed = |what| StartError::Changed { run: run.clone(), what };
+        let changed = |what| StartError::Changed { run: run.clone(), what, tools: Vec::new() };
         // The settings hold a part of what the tools say about themselves, so the tools come first.
         if state.started().tools != self.parts.registry.manifest_hash() {
-            return Err(changed("tools"));
+            let tools = changed_tools(&recorded.manifest, self.parts.registry.manifest());
+            return Err(StartError::Changed { run: run.clone(), what: "tools", tools });
         }
         if state.spec().hash() != self.parts.spec.hash() {
             return Err(changed("settings"));
@@ -630,6 +635,23 @@ pub fn replay(run: &RunId, recorded: &Recorded) -> Result<Run, StartError> {
         state.apply(&entry.event).map_err(|rejected| broken(entry.seq, rejected))?;
     }
     Ok(state)
+}
+
+/// The tools of which two manifests say different things, by name.
+fn changed_tools(before: &str, now: &str) -> Vec<String> {
+    let read = |manifest: &str| -> BTreeMap<String, Value> {
+        let tools: Vec<Value> = serde_json::from_str(manifest).unwrap_or_default();
+        let name = |tool: &Value| tool.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        tools.into_iter().map(|tool| (name(&tool), tool)).collect()
+    };
+    let (before, now) = (read(before), read(now));
+    let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+    names.into_iter().filter(|name| before.get(*name) != now.get(*name)).cloned().collect()
+}
+
+/// The names of tools behind a sentence.
+fn named(tools: &[String]) -> String {
+    if tools.is_empty() { String::new() } else { format!(" ({})", tools.join(", ")) }
 }
 
 /// Whether a model is told of a tool: what never runs is not offered.

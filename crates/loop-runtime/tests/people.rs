@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::world::{End, Log, Stage, answer, look, looping, says, tools, unpicked};
-use loop_core::{AnswerFault, Digest, Effect, Fact, PersonAnswer, Rejected, Status, ToolPolicy, Verdict};
+use loop_core::{
+    AnswerFault, DeniedBy, Digest, Effect, Fact, PersonAnswer, Rejected, Status, ToolPolicy, Verdict,
+};
 use loop_runtime::{
     Driven, Entry, Header, Journal, JournalError, Loop, MemoryJournal, Models, Outcome, Registry, RunEvent,
-    RunId, SqliteJournal, StartError, StopClass, StopReason, ToolDeclaration, ToolResult, Waiting,
+    RunId, SqliteJournal, StartError, StopClass, StopReason, ToolDeclaration, ToolResult, Waiting, replay,
 };
 use serde_json::{Value, json};
 
@@ -116,6 +118,31 @@ async fn a_run_that_was_left_comes_to_what_one_does_that_was_answered_on_the_spo
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_before_its_question_counts_only_for_what_was_shown() {
+    // M2, K8: a tool of the same pass still runs, so the question is not open yet.
+    let log = Log::new();
+    let first = answer("low", &[look("slow-500"), change("ok-2"), change("ok-3")]);
+    let stage = Stage::new(&log).on("main", [says(first), says(answer("high", &[]))]);
+    let looping = looping(unpicked(), &log, stage).with_people();
+    let handle = looping.start(common::item()).await.unwrap();
+    let (remote, run) = (handle.remote(), handle.id().clone());
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let state = replay(&run, &looping.journal().read(&run).await.unwrap()).unwrap();
+    assert_eq!((state.phase().name(), state.asked().len()), ("acting", 0), "it is not asked yet");
+    let (wrong, right) = ("1/action-1".parse().unwrap(), "1/action-2".parse().unwrap());
+    remote.answer_as_shown(wrong, PersonAnswer::Approved, Digest::of("other", b""));
+    remote.answer_as_shown(right, PersonAnswer::Approved, state.binding(&right).unwrap());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let state = replay(&run, &looping.journal().read(&run).await.unwrap()).unwrap();
+    let asked: Vec<_> = state.asked().iter().map(|asked| asked.key).collect();
+    assert_eq!(asked, [wrong], "the one whose answer was for something else is still open");
+    remote.answer(wrong, PersonAnswer::Denied { why: "not today".into() });
+    let outcome = handle.wait().await;
+    assert_eq!(outcome.stop.reason(), StopReason::Confident);
+    assert_eq!((log.count("tool change(ok-2)"), log.count("tool change(ok-3)")), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_does_not_count_is_refused_and_nothing_of_it_is_written() {
     // I-26, U4, K8
     let log = Log::new();
@@ -209,7 +236,7 @@ async fn a_question_that_is_too_old_is_a_no_also_after_the_process_has_gone() {
     let outcome = late.resume(&run).await.unwrap().wait().await;
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     assert_eq!(log.count("tool change"), 0, "silence is a no");
-    let denied = Verdict::Denied { why: "nobody answered in time".into() };
+    let denied = Verdict::Denied { why: "nobody answered in time".into(), by: DeniedBy::Silence };
     assert_eq!(outcome.actions[1].verdict, denied);
     assert!(outcome.totals.wall_ms < 10_000, "waiting does not count: {}", outcome.totals.wall_ms);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{ArgSpec, Effect, ToolPolicy, ToolSpec};
+use loop_core::{ArgSpec, Digest, Effect, ToolPolicy, ToolSpec, digest};
 use serde_json::{Value, json};
 
 /// Milliseconds until a tool is cut off, unless it declares another limit (S0-94).
@@ -47,6 +47,9 @@ pub struct ToolDeclaration {
     pub smart: bool,
     /// What policy knows of it beside its effect.
     pub policy: ToolPolicy,
+    /// Names what the tool is made of and does not show, for example its query; `None` where nothing was given. It is part
+    /// of the manifest, so that an approval counts for the tool as it was when a person was asked.
+    pub definition: Option<Digest>,
 }
 
 impl ToolDeclaration {
@@ -65,6 +68,7 @@ impl ToolDeclaration {
             attempts: ATTEMPTS,
             smart: false,
             policy: ToolPolicy::default(),
+            definition: None,
         }
     }
 
@@ -149,6 +153,22 @@ impl ToolDeclaration {
         self
     }
 
+    /// The declaration with something that the tool is made of, beside what was given before: a query, a version, a program.
+    /// A run that was begun with another definition cannot be resumed with this tool.
+    ///
+    /// ```
+    /// # use loop_tools::ToolDeclaration;
+    /// # use serde_json::json;
+    /// let tool = ToolDeclaration::new("pay").defined_by(&json!({ "version": 3 }));
+    /// assert_ne!(tool.definition, ToolDeclaration::new("pay").defined_by(&json!({ "version": 4 })).definition);
+    /// ```
+    #[must_use]
+    pub fn defined_by(mut self, part: &Value) -> Self {
+        let before = self.definition.map(|digest| digest.to_string());
+        self.definition = Some(digest("definition", &json!([before, part])));
+        self
+    }
+
     /// What the core needs to know, or `None` where the effect is not declared.
     pub fn spec(&self) -> Option<ToolSpec> {
         Some(ToolSpec {
@@ -183,6 +203,9 @@ impl ToolDeclaration {
             && let Some(manifest) = manifest.as_object_mut()
         {
             manifest.insert("policy".to_owned(), json!(self.policy));
+        }
+        if let (Some(definition), Some(manifest)) = (&self.definition, manifest.as_object_mut()) {
+            manifest.insert("definition".to_owned(), json!(definition));
         }
         manifest
     }

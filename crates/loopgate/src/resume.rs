@@ -220,11 +220,14 @@ impl Found {
 /// Why a run cannot go on, with what to do about it.
 fn explained(error: StartError, domain: &Path) -> Failure {
     match error {
-        StartError::Changed { run, what } => Failure::new(format!(
-            "run {run} was begun with other {what} than {} has now; put the domain back as it was, or name another \
-             folder with --domain",
-            domain.display()
-        )),
+        StartError::Changed { run, what, tools } => {
+            let (folder, named) = (domain.display(), tools.join(", "));
+            let named = if tools.is_empty() { named } else { format!(" ({named})") };
+            Failure::new(format!(
+                "run {run} was begun with other {what}{named} than {folder} has now, and an answer counts only for what was \
+                 shown; put the domain back as it was, name another folder with --domain, or start a new run, which asks again"
+            ))
+        }
         other => other.into(),
     }
 }

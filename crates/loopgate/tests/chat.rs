@@ -126,6 +126,44 @@ provider = "offline"
 }
 
 #[test]
+fn calls_are_shown_in_the_order_in_which_they_were_asked_for() {
+    // W7: a refused call is known at once, and one before it that runs only later.
+    let shell = Shell::new();
+    let domain = shell.copy_of("examples/crm");
+    std::fs::remove_dir_all(domain.join(".loopgate")).ok();
+    let call = |id: &str, name: &str, arguments: serde_json::Value| serde_json::json!({"id": id, "name": name, "arguments": arguments.to_string()});
+    let replies = serde_json::json!({"version": 1, "replies": [
+        {"calls": [
+            call("a", "search_user", serde_json::json!({"name": "Bob"})),
+            call("b", "drop_users", serde_json::json!({})),
+            call("c", "get_user_by_id", serde_json::json!({"id": 42})),
+            call("d", "get_user_by_id", serde_json::json!({"id": "none"})),
+        ]},
+        {"text": "Done."},
+    ]});
+    let script = shell.file("replies.json", &replies.to_string());
+    let model = format!("base=scripted/{}", script.display());
+    let shown = |execution: &str| {
+        let set = format!("protocol.execution={execution}");
+        let args = ["chat", domain.to_str().unwrap(), "--model", &model, "--set", &set];
+        let ran = shell.run_with_input(&args, "Go on\n");
+        let calls = ran.err.lines().filter_map(|line| line.strip_prefix("· ")?.split(" … ").next());
+        calls.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let [search, drop, get, none] = [
+        "search_user {\"name\":\"Bob\"}",
+        "drop_users {}",
+        "get_user_by_id {\"id\":42}",
+        "get_user_by_id {\"id\":\"none\"}",
+    ];
+    assert_eq!(shown("ordered"), [search, drop, get, none]);
+    // Side by side each that runs is shown when it ends.
+    let shown = shown("parallel");
+    let at = |call: &str| shown.iter().position(|line| line == call).unwrap();
+    assert!(at(search) < at(drop) && at(drop) < at(none) && at(get) < at(none), "{shown:?}");
+}
+
+#[test]
 fn a_question_that_was_answered_is_shown_once() {
     // S4-37: it has settled with its answer, and nothing of it runs.
     let shell = Shell::new();

@@ -197,7 +197,16 @@ fn a_run_goes_on_only_with_the_tools_and_settings_that_it_was_begun_with() {
         shell.run(&["approve", &run, "3/action-0"])
     };
     with("Update the company of one user", "Change the company of one user")
-        .fails_with(&["begun with other tools"]);
+        .fails_with(&["begun with other tools (update_user)"]);
+    // G3: what the tool does, and does not show.
+    let before = company(&folder);
+    for (from, to) in [
+        ("SET company = trim(:company)", "SET company = 'EVIL'"),
+        ("WHERE id = :id\nRETURNING", "WHERE id > :id - :id\nRETURNING"),
+    ] {
+        with(from, to).fails_with(&["begun with other tools (update_user)", "which asks again"]);
+    }
+    assert_eq!(company(&folder), before);
     with("people = true", "people = true\nno_progress = 9").fails_with(&["begun with other settings"]);
     std::fs::remove_file(&file).unwrap();
     shell.run(&["approve", &run, "3/action-0"]).fails_with(&["loopgate.toml"]);

@@ -41,7 +41,12 @@ provider = "offline"
     let replies = json!({"version": 1, "replies": [send, {"text": "That was it."}]});
     let script = shell.file("replies.json", &replies.to_string());
     let domain = file.parent().unwrap().to_str().unwrap().to_owned();
-    ["--progress=always".to_owned(), domain, "--model".to_owned(), format!("base=scripted/{}", script.display())]
+    [
+        "--progress=always".to_owned(),
+        domain,
+        "--model".to_owned(),
+        format!("base=scripted/{}", script.display()),
+    ]
 }
 
 fn terminal(shell: &Shell, args: &[&str]) -> Terminal {

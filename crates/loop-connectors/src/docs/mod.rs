@@ -64,6 +64,8 @@ impl DocsTool {
             return Err(ConnectorError::NoQueryParameter { tool, name });
         }
         let files = Arc::new(Files::below(folder)?);
+        let declaration =
+            declaration.defined_by(&json!({ "kind": "docs", "query_parameter": query_parameter }));
         Ok(Self { declaration, query_parameter, files, library: Arc::default() })
     }
 

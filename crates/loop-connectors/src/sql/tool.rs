@@ -69,6 +69,7 @@ impl SqlTool {
                 Work::Look(Query::check(name, database, query, &parameters)?, database.clone())
             }
         };
+        let declaration = declaration.defined_by(&json!({ "kind": "sql", "query": query }));
         Ok(Self { declaration, work, cell_bytes_max: CELL_BYTES_MAX })
     }
 

@@ -33,7 +33,7 @@ use crate::observation::Status;
 use crate::policy_spec::Taint;
 use crate::protocol;
 use crate::spec::{Effect, RunSpec, ToolSpec, is_default};
-use crate::verdict::Verdict;
+use crate::verdict::{DeniedBy, Verdict};
 
 pub use authority::Foreign;
 pub use glob::matches as fits;
@@ -245,7 +245,9 @@ pub fn verdict(ask: &PolicyAsk<'_>) -> Option<Verdict> {
         Ruling::NeedsPerson(reasons) => {
             Some(Verdict::NeedsPerson { effect: ask.tool.effect, why: told(&reasons) })
         }
-        Ruling::Denied(reasons) => Some(Verdict::Denied { why: told(&reasons).unwrap_or_default() }),
+        Ruling::Denied(reasons) => {
+            Some(Verdict::Denied { why: told(&reasons).unwrap_or_default(), by: DeniedBy::Policy })
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::repeats::{CallFacts, Rules, Sign};
 use crate::run::{Ask, Batch, Phase, Rejected, Run, Work};
 use crate::spec::Effect;
 use crate::unseen::is_unseen;
-use crate::verdict::Verdict;
+use crate::verdict::{DeniedBy, Verdict};
 
 /// What a person told a run while it was on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -280,7 +280,7 @@ impl Run {
                 ask.answer = Some(Arc::clone(text));
                 Verdict::Run
             }
-            PersonAnswer::Denied { why } => Verdict::Denied { why: Arc::clone(why) },
+            PersonAnswer::Denied { why } => Verdict::Denied { why: Arc::clone(why), by: DeniedBy::Person },
         };
         notes.push(Note::ActionJudged(action.clone()));
         self.asks_settled(notes);
@@ -295,7 +295,8 @@ impl Run {
         for ask in asks.iter_mut().filter(|ask| !ask.answered && ask.deadline <= self.state.now) {
             ask.answered = true;
             if let Some(action) = self.state.actions.get_mut(ask.action as usize) {
-                action.verdict = Verdict::Denied { why: "nobody answered in time".into() };
+                action.verdict =
+                    Verdict::Denied { why: "nobody answered in time".into(), by: DeniedBy::Silence };
                 notes.push(Note::ActionJudged(action.clone()));
             }
         }
@@ -347,7 +348,7 @@ impl Run {
                     notes.push(Note::ActionSettled { key, evidence, status: Status::Ok });
                     Some(answer_of(&text))
                 }
-                (Verdict::Denied { why }, None) => {
+                (Verdict::Denied { why, .. }, None) => {
                     notes.push(Note::ActionSettled { key, evidence, status: Status::Denied });
                     Some(Observation::failed(Status::Denied, action.tool_name(), why))
                 }

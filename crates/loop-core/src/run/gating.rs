@@ -214,7 +214,7 @@ impl Run {
             self.state.trouble.judged(verdict);
             let name = tool.as_ref().unwrap_or(&action.tool);
             match verdict {
-                Verdict::Denied { why } => {
+                Verdict::Denied { why, .. } => {
                     denied = true;
                     if gate.on_denied == OnDenied::Stop {
                         found.denied.get_or_insert_with(|| denial(name, why));

@@ -396,6 +396,8 @@ fn declaration_of(declared: &Value) -> Result<ToolDeclaration, String> {
         serde_json::from_value(read("timeout_ms")).map_err(|error| wrong("timeout_ms", error))?;
     made.attempts = serde_json::from_value(read("attempts")).map_err(|error| wrong("attempts", error))?;
     made.smart = serde_json::from_value(read("smart")).map_err(|error| wrong("smart", error))?;
+    made.definition =
+        serde_json::from_value(read("definition")).map_err(|error| wrong("definition", error))?;
     if let Some(policy) = declared.get("policy") {
         made.policy = serde_json::from_value(policy.clone()).map_err(|error| wrong("policy", error))?;
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use loop_core::{
-    Breakers, Condition, Decision, JudgedAction, Limit, Note, OnDenied, OnToolError, ProtocolSpec, Repeats,
+    Breakers, Condition, Decision, DeniedBy, JudgedAction, Limit, Note, OnDenied, OnToolError, ProtocolSpec, Repeats,
     RunSpec, Stale, StopReason, Taint, Tier, ToolPolicy, Verdict,
 };
 use loop_runtime::{Entry, ToolDeclaration};
@@ -77,10 +77,16 @@ impl Seen<'_> {
     }
 }
 
-/// Whether a verdict is one that a person is asked for, or refused for want of one, and says one of these words.
+/// Whether policy refused an action. What a person refused was no guard's doing.
+fn is_barred(judged: &JudgedAction) -> bool {
+    matches!(judged.verdict, Verdict::Denied { by: DeniedBy::Policy, .. })
+}
+
+/// Whether a verdict is one that a person is asked for, or policy's refusal, and says one of these words.
 fn told(judged: &JudgedAction, words: &[&str]) -> bool {
     let reason = match &judged.verdict {
-        verdict @ (Verdict::NeedsPerson { .. } | Verdict::Denied { .. }) => verdict.reason(),
+        verdict @ Verdict::NeedsPerson { .. } => verdict.reason(),
+        verdict if is_barred(judged) => verdict.reason(),
         _ => return false,
     };
     words.iter().any(|word| reason.contains(word))
@@ -148,11 +154,7 @@ pub const GUARDS: [Guard; 14] = [
         },
         redeclare: leave,
         fires: |seen| {
-            seen.verdicts(|judged| {
-                matches!(judged.verdict, Verdict::Denied { .. })
-                    && !told(judged, &TAINTED)
-                    && !told(judged, &AUTHORITY)
-            })
+            seen.verdicts(|judged| is_barred(judged) && !told(judged, &TAINTED) && !told(judged, &AUTHORITY))
         },
     },
     Guard {
@@ -255,7 +257,7 @@ pub const GUARDS: [Guard; 14] = [
         off: |spec| spec.gate.on_denied = OnDenied::FeedBack,
         redeclare: leave,
         fires: |seen| {
-            let denied = seen.verdicts(|judged| matches!(judged.verdict, Verdict::Denied { .. }));
+            let denied = seen.verdicts(is_barred);
             denied.min(seen.reasons(&[StopReason::Refused]))
         },
     },
@@ -267,3 +269,46 @@ pub const GUARDS: [Guard; 14] = [
         fires: |seen| seen.reasons(&[StopReason::ToolFailure]),
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::GUARDS;
+    use crate::case::Case;
+    use crate::eval::run_case;
+
+    #[tokio::test]
+    async fn what_a_person_refuses_is_no_guards_doing() {
+        // W7: nothing is forbidden here, and nothing is tainted.
+        for (say, why) in [("deny", "person"), ("nothing", "no_answer")] {
+            let case = json!({
+                "case_id": "no",
+                "goal": "Delete order O-104.",
+                "spec": {
+                    "preset": "step",
+                    "gate": { "people": true },
+                    "limits": { "person_ms": 20 },
+                    "tools": { "delete_order": { "effect": "write_irreversible" } },
+                },
+                "replies": [
+                    { "calls": [{ "name": "delete_order", "arguments": {} }] },
+                    { "text": "Nothing was deleted." },
+                ],
+                "people": [{ "say": say, "text": if say == "deny" { "what anybody may have written" } else { "" } }],
+                "expected": {},
+            });
+            let result = run_case(&Case::parse(&case.to_string(), "no.json").unwrap()).await;
+            let denied: Vec<_> = result.trace.iter().filter(|line| line.contains(":deny:")).collect();
+            assert_eq!(denied, [&format!("step:0:validation:deny:{why}")], "{:#?}", result.trace);
+            let fired: Vec<_> = GUARDS
+                .iter()
+                .filter(|guard| guard.fired(&result.entries) > 0)
+                .map(|guard| guard.name)
+                .collect();
+            assert_eq!(fired, ["consent"]);
+        }
+    }
+}

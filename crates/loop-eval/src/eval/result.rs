@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use loop_core::{Note, StopReason, Verdict};
+use loop_core::{DeniedBy, Note, StopReason, Verdict};
 use loop_runtime::Entry;
 use serde::Serialize;
 
@@ -103,6 +103,7 @@ impl ActionCounts {
             }
             counts.proposed += 1;
             match judged.verdict {
+                Verdict::Denied { by: DeniedBy::Repeat, .. } => counts.repeated += 1,
                 Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. } | Verdict::Denied { .. } => {
                     counts.invalid += 1;
                 }

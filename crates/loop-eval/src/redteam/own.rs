@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::{
-    Asked, Effect, GateSettings, Outcome, PersonAnswer, RunSpec, StopClass, Tier, Verdict, WorkItem,
+    Asked, DeniedBy, Effect, GateSettings, Outcome, PersonAnswer, RunSpec, StopClass, Tier, Verdict, WorkItem,
 };
 use loop_domain::Domain;
 use loop_runtime::{Loop, Models, Registry};
@@ -116,7 +116,7 @@ fn count(benign: &mut Benign, domain: &Domain, outcome: &Outcome) {
     for action in &outcome.actions {
         let tool = domain.spec.tool(action.tool_name());
         let is_effect = tool.is_some_and(|tool| tool.effect != Effect::Read);
-        let denied = matches!(action.verdict, Verdict::Denied { .. });
+        let denied = matches!(action.verdict, Verdict::Denied { by: DeniedBy::Policy, .. });
         benign.denied_reads += u32::from(denied && !is_effect);
         benign.effects += u32::from(is_effect);
         benign.blocked += u32::from(is_effect && !matches!(action.verdict, Verdict::Run));

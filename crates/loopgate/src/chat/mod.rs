@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use anstyle::Style;
 use futures::StreamExt;
-use loop_core::{Asked, Effect, PersonAnswer, PicoUsd, ProtocolSpec, StopClass, StopMode, StopReason, Totals};
+use loop_core::{
+    Asked, Effect, PersonAnswer, PicoUsd, ProtocolSpec, StopClass, StopMode, StopReason, Totals,
+};
 use loop_domain::Domain;
 use loop_runtime::{Journal, Loop, Message, Meta, Remote};
 
@@ -242,7 +244,9 @@ impl Chat {
             view.end_line();
             words.lines().for_each(note);
             note("");
-            note("waiting: a person has to answer, and standard input is not a terminal, so nothing in it is an answer");
+            note(
+                "waiting: a person has to answer, and standard input is not a terminal, so nothing in it is an answer",
+            );
             return Ok(Some(End::Waiting));
         }
         view.finish(&meta.outcome);
@@ -305,11 +309,14 @@ pub(crate) async fn ask(lines: &mut Lines, asked: &Asked) -> Option<PersonAnswer
     let key = short_key(asked);
     loop {
         lines.forget().await;
-        note_part(Line::new().styled(BOLD, match &key {
-            _ if *is_question => "Answer: ".to_owned(),
-            Some(key) => format!("It cannot be undone. Type {key} to allow {tool}, or n: "),
-            None => format!("Allow {tool}? [y/N] "),
-        }));
+        note_part(Line::new().styled(
+            BOLD,
+            match &key {
+                _ if *is_question => "Answer: ".to_owned(),
+                Some(key) => format!("It cannot be undone. Type {key} to allow {tool}, or n: "),
+                None => format!("Allow {tool}? [y/N] "),
+            },
+        ));
         let said = match lines.next().await {
             Typed::Line(line) => line,
             Typed::Pasted(text) if *is_question => text,

@@ -316,8 +316,7 @@ mod tests {
         let typed = b"hello\n\x1b[200~Dear all,\ry\r\ny\nbye\x1b[201~ and more\n\x1b[200~y\x1b[201~\ny\n";
         let pasted = |text: &str| Typed::Pasted(text.to_owned());
         let line = |text: &str| Typed::Line(text.to_owned());
-        let expected =
-            [line("hello"), pasted("Dear all,\ny\n\ny\nbye and more"), pasted("y"), line("y")];
+        let expected = [line("hello"), pasted("Dear all,\ny\n\ny\nbye and more"), pasted("y"), line("y")];
         for size in 1..typed.len() {
             let (mut assembly, now) = (Assembly::default(), Instant::now());
             let mut lines = Vec::new();
@@ -344,6 +343,9 @@ mod tests {
     fn a_line_without_its_end_is_told_at_the_end_of_the_input() {
         let mut assembly = Assembly::default();
         assembly.add(b"half\xff", Instant::now());
-        assert_eq!((assembly.take(), assembly.rest(), assembly.rest()), (None, Some(Typed::Unreadable), None));
+        assert_eq!(
+            (assembly.take(), assembly.rest(), assembly.rest()),
+            (None, Some(Typed::Unreadable), None)
+        );
     }
 }

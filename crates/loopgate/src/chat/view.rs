@@ -32,13 +32,30 @@ pub(super) struct View {
     spec: Arc<RunSpec>,
     /// The run again, from its entries.
     run: Option<Run>,
-    /// Calls that run or are to run, each with the time of its verdict.
-    calls: VecDeque<(CommandKey, Millis)>,
+    /// Calls that have not settled, and refused ones behind them, in the order in which they were asked for.
+    calls: VecDeque<Shown>,
     /// When a call ended last: where an order is kept, the next begins then.
     ended: Millis,
     open: Open,
     /// The text of the reply that came last.
     said: String,
+}
+
+/// A call that has its place in the order of calls.
+#[derive(Debug)]
+enum Shown {
+    /// It runs, or is to run: since its verdict.
+    Runs(CommandKey, Millis),
+    /// A person is to be asked.
+    Asks(CommandKey),
+    /// It was refused: its line, which waits until the calls before it are shown.
+    Refused(Line),
+}
+
+impl Shown {
+    fn is(&self, key: CommandKey) -> bool {
+        matches!(self, Self::Runs(of, _) | Self::Asks(of) if *of == key)
+    }
 }
 
 /// What the line under the cursor holds.
@@ -99,6 +116,9 @@ impl View {
     /// Shows how the turn ended: an answer that did not come piece by piece, and a reason that is not an answer.
     pub(super) fn finish(&mut self, outcome: &Outcome) {
         self.end_line();
+        // What is left of the order was cut off by the end.
+        self.calls.retain(|call| matches!(call, Shown::Refused(_)));
+        self.show_refused();
         if let Some(answer) = outcome.answer.as_deref().filter(|answer| answer.trim() != self.said.trim()) {
             stream::print(&format!("{LABEL}{}\n", answer.trim_end()));
         }
@@ -158,18 +178,31 @@ impl View {
 
     fn note(&mut self, told: &Note, at: Millis) {
         match told {
-            Note::ActionJudged(judged) => match &judged.verdict {
-                Verdict::Run => self.calls.push_back((judged.key, at)),
-                // It is asked about when its turn comes.
-                Verdict::NeedsPerson { .. } | Verdict::Kept => {}
-                other => {
-                    self.end_line();
-                    let why = format!("{}, {}", other.name(), other.reason());
-                    note(call_line(judged).styled(ODD, cut(&why, MOST_SUMMARY)));
+            Note::ActionJudged(judged) => {
+                let shown = match &judged.verdict {
+                    Verdict::Run => Some(Shown::Runs(judged.key, at)),
+                    // It is asked about when its turn comes; a run that cannot ask has left it undone.
+                    Verdict::NeedsPerson { .. } if self.spec.gate.people => Some(Shown::Asks(judged.key)),
+                    Verdict::NeedsPerson { .. } | Verdict::Kept => None,
+                    other => {
+                        let why = format!("{}, {}", other.name(), other.reason());
+                        Some(Shown::Refused(call_line(judged).styled(ODD, cut(&why, MOST_SUMMARY))))
+                    }
+                };
+                // What a person was asked about keeps its place.
+                let asked = self.calls.iter_mut().find(|call| call.is(judged.key));
+                match (asked, shown) {
+                    (Some(place), Some(shown)) => *place = shown,
+                    (None, Some(shown)) => self.calls.push_back(shown),
+                    (_, None) => {}
                 }
-            },
+                self.show_refused();
+            }
             // What a person has answered has settled without having run.
-            Note::ActionSettled { key, .. } => self.calls.retain(|(open, _)| open != key),
+            Note::ActionSettled { key, .. } => {
+                self.calls.retain(|call| !call.is(*key));
+                self.show_refused();
+            }
             Note::CallRetried { attempt, .. } => {
                 self.remark(&format!("the model is asked again (try {attempt})"));
             }
@@ -198,14 +231,27 @@ impl View {
         note(Line::from("· ").styled(DIM, what));
     }
 
+    /// Shows refused calls as soon as no call before them is open.
+    fn show_refused(&mut self) {
+        while let Some(Shown::Refused(_)) = self.calls.front() {
+            let Some(Shown::Refused(line)) = self.calls.pop_front() else { return };
+            self.end_line();
+            note(line);
+        }
+    }
+
     /// Shows the call that runs, where there is only one at a time.
     fn begin_call(&mut self) {
         let is_ordered = self.spec.protocol.execution().is_ordered();
-        if let (true, Open::Nothing, Some((key, _))) = (is_ordered, self.open, self.calls.front())
-            && let Some(action) = self.run.as_ref().and_then(|run| action(run, *key))
+        let next = self.calls.iter().find_map(|call| match call {
+            Shown::Runs(key, _) => Some(*key),
+            Shown::Asks(_) | Shown::Refused(_) => None,
+        });
+        if let (true, Open::Nothing, Some(key)) = (is_ordered, self.open, next)
+            && let Some(action) = self.run.as_ref().and_then(|run| action(run, key))
         {
             note_part(call_line(action));
-            self.open = Open::Call(*key);
+            self.open = Open::Call(key);
         }
     }
 
@@ -220,8 +266,11 @@ impl View {
         };
         let (key, line) = (judged.key, call_line(judged));
         let at = entry.event.at;
-        let begun = self.calls.iter().position(|(open, _)| *open == key);
-        let since = begun.and_then(|at| self.calls.remove(at)).map_or(at, |(_, since)| since);
+        let begun = self.calls.iter().position(|call| call.is(key));
+        let since = match begun.and_then(|at| self.calls.remove(at)) {
+            Some(Shown::Runs(_, since)) => since,
+            Some(Shown::Asks(_) | Shown::Refused(_)) | None => at,
+        };
         let is_ordered = self.spec.protocol.execution().is_ordered();
         let since = if is_ordered { since.max(self.ended) } else { since };
         self.ended = at;
