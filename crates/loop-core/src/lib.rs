@@ -148,4 +148,4 @@ pub use spec::{
 };
 pub use stop::{Certificate, Change, Condition, Confidence, Measure, StopClass, StopReason, Written};
 pub use unseen::is_unseen;
-pub use verdict::{DeniedBy, Breaker, Limit, RepeatRule, Verdict};
+pub use verdict::{Breaker, DeniedBy, Limit, RepeatRule, Verdict};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use loop_core::{
-    Breaker, DeniedBy, Digest, ErrorStyle, Evidence, JudgedAction, Limit, Observation, OnDuplicate, RepeatRule,
-    Repeats, Run, Status, Verdict,
+    Breaker, DeniedBy, Digest, ErrorStyle, Evidence, JudgedAction, Limit, Observation, OnDuplicate,
+    RepeatRule, Repeats, Run, Status, Verdict,
 };
 
 use crate::text::{cut, line};

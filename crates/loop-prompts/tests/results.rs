@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use common::native::*;
 use common::ok;
 use loop_core::{
-    CommandKey, DeniedBy, ErrorStyle, NativeCall, Observation, PersonAnswer, ProtocolSpec, Repeats, Reply, RunSpec,
-    Slot, Status, StopReason, Verdict,
+    CommandKey, DeniedBy, ErrorStyle, NativeCall, Observation, PersonAnswer, ProtocolSpec, Repeats, Reply,
+    RunSpec, Slot, Status, StopReason, Verdict,
 };
 use loop_prompts::{call_result, observation_text, tells_doubt};
 

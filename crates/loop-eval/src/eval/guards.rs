@@ -3,8 +3,8 @@
 use std::fmt;
 
 use loop_core::{
-    Breakers, Condition, Decision, DeniedBy, JudgedAction, Limit, Note, OnDenied, OnToolError, ProtocolSpec, Repeats,
-    RunSpec, Stale, StopReason, Taint, Tier, ToolPolicy, Verdict,
+    Breakers, Condition, Decision, DeniedBy, JudgedAction, Limit, Note, OnDenied, OnToolError, ProtocolSpec,
+    Repeats, RunSpec, Stale, StopReason, Taint, Tier, ToolPolicy, Verdict,
 };
 use loop_runtime::{Entry, ToolDeclaration};
 
