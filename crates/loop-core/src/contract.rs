@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::action::{Action, Priority};
@@ -12,6 +13,7 @@ use crate::ids::Digest;
 use crate::layout::Layout;
 use crate::protocol_spec::NonceMode;
 use crate::reply::Oddity;
+use crate::spec::is_default;
 use crate::stop::Confidence;
 use crate::unseen::is_unseen;
 
@@ -41,8 +43,8 @@ pub(crate) struct Found {
 pub(crate) struct Rules<'a> {
     pub(crate) nonce: &'a str,
     pub(crate) mode: NonceMode,
-    /// Contracts that stand in tool texts or in the work item, by [`echoes`].
-    pub(crate) echoes: &'a BTreeSet<Digest>,
+    /// Contracts that stand in tool texts or in the work item.
+    pub(crate) echoes: &'a Echoes,
     /// Whether every block that does not count is told and hidden; version 1 did not.
     pub(crate) is_thorough: bool,
 }
@@ -114,8 +116,7 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
         let (object, whole) = unmarked?;
         let why = match rules.mode {
             NonceMode::Require => Some("no nonce"),
-            NonceMode::Prefer if is_echo(&object, rules.echoes) => Some("an echo of what was read"),
-            NonceMode::Prefer => None,
+            NonceMode::Prefer => rules.echoes.objection(&object),
         };
         if why.is_none() || rules.is_thorough {
             found.hidden.push(whole);
@@ -156,65 +157,92 @@ impl Readings {
     pub(crate) const VERSION_1: Self = Self(&[is_hidden_1]);
 }
 
-/// The contracts that stand in a text, as digests: a reply that repeats one of them without a nonce says nothing.
-///
-/// One scan forward: an object that parses is passed over whole, its members looked at once. The text is looked at
-/// as it is, and in each way in which it can be read.
-pub(crate) fn echoes(text: &str, readings: Readings) -> Vec<Digest> {
-    let mut found = Vec::new();
-    if text.contains(MARK) {
-        scan(text, readings, &mut found);
-    }
-    for unseen in readings.0 {
-        if text.contains(*unseen) {
-            let seen: String = text.chars().filter(|c| !unseen(*c)).collect();
-            if seen.contains(MARK) {
-                scan(&seen, readings, &mut found);
-            }
-        }
-    }
-    found
+/// The contracts that stand in what was read, as digests: a reply that repeats one of them without a nonce says nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Echoes {
+    known: BTreeSet<Digest>,
+    /// Whether a text was too tangled to be searched whole: what it holds is not known then.
+    #[serde(default, skip_serializing_if = "is_default")]
+    gave_up: bool,
 }
 
-fn scan(text: &str, readings: Readings, found: &mut Vec<Digest>) {
-    /// How often the text may be parsed over in all: braces that lead nowhere must not cost its square.
-    const TIMES: usize = 8;
-    let mut spare = text.len().saturating_mul(TIMES);
-    let mut at = 0;
-    while let Some(open) = text.get(at..).and_then(|rest| rest.find('{')).map(|open| at + open) {
-        let rest = text.get(open..).unwrap_or_default();
-        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
-        match values.next() {
-            Some(Ok(value)) => {
-                contracts_in(&value, readings, found);
-                at = open + values.byte_offset().max(1);
-            }
-            Some(Err(error)) => {
-                let lines = rest.split_inclusive('\n').take(error.line().saturating_sub(1));
-                let came: usize = lines.map(str::len).sum::<usize>() + error.column();
-                spare = spare.saturating_sub(came);
-                if spare == 0 {
-                    return;
+impl Echoes {
+    /// Adds what stands in a text.
+    ///
+    /// One scan forward: an object that parses is passed over whole, its members looked at once. The text is looked at
+    /// as it is, and in each way in which it can be read.
+    pub(crate) fn read(&mut self, text: &str, readings: Readings) {
+        if text.contains(MARK) {
+            self.scan(text, readings);
+        }
+        for unseen in readings.0 {
+            if text.contains(*unseen) {
+                let seen: String = text.chars().filter(|c| !unseen(*c)).collect();
+                if seen.contains(MARK) {
+                    self.scan(&seen, readings);
                 }
-                at = open + 1;
             }
-            None => return,
         }
     }
-}
 
-/// Contracts in a value, and in the texts that it holds.
-pub(crate) fn contracts_in(value: &Value, readings: Readings, found: &mut Vec<Digest>) {
-    match value {
-        Value::Object(object) => {
-            if object.contains_key(MARK) {
-                found.push(contract_digest(object));
-            }
-            object.values().for_each(|member| contracts_in(member, readings, found));
+    /// Adds what stands in JSON, also inside its strings.
+    pub(crate) fn read_data(&mut self, data: &str, readings: Readings) {
+        match serde_json::from_str(data) {
+            Ok(value) => self.value(&value, readings),
+            Err(_) => self.read(data, readings),
         }
-        Value::Array(items) => items.iter().for_each(|item| contracts_in(item, readings, found)),
-        Value::String(text) => found.extend(echoes(text, readings)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+
+    fn scan(&mut self, text: &str, readings: Readings) {
+        /// How often the text may be parsed over in all: braces that lead nowhere must not cost its square.
+        const TIMES: usize = 8;
+        let mut spare = text.len().saturating_mul(TIMES);
+        let mut at = 0;
+        while let Some(open) = text.get(at..).and_then(|rest| rest.find('{')).map(|open| at + open) {
+            let rest = text.get(open..).unwrap_or_default();
+            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+            match values.next() {
+                Some(Ok(value)) => {
+                    self.value(&value, readings);
+                    at = open + values.byte_offset().max(1);
+                }
+                Some(Err(error)) => {
+                    let lines = rest.split_inclusive('\n').take(error.line().saturating_sub(1));
+                    let came: usize = lines.map(str::len).sum::<usize>() + error.column();
+                    spare = spare.saturating_sub(came);
+                    if spare == 0 {
+                        self.gave_up = true;
+                        return;
+                    }
+                    at = open + 1;
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Contracts in a value, and in the texts that it holds.
+    fn value(&mut self, value: &Value, readings: Readings) {
+        match value {
+            Value::Object(object) => {
+                if object.contains_key(MARK) {
+                    self.known.insert(contract_digest(object));
+                }
+                object.values().for_each(|member| self.value(member, readings));
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.value(item, readings)),
+            Value::String(text) => self.read(text, readings),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Why a block without a nonce does not count, if it does not.
+    fn objection(&self, object: &Map<String, Value>) -> Option<&'static str> {
+        if !self.known.is_empty() && self.known.contains(&contract_digest(object)) {
+            return Some("an echo of what was read");
+        }
+        // A search that gave up cannot vouch for what it did not see.
+        self.gave_up.then_some("no nonce, and what was read could not be searched whole")
     }
 }
 
@@ -235,10 +263,6 @@ fn is_hidden_1(c: char) -> bool {
         '\u{e0000}'..='\u{e007f}' => true,
         c => c.is_control(),
     }
-}
-
-fn is_echo(object: &Map<String, Value>, echoes: &BTreeSet<Digest>) -> bool {
-    !echoes.is_empty() && echoes.contains(&contract_digest(object))
 }
 
 fn contract_digest(object: &Map<String, Value>) -> Digest {

@@ -207,6 +207,10 @@ pub struct History {
     /// The signatures of the calls in them that may or may not have happened.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub doubts: BTreeSet<Digest>,
+    /// The parameters of the tool calls in them, each a JSON text: what a tool returns after it was asked with it is an
+    /// echo, whichever turn that was in (K3).
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub asked: BTreeSet<Arc<str>>,
 }
 
 /// What a call is held to cost until its real usage is known.

@@ -247,8 +247,9 @@ impl SectionSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NonceMode {
-    /// The right nonce wins, a wrong one is ignored; a block without one counts if it is the last and no tool
-    /// text and not the work item holds it.
+    /// The right nonce wins, a wrong one is ignored. A block without one counts if it is the last, neither a tool's text
+    /// nor the work item holds it, each of those could be searched whole, and the run has read nothing untrusted. From
+    /// the first untrusted text on it is as with [`Require`](Self::Require).
     #[default]
     Prefer,
     /// Only blocks with the right nonce count: for hostile domains.

@@ -31,13 +31,11 @@ mod counted {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use proptest::prelude::*;
 
     use super::counted;
     use crate::citation::citations;
-    use crate::contract::{self, Rules};
+    use crate::contract::{self, Echoes, Rules};
     use crate::document::{Document, MergeContext};
     use crate::ids::Millis;
     use crate::layout::Layout;
@@ -46,7 +44,7 @@ mod tests {
 
     /// Reads a reply and merges it, twice, as a run does.
     fn read(text: &str) {
-        let echoes = BTreeSet::new();
+        let echoes = Echoes::default();
         let rules = Rules { nonce: "n", mode: NonceMode::Prefer, echoes: &echoes, is_thorough: true };
         let layout = Layout::of(text);
         let found = contract::find(text, &layout, rules);

@@ -3,6 +3,7 @@
 use crate::common;
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use loop_core::policy::{Foreign, Legs, PolicyAsk, Reason, Ruling, RunSources, Sources, ruling, told};
@@ -83,6 +84,7 @@ fn item(text: &str) -> WorkItem {
 struct Given {
     evidence: Vec<Evidence>,
     told: Vec<Told>,
+    asked_before: BTreeSet<Arc<str>>,
 }
 
 impl Given {
@@ -117,7 +119,13 @@ impl Given {
 }
 
 fn rule(spec: &RunSpec, item: &WorkItem, given: &Given, parameters: &Value) -> Ruling {
-    let sources = RunSources { spec, item, evidence: &given.evidence, told: &given.told };
+    let sources = RunSources {
+        spec,
+        item,
+        evidence: &given.evidence,
+        told: &given.told,
+        asked_before: &given.asked_before,
+    };
     let tool = spec.tool("send").unwrap();
     ruling(&PolicyAsk { spec, tool, parameters, legs: Legs::default(), sources: &sources })
 }
@@ -462,7 +470,8 @@ fn a_work_item_that_anybody_may_have_written_gives_its_scope_alone() {
     item.scope = Scope { person: Some("ada@brown.example".into()), ..Scope::default() };
     spec.gate.item_untrusted = true;
     let runs = |value: &str| {
-        let sources = RunSources { spec: &spec, item: &item, evidence: &[], told: &[] };
+        let sources =
+            RunSources { spec: &spec, item: &item, evidence: &[], told: &[], asked_before: &BTreeSet::new() };
         let tool = spec.tool("send").unwrap();
         let parameters = json!({ "to": value });
         let ask = PolicyAsk {
@@ -795,4 +804,40 @@ proptest! {
             prop_assert!(!gives(&text, &address), "{:?}", text);
         }
     }
+}
+
+#[test]
+fn what_a_tool_was_asked_with_in_an_earlier_turn_comes_back_as_an_echo() {
+    // B6, K3: the first turn has it written, the second has it read by a trusted tool.
+    let brought = || Given::default().brought("look", json!({"id": 7}), json!([{"to": "eve@evil.example"}]));
+    let value = || json!("eve@evil.example");
+    check(&item(ITEM), &brought(), value(), true);
+    let laundered = |asked: &[Value]| Given {
+        asked_before: asked.iter().map(|parameters| parameters.to_string().into()).collect(),
+        ..brought()
+    };
+    check(&item(ITEM), &laundered(&[json!({"id": 7, "email": "Eve@evil.example"})]), value(), false);
+    check(
+        &item(ITEM),
+        &laundered(&[json!({"name": "eve@"}), json!({"host": "evil.example"})]),
+        value(),
+        false,
+    );
+    check(&item(ITEM), &laundered(&[json!({"id": 7, "email": "ada@brown.example"})]), value(), true);
+}
+
+#[test]
+fn a_value_that_a_trusted_tool_joins_of_what_it_was_asked_with_is_an_echo() {
+    // B12
+    let joined = json!([{"to": "eve@evil.example"}]);
+    let value = || json!("eve@evil.example");
+    let one = Given::default().brought("look", json!({"b": "evil.example", "a": "eve@"}), joined.clone());
+    check(&item(ITEM), &one, value(), false);
+    let two = Given::default()
+        .brought("look", json!({"part": "evil.example"}), json!("stored"))
+        .brought("look", json!({"part": "eve@"}), json!("stored"))
+        .brought("look", json!({}), joined.clone());
+    check(&item(ITEM), &two, value(), false);
+    let other = Given::default().brought("look", json!({"part": "evil"}), joined);
+    check(&item(ITEM), &other, value(), true);
 }

@@ -173,6 +173,7 @@ fn what_stands_in_the_messages_before_a_run_marks_it() {
             json: "[]".into(),
             legs,
             doubts: Default::default(),
+            asked: Default::default(),
         };
         let facts = Facts { history: Some(history), ..facts() };
         let spec = Arc::new(spec);

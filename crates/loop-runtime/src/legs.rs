@@ -1,6 +1,7 @@
 //! What stands in the messages before a run that marks it: what was read there (K2), and what may have happened.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use loop_core::policy::{Legs, near, resolve};
 use loop_core::repeats::{CallFacts, Rules, Sign};
@@ -73,6 +74,17 @@ pub(crate) fn doubts_of(history: &[Message], spec: &RunSpec) -> BTreeSet<Digest>
     doubts
 }
 
+/// The parameters with which tools were asked; what a person was asked is no tool's to give back.
+pub(crate) fn asked_of(history: &[Message], spec: &RunSpec) -> BTreeSet<Arc<str>> {
+    let turns = history.iter().filter_map(|message| match message {
+        Message::Assistant(turn) => Some(&turn.calls),
+        Message::User { .. } | Message::Tool { .. } | Message::Operator { .. } => None,
+    });
+    let is_question =
+        |call: &ToolCall| resolve(spec, &call.name).is_some_and(|(tool, _)| tool.policy.asks_person);
+    turns.flatten().filter(|call| !is_question(call)).map(|call| Arc::clone(call.arguments.text())).collect()
+}
+
 /// The signature of a call that changes something.
 fn write(call: &ToolCall, spec: &RunSpec) -> Option<Digest> {
     let (tool, _) = resolve(spec, &call.name).filter(|(tool, _)| !tool.effect.is_read())?;
@@ -83,8 +95,6 @@ fn write(call: &ToolCall, spec: &RunSpec) -> Option<Digest> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::sync::Arc;
-
     use loop_core::{ModelSpec, RunSpec};
     use serde_json::json;
 

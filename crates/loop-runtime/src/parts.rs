@@ -24,7 +24,7 @@ use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::events::Events;
 use crate::handle::{Handle, Remote};
 use crate::journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded};
-use crate::legs::{doubts_of, legs_of};
+use crate::legs::{asked_of, doubts_of, legs_of};
 use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
 use crate::save::Saver;
@@ -683,6 +683,7 @@ fn written(history: &[Message], parts: &Parts) -> Result<Option<History>, StartE
         json: json.into(),
         legs: legs_of(history, &parts.spec),
         doubts: doubts_of(history, &parts.spec),
+        asked: asked_of(history, &parts.spec),
     }))
 }
 

@@ -327,3 +327,18 @@ async fn a_lock_is_waited_for_and_then_it_is_a_failure_that_may_pass() {
     frees.join().unwrap();
     drop(world.folder);
 }
+
+#[tokio::test]
+async fn a_whole_number_that_sqlite_would_round_is_refused() {
+    // B12: a person is shown the number exactly, so it is stored exactly or not at all.
+    let world = world();
+    let seen = call(&world, UPDATE, json!({ "id": 9_223_372_036_854_775_808_u64, "company": "x" })).await;
+    assert_eq!(
+        (seen.status, &*seen.summary),
+        (
+            Status::PermanentError,
+            "`id` is 9223372036854775808, and whole numbers of SQLite end at 9223372036854775807; give it as a text"
+        )
+    );
+    assert_eq!(people(&world.database), "Ann Acme, Bob Acme, Cid Brix");
+}

@@ -9,6 +9,7 @@ use rusqlite::types::Value as SqlValue;
 use serde_json::Value;
 
 use crate::error::ConnectorError;
+use crate::sql::query::QueryFailure;
 
 /// The name of the key that all tries of one call share, and no two calls.
 pub(crate) const KEY: &str = "call_key";
@@ -26,7 +27,7 @@ pub(crate) struct Given<'a> {
 
 impl Given<'_> {
     /// Gives each named value.
-    pub(crate) fn bind(&self, statement: &mut Statement<'_>) -> rusqlite::Result<()> {
+    pub(crate) fn bind(&self, statement: &mut Statement<'_>) -> Result<(), QueryFailure> {
         for at in 1..=statement.parameter_count() {
             let name =
                 statement.parameter_name(at).and_then(|name| name.strip_prefix(':')).unwrap_or_default();
@@ -35,7 +36,7 @@ impl Given<'_> {
                 _ if SCOPE.contains(&name) => {
                     scoped(self.scope, name).map_or(SqlValue::Null, |text| SqlValue::Text(text.to_string()))
                 }
-                _ => sql_of(self.parameters.get(name)),
+                _ => sql_of(name, self.parameters.get(name))?,
             };
             statement.raw_bind_parameter(at, value)?;
         }
@@ -73,16 +74,24 @@ fn scoped<'a>(scope: &'a Scope, name: &str) -> Option<&'a Arc<str>> {
     }
 }
 
-fn sql_of(value: Option<&Value>) -> SqlValue {
-    match value {
+fn sql_of(name: &str, value: Option<&Value>) -> Result<SqlValue, QueryFailure> {
+    Ok(match value {
         None | Some(Value::Null) => SqlValue::Null,
         Some(Value::Bool(flag)) => SqlValue::Integer((*flag).into()),
         Some(Value::String(text)) => SqlValue::Text(text.clone()),
         Some(Value::Number(number)) => match (number.as_i64(), number.as_f64()) {
             (Some(whole), _) => SqlValue::Integer(whole),
+            // What was shown to a person must be what is stored.
+            (None, _) if number.is_u64() => {
+                let most = i64::MAX;
+                let says = format!(
+                    "`{name}` is {number}, and whole numbers of SQLite end at {most}; give it as a text"
+                );
+                return Err(QueryFailure::Permanent(says));
+            }
             (None, Some(real)) => SqlValue::Real(real),
             (None, None) => SqlValue::Text(number.to_string()),
         },
         Some(nested) => SqlValue::Text(loop_core::canonical(nested)),
-    }
+    })
 }

@@ -3,6 +3,8 @@
 //! Tools write what they are asked with in their own way: in another case, without blanks, accents or leading zeros. Where
 //! it is not certain whether a value went in, it did, and a person is asked.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use crate::policy::scalar::Scalar;
@@ -94,6 +96,56 @@ impl Asked {
     /// have one character for both.
     fn holds_bare(&self, wanted: &str) -> bool {
         (self.has_marks || has_marks(wanted)) && !wanted.is_ascii() && self.bare.contains(&bare(wanted))
+    }
+}
+
+/// The texts that went into tools, of which a tool may put a value together.
+#[derive(Default)]
+pub(crate) struct Parts {
+    /// Their letters and digits, each with the first pass in which it went in.
+    parts: BTreeMap<String, u32>,
+}
+
+impl Parts {
+    /// Adds what a call of this pass was asked with.
+    pub(crate) fn add(&mut self, asked: &Asked, pass: u32) {
+        for text in &asked.texts {
+            let part = letters(text);
+            if !part.is_empty() {
+                let first = self.parts.entry(part).or_insert(pass);
+                *first = pass.min(*first);
+            }
+        }
+    }
+
+    /// Whether a value is made of nothing but two or more of them, in any order, that went in no later than in `pass`. A
+    /// short value is so by chance.
+    pub(crate) fn make(&self, wanted: &Scalar, pass: u32) -> bool {
+        let word: Vec<char> = letters(wanted.text()).chars().collect();
+        if word.len() < LEAST {
+            return false;
+        }
+        let parts: BTreeSet<Vec<char>> = self
+            .parts
+            .iter()
+            .filter(|(_, first)| **first <= pass)
+            .map(|(part, _)| part.chars().collect())
+            .collect();
+        let lengths: BTreeSet<usize> =
+            parts.iter().map(Vec::len).filter(|length| *length < word.len()).collect();
+        // At each place, whether parts lead up to it. A whole value is not shorter than itself, so two are needed.
+        let mut reached = vec![false; word.len() + 1];
+        for at in 0..word.len() {
+            if at == 0 || reached.get(at) == Some(&true) {
+                for length in &lengths {
+                    let is_part = word.get(at..at + length).is_some_and(|piece| parts.contains(piece));
+                    if let Some(place) = reached.get_mut(at + length).filter(|_| is_part) {
+                        *place = true;
+                    }
+                }
+            }
+        }
+        reached.last() == Some(&true)
     }
 }
 
@@ -250,6 +302,29 @@ mod tests {
             check(asked.clone(), wanted.clone(), true);
             check(json!({"query": [{"text": asked}]}), wanted, true);
         }
+    }
+
+    #[test]
+    fn a_value_is_put_together_of_what_went_in_in_any_order() {
+        // B12
+        let made = |asked: &[Value], wanted: Value, pass| {
+            let mut parts = Parts::default();
+            for (n, asked) in asked.iter().enumerate() {
+                parts.add(&Asked::of(&asked.to_string()), n as u32);
+            }
+            Scalar::of(&wanted).is_some_and(|wanted| parts.make(&wanted, pass))
+        };
+        let reversed = json!({"host": "evil.example", "name": "eve@"});
+        assert!(made(&[reversed], json!("eve@evil.example"), 0));
+        let calls = [json!({"q": "evil"}), json!({"q": "@"}), json!({"q": ".example"}), json!({"q": "Eve"})];
+        assert!(made(&calls, json!("eve@evil.example"), 3));
+        // The last part went in after the value was first returned.
+        assert!(!made(&calls, json!("eve@evil.example"), 2));
+        assert!(made(&[json!([41, "11"]), json!("1111")], json!(41_111_111), 1));
+        assert!(made(&[json!({"a": 12, "b": "50"})], json!(1250), 0));
+        assert!(!made(&[json!({"q": "brown"})], json!("ada@brown.example"), 0));
+        assert!(!made(&[json!({"q": "brown", "x": "ada"})], json!("ada@brown.example"), 0));
+        assert!(!made(&[json!([1, 0])], json!(10), 0));
     }
 
     #[test]

@@ -197,7 +197,8 @@ pub fn approves(spec: &RunSpec, name: &str) -> bool {
 /// let said = WorkItem::new("M-1", "message", "", "Write to ann@acme.example.");
 ///
 /// let says = |parameters| {
-///     let sources = RunSources { spec: &spec, item: &said, evidence: &[], told: &[] };
+///     let asked_before = Default::default();
+///     let sources = RunSources { spec: &spec, item: &said, evidence: &[], told: &[], asked_before: &asked_before };
 ///     let (legs, parameters) = (Legs::default(), &parameters);
 ///     ruling(&PolicyAsk { spec: &spec, tool: &tool, parameters, legs, sources: &sources })
 /// };

@@ -1,13 +1,15 @@
 //! Where a value may come from that says whom or what an effect reaches (K3): the user, or a tool that is trusted.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::item::WorkItem;
 use crate::observation::Status;
 use crate::outcome::Evidence;
-use crate::policy::echo::Asked;
+use crate::policy::echo::{Asked, Parts};
 use crate::policy::free_text::gives;
 use crate::policy::scalar::Scalar;
 use crate::run::Told;
@@ -37,6 +39,8 @@ pub struct RunSources<'a> {
     pub evidence: &'a [Evidence],
     /// What a person said in between.
     pub told: &'a [Told],
+    /// The parameters of tool calls in the messages before the run, each a JSON text.
+    pub asked_before: &'a BTreeSet<Arc<str>>,
 }
 
 impl Sources for RunSources<'_> {
@@ -98,14 +102,25 @@ impl RunSources<'_> {
             };
             brought.extend(found.into_iter().map(|(at, wanted)| (at, wanted, *pass)));
         }
-        for Evidence { tool, pass, parameters, .. } in self.evidence {
+        if brought.is_empty() {
+            return;
+        }
+        let before = self.asked_before.iter().map(|parameters| (0, parameters));
+        let in_run = self.evidence.iter().filter_map(|Evidence { tool, pass, parameters, .. }| {
             let is_question = self.spec.tool(tool).is_none_or(|tool| tool.policy.asks_person);
-            if is_question || brought.iter().all(|(_, _, first)| first < pass) {
+            (!is_question).then_some((*pass, parameters))
+        });
+        let mut parts = Parts::default();
+        for (pass, parameters) in before.chain(in_run) {
+            if brought.iter().all(|(_, _, first)| *first < pass) {
                 continue;
             }
             let asked = Asked::of(parameters);
-            brought.retain(|(_, wanted, first)| first < pass || !asked.holds(wanted));
+            brought.retain(|(_, wanted, first)| *first < pass || !asked.holds(wanted));
+            parts.add(&asked, pass);
         }
+        // A tool may join what it was asked with, in one call or over several.
+        brought.retain(|(_, wanted, first)| !parts.make(wanted, *first));
         for (at, ..) in brought {
             search.give(at);
         }

@@ -8,7 +8,7 @@ use crate::layout::Layout;
 use crate::proposal::{Ending, Proposal};
 use crate::protocol::Reading;
 use crate::protocol::native::first_line;
-use crate::protocol_spec::DocumentSpec;
+use crate::protocol_spec::{DocumentSpec, NonceMode};
 use crate::reply::{self, Oddity};
 use crate::stop::Confidence;
 
@@ -69,7 +69,11 @@ pub(super) fn salvage(partial: &str, document: &DocumentSpec, reading: Reading<'
 fn rules<'a>(document: &DocumentSpec, reading: Reading<'a>) -> Rules<'a> {
     Rules {
         nonce: reading.nonce,
-        mode: document.nonce,
+        mode: match document.nonce {
+            // A model can decode or join what stands nowhere as it repeats it, so only the nonce tells the two apart.
+            NonceMode::Prefer if reading.has_read_untrusted => NonceMode::Require,
+            mode => mode,
+        },
         echoes: reading.echoes,
         is_thorough: reading.spec.has_whole_gate(),
     }

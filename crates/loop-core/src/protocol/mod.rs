@@ -7,13 +7,12 @@ mod output;
 
 pub(crate) use output::counts;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::action::JudgedAction;
+use crate::contract::Echoes;
 use crate::event::{FinishReason, Reply};
 use crate::failure::{FailureKind, ModelFailure};
-use crate::ids::Digest;
 use crate::judge::Judged;
 use crate::proposal::{Ending, Proposal};
 use crate::protocol_spec::ProtocolSpec;
@@ -24,7 +23,9 @@ use crate::spec::RunSpec;
 pub(crate) struct Reading<'a> {
     pub(crate) spec: &'a RunSpec,
     pub(crate) nonce: &'a str,
-    pub(crate) echoes: &'a BTreeSet<Digest>,
+    pub(crate) echoes: &'a Echoes,
+    /// Whether the run has read what anybody may have written.
+    pub(crate) has_read_untrusted: bool,
 }
 
 /// The proposal of a main call's reply.

@@ -1,10 +1,10 @@
 //! Tools: admitted, announced, settled, numbered.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::action::JudgedAction;
 use crate::command::SubCallBudget;
-use crate::contract::{Readings, contracts_in, echoes};
 use crate::gate::{self, manual_stop};
 use crate::ids::{CommandKey, Digest, EvidenceId, Millis};
 use crate::judge::{Bench, Judged, Room, judge};
@@ -127,8 +127,14 @@ impl Run {
     /// What the actions of a pass are judged against.
     pub(super) fn bench(&self, pass: u32, room: Room) -> Bench<'_> {
         let (spec, state) = (&*self.spec, &self.state);
-        let sources =
-            RunSources { spec, item: &state.started.item, evidence: &state.evidence, told: &state.told };
+        static NOTHING: BTreeSet<Arc<str>> = BTreeSet::new();
+        let sources = RunSources {
+            spec,
+            item: &state.started.item,
+            evidence: &state.evidence,
+            told: &state.told,
+            asked_before: state.started.history.as_ref().map_or(&NOTHING, |history| &history.asked),
+        };
         Bench { spec, ledger: &state.ledger, trouble: &state.trouble, legs: state.legs, sources, pass, room }
     }
 
@@ -205,12 +211,9 @@ impl Run {
         let (status, used) = (observation.status, observation.sub_call);
         let readings = self.spec.readings();
         if !self.spec.protocol.is_native() {
-            let read = [&observation.summary, &observation.markdown];
-            let known = read
-                .iter()
-                .flat_map(|text| echoes(text, readings))
-                .chain(echoes_in_data(&observation.data, readings));
-            self.state.echoes.extend(known);
+            self.state.echoes.read(&observation.summary, readings);
+            self.state.echoes.read(&observation.markdown, readings);
+            self.state.echoes.read_data(&observation.data, readings);
         }
         work.observation = Some(observation);
         notes.push(Note::ActionSettled { key, evidence, status });
@@ -507,13 +510,4 @@ fn tool_failure(evidence: &Evidence) -> Condition {
         threshold: None,
         change: Some(Change { setting: "gate.on_tool_error".into(), to }),
     }
-}
-
-/// Contracts in a tool's data, also inside its strings.
-fn echoes_in_data(data: &str, readings: Readings) -> Vec<Digest> {
-    let mut found = Vec::new();
-    if let Ok(value) = serde_json::from_str(data) {
-        contracts_in(&value, readings, &mut found);
-    }
-    found
 }

@@ -7,7 +7,6 @@ use serde_json::json;
 
 use crate::action::JudgedAction;
 use crate::canonical::digest;
-use crate::contract::echoes;
 use crate::event::PersonAnswer;
 use crate::ids::{CommandKey, Digest, EvidenceId, Millis};
 use crate::note::Note;
@@ -249,7 +248,7 @@ impl Run {
         };
         let from_pass = self.state.passes.len() as u32 + 1 + u32::from(announced);
         if !self.spec.protocol.is_native() {
-            self.state.echoes.extend(echoes(text, self.spec.readings()));
+            self.state.echoes.read(text, self.spec.readings());
         }
         self.state.told.push(Told { from_pass, text: Arc::clone(text) });
         Ok(())

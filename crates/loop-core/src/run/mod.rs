@@ -36,7 +36,7 @@ pub use phase::{Ask, Batch, Call, Phase, Poll, StartedCall, Work};
 pub use quote::{PromptSize, Quote};
 
 use crate::action::JudgedAction;
-use crate::contract::echoes;
+use crate::contract::Echoes;
 use crate::document::Document;
 use crate::event::{Event, Fact, History, Started};
 use crate::gate;
@@ -85,7 +85,7 @@ pub struct State {
     /// Sub-calls that are granted and not yet settled.
     granted_sub_calls: u32,
     /// Contracts that stand in what was read, so that an echo of one is known.
-    echoes: BTreeSet<Digest>,
+    echoes: Echoes,
     /// Bytes and input tokens of the last main call, by which the next one is estimated.
     last_main: Option<MainCall>,
     /// What a section may cite, in ascending order: the work item, and what was found or found to be absent.
@@ -585,11 +585,11 @@ impl Run {
             && !spec.protocol.is_native()
             && !spec.tools.iter().all(is_forbidden)
             && may_pick;
-        let mut known = BTreeSet::new();
+        let mut echoes = Echoes::default();
         let item = &started.item;
         if !spec.protocol.is_native() {
             for text in [&item.title, &item.full, &item.compact] {
-                known.extend(echoes(text, spec.readings()));
+                echoes.read(text, spec.readings());
             }
         }
         let call = Call::wished(CommandKey::new(0, Slot::Pick), Tier::Picker);
@@ -613,7 +613,7 @@ impl Run {
             ledger,
             totals: Totals::default(),
             granted_sub_calls: 0,
-            echoes: known,
+            echoes,
             last_main: None,
             citable: vec![EvidenceId::ITEM],
             known: BTreeSet::new(),
@@ -661,7 +661,12 @@ impl Run {
     }
 
     fn reading(&self) -> Reading<'_> {
-        Reading { spec: &self.spec, nonce: &self.state.started.nonce, echoes: &self.state.echoes }
+        Reading {
+            spec: &self.spec,
+            nonce: &self.state.started.nonce,
+            echoes: &self.state.echoes,
+            has_read_untrusted: self.state.legs.untrusted,
+        }
     }
 
     fn out_of_order<T>(&self, event: &'static str) -> Result<T, Rejected> {

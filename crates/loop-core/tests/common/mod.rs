@@ -587,11 +587,11 @@ pub fn said(confidence: &str) -> Said {
     said_bare(confidence).section("Situation", "The disk is full.")
 }
 
-/// A reply with nothing but a contract.
+/// A reply with nothing but a contract, with the run's nonce as the prompt asks for it.
 pub fn said_bare(confidence: &str) -> Said {
     Said {
         contract: Some(
-            json!({"analysis_confidence": confidence, "confidence_reason": "because", "ai_actions": []}),
+            json!({"nonce": NONCE, "analysis_confidence": confidence, "confidence_reason": "because", "ai_actions": []}),
         ),
         ..text("")
     }

@@ -75,6 +75,7 @@ pub fn history(messages: u32) -> History {
         json: "[]".into(),
         legs: Legs::default(),
         doubts: Default::default(),
+        asked: Default::default(),
     }
 }
 
