@@ -254,6 +254,7 @@ fn a_conversation_that_goes_on_begins_behind_what_was_said() {
         json: "[]".into(),
         legs: loop_core::policy::Legs::default(),
         doubts: Default::default(),
+        asked: Default::default(),
     };
     let mut world = begin_after(conversation(), message("unread"), Some(history));
     let first = world.grow();
