@@ -289,11 +289,6 @@ impl Ledger {
         (entry.has_tries() || is_begun).then(|| (entry.key, entry.attempts.saturating_add(1)))
     }
 
-    /// How many attempts under the key of a call were no tries.
-    pub(crate) fn polled(&self, signature: &Digest) -> u32 {
-        self.entries.get(signature).map_or(0, |entry| entry.polled)
-    }
-
     /// A person wants a call made although it may have happened already.
     pub fn allowed(&mut self, signature: &Digest) {
         self.doubts.remove(signature);

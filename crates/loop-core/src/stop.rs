@@ -60,6 +60,9 @@ pub enum StopReason {
     StorageFailed,
     /// Someone stopped it (S0-46).
     ManualStop,
+    /// An effect was started and its outcome is unknown. Never the first condition of a certificate: it stands beside
+    /// the one that stopped the run.
+    InDoubt,
 }
 
 impl StopReason {
@@ -89,6 +92,7 @@ impl StopReason {
         Self::MaxAttempts,
         Self::StorageFailed,
         Self::ManualStop,
+        Self::InDoubt,
     ];
 
     /// The reason as it is written, for example `no_new_actions`.
@@ -118,6 +122,7 @@ impl StopReason {
             Self::MaxAttempts => "max_attempts",
             Self::StorageFailed => "storage_failed",
             Self::ManualStop => "manual_stop",
+            Self::InDoubt => "in_doubt",
         }
     }
 
@@ -146,6 +151,7 @@ impl StopReason {
             | Self::MaxAttempts
             | Self::StorageFailed => StopClass::Failed,
             Self::ManualStop => StopClass::Cancelled,
+            Self::InDoubt => StopClass::InDoubt,
         }
     }
 }
@@ -170,6 +176,8 @@ pub enum StopClass {
     NeedsHuman,
     /// Something broke.
     Failed,
+    /// An effect's outcome is unknown: a person has to look before anything is done again.
+    InDoubt,
     /// Someone stopped it.
     Cancelled,
 }
@@ -183,6 +191,7 @@ impl StopClass {
             Self::Refused => 4,
             Self::NeedsHuman => 5,
             Self::Failed => 6,
+            Self::InDoubt => 7,
             Self::Cancelled => 130,
         }
     }
@@ -195,6 +204,7 @@ impl StopClass {
             Self::Refused => "refused",
             Self::NeedsHuman => "needs_human",
             Self::Failed => "failed",
+            Self::InDoubt => "in_doubt",
             Self::Cancelled => "cancelled",
         }
     }
@@ -401,15 +411,33 @@ impl Certificate {
     /// The certificate of conditions in the gate's order, `primary` first.
     ///
     /// The class is `answered` when `confident` or `completed` is among them, unless the primary is `manual_stop`, `refused`,
-    /// `needs_human` or of class `failed`.
+    /// `needs_human` or of class `failed`. Where `in_doubt` is among them it is `in_doubt`, unless the run was stopped by
+    /// hand.
     pub fn new(primary: Condition, also: Vec<Condition>) -> Self {
         let own = primary.reason.class();
         let stands = matches!(own, StopClass::Cancelled | StopClass::NeedsHuman | StopClass::Failed)
             || primary.reason == StopReason::Refused;
         let is_answer = |reason| matches!(reason, StopReason::Confident | StopReason::Completed);
         let answers = also.iter().any(|condition| is_answer(condition.reason));
-        let class = if answers && !stands { StopClass::Answered } else { own };
+        let doubts = also.iter().any(|condition| condition.reason == StopReason::InDoubt);
+        let class = match own {
+            StopClass::Cancelled => StopClass::Cancelled,
+            _ if doubts => StopClass::InDoubt,
+            _ if answers && !stands => StopClass::Answered,
+            _ => own,
+        };
         Self { class, primary, also }
+    }
+
+    /// The same certificate with the effects whose outcome is unknown, and the class that follows.
+    pub(crate) fn doubting(self, effects: Vec<Arc<str>>) -> Self {
+        let Self { primary, mut also, .. } = self;
+        also.retain(|condition| condition.reason != StopReason::InDoubt);
+        if !effects.is_empty() {
+            let value = Measure::Names(effects);
+            also.push(Condition { reason: StopReason::InDoubt, value, threshold: None, change: None });
+        }
+        Self::new(primary, also)
     }
 
     /// The certificate of conditions in the gate's order, each reason told once; `None` where nothing was true.
@@ -457,6 +485,25 @@ mod tests {
         let stopped =
             Certificate::new(condition(StopReason::ManualStop), vec![condition(StopReason::Confident)]);
         assert_eq!(stopped.class, StopClass::Cancelled);
+    }
+
+    #[test]
+    fn an_effect_in_doubt_takes_precedence_over_all_but_a_stop_by_hand() {
+        // W5
+        for reason in StopReason::ALL {
+            let certificate = Certificate::new(condition(reason), vec![condition(StopReason::Confident)])
+                .doubting(vec!["x".into()]);
+            let expected =
+                if reason == StopReason::ManualStop { StopClass::Cancelled } else { StopClass::InDoubt };
+            assert_eq!(certificate.class, expected, "{reason}");
+            assert_eq!(certificate.also.last().map(|it| it.reason), Some(StopReason::InDoubt));
+            let again = certificate.clone().doubting(vec!["x".into()]);
+            assert_eq!(again, certificate, "told once");
+            assert_eq!(certificate.doubting(Vec::new()).class, {
+                Certificate::new(condition(reason), vec![condition(StopReason::Confident)]).class
+            });
+        }
+        assert_eq!(StopClass::InDoubt.exit_code(), 7);
     }
 
     #[test]

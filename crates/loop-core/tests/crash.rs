@@ -7,7 +7,7 @@ use common::*;
 use std::sync::Arc;
 
 use loop_core::{
-    Fact, Millis, Note, PersonAnswer, Phase, PromptSize, Run, SaveResult, State, Status, StopMode,
+    Fact, Millis, Note, PersonAnswer, Phase, PromptSize, Run, SaveResult, State, Status, StopClass, StopMode,
     StopReason, SubCallUse,
 };
 
@@ -166,7 +166,7 @@ fn a_run_that_is_resumed_after_any_event_comes_to_a_proper_end() {
 
 #[test]
 fn a_run_that_is_resumed_again_and_again_still_comes_to_an_end() {
-    // I-8: three tries of everything at the most.
+    // I-8: the limits bind calls, and a tool that is killed three times is given up.
     for world in scripts() {
         for length in 1..world.journal.len() {
             let mut world = cut(&world, length);
@@ -200,8 +200,95 @@ fn a_lost_call_is_charged_at_its_whole_reserve_and_made_again() {
     let world = run().start().started().resumed(1_000).expect_call("1/main", 2);
     assert_eq!(world.run.totals().usage, loop_core::Usage { estimated: true, ..used(1_000, 4_096) });
     let late = Fact::ModelReplied { key: key("1/main"), attempt: 1, reply: said("high").reply() };
-    let world = world.rejects(late).started().resumed(1).started().resumed(1).ends(StopReason::ModelFailure);
-    assert_eq!(world.outcome().totals.model_calls, 3);
+    world.rejects(late).started();
+}
+
+#[test]
+fn a_kill_is_no_fault_of_the_model() {
+    // B14, H1: of three tries a kill uses up none, and the limits bind.
+    let mut world = run().start();
+    for attempt in 1..=5 {
+        world = world.expect_call("1/main", attempt).started().resumed(1_000);
+    }
+    let mut failing = world.clone();
+    for attempt in 6..=8 {
+        failing = failing.expect_call("1/main", attempt).started().failed(failure(true));
+    }
+    failing.ends(StopReason::ModelFailure);
+    let mut world = world.started();
+    for _ in 0..5 {
+        world = world.resumed(1).started();
+    }
+    let world = world.expect_phase("calling").resumed(1).expect_call("1/landing", 12);
+    let world = world.started().resumed(1).started().ends(StopReason::MaxModelCalls);
+    assert_eq!(world.outcome().totals.model_calls, 12);
+}
+
+#[test]
+fn a_kill_uses_up_no_try_of_a_tool_that_fails() {
+    // B14: two tries of `restart`, of which one was cut off by the end of the program.
+    let world = run().people().start().replied(&said("low").asks("restart", target("a")));
+    let mut world = world.answered_by_person("1/action-0", PersonAnswer::Approved);
+    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    let world = world.resumed(1).finished("1/action-0", observed(Status::RetryableError));
+    let world = world.replied(&said("low").asks("restart", target("a")));
+    let world = world.answered_by_person("2/action-0", PersonAnswer::Approved);
+    world.expect_tools(&["1/action-0#3 restart"]);
+}
+
+#[test]
+fn an_effect_whose_outcome_is_unknown_is_told_at_the_end_whatever_the_end_is() {
+    // W5, H1
+    let wipes = || {
+        let world = run().people().start().replied(&said("high").asks("wipe", target("a")));
+        world.answered_by_person("1/action-0", PersonAnswer::Approved)
+    };
+    let names = |world: &World| match &world.outcome().stop.also.last().unwrap().value {
+        loop_core::Measure::Names(names) => names.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    let mut world = wipes();
+    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    let killed = world.clone().resumed(1).replied(&said("high")).ends(StopReason::Confident);
+    let stop = &killed.outcome().stop;
+    assert_eq!((stop.class, stop.class.exit_code()), (StopClass::InDoubt, 7));
+    assert_eq!(stop.also.last().unwrap().reason, StopReason::InDoubt);
+    assert_eq!(names(&killed), ["1/action-0 wipe"]);
+    killed.check_replay();
+    // It is told of a stop by hand as well, whose class it leaves.
+    let stopped = world.clone().stop(StopMode::Now).deadline().ends(StopReason::ManualStop);
+    assert_eq!((stopped.outcome().stop.class, names(&stopped).len()), (StopClass::Cancelled, 1));
+    let cut = world.clone().stop(StopMode::Now).finished_while_stopping_as("1/action-0", Status::Cancelled);
+    assert_eq!(names(&cut.ends(StopReason::ManualStop)).len(), 1);
+    // What came back is known.
+    let done =
+        world.finished("1/action-0", found("wiped")).replied(&said("high")).ends(StopReason::Confident);
+    assert_eq!(done.outcome().stop.class, StopClass::Answered);
+    // A journal that fails while it runs leaves it in doubt.
+    let mut world = wipes();
+    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    let outcome = world.run.outcome_so_far(killed.outcome().stop.clone());
+    assert_eq!((outcome.stop.class, outcome.stop.also.len()), (StopClass::InDoubt, 1));
+}
+
+#[test]
+fn an_effect_in_doubt_that_is_made_again_and_comes_back_is_known() {
+    // W5: a keyed write that was cut off, and the same call again under its key.
+    let restart = || said("low").asks("restart", target("a"));
+    let asks = |world: World, pass: u32| {
+        let world = world.replied(&restart());
+        world.answered_by_person(&format!("{pass}/action-0"), PersonAnswer::Approved)
+    };
+    let world = asks(run().people().start(), 1).finished("1/action-0", observed(Status::Timeout));
+    let ended = world.clone().replied(&said("high")).ends(StopReason::Confident);
+    assert_eq!(ended.outcome().stop.class, StopClass::InDoubt);
+    let again = asks(world, 2).expect_tools(&["1/action-0#2 restart"]);
+    let world = again.clone().finished("1/action-0", found("restarted"));
+    let world = world.replied(&said("high")).ends(StopReason::Confident);
+    assert_eq!(world.outcome().stop.class, StopClass::Answered);
+    let world = again.finished("1/action-0", observed(Status::RetryableError));
+    let world = world.replied(&said("high")).ends(StopReason::Confident);
+    assert_eq!(world.outcome().stop.class, StopClass::InDoubt);
 }
 
 #[test]
@@ -212,11 +299,13 @@ fn a_call_that_was_not_announced_is_not_lost() {
 
 #[test]
 fn a_lost_repair_leaves_the_confidence_unknown() {
-    let mut world = run().start().replied(&text("## Situation\nx"));
+    // The limits bind, and the last call is not the repair's to lose.
+    let few = run().limits(|limits| limits.model_calls = 5);
+    let mut world = few.start().replied(&text("## Situation\nx"));
     for attempt in 1..=3 {
         world = world.expect_call("1/repair", attempt).started().resumed(1);
     }
-    world.ends(StopReason::NoNewActions);
+    world.started().ends(StopReason::NoNewActions);
 }
 
 #[test]

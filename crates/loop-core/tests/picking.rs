@@ -82,13 +82,13 @@ fn a_picker_that_fails_leaves_the_default_tools() {
 }
 
 #[test]
-fn a_picker_that_is_lost_three_times_leaves_the_default_tools() {
-    // S0-127
+fn a_picker_that_is_lost_again_and_again_leaves_the_default_tools_and_a_call_for_the_document() {
+    // S0-127, B14: no kill is its fault, and the limits bind.
     let mut world = with_defaults();
-    for attempt in 1..=3 {
+    for attempt in 1..=11 {
         world = world.expect_call("0/pick", attempt).started().resumed(5);
     }
-    check_defaults(world, "lost");
+    check_defaults(world.expect_call("0/pick", 12).started(), "refused: model_calls");
 }
 
 #[test]

@@ -62,8 +62,11 @@ impl Run {
             .position(|work| work.key == *key && work.attempt == attempt && work.is_in_flight());
         let Some(at) = open else { return Err(not_open) };
         let mut observation = observation.clone();
-        // What was cut off may have happened all the same.
-        if matches!(observation.status, Status::Timeout | Status::Cancelled) && !self.is_repeatable(at) {
+        // What was cut off may have happened all the same, and once the reason is fixed it is not made again.
+        let is_over =
+            !self.state.phase.is_working() && !batch.work.get(at).is_some_and(|work| self.is_read(work));
+        let is_cut = matches!(observation.status, Status::Timeout | Status::Cancelled);
+        if is_cut && (is_over || !self.is_repeatable(at)) {
             observation.status = Status::InDoubt;
         }
         match self.asks_again_at(at, &observation) {
@@ -166,6 +169,7 @@ impl Run {
                     sub_call,
                     observation: None,
                     poll: None,
+                    lost: 0,
                 });
             }
             if matches!(judged.verdict, Verdict::NeedsPerson { .. }) {
@@ -422,9 +426,9 @@ impl Run {
         let first = self.state.evidence.len();
         let settled: Vec<Settled> = batch.work.iter().filter_map(|work| self.settled(work)).collect();
         self.state.ledger.settled(&settled);
-        for work in batch.work {
+        for mut work in batch.work {
             let action = self.state.actions.get(work.action as usize);
-            let (Some(action), Some(observation)) = (action, work.observation) else {
+            let (Some(action), Some(observation)) = (action, work.observation.take()) else {
                 continue;
             };
             if let Some(tool) = self.spec.tool(action.tool_name()) {
@@ -432,6 +436,12 @@ impl Run {
             }
             if self.spec.has_judgement() {
                 self.state.trouble.settled(action.tool_name(), observation.status);
+            }
+            let (key, name) = (work.key, Arc::from(action.tool_name()));
+            match self.is_unknown(&work, observation.status) {
+                Some(true) => _ = self.state.doubts.insert(key, name),
+                Some(false) => _ = self.state.doubts.remove(&key),
+                None => {}
             }
             if observation.status.is_citable() {
                 self.state.citable.push(work.evidence);
@@ -451,13 +461,35 @@ impl Run {
         batch.asks
     }
 
+    /// Whether the outcome of an effect that ended so is unknown; `None` where that is as it was before. An effect that
+    /// may be repeated answers for all its tries under one key.
+    fn is_unknown(&self, work: &Work, status: Status) -> Option<bool> {
+        let action = self.state.actions.get(work.action as usize);
+        let tool = action.and_then(|action| self.spec.tool(action.tool_name()));
+        let effect = tool.map_or(Effect::WriteIrreversible, |tool| tool.effect);
+        if effect.is_read() {
+            return None;
+        }
+        match status {
+            Status::InDoubt | Status::Timeout => Some(true),
+            Status::Cancelled => work.announced.then_some(true),
+            // An earlier try may have happened: the program ended while it ran.
+            Status::RetryableError | Status::Pending => (work.lost > 0).then_some(true),
+            Status::Ok | Status::Empty => Some(false),
+            Status::PermanentError | Status::InvalidInput | Status::MalformedResult => {
+                matches!(effect, Effect::WriteIdempotent | Effect::WriteKeyed).then_some(false)
+            }
+            Status::Denied | Status::Duplicate | Status::Skipped => None,
+        }
+    }
+
     /// What a piece of work brought, as the ledger takes it.
     fn settled(&self, work: &Work) -> Option<Settled> {
         let observation = work.observation.as_ref()?;
         let action = self.state.actions.get(work.action as usize)?;
         let tool = self.spec.tool(action.tool_name())?;
         let rules = &tool.policy.repeats;
-        let polled = work.poll.as_ref().map_or(0, |poll| poll.times);
+        let polled = work.poll.as_ref().map_or(0, |poll| poll.times) + work.lost;
         Some(Settled::of(work.signature, work.key, work.attempt, polled, observation, rules))
     }
 

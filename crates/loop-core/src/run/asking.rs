@@ -380,6 +380,7 @@ impl Run {
                 sub_call: None,
                 observation,
                 poll: None,
+                lost: 0,
             });
         }
         batch

@@ -356,7 +356,7 @@ impl Run {
             self.keep_sections(key, failure, notes);
             if let Some(call) = self.state.phase.call_mut() {
                 call.failed = Some(failure.line());
-                (call.tier, call.elsewhere) = (Tier::Fallback, call.attempt);
+                (call.tier, call.elsewhere, call.lost) = (Tier::Fallback, call.attempt, 0);
             }
             self.reroute(notes);
             self.call_again(/*not_before*/ None, notes);

@@ -25,7 +25,7 @@ mod quote;
 mod stopping;
 mod wishes;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -127,6 +127,9 @@ pub struct State {
     /// What was read so far.
     #[serde(default, skip_serializing_if = "is_default")]
     legs: Legs,
+    /// The effects that were started and whose outcome is unknown: the tool by the key under which it ran.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    doubts: BTreeMap<CommandKey, Arc<str>>,
 }
 
 /// What of a conversation is shown in short.
@@ -628,6 +631,7 @@ impl Run {
             compacted: Compacted::default(),
             stopped_in: StoppedIn::default(),
             trouble: Trouble::default(),
+            doubts: BTreeMap::new(),
             legs: Legs::at_start(&spec).and(legs),
         };
         let mut run = Self { spec, state };

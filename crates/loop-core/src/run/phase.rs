@@ -210,6 +210,9 @@ pub struct Call {
     /// How many tries were made on other tiers before this one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub elsewhere: u32,
+    /// How many tries on its tier were no failures: the program ended while they ran.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u32,
     /// Not before this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Millis>,
@@ -234,6 +237,7 @@ impl Call {
             attempt: 1,
             tier,
             elsewhere: 0,
+            lost: 0,
             not_before: None,
             failed: None,
             kept: Vec::new(),
@@ -242,9 +246,9 @@ impl Call {
         }
     }
 
-    /// Which try on its tier, from 1.
+    /// Which try on its tier, from 1, those apart that ended with the program.
     pub(super) fn try_here(&self) -> u32 {
-        self.attempt.saturating_sub(self.elsewhere)
+        self.attempt.saturating_sub(self.elsewhere).saturating_sub(self.lost)
     }
 }
 
@@ -298,6 +302,9 @@ pub struct Work {
     /// Of a tool that was not ready: when it is asked again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll: Option<Box<Poll>>,
+    /// How often the program ended while it ran. None of these was a try that failed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u32,
 }
 
 /// A tool that was not ready and is asked again, without a model.
@@ -320,11 +327,6 @@ impl Work {
     /// Whether it waits for the instant at which its tool is asked again.
     pub(super) fn waits(&self, now: Millis) -> bool {
         self.poll.as_ref().is_some_and(|poll| poll.not_before > now)
-    }
-
-    /// Which try of its call, from 1, the times apart that a tool was asked again which was not ready.
-    pub(super) fn try_of_call(&self) -> u32 {
-        self.attempt.saturating_sub(self.poll.as_ref().map_or(0, |poll| poll.times))
     }
 
     /// What is held to have been used by the sub-call of a try that nobody can ask any more.

@@ -1,5 +1,7 @@
 //! The ways out: stops asked for, deadlines, crashes, the settling of what is in flight, the saving.
 
+use std::sync::Arc;
+
 use crate::event::{Received, SaveResult, StopMode};
 use crate::failure::{FailureKind, ModelFailure};
 use crate::gate::{self, manual_stop};
@@ -15,6 +17,8 @@ use crate::verdict::Verdict;
 
 /// How long what is in flight may take to settle, once the reason is fixed.
 pub(super) const GRACE_MS: u64 = 2_000;
+/// How often the program may end while a tool runs before the tool is given up.
+const KILLS: u32 = 3;
 
 impl Run {
     pub(super) fn stop_requested(&mut self, how: StopMode, notes: &mut Vec<Note>) -> Result<(), Rejected> {
@@ -196,7 +200,7 @@ impl Run {
     fn outcome_with(&self, stop: Certificate) -> Outcome {
         Outcome {
             run: self.id().clone(),
-            stop,
+            stop: stop.doubting(self.doubts()),
             confidence: self.state.confidence,
             confidence_reason: self.state.confidence_reason.clone(),
             document: self.state.document.clone(),
@@ -211,6 +215,11 @@ impl Run {
             totals: self.state.totals,
             saved: None,
         }
+    }
+
+    /// The effects that were started and whose outcome is unknown: each as the key and the tool of its action.
+    fn doubts(&self) -> Vec<Arc<str>> {
+        self.state.doubts.iter().map(|(key, tool)| format!("{key} {tool}").into()).collect()
     }
 
     pub(super) fn stop_by_hand(&mut self, notes: &mut Vec<Note>) {
@@ -257,15 +266,18 @@ impl Run {
             return;
         };
         self.charge_lost(&call, notes);
-        if self.state.phase.is_working() && call.try_here() < ATTEMPTS {
-            return self.call_again(None, notes);
-        }
+        let is_working = self.state.phase.is_working();
         if let Some(call) = self.state.phase.call_mut() {
             call.started = None;
+            call.lost += 1;
+        }
+        if is_working {
+            // That the program ended is no fault of the model. Its limits end the run if it ends each time.
+            return self.call_again(None, notes);
         }
         let failure = ModelFailure {
             kind: FailureKind::Lost,
-            message: format!("the program ended while it ran, {ATTEMPTS} times").into(),
+            message: "the program ended while it ran".into(),
             retryable: false,
             retry_at: None,
             partial: None,
@@ -300,8 +312,8 @@ impl Run {
             let name = action.map_or_else(String::new, |action| action.tool_name().to_owned());
             let effect = tool.map_or(Effect::WriteIrreversible, |tool| tool.effect);
             // Once the reason is fixed nothing is started again.
-            let tries = work.try_of_call().saturating_sub(self.state.ledger.polled(&work.signature));
-            let is_last = tries >= ATTEMPTS || !self.state.phase.is_working();
+            // It may be what ends the program.
+            let is_last = work.lost + 1 >= KILLS || !self.state.phase.is_working();
             let (status, message) = match effect {
                 Effect::WriteIrreversible | Effect::Egress | Effect::Exec => {
                     (Status::InDoubt, "it may or may not have happened: the program ended while it ran")
@@ -329,6 +341,7 @@ impl Run {
         let (key, attempt, used, budget) =
             (work.key, work.attempt, work.lost_sub_call(), work.sub_call.take());
         work.attempt += 1;
+        work.lost += 1;
         work.announced = effect.is_read();
         if let (Some(used), Some(_)) = (used, budget) {
             self.state.granted_sub_calls = self.state.granted_sub_calls.saturating_sub(1);

@@ -316,6 +316,13 @@ impl World {
         self
     }
 
+    /// An aborted tool ends like this.
+    #[track_caller]
+    pub fn finished_while_stopping_as(mut self, action: &str, status: Status) -> Self {
+        self.tell(Fact::ToolFinished { key: key(action), attempt: 1, observation: observed(status) });
+        self
+    }
+
     /// The wished save succeeds.
     #[track_caller]
     pub fn saved_whatever(self) -> Self {

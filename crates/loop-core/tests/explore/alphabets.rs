@@ -407,6 +407,8 @@ fn spending(name: &'static str, setup: Setup, mode: CostMode, wide: bool) -> Alp
 /// Prompts that do not fit, so that old evidence gives way to its summary.
 pub fn context(wide: bool) -> Alphabet {
     let setup = small().with(|spec| {
+        // A call that is lost is made again until the limits bind.
+        spec.limits.model_calls = if wide { 12 } else { 4 };
         spec.models.base = ModelSpec { context_tokens: 4_000, ..model(spec.models.base.price.clone()) };
     });
     Alphabet {

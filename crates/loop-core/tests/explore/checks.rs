@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{
-    Command, Event, Fact, Note, Phase, Repeats, Run, RunTool, Slot, State, Status, Tier, Verdict,
+    Command, Event, Fact, Measure, Note, Phase, Repeats, Run, RunTool, Slot, State, Status, StopClass,
+    StopReason, Tier, Verdict,
 };
 
 use crate::common::native::is_sound;
@@ -17,7 +18,7 @@ type OfAState = fn(&Run, &Ghost) -> Result;
 type OfAStep = fn(&Edge<'_>) -> Result;
 
 /// What holds in every state, by name.
-pub const OF_A_STATE: [(&str, OfAState); 15] = [
+pub const OF_A_STATE: [(&str, OfAState); 16] = [
     ("wishes are read, not taken", wishes_are_read),
     ("a live state owes work", a_live_state_owes_work),
     ("I-1 the reserve", |run, _| money::is_what_is_in_flight(run)),
@@ -31,6 +32,7 @@ pub const OF_A_STATE: [(&str, OfAState); 15] = [
     ("I-26, K8 approvals are bound", approvals::are_bound),
     ("I-27 taint", permits::taint_asks_a_person),
     ("I-9 silence after the reason", silence_after_the_reason),
+    ("W5 effects in doubt are told", effects_in_doubt_are_told),
     ("I-20 evidence order", evidence_in_request_order),
     ("I-28 the base tier at the end", base_tier_at_the_end),
 ];
@@ -160,7 +162,7 @@ fn every_try_settles_once(run: &Run, ghost: &Ghost) -> Result {
             tries_are_few(run, tool, ghost)?;
         }
         // A call has its tries on each route.
-        let most = if ghost.rerouted > 0 { 2 * TRIES } else { TRIES };
+        let most = ghost.kills_of(key) + if ghost.rerouted > 0 { 2 * TRIES } else { TRIES };
         must(is_action(key) || attempt <= most, || format!("{key} is tried {attempt} times"))?;
         let Some((settled, status)) = ghost.settled.get(&key) else { continue };
         must(attempt == settled + 1, || format!("{key} attempt {attempt} after attempt {settled} settled"))?;
@@ -170,17 +172,19 @@ fn every_try_settles_once(run: &Run, ghost: &Ghost) -> Result {
     Ok(())
 }
 
-/// A tool is tried under one key as often as it says, and lost at the most so often that it comes to three tries. To be
-/// asked again because it was not ready is no try, and a person who allows it allows all of them anew.
+/// A tool is tried under one key as often as it says, and each time it may be lost three times. To be asked again because
+/// it was not ready is no try, nor is one that ended with the program, and a person who allows it allows all of them anew.
 fn tries_are_few(run: &Run, tool: &RunTool, ghost: &Ghost) -> Result {
     let Tries { failed, lost } = ghost.tries.get(&tool.key).copied().unwrap_or_default();
     let most = run.spec().tool(&tool.tool).map_or(0, |tool| tool.attempts).max(1);
     must(failed < most, || format!("{} failed {failed} times of {most} and is tried again", tool.key))?;
-    must(failed + lost < TRIES, || format!("{} failed {failed} times and was lost {lost} times", tool.key))
+    must(lost < KILLS * most, || format!("{} was lost {lost} times and is tried {most} times", tool.key))
 }
 
-/// How often a call or a lost tool is tried in all.
+/// How often a call is tried in all.
 const TRIES: u32 = 3;
+/// How often the program may end while a tool runs before the tool is given up.
+const KILLS: u32 = 3;
 
 fn no_repeat_of_what_is_done(run: &Run, ghost: &Ghost) -> Result {
     if run.spec().repeats() != Repeats::NeverRerun {
@@ -224,6 +228,26 @@ pub fn survives_a_checkpoint(run: &Run) -> Result {
     let restored = Run::restore(back, Arc::clone(run.spec())).map_err(|error| error.to_string())?;
     must(restored.commands() == run.commands() && restored.deadline() == run.deadline(), || {
         "a restored run wishes something else".to_owned()
+    })
+}
+
+/// The certificate of an outcome names each effect that was begun and of which nobody knows what came of it.
+fn effects_in_doubt_are_told(run: &Run, ghost: &Ghost) -> Result {
+    let Some(outcome) = run.outcome() else { return Ok(()) };
+    let unknown = ghost.effects.iter().filter(|(_, begun)| begun.runs || begun.unknown);
+    let unknown: Vec<String> = unknown.map(|(key, _)| key.to_string()).collect();
+    let told = outcome.stop.also.iter().find(|condition| condition.reason == StopReason::InDoubt);
+    let told: Vec<String> = match told.map(|condition| &condition.value) {
+        Some(Measure::Names(names)) => {
+            names.iter().map(|name| name.split(' ').next().unwrap_or_default().to_owned()).collect()
+        }
+        Some(other) => return Err(format!("{other:?} are no effects")),
+        None => Vec::new(),
+    };
+    must(told == unknown, || format!("{unknown:?} are in doubt, told are {told:?}"))?;
+    let is_by_hand = outcome.stop.reason() == StopReason::ManualStop;
+    must(unknown.is_empty() || is_by_hand || outcome.stop.class == StopClass::InDoubt, || {
+        format!("an effect is in doubt and the class is {:?}", outcome.stop.class)
     })
 }
 

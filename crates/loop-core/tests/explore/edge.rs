@@ -65,6 +65,17 @@ pub struct Ghost {
     pub cut: bool,
     /// The sections that tries of the open main call brought before they broke off.
     pub kept: BTreeSet<String>,
+    /// How often the program ended while this call or validation ran.
+    pub kills: BTreeMap<CommandKey, u32>,
+    /// The effects that were begun: whether one runs, and whether its outcome is unknown when none does.
+    pub effects: BTreeMap<CommandKey, Begun>,
+}
+
+/// What is known of an effect from what happened to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Begun {
+    pub runs: bool,
+    pub unknown: bool,
 }
 
 /// What became of the tries under one key.
@@ -120,12 +131,15 @@ impl Ghost {
             }
             _ => {}
         }
+        next.effects_after(edge);
         for note in edge.notes {
             match note {
                 Note::Lost { key, attempt } => {
                     next.settled.insert(*key, (*attempt, None));
                     if is_action(*key) {
                         next.tries.entry(*key).or_default().lost += 1;
+                    } else {
+                        *next.kills.entry(*key).or_default() += 1;
                     }
                 }
                 Note::TierChanged { to: Tier::Escalated, .. } => {
@@ -147,6 +161,47 @@ impl Ghost {
             }
         }
         next
+    }
+
+    /// How often the program ended while this ran. A main call that becomes the landing goes on counting its tries.
+    pub fn kills_of(&self, key: CommandKey) -> u32 {
+        let kills = |key: &CommandKey| self.kills.get(key).copied().unwrap_or_default();
+        let as_main =
+            if key.slot == Slot::Landing { kills(&CommandKey::new(key.pass, Slot::Main)) } else { 0 };
+        kills(&key) + as_main
+    }
+
+    /// An effect is unknown from when it was cut off until the tool says what came of it; what may be made twice says
+    /// it for all its tries.
+    fn effects_after(&mut self, edge: &Edge<'_>) {
+        let effect = |key: &CommandKey| {
+            let action = edge.before.actions().iter().find(|action| action.key == *key);
+            action.and_then(|action| edge.before.spec().tool(action.tool_name())).map(|tool| tool.effect)
+        };
+        match &edge.event.fact {
+            Fact::ToolStarted { key, .. } if effect(key) != Some(Effect::Read) => {
+                self.effects.entry(*key).or_default().runs = true;
+            }
+            Fact::Resumed { .. } => {
+                for begun in self.effects.values_mut().filter(|begun| begun.runs) {
+                    *begun = Begun { runs: false, unknown: true };
+                }
+            }
+            Fact::ToolFinished { key, observation, .. } => {
+                let may_repeat = matches!(effect(key), Some(Effect::WriteIdempotent | Effect::WriteKeyed));
+                let Some(begun) = self.effects.get_mut(key) else { return };
+                begun.runs = false;
+                match observation.status {
+                    Status::Timeout | Status::Cancelled | Status::InDoubt => begun.unknown = true,
+                    Status::Ok | Status::Empty => begun.unknown = false,
+                    Status::PermanentError | Status::InvalidInput | Status::MalformedResult if may_repeat => {
+                        begun.unknown = false;
+                    }
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use loop_core::{AttemptState, Fact, Phase, Run, RunSpec};
 
 use crate::edge::{Edge, work};
 
-/// How often a call, a lost tool or a save is tried in all.
+/// How often a save is tried in all, and how often the program may end while a tool runs.
 const TRIES: u64 = 3;
 /// A call that may be started: its start, its settlement, the wait for another try.
 const CALL: u64 = 3;
@@ -108,7 +108,7 @@ fn open_work(run: &Run, work: &loop_core::Work) -> u64 {
     let most = tool.map_or(0, |tool| tool.policy.repeats.polls);
     let (times, waits) =
         work.poll.as_ref().map_or((0, false), |poll| (poll.times, poll.not_before > run.now()));
-    let tries = TRIES.saturating_sub((work.attempt - times).into());
+    let tries = TRIES.saturating_sub(u64::from(work.lost) + 1);
     2 + u64::from(!work.announced) + tries + POLL * u64::from(most - times) + u64::from(waits)
 }
 

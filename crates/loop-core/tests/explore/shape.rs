@@ -23,12 +23,12 @@ pub fn shape(run: &Run, ghost: &Ghost) -> u64 {
     run.phase().name().hash(h);
     if let Some(call) = call(run) {
         let waits = call.not_before.is_some_and(|at| at > run.now());
-        (call.key, call.attempt, call.tier, call.started.is_some(), waits).hash(h);
+        (call.key, call.attempt, call.lost, call.tier, call.started.is_some(), waits).hash(h);
     }
     for work in work(run) {
         let status = work.observation.as_ref().map(|observation| observation.status);
         let polls = work.poll.as_ref().map(|poll| (poll.times, poll.not_before > run.now()));
-        (work.key, work.attempt, work.announced, work.sub_call.is_some(), status, polls).hash(h);
+        (work.key, work.attempt, work.lost, work.announced, work.sub_call.is_some(), status, polls).hash(h);
     }
     match run.phase() {
         Phase::WaitingForPerson { asks, .. } => asks.iter().for_each(|ask| ask.answered.hash(h)),
