@@ -67,7 +67,7 @@ pub enum StopReason {
 
 impl StopReason {
     /// Every reason, in the order in which they are declared here.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Confident,
         Self::Completed,
         Self::NoNewActions,

@@ -26,6 +26,9 @@ fn beside(condition: &Condition) -> String {
             let granted = condition.threshold.as_ref().map_or_else(String::new, ToString::to_string);
             format!("{} (the last reply was cut: {})", condition.reason, cut(*written, &granted))
         }
+        (StopReason::InDoubt, Measure::Names(effects)) => {
+            format!("{} ({})", condition.reason, effects.join(", "))
+        }
         (reason, _) => reason.to_string(),
     }
 }
@@ -116,6 +119,7 @@ fn sentence(condition: &Condition) -> String {
         StopReason::MaxAttempts => format!("{value} attempts brought no valid output."),
         StopReason::StorageFailed => format!("The journal could not be written: {value}."),
         StopReason::ManualStop => format!("It was stopped by hand after {value}."),
+        StopReason::InDoubt => format!("The outcome of an effect is unknown: {value}."),
         other => format!("{other}: {value}."),
     }
 }

@@ -82,7 +82,7 @@ pub struct Item {
 pub struct Stop {
     /// The first condition that was true, in the gate's order.
     pub reason: String,
-    /// `answered`, `partial`, `refused`, `needs_human`, `failed` or `cancelled`.
+    /// `answered`, `partial`, `refused`, `needs_human`, `failed`, `in_doubt` or `cancelled`.
     pub class: String,
     /// The other reasons that were true as well.
     pub also: Vec<String>,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::{Asked, Fact, Outcome, PicoUsd, Spend, Started, StopClass, Totals};
+use loop_core::{Asked, Fact, Measure, Outcome, PicoUsd, Spend, Started, StopClass, StopReason, Totals};
 use loop_runtime::{
     Driven, Entry, Events, Forecast, Handle, Journal, Loop, PeopleReport, Remote, Report, RunEvent, RunId,
     SqliteJournal, StartError, StopMode, Waiting, explain,
@@ -183,6 +183,7 @@ fn waits(outcome: &Outcome) {
     stream::note(
         "waiting: a person has to answer; everything is in the journal, and no process waits for it",
     );
+    doubts(outcome);
     stream::note(format!("totals:  {}", bill(&outcome.totals)));
     stream::note(format!("run:     {}", outcome.run));
 }
@@ -200,6 +201,7 @@ pub(crate) fn summary(outcome: &Outcome) {
         let why = outcome.rejection.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
         stream::note(format!("invalid: {}{why}", output.value));
     }
+    doubts(outcome);
     if stop.class == StopClass::NeedsHuman {
         stream::note("over:    nothing waits in this run any more; what is left is for a person to do");
     }
@@ -220,6 +222,19 @@ pub(crate) fn summary(outcome: &Outcome) {
         None => {}
     }
     stream::note(format!("run:     {}", outcome.run));
+}
+
+/// The effects whose outcome is unknown, on standard error.
+fn doubts(outcome: &Outcome) {
+    for condition in outcome.stop.also.iter().filter(|condition| condition.reason == StopReason::InDoubt) {
+        let effects = match &condition.value {
+            Measure::Names(effects) => effects.join(", "),
+            other => other.to_string(),
+        };
+        stream::note(format!(
+            "in doubt: {effects}: it may or may not have happened; look before anything is done again"
+        ));
+    }
 }
 
 /// Totals in one line.

@@ -6,12 +6,13 @@ use crate::case::{CASE_VERSION, Case, CaseError, MockStatus, Said};
 use crate::trace;
 
 /// Every class of a stop.
-const CLASSES: [StopClass; 6] = [
+const CLASSES: [StopClass; 7] = [
     StopClass::Answered,
     StopClass::Partial,
     StopClass::Refused,
     StopClass::NeedsHuman,
     StopClass::Failed,
+    StopClass::InDoubt,
     StopClass::Cancelled,
 ];
 

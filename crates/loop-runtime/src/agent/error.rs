@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{Measure, Outcome, RunId, StopClass, StopReason, Totals};
+use loop_core::{Condition, Measure, Outcome, RunId, StopClass, StopReason, Totals};
 
 use crate::callbacks::CallbackError;
 use crate::explain::explain;
@@ -110,6 +110,16 @@ pub enum AgentError {
         /// The bill and everything else.
         meta: Box<Meta>,
     },
+    /// The outcome of an effect is unknown, whatever ended the run: look before anything is tried again.
+    #[error("the outcome of {} is unknown; look whether it happened before anything is tried again. {explanation}", effects.join(", "))]
+    InDoubt {
+        /// The effects: the key and the tool of each.
+        effects: Vec<Arc<str>>,
+        /// One or two sentences about the stop.
+        explanation: String,
+        /// The bill and everything else, the answer included where there is one.
+        meta: Box<Meta>,
+    },
     /// It ended for another reason: a limit, a refusal, a model or a tool that failed, a person who is needed.
     #[error("{explanation}")]
     Stopped {
@@ -135,6 +145,15 @@ impl AgentError {
             Some(Measure::Count(count)) => u32::try_from(*count).unwrap_or(u32::MAX),
             _ => 0,
         };
+        if stop.class == StopClass::InDoubt {
+            let explanation = explain(stop);
+            let of = |condition: &Condition| match &condition.value {
+                Measure::Names(effects) if condition.reason == StopReason::InDoubt => effects.clone(),
+                _ => Vec::new(),
+            };
+            let effects = stop.also.iter().flat_map(of).collect();
+            return Self::InDoubt { effects, explanation, meta };
+        }
         match stop.reason() {
             StopReason::MaxPasses => Self::MaxIterations {
                 attempt,
@@ -173,6 +192,7 @@ impl AgentError {
             | Self::InvalidResponse { meta, .. }
             | Self::Cancelled { meta, .. }
             | Self::MaxAttempts { meta, .. }
+            | Self::InDoubt { meta, .. }
             | Self::Stopped { meta, .. } => Some(meta),
         }
     }
@@ -186,6 +206,7 @@ impl AgentError {
             Self::InvalidResponse { .. } => "INVALID_RESPONSE".into(),
             Self::Cancelled { .. } => "EXECUTION_CANCELLED".into(),
             Self::MaxAttempts { .. } => "MAX_ATTEMPTS".into(),
+            Self::InDoubt { .. } => "IN_DOUBT".into(),
             Self::Stopped { reason, .. } => reason.name().to_uppercase().into(),
         }
     }
