@@ -129,7 +129,11 @@ async fn text_that_nobody_reads_takes_a_bounded_room() {
     let log = Log::new();
     let long = Play { pieces: vec![(0, "x".repeat(100_000)); 30], ..says("") };
     let stage = Stage::new(&log).on("pick", [says("[]")]).on("main", [long]);
-    let looping = looping(common::spec(), &log, stage);
+    // A call that may write as much: a smaller one is cut before.
+    let mut spec = common::spec();
+    (spec.limits.output_tokens, spec.limits.cost) = (1_000_000, None);
+    (spec.models.base.max_output_tokens, spec.models.base.context_tokens) = (1_000_000, 10_000_000);
+    let looping = looping(spec, &log, stage);
     let mut handle = looping.start(common::item()).await.unwrap();
     let events = handle.events().unwrap();
     handle.wait().await;

@@ -75,6 +75,7 @@ fn every_reason_to_end_has_its_row() {
         StopReason::MaxToolCalls,
         StopReason::BudgetExceeded,
         StopReason::TokenLimit,
+        StopReason::OutputLimit,
         StopReason::Timeout,
         StopReason::NoProgress,
         StopReason::EvidenceMissing,

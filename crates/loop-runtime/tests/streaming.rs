@@ -3,12 +3,19 @@
 use crate::common;
 
 use common::world::{
-    End, Log, Play, Stage, answer, contract, drained, look, looping, notes, refuses, says, unpicked,
+    End, Log, Play, Stage, answer, contract, drained, look, looping, notes, refuses, says, tools, unpicked,
 };
-use loop_core::{Fact, Note, Slot};
-use loop_llm::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
-use loop_runtime::{Outcome, RunEvent, StopReason};
+use std::sync::Arc;
 use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use loop_core::{Condition, Fact, FinishReason, Measure, Note, Slot};
+use loop_llm::{
+    ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest,
+    RetryAdvice, Stop,
+};
+use loop_runtime::{Loop, Models, Outcome, RunEvent, StopReason};
 
 async fn ran(log: &Log, stage: Stage) -> Outcome {
     looping(unpicked(), log, stage).run(common::item()).await.unwrap()
@@ -59,16 +66,94 @@ async fn a_reply_that_breaks_off_keeps_its_complete_sections_and_runs_nothing() 
     // S0-130, I-19, L6, L8
     for end in [End::Fails(broken()), End::Stops] {
         let log = Log::new();
-        let outcome = ran(&log, Stage::new(&log).on("main", [half(end)])).await;
+        let plays = [half(end.clone()), half(end.clone()), half(end)];
+        let outcome = ran(&log, Stage::new(&log).on("main", plays)).await;
         assert_eq!(outcome.stop.reason(), StopReason::ModelFailure);
         assert_eq!(outcome.document.sections.len(), 1, "{:?}", outcome.document);
         assert_eq!(outcome.document.sections[0].body.trim(), "The backup failed.");
-        assert_eq!((log.count("model "), log.count("tool ")), (1, 0));
+        // P2
+        assert_eq!((log.count("model "), log.count("tool ")), (3, 0), "three tries in all");
         assert!(
             outcome.totals.usage.estimated && outcome.totals.cost.known.0 > 0,
             "what was heard is paid for"
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_breaks_off_is_made_again_after_a_while_and_the_run_goes_on() {
+    // P2, L6
+    let log = Log::new();
+    let plays = [half(End::Fails(broken())), says(answer("high", &[]))];
+    let outcome = ran(&log, Stage::new(&log).on("main", plays)).await;
+    assert_eq!(log.at("model main 2"), 700, "half a second after it broke off");
+    assert_eq!((outcome.stop.reason(), outcome.totals.passes), (StopReason::Confident, 1));
+    assert_eq!(outcome.totals.model_calls, 2);
+}
+
+/// A model that never ends, and asks nobody how much it may write.
+#[derive(Debug)]
+struct Endless(ModelEvent);
+
+#[async_trait]
+impl ChatModel for Endless {
+    async fn stream(&self, _: &ModelRequest) -> Result<EventStream, LlmError> {
+        let event = self.0.clone();
+        Ok(futures::stream::repeat_with(move || Ok(event.clone())).boxed())
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_never_ends_is_cut_at_a_multiple_of_what_it_was_granted() {
+    // P3, P6, P8, L11, L23: text, reasoning and arguments alike.
+    let piece: Arc<str> = "word ".repeat(20).into();
+    let kinds = [
+        ModelEvent::TextDelta { text: Arc::clone(&piece) },
+        ModelEvent::ReasoningDelta { text: Arc::clone(&piece) },
+        ModelEvent::ToolArgumentsDelta { nth: 0, text: piece },
+    ];
+    for event in kinds {
+        let mut spec = unpicked();
+        spec.limits.output_tokens = 300;
+        let most = loop_llm::OutputCap::of(Some(300)).bytes;
+        let looping = Loop::new(spec, tools(&Log::new()), Models::one(Arc::new(Endless(event.clone()))));
+        let mut handle = looping.start(common::item()).await.unwrap();
+        let events = handle.events().unwrap();
+        let outcome = handle.wait().await;
+        let told = |condition: &Condition| matches!(condition.value, Measure::Output(written) if written.capped && written.tokens.is_none());
+        let stop = &outcome.stop;
+        assert!(std::iter::once(&stop.primary).chain(&stop.also).any(told), "{event:?}: {stop:?}");
+        let is_text = matches!(event, ModelEvent::TextDelta { .. });
+        // Where nothing is visible there is nothing to repair, and no other try would bring more.
+        let calls = if is_text { 2 } else { 1 };
+        assert_eq!(outcome.totals.model_calls, calls, "{event:?}");
+        assert_eq!(stop.reason() == StopReason::OutputLimit, !is_text, "{stop:?}");
+        let heard: usize = drained(events).await.iter().map(bytes_of_text).sum();
+        assert!(heard <= calls as usize * most, "{event:?}: {heard} bytes were shown");
+    }
+}
+
+fn bytes_of_text(event: &RunEvent) -> usize {
+    if let RunEvent::Text { text, .. } = event { text.len() } else { 0 }
+}
+
+#[tokio::test]
+async fn a_refusal_that_never_ends_is_a_line_in_the_journal_and_on_the_screen() {
+    // P8, I-23
+    let refusal = "I will not. ".repeat(1 << 16);
+    let mut reply = ModelReply::text("", None);
+    reply.refusal = Some(refusal.into());
+    (reply.stop, reply.finish) = (Some(Stop::Refusal), FinishReason::Refusal);
+    reply.served_model = Some("m".repeat(1 << 20).into());
+    let model = Endless(ModelEvent::Finished(Box::new(reply)));
+    let looping = Loop::new(unpicked(), tools(&Log::new()), Models::one(Arc::new(model)));
+    let outcome = looping.run(common::item()).await.unwrap();
+    assert_eq!(outcome.stop.reason(), StopReason::Refused);
+    let line = loop_runtime::explain(&outcome.stop);
+    assert!(line.len() < 1_000 && line.contains("… [cut]"), "{} bytes", line.len());
+    let entries = looping.journal().read(&outcome.run).await.unwrap().entries;
+    let written: usize = entries.iter().map(|entry| serde_json::to_string(&entry.event).unwrap().len()).sum();
+    assert!(written < 200 << 10, "{written} bytes");
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,7 +197,8 @@ async fn a_failure_that_will_not_pass_is_not_tried_again() {
 async fn a_model_that_says_nothing_more_is_cut_off_in_time_and_what_came_is_kept() {
     // L9, S0-130
     let log = Log::new();
-    let outcome = ran(&log, Stage::new(&log).on("main", [half(End::Hangs)])).await;
+    let plays = [half(End::Hangs), half(End::Hangs), half(End::Hangs)];
+    let outcome = ran(&log, Stage::new(&log).on("main", plays)).await;
     assert_eq!(log.at("dropped model main 1"), 60_000);
     assert_eq!(outcome.stop.primary.value.to_string(), "timeout: no whole reply after 60000 ms");
     assert_eq!(outcome.document.sections.len(), 1);

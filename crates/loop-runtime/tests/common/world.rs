@@ -129,7 +129,7 @@ pub struct Play {
     pub usage: Option<Usage>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum End {
     Finished,
     Fails(LlmError),
