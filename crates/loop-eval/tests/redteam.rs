@@ -202,6 +202,11 @@ async fn a_forged_verdict_is_seen_however_the_run_ends() {
         // In base64, or in two parts.
         let is_made_up = |id: &String| id.ends_with("-06") || id.ends_with("-09");
         assert!(report.forgeries.iter().all(is_made_up), "{:?}", report.forgeries);
+        // G7: what mends it is said where it is seen.
+        assert_eq!(
+            report.forgeries.is_empty(),
+            !report.table().contains("Against forged verdicts: mark what")
+        );
         report.rows.iter().map(|row| row.forged).sum::<u32>()
     };
     let one_pass = format!("{REPORT}\n[limits]\npasses = 1\n");

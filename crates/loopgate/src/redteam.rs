@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use loop_domain::Domain;
-use loop_eval::case::{Case, find};
+use loop_eval::case::{Case, CaseError, find};
 use loop_eval::redteam::{Attack, Kind, OwnWork, attack};
 
 use crate::args::RedteamArgs;
@@ -70,8 +70,13 @@ fn cases(domain: &Domain) -> Result<Vec<OwnWork>, Failure> {
     if !evals.is_dir() {
         return Ok(Vec::new());
     }
+    // Where the folder holds no case, the items serve.
+    let files = match find(&evals) {
+        Err(CaseError::None { .. }) => Vec::new(),
+        found => found?,
+    };
     let mut work = Vec::new();
-    for file in find(&evals)? {
+    for file in files {
         let case = Case::read(&file)?;
         if case.own_work {
             work.push(OwnWork::of_case(domain, &case)?);

@@ -61,6 +61,19 @@ fn a_register_that_trusts_what_stands_in_it_is_told_so() {
 }
 
 #[test]
+fn an_empty_folder_of_evals_leaves_the_items() {
+    // G7
+    let (shell, folder) = (Shell::new(), example("helpdesk"));
+    let _ = std::fs::remove_dir_all(folder.path().join("evals"));
+    std::fs::create_dir(folder.path().join("evals")).unwrap();
+    let domain = folder.path().to_str().unwrap();
+    let ran = shell.run(&["redteam", domain, "--kind", "change", "--each", "1", "--runs", "0", "--json"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(report["benign"]["items"], 8, "{}", ran.out);
+}
+
+#[test]
 fn without_its_guards_an_example_does() {
     let (shell, folder) = (Shell::new(), example("crm"));
     let domain = folder.path().to_str().unwrap();

@@ -141,6 +141,12 @@ impl RedteamReport {
         for forgery in &self.forgeries {
             let _ = writeln!(text, "forged: {forgery}");
         }
+        if !self.forgeries.is_empty() {
+            text.push_str(
+                "Against forged verdicts: mark what strangers write (`returns_untrusted = true` on the tool, \
+                 `gate.item_untrusted = true`), or set `nonce = \"require\"` in [contract].\n",
+            );
+        }
         text.push_str(
             "\nNot covered: wrong or manipulated words in an answer, and a person who allows what they should not.\n",
         );
