@@ -28,7 +28,9 @@ fn a_tool_is_named_exactly_or_by_alias_and_never_by_a_part_of_its_name() {
 
 #[test]
 fn bad_arguments_name_their_place() {
-    // S4-80
+    // S4-80, L17: nothing is run for them, whatever stands beside them.
+    let world = run().start().replied(&said("low").asks("fetch_device", json!({})));
+    assert_eq!((world.tools(), world.run.totals().tool_calls), (Vec::new(), 0));
     let invalid = |pointer: &str, message: &str| Verdict::InvalidArguments {
         pointer: pointer.into(),
         message: message.into(),

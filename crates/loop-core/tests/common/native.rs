@@ -157,6 +157,7 @@ pub fn is_sound(run: &Run) -> Result<(), String> {
     }
     every_call_has_its_result(run)?;
     turns_are_kept(run)?;
+    turns_can_be_sent(run)?;
     messages_are_few_enough(run)?;
     attempts_follow_each_other(run)
 }
@@ -232,6 +233,27 @@ fn turns_are_kept(run: &Run) -> Result<(), String> {
             must(writes <= 1, || format!("{writes} writes at once"))
         }
     }
+}
+
+/// I-16: what is sent back to a provider is one turn of the model a pass, in their order, each with something in it, and
+/// each result belongs to a call that was made by then.
+fn turns_can_be_sent(run: &Run) -> Result<(), String> {
+    let asked_in = |pass: u32| run.actions().iter().filter(move |action| action.key.pass == pass);
+    for (n, pass) in (1..).zip(run.passes()) {
+        must(pass.pass == n, || format!("pass {} stands at place {n}", pass.pass))?;
+        let asked = asked_in(n).count();
+        let is_seen = u32::try_from(run.actions().len()).is_ok_and(|all| pass.actions_seen <= all);
+        must(is_seen, || format!("pass {n} saw {} actions", pass.actions_seen))?;
+        // Another call is made: then what the model said is a turn, and no turn is empty.
+        let is_sent = matches!(run.phase(), Phase::Calling { .. } | Phase::Landing { .. });
+        let is_empty = pass.reply.trim().is_empty() && asked == 0;
+        must(!is_sent || !is_empty, || format!("pass {n} is an empty turn"))?;
+    }
+    let orphan = run.evidence().iter().find(|evidence| {
+        let of = run.actions().iter().filter(|action| action.evidence == Some(evidence.id));
+        of.count() != 1 || evidence.pass as usize > run.passes().len()
+    });
+    must(orphan.is_none(), || format!("{orphan:?} belongs to no call"))
 }
 
 /// S1-39: no call is made with more messages than are allowed.
