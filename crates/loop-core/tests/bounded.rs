@@ -60,7 +60,7 @@ fn a_state_grows_by_what_a_pass_asks_for_and_not_by_what_the_run_has_become() {
             }
             sizes.push(size(&world));
         }
-        check_even(&sizes[8..]);
+        check_even(&sizes[10..]);
     }
 }
 
@@ -99,7 +99,7 @@ fn what_is_refused_leaves_its_verdict_and_no_more() {
         world = world.replied(&reply).all_finished();
         sizes.push(size(&world));
     }
-    check_even(&sizes[8..]);
+    check_even(&sizes[10..]);
     let before = size(&world);
     for n in 0..100 {
         let key = key(&format!("{}/action-{n}", n + 1));

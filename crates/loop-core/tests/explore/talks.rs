@@ -249,16 +249,15 @@ pub fn reflections(wide: bool) -> Alphabet {
         calls(&[submit(), ("save", target("y")), ("fetch_device", target("a"))]),
         calls(&[("save", target("z")), unreadable()]),
         calls(&[unreadable(), submit()]),
+        calls(&[("save", target("v")), ("wipe", target("a")), submit()]),
     ];
     if wide {
         all.push(look(&["a"]));
-        all.push(calls(&[("save", target("v")), ("wipe", target("a")), submit()]));
     }
-    let setup = small(reflected()).output_spec(|output| {
+    let setup = small(reflected()).people().output_spec(|output| {
         output.attempts = 2;
         output.passes_per_attempt = 2;
     });
-    let setup = if wide { setup.people() } else { setup };
     Alphabet {
         replies: always(all),
         validations: vec![Validation::Valid, rejected("no")],
