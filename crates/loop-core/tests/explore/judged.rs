@@ -200,14 +200,14 @@ pub fn tainted(wide: bool) -> Alphabet {
 
 /// Tools that fail, wait or leave a doubt in what they read, after messages in which something was read already; nobody
 /// can be asked.
-fn marked(name: &'static str, read_before: Legs, item_untrusted: bool) -> Alphabet {
+fn marked(name: &'static str, read_before: Legs, item_untrusted: bool, wide: bool) -> Alphabet {
     let setup = small(conversation()).approving(&["restart", "wipe"]).with(|spec| {
         spec.tools[0].policy.returns_untrusted = true;
         spec.tools[1].policy.reads_private = true;
         spec.tools[2].effect = Effect::Egress;
         spec.gate.item_untrusted = item_untrusted;
         spec.gate.breakers = Breakers { tool_failures: 0, denied: 0, bad_arguments: 0 };
-        spec.limits.passes = 4;
+        spec.limits.passes = if wide { 4 } else { 3 };
     });
     Alphabet {
         history: Some(2),
@@ -232,16 +232,25 @@ fn marked(name: &'static str, read_before: Legs, item_untrusted: bool) -> Alphab
 }
 
 /// What was read before the run began, by each of its halves.
-pub fn read_before(_: bool) -> [Alphabet; 4] {
+pub fn read_before(wide: bool) -> [Alphabet; 4] {
     let legs = |untrusted, private| Legs { untrusted, private };
     [
         Alphabet {
             reaches: &[Completed, NeedsHuman, MaxPasses],
-            ..marked("read: nothing", legs(false, false), false)
+            ..marked("read: nothing", legs(false, false), false, wide)
         },
-        Alphabet { reaches: &[Completed, NeedsHuman], ..marked("read: private", legs(false, true), false) },
-        Alphabet { reaches: &[Completed, NeedsHuman], ..marked("read: untrusted", legs(true, false), false) },
-        Alphabet { reaches: &[Completed, NeedsHuman], ..marked("read: the item", legs(false, true), true) },
+        Alphabet {
+            reaches: &[Completed, NeedsHuman],
+            ..marked("read: private", legs(false, true), false, wide)
+        },
+        Alphabet {
+            reaches: &[Completed, NeedsHuman],
+            ..marked("read: untrusted", legs(true, false), false, wide)
+        },
+        Alphabet {
+            reaches: &[Completed, NeedsHuman],
+            ..marked("read: the item", legs(false, true), true, wide)
+        },
     ]
 }
 
