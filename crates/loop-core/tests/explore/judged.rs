@@ -265,16 +265,19 @@ pub fn vouched(wide: bool) -> Alphabet {
             spec.gate.breakers = Breakers { tool_failures: 0, denied: 0, bad_arguments: 0 };
             spec.limits.passes = if wide { 4 } else { 3 };
         });
+    let mut all = vec![
+        look(&["a"]),
+        look(&["web-2"]),
+        calls(&[("restart", target("web-1")), ("restart", target("web-2"))]),
+        calls(&[("restart", target("web-4")), ("fetch_device", target("web-2"))]),
+        done(),
+    ];
+    if wide {
+        all.push(calls(&[("fetch_docs", target("b"))]));
+    }
     Alphabet {
         told: vec!["Take web-4."],
-        replies: always([
-            look(&["a"]),
-            look(&["web-2"]),
-            calls(&[("fetch_docs", target("b"))]),
-            calls(&[("restart", target("web-1")), ("restart", target("web-2"))]),
-            calls(&[("restart", target("web-4")), ("fetch_device", target("web-2"))]),
-            done(),
-        ]),
+        replies: always(all),
         observations: names_something,
         reaches: &[Completed, MaxPasses],
         ..base("vouched", setup)
