@@ -4,7 +4,7 @@
 //! above 2⁵³ and with them two different ids), strings are left as they are.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::ids::Digest;
 
@@ -43,15 +43,21 @@ fn write(value: &Value, out: &mut Vec<u8>) {
             out.push(b']');
         }
         Value::Object(map) => {
-            // The order of a map depends on a feature that any crate may switch on, so it is sorted here.
+            // A map keeps the order in which its members were written.
             if map.keys().is_sorted() {
                 return members(map.iter(), out);
             }
-            let mut entries: Vec<_> = map.iter().collect();
-            entries.sort_by(|a, b| a.0.cmp(b.0));
-            members(entries.into_iter(), out);
+            members(sorted(map).into_iter(), out);
         }
     }
+}
+
+/// The members of an object by name: whatever a decision, a digest or a line for people is made of is taken in this order,
+/// so that the order in which a model or a tool writes members never matters.
+pub(crate) fn sorted(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
+    let mut members: Vec<_> = map.iter().collect();
+    members.sort_by(|a, b| a.0.cmp(b.0));
+    members
 }
 
 fn members<'a>(sorted: impl Iterator<Item = (&'a String, &'a Value)>, out: &mut Vec<u8>) {
@@ -89,6 +95,23 @@ mod tests {
         let b: Value = serde_json::from_str(r#"{"a":"t","b":{"x":[1,{"p":3,"q":2}],"y":1}}"#).unwrap();
         assert_eq!(canonical(&a), canonical(&b));
         assert_eq!(canonical(&a), r#"{"a":"t","b":{"x":[1,{"p":3,"q":2}],"y":1}}"#);
+    }
+
+    // X1, C24: the wire keeps the order of members, digests do not see it.
+    #[test]
+    fn a_digest_is_the_same_whatever_order_the_members_are_written_in() {
+        let written = [
+            r#"{"reasoning":1,"answer":{"z":[{"d":1,"c":2}],"y":null}}"#,
+            r#"{"answer":{"y":null,"z":[{"c":2,"d":1}]},"reasoning":1}"#,
+        ];
+        let [one, other] = written.map(|text| serde_json::from_str::<Value>(text).unwrap());
+        // Maps keep the order of writing in every build of this crate: otherwise this test would prove nothing.
+        assert_eq!(written.map(|text| serde_json::from_str::<Value>(text).unwrap().to_string()), written);
+        assert_eq!(digest("t", &one), digest("t", &other));
+        // Pinned: no feature of another crate changes a digest.
+        let pinned = "3b05f0120c85027e22a9298de4fe8bf03cb569e88b8713d64bd649b45268e487";
+        assert_eq!(digest("t", &one).to_string(), pinned);
+        assert_eq!(digest_text("t", written[1]).to_string(), pinned);
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub fn schema() -> Value {
 /// The file's own keys, none of which a profile must give.
 fn profile(root: &Value) -> Value {
     let mut properties = root.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
-    properties.remove("version");
+    properties.shift_remove("version");
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
 

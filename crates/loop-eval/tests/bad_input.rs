@@ -105,7 +105,7 @@ async fn each_slip_has_one_line_with_its_place() {
         (&[("/restart_after_pass", json!(0))], &["/restart_after_pass: passes count from 1"]),
         (
             &[("/mocked_tools", json!({ "read_hours": [{}], "read.hours": [{}] }))],
-            &["/mocked_tools/read_hours: `read.hours` is the same tool"],
+            &["/mocked_tools/read.hours: `read_hours` is the same tool"],
         ),
         (
             &[("/mocked_tools", json!({ "read_hour": [{}] }))],

@@ -143,6 +143,9 @@ pub enum OutputFormat {
     JsonSchema {
         /// The shape's name: letters, digits, `_` and `-`.
         name: Arc<str>,
+        /// What it is for, which the model reads.
+        #[serde(default, skip_serializing_if = "str::is_empty")]
+        description: Arc<str>,
         /// Its JSON Schema.
         schema: Value,
         /// Whether the provider must hold the model to it.
@@ -205,14 +208,25 @@ impl Effort {
 pub struct Caching {
     /// Nothing that we would have to ask for.
     pub off: bool,
-    /// Calls with the same beginning have the same key, for example the run's id: some providers route by it.
+    /// Calls with the same beginning have the same key, for example the run's id: some providers route by it. Where the
+    /// provider is not known to take one it is left out, with a warning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Arc<str>>,
+    /// Whether the key is left out without a warning where the provider is not known to take one: the caller sets it on every
+    /// request, to whatever provider that goes.
+    #[serde(skip)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    pub is_hint: bool,
     /// It is to be kept for long (an hour or more), which costs more to write.
     pub long: bool,
 }
 
 impl Caching {
+    /// A key for providers that take one; for all others it is nothing.
+    pub fn hint(key: impl Into<Arc<str>>) -> Self {
+        Self { key: Some(key.into()), is_hint: true, ..Self::default() }
+    }
+
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -36,6 +36,11 @@ pub struct Profile {
     pub ask_usage: bool,
     /// Whether reasoning goes back with the turns that it belongs to.
     pub reasoning_back: ReasoningBack,
+    /// Members of a reply's message, or of its calls, that the server is known to take back, besides text, calls, refusal and
+    /// reasoning. All others stay out of a history: some servers answer a member that they do not know with an error.
+    pub members_back: Arc<[Arc<str>]>,
+    /// Whether a refusal goes back as `refusal`; otherwise it goes back as text.
+    pub refusal_back: bool,
     /// Whether reasoning may stand in the text between `<think>` and `</think>`.
     pub think_tags: bool,
     /// Which ids of calls are taken.
@@ -236,6 +241,8 @@ fn openai_chat() -> Profile {
         null_content: NullContent::Null,
         ask_usage: true,
         reasoning_back: ReasoningBack::Never,
+        members_back: Arc::default(),
+        refusal_back: true,
         think_tags: false,
         tool_ids: ToolIds::Any,
         required_choice: text("required"),
@@ -269,6 +276,9 @@ fn compatible() -> Profile {
         max_tokens_field: MaxTokensField::MaxTokens,
         system_role: SystemRole::System,
         null_content: NullContent::EmptyString,
+        // In `extra_content` Google's compatible surface signs its calls, and demands the signature back.
+        members_back: ["extra_content".into()].into(),
+        refusal_back: false,
         allowed_tools: false,
         strict_tools: false,
         top_k: true,
@@ -328,6 +338,8 @@ fn rows() -> Vec<Profile> {
         },
         Profile {
             max_tokens_field: MaxTokensField::MaxCompletionTokens,
+            // It answers members that it does not know with 400.
+            members_back: Arc::default(),
             top_k: false,
             efforts: efforts([
                 ("gpt-oss", &[Effort::Low, Effort::Medium, Effort::High]),
@@ -345,12 +357,22 @@ fn rows() -> Vec<Profile> {
             cache_key: true,
             // It streams usage unasked, and refuses fields that it does not know.
             ask_usage: false,
-            no_user_after_tool: true,
-            efforts: efforts([("magistral", &[Effort::None, Effort::High])]),
+            members_back: Arc::default(),
+            // The hybrid models; those with an earlier date in their name reason not at all.
+            efforts: efforts([
+                ("magistral", &[Effort::None, Effort::High]),
+                ("mistral-small-24", &[]),
+                ("mistral-small-25", &[]),
+                ("mistral-small", &[Effort::None, Effort::High]),
+                ("mistral-medium-23", &[]),
+                ("mistral-medium-25", &[]),
+                ("mistral-medium", &[Effort::None, Effort::High]),
+            ]),
             ..hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY")
         },
         Profile {
             reasoning_back: ReasoningBack::WithToolCalls,
+            members_back: Arc::default(),
             json_schema: false,
             top_k: false,
             efforts: efforts([("", &[Effort::Low, Effort::High, Effort::Max])]),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::codec::Turn;
 use crate::error::{LlmError, LlmErrorKind};
-use crate::options::Unsupported;
+use crate::options::{Caching, Unsupported};
 
 /// The warnings of one encoding.
 #[derive(Debug)]
@@ -57,6 +57,13 @@ impl Warnings {
             most if given <= most => Ok(()),
             0 => self.leave_out("stop"),
             _ => self.change("stop"),
+        }
+    }
+
+    /// The key of a cache is left out, which changes no reply: a warning where the caller chose it, and never more.
+    pub(crate) fn leave_out_key(&mut self, cache: &Caching) {
+        if cache.key.is_some() && !cache.off && !cache.is_hint {
+            self.warn("param_dropped(prompt_cache_key)");
         }
     }
 

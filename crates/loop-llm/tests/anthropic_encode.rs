@@ -534,7 +534,12 @@ fn the_form_of_the_text() {
         json!({"type": "object", "properties": {"a": {"type": "integer", "minimum": 1}}, "required": ["a"]});
     let shaped = |model: &str, strict| {
         wire(model).with(|request| {
-            request.output = OutputFormat::JsonSchema { name: "form".into(), schema: schema.clone(), strict };
+            request.output = OutputFormat::JsonSchema {
+                name: "form".into(),
+                description: "".into(),
+                schema: schema.clone(),
+                strict,
+            };
             request.effort = Some(Effort::Low);
         })
     };
@@ -591,8 +596,6 @@ fn a_history_that_would_be_refused_is_not_sent() {
     for turns in [
         vec![],
         vec![Message::user("  ")],
-        vec![foreign("Hello", vec![]), Message::user("Hi")],
-        vec![Message::user(""), foreign("Hello", vec![]), Message::user("Hi")],
         vec![Message::user("?"), foreign("", vec![a.clone()]), Message::user("?")],
         vec![Message::user("?"), results(&["a"])],
         vec![Message::user("?"), foreign("", vec![a.clone(), a]), results(&["a"])],
@@ -637,4 +640,67 @@ fn more_turns_only_append() {
     let caching = Caching { off: true, ..Caching::default() };
     let off = marked(CacheMarks::Blocks, NEWER).turns(&turns[..7]).with(|request| request.cache = caching);
     assert_eq!(plain(blocks(7)), body(&off));
+}
+
+// X9: the server takes it.
+#[test]
+fn a_history_may_begin_with_the_model() {
+    for turns in [
+        vec![foreign("Hello", vec![]), Message::user("Hi")],
+        vec![Message::user(""), foreign("Hello", vec![]), Message::user("Hi")],
+    ] {
+        let wire = wire(NEWER).turns(&turns);
+        let roles: Vec<_> =
+            wire.sent()["messages"].as_array().unwrap().iter().map(|it| it["role"].clone()).collect();
+        assert_eq!((roles, wire.warnings().len()), (vec![json!("assistant"), json!("user")], 0));
+    }
+}
+
+// X9
+#[test]
+fn a_model_that_thinks_as_long_as_it_likes_can_be_made_to_call() {
+    for (choice, sent) in [
+        (ToolChoice::Required, json!({"type": "any"})),
+        (ToolChoice::Named("see".into()), json!({"type": "tool", "name": "see"})),
+    ] {
+        let wire = wire("claude-opus-4-6").with(|request| {
+            (request.tools, request.tool_choice) = (looks(&["look", "see"]), choice);
+            request.effort = Some(Effort::High);
+        });
+        let body = wire.sent();
+        assert_eq!((&body["thinking"]["type"], &body["tool_choice"]), (&json!("adaptive"), &sent));
+        assert!(wire.warnings().is_empty(), "{:?}", wire.warnings());
+        // With a number of tokens it is refused.
+        let budget = wire.with(|request| (request.effort, request.reasoning_tokens) = (None, Some(2_000)));
+        let body = budget.sent();
+        assert_eq!(
+            (&body["thinking"]["type"], &body["tool_choice"]["type"]),
+            (&json!("enabled"), &json!("auto"))
+        );
+        assert_eq!(budget.warnings(), ["tool_choice_degraded"]);
+    }
+}
+
+// X9
+#[test]
+fn what_the_form_is_for_and_the_key_of_a_cache_are_sent_or_told() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+    let form = |schema: &Value| {
+        wire(NEWER).with(|request| {
+            let (name, description, strict) = ("form".into(), "What was found".into(), Strictness::Prefer);
+            request.output = OutputFormat::JsonSchema { name, description, schema: schema.clone(), strict };
+        })
+    };
+    let sent = form(&schema);
+    assert_eq!(sent.sent()["output_config"]["format"]["schema"]["description"], json!("What was found"));
+    assert!(sent.warnings().is_empty());
+    let mut own = schema.clone();
+    own["description"] = "Its own".into();
+    assert_eq!(form(&own).warnings(), ["param_dropped(response_format.description)"]);
+    let keyed = |cache: loop_llm::Caching| wire(NEWER).with(|request| request.cache = cache).warnings();
+    assert_eq!(
+        keyed(loop_llm::Caching { key: Some("run".into()), ..Default::default() }),
+        ["param_dropped(prompt_cache_key)"]
+    );
+    assert!(keyed(loop_llm::Caching::hint("run")).is_empty());
 }

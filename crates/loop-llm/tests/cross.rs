@@ -67,8 +67,8 @@ const BODIES: [(&str, &str); 5] = [
         "arguments":"{\"city\":\"Rome\"}"}}]},{"role":"tool","tool_call_id":"call_a","content":"{\"c\":3}"},
         {"role":"tool","tool_call_id":"call_b","content":"ERROR: station offline"},{"role":"user",
         "content":"And now?"}],"tools":[{"type":"function","function":{"name":"weather",
-        "description":"The weather of a city","parameters":{"properties":{"city":{"type":"string"}},
-        "required":["city"],"type":"object"},"strict":false}}],"max_completion_tokens":500,"stream":true,
+        "description":"The weather of a city","parameters":{"type":"object",
+        "properties":{"city":{"type":"string"}},"required":["city"]},"strict":false}}],"max_completion_tokens":500,"stream":true,
         "stream_options":{"include_usage":true}}
         "#,
     ),
@@ -82,8 +82,8 @@ const BODIES: [(&str, &str); 5] = [
         "call_id":"call_a","output":"{\"c\":3}"},{"type":"function_call_output","call_id":"call_b",
         "output":"ERROR: station offline"},{"role":"user","content":"And now?"}],"store":false,
         "include":["reasoning.encrypted_content"],"tools":[{"type":"function","name":"weather",
-        "description":"The weather of a city","parameters":{"properties":{"city":{"type":"string"}},
-        "required":["city"],"type":"object"},"strict":false}],"max_output_tokens":500,"stream":true}
+        "description":"The weather of a city","parameters":{"type":"object",
+        "properties":{"city":{"type":"string"}},"required":["city"]},"strict":false}],"max_output_tokens":500,"stream":true}
         "#,
     ),
     (
@@ -98,7 +98,7 @@ const BODIES: [(&str, &str); 5] = [
         "content":"{\"c\":3}"},{"type":"tool_result","tool_use_id":"call_b","is_error":true,
         "content":"station offline"},{"type":"text","text":"And now?"}]}],"max_tokens":500,
         "tools":[{"name":"weather","description":"The weather of a city",
-        "input_schema":{"properties":{"city":{"type":"string"}},"required":["city"],"type":"object"}}],
+        "input_schema":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}],
         "cache_control":{"type":"ephemeral"},"stream":true}
         "#,
     ),
@@ -114,8 +114,8 @@ const BODIES: [(&str, &str); 5] = [
         {"functionResponse":{"id":"call_b","name":"weather","response":{"error":"station offline"}}},
         {"text":"And now?"}]}],"tools":[{"functionDeclarations":[{"name":"weather",
         "description":"The weather of a city",
-        "parametersJsonSchema":{"properties":{"city":{"type":"string"}},"required":["city"],
-        "type":"object"}}]}],"generationConfig":{"maxOutputTokens":500}}
+        "parametersJsonSchema":{"type":"object","properties":{"city":{"type":"string"}},
+        "required":["city"]}}]}],"generationConfig":{"maxOutputTokens":500}}
         "#,
     ),
     (
@@ -127,10 +127,10 @@ const BODIES: [(&str, &str); 5] = [
         "arguments":"{\"city\":\"Oslo\"}"}},{"id":"bdlble5zv","type":"function",
         "function":{"name":"weather","arguments":"{\"city\":\"Rome\"}"}}]},{"role":"tool",
         "tool_call_id":"cael686og","content":"{\"c\":3}"},{"role":"tool","tool_call_id":"bdlble5zv",
-        "content":"ERROR: station offline"},{"role":"assistant","content":"OK."},{"role":"user",
+        "content":"ERROR: station offline"},{"role":"user",
         "content":"And now?"}],"tools":[{"type":"function","function":{"name":"weather",
-        "description":"The weather of a city","parameters":{"properties":{"city":{"type":"string"}},
-        "required":["city"],"type":"object"}}}],"max_tokens":500,"stream":true}
+        "description":"The weather of a city","parameters":{"type":"object",
+        "properties":{"city":{"type":"string"}},"required":["city"]}}}],"max_tokens":500,"stream":true}
         "#,
     ),
 ];

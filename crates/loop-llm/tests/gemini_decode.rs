@@ -211,7 +211,7 @@ fn a_word_for_the_end_on_every_chunk() {
 // wire WG12
 #[test]
 fn an_end_that_is_not_said_is_an_error() {
-    let error = end(&[text("Hi")]).unwrap_err();
+    let error = end(&[text("H"), text("i")]).unwrap_err();
     assert_eq!((error.kind, &*error.partial.unwrap().text), (LlmErrorKind::StreamInterrupted, "Hi"));
     assert_eq!(gemini().end(": ping\n\n").unwrap_err().kind, LlmErrorKind::StreamInterrupted);
 }
@@ -494,4 +494,18 @@ fn guards_bound_calls_and_arguments() {
     let granted = gemini().with(|request| request.max_output_tokens = Some(10_000_000));
     let error = granted.decode(&[sse(&[parts(json!([large])), stop("STOP")]).as_bytes()]).pop().unwrap();
     assert_eq!(error.unwrap_err().kind, LlmErrorKind::BadResponse);
+}
+
+// X3, X4
+#[test]
+fn a_body_that_is_whole_is_complete_and_a_call_that_names_no_tool_is_left_out() {
+    let call =
+        |name: &str| json!({"functionCall": {"name": name, "args": {"q": 1}}, "thoughtSignature": "S"});
+    let body = |parts: Value| json!({"candidates": [{"content": {"role": "model", "parts": parts}}], "modelVersion": "m"});
+    let reply = gemini().end(body(json!([{"text": "Hi"}, call("find")])).to_string()).unwrap();
+    assert_eq!((&*reply.text, reply.tool_calls.len(), reply.stop), ("Hi", 1, Some(Stop::ToolUse)));
+    assert_eq!(*reply.warnings, ["no_finish_reason".into()]);
+    let reply = end(&[parts(json!([{"text": "Hi"}, call("")])), stop("STOP")]).unwrap();
+    assert_eq!((&*reply.text, reply.tool_calls.len(), reply.stop), ("Hi", 0, Some(Stop::EndTurn)));
+    assert_eq!((&*reply.warnings, &reply.raw), (&["call_without_name".into()][..], &None));
 }

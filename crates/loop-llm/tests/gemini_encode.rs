@@ -52,7 +52,7 @@ fn a_plain_request_has_these_bytes() {
     });
     let body = r#"{"systemInstruction":{"parts":[{"text":"Rules."}]},"contents":[{"role":"user","parts":[{"text":"Hi"}]}]"#
         .to_owned()
-        + r#","tools":[{"functionDeclarations":[{"name":"a","description":"Looks.","parametersJsonSchema":{"properties":{"q":{"type":"string"}},"type":"object"}}]}]"#
+        + r#","tools":[{"functionDeclarations":[{"name":"a","description":"Looks.","parametersJsonSchema":{"type":"object","properties":{"q":{"type":"string"}}}}]}]"#
         + r#","generationConfig":{"maxOutputTokens":4096,"temperature":0.5}}"#;
     let encoded = wire.codec.encode(&wire.request).unwrap();
     assert_eq!(std::str::from_utf8(&encoded.body.to_bytes()).unwrap(), body);
@@ -312,8 +312,12 @@ fn options_of_the_reply() {
         request.seed = Some(7);
         request.service_tier = Some("flex".into());
         request.stop = ["1", "2", "3", "4", "5", "6"].map(Into::into).to_vec();
-        request.output =
-            OutputFormat::JsonSchema { name: "n".into(), schema: loose(), strict: Strictness::Prefer };
+        request.output = OutputFormat::JsonSchema {
+            name: "n".into(),
+            description: "".into(),
+            schema: loose(),
+            strict: Strictness::Prefer,
+        };
     });
     let body = wire.sent();
     let wanted = json!({
@@ -381,7 +385,6 @@ fn a_history_that_would_be_refused_is_not_sent() {
     let one_result = Message::Tool { results: vec![result("a", false, "1")] };
     for turns in [
         vec![],
-        vec![Message::user("")],
         vec![Message::assistant("Hi"), Message::user("?")],
         vec![Message::user("?"), two()],
         vec![Message::user("?"), two(), one_result.clone()],
@@ -466,4 +469,25 @@ fn a_server_that_is_only_compatible_is_taken_for_the_newest() {
     let wire =
         Wire { codec, ..Wire::new("gemini", "my-own").with(|request| request.effort = Some(Effort::High)) };
     assert_eq!(wire.sent()["generationConfig"]["thinkingConfig"], json!({"thinkingBudget": 3_072}));
+}
+
+// X9: the server takes an empty prompt.
+#[test]
+fn an_empty_prompt_is_sent() {
+    let empty = json!({"role": "user", "parts": [{"text": ""}]});
+    assert_eq!(gemini().turns(&[Message::user("")]).sent()["contents"], json!([empty]));
+    let longer = gemini().turns(&[Message::user(""), Message::assistant("Hi"), Message::user("?")]).sent();
+    assert_eq!((&longer["contents"][0], longer["contents"].as_array().unwrap().len()), (&empty, 3));
+}
+
+// X9
+#[test]
+fn what_the_form_is_for_and_the_key_of_a_cache_are_sent_or_told() {
+    let wire = gemini().with(|request| {
+        let (name, description, strict) = ("n".into(), "What was found".into(), Strictness::Off);
+        request.output = OutputFormat::JsonSchema { name, description, schema: loose(), strict };
+        request.cache.key = Some("run".into());
+    });
+    assert_eq!(wire.sent()["generationConfig"]["responseJsonSchema"]["description"], json!("What was found"));
+    assert_eq!(wire.warnings(), ["param_dropped(prompt_cache_key)"]);
 }

@@ -133,6 +133,7 @@ async fn every_option_is_taken_by_the_server() {
                 stop: ["1", "2", "3", "4", "5", "6"].map(Into::into).to_vec(),
                 output: OutputFormat::JsonSchema {
                     name: "n".into(),
+                    description: "".into(),
                     schema: json!({"type": "object"}),
                     strict: Strictness::Off,
                 },

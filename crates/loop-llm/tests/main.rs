@@ -24,6 +24,7 @@ mod openai_chat_encode;
 mod openai_chat_ordinary;
 mod openai_responses_decode;
 mod openai_responses_encode;
+mod order;
 mod over_http;
 mod prices;
 mod raw;

@@ -171,7 +171,8 @@ fn pictures_of_results_come_after_all_results() {
     assert_eq!(body["messages"][3]["content"], json!("a chart\n[picture below]"));
     assert_eq!(body["messages"][5]["content"][1]["image_url"]["url"], json!("data:image/png;base64,QUJD"));
     // Where a user may not follow results, something stands between them.
-    let (all, _) = roles(Wire::new("mistral", "mistral-large"));
+    let strict = Profile { no_user_after_tool: true, ..(*Profile::named("mistral").unwrap()).clone() };
+    let (all, _) = roles(Wire::of(strict, "mistral-large"));
     assert_eq!(
         all,
         ["system", "user", "assistant", "tool", "tool", "assistant", "user", "assistant", "user"]
@@ -369,7 +370,12 @@ fn a_call_without_an_id_gets_one_that_its_result_has() {
 fn the_form_of_the_text() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
     let format = |wire: Wire, strict| {
-        let output = OutputFormat::JsonSchema { name: "n".into(), schema: schema.clone(), strict };
+        let output = OutputFormat::JsonSchema {
+            name: "n".into(),
+            description: "".into(),
+            schema: schema.clone(),
+            strict,
+        };
         let wire = wire.with(|request| request.output = output);
         (wire.sent()["response_format"].clone(), wire.warnings())
     };
@@ -418,7 +424,11 @@ fn an_effort_goes_to_the_models_that_take_it() {
     // Who wants it to reason does not tell it not to.
     assert_eq!(sent("groq", "qwen/qwen3-32b", Effort::Low), is("", dropped));
     assert_eq!(sent("mistral", "magistral-medium", Effort::Minimal), is("high", changed));
-    assert_eq!(sent("mistral", "mistral-small-latest", Effort::High), is("", dropped));
+    // X8: the hybrid models take an effort, the earlier ones of their names do not.
+    assert_eq!(sent("mistral", "mistral-small-latest", Effort::High), is("high", ""));
+    assert_eq!(sent("mistral", "mistral-medium-3-5", Effort::None), is("none", ""));
+    assert_eq!(sent("mistral", "mistral-medium-2508", Effort::High), is("", dropped));
+    assert_eq!(sent("mistral", "mistral-large-latest", Effort::High), is("", dropped));
     assert_eq!(sent("deepseek", "deepseek-chat", Effort::Medium), is("low", changed));
     assert_eq!(sent("deepseek", "deepseek-chat", Effort::None), is("off", ""));
     assert_eq!(sent("vllm", "m", Effort::Medium), is("medium", ""));
@@ -525,6 +535,7 @@ fn full(wire: &Wire) -> String {
         request.cache.key = Some("run".into());
         request.output = OutputFormat::JsonSchema {
             name: "n".into(),
+            description: "".into(),
             schema: json!({"type": "object"}),
             strict: Strictness::Off,
         };
@@ -556,4 +567,54 @@ fn profiles_are_as_their_servers() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), count, "each name is there once");
+}
+
+// X8
+#[test]
+fn nothing_is_invented_between_results_and_the_user() {
+    let history = [
+        Message::user("?"),
+        two_calls(),
+        results(vec![result("a", false, "1"), result("b", false, "2")]),
+        Message::user("!"),
+    ];
+    let roles = |wire: Wire| {
+        let body = wire.turns(&history).sent();
+        let roles =
+            body["messages"].as_array().unwrap().iter().map(|it| it["role"].as_str().unwrap().to_owned());
+        roles.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(roles(Wire::new("mistral", "mistral-small-latest")), "system user assistant tool tool user");
+    // A server of one's own may need it.
+    let strict = Profile { no_user_after_tool: true, ..(*Profile::named("mistral").unwrap()).clone() };
+    assert_eq!(roles(Wire::of(strict, "m")), "system user assistant tool tool assistant user");
+}
+
+// X9
+#[test]
+fn what_the_form_is_for_and_the_key_of_a_cache_are_sent_or_told() {
+    for (profile, place) in
+        [("openai-chat", "/response_format/json_schema"), ("openai-responses", "/text/format")]
+    {
+        let wire = Wire::new(profile, "gpt-4o").with(|request| {
+            let (name, description, strict) = ("n".into(), "What was found".into(), Strictness::Off);
+            request.output =
+                OutputFormat::JsonSchema { name, description, schema: json!({"type": "object"}), strict };
+            request.cache.key = Some("run".into());
+        });
+        let body = wire.sent();
+        assert_eq!(body.pointer(place).unwrap()["description"], json!("What was found"), "{profile}");
+        assert_eq!((&body["prompt_cache_key"], wire.warnings().len()), (&json!("run"), 0));
+    }
+    let keyed = Wire::new("groq", "m").with(|request| request.cache.key = Some("run".into()));
+    assert_eq!(
+        (keyed.sent().get("prompt_cache_key"), keyed.warnings()),
+        (None, vec!["param_dropped(prompt_cache_key)".to_owned()])
+    );
+    assert!(
+        rejecting(&keyed).warnings().len() == 1,
+        "which changes no reply, so that it is no reason to refuse"
+    );
+    let hint = keyed.with(|request| request.cache = loop_llm::Caching::hint("run"));
+    assert!(hint.warnings().is_empty());
 }

@@ -751,3 +751,87 @@ fn whatever_comes_there_is_one_end() {
     }
     assert!((100..400).contains(&ended), "{ended}");
 }
+
+// X6: Bedrock counts the parts of an item in another way when they are whole.
+#[test]
+fn a_part_that_is_whole_under_another_index_is_told_once() {
+    let piece = |at: usize, text: &str| {
+        json!({"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0,
+        "content_index": at, "delta": text})
+    };
+    let whole = |at: usize, text: &str| {
+        json!({"type": "response.output_text.done", "item_id": "msg_1", "output_index": 0,
+        "content_index": at, "text": text})
+    };
+    let item = |texts: &[&str]| {
+        let parts: Vec<Value> =
+            texts.iter().map(|text| json!({"type": "output_text", "text": text})).collect();
+        json!({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": parts})
+    };
+    let told = |events: Vec<Value>, item: Value| {
+        let mut all = vec![created()];
+        all.extend(events);
+        all.extend([done(0, &item), completed(&[item])]);
+        let reply = end(&all).unwrap();
+        assert!(reply.warnings.is_empty(), "{:?}", reply.warnings);
+        reply.text.to_string()
+    };
+    for (in_pieces, in_whole) in [(0, 1), (1, 0), (0, 0), (3, 7)] {
+        let events = vec![piece(in_pieces, "po"), piece(in_pieces, "ng"), whole(in_whole, "pong")];
+        assert_eq!(told(events.clone(), item(&["pong"])), "pong", "{in_pieces} and {in_whole}");
+        assert_eq!(told(events[..2].to_vec(), item(&["", "pong"])), "pong");
+    }
+    // Parts that say the same are two, and so are one that came in pieces and one that did not.
+    assert_eq!(
+        told(vec![piece(0, "a"), whole(0, "a"), piece(1, "a"), whole(1, "a")], item(&["a", "a"])),
+        "aa"
+    );
+    assert_eq!(told(vec![piece(0, "a")], item(&["a", "a"])), "aa");
+    assert_eq!(told(vec![piece(1, "a"), piece(2, "ab")], item(&["a", "ab"])), "aab");
+}
+
+// X7: xAI gives one id to several items of reasoning.
+#[test]
+fn items_that_share_an_id_are_kept_by_their_places() {
+    let thought = |n: u32| {
+        json!({"type": "reasoning", "id": "rs_1", "status": "completed",
+        "summary": [{"type": "summary_text", "text": format!("T{n}. ")}], "encrypted_content": format!("g{n}")})
+    };
+    let call = |n: u32| function(&format!("fc_{n}"), &format!("call_{n}"), "look", "{}");
+    let items = [thought(1), call(1), thought(2), call(2)];
+    let mut events = vec![created()];
+    for (nth, item) in items.iter().enumerate() {
+        let begun = match item["type"] == "reasoning" {
+            true => json!({"type": "reasoning", "id": "rs_1", "summary": []}),
+            false => {
+                json!({"type": "function_call", "id": item["id"], "call_id": item["call_id"], "name": "look", "arguments": ""})
+            }
+        };
+        events.push(json!({"type": "response.output_item.added", "output_index": nth, "item": begun}));
+        if item["type"] == "reasoning" {
+            events.push(json!({"type": "response.reasoning_summary_text.delta", "item_id": "rs_1", "output_index": nth,
+                "summary_index": 0, "delta": item["summary"][0]["text"]}));
+        }
+        events.push(done(nth, item));
+    }
+    events.push(completed(&items));
+    for reply in [end(&events).unwrap(), output(&items)] {
+        assert_eq!(&*reply.reasoning, "T1. T2. ");
+        assert_eq!(raw(&reply), json!(items));
+        assert_eq!(calls(&reply).len(), 2);
+        assert!(reply.warnings.is_empty(), "{:?}", reply.warnings);
+    }
+    // The same item told twice is one.
+    let again =
+        vec![created(), done(0, &items[0]), done(0, &items[0]), done(1, &items[1]), completed(&items[..2])];
+    assert_eq!(raw(&end(&again).unwrap()), json!(items[..2]));
+}
+
+// X4
+#[test]
+fn a_call_that_names_no_tool_is_left_out() {
+    let reply = output(&[message("So"), function("fc_1", "a", "", "{}")]);
+    assert_eq!((&*reply.text, reply.tool_calls.len(), reply.stop), ("So", 0, Some(Stop::EndTurn)));
+    assert_eq!(*reply.warnings, ["call_without_name".into()]);
+    assert!(!raw(&reply).to_string().contains("function_call"));
+}

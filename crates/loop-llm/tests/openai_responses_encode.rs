@@ -238,8 +238,14 @@ fn how_long_it_reasons_and_what_that_leaves_out() {
 fn forms_of_the_text() {
     let form = |output| responses().with(|request| request.output = output);
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
-    let of =
-        |strict| form(OutputFormat::JsonSchema { name: "answer".into(), schema: schema.clone(), strict });
+    let of = |strict| {
+        form(OutputFormat::JsonSchema {
+            name: "answer".into(),
+            description: "".into(),
+            schema: schema.clone(),
+            strict,
+        })
+    };
     let mut bound = schema.clone();
     bound["additionalProperties"] = false.into();
     let wanted = |schema: &Value, strict: bool| json!({"format": {"type": "json_schema", "name": "answer", "schema": schema, "strict": strict}});

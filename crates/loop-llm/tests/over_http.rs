@@ -257,7 +257,12 @@ fn history(seed: u64) -> ModelRequest {
     request.temperature = [None, Some(0.2), Some(1.7)].get(draw.below(3)).copied().unwrap();
     request.seed = [None, Some(7)].get(draw.below(2)).copied().unwrap();
     request.stop = (0..draw.below(7)).map(|n| format!("END{n}").into()).collect();
-    request.cache = Caching { off: draw.below(3) == 0, key: Some("run".into()), long: draw.below(2) == 0 };
+    request.cache = Caching {
+        off: draw.below(3) == 0,
+        key: Some("run".into()),
+        long: draw.below(2) == 0,
+        ..Default::default()
+    };
     request.no_stream = draw.below(2) == 0;
     request
 }

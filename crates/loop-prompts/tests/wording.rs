@@ -88,9 +88,9 @@ fn the_action_schema_stands_in_the_system_prompt_and_is_json() {
     let (_, block) = prompt.system.split_once("```json\n").unwrap();
     let block: serde_json::Value = serde_json::from_str(block.split_once("\n```").unwrap().0).unwrap();
     let members = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(members(&block), ["ai_actions", "analysis_confidence", "confidence_reason", "nonce"]);
+    assert_eq!(members(&block), ["nonce", "analysis_confidence", "confidence_reason", "ai_actions"]);
     let action = &block["ai_actions"][0];
-    assert_eq!(members(action), ["action_id", "action_type", "parameters", "priority", "reason"]);
+    assert_eq!(members(action), ["action_id", "action_type", "reason", "parameters", "priority"]);
     assert_eq!(action["action_id"], "unique-kebab-case-id");
     assert_eq!(action["reason"], "how this data would change the recommendation");
     assert_eq!(action["priority"], "required | recommended | nice_to_have");

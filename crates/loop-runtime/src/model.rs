@@ -69,7 +69,7 @@ pub(crate) fn request(
         messages: messages.collect(),
         max_output_tokens: Some(max_output_tokens),
         // The calls of one run begin alike.
-        cache: Caching { key: Some(Arc::clone(&run.id().0)), ..Caching::default() },
+        cache: Caching::hint(Arc::clone(&run.id().0)),
         meta: meta(run, call),
         memory,
         ..ModelRequest::default()
@@ -100,7 +100,7 @@ pub(crate) fn native_request(
         tool_choice,
         one_call_at_a_time: run.spec().protocol.execution() == Execution::Single,
         max_output_tokens: Some(max_output_tokens),
-        cache: Caching { key: Some(Arc::clone(&run.id().0)), ..Caching::default() },
+        cache: Caching::hint(Arc::clone(&run.id().0)),
         meta: meta(run, call),
         memory,
         ..ModelRequest::default()

@@ -74,7 +74,7 @@ the last rejection: known_company: `Acme` is not in the register; the nearest th
 async fn a_report_is_shown_to_its_writer_and_submitted() {
     // S2-3, S2-24, S2-46, S2-95
     let expected = "\
-pass 1: search_user -> [{\"company\":\"Acme\",\"email\":\"bob@acme.example\",\"id\":42,\"name\":\"Bob Brown\"}]
+pass 1: search_user -> [{\"id\":42,\"name\":\"Bob Brown\",\"company\":\"Acme\",\"email\":\"bob@acme.example\"}]
 pass 2: report -> # Bob Brown
 
 # Bob Brown

@@ -480,7 +480,7 @@ async fn rules_are_asked_in_order() -> Tested {
         }
         Err(error) => format!("{}: {error}", error.code()),
     };
-    let output = r#"{"budget_usd":20,"company":"Acme","name":"Ann Lee"}"#;
+    let output = r#"{"name":"Ann Lee","company":"Acme","budget_usd":20}"#;
     let rejected = "worth_it: `budget_usd` is 20, and leads begin at 1000";
     assert_eq!(line, format!("2 attempts; {rejected}; the last output: {output}"));
     // S2-84: one conversation for both.

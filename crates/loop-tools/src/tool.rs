@@ -52,10 +52,13 @@ pub fn schema_of<Args: JsonSchema>() -> Value {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
-    let mut schema = settings.into_generator().into_root_schema_for::<Args>();
+    let schema = settings.into_generator().into_root_schema_for::<Args>();
     // The name of a Rust type says nothing to a model, and renaming it must not change the manifest.
-    schema.remove("title");
-    schema.to_value()
+    let mut schema = schema.to_value();
+    if let Some(members) = schema.as_object_mut() {
+        members.shift_remove("title");
+    }
+    schema
 }
 
 /// A tool from a closure over raw parameters.

@@ -27,14 +27,7 @@ impl Form for Anthropic {
                 let kind = text(tool, "type");
                 (!matches!(kind, "" | "custom")).then(|| format!("tool of the server: {kind}"))
             });
-            for tool in tools {
-                let members = tool.as_object_mut();
-                for key in members.into_iter().flat_map(|members| {
-                    TOOL_MEMBERS.iter().filter(|key| members.remove(**key).is_some()).collect::<Vec<_>>()
-                }) {
-                    lacks.insert(format!("member of a tool: {key}"));
-                }
-            }
+            canon::take_members(tools, &TOOL_MEMBERS, lacks);
         }
         for message in list_mut(body, "messages").into_iter().flatten() {
             if text(message, "role") != "user" {
@@ -101,6 +94,7 @@ impl Form for Anthropic {
         if let Some(schema) = config.pointer("/format/schema") {
             request.output = OutputFormat::JsonSchema {
                 name: "reply".into(),
+                description: Arc::default(),
                 schema: schema.clone(),
                 strict: Strictness::Prefer,
             };
@@ -131,6 +125,11 @@ impl Form for Anthropic {
             drop_default(choice, "disable_parallel_tool_use", &Value::Bool(false));
         }
         drop_default(members, "tool_choice", &json!({"type": "auto"}));
+        if let Some(Value::Object(format)) =
+            members.get_mut("output_config").and_then(|config| config.get_mut("format"))
+        {
+            canon::schema_within(format);
+        }
         let system = texts(members.get("system"));
         members.remove("system");
         if !system.is_empty() {

@@ -55,10 +55,10 @@ pub(crate) fn arguments(value: Option<&Value>) -> Value {
 }
 
 /// A schema: the names of types are small letters, names of what is required are sorted, and an object without
-/// properties is no schema.
+/// properties is no schema. The order of properties is written out, since a provider writes a reply in it.
 pub(crate) fn schema(value: Option<&Value>) -> Value {
     let mut value = value.cloned().unwrap_or_default();
-    small_types(&mut value);
+    canonical_schema(&mut value);
     let is_nothing = value.as_object().is_none_or(|schema| {
         let has_properties =
             schema.get("properties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
@@ -71,21 +71,62 @@ pub(crate) fn schema(value: Option<&Value>) -> Value {
 const NOTHING: [&str; 7] =
     ["type", "properties", "required", "additionalProperties", "title", "strict", "$schema"];
 
-fn small_types(value: &mut Value) {
+fn canonical_schema(value: &mut Value) {
     match value {
         Value::Object(map) => {
-            for (key, value) in map {
-                match value {
-                    Value::String(text) if key == "type" => *text = text.to_ascii_lowercase(),
-                    Value::Array(names) if key == "required" && names.iter().all(Value::is_string) => {
+            for (key, value) in map.iter_mut() {
+                match (key.as_str(), value) {
+                    ("type", Value::String(text)) => *text = text.to_ascii_lowercase(),
+                    ("type", Value::Array(words)) => {
+                        for word in words {
+                            if let Value::String(text) = word {
+                                *text = text.to_ascii_lowercase();
+                            }
+                        }
+                    }
+                    ("required", Value::Array(names)) => {
                         names.sort_by(|one, two| one.as_str().cmp(&two.as_str()));
                     }
-                    other => small_types(other),
+                    // What stands under these is named by the user.
+                    ("properties" | "$defs" | "definitions" | "patternProperties", Value::Object(named)) => {
+                        named.values_mut().for_each(canonical_schema);
+                    }
+                    // Values of the user's, and no schemas.
+                    ("enum" | "const" | "default" | "example" | "examples", _) => {}
+                    (_, other) => canonical_schema(other),
                 }
             }
+            let names = map.get("properties").and_then(Value::as_object).filter(|all| all.len() > 1);
+            let names: Option<Vec<Value>> =
+                names.map(|all| all.keys().map(|name| name.as_str().into()).collect());
+            if let Some(names) = names {
+                map.insert(ORDER.to_owned(), names.into());
+            }
         }
-        Value::Array(list) => list.iter_mut().for_each(small_types),
+        Value::Array(list) => list.iter_mut().for_each(canonical_schema),
         _ => {}
+    }
+}
+
+/// The member in which the order of properties is written out.
+const ORDER: &str = "(order of properties)";
+
+/// The same of the schema of a form.
+pub(crate) fn schema_within(format: &mut Map<String, Value>) {
+    if let Some(form) = format.get_mut("schema") {
+        *form = schema(Some(form));
+    }
+}
+
+/// Takes members of tools out that have no place here; those that say no more than their absence are not named.
+pub(crate) fn take_members(tools: &mut [Value], names: &[&str], lacks: &mut Unexpressed) {
+    for members in tools.iter_mut().filter_map(Value::as_object_mut) {
+        for name in names {
+            let value = members.shift_remove(*name).unwrap_or_default();
+            if !value.is_null() && value != Value::Bool(false) && value != Value::Array(Vec::new()) {
+                lacks.insert(format!("member of a tool: {name}"));
+            }
+        }
     }
 }
 
@@ -193,6 +234,8 @@ pub(crate) fn take_strict(body: &mut Value, name: &str) {
 pub(crate) fn differences(place: &str, expected: &Value, ours: &Value, found: &mut Vec<Difference>) {
     match (expected, ours) {
         _ if expected == ours => {}
+        // One difference of order, in both whole: place by place it says nothing.
+        _ if place.ends_with(ORDER) => found.push(Difference::new(place, expected, ours)),
         (Value::Number(one), Value::Number(two)) if one.as_f64() == two.as_f64() => {}
         (Value::String(one), Value::String(two)) if is_elided(one, two) => {}
         (Value::Object(one), Value::Object(two)) => {
@@ -252,6 +295,33 @@ mod tests {
         assert!(!is_elided("<elided base64 len=8 sha256=00>", "AAAAA") && !is_elided("AAAA", "AAAA"));
         assert!(!is_elided("<elided base64 len=8 sha256=00>", "AAAAAAAAA"));
         assert_eq!((&*base64("<elided base64 len=8 sha256=00>"), &*base64("AA==")), ("AAAAAAAA", "AA=="));
+    }
+
+    // X1, X10
+    #[test]
+    fn the_order_of_properties_is_compared_and_that_of_what_is_required_is_not() {
+        let of = |text: &str| schema(Some(&serde_json::from_str(text).unwrap()));
+        let inner = r#"{"type":"object","properties":{"b":{},"a":{}},"required":["b","a"]}"#;
+        let one =
+            of(&format!(r#"{{"type":"OBJECT","properties":{{"z":{inner},"y":{{}}}},"required":["z","y"]}}"#));
+        let same =
+            of(&format!(r#"{{"required":["y","z"],"properties":{{"z":{inner},"y":{{}}}},"type":"object"}}"#));
+        let turned =
+            of(&format!(r#"{{"type":"object","properties":{{"y":{{}},"z":{inner}}},"required":["z","y"]}}"#));
+        let deep = of(
+            r#"{"type":"object","properties":{"z":{"type":"object","properties":{"a":{},"b":{}},"required":["a","b"]},"y":{}},"required":["z","y"]}"#,
+        );
+        let differing = |other: &Value| {
+            let mut found = Vec::new();
+            differences("s", &one, other, &mut found);
+            found.into_iter().map(|it| it.field).collect::<Vec<_>>()
+        };
+        assert!(differing(&same).is_empty());
+        assert_eq!(differing(&turned), ["s/(order of properties)"]);
+        assert_eq!(differing(&deep), ["s/properties/z/(order of properties)"]);
+        // A property may be called like a keyword.
+        let named = r#"{"type":"object","properties":{"type":{"enum":["A"]},"properties":{},"required":{}}}"#;
+        assert_eq!(of(named)["properties"]["type"], json!({"enum": ["A"]}));
     }
 
     #[test]

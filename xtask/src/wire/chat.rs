@@ -136,6 +136,8 @@ impl Form for Chat {
         {
             drop_nulls(format);
             drop_default(format, "strict", &Value::Bool(false));
+            drop_default(format, "description", &"".into());
+            canon::schema_within(format);
         }
         let tools: Vec<Value> = list(&body, "tools").iter().map(canonical_tool).collect();
         let messages: Vec<Value> = list(&body, "messages").iter().map(canonical_message).collect();

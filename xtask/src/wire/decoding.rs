@@ -1,5 +1,6 @@
 //! A recorded response through our decoder: whole, byte by byte, and cut at random.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use loop_llm::{Aliases, Codec, LlmError, ModelEvent, ModelReply, ModelRequest, Secrets, classify};
@@ -69,13 +70,19 @@ fn way(items: &Items) -> Vec<String> {
         faults.push("the end is not the last item".to_owned());
     }
     let Some(Ok(ModelEvent::Finished(reply))) = items.last() else { return faults };
-    let (mut text, mut reasoning, mut calls) = (String::new(), String::new(), Vec::new());
+    let (mut text, mut reasoning) = (String::new(), String::new());
+    let mut calls: BTreeMap<u32, (String, String)> = BTreeMap::new();
     for item in items {
         match item {
             Ok(ModelEvent::TextDelta { text: piece }) => text.push_str(piece),
             Ok(ModelEvent::ReasoningDelta { text: piece }) => reasoning.push_str(piece),
-            Ok(ModelEvent::ToolCallStarted { name, .. }) => calls.push((name.to_string(), String::new())),
-            Ok(ModelEvent::ToolArgumentsDelta { nth, text }) => match calls.get_mut(*nth as usize) {
+            Ok(ModelEvent::ToolCallStarted { nth, name }) => {
+                if name.trim().is_empty() {
+                    faults.push(format!("the call {nth} names no tool"));
+                }
+                calls.insert(*nth, (name.to_string(), String::new()));
+            }
+            Ok(ModelEvent::ToolArgumentsDelta { nth, text }) => match calls.get_mut(nth) {
                 Some((_, arguments)) => arguments.push_str(text),
                 None => faults.push(format!("arguments of call {nth}, which has not begun")),
             },
@@ -90,7 +97,7 @@ fn way(items: &Items) -> Vec<String> {
     }
     let told = reply.tool_calls.iter().map(|call| (call.name.to_string(), call.arguments.text().to_string()));
     let is_replaced = reply.warnings.iter().any(|warning| &**warning == "arguments_replaced");
-    if !reply.tool_calls.is_empty() && !is_replaced && !told.eq(calls.iter().cloned()) {
+    if !reply.tool_calls.is_empty() && !is_replaced && !told.eq(calls.into_values()) {
         faults.push("the pieces of the calls do not add up to the calls".to_owned());
     }
     faults
@@ -148,6 +155,11 @@ mod tests {
         assert_eq!(way(&vec![finished(""), finished("")]).len(), 1);
         assert_eq!(way(&vec![finished(""), delta("")]), ["the end is not the last item"]);
         assert_eq!(way(&Vec::new()).len(), 2);
+        // X4: a call without a name, and arguments without a call.
+        let begins = |name: &str| Ok(ModelEvent::ToolCallStarted { nth: 1, name: name.into() });
+        let goes_on = Ok(ModelEvent::ToolArgumentsDelta { nth: 1, text: "{}".into() });
+        assert_eq!(way(&vec![begins(""), finished("")]), ["the call 1 names no tool"]);
+        assert_eq!(way(&vec![goes_on, finished("")]), ["arguments of call 1, which has not begun"]);
     }
 
     #[test]

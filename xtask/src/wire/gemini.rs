@@ -29,9 +29,9 @@ impl Form for Gemini {
         }
         for tool in list_mut(body, "tools").into_iter().flatten() {
             let Some(tool) = tool.as_object_mut() else { continue };
-            tool.retain(|kind, _| {
+            tool.retain(|kind, value| {
                 let is_ours = kind == "functionDeclarations";
-                if !is_ours {
+                if !is_ours && !value.is_null() {
                     lacks.insert(format!("tool of the server: {kind}"));
                 }
                 is_ours
@@ -100,9 +100,9 @@ impl Form for Gemini {
                     "parameters"
                 };
                 let mut tool = options::tool(tool, key);
-                let schema = schema(Some(&tool.parameters));
-                tool.parameters =
-                    if schema.is_null() { json!({"type": "object", "properties": {}}) } else { schema };
+                if schema(Some(&tool.parameters)).is_null() {
+                    tool.parameters = json!({"type": "object", "properties": {}});
+                }
                 if is_validated {
                     tool.strict = Strictness::Prefer;
                 }
@@ -128,7 +128,8 @@ impl Form for Gemini {
         if let Some(schema) = schema.filter(|_| text(&config, "responseMimeType") == "application/json") {
             request.output = OutputFormat::JsonSchema {
                 name: "reply".into(),
-                schema: canon::schema(Some(schema)),
+                description: Arc::default(),
+                schema: schema.clone(),
                 strict: Strictness::Prefer,
             };
         } else if text(&config, "responseMimeType") == "application/json" {
@@ -167,7 +168,7 @@ impl Form for Gemini {
             .collect();
         let others = list(&body, "tools").iter().filter_map(Value::as_object);
         let others: Vec<Value> = others
-            .filter(|tool| tool.keys().any(|key| key != "functionDeclarations"))
+            .filter(|tool| tool.iter().any(|(key, value)| key != "functionDeclarations" && !value.is_null()))
             .map(|tool| Value::Object(tool.clone()))
             .collect();
         let mut contents: Vec<Value> = Vec::new();
@@ -326,7 +327,9 @@ fn user(content: &Value, request: &mut ModelRequest) {
     let said: String = parts.iter().map(|part| text(part, "text")).collect();
     let images: Vec<Image> =
         if has_responses { Vec::new() } else { parts.iter().filter_map(image).collect() };
-    if !said.is_empty() || !images.is_empty() {
+    // A prompt may be empty.
+    let is_prompt = request.messages.is_empty();
+    if !said.is_empty() || !images.is_empty() || is_prompt {
         request.messages.push(Message::User { text: said.into(), images });
     }
 }
@@ -380,7 +383,10 @@ fn model_turn(content: &Value, origin: &str, at: usize) -> AssistantTurn {
     let is_plain = parts.is_sorted_by_key(|part| part.get("functionCall").is_some())
         && parts.iter().all(|part| has_only(part, &["text"]) || is_plain_call(part));
     let json: Vec<String> = parts.iter().map(Value::to_string).collect();
-    let said = parts.iter().filter(|part| part.get("thought").is_none()).map(|part| text(part, "text"));
+    let said = parts
+        .iter()
+        .filter(|part| part.get("thought") != Some(&Value::Bool(true)))
+        .map(|part| text(part, "text"));
     AssistantTurn {
         text: said.collect::<String>().into(),
         calls: calls.collect(),
@@ -400,6 +406,10 @@ fn canonical_tool(tool: &Value) -> Value {
 }
 
 fn canonical_part(mut part: Value) -> Value {
+    if let Value::Object(members) = &mut part {
+        drop_nulls(members);
+        drop_default(members, "thought", &Value::Bool(false));
+    }
     if let Some(data) = part.get("inlineData")
         && text(data, "mimeType").starts_with("image/")
     {

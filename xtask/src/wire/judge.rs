@@ -108,8 +108,7 @@ pub(crate) fn judge(api: Api, exchange: &Exchange, decoded: &Decoded) -> Option<
         return Some(findings);
     }
     let interrupted = [LlmErrorKind::StreamInterrupted, LlmErrorKind::BadResponse];
-    if expect.has_no_finish && (exchange.is_streamed || matches!(decoded.end, Some(Err(_)))) {
-        // Nobody said that it ended: that is never a reply, if it was streamed.
+    if expect.has_no_finish && !is_over(api, exchange, expect) {
         error(&interrupted, decoded, &mut findings);
         return Some(findings);
     }
@@ -122,6 +121,19 @@ pub(crate) fn judge(api: Api, exchange: &Exchange, decoded: &Decoded) -> Option<
         None => findings.add(Column::Decoded, [Difference::new("decoded", "a reply", "nothing")]),
     }
     Some(findings)
+}
+
+/// Whether a reply of which nobody said why it ended is over all the same: its body is whole, or the stream says that all
+/// has come, and there is something in it.
+fn is_over(api: Api, exchange: &Exchange, expect: &Expect) -> bool {
+    let has_text = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.trim().is_empty());
+    let has_calls = expect.calls.as_ref().is_some_and(|calls| !calls.is_empty());
+    let says_something = has_text(&expect.text) || has_text(&expect.refusal) || has_calls;
+    let is_done = || {
+        let body = String::from_utf8_lossy(&exchange.body);
+        body.lines().any(|line| line.strip_prefix("data:").is_some_and(|data| data.trim() == "[DONE]"))
+    };
+    says_something && (!exchange.is_streamed || (api == Api::OpenaiChat && is_done()))
 }
 
 fn error(fitting: &[LlmErrorKind], decoded: &Decoded, findings: &mut Findings) {
@@ -337,8 +349,21 @@ mod tests {
         assert!(differences(&exchange, &reply).is_empty());
         exchange.expect.as_mut().unwrap().has_no_finish = true;
         assert_eq!(differences(&exchange, &reply), ["errors"]);
+        // X3: unless it says that all has come, or is whole. Then an error is a difference.
+        let broken_off = |exchange: &Exchange| {
+            let error = LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "");
+            let decoded = Decoded { end: Some(Err(error)), faults: Vec::new() };
+            let findings = judge(Api::OpenaiChat, exchange, &decoded).unwrap();
+            findings.columns.into_values().flatten().count()
+        };
+        assert_eq!(broken_off(&exchange), 0);
+        exchange.body = b"data: {}\n\ndata: [DONE]\n\n".to_vec();
+        assert!(differences(&exchange, &reply).is_empty());
+        assert_eq!(broken_off(&exchange), 1);
+        exchange.body.clear();
         exchange.is_streamed = false;
         assert!(differences(&exchange, &reply).is_empty());
+        assert_eq!(broken_off(&exchange), 1);
     }
 
     #[test]

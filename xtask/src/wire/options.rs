@@ -95,6 +95,7 @@ pub(crate) fn output(format: Option<&Value>, is_nested: bool) -> Option<OutputFo
             let strict = inner.get("strict").and_then(Value::as_bool).unwrap_or_default();
             Some(OutputFormat::JsonSchema {
                 name: text(inner, "name").into(),
+                description: text(inner, "description").into(),
                 schema: inner.get("schema").cloned().unwrap_or_default(),
                 strict: if strict { Strictness::Prefer } else { Strictness::Off },
             })

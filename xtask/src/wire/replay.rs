@@ -218,6 +218,9 @@ fn compare(expected: &[Value], ours: &[Value], api: Api, mut notes: Vec<String>)
         }
         match left.next() {
             Some(ours) if is_within(&piece, ours) => {
+                if api == Api::OpenaiChat {
+                    found.extend(refusable(&format!("replay/{nth}"), &piece, ours));
+                }
                 if piece != *ours {
                     notes.push("members that the client left out".to_owned());
                 }
@@ -243,6 +246,30 @@ fn compare(expected: &[Value], ours: &[Value], api: Api, mut notes: Vec<String>)
     notes.dedup();
     Replayed::Compared(found, notes)
 }
+
+/// What we would send that the client did not, and that no server is documented to take: some refuse what they do not know.
+fn refusable(place: &str, expected: &Value, ours: &Value) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let mut check = |place: &str, expected: Option<&Value>, ours: &Value, known: &[&str]| {
+        for (key, value) in ours.as_object().into_iter().flatten() {
+            let is_sent = expected.is_some_and(|expected| expected.get(key).is_some());
+            if !is_sent && !known.contains(&key.as_str()) {
+                found.push(Difference::new(format!("{place}/{key}"), "nothing", value));
+            }
+        }
+    };
+    check(place, Some(expected), ours, &OF_A_MESSAGE);
+    for (nth, call) in canon::list(ours, "tool_calls").iter().enumerate() {
+        let place = format!("{place}/tool_calls/{nth}");
+        check(&place, canon::list(expected, "tool_calls").get(nth), call, &OF_A_CALL);
+    }
+    found
+}
+
+/// Members of an assistant's message of Chat Completions that some server documents, and of its calls in canonical form.
+const OF_A_MESSAGE: [&str; 7] =
+    ["role", "content", "tool_calls", "refusal", "reasoning", "reasoning_content", "reasoning_details"];
+const OF_A_CALL: [&str; 4] = ["id", "name", "arguments", "extra_content"];
 
 /// Whether a piece is neither text nor a call.
 fn is_opaque(piece: &Value) -> bool {

@@ -148,6 +148,10 @@ fn take_member(body: &mut Value, member: &str) {
     for group in ["generationConfig", "reasoning", "text", "output_config", "thinking"] {
         if let Some(group) = object.get_mut(group).and_then(Value::as_object_mut) {
             group.remove(member);
+            if member == "response_format" {
+                group.remove("responseMimeType");
+                group.remove("responseJsonSchema");
+            }
         }
     }
 }

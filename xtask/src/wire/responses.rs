@@ -24,6 +24,7 @@ impl Form for Responses {
                 let kind = text(tool, "type");
                 (kind != "function").then(|| format!("tool of the server: {kind}"))
             });
+            canon::take_members(tools, &["defer_loading"], lacks);
         }
         if let Some(items) = list_mut(body, "input") {
             keep(items, lacks, |item| {
@@ -152,6 +153,8 @@ impl Form for Responses {
                 if let Some(Value::Object(format)) = group.get_mut("format") {
                     drop_nulls(format);
                     drop_default(format, "strict", &Value::Bool(false));
+                    drop_default(format, "description", &"".into());
+                    canon::schema_within(format);
                 }
             }
             drop_default(members, key, &json!({}));

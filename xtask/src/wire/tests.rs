@@ -328,6 +328,118 @@ fn what_has_no_place_is_named_and_not_agreed() {
     assert!(verdict(&report).is_ok());
 }
 
+// X10: what means the same is no difference.
+#[test]
+fn what_a_client_says_without_need_is_no_difference() {
+    let mut all = exchanges();
+    all.retain(|exchange| exchange.id.ends_with("#1"));
+    for exchange in &mut all {
+        let request = exchange.request.as_mut().unwrap();
+        match exchange.endpoint.as_str() {
+            "gemini_generate" => {
+                request["tools"][0]["codeExecution"] = Value::Null;
+                request["contents"][1]["parts"][0]["thought"] = false.into();
+                request["contents"][0]["parts"][0]["thought"] = false.into();
+            }
+            "openai_chat" => {}
+            _ => request["tools"][0]["defer_loading"] = false.into(),
+        }
+    }
+    let report = compare(&all, &[]);
+    assert_eq!((report.sums().agreed, report.sums().of), (4, 4), "{}", told(&report));
+    // What means something has no place, and is named.
+    for exchange in &mut all {
+        let tool = &mut exchange.request.as_mut().unwrap()["tools"][0];
+        if tool.get("defer_loading").is_some() {
+            tool["defer_loading"] = true.into();
+        }
+    }
+    let report = compare(&all, &[]);
+    assert_eq!((report.sums().agreed, report.sums().partly), (2, 2), "{}", told(&report));
+}
+
+// X1, X10: the order of what is required says nothing, that of properties does, in tools and in the form of the text.
+#[test]
+fn an_encoder_that_turns_properties_around_shows() {
+    let form = |names: [&str; 2]| {
+        let properties: serde_json::Map<String, Value> =
+            names.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();
+        json!({"type": "object", "properties": properties, "required": ["answer", "reasoning"], "additionalProperties": false})
+    };
+    let (right, turned) = (form(["reasoning", "answer"]), form(["answer", "reasoning"]));
+    for mut exchange in exchanges().into_iter().filter(|exchange| exchange.id.ends_with("#1")) {
+        let request = exchange.request.as_mut().unwrap();
+        match exchange.endpoint.as_str() {
+            "openai_chat" => {
+                request["tools"][0]["function"]["parameters"] = right.clone();
+                let form = json!({"name": "f", "schema": right, "strict": true, "description": "F"});
+                request["response_format"] = json!({"type": "json_schema", "json_schema": form});
+            }
+            "openai_responses" => {
+                request["tools"][0]["parameters"] = right.clone();
+                request["text"] = json!({"format": {"type": "json_schema", "name": "f", "schema": right, "strict": true,
+                    "description": "F"}});
+            }
+            "anthropic_messages" => {
+                request["tools"][0]["input_schema"] = right.clone();
+                request["output_config"] = json!({"format": {"type": "json_schema", "schema": right}});
+            }
+            _ => {
+                request["tools"][0]["functionDeclarations"][0]["parametersJsonSchema"] = right.clone();
+                request["generationConfig"]["responseMimeType"] = "application/json".into();
+                request["generationConfig"]["responseJsonSchema"] = right.clone();
+                // The recorded one takes no form beside tools.
+                exchange.path = exchange.path.replace("gemini-2.5-flash", "gemini-3-pro");
+            }
+        }
+        let api = target::api(&exchange).unwrap();
+        let codec = Codec::new(target::profile(api, &exchange));
+        let neutral = request::read(api, &codec, &exchange).unwrap();
+        let compare = |neutral: &Neutral| match request::compare(api, &codec, neutral, &mut BTreeSet::new()) {
+            Said::Compared(differences) => differences,
+            Said::NotAtAll => panic!("{}: it is not sent", exchange.id),
+        };
+        let differences = compare(&neutral);
+        assert!(differences.is_empty(), "{}: {differences:?}", exchange.id);
+        let mut broken = neutral.clone();
+        let mut tools = broken.request.tools.to_vec();
+        tools[0].parameters = turned.clone();
+        broken.request.tools = tools.into();
+        assert_eq!(compare(&broken).len(), 1, "{}: the tool", exchange.id);
+        let mut broken = neutral.clone();
+        if let OutputFormat::JsonSchema { schema, .. } = &mut broken.request.output {
+            *schema = turned.clone();
+        }
+        assert_eq!(compare(&broken).len(), 1, "{}: the form", exchange.id);
+    }
+}
+
+// X5: what the server said and no server is documented to take may not go back.
+#[test]
+fn a_turn_with_members_that_the_client_did_not_send_shows() {
+    let mut all = exchanges();
+    all.retain(|exchange| exchange.id.starts_with("chat"));
+    let decode = |exchange: &Exchange, codec: &Codec, request: &ModelRequest| {
+        let mut decoded = decoding::decode(exchange, codec, request);
+        if let Some(Ok(reply)) = &mut decoded.end
+            && !reply.tool_calls.is_empty()
+        {
+            let call = r#"{"id":"c1","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Oslo\"}"},"token_id":7}"#;
+            let turn = format!(
+                r#"{{"role":"assistant","content":"I look.","channel":"final","tool_calls":[{call}]}}"#
+            );
+            reply.raw = Some(loop_llm::Raw::from_text(format!("openai-chat/compatible/m\n{turn}")));
+        }
+        decoded
+    };
+    let report = compare_with(&all, &[], &decode);
+    let shown = told(&report);
+    assert!(
+        shown.contains("replay/0/channel") && shown.contains("replay/0/tool_calls/0/token_id"),
+        "{shown}"
+    );
+}
+
 #[test]
 fn other_protocols_are_named_and_nothing_else_is_no_success() {
     let mut text = conversations();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::args::ArgSpec;
+use crate::canonical::sorted;
 use crate::policy::pointer::{escaped, find};
 use crate::policy::scalar::Scalar;
 use crate::policy::shown::quoted;
@@ -100,7 +101,7 @@ impl<'a> Reached<'a> {
                 }
             }
             Value::Object(members) => {
-                for (name, member) in members {
+                for (name, member) in sorted(members) {
                     let own = args.and_then(|args| args.properties.get(name.as_str()));
                     let path = format!("{path}/{}", escaped(name));
                     if own.is_none() {

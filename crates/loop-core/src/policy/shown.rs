@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use crate::canonical::{canonical, sorted};
 use crate::policy::pointer::escaped;
 use crate::policy::scalar::is_hidden;
 use crate::policy::scripts::{Script, mixed};
@@ -56,9 +57,7 @@ pub(crate) fn quoted(value: &Value, most: usize) -> String {
     let mut text = String::new();
     match value {
         Value::String(value) => string(value, &mut text),
-        other => {
-            _ = write!(text, "{other}");
-        }
+        other => text.push_str(&canonical(other)),
     }
     match text.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
@@ -83,10 +82,8 @@ fn write(value: &Value, depth: usize, out: &mut String) {
             _ = write!(out, "\n{}]", "  ".repeat(depth));
         }
         Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
-            members.sort_by(|a, b| a.0.cmp(b.0));
             out.push('{');
-            for (n, (name, member)) in members.into_iter().enumerate() {
+            for (n, (name, member)) in sorted(members).into_iter().enumerate() {
                 out.push_str(if n == 0 { "\n" } else { ",\n" });
                 out.push_str(&indent);
                 string(name, out);
@@ -146,7 +143,7 @@ impl Look {
                 }
             }
             Value::Object(members) => {
-                for (name, member) in members {
+                for (name, member) in sorted(members) {
                     let pointer = format!("{pointer}/{}", escaped(name));
                     self.letters(&pointer, name, "has a name that ");
                     self.value(&pointer, member);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::canonical::sorted;
 use crate::ids::Digest;
 use crate::repeats::sign::CallFacts;
 
@@ -17,9 +18,7 @@ pub(super) fn sign(call: &CallFacts<'_>, search: &[Arc<str>]) -> Digest {
     let mut out = format!("{}\n", call.tool);
     match call.arguments {
         Value::Object(named) => {
-            let mut members: Vec<_> = named.iter().collect();
-            members.sort_by(|a, b| a.0.cmp(b.0));
-            for (name, member) in members {
+            for (name, member) in sorted(named) {
                 if is_page(name, member, named) {
                     continue;
                 }
@@ -49,10 +48,8 @@ fn loosen(value: &Value, out: &mut String) {
             out.push(']');
         }
         Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
-            members.sort_by(|a, b| a.0.cmp(b.0));
             out.push('{');
-            for (name, member) in members {
+            for (name, member) in sorted(members) {
                 push_text(name, out);
                 loosen(member, out);
             }

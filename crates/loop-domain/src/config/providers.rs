@@ -42,6 +42,11 @@ pub(crate) struct ProviderConfig {
     pub(crate) ask_usage: Option<bool>,
     /// Whether reasoning goes back with the turns that it belongs to.
     pub(crate) reasoning_back: Option<ReasoningBack>,
+    /// Members of a reply's message, or of its calls, that the server is known to take back, for example `["extra_content"]`.
+    /// All others stay out of the history.
+    pub(crate) members_back: Option<Vec<String>>,
+    /// Whether a refusal goes back as `refusal`; otherwise it goes back as text.
+    pub(crate) refusal_back: Option<bool>,
     /// Whether reasoning may stand in the text between `<think>` and `</think>`.
     pub(crate) think_tags: Option<bool>,
     /// Which ids of calls are taken.
@@ -94,6 +99,7 @@ impl ProviderConfig {
                 api_key_env: text(&self.api_key_env, &base.api_key_env),
                 required_choice: text(&self.required_choice, &base.required_choice),
                 seed_field: text(&self.seed_field, &base.seed_field),
+                members_back: self.members_back.as_deref().map_or_else(|| base.members_back.clone(), names),
                 efforts: self.efforts.as_deref().map_or_else(|| base.efforts.clone(), for_all_models),
                 $($field: self.$field.unwrap_or(base.$field)),*
             } };
@@ -107,6 +113,7 @@ impl ProviderConfig {
             null_content,
             ask_usage,
             reasoning_back,
+            refusal_back,
             think_tags,
             tool_ids,
             named_choice,
@@ -126,6 +133,10 @@ impl ProviderConfig {
             cuts_silently
         )
     }
+}
+
+fn names(given: &[String]) -> std::sync::Arc<[std::sync::Arc<str>]> {
+    given.iter().map(|name| name.as_str().into()).collect()
 }
 
 fn for_all_models(efforts: &[Effort]) -> std::sync::Arc<[EffortRow]> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use loop_core::canonical;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -142,7 +143,7 @@ pub(crate) trait ToText {
 
 impl ToText for Value {
     fn to_text(self) -> String {
-        self.to_string()
+        canonical(&self)
     }
 }
 

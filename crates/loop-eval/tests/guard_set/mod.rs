@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use draft::{Draft, Rng};
+use loop_core::canonical;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -64,7 +65,7 @@ fn stored() -> Vec<Value> {
 
 #[test]
 fn the_committed_set_is_the_one_that_is_made() {
-    let text: String = made().iter().map(|line| format!("{line}\n")).collect();
+    let text: String = made().iter().map(|line| format!("{}\n", canonical(line))).collect();
     if std::env::var_os("UPDATE_SET").is_some() {
         std::fs::write(file(), &text).unwrap();
     }

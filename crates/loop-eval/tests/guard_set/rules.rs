@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use loop_core::canonical;
 use loop_eval::guard::Effects;
 use serde_json::Value;
 
@@ -76,7 +77,7 @@ fn read(step: &Value, said: &BTreeMap<String, String>, effects: &Effects, before
     let tool = step["tool"].as_str().unwrap();
     let failed = step["is_error"].as_bool().unwrap();
     let text = step["result"].as_str().unwrap();
-    let exact = format!("{tool} {}", step["arguments"]);
+    let exact = format!("{tool} {}", canonical(&step["arguments"]));
     let told = format!("{failed} {}", without_volatile(text));
     let reads = effects.is_read(tool, &step["arguments"]);
     // A shell is the only tool of the set whose effect is not said.
@@ -148,7 +149,9 @@ fn spelled(arguments: &Value) -> String {
         Value::Number(number) => number.to_string(),
         Value::Array(items) => items.iter().map(spelled).collect::<Vec<_>>().join("|"),
         Value::Object(map) => {
-            map.iter().map(|(key, value)| format!("{key}={}", spelled(value))).collect::<Vec<_>>().join("&")
+            let members: BTreeMap<_, _> = map.iter().collect();
+            let members = members.iter().map(|(key, value)| format!("{key}={}", spelled(value)));
+            members.collect::<Vec<_>>().join("&")
         }
         other => other.to_string(),
     }
@@ -172,7 +175,7 @@ fn worded(arguments: &Value) -> String {
             *text = words.into_iter().collect::<Vec<_>>().join(" ");
         }
     }
-    arguments.to_string()
+    canonical(&arguments)
 }
 
 fn paged(arguments: &Value) -> String {
@@ -182,7 +185,7 @@ fn paged(arguments: &Value) -> String {
             *page = Value::Null;
         }
     }
-    arguments.to_string()
+    canonical(&arguments)
 }
 
 fn without_volatile(text: &str) -> String {
@@ -196,5 +199,5 @@ fn without_volatile(text: &str) -> String {
     if let Some(meta) = value.get_mut("meta") {
         drop(meta);
     }
-    if value.as_object().is_some_and(|map| map.is_empty()) { text.to_owned() } else { value.to_string() }
+    if value.as_object().is_some_and(|map| map.is_empty()) { text.to_owned() } else { canonical(&value) }
 }

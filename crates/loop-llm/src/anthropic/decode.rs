@@ -233,7 +233,8 @@ impl Protocol for Messages {
         }
         self.count(message.usage.get(), reply);
         self.ends(&message.stop_reason, &message.stop_sequence, &message.stop_details, reply);
-        if self.stop.is_some() { self.end(reply) } else { Ok(()) }
+        // It is all there, whether or not it says why it ended.
+        self.end(reply)
     }
 
     fn raw(&mut self, end: &End, calls: &[ToolCall]) -> Option<String> {

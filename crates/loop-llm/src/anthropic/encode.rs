@@ -7,7 +7,7 @@ use super::models::{Abilities, abilities};
 use super::think::{sampling, thinking};
 use super::tools::{self, Given};
 use super::turn::{ASSISTANT, Writer};
-use crate::codec::{Aliases, Body, Encoded, Json, Members, Target, Turn, turns};
+use crate::codec::{Aliases, Body, Encoded, Json, Members, Target, described, turns};
 use crate::error::{LlmError, LlmErrorKind};
 use crate::options::{Effort, OutputFormat, Strictness};
 use crate::request::ModelRequest;
@@ -17,7 +17,10 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     let aliases = Aliases::of(&request.tools)?;
     let abilities = abilities(if target.profile.known_models { target.known_as } else { "" });
     let turns = turns(request, &Writer { target: *target, late_system: abilities.late_system })?;
-    check(&turns)?;
+    if turns.iter().all(|turn| turn.values == 0) {
+        let message = "a request without a turn that says anything";
+        return Err(LlmError::unsendable(LlmErrorKind::InvalidRequest, message));
+    }
     let mut warnings = Warnings::of(request.unsupported, &turns)?;
     let mut members = Members::new(&request.extra);
     let most = request.max_output_tokens.unwrap_or(abilities.max_output);
@@ -27,7 +30,8 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     let marks =
         |has_instruction| Marks::of(target.profile.cache_marks, &request.cache, &turns, has_instruction);
     let mark = Some(marks(false)).filter(|marks| marks.head).map(|marks| marks.json());
-    let given = Given { abilities: &abilities, thinks: told.thinks, mark: mark.filter(|_| !has_system) };
+    let given =
+        Given { abilities: &abilities, has_budget: told.has_budget(), mark: mark.filter(|_| !has_system) };
     let choice = tools::add(request, target, &given, &mut members, &mut warnings)?;
     if let Some(thinking) = &told.thinking {
         members.add("thinking", thinking);
@@ -38,6 +42,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
         warnings.leave_out("seed")?;
     }
     stop(request, &mut members, &mut warnings)?;
+    warnings.leave_out_key(&request.cache);
     if let Some(tier) = &request.service_tier {
         members.add("service_tier", tier);
     }
@@ -76,16 +81,6 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     Ok(Encoded { body, messages: start..range.end, warnings: warnings.finish(), aliases })
 }
 
-/// The first turn that says something has to be one of ours.
-fn check(turns: &[Turn]) -> Result<(), LlmError> {
-    let wrong = |message: &str| Err(LlmError::unsendable(LlmErrorKind::InvalidRequest, message));
-    match turns.iter().find(|turn| turn.values > 0) {
-        None => wrong("a request without a turn that says anything"),
-        Some(turn) if turn.joint == ASSISTANT => wrong("the first turn has to be the user's"),
-        Some(_) => Ok(()),
-    }
-}
-
 /// Effort, and the form of the text; returns what has to be said of it in words.
 fn output(
     request: &ModelRequest,
@@ -105,8 +100,9 @@ fn output(
             warnings.change("response_format")?;
             Some(ONE_OBJECT.to_owned())
         }
-        OutputFormat::JsonSchema { name, schema, strict } => {
+        OutputFormat::JsonSchema { name, description, schema, strict } => {
             let is_offered = target.profile.json_schema && abilities.schemas;
+            let schema = &described(schema, description, warnings);
             match super::schema::Room::whole().bind(schema).filter(|_| is_offered) {
                 Some(bound) => {
                     config.insert("format".to_owned(), json!({"type": "json_schema", "schema": bound}));

@@ -61,8 +61,8 @@ pub(super) enum Sampling {
 /// Whether a model can be made to call a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Forced {
-    /// Where it is not asked to think.
-    WithoutThinking,
+    /// Where it is not given a number of tokens to think with; thinking as long as it likes, it can be.
+    WithoutBudget,
     /// Never.
     Never,
 }
@@ -104,7 +104,7 @@ const ANY: Abilities = Abilities {
     thinking: Thinking::Budget,
     efforts: &[],
     sampling: Sampling::All,
-    forced_choice: Forced::WithoutThinking,
+    forced_choice: Forced::WithoutBudget,
     late_system: false,
     schemas: true,
 };
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(abilities("claude-opus-4-6").thinking, Thinking::Either);
         assert_eq!(abilities("claude-opus-4-8").sampling, Sampling::None);
         assert!(!abilities("claude-opus-4-7").late_system && abilities("claude-opus-5").late_system);
-        assert_eq!(abilities("claude-opus-5-20260601").forced_choice, Forced::WithoutThinking);
+        assert_eq!(abilities("claude-opus-5-20260601").forced_choice, Forced::WithoutBudget);
         assert_eq!(abilities("claude-5.5-opus").forced_choice, Forced::Never);
         assert_eq!(abilities("claude-sonnet-5-5").thinking, Thinking::Always(Off::BetweenTools));
         assert_eq!(abilities("claude-sonnet-5"), THINKS);

@@ -20,6 +20,13 @@ pub(super) struct Told {
     pub(super) thinks: bool,
 }
 
+impl Told {
+    /// Whether it was given a number of tokens.
+    pub(super) fn has_budget(&self) -> bool {
+        self.thinking.as_ref().is_some_and(|thinking| thinking.get("budget_tokens").is_some())
+    }
+}
+
 pub(super) fn thinking(
     request: &ModelRequest,
     target: &Target<'_>,

@@ -16,8 +16,8 @@ use crate::warnings::Warnings;
 #[derive(Debug)]
 pub(super) struct Given<'a> {
     pub(super) abilities: &'a Abilities,
-    /// Whether the model was asked to think.
-    pub(super) thinks: bool,
+    /// Whether the model was given a number of tokens to think with.
+    pub(super) has_budget: bool,
     /// The mark of the last tool.
     pub(super) mark: Option<&'static str>,
 }
@@ -35,7 +35,7 @@ pub(super) fn add(
     }
     let profile = target.profile;
     let can_force = match given.abilities.forced_choice {
-        Forced::WithoutThinking => !given.thinks,
+        Forced::WithoutBudget => !given.has_budget,
         Forced::Never => false,
     };
     let mut instruction = None;

@@ -173,7 +173,7 @@ impl Assembly {
                 said += id.len();
                 id.clone_into(&mut call.id);
             }
-            if call.name.is_empty() && !name.is_empty() {
+            if call.is_nameless() && !name.is_empty() {
                 call.name = word(name).as_ref().to_owned();
                 said += call.name.len();
             }
@@ -415,7 +415,7 @@ impl Assembly {
 
     /// Why it ended, by all that is known: calls decide, unless it was cut, refused or filtered.
     pub(super) fn ending(&self) -> Stop {
-        let has_calls = !self.calls.is_empty();
+        let has_calls = self.calls.has_named();
         match self.stop.as_ref().map_or(Stop::Other, |(_, stop)| *stop) {
             _ if !self.refusal.is_empty() => Stop::Refusal,
             _ if self.is_capped => Stop::Capped,
@@ -429,9 +429,16 @@ impl Assembly {
             | Stop::Compaction) => stop,
             _ if has_calls => Stop::ToolUse,
             Stop::ToolUse => Stop::MalformedToolCall,
-            Stop::EndTurn if self.text.trim().is_empty() && !self.has_other => Stop::Empty,
+            // It wanted something, and nobody can know what.
+            Stop::EndTurn if self.is_blank() && !self.calls.is_empty() => Stop::MalformedToolCall,
+            Stop::EndTurn if self.is_blank() => Stop::Empty,
             stop => stop,
         }
+    }
+
+    /// Whether it has neither text nor anything that the provider did.
+    fn is_blank(&self) -> bool {
+        self.text.trim().is_empty() && !self.has_other
     }
 
     /// Whether the calls of a reply that ended like this are meant.
@@ -443,7 +450,7 @@ impl Assembly {
     pub(super) fn finish(
         &mut self,
         origin: &str,
-        raw: impl FnOnce(/*has_new_ids*/ bool, &[ToolCall]) -> Option<String>,
+        raw: impl FnOnce(/*has_new_ids*/ bool, /*has_nameless*/ bool, &[ToolCall]) -> Option<String>,
     ) -> ModelReply {
         let stop = self.ending();
         let keeps_calls = self.keeps_calls();
@@ -453,12 +460,16 @@ impl Assembly {
             }
         }
         let mut tool_calls = self.calls.finish(&self.aliases, &self.secrets);
+        if self.calls.has_nameless {
+            self.warn("call_without_name");
+        }
         if !keeps_calls && !tool_calls.is_empty() {
             // What was cut off may be incomplete, and what was refused is not meant.
             tool_calls.clear();
             self.warn("dropped_partial_calls");
         }
-        let mut raw = if self.is_capped { None } else { raw(self.calls.has_new_ids, &tool_calls) };
+        let (has_new_ids, has_nameless) = (self.calls.has_new_ids, self.calls.has_nameless);
+        let mut raw = if self.is_capped { None } else { raw(has_new_ids, has_nameless, &tool_calls) };
         if raw.as_ref().is_some_and(|json| json.len() > self.cap.raw()) {
             self.warn(cap::RAW_TOO_LARGE);
             raw = None;

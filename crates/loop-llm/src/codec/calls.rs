@@ -14,6 +14,8 @@ pub(crate) struct Calls {
     open: Vec<Open>,
     /// Whether an id had to be made, or made another.
     pub(crate) has_new_ids: bool,
+    /// Whether calls that name no tool were left out.
+    pub(crate) has_nameless: bool,
 }
 
 /// One of them.
@@ -32,9 +34,14 @@ pub(crate) struct Open {
 }
 
 impl Open {
+    /// Whether it names no tool: nothing of it is told, and it is not run.
+    pub(crate) fn is_nameless(&self) -> bool {
+        self.name.trim().is_empty()
+    }
+
     /// What can be told of it now: whether it begins, once its name is known, and more of its arguments.
     pub(crate) fn news(&mut self, is_over: bool) -> (bool, Cow<'_, str>) {
-        if self.name.is_empty() && !is_over {
+        if self.is_nameless() {
             return (false, "".into());
         }
         let begins = !std::mem::replace(&mut self.is_told, true);
@@ -53,6 +60,11 @@ impl Open {
 impl Calls {
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty()
+    }
+
+    /// Whether one of them names a tool.
+    pub(crate) fn has_named(&self) -> bool {
+        self.open.iter().any(|call| !call.is_nameless())
     }
 
     pub(crate) fn open(&self) -> &[Open] {
@@ -79,9 +91,12 @@ impl Calls {
         Ok(self.open.len() - 1)
     }
 
-    /// The calls in the order of their index, each with an id of its own. Secrets are masked.
+    /// The calls that name a tool, in the order of their index, each with an id of its own. Secrets are masked.
     pub(crate) fn finish(&mut self, aliases: &Aliases, secrets: &Secrets) -> Vec<ToolCall> {
         let mut open = std::mem::take(&mut self.open);
+        let all = open.len();
+        open.retain(|call| !call.is_nameless());
+        self.has_nameless = open.len() < all;
         open.sort_by_key(|call| call.index.unwrap_or(u64::MAX));
         let mut calls: Vec<ToolCall> = Vec::with_capacity(open.len());
         for (nth, call) in open.into_iter().enumerate() {

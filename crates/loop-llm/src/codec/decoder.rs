@@ -20,6 +20,12 @@ pub(crate) trait Protocol: fmt::Debug + Send {
     /// It is the provider's word for a failure, or cannot be read. That ends the reply.
     fn event(&mut self, name: Option<&str>, data: &str, reply: &mut Assembly) -> Result<(), LlmError>;
 
+    /// The stream says that all has come, though no reason for the end was given. Where what came is complete, that is an
+    /// end.
+    fn close(&mut self, reply: &mut Assembly) {
+        _ = reply;
+    }
+
     /// A reply that came as one JSON value; `body` is trimmed.
     ///
     /// # Errors
@@ -40,6 +46,8 @@ pub(crate) struct End {
     pub(crate) keeps_calls: bool,
     /// Whether ids of calls are others than the provider wrote, so that its own turn would not fit the results.
     pub(crate) has_new_ids: bool,
+    /// Whether calls that name no tool were left out: nobody will answer them, so the provider's own turn cannot go back.
+    pub(crate) has_nameless: bool,
 }
 
 /// Decodes one reply.
@@ -247,6 +255,7 @@ impl Decoder {
 
     fn data(&mut self, event: Option<&str>, data: &str, is_damaged: bool) {
         if data == "[DONE]" {
+            self.protocol.close(&mut self.reply);
             return self.end(LlmErrorKind::StreamInterrupted, "the reply ended without a reason");
         }
         if data.is_empty() {
@@ -299,8 +308,10 @@ impl Decoder {
         self.reply.settle();
         let (stop, keeps_calls) = (self.reply.ending(), self.reply.keeps_calls());
         let protocol = &mut self.protocol;
-        let raw =
-            |has_new_ids, calls: &[ToolCall]| protocol.raw(&End { stop, keeps_calls, has_new_ids }, calls);
+        let raw = |has_new_ids, has_nameless, calls: &[ToolCall]| {
+            let end = End { stop, keeps_calls, has_new_ids, has_nameless };
+            protocol.raw(&end, calls)
+        };
         let reply = self.reply.finish(&self.origin, raw);
         self.reply.give(Ok(ModelEvent::Finished(Box::new(reply))));
     }

@@ -137,8 +137,9 @@ fn merged(ours: Value, theirs: &Value) -> Value {
     match (ours, theirs) {
         (Value::Object(mut ours), Value::Object(theirs)) => {
             for (key, value) in theirs {
-                let merged = merged(ours.remove(key).unwrap_or_default(), value);
-                ours.insert(key.clone(), merged);
+                // In its place: the order of members says something in a schema.
+                let place = ours.entry(key.as_str()).or_insert(Value::Null);
+                *place = merged(place.take(), value);
             }
             Value::Object(ours)
         }

@@ -85,6 +85,7 @@ impl Protocol for Gemini {
 
     fn whole(&mut self, body: &str, reply: &mut Assembly) -> Result<(), LlmError> {
         if body.starts_with('[') {
+            // The chunks of a stream, of which the last says why it ended.
             return self.list(body, reply);
         }
         let chunk = match serde_json::from_str::<Maybe<Chunk<'_>>>(body) {
@@ -101,6 +102,7 @@ impl Protocol for Gemini {
         if chunk.candidates.is_empty() && !reply.is_ending() {
             reply.stop("", Stop::Empty);
         }
+        self.close_whole(reply);
         Ok(())
     }
 
@@ -159,6 +161,14 @@ impl Gemini {
         match candidate.finish_reason.some() {
             Some(word) => self.end(word, candidate.finish_message.some(), reply),
             None => Ok(()),
+        }
+    }
+
+    /// A body that is whole is all there, whether or not it says why it ended; a call that goes on is not.
+    fn close_whole(&self, reply: &mut Assembly) {
+        if !reply.is_ending() && self.partial.is_none() {
+            reply.warn("no_finish_reason");
+            reply.stop("", Stop::EndTurn);
         }
     }
 

@@ -9,8 +9,8 @@ use super::models::{Abilities, Thinking, abilities};
 use super::turn::call_ids;
 use crate::call::ToolCall;
 use crate::codec::{
-    Aliases, Body, Encoded, Joint, Json, Members, OPERATOR, Target, TurnWriter, Written, results_in_order,
-    turns, wire_name,
+    Aliases, Body, Encoded, Joint, Json, Members, OPERATOR, Target, TurnWriter, Written, described,
+    results_in_order, turns, wire_name,
 };
 use crate::error::{LlmError, LlmErrorKind};
 use crate::options::{Effort, OutputFormat, Strictness, ToolChoice};
@@ -47,6 +47,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     if !config.is_empty() {
         members.add("generationConfig", &config);
     }
+    warnings.leave_out_key(&request.cache);
     if request.cache.long {
         warnings.leave_out("cache.long")?;
     }
@@ -77,6 +78,11 @@ impl TurnWriter for Writer<'_> {
     ) -> Result<Written, LlmError> {
         let mut parts = Parts { json, count: 0 };
         let joint = match message {
+            // A prompt may be empty; elsewhere a text that says nothing may not stand.
+            Message::User { text, images } if text.is_empty() && images.is_empty() && before.is_none() => {
+                parts.begin("{\"text\":\"\"}");
+                USER
+            }
             Message::User { text, images } => {
                 parts.text(text);
                 images.iter().for_each(|image| parts.picture(image));
@@ -337,10 +343,10 @@ fn config(
         OutputFormat::JsonObject => {
             set("responseMimeType", "application/json".into());
         }
-        OutputFormat::JsonSchema { schema, .. } => {
+        OutputFormat::JsonSchema { schema, description, .. } => {
             set("responseMimeType", "application/json".into());
             if target.profile.json_schema {
-                set("responseJsonSchema", schema.clone());
+                set("responseJsonSchema", described(schema, description, warnings));
             } else {
                 warnings.change("response_format")?;
             }

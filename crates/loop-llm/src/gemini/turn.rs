@@ -59,7 +59,7 @@ impl Kept {
         if !end.keeps_calls {
             parts.retain(|part| !matches!(part, Part::Call { .. }));
         }
-        if self.is_lost || is_plain(&parts) {
+        if self.is_lost || end.has_nameless || is_plain(&parts) {
             return None;
         }
         let mut json = String::with_capacity(self.bytes + 16 * parts.len());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use super::models::{Abilities, abilities};
 use super::schema;
@@ -72,10 +72,11 @@ pub(crate) fn strict(
 /// A shape of the text by its name, binding where that was asked for and can be.
 pub(crate) fn shape(
     name: &str,
+    description: &str,
     schema: &Value,
     strict: Strictness,
     warnings: &mut Warnings,
-) -> Result<Value, LlmError> {
+) -> Result<Map<String, Value>, LlmError> {
     let bound = if strict == Strictness::Off { None } else { schema::strict(schema) };
     if bound.is_none() && strict == Strictness::Require {
         let message = format!("the schema {name} cannot be made binding for this model");
@@ -84,7 +85,13 @@ pub(crate) fn shape(
     if bound.is_none() && strict == Strictness::Prefer {
         warnings.warn(format!("schema_not_strict({name})"));
     }
-    Ok(json!({"name": name, "schema": bound.as_ref().unwrap_or(schema), "strict": bound.is_some()}))
+    let mut shape = Map::from_iter([("name".to_owned(), name.into())]);
+    if !description.is_empty() {
+        shape.insert("description".to_owned(), description.into());
+    }
+    shape.insert("schema".to_owned(), bound.as_ref().unwrap_or(schema).clone());
+    shape.insert("strict".to_owned(), bound.is_some().into());
+    Ok(shape)
 }
 
 /// Which tools may be called, and whether one at a time. `function` names one of them, `allowed` restricts calls to some.

@@ -19,7 +19,8 @@ fn convert(schema: &Value) -> Option<Value> {
     for (key, value) in schema {
         let value = match key.as_str() {
             key if FORBIDDEN.contains(&key) => return None,
-            "properties" | "required" | "additionalProperties" => continue,
+            // Their place is kept; what stands there is made below.
+            "properties" | "required" | "additionalProperties" => Value::Null,
             "items" => convert(value)?,
             "anyOf" => value.as_array()?.iter().map(convert).collect::<Option<Vec<_>>>()?.into(),
             "$defs" | "definitions" => {
@@ -34,6 +35,9 @@ fn convert(schema: &Value) -> Option<Value> {
         kind == "object" || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "object"))
     });
     if !is_object && !schema.contains_key("properties") {
+        for key in ["required", "additionalProperties"] {
+            strict.shift_remove(key);
+        }
         return Some(Value::Object(strict));
     }
     // A map of free keys has no strict form.
@@ -53,8 +57,8 @@ fn convert(schema: &Value) -> Option<Value> {
         let property = if is_required(name) { property } else { nullable(property) };
         converted.insert(name.clone(), property);
     }
-    strict.insert("required".into(), properties.keys().cloned().collect());
     strict.insert("properties".into(), Value::Object(converted));
+    strict.insert("required".into(), properties.keys().cloned().collect());
     strict.insert("additionalProperties".into(), false.into());
     Some(Value::Object(strict))
 }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::calls::Placer;
 use super::ordinary::{self, Delta, Ordinary, Pattern, Said};
 use super::think::{Part, Tags};
-use super::turn::Kept;
+use super::turn::{Kept, is_nothing};
 use super::usage::Report;
 use crate::call::{Stop, ToolCall};
 use crate::codec::{
@@ -33,6 +33,10 @@ struct Chat {
     pattern: Pattern,
     /// Texts of a chunk without their escapes.
     scratch: String,
+    /// Whether a piece of the message came: a whole message beside pieces says the same once more.
+    has_piece: bool,
+    /// Whether there is something to be shown or run.
+    says: bool,
 }
 
 pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn Protocol> {
@@ -40,13 +44,15 @@ pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn P
     Box::new(Chat {
         calls: Placer::new(profile.whole_arguments_each_chunk),
         tags: profile.think_tags.then(Tags::default),
-        kept: Kept::new(profile.reasoning_back),
+        kept: Kept::new(profile),
         reasoning_beside: profile.reasoning_beside_completion,
         // Twice as many bytes a token as texts usually have.
         least_input: if profile.cuts_silently { request.bytes() as u64 / 8 } else { 0 },
         tier: String::new(),
         pattern: Pattern::default(),
         scratch: String::new(),
+        has_piece: false,
+        says: false,
     })
 }
 
@@ -142,7 +148,19 @@ impl Protocol for Chat {
         if chunk.choices.is_empty() {
             return Err(again("a body without a choice in place of a reply"));
         }
+        if !reply.is_ending() {
+            self.end_without_word(reply);
+        }
         Ok(())
+    }
+
+    fn close(&mut self, reply: &mut Assembly) {
+        let is_complete = |call: &codec::Open| {
+            call.arguments.trim().is_empty() || serde_json::from_str::<IgnoredAny>(&call.arguments).is_ok()
+        };
+        if !reply.is_ending() && self.says && reply.calls().open().iter().all(is_complete) {
+            self.end_without_word(reply);
+        }
     }
 
     fn raw(&mut self, end: &End, calls: &[ToolCall]) -> Option<String> {
@@ -198,12 +216,19 @@ impl Chat {
         }
         for (said, token) in delta.pieces() {
             let piece = token.text(scratch);
+            let is_call = matches!(said, Said::Arguments(_) | Said::Call(_));
+            self.has_piece |= is_call || !piece.is_empty();
             match *said {
                 Said::Content => {
+                    self.says |= !piece.is_empty();
                     self.kept.text(piece);
                     self.say(piece, reply);
                 }
-                Said::Refusal => reply.refuse(piece),
+                Said::Refusal => {
+                    self.says |= !piece.is_empty();
+                    self.kept.refusal(piece);
+                    reply.refuse(piece);
+                }
                 Said::ReasoningContent => {
                     self.kept.reasoning("reasoning_content", piece, token.raw.len() + 2);
                 }
@@ -214,6 +239,7 @@ impl Chat {
                     else {
                         continue;
                     };
+                    self.says = true;
                     if matches!(said, Said::Arguments(_)) {
                         self.calls.add(at, piece, reply)?;
                     }
@@ -254,8 +280,14 @@ impl Chat {
         // The choice of index 0: we ask for one.
         let choice = chunk.choices.iter().find(|choice| choice.index.index().unwrap_or(0) == 0);
         if let Some(choice) = choice {
+            let says = |(key, value): &(_, &RawValue)| *key != "role" && !is_nothing(value);
+            self.has_piece |= choice.delta.0.iter().any(says);
             self.message(&choice.delta, /*is_whole*/ false, reply)?;
-            self.message(&choice.message, is_whole, reply)?;
+            if self.has_piece {
+                complete_calls(&choice.message, reply)?;
+            } else {
+                self.message(&choice.message, is_whole, reply)?;
+            }
             let filters = [&choice.content_filter_result, &choice.content_filter_results];
             if filters.iter().any(|filter| filter.get().is_some_and(Filter::is_failed)) {
                 reply.warn(NOT_FILTERED);
@@ -298,10 +330,16 @@ impl Chat {
                 }
                 "content" => {
                     let piece = codec::text(value);
+                    self.says |= piece.some().is_some();
                     self.kept.text(piece.or_empty());
                     self.say(piece.or_empty(), reply);
                 }
-                "refusal" => reply.refuse(codec::text(value).or_empty()),
+                "refusal" => {
+                    let piece = codec::text(value);
+                    self.says |= piece.some().is_some();
+                    self.kept.refusal(piece.or_empty());
+                    reply.refuse(piece.or_empty());
+                }
                 "tool_calls" => {
                     let calls: List<Fields<'_>> =
                         serde_json::from_str(value.get()).map_err(|it| unreadable(&it))?;
@@ -309,6 +347,7 @@ impl Chat {
                         // In a message that is whole each is a call, and its place is its index.
                         let place = is_whole.then_some(nth);
                         if let Some(at) = self.calls.push(fragment, place, reply)? {
+                            self.says = true;
                             let index = reply.calls().open().get(at).and_then(|call| call.index);
                             self.kept.call(at, index, fragment);
                         }
@@ -317,7 +356,7 @@ impl Chat {
                 // The way in which one call was told before there could be several.
                 "function_call" if value.get().starts_with('{') => {
                     let fragment = Fields(vec![("index".into(), zero()), ("function".into(), *value)]);
-                    self.calls.push(&fragment, /*place*/ None, reply)?;
+                    self.says |= self.calls.push(&fragment, /*place*/ None, reply)?.is_some();
                 }
                 "role" | "function_call" => {}
                 key => self.kept.other(key, value),
@@ -329,6 +368,7 @@ impl Chat {
     /// A part of a content that is a list.
     fn part(&mut self, part: &Fields<'_>, reply: &mut Assembly) {
         if let Some(piece) = part.text("text").some() {
+            self.says = true;
             self.say(piece, reply);
         }
         let thoughts =
@@ -352,10 +392,22 @@ impl Chat {
         }
     }
 
-    fn end(&mut self, word: &str, reply: &mut Assembly) -> Result<(), LlmError> {
+    /// All has come, and nobody said why it ended.
+    fn end_without_word(&mut self, reply: &mut Assembly) {
+        self.settle(reply);
+        reply.warn("no_finish_reason");
+        reply.stop("", Stop::EndTurn);
+    }
+
+    /// Tells what was held back.
+    fn settle(&mut self, reply: &mut Assembly) {
         for part in self.tags.iter_mut().flat_map(Tags::finish) {
             tell(part, reply);
         }
+    }
+
+    fn end(&mut self, word: &str, reply: &mut Assembly) -> Result<(), LlmError> {
+        self.settle(reply);
         let failed = |kind, message| Err(LlmError::new(kind, ErrorPhase::Stream, message));
         let stop = match word {
             "error" => {
@@ -378,6 +430,25 @@ impl Chat {
         reply.stop(word, stop);
         Ok(())
     }
+}
+
+/// What a message that repeats the pieces says of their calls: arguments of which not all came in pieces.
+fn complete_calls(message: &Fields<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
+    let Some(calls) = message.get("tool_calls") else { return Ok(()) };
+    let calls: List<Fields<'_>> = serde_json::from_str(calls.get()).map_err(|it| unreadable(&it))?;
+    for call in calls.iter() {
+        let function = call.get("function").map(Fields::of).transpose()?.unwrap_or_default();
+        let whole = function.get("arguments").map(codec::exact).transpose()?.unwrap_or_default();
+        let id = call.text("id");
+        let at = reply.calls().open().iter().position(|open| {
+            let is_more = whole.or_empty().starts_with(&open.arguments);
+            id.some() == Some(open.id.as_str()) && is_more
+        });
+        if let Some(at) = at {
+            reply.set_arguments(at, whole.or_empty())?;
+        }
+    }
+    Ok(())
 }
 
 fn tell(part: Part, reply: &mut Assembly) {

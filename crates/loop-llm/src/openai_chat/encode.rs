@@ -61,6 +61,8 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     sampling(request, target, &abilities, effort, &mut members, &mut warnings)?;
     if let (Some(key), true, false) = (&request.cache.key, target.profile.cache_key, request.cache.off) {
         members.add("prompt_cache_key", key);
+    } else {
+        warnings.leave_out_key(&request.cache);
     }
     if let Some(tier) = &request.service_tier {
         members.add("service_tier", tier);
@@ -280,8 +282,8 @@ fn output(
 ) -> Result<(), LlmError> {
     match &request.output {
         OutputFormat::Text => {}
-        OutputFormat::JsonSchema { name, schema, strict } if target.profile.json_schema => {
-            let form = shape(name, schema, *strict, warnings)?;
+        OutputFormat::JsonSchema { name, description, schema, strict } if target.profile.json_schema => {
+            let form = shape(name, description, schema, *strict, warnings)?;
             members.add("response_format", &json!({"type": "json_schema", "json_schema": form}));
         }
         OutputFormat::JsonSchema { .. } => {

@@ -1,17 +1,23 @@
 //! A turn as it goes back to the server that wrote it, where text and calls do not say it all.
 
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::call::ToolCall;
 use crate::codec::{End, Fields, wire_name};
-use crate::profile::ReasoningBack;
+use crate::profile::{Profile, ReasoningBack};
 
 /// What came of a message, in the server's own terms.
 #[derive(Debug)]
 pub(super) struct Kept {
     reasoning_back: ReasoningBack,
+    refusal_back: bool,
+    /// Members that the server is known to take back.
+    members_back: Arc<[Arc<str>]>,
     text: String,
+    refusal: String,
     /// The content where it is a list.
     parts: Vec<Value>,
     /// What else the calls have, in the order in which they began, each with its place among them.
@@ -23,10 +29,13 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub(super) fn new(reasoning_back: ReasoningBack) -> Self {
+    pub(super) fn new(profile: &Profile) -> Self {
         Self {
-            reasoning_back,
+            reasoning_back: profile.reasoning_back,
+            refusal_back: profile.refusal_back,
+            members_back: Arc::clone(&profile.members_back),
             text: String::new(),
+            refusal: String::new(),
             parts: Vec::new(),
             calls: Vec::new(),
             others: Map::new(),
@@ -48,6 +57,13 @@ impl Kept {
         }
     }
 
+    /// A piece of a refusal.
+    pub(super) fn refusal(&mut self, piece: &str) {
+        if self.has_room(piece.len()) {
+            self.refusal.push_str(piece);
+        }
+    }
+
     /// A content, or a piece of one, that is a list. Pieces of one kind become one.
     pub(super) fn content(&mut self, list: &RawValue) {
         let Some(Value::Array(parts)) = self.value(list) else { return };
@@ -63,12 +79,12 @@ impl Kept {
         }
     }
 
-    /// A fragment of the call that began as number `at`; `index` is its place, where it is told. What is not ours to
-    /// know is kept as it came.
+    /// A fragment of the call that began as number `at`; `index` is its place, where it is told. Of what is not ours to
+    /// know, that is kept as it came which the server takes back.
     pub(super) fn call(&mut self, at: usize, index: Option<u64>, fragment: &Fields<'_>) {
         self.begin_call(at, index);
         for (key, value) in &fragment.0 {
-            if matches!(key.as_ref(), "index" | "id" | "type" | "function") || is_nothing(value) {
+            if !self.takes_back(key) || is_nothing(value) {
                 continue;
             }
             if let (Some(value), Some((_, call))) = (self.value(value), self.calls.get_mut(at)) {
@@ -99,8 +115,8 @@ impl Kept {
 
     /// A member of the message that is neither text nor call.
     pub(super) fn other(&mut self, key: &str, value: &RawValue) {
-        let is_back = self.reasoning_back != ReasoningBack::Never || !is_reasoning(key);
-        if !is_back || NOT_BACK.contains(&key) || is_nothing(value) {
+        let is_reasoning_back = self.reasoning_back != ReasoningBack::Never && is_reasoning(key);
+        if !(is_reasoning_back || self.takes_back(key)) || is_nothing(value) {
             return;
         }
         let Some(value) = self.value(value) else { return };
@@ -122,20 +138,28 @@ impl Kept {
             others.retain(|key, _| !is_reasoning(key));
         }
         let has_more_of_calls = end.keeps_calls && self.calls.iter().any(|(_, call)| !call.is_empty());
-        let is_plain = others.is_empty() && self.parts.is_empty() && !has_more_of_calls;
-        if is_plain || self.is_lost || end.has_new_ids || self.bytes > MOST_KEPT {
+        let refusal = std::mem::take(&mut self.refusal);
+        if !refusal.is_empty() && !self.refusal_back {
+            self.text(&refusal);
+        }
+        let is_plain = others.is_empty() && self.parts.is_empty() && !has_more_of_calls && refusal.is_empty();
+        if is_plain || self.is_lost || end.has_new_ids || end.has_nameless || self.bytes > MOST_KEPT {
             return None;
         }
+        let has_refusal = !refusal.is_empty() && self.refusal_back;
         let content = if !self.parts.is_empty() {
             Value::Array(std::mem::take(&mut self.parts))
-        } else if self.text.is_empty() && !calls.is_empty() {
+        } else if self.text.is_empty() && (!calls.is_empty() || has_refusal) {
             Value::Null
         } else {
             Value::String(std::mem::take(&mut self.text))
         };
-        let mut message = others;
+        let mut message = Map::new();
         message.insert("role".to_owned(), "assistant".into());
         message.insert("content".to_owned(), content);
+        if has_refusal {
+            message.insert("refusal".to_owned(), refusal.into());
+        }
         if !calls.is_empty() {
             // The calls stand in the order of their places.
             self.calls.sort_by_key(|(index, _)| *index);
@@ -151,7 +175,12 @@ impl Kept {
             });
             message.insert("tool_calls".to_owned(), calls.collect());
         }
+        message.extend(others);
         Some(Value::Object(message).to_string())
+    }
+
+    fn takes_back(&self, key: &str) -> bool {
+        self.members_back.iter().any(|member| **member == *key)
     }
 
     fn value(&mut self, value: &RawValue) -> Option<Value> {
@@ -204,13 +233,11 @@ fn is_reasoning(key: &str) -> bool {
     key.starts_with("reasoning")
 }
 
-fn is_nothing(value: &RawValue) -> bool {
+pub(super) fn is_nothing(value: &RawValue) -> bool {
     matches!(value.get(), "null" | "\"\"" | "[]" | "{}")
 }
 
 /// Members of a part that come in pieces.
 const JOINED: [&str; 2] = ["text", "summary"];
-/// Members of a reply that no request takes.
-const NOT_BACK: [&str; 5] = ["annotations", "audio", "logprobs", "index", "tool_call_id"];
 /// Bytes of what is kept.
 const MOST_KEPT: usize = 4 << 20;

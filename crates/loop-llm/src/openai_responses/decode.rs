@@ -181,7 +181,10 @@ impl Protocol for Responses {
         match response.status.some() {
             Some(status) => self.end(status, &response, reply),
             None if is_error => Err(failure(body, reply)),
-            None if response.output.is_some() => self.end("completed", &response, reply),
+            None if response.output.is_some() => {
+                reply.warn("no_finish_reason");
+                self.end("completed", &response, reply)
+            }
             None => Err(again("a body without an output in place of a reply")),
         }
     }

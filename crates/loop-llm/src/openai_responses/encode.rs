@@ -47,6 +47,8 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     sampling(request, &abilities, effort, &mut members, &mut warnings)?;
     if let (Some(key), true, false) = (&request.cache.key, target.profile.cache_key, request.cache.off) {
         members.add("prompt_cache_key", key);
+    } else {
+        warnings.leave_out_key(&request.cache);
     }
     if request.cache.long {
         warnings.leave_out("cache.long")?;
@@ -99,12 +101,10 @@ fn output(
 ) -> Result<(), LlmError> {
     let format = match &request.output {
         OutputFormat::Text => return Ok(()),
-        OutputFormat::JsonSchema { name, schema, strict } if target.profile.json_schema => {
-            let mut form = shape(name, schema, *strict, warnings)?;
-            if let Some(form) = form.as_object_mut() {
-                form.insert("type".to_owned(), "json_schema".into());
-            }
-            form
+        OutputFormat::JsonSchema { name, description, schema, strict } if target.profile.json_schema => {
+            let mut form = Map::from_iter([("type".to_owned(), "json_schema".into())]);
+            form.extend(shape(name, description, schema, *strict, warnings)?);
+            Value::Object(form)
         }
         OutputFormat::JsonSchema { .. } => {
             warnings.change("text.format")?;

@@ -26,9 +26,44 @@ pub(super) struct Item {
     call: Option<usize>,
     call_id: String,
     /// What was told of each of its parts.
-    parts: Vec<(Part, u64, String)>,
+    parts: Vec<Told>,
     /// As it is written once it is done.
     pub(super) done: Option<Box<str>>,
+}
+
+/// What was told of a part.
+#[derive(Debug)]
+struct Told {
+    kind: Part,
+    index: u64,
+    text: String,
+    /// Whether it came as a whole, by each way.
+    came: [bool; 2],
+}
+
+impl Told {
+    fn new(kind: Part, index: u64) -> Self {
+        Self { kind, index, text: String::new(), came: [false; 2] }
+    }
+
+    fn has_come(&self, by: Whole) -> bool {
+        let [event, item] = self.came;
+        if by == Whole::ByEvent { event } else { item }
+    }
+
+    fn came(&mut self, by: Whole) {
+        let [event, item] = &mut self.came;
+        *(if by == Whole::ByEvent { event } else { item }) = true;
+    }
+}
+
+/// How a part comes as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whole {
+    /// By an event of its own.
+    ByEvent,
+    /// As a part of its item.
+    OfItem,
 }
 
 /// Which item an event is about: by its id, or else by its place.
@@ -131,7 +166,7 @@ impl Items {
         let id = written.id.or_empty();
         let known = self.list.iter().rposition(|item| match item.id.is_empty() {
             true => index.is_some() && item.index == index,
-            false => item.id == id,
+            false => item.id == id && item.may_be(index),
         });
         let nth = match known {
             Some(nth) => nth,
@@ -158,8 +193,8 @@ impl Items {
         reply: &mut Assembly,
     ) -> Result<(), LlmError> {
         let nth = self.find_or_add(at)?;
-        if let Some(said) = self.said(nth, part) {
-            said.push_str(piece);
+        if let Some(told) = self.said(nth, part) {
+            told.text.push_str(piece);
         }
         self.tell(part.0, piece, reply);
         Ok(())
@@ -174,7 +209,7 @@ impl Items {
         reply: &mut Assembly,
     ) -> Result<(), LlmError> {
         let nth = self.find_or_add(at)?;
-        self.complete(nth, part, text, reply);
+        self.complete(nth, part, Whole::ByEvent, text, reply);
         Ok(())
     }
 
@@ -258,13 +293,13 @@ impl Items {
         match written.kind.or_empty() {
             "message" => match written.content {
                 Some(content) if content.get().starts_with('"') => {
-                    self.complete(nth, (Part::Text, 0), text(content).or_empty(), reply);
+                    self.complete(nth, (Part::Text, 0), Whole::OfItem, text(content).or_empty(), reply);
                 }
                 _ => self.parts(nth, written, Part::Text, reply),
             },
             "reasoning" => {
                 for (index, part) in (0..).zip(written.summary.iter()) {
-                    self.complete(nth, (Part::Summary, index), part.text.or_empty(), reply);
+                    self.complete(nth, (Part::Summary, index), Whole::OfItem, part.text.or_empty(), reply);
                 }
                 self.parts(nth, written, Part::Thought, reply);
             }
@@ -295,20 +330,53 @@ impl Items {
                 "refusal" => (Part::Refusal, &part.refusal),
                 _ => (kind, &part.text),
             };
-            self.complete(nth, (kind, index), whole.or_empty(), reply);
+            self.complete(nth, (kind, index), Whole::OfItem, whole.or_empty(), reply);
         }
     }
 
-    fn complete(&mut self, nth: usize, part: (Part, u64), whole: &str, reply: &mut Assembly) {
-        let Some(said) = self.said(nth, part) else { return };
-        match whole.strip_prefix(said.as_str()) {
+    /// A part as a whole, by an event of its own or within its item.
+    fn complete(&mut self, nth: usize, part: (Part, u64), by: Whole, whole: &str, reply: &mut Assembly) {
+        if whole.is_empty() {
+            return;
+        }
+        let Some(told) = self.whole_of(nth, part, by, whole) else { return };
+        told.came(by);
+        match whole.strip_prefix(told.text.as_str()) {
             Some(rest) => {
-                said.push_str(rest);
+                told.text.push_str(rest);
                 self.tell(part.0, rest, reply);
             }
             // What was told cannot be taken back.
             None => reply.warn("text_differs"),
         }
+    }
+
+    /// The part that comes as a whole: the one of its place, or else one of its kind whose pieces are how the whole begins.
+    /// Some servers count the parts of an item in another way when they come as a whole than while they come in pieces.
+    fn whole_of(
+        &mut self,
+        nth: usize,
+        (kind, index): (Part, u64),
+        by: Whole,
+        whole: &str,
+    ) -> Option<&mut Told> {
+        let parts = &self.list.get(nth)?.parts;
+        let at = index.min(MOST_PARTS);
+        let is_open = |told: &&Told| told.kind == kind && !told.has_come(by);
+        let begins = |told: &Told| whole.starts_with(told.text.as_str());
+        let is_here = parts.iter().any(|told| is_open(&told) && told.index == at && begins(told));
+        let is_it = |told: &Told| is_open(&told) && !told.text.is_empty() && begins(told);
+        if let Some(place) = parts.iter().position(is_it).filter(|_| !is_here) {
+            return self.list.get_mut(nth)?.parts.get_mut(place);
+        }
+        if by == Whole::OfItem
+            && parts.iter().any(|told| told.kind == kind && told.index == at && told.has_come(by))
+        {
+            let parts = &mut self.list.get_mut(nth)?.parts;
+            parts.push(Told::new(kind, at));
+            return parts.last_mut();
+        }
+        self.said(nth, (kind, index))
     }
 
     fn tell(&mut self, part: Part, piece: &str, reply: &mut Assembly) {
@@ -338,23 +406,30 @@ impl Items {
         Ok(item.call)
     }
 
-    fn said(&mut self, nth: usize, (part, index): (Part, u64)) -> Option<&mut String> {
+    fn said(&mut self, nth: usize, (kind, index): (Part, u64)) -> Option<&mut Told> {
         let index = index.min(MOST_PARTS);
         let parts = &mut self.list.get_mut(nth)?.parts;
-        let known = parts.iter().rposition(|(other, at, _)| (*other, *at) == (part, index));
+        let known = parts.iter().rposition(|told| (told.kind, told.index) == (kind, index));
         let known = known.unwrap_or_else(|| {
-            parts.push((part, index, String::new()));
+            parts.push(Told::new(kind, index));
             parts.len() - 1
         });
-        parts.get_mut(known).map(|(_, _, said)| said)
+        parts.get_mut(known)
     }
 
     /// The item with this id, or else at this place; without either, the last. `open` leaves out those that are done,
-    /// unless the id names one.
+    /// unless the id names one. Some servers give one id to several items: those are told apart by their places.
     fn find(&self, at: At<'_>, open: bool) -> Option<usize> {
-        let by_id = || self.list.iter().rposition(|item| item.id == at.id);
+        let with_id = |is_it: &dyn Fn(&Item) -> bool| {
+            self.list.iter().rposition(|item| item.id == at.id && is_it(item))
+        };
+        let by_id =
+            || with_id(&|item| item.index == at.index).or_else(|| with_id(&|item| item.may_be(at.index)));
         let is_open = |item: &Item| !open || item.done.is_none();
-        let by_index = || self.list.iter().rposition(|item| item.index == at.index && is_open(item));
+        let by_index = || {
+            let is_it = |item: &Item| item.index == at.index && is_open(item);
+            self.list.iter().rposition(is_it)
+        };
         let last = || self.list.iter().rposition(|item| is_open(item) && item.index.is_none());
         let named = if at.id.is_empty() { None } else { by_id() };
         named
@@ -379,9 +454,14 @@ impl Items {
 }
 
 impl Item {
+    /// Whether an event with its id, about this place, can be about it: an item that is done has its place.
+    fn may_be(&self, index: Option<u64>) -> bool {
+        self.done.is_none() || self.index.is_none() || index.is_none() || self.index == index
+    }
+
     /// Whether something was told of it that its own form would have to say.
     pub(super) fn is_told(&self) -> bool {
-        self.call.is_some() || self.parts.iter().any(|(_, _, said)| !said.is_empty())
+        self.call.is_some() || self.parts.iter().any(|told| !told.text.is_empty())
     }
 }
 

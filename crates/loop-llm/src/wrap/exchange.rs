@@ -164,9 +164,9 @@ impl Exchange {
 pub(super) fn form(request: &ModelRequest, secrets: &Secrets) -> Result<Value, serde_json::Error> {
     let mut form = serde_json::to_value(request)?;
     if let Some(members) = form.as_object_mut() {
-        members.remove("meta");
-        members.remove("model");
-        members.get_mut("cache").and_then(Value::as_object_mut).and_then(|cache| cache.remove("key"));
+        members.shift_remove("meta");
+        members.shift_remove("model");
+        members.get_mut("cache").and_then(Value::as_object_mut).and_then(|cache| cache.shift_remove("key"));
     }
     masking::tree(secrets, &mut form, /*is_free*/ false);
     Ok(form)
@@ -176,7 +176,7 @@ pub(super) fn form(request: &ModelRequest, secrets: &Secrets) -> Result<Value, s
 pub(super) fn seen(form: &Value, nonce: Option<&str>) -> Value {
     let mut seen: Map<String, Value> = form.as_object().cloned().unwrap_or_default();
     for unseen in ["cache", "no_stream", "service_tier", "unsupported"] {
-        seen.remove(unseen);
+        seen.shift_remove(unseen);
     }
     let mut seen = Value::Object(seen);
     if let Some(nonce) = nonce {

@@ -62,7 +62,7 @@ fn object(secrets: &Secrets, members: &mut Map<String, Value>, is_free: bool) {
     let written = members.get("arguments_text").and_then(Value::as_str);
     let same = written.and_then(|written| serde_json::from_str(written).ok());
     if members.get("arguments") != arguments.as_ref() && members.get("arguments") != same.as_ref() {
-        members.remove("arguments_text");
+        members.shift_remove("arguments_text");
     }
 }
 

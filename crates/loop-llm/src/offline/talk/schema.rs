@@ -233,7 +233,7 @@ mod tests {
         });
         let fields = fields(&schema);
         let names: Vec<_> = fields.iter().map(|field| (field.name, field.required)).collect();
-        let expected = [("stage", true), ("name", true), ("score", false), ("self", false), ("tags", false)];
+        let expected = [("stage", true), ("name", true), ("score", false), ("tags", false), ("self", false)];
         assert_eq!(names, expected);
         let of = |name: &str| fields.iter().find(|field| field.name == name);
         assert_eq!(of("stage").map(|stage| stage.choices.len()), Some(2));
