@@ -570,7 +570,7 @@ fn usual_wishes_lead_to_the_calls_that_they_need() {
     );
     holds("What is the city of Alice?", &[find_alice], "Alice's city is Berlin.");
     holds("I need Bob's company", &[find, get], "Bob's company is Acme.");
-    let bob = "Found 1 user with id 42: company Acme, email bob@acme.example, id 42, name Bob Brown.";
+    let bob = "Found 1 user with id 42: id 42, name Bob Brown, company Acme, email bob@acme.example.";
     holds("Show user 42", &[get], bob);
     holds("Tell me everything about Bob", &[find, get], bob);
     holds("find zoe", &[r#"search_user {"name":"zoe"}"#], "Found no user named zoe.");
