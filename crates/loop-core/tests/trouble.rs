@@ -63,7 +63,7 @@ fn what_fails_for_good_is_no_matter_of_waiting() {
 
 #[test]
 fn a_success_takes_back_what_was_counted_and_other_tools_count_for_themselves() {
-    // S4-67, T14: a tool that flaps never fails so often in a row.
+    // S4-67, T14: a tool that flaps never fails so often in a row. What is open stays open (ADR 28).
     let world = looked(conversation().start(), &["a", "b"], Status::Timeout);
     let world = looked(world, &["c"], Status::Empty);
     let world = looked(world, &["d", "e"], Status::RetryableError);
