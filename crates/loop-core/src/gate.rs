@@ -9,6 +9,7 @@ use crate::outcome::Totals;
 use crate::proposal::Ending;
 use crate::spec::{GateSettings, Stale};
 use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason};
+use crate::unseen::is_blank;
 
 /// Everything that the gate looks at.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub(crate) struct View<'a> {
     pub(crate) trouble: Found,
     /// The condition that the reply was cut at its output limit, where it was.
     pub(crate) cut: Option<Condition>,
+    /// Whether limits of passes and model calls are checked before a call and not after it.
+    pub(crate) acts_last: bool,
 }
 
 /// What the gate knows of trouble that repeats, and of a denial that ends the run.
@@ -159,6 +162,16 @@ pub(crate) fn limits_reached(limits: &Limits, totals: &Totals, elapsed_ms: u64) 
     reached
 }
 
+/// The limits that end what is going on, and those that only forbid another call: where the last permitted pass acts,
+/// they are those of passes and model calls.
+pub(crate) fn split(mut reached: Vec<Condition>, acts_last: bool) -> (Vec<Condition>, Vec<Condition>) {
+    let is_next = |limit: &mut Condition| {
+        acts_last && matches!(limit.reason, StopReason::MaxPasses | StopReason::MaxModelCalls)
+    };
+    let next = reached.extract_if(.., is_next).collect();
+    (reached, next)
+}
+
 /// The condition that only the time for a landing is left.
 pub(crate) fn over_time(limits: &Limits, elapsed_ms: u64) -> Condition {
     let to = Measure::Millis(least_limit(elapsed_ms.saturating_add(1), LANDING_MS));
@@ -176,6 +189,28 @@ pub(crate) fn evidence_missing(missing: Vec<Arc<str>>) -> Condition {
     Condition { reason: StopReason::EvidenceMissing, value, threshold: None, change: None }
 }
 
+/// The condition that a reply is not valid, where that ends the run (S4-27).
+pub(crate) fn not_valid(what: Arc<str>) -> Condition {
+    let change = Change { setting: "gate.on_invalid".into(), to: Measure::Text("feed_back".into()) };
+    Condition {
+        reason: StopReason::Refused,
+        value: Measure::Text(what),
+        threshold: None,
+        change: Some(change),
+    }
+}
+
+/// The condition that there are tools, and none may be called (S4-d3).
+pub(crate) fn no_tool_calls() -> Condition {
+    let count = Measure::Count;
+    Condition {
+        reason: StopReason::MaxToolCalls,
+        value: count(0),
+        threshold: Some(count(0)),
+        change: Some(Change { setting: "limits.tool_calls".into(), to: count(1) }),
+    }
+}
+
 /// The condition that an output is submitted that is not there.
 pub(crate) fn submit_before_output() -> Condition {
     let value = Measure::Text("the reply submits, and there is no output yet".into());
@@ -189,11 +224,14 @@ impl View<'_> {
         self.candidates.run + asks > 0
     }
 
-    /// The certificate of these conditions. A reply that was cut ends nothing by that alone, and where the run ends it is
-    /// told after everything else.
-    fn certificate(&self, conditions: Vec<Condition>) -> Option<Certificate> {
-        let cut = self.cut.clone().filter(|_| !conditions.is_empty());
-        Certificate::of(conditions.into_iter().chain(cut))
+    /// The end where a condition is true; else what may run runs. What would forbid another call, and a reply that was
+    /// cut, end nothing by that alone, and where the run ends they are told after everything else.
+    fn rule(&self, conditions: Vec<Condition>, before_next: Vec<Condition>, escalate: bool) -> Ruling {
+        if conditions.is_empty() {
+            return Ruling::Act { escalate };
+        }
+        let conditions = conditions.into_iter().chain(before_next).chain(self.cut.clone());
+        Certificate::of(conditions).map_or(Ruling::Act { escalate }, Ruling::Stop)
     }
 }
 
@@ -268,6 +306,8 @@ fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
     match native.ending {
         Ending::Output(_) if native.lacks => found.push(evidence_missing(view.missing.to_vec())),
         Ending::None | Ending::Output(_) => {}
+        // Elsewhere it is asked for again, and does not come here.
+        Ending::Answer(text) if is_blank(text) => found.push(not_valid("the answer is blank".into())),
         Ending::Answer(_) if view.missing.is_empty() => {
             found.push(plain(StopReason::Completed, Measure::Text("the reply calls no tool".into())));
         }
@@ -372,6 +412,9 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
     let asked = view.stop_asked.map(manual_stop);
     let (first, second) = if view.history.is_some() { (asked, cause) } else { (cause, asked) };
     let mut conditions: Vec<Condition> = first.into_iter().chain(second).collect();
+    // What would only forbid another call does not keep this reply's calls from running.
+    let reached = limits_reached(view.limits, view.totals, view.elapsed_ms);
+    let (reached, before_next) = split(reached, view.acts_last);
     if let Some(Native { ending: Ending::Output(output), lacks: false, .. }) = view.native
         && conditions.is_empty()
         && view.trouble.denied.is_none()
@@ -381,12 +424,14 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
     }
     // Before the limit of all passes, which may be reached with it: an attempt's own says more.
     conditions.extend(view.native.and_then(attempt_over));
-    conditions.extend(limits_reached(view.limits, view.totals, view.elapsed_ms));
+    conditions.extend(reached);
     if view.history.is_some_and(|history| history.is_out_of_time && !is_landing) {
         conditions.push(over_time(view.limits, view.elapsed_ms));
     }
     conditions.extend(view.trouble.denied.clone());
-    let may_mend = conditions.is_empty() && view.history.is_some_and(|history| history.may_mend);
+    let may_mend = conditions.is_empty()
+        && before_next.is_empty()
+        && view.history.is_some_and(|history| history.may_mend);
     let mends = |end: &[Condition]| end.first().is_some_and(|end| end.reason == StopReason::EvidenceMissing);
     if let Some(native) = view.native {
         let end = native_end(view, native);
@@ -395,18 +440,20 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
         }
         // The answer of a landing had no choice but to be one.
         conditions.extend(end.into_iter().filter(|end| !is_landing || end.reason != StopReason::Completed));
-        return view.certificate(conditions).map_or(Ruling::Act { escalate: false }, Ruling::Stop);
+        return view.rule(conditions, before_next, /*escalate*/ false);
     }
     let nothing_left = nothing_left(view);
     if may_mend && mends(&nothing_left) {
         return Ruling::Mend;
     }
-    let escalate = nothing_left.is_empty() && view.history.is_some_and(|history| history.may_escalate);
+    let escalate = nothing_left.is_empty()
+        && before_next.is_empty()
+        && view.history.is_some_and(|history| history.may_escalate);
     conditions.extend(nothing_left);
     if let Some(history) = view.history.filter(|_| view.is_open() && !escalate) {
         conditions.extend(stuck(view, history));
     }
-    view.certificate(conditions).map_or(Ruling::Act { escalate }, Ruling::Stop)
+    view.rule(conditions, before_next, escalate)
 }
 
 /// From which pass on a confidence can be stale (S0-55).

@@ -126,11 +126,11 @@ fn one(action: &Action, key: CommandKey, bench: Bench<'_>, seen: &mut Siblings) 
         None if !bench.spec.has_judgement() => {
             Verdict::UnknownTool { near: near_names(&action.tool, &bench.spec.tools) }
         }
-        // To ask for what is forbidden is no slip, be it there or not (S4-83).
-        None if policy::forbids(bench.spec, &action.tool) => {
-            Verdict::Denied { why: policy::Reason::Forbidden.to_string().into(), by: DeniedBy::Policy }
-        }
-        None => Verdict::UnknownTool { near: policy::near(bench.spec, &action.tool) },
+        // To ask for what policy does not let run is no slip, be it there or not (S4-79, S4-83).
+        None => match policy::bars_name(bench.spec, &action.tool) {
+            Some(why) => Verdict::Denied { why: why.to_string().into(), by: DeniedBy::Policy },
+            None => Verdict::UnknownTool { near: policy::near(bench.spec, &action.tool) },
+        },
         Some(tool) => sound(tool, &mut judged, bench, seen),
     };
     judged

@@ -105,6 +105,7 @@ mod spec;
 mod steps;
 mod stop;
 mod stop_names;
+mod stop_own;
 mod trouble;
 mod unseen;
 mod verdict;
@@ -130,7 +131,7 @@ pub use note::{Decision, Note, PickedBy};
 pub use observation::{Observation, Status, SubCallUse};
 pub use outcome::{Evidence, Outcome, Output, Rejection, Saved, StoppedIn, Totals};
 pub use policy_spec::{
-    Breakers, OnDenied, OnDuplicate, OnToolError, RepeatScope, Repeats, Resolve, Taint, ThreeTier,
+    Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, Taint, ThreeTier,
     ToolPolicy, ToolRepeats,
 };
 pub use proposal::{Ending, Proposal};
@@ -147,5 +148,6 @@ pub use spec::{
     Tier, ToolSpec,
 };
 pub use stop::{Certificate, Change, Condition, Confidence, Measure, StopClass, StopReason, Written};
-pub use unseen::is_unseen;
+pub use stop_own::{InvalidReason, OwnReason, ReasonName};
+pub use unseen::{is_blank, is_unseen};
 pub use verdict::{Breaker, DeniedBy, Limit, RepeatRule, Verdict};

@@ -25,7 +25,7 @@ pub struct Limits {
     pub cost_mode: CostMode,
     /// Tokens of all calls together; no limit unless set.
     pub tokens: Option<u64>,
-    /// Tool calls, picked ones included: 25. With 0 there are no tools.
+    /// Tool calls, picked ones included: 25. With 0, a run that has tools ends before its first call (S4-d3).
     pub tool_calls: u32,
     /// Model calls of every kind: 12.
     pub model_calls: u32,

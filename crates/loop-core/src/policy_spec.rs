@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::observation::Status;
 use crate::spec::is_default;
+use crate::trouble::{is_failure, is_permanent};
 
 /// What policy knows of a tool beside its effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -224,6 +226,39 @@ pub enum OnToolError {
     Stop,
     /// After so many failures in a row of one tool a person has to go on (S4-57).
     EscalateAfter(u32),
+    /// A permanent failure ends the run with `tool_failure` (S4-84); after so many failures in a row of one tool that
+    /// may pass, a person has to continue (S4-57).
+    StopOrEscalateAfter(u32),
+}
+
+impl OnToolError {
+    /// Whether a tool that ended like this ends the run at once.
+    pub fn stops_at(self, status: Status) -> bool {
+        match self {
+            Self::Continue | Self::EscalateAfter(_) => false,
+            Self::Stop => is_failure(status),
+            Self::StopOrEscalateAfter(_) => is_permanent(status),
+        }
+    }
+
+    /// After how many failures in a row of one tool a person has to continue.
+    pub fn escalates_after(self) -> Option<u32> {
+        match self {
+            Self::Continue | Self::Stop => None,
+            Self::EscalateAfter(most) | Self::StopOrEscalateAfter(most) => Some(most.max(1)),
+        }
+    }
+}
+
+/// What follows a reply that is not valid: a tool that is not there, arguments that do not fit it, a blank answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnInvalid {
+    /// The model is told, and goes on; a breaker ends it (S4-67).
+    #[default]
+    FeedBack,
+    /// The run ends as refused (S4-27, S4-78 to S4-80).
+    Stop,
 }
 
 /// How a tool's name is found (C21).

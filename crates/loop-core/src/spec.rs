@@ -14,12 +14,16 @@ use crate::contract::Readings;
 use crate::ids::Digest;
 use crate::limits::Limits;
 use crate::money::Price;
+use crate::policy;
 use crate::policy_spec::{
-    Breakers, OnDenied, OnDuplicate, OnToolError, RepeatScope, Repeats, Resolve, Taint, ThreeTier, ToolPolicy,
+    Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, Taint, ThreeTier,
+    ToolPolicy,
 };
+use crate::protocol;
 use crate::protocol_spec::{
     ConversationSpec, DocumentSpec, NonceMode, OutputSpec, ProtocolSpec, SectionSpec,
 };
+use crate::stop_own::OwnReason;
 
 /// The version of [`RunSpec`] that this crate writes: which rules a run follows.
 ///
@@ -67,6 +71,9 @@ pub struct RunSpec {
     /// Whether the outcome is saved; where to is the runtime's business.
     #[serde(default)]
     pub save: bool,
+    /// The domain's own reasons to stop, in the order in which they are told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop_reasons: Vec<OwnReason>,
 }
 
 /// What names a spec, for whoever starts many runs by one.
@@ -141,7 +148,25 @@ impl RunSpec {
             limits,
             gate,
             save: false,
+            stop_reasons: Vec::new(),
         }
+    }
+
+    /// Whether a stop by a limit leaves a final pass: a last call without tools that finishes the answer.
+    pub fn lands(&self) -> bool {
+        self.protocol.lands() && self.gate.final_pass
+    }
+
+    /// Whether the last permitted pass is one like any other, since there is no final pass: what it asks for runs, and
+    /// the limits of passes and model calls are checked before the next one (S4-26, S4-85).
+    pub(crate) fn acts_last(&self) -> bool {
+        self.protocol.lands() && !self.gate.final_pass
+    }
+
+    /// Whether there is a tool that policy may let run.
+    pub(crate) fn has_tools(&self) -> bool {
+        let may_run = |tool: &ToolSpec| !protocol::keeps(self, &tool.name) && !policy::is_barred(self, tool);
+        self.tools.iter().any(may_run)
     }
 
     /// Whether the rules of version 2 hold: see [`SPEC_VERSION`].
@@ -441,9 +466,16 @@ pub struct GateSettings {
     /// What follows a call that policy denies.
     #[serde(skip_serializing_if = "is_default")]
     pub on_denied: OnDenied,
+    /// What follows a reply that is not valid.
+    #[serde(skip_serializing_if = "is_default")]
+    pub on_invalid: OnInvalid,
     /// What follows a tool that fails.
     #[serde(skip_serializing_if = "is_default")]
     pub on_tool_error: OnToolError,
+    /// Whether a stop by a limit leaves a final pass, for which part of each limit is reserved. Without it the last
+    /// permitted pass is one like any other: its calls run, and the run ends before the next (S4-85).
+    #[serde(skip_serializing_if = "is_true")]
+    pub final_pass: bool,
     /// How a tool's name is found.
     #[serde(skip_serializing_if = "is_default")]
     pub resolve: Resolve,
@@ -481,7 +513,9 @@ impl Default for GateSettings {
             label: "".into(),
             allow: Vec::new(),
             on_denied: OnDenied::default(),
+            on_invalid: OnInvalid::default(),
             on_tool_error: OnToolError::default(),
+            final_pass: true,
             resolve: Resolve::default(),
             taint: Taint::default(),
             item_untrusted: false,
@@ -517,6 +551,10 @@ impl Stale {
 
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+fn is_true(on: &bool) -> bool {
+    *on
 }
 
 fn is_one(n: &u32) -> bool {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::EvidenceId;
 use crate::money::PicoUsd;
+use crate::stop_own::ReasonName;
 
 /// Why the loop ended. One enum for every protocol, `snake_case` on the wire (C22).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -63,10 +65,13 @@ pub enum StopReason {
     /// An effect was started and its outcome is unknown. Never the first condition of a certificate: it stands beside
     /// the one that stopped the run.
     InDoubt,
+    /// A reason of the domain's own, by its name: see [`OwnReason`](crate::OwnReason).
+    #[serde(untagged)]
+    Domain(ReasonName),
 }
 
 impl StopReason {
-    /// Every reason, in the order in which they are declared here.
+    /// Every reason of the loop, in the order in which they are declared here.
     pub const ALL: [Self; 25] = [
         Self::Confident,
         Self::Completed,
@@ -96,8 +101,9 @@ impl StopReason {
     ];
 
     /// The reason as it is written, for example `no_new_actions`.
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
+            Self::Domain(name) => name.as_str(),
             Self::Confident => "confident",
             Self::Completed => "completed",
             Self::NoNewActions => "no_new_actions",
@@ -126,7 +132,8 @@ impl StopReason {
         }
     }
 
-    /// The class that this reason alone would give.
+    /// The class that this reason alone would give. A domain's own reason gives `partial` here: what it means stands
+    /// with its condition, [`Condition::class`].
     pub fn class(self) -> StopClass {
         match self {
             Self::Confident | Self::Completed => StopClass::Answered,
@@ -141,7 +148,8 @@ impl StopReason {
             | Self::TokenLimit
             | Self::OutputLimit
             | Self::Timeout
-            | Self::EvidenceMissing => StopClass::Partial,
+            | Self::EvidenceMissing
+            | Self::Domain(_) => StopClass::Partial,
             Self::Refused | Self::PolicyBlocked => StopClass::Refused,
             Self::NeedsHuman => StopClass::NeedsHuman,
             Self::ToolFailure
@@ -286,6 +294,15 @@ pub enum Measure {
     },
     /// What a reply wrote that was cut.
     Output(Written),
+    /// What a domain declares as an end of its own, and found.
+    Declared {
+        /// What it means.
+        class: StopClass,
+        /// What is so, as a sentence.
+        says: Arc<str>,
+        /// The observation that shows it.
+        evidence: EvidenceId,
+    },
     /// Tokens that were not enough for the next call.
     NextTokens {
         /// What was used, and reserved by what was in flight.
@@ -315,6 +332,7 @@ impl fmt::Display for Measure {
             Self::NextTime { elapsed_ms, held_ms } => {
                 write!(f, "{elapsed_ms} ms passed, {held_ms} ms held back for the landing")
             }
+            Self::Declared { says, evidence, .. } => write!(f, "{says} [{evidence}]"),
             Self::InARow { what, times } => write!(f, "{times} {what} in a row"),
             Self::Output(written) => written.fmt(f),
             Self::NextTokens { used, needs, held } => {
@@ -371,6 +389,16 @@ pub struct Condition {
     pub change: Option<Change>,
 }
 
+impl Condition {
+    /// The class that this condition alone would give.
+    pub fn class(&self) -> StopClass {
+        match &self.value {
+            Measure::Declared { class, .. } => *class,
+            _ => self.reason.class(),
+        }
+    }
+}
+
 /// A setting and the value that it would have needed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Change {
@@ -414,9 +442,11 @@ impl Certificate {
     /// `needs_human` or of class `failed`. Where `in_doubt` is among them it is `in_doubt`, unless the run was stopped by
     /// hand.
     pub fn new(primary: Condition, also: Vec<Condition>) -> Self {
-        let own = primary.reason.class();
+        let own = primary.class();
+        let is_declared = matches!(primary.reason, StopReason::Domain(_));
         let stands = matches!(own, StopClass::Cancelled | StopClass::NeedsHuman | StopClass::Failed)
-            || primary.reason == StopReason::Refused;
+            || primary.reason == StopReason::Refused
+            || is_declared && own == StopClass::Refused;
         let is_answer = |reason| matches!(reason, StopReason::Confident | StopReason::Completed);
         let answers = also.iter().any(|condition| is_answer(condition.reason));
         let doubts = also.iter().any(|condition| condition.reason == StopReason::InDoubt);

@@ -12,7 +12,7 @@ impl StopReason {
     /// assert_eq!(StopReason::MaxPasses.name_in(ErrorStyle::Seed002), "MAX_ITERATIONS");
     /// assert_eq!(StopReason::MaxPasses.name_in(ErrorStyle::Seed004), "max_steps");
     /// ```
-    pub fn name_in(self, style: ErrorStyle) -> &'static str {
+    pub fn name_in(&self, style: ErrorStyle) -> &str {
         let theirs = match style {
             ErrorStyle::Plain => None,
             ErrorStyle::Seed000 => match self {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::observation::Status;
-use crate::policy_spec::Breakers;
+use crate::policy_spec::{Breakers, OnToolError};
 use crate::stop::{Change, Condition, Measure, StopReason};
 use crate::verdict::{Breaker, Verdict};
 
@@ -65,7 +65,7 @@ impl Trouble {
         } else if status == Status::InvalidInput {
             self.bad_arguments = self.bad_arguments.saturating_add(1);
         } else if is_failure(status) {
-            let for_good = matches!(status, Status::PermanentError | Status::MalformedResult);
+            let for_good = is_permanent(status);
             let times = self.failing.get(tool).map_or(0, |failing| failing.times).saturating_add(1);
             self.failing.insert(tool.into(), Failing { times, for_good });
         }
@@ -89,9 +89,14 @@ impl Trouble {
     }
 
     /// The condition that a tool failed so often in a row that a person has to go on (S4-57).
-    pub(crate) fn escalated(&self, tool: &str, most: u32) -> Option<Condition> {
+    pub(crate) fn escalated(&self, tool: &str, setting: OnToolError) -> Option<Condition> {
+        let most = setting.escalates_after()?;
         let times = self.failing.get(tool).map(|failing| failing.times).filter(|times| *times >= most)?;
-        let to = Measure::Text(format!("{{ escalate_after = {} }}", times.saturating_add(1)).into());
+        let name = match setting {
+            OnToolError::StopOrEscalateAfter(_) => "stop_or_escalate_after",
+            OnToolError::Continue | OnToolError::Stop | OnToolError::EscalateAfter(_) => "escalate_after",
+        };
+        let to = Measure::Text(format!("{{ {name} = {} }}", times.saturating_add(1)).into());
         Some(failures(tool, times, most, "gate.on_tool_error", to))
     }
 
@@ -105,6 +110,11 @@ impl Trouble {
         let what = "calls with an unknown tool or with arguments that do not fit";
         opened(what, self.bad_arguments, breakers.bad_arguments, Breaker::BadArguments)
     }
+}
+
+/// Whether a tool that ended like this failed, and another try would fail as well.
+pub(crate) fn is_permanent(status: Status) -> bool {
+    matches!(status, Status::PermanentError | Status::MalformedResult)
 }
 
 /// Whether a tool that ended like this has failed. What was refused, was cut off or is not ready has not, and neither

@@ -1,5 +1,10 @@
 //! Characters that nobody sees: the one list by which text from outside is cleaned and compared.
 
+/// Whether a text says nothing that anybody could see.
+pub fn is_blank(text: &str) -> bool {
+    text.chars().all(|c| c.is_whitespace() || is_unseen(c))
+}
+
 /// Whether a reader does not see this character, although it changes what is read: marks that turn the direction of
 /// text, zero-width marks, line separators, invisible operators, tags, hidden selectors, private use.
 ///

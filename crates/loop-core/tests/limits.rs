@@ -31,10 +31,30 @@ fn a_limit_of_nothing_stops_before_the_first_call() {
 }
 
 #[test]
-fn without_tool_calls_there_are_no_tools() {
-    let world = run().picker(&[]).limits(|limits| limits.tool_calls = 0).start().replied(&device("a"));
-    let world = world.ends(StopReason::MaxToolCalls);
-    assert_eq!(world.verdicts(), ["over_limit"]);
+fn no_tool_calls_stop_before_the_first_call_where_there_are_tools() {
+    // S4-d3: `maxToolCalls` of 0 holds before anything is proposed, as that of 0 steps and of no time does.
+    for setup in [run().picker(&[]), run(), common::native::conversation()] {
+        let world =
+            setup.clone().limits(|limits| limits.tool_calls = 0).start().ends(StopReason::MaxToolCalls);
+        assert_eq!((world.outcome().totals.model_calls, world.outcome().stop.class), (0, StopClass::Partial));
+        let change = world.outcome().stop.primary.change.as_ref().unwrap().to_string();
+        assert_eq!(change, "limits.tool_calls = 1");
+        // Where there is nothing that could be called, the limit forbids nothing.
+        let none = setup.clone().limits(|limits| limits.tool_calls = 0);
+        none.clone().with(|spec| spec.tools.clear()).start().expect_phase("calling");
+        none.with(|spec| spec.gate.forbid = vec!["*".into()]).start().expect_phase("calling");
+    }
+    // What a loop ends with is no tool of its choice.
+    let only_output = common::native::output().limits(|limits| limits.tool_calls = 0);
+    only_output.with(|spec| spec.tools.retain(|tool| &*tool.name == "save")).start().expect_phase("calling");
+}
+
+#[test]
+fn limits_of_nothing_are_told_in_the_order_of_steps_tool_calls_and_time() {
+    // S4-d3: a step, a tool call and a millisecond that are not there are all true at once.
+    let none = |limits: &mut Limits| (limits.passes, limits.tool_calls, limits.wall_ms) = (0, 0, 0);
+    let world = run().limits(none).start();
+    assert_eq!(world.reasons(), [StopReason::MaxPasses, StopReason::MaxToolCalls, StopReason::Timeout]);
 }
 
 #[test]

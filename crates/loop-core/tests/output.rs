@@ -242,8 +242,9 @@ fn limits_end_it_without_a_landing() {
     let world =
         output().limits(|limits| limits.model_calls = 1).start().expect_call("1/main", 1).replied(&look("a"));
     world.ends(StopReason::MaxModelCalls);
-    let world = output().limits(|limits| limits.tool_calls = 0).start().replied(&look("a"));
-    assert_eq!(world.ends(StopReason::MaxToolCalls).verdicts(), ["over_limit"]);
+    let world = output().limits(|limits| limits.tool_calls = 1).start().replied(&look("a")).all_finished();
+    let world = world.replied(&look("b")).ends(StopReason::MaxToolCalls);
+    assert_eq!(world.verdicts(), ["run", "over_limit"]);
     let world = output().limits(|limits| limits.tokens = Some(9_000)).start();
     world.replied(&look("a").using(Some(used(8_000, 2_000)))).ends(StopReason::TokenLimit);
     let messages =
@@ -263,8 +264,9 @@ fn limits_end_it_without_a_landing() {
 fn an_output_beside_calls_over_the_limit_is_validated_all_the_same() {
     // S2-73
     let mixed = calls(&[("fetch_device", target("a")), ("save", target("x"))]);
-    let world = output().limits(|limits| limits.tool_calls = 0).start().replied(&mixed);
-    assert_eq!(world.verdicts(), ["over_limit", "kept"]);
+    let world = output().limits(|limits| limits.tool_calls = 1).start().replied(&look("b")).all_finished();
+    let world = world.replied(&mixed);
+    assert_eq!(world.verdicts(), ["run", "over_limit", "kept"]);
     world.validated(Validation::Valid).ends(StopReason::Completed);
 }
 

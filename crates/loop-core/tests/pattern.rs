@@ -5,8 +5,8 @@ use crate::common;
 use common::native::{calls, conversation};
 use common::*;
 use loop_core::{
-    Decision, ErrorStyle, Fact, FinishReason, Limits, Note, OnDenied, OnToolError, Run, Slot, Status,
-    StopClass, StopMode, StopReason,
+    Decision, ErrorStyle, Fact, FinishReason, Limits, Note, OnDenied, OnInvalid, OnToolError, Run, Slot,
+    Status, StopClass, StopMode, StopReason,
 };
 use serde_json::json;
 
@@ -80,7 +80,7 @@ fn the_state_holds_observations_errors_and_what_is_left_and_lives_outside_the_pr
 
 #[test]
 fn each_kind_of_proposal_is_decided_in_its_own_way() {
-    // S4-10, S4-15, S4-73, S4-77: final, execute, deny, escalate.
+    // S4-15, S4-73, S4-77: final, execute, deny, escalate.
     let decision = |world: &World| {
         let mut all: Vec<Note> = world.all_notes().cloned().collect();
         all.reverse();
@@ -109,11 +109,174 @@ fn each_kind_of_proposal_is_decided_in_its_own_way() {
 }
 
 #[test]
+fn tools_hand_offs_writes_and_answers_pass_typed_validation() {
+    // S4-10: "tools, handoffs, memory writes, and final answers pass through typed validation."
+    let setup = || {
+        conversation().people().approving(&["restart"]).with(|spec| {
+            spec.tools[1].policy.asks_person = true;
+        })
+    };
+    // A tool, a hand-off to a person, something that is written: each with an input of another type than it declares.
+    for name in ["fetch_device", "fetch_docs", "restart"] {
+        for wrong in [json!({"target": 7}), json!({}), json!({"target": null}), json!([])] {
+            let world = setup().start().replied(&calls(&[(name, wrong.clone())])).expect_call("2/main", 1);
+            assert_eq!(world.verdicts(), ["invalid_arguments"], "{name} {wrong}");
+            assert_eq!((world.run.totals().tool_calls, world.asks().len()), (0, 0), "{name} {wrong}");
+        }
+    }
+    let right = json!({"target": "a"});
+    setup()
+        .start()
+        .replied(&calls(&[("fetch_device", right.clone())]))
+        .expect_tools(&["1/action-0#1 fetch_device"]);
+    assert_eq!(setup().start().replied(&calls(&[("fetch_docs", right.clone())])).asks().len(), 1);
+    setup().start().replied(&calls(&[("restart", right)])).expect_tools(&["1/action-0#1 restart"]);
+    // A final answer: a text that is not blank, or a value of the declared type that validators let pass.
+    setup().start().replied(&text(" \n\u{200b}")).expect_call("1/main", 2);
+    setup().start().replied(&text("It is done.")).ends(StopReason::Completed);
+    let saves = |value| common::native::output().start().replied(&calls(&[("save", value)]));
+    let wrong = saves(json!({"target": 7}));
+    assert!(wrong.validation().is_some(), "no value is an output before it is validated");
+    wrong.validated(common::native::rejected("/target: expected a string")).expect_call("2/main", 1);
+    let world = saves(json!({"target": "a"})).expect_phase("validating");
+    world.clone().validated(common::native::rejected("no")).expect_call("2/main", 1);
+    world.validated(loop_core::Validation::Valid).ends(StopReason::Completed);
+}
+
+// ---- the example's own tests, under the rules of a step as the document has them ----
+
+/// One tool, `lookup_order`, that takes the number of an order, and what the document's loop makes of everything else.
+fn example(max_steps: u32) -> Setup {
+    step().with(|spec| {
+        let order = json!({"type": "object", "properties": {"orderId": {"type": "string", "minLength": 1}}, "required": ["orderId"]});
+        spec.tools = vec![loop_core::ToolSpec {
+            args: loop_core::ArgSpec::from_schema(&order),
+            ..tool("lookup_order", loop_core::Effect::Read)
+        }];
+        spec.gate.allow = vec!["lookup_order".into()];
+        spec.gate.on_invalid = OnInvalid::Stop;
+        spec.gate.final_pass = false;
+        spec.limits.passes = max_steps;
+    })
+}
+
+fn lookup(input: serde_json::Value) -> Said {
+    calls(&[("lookup_order", input)])
+}
+
+#[test]
+fn the_example_completes_with_a_tool_and_then_an_answer() {
+    // S4-82
+    let world = example(3).start().replied(&lookup(json!({"orderId": "A-104"})));
+    let world = world.finished("1/action-0", found("shipped")).replied(&text("The order shipped."));
+    let world = world.ends(StopReason::Completed);
+    assert_eq!(world.outcome().evidence.len(), 1);
+    assert_eq!(world.outcome().answer.as_deref(), Some("The order shipped."));
+}
+
+#[test]
+fn the_example_refuses_a_tool_that_is_not_on_its_list_and_observes_nothing() {
+    // S4-79, S4-83: `delete_order` is forbidden by not being on the list, and there is no such tool.
+    let proposal = calls(&[("delete_order", json!({"orderId": "A-104"}))]);
+    let world = example(3).start().replied(&proposal).ends(StopReason::Refused);
+    assert_eq!((world.verdicts(), world.outcome().evidence.len()), (vec!["denied"], 0));
+    assert_eq!(world.outcome().stop.class, StopClass::Refused);
+    let primary = &world.outcome().stop.primary;
+    assert_eq!(primary.value.to_string(), "delete_order: not among what gate.allow names");
+    // A tool that is there and not on the list is denied alike.
+    let other = example(3).with(|spec| spec.tools.push(tool("delete_order", loop_core::Effect::WriteKeyed)));
+    other.start().replied(&proposal).ends(StopReason::Refused);
+    // Where the policy only tells the model, it goes on.
+    let told = example(3).with(|spec| spec.gate.on_denied = OnDenied::FeedBack);
+    assert_eq!(told.start().replied(&proposal).expect_call("2/main", 1).verdicts(), ["denied"]);
+}
+
+#[test]
+fn the_example_ends_as_refused_with_any_proposal_that_is_denied() {
+    // S4-27, S4-78, S4-80: an empty answer, a tool that is not allowed, an input of another type or none.
+    for denied in [
+        text(""),
+        text("  \n"),
+        calls(&[("delete_order", json!({}))]),
+        lookup(json!({"orderId": 104})),
+        lookup(json!({"orderId": ""})),
+        lookup(json!({})),
+    ] {
+        let world = example(3).start().replied(&denied).ends(StopReason::Refused);
+        let totals = world.run.totals();
+        assert_eq!(
+            (totals.model_calls, totals.tool_calls, world.outcome().evidence.len()),
+            (1, 0, 0),
+            "{denied:?}"
+        );
+    }
+    let change = |said: &Said| {
+        let world = example(3).start().replied(said).ends(StopReason::Refused);
+        world.outcome().stop.primary.change.as_ref().unwrap().to_string()
+    };
+    assert_eq!(change(&text("")), "gate.on_invalid = feed_back");
+    assert_eq!(change(&lookup(json!({}))), "gate.on_invalid = feed_back");
+    assert_eq!(change(&calls(&[("delete_order", json!({}))])), "gate.on_denied = feed_back");
+    // A tool whose own check finds its input wrong.
+    let world = example(3).start().replied(&lookup(json!({"orderId": "?"})));
+    let world = world.finished("1/action-0", observed(Status::InvalidInput)).ends(StopReason::Refused);
+    assert_eq!(
+        world.outcome().stop.primary.change.as_ref().unwrap().to_string(),
+        "gate.on_invalid = feed_back"
+    );
+}
+
+#[test]
+fn the_example_ends_as_a_tool_failure_where_a_tool_says_error() {
+    // S4-84
+    let world = example(3).start().replied(&lookup(json!({"orderId": "A-104"})));
+    world.finished("1/action-0", observed(Status::PermanentError)).ends(StopReason::ToolFailure);
+}
+
+#[test]
+fn the_tool_of_the_one_permitted_step_runs_and_the_second_proposal_does_not() {
+    // S4-85, S4-26
+    let world = example(1).start().expect_call("1/main", 1).replied(&lookup(json!({"orderId": "A-104"})));
+    let world = world.finished("1/action-0", found("shipped")).ends(StopReason::MaxPasses);
+    let totals = world.run.totals();
+    assert_eq!((totals.passes, totals.model_calls, totals.tool_calls), (1, 1, 1));
+    assert_eq!((world.results(), world.outcome().evidence.len()), (vec!["run ok".to_owned()], 1));
+    assert_eq!(world.outcome().stop.reason().name_in(ErrorStyle::Seed004), "max_steps");
+    // An answer is one, in the last step as in any other (S4-29).
+    let world = example(1).start().replied(&text("The order shipped.")).ends(StopReason::Completed);
+    assert_eq!(world.reasons(), [StopReason::Completed, StopReason::MaxPasses]);
+    // The last model call is like the last step.
+    let calls = example(9)
+        .limits(|limits| limits.model_calls = 1)
+        .start()
+        .replied(&lookup(json!({"orderId": "A-104"})));
+    let world = calls.finished("1/action-0", found("shipped")).ends(StopReason::MaxModelCalls);
+    assert_eq!(world.run.totals().tool_calls, 1);
+    // In a document as well: without a final pass the last pass is one like any other.
+    let document =
+        run().patient().with(|spec| (spec.gate.final_pass, spec.limits.passes) = (false, 1)).start();
+    let world = document.expect_call("1/main", 1).replied(&said("low").asks("fetch_device", target("a")));
+    let world = world.all_finished().ends(StopReason::MaxPasses);
+    assert_eq!(world.outcome().evidence.len(), 1);
+}
+
+#[test]
+fn nothing_is_held_back_for_a_final_pass_that_is_none() {
+    // All of the time is the steps': a call that starts late is granted what is left.
+    let world = example(3).limits(|limits| limits.wall_ms = 4_000).start().wait(3_500);
+    let world = world.expect_call("1/main", 1).replied(&text("The order shipped."));
+    world.ends(StopReason::Completed);
+    let world = example(3).limits(|limits| limits.wall_ms = 4_000).start().wait(4_000).deadline();
+    world.ends(StopReason::Timeout);
+}
+
+#[test]
 fn limits_of_steps_calls_and_time_hold_before_the_model_is_asked() {
-    // S4-23, S4-26, S4-39, S4-62, S4-70, S4-d3: with 0 nothing is asked at all.
+    // S4-23, S4-26, S4-39, S4-70, S4-d3: with 0 nothing is asked at all.
     type Change = fn(&mut Limits);
-    let zero: [(Change, StopReason); 3] = [
+    let zero: [(Change, StopReason); 4] = [
         (|limits| limits.passes = 0, StopReason::MaxPasses),
+        (|limits| limits.tool_calls = 0, StopReason::MaxToolCalls),
         (|limits| limits.model_calls = 0, StopReason::MaxModelCalls),
         (|limits| limits.wall_ms = 0, StopReason::Timeout),
     ];
@@ -136,6 +299,57 @@ fn limits_of_steps_calls_and_time_hold_before_the_model_is_asked() {
     let world = world.replied(&look());
     assert_eq!(world.outcome().stop.reason(), StopReason::MaxPasses);
     assert_eq!((world.run.totals().passes, world.run.totals().tool_calls), (4, 3));
+}
+
+#[test]
+fn steps_tool_calls_time_retries_and_cost_have_hard_limits() {
+    // S4-62: "Set hard limits for steps, tool calls, wall-clock time, retries, and cost."
+    let wants_more = |world: World| world.autopilot(&look());
+    let of = |change: fn(&mut loop_core::RunSpec)| {
+        conversation().with(|spec| spec.gate.repeats = Some(loop_core::Repeats::Off)).with(change).start()
+    };
+    // Steps.
+    let world = wants_more(of(|spec| spec.limits.passes = 3)).ends(StopReason::MaxPasses);
+    assert_eq!((world.run.totals().passes, world.run.totals().tool_calls), (3, 2));
+    // Tool calls.
+    let world = wants_more(of(|spec| spec.limits.tool_calls = 2)).ends(StopReason::MaxToolCalls);
+    assert_eq!(world.run.totals().tool_calls, 2);
+    // Wall-clock time: whatever is in flight then is cut off.
+    let world = of(|spec| spec.limits.wall_ms = 1_000).replied(&look()).wait(1_000).deadline().deadline();
+    let world = world.ends(StopReason::Timeout);
+    assert_eq!(world.results(), ["run cancelled"]);
+    // Retries: a call that keeps failing is made three times, and a tool as often as it says.
+    let failing = |mut world: World| {
+        let mut tries = 0;
+        while world.run.outcome().is_none() {
+            tries += 1;
+            world = world.started().failed(failure(/*retryable*/ true));
+        }
+        (world, tries)
+    };
+    let (world, tries) = failing(of(|_| ()));
+    world.ends(StopReason::ModelFailure);
+    assert_eq!(tries, 3);
+    let mut world = conversation().with(|spec| spec.tools[0].attempts = 2).start();
+    for pass in 1..=3 {
+        world = world.replied(&look());
+        if pass < 3 {
+            world = world
+                .finished("1/action-0", observed(Status::RetryableError))
+                .expect_call(&format!("{}/main", pass + 1), 1);
+        }
+    }
+    assert_eq!(
+        (world.run.totals().tool_calls, world.results().last().map(|it| &**it)),
+        (2, Some("duplicate"))
+    );
+    // Cost: a call that does not fit is not made, not even as the last one.
+    let limit = usd(450_000_000);
+    let world = wants_more(of(|spec| {
+        (spec.limits.cost, spec.limits.cost_mode) = (usd(450_000_000), loop_core::CostMode::Strict);
+    }));
+    let world = world.ends(StopReason::BudgetExceeded);
+    assert!(world.run.totals().cost.total() <= limit, "{:?}", world.run.totals().cost);
 }
 
 #[test]
@@ -194,10 +408,73 @@ fn every_end_is_an_ordinary_one_and_told_apart() {
     }
 }
 
+/// A reason of the domain's own: an order is found among those that were refunded.
+fn own(name: &str, class: StopClass, status: Status) -> loop_core::OwnReason {
+    let name = name.parse().unwrap();
+    loop_core::OwnReason {
+        name,
+        class,
+        says: "It was refunded before.".into(),
+        tool: "fetch_device".into(),
+        status,
+    }
+}
+
+#[test]
+fn a_domain_adds_stop_reasons_of_its_own_which_software_finds_in_what_a_call_returned() {
+    // S4-35, C22
+    let found_it = |class, status| {
+        let setup =
+            conversation().with(|spec| spec.stop_reasons = vec![own("already_refunded", class, status)]);
+        setup.start().replied(&look()).finished("1/action-0", observed(status))
+    };
+    let name = StopReason::Domain("already_refunded".parse().unwrap());
+    for class in [
+        StopClass::Answered,
+        StopClass::Partial,
+        StopClass::Refused,
+        StopClass::NeedsHuman,
+        StopClass::Failed,
+    ] {
+        for status in [Status::Ok, Status::Empty] {
+            let world = found_it(class, status).ends(name);
+            let outcome = world.outcome();
+            assert_eq!((outcome.stop.class, outcome.totals.model_calls), (class, 1));
+            assert_eq!(outcome.stop.primary.value.to_string(), "It was refunded before. [E1]");
+            assert_eq!(outcome.evidence.len(), 1);
+            // By its name on the wire, as every other.
+            let written = serde_json::to_value(&outcome.stop).unwrap();
+            assert_eq!(written["primary"]["reason"], json!("already_refunded"));
+            assert_eq!(serde_json::from_value::<loop_core::Certificate>(written).unwrap(), outcome.stop);
+            for style in [ErrorStyle::Plain, ErrorStyle::Seed000, ErrorStyle::Seed002, ErrorStyle::Seed004] {
+                assert_eq!(outcome.stop.reason().name_in(style), "already_refunded");
+            }
+        }
+    }
+    // Another status, and another tool, bring it about as little as what the model says of it.
+    let setup = || {
+        conversation()
+            .with(|spec| spec.stop_reasons = vec![own("already_refunded", StopClass::Partial, Status::Ok)])
+    };
+    let empty = setup().start().replied(&look()).finished("1/action-0", observed(Status::Empty));
+    let empty = empty.expect_call("2/main", 1).replied(&calls(&[("fetch_docs", json!({"target": "a"}))]));
+    empty.all_finished().replied(&text("already_refunded")).ends(StopReason::Completed);
+    // What stops a run anyway is told first, and the domain's own reason with it.
+    let stopped = setup().start().replied(&look()).stop(StopMode::AtGate);
+    let stopped = stopped.finished("1/action-0", found("it")).ends(StopReason::ManualStop);
+    assert_eq!(stopped.reasons(), [StopReason::ManualStop, name]);
+    // A document, and a tool that was selected before its first pass.
+    let picks = run().picker(&[]).with(|spec| {
+        spec.stop_reasons = vec![own("already_refunded", StopClass::Partial, Status::Ok)];
+    });
+    let world = picks.start().picked(&[("fetch_device", json!({"target": "a"}))]).all_finished().ends(name);
+    assert_eq!(world.run.totals().passes, 0);
+}
+
 #[test]
 fn every_reason_has_the_name_that_each_document_gives_it() {
-    // C22, S4-21, S4-72, S4-35
-    let names = |style| move |reason: StopReason| reason.name_in(style);
+    // C22, S4-21, S4-72
+    let names = |style| move |reason: StopReason| reason.name_in(style).to_owned();
     let s0 = [
         StopReason::MaxPasses,
         StopReason::BudgetExceeded,
@@ -206,7 +483,7 @@ fn every_reason_has_the_name_that_each_document_gives_it() {
         StopReason::StaleConfidence,
     ];
     let of_s0 = ["max-passes", "budget-exceeded", "confident", "no-new-actions", "stale-confidence"];
-    assert_eq!(s0.map(names(ErrorStyle::Seed000)), of_s0);
+    assert_eq!(s0.map(names(ErrorStyle::Seed000)), of_s0.map(str::to_owned));
     let s4 = [
         StopReason::Completed,
         StopReason::ModelFailure,
@@ -231,7 +508,7 @@ fn every_reason_has_the_name_that_each_document_gives_it() {
         "evidence_missing",
         "policy_blocked",
     ];
-    assert_eq!(s4.map(names(ErrorStyle::Seed004)), of_s4);
+    assert_eq!(s4.map(names(ErrorStyle::Seed004)), of_s4.map(str::to_owned));
     assert_eq!(StopReason::SubmitBeforeOutput.name_in(ErrorStyle::Seed002), "SUBMIT_BEFORE_OUTPUT");
     assert_eq!(StopReason::NoProgress.name_in(ErrorStyle::Seed001), "no_progress");
 }

@@ -142,7 +142,6 @@ fn a_picked_write_waits_for_a_person_or_does_not_run() {
 #[test]
 fn nothing_is_picked_where_nothing_may_run() {
     for setup in [
-        run().picker(&[]).limits(|limits| limits.tool_calls = 0),
         run().picker(&[]).limits(|limits| limits.picked = 0),
         run().picker(&[]).with(|spec| spec.tools.clear()),
         run(),

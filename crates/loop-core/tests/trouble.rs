@@ -239,6 +239,44 @@ fn two_failures_in_a_row_hand_it_to_a_person_where_policy_says_so() {
 }
 
 #[test]
+fn a_permanent_failure_ends_as_such_and_two_that_may_pass_go_to_a_person() {
+    // S4-57, S4-84, C10: both at once.
+    let setup = || conversation().with(|spec| spec.gate.on_tool_error = OnToolError::StopOrEscalateAfter(2));
+    for status in [Status::PermanentError, Status::MalformedResult] {
+        let world = looked(setup().start(), &["a"], status).ends(StopReason::ToolFailure);
+        let change = world.outcome().stop.primary.change.as_ref().unwrap().to_string();
+        assert_eq!(change, "gate.on_tool_error = { escalate_after = 2 }");
+    }
+    for status in [Status::RetryableError, Status::Timeout] {
+        let world = looked(setup().start(), &["a"], status).expect_call("2/main", 1);
+        let world = looked(world, &["b"], status).ends(StopReason::NeedsHuman);
+        let primary = &world.outcome().stop.primary;
+        assert_eq!(primary.value.to_string(), "2 failures of fetch_device in a row");
+        let change = primary.change.as_ref().unwrap().to_string();
+        assert_eq!(change, "gate.on_tool_error = { stop_or_escalate_after = 3 }");
+    }
+    // A success between takes it back.
+    let world = looked(looked(setup().start(), &["a"], Status::Timeout), &["b"], Status::Ok);
+    looked(world, &["c"], Status::Timeout).expect_call("4/main", 1);
+    // What waits its turn behind a permanent failure is not started; behind one that may pass it is.
+    let two = calls(&[("fetch_device", target("a")), ("fetch_device", target("b"))]);
+    let world = setup().start().replied(&two).finished("1/action-0", observed(Status::PermanentError));
+    assert_eq!(world.ends(StopReason::ToolFailure).results(), ["run permanent_error", "run cancelled"]);
+    let world = setup().start().replied(&two).finished("1/action-0", observed(Status::Timeout));
+    world.expect_tools(&["1/action-1#1 fetch_device"]);
+    // Of both in one batch the permanent one is told first.
+    let world = setup().parallel().start().replied(&calls(&[
+        ("fetch_device", target("a")),
+        ("fetch_device", target("b")),
+        ("fetch_docs", target("a")),
+    ]));
+    let world = world.finished("1/action-0", observed(Status::Timeout));
+    let world = world.finished("1/action-1", observed(Status::Timeout));
+    let world = world.finished("1/action-2", observed(Status::PermanentError)).ends(StopReason::ToolFailure);
+    assert_eq!(world.reasons(), [StopReason::ToolFailure, StopReason::NeedsHuman]);
+}
+
+#[test]
 fn a_failure_of_a_picked_tool_counts_as_well() {
     // S0-129, S4-84
     let setup = run().picker(&[]).with(|spec| spec.gate.on_tool_error = OnToolError::Stop);

@@ -163,6 +163,17 @@ pub fn forbids(spec: &RunSpec, name: &str) -> bool {
     names(spec, &spec.gate.forbid, name)
 }
 
+/// Why a call of a name that no tool has is denied, if it is: policy forbids the name, or has a list of what it allows and
+/// the name is not on it (S4-79).
+pub(crate) fn bars_name(spec: &RunSpec, name: &str) -> Option<Reason> {
+    let gate = &spec.gate;
+    if forbids(spec, name) {
+        return Some(Reason::Forbidden);
+    }
+    let listed = gate.allow.is_empty() || names(spec, &gate.allow, name);
+    (!listed).then_some(Reason::NotAllowed)
+}
+
 /// Whether `gate.approved` means this tool: whoever wrote it there has given consent to its effect.
 pub fn approves(spec: &RunSpec, name: &str) -> bool {
     names(spec, &spec.gate.approved, name)

@@ -14,6 +14,7 @@ use crate::contract::Echoes;
 use crate::event::{FinishReason, Reply};
 use crate::failure::{FailureKind, ModelFailure};
 use crate::judge::Judged;
+use crate::policy_spec::OnInvalid;
 use crate::proposal::{Ending, Proposal};
 use crate::protocol_spec::ProtocolSpec;
 use crate::spec::RunSpec;
@@ -71,6 +72,12 @@ pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
         FinishReason::MaxTokens | FinishReason::Capped if is_blank => {
             (FailureKind::OutputLimit, "all output tokens were used before any text was visible".into())
         }
+        // It is no answer, and that ends the run.
+        FinishReason::EndTurn | FinishReason::Other
+            if is_blank && spec.gate.on_invalid == OnInvalid::Stop && answers_in_text(spec) =>
+        {
+            return None;
+        }
         FinishReason::ToolUse if !is_blank && native::lacks_its_calls(reply, spec) => {
             (FailureKind::MalformedToolCall, "the reply says that it calls tools, and calls none".into())
         }
@@ -109,6 +116,11 @@ fn native_call(tool: Option<&str>) -> String {
         "the reply calls {what} natively and says nothing else, and a document takes actions from its contract block \
          alone; protocol.type = \"conversation\" takes native calls"
     )
+}
+
+/// Whether the text of a reply without calls is the answer.
+fn answers_in_text(spec: &RunSpec) -> bool {
+    matches!(spec.protocol, ProtocolSpec::Conversation(_))
 }
 
 /// Whether the protocol takes the call of a tool itself, in place of having it run.

@@ -8,7 +8,7 @@ use crate::proposal::{Ending, Proposal};
 use crate::reply::Oddity;
 use crate::spec::RunSpec;
 use crate::stop::Confidence;
-use crate::unseen::is_unseen;
+use crate::unseen;
 
 /// The calls of a reply as actions, and what else it says. What it ends is left to its protocol.
 pub(super) fn read(reply: &Reply) -> Proposal {
@@ -48,7 +48,7 @@ pub(super) fn is_blank(reply: &Reply) -> bool {
 
 /// Whether nothing of a text can be seen.
 pub(super) fn says_nothing(text: &str) -> bool {
-    text.chars().all(|c| c.is_whitespace() || is_unseen(c))
+    unseen::is_blank(text)
 }
 
 /// Whether it ends to have tools run, and names none.

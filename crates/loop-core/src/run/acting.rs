@@ -13,10 +13,11 @@ use crate::note::Note;
 use crate::observation::{Observation, Status, SubCallUse};
 use crate::outcome::Evidence;
 use crate::policy::RunSources;
-use crate::policy_spec::OnToolError;
+use crate::policy_spec::{OnInvalid, OnToolError};
 use crate::proposal::Proposal;
 use crate::protocol;
 use crate::run::calls::Charge;
+use crate::run::gating;
 use crate::run::{Ask, Batch, Phase, Poll, Rejected, Run, Work};
 use crate::spec::Effect;
 use crate::stop::{Certificate, Change, Condition, Measure, StopReason};
@@ -121,10 +122,11 @@ impl Run {
 
     /// Whether nothing more of a batch is started: a stop is asked for, or a tool has failed and that ends the run.
     pub(super) fn is_held(&self) -> bool {
-        let failed = |work: &Work| work.observation.as_ref().is_some_and(|it| is_failure(it.status));
-        let ends = self.spec.has_judgement() && self.spec.gate.on_tool_error == OnToolError::Stop;
+        let setting = self.spec.gate.on_tool_error;
+        let ends = |work: &Work| work.observation.as_ref().is_some_and(|it| setting.stops_at(it.status));
         self.state.stop_asked.is_some()
-            || ends && self.state.phase.batch().is_some_and(|batch| batch.work.iter().any(failed))
+            || self.spec.has_judgement()
+                && self.state.phase.batch().is_some_and(|batch| batch.work.iter().any(ends))
     }
 
     /// What the actions of a pass are judged against.
@@ -395,25 +397,30 @@ impl Run {
     }
 
     /// Why the run ends with the calls that have just settled, if it does: a tool failed and that is the end, or it
-    /// failed too often, or too many calls were of no use. `first` is where their evidence begins.
+    /// failed too often, the domain declares an end for what was found, or too many calls were of no use. `first` is
+    /// where their evidence begins.
     fn ended_by_trouble(&self, first: usize) -> Option<Certificate> {
         let gate = &self.spec.gate;
         let settled = self.state.evidence.get(first..).filter(|_| self.spec.has_judgement())?;
         let mut failed = settled.iter().filter(|evidence| is_failure(evidence.observation.status));
-        let by_failure = match gate.on_tool_error {
-            OnToolError::Continue => None,
-            OnToolError::Stop => failed.next().map(tool_failure),
-            OnToolError::EscalateAfter(most) => {
-                failed.find_map(|evidence| self.state.trouble.escalated(&evidence.tool, most.max(1)))
-            }
-        };
-        let is_useless = |evidence: &Evidence| evidence.observation.status == Status::InvalidInput;
-        let useless = self.state.trouble.useless(&gate.breakers).filter(|_| settled.iter().any(is_useless));
-        let mut ends = by_failure.into_iter().chain(useless).peekable();
+        let setting = gate.on_tool_error;
+        let stops = failed.clone().find(|evidence| setting.stops_at(evidence.observation.status));
+        let escalated = failed.find_map(|evidence| self.state.trouble.escalated(&evidence.tool, setting));
+        let declared = self.spec.stop_reasons.iter().filter_map(|declared| declared.found_in(settled));
+        let is_useless = |evidence: &&Evidence| evidence.observation.status == Status::InvalidInput;
+        let useless = settled.iter().find(is_useless);
+        let invalid = useless
+            .filter(|_| gate.on_invalid == OnInvalid::Stop)
+            .map(|evidence| gating::invalid(&evidence.tool, &evidence.observation.summary));
+        let useless = self.state.trouble.useless(&gate.breakers).filter(|_| useless.is_some());
+        let by_failure = stops.map(|evidence| tool_failure(evidence, setting));
+        let ends = by_failure.into_iter().chain(escalated).chain(declared).chain(invalid).chain(useless);
+        let mut ends = ends.peekable();
         ends.peek()?;
         let asked = self.state.stop_asked.map(manual_stop);
         let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
-        Certificate::of(asked.into_iter().chain(reached).chain(ends))
+        let (reached, before_next) = gate::split(reached, self.spec.acts_last());
+        Certificate::of(asked.into_iter().chain(reached).chain(ends).chain(before_next))
     }
 
     /// Moves the batch's observations to the evidence, in request order (I-20); gives what waits for a person.
@@ -532,10 +539,14 @@ impl Run {
 }
 
 /// The condition that a tool failed, where that ends the run (S4-84).
-fn tool_failure(evidence: &Evidence) -> Condition {
+fn tool_failure(evidence: &Evidence, setting: OnToolError) -> Condition {
     let Evidence { tool, observation, .. } = evidence;
     let what = format!("{tool}: {}: {}", observation.status.name(), observation.summary);
-    let to = Measure::Text("continue".into());
+    let to = match setting.escalates_after() {
+        Some(most) => format!("{{ escalate_after = {most} }}").into(),
+        None => "continue".into(),
+    };
+    let to = Measure::Text(to);
     Condition {
         reason: StopReason::ToolFailure,
         value: Measure::Text(what.into()),

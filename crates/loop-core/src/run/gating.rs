@@ -7,7 +7,7 @@ use crate::gate::{self, Candidates, Found, History, Native, Ruling, View};
 use crate::ids::{CommandKey, Slot};
 use crate::judge::{Judged, Room, judge};
 use crate::note::{Decision, Note};
-use crate::policy_spec::OnDenied;
+use crate::policy_spec::{OnDenied, OnInvalid};
 use crate::proposal::Proposal;
 use crate::protocol;
 use crate::run::{AttemptState, Call, Mending, PassRecord, Run};
@@ -62,6 +62,7 @@ impl Run {
             native: is_native.then_some(native),
             trouble,
             cut: self.last_cut(),
+            acts_last: self.spec.acts_last(),
         };
         match gate::decide(&view, cause) {
             Ruling::Stop(certificate) => {
@@ -220,7 +221,19 @@ impl Run {
                         found.denied.get_or_insert_with(|| denial(name, why));
                     }
                 }
-                Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. } => useless = true,
+                Verdict::UnknownTool { .. } => {
+                    useless = true;
+                    if gate.on_invalid == OnInvalid::Stop {
+                        found.denied.get_or_insert_with(|| invalid(name, "there is no such tool"));
+                    }
+                }
+                Verdict::InvalidArguments { pointer, message } => {
+                    useless = true;
+                    if gate.on_invalid == OnInvalid::Stop {
+                        let why = [pointer, message].map(|part| &**part).join(" ");
+                        found.denied.get_or_insert_with(|| invalid(name, why.trim()));
+                    }
+                }
                 Verdict::BreakerOpen { .. } => {
                     let broken = || self.state.trouble.broken(name, &gate.breakers);
                     found.broken = found.broken.or_else(broken);
@@ -270,6 +283,11 @@ fn denial(tool: &str, why: &str) -> Condition {
         threshold: None,
         change: Some(Change { setting: "gate.on_denied".into(), to }),
     }
+}
+
+/// The condition that a reply asks for what cannot be run, where that ends the run.
+pub(super) fn invalid(tool: &str, why: &str) -> Condition {
+    gate::not_valid(format!("{tool}: {why}").into())
 }
 
 fn count(judged: &[Judged]) -> Candidates {

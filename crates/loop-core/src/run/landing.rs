@@ -22,6 +22,12 @@ impl Run {
         if self.spec.gate.scope == RepeatScope::Step {
             self.state.ledger.new_scope(&Rules::of_run(&self.spec));
         }
+        if self.spec.acts_last() {
+            let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
+            if let Some(certificate) = Certificate::of(reached) {
+                return self.stop(certificate, notes);
+            }
+        }
         let pass = self.state.passes.len() as u32 + 1;
         let tier = self.state.tier;
         if let Some(cause) = self.last_call() {
@@ -114,8 +120,11 @@ impl Run {
 
     /// Whether a landing would bring something: a required section is not there, or evidence waits unseen.
     pub(super) fn landing_helps(&self) -> bool {
+        if !self.spec.lands() {
+            return false;
+        }
         if self.spec.protocol.is_native() {
-            return self.spec.protocol.lands() && self.state.answer.is_none();
+            return self.state.answer.is_none();
         }
         let seen = self.state.passes.last().map(|pass| pass.evidence_seen);
         let missing = |id| self.state.document.get(id).is_none();
@@ -125,7 +134,7 @@ impl Run {
 
     /// Why the next main call would be the last one that is permitted, if it would.
     fn last_call(&self) -> Option<Condition> {
-        if !self.spec.protocol.lands() {
+        if !self.spec.lands() {
             return None;
         }
         let mut after = self.state.totals;
@@ -146,16 +155,14 @@ impl Run {
     /// The same at an instant to come.
     pub(super) fn out_of_time_at(&self, at: Millis) -> Option<Condition> {
         let elapsed = self.elapsed_ms().saturating_add(at.since(self.state.now));
-        let is_over =
-            self.spec.has_whole_gate() && self.spec.protocol.lands() && elapsed >= self.working_ms();
+        let is_over = self.spec.has_whole_gate() && self.spec.lands() && elapsed >= self.working_ms();
         is_over.then(|| over_time(&self.spec.limits, elapsed))
     }
 
     /// Milliseconds of the wall clock that everything but the landing may take.
     pub(super) fn working_ms(&self) -> u64 {
         let limits = &self.spec.limits;
-        let held =
-            if self.spec.has_whole_gate() && self.spec.protocol.lands() { limits.landing_ms() } else { 0 };
+        let held = if self.spec.has_whole_gate() && self.spec.lands() { limits.landing_ms() } else { 0 };
         limits.wall_ms.saturating_sub(held)
     }
 }

@@ -638,6 +638,11 @@ impl Run {
         let mut notes = Vec::new();
         let unpriced = run.unpriced_limit();
         let mut reached = gate::limits_reached(&run.spec.limits, &run.state.totals, 0);
+        if run.spec.limits.tool_calls == 0 && run.spec.has_tools() {
+            // In S4's order: steps, tool calls, time.
+            let at = reached.iter().position(|limit| limit.reason == StopReason::Timeout);
+            reached.insert(at.unwrap_or(reached.len()), gate::no_tool_calls());
+        }
         if run.spec.has_whole_gate() && run.spec.limits.cost_mode != CostMode::After {
             // What the first call takes is not known before it is rendered: no amount can be named that would do.
             let is_amount = |reason| matches!(reason, StopReason::BudgetExceeded | StopReason::TokenLimit);

@@ -298,7 +298,7 @@ impl Run {
             .saturating_add(reserved.output_tokens);
         let landing = match slot {
             Slot::Landing => 0,
-            _ if !self.spec.protocol.lands() => 0,
+            _ if !self.spec.lands() => 0,
             _ => self.landing_input(input).saturating_add(LANDING_OUTPUT_TOKENS),
         };
         Some(Purse { limit, taken, input, output_token: 1, landing })
@@ -310,7 +310,7 @@ impl Run {
         let reserved = self.reserved().cost.unwrap_or_default();
         let landing = match slot {
             Slot::Landing => 0,
-            _ if !self.spec.protocol.lands() => 0,
+            _ if !self.spec.lands() => 0,
             _ => {
                 let lands_on = self.spec.model(self.state.tier).price.as_ref().unwrap_or(price);
                 self.price(lands_on, self.landing_input(input), LANDING_OUTPUT_TOKENS).0

@@ -79,7 +79,9 @@ impl Run {
                 let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
                 let asked = self.state.stop_asked.map(manual_stop);
                 let failed = failed.map(model_failure);
-                let conditions = asked.into_iter().chain(reached).chain(cause).chain(failed);
+                let (reached, before_next) = gate::split(reached, self.spec.acts_last());
+                let conditions =
+                    asked.into_iter().chain(reached).chain(cause).chain(failed).chain(before_next);
                 if let Some(certificate) = Certificate::of(conditions) {
                     self.stop(certificate, notes);
                 }

@@ -800,6 +800,7 @@ pub fn spec() -> RunSpec {
         limits: Limits::default(),
         gate: GateSettings::default(),
         save: false,
+        stop_reasons: Vec::new(),
     }
 }
 

@@ -10,7 +10,7 @@ use loop_core::{
 
 use crate::common::native::is_sound;
 use crate::common::{found, reread};
-use crate::edge::{Edge, Ghost, Tries, is_action, work};
+use crate::edge::{Edge, Ghost, Tries, is_action, lands, work};
 use crate::{approvals, money, native, oracle, permits, rank, trouble, truth};
 
 type Result = std::result::Result<(), String>;
@@ -38,7 +38,7 @@ pub const OF_A_STATE: [(&str, OfAState); 16] = [
 ];
 
 /// What holds at every step, by name.
-pub const OF_A_STEP: [(&str, OfAStep); 21] = [
+pub const OF_A_STEP: [(&str, OfAStep); 22] = [
     ("I-8 the rank falls", rank::falls),
     ("I-8 one reason", one_reason),
     ("I-5 every call is judged", native::every_call_is_judged_once),
@@ -52,6 +52,7 @@ pub const OF_A_STEP: [(&str, OfAStep); 21] = [
     ("I-27, K2 what was read is judged", permits::what_was_read_is_judged),
     ("K3 whom an effect reaches", permits::an_effect_reaches_whom_was_named),
     ("L13, K5 an echo decides nothing", permits::an_echo_decides_nothing),
+    ("I-10 what ends a run ends it", trouble::what_ends_the_run_ends_it),
     ("I-12, I-13 nothing is lost", nothing_is_lost),
     ("I-18 merge", what_is_not_named_stays),
     ("I-19 partial replies", a_partial_reply_runs_nothing),
@@ -431,7 +432,7 @@ fn the_last_call_is_the_landing(edge: &Edge<'_>) -> Result {
     let (limits, totals) = (&edge.after.spec().limits, edge.after.totals());
     if let Phase::Calling { call } = edge.after.phase()
         && call.started.is_none()
-        && edge.after.spec().protocol.lands()
+        && lands(edge.after)
     {
         let last = totals.passes + 1 >= limits.passes || totals.model_calls + 1 >= limits.model_calls;
         must(!last, || "the last permitted call is no landing".to_owned())?;

@@ -247,3 +247,8 @@ pub fn in_flight(run: &Run) -> Vec<(CommandKey, u32)> {
 pub fn is_action(key: CommandKey) -> bool {
     matches!(key.slot, Slot::Action(_))
 }
+
+/// Whether a stop by a limit leaves a final pass.
+pub fn lands(run: &Run) -> bool {
+    run.spec().protocol.output().is_none() && run.spec().gate.final_pass
+}

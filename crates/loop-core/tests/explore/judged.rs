@@ -2,13 +2,13 @@
 //! what an answer needs.
 
 use loop_core::StopReason::{
-    Completed, EvidenceMissing, ManualStop, MaxAttempts, MaxPasses, NeedsHuman, NoProgress, PolicyBlocked,
-    Refused, ToolFailure,
+    Completed, EvidenceMissing, ManualStop, MaxAttempts, MaxModelCalls, MaxPasses, NeedsHuman, NoProgress,
+    PolicyBlocked, Refused, ToolFailure,
 };
 use loop_core::policy::Legs;
 use loop_core::{
-    Breakers, CommandKey, Effect, Observation, OnDenied, OnDuplicate, OnToolError, PersonAnswer, Repeats,
-    Slot, Status, Taint, Validation,
+    Breakers, CommandKey, Effect, Observation, OnDenied, OnDuplicate, OnInvalid, OnToolError, PersonAnswer,
+    Repeats, Slot, Status, StopClass, Taint, Validation,
 };
 use serde_json::json;
 
@@ -33,6 +33,9 @@ pub fn all() -> Vec<Alphabet> {
         three_tier,
         demanding,
         demanding_output,
+        steps,
+        step_documents,
+        own_reasons,
     ]
     .map(|make| make(false))
     .into_iter()
@@ -453,5 +456,96 @@ pub fn demanding_output(wide: bool) -> Alphabet {
         deadlines: wide,
         reaches: &[Completed, EvidenceMissing, MaxAttempts, MaxPasses],
         ..base("demanding output", setup)
+    }
+}
+
+/// S4's step: one checked action at a time, what is not valid ends the run, and the last permitted step acts.
+pub fn steps(wide: bool) -> Alphabet {
+    let setup = small(conversation()).with(|spec| {
+        let loop_core::ProtocolSpec::Conversation(talk) = &mut spec.protocol else { unreachable!() };
+        talk.execution = loop_core::Execution::Single;
+        let gate = &mut spec.gate;
+        (gate.on_denied, gate.on_invalid) = (OnDenied::Stop, OnInvalid::Stop);
+        gate.on_tool_error = OnToolError::StopOrEscalateAfter(2);
+        (gate.allow, gate.final_pass) = (vec!["fetch_*".into(), "restart".into()], false);
+        gate.required_tools = if wide { vec!["fetch_docs".into()] } else { Vec::new() };
+        (spec.limits.passes, spec.limits.model_calls) = if wide { (3, 4) } else { (2, 3) };
+        spec.limits.tool_calls = 3;
+    });
+    Alphabet {
+        replies: always([
+            look(&["a"]),
+            look(&["b", "c"]),
+            calls(&[("fetch_device", json!({}))]),
+            calls(&[("fetch_devise", target("a"))]),
+            calls(&[("wipe", target("a"))]),
+            calls(&[("delete_it", json!({}))]),
+            text(" "),
+            done(),
+        ]),
+        failures: vec![crate::common::failure(true)],
+        observations: |_| {
+            let statuses = [Status::RetryableError, Status::PermanentError, Status::InvalidInput];
+            std::iter::once(found("it")).chain(statuses.map(observed)).collect()
+        },
+        stops: true,
+        deadlines: wide,
+        reaches: &[Completed, Refused, ToolFailure, NeedsHuman, MaxPasses, ManualStop],
+        ..base("steps", setup)
+    }
+}
+
+/// Documents without a final pass: the last permitted pass acts, in whichever tier it is.
+pub fn step_documents(wide: bool) -> Alphabet {
+    let setup = small(run()).patient().escalating().with(|spec| {
+        spec.gate.final_pass = false;
+        (spec.limits.passes, spec.limits.model_calls) = if wide { (4, 5) } else { (3, 3) };
+        spec.limits.tool_calls = 3;
+    });
+    Alphabet {
+        replies: always([
+            said("low").asks("fetch_device", target("a")),
+            said("low").asks("fetch_device", target("b")).asks("fetch_docs", target("a")),
+            said("medium"),
+            said("high"),
+            text("## Findings\nNothing."),
+        ]),
+        repairs: replies([text("```json\n{\"analysis_confidence\": \"high\"}\n```")]),
+        observations: |_| vec![found("it"), observed(Status::RetryableError)],
+        steps: if wide { vec![0, 46_000] } else { vec![0] },
+        deadlines: wide,
+        reaches: &[MaxPasses, MaxModelCalls, loop_core::StopReason::Confident],
+        ..base("step documents", setup)
+    }
+}
+
+/// Reasons of the domain's own beside failures, stops and crashes.
+pub fn own_reasons(wide: bool) -> Alphabet {
+    let own = |name: &str, tool: &str, status, class| loop_core::OwnReason {
+        name: name.parse().unwrap(),
+        class,
+        says: "It is so.".into(),
+        tool: tool.into(),
+        status,
+    };
+    let setup = small(conversation()).parallel().with(|spec| {
+        spec.stop_reasons = vec![
+            own("nothing_there", "fetch_device", Status::Empty, StopClass::Refused),
+            own("already_done", "fetch_docs", Status::Ok, StopClass::Answered),
+        ];
+        spec.gate.on_tool_error = OnToolError::EscalateAfter(1);
+        spec.limits.passes = if wide { 3 } else { 2 };
+    });
+    let both = calls(&[("fetch_device", target("a")), ("fetch_docs", target("a"))]);
+    Alphabet {
+        replies: always([look(&["a"]), both, done()]),
+        observations: |key| match key.slot {
+            Slot::Action(0) => vec![found("it"), observed(Status::Empty)],
+            _ => vec![found("it"), observed(Status::Empty), observed(Status::Timeout)],
+        },
+        resumes: vec![0],
+        stops: true,
+        reaches: &[Completed, NeedsHuman, ManualStop, MaxPasses],
+        ..base("own reasons", setup)
     }
 }

@@ -317,6 +317,21 @@ fn demanding_output() {
 }
 
 #[test]
+fn steps() {
+    explore(judged::steps, MANY);
+}
+
+#[test]
+fn step_documents() {
+    explore(judged::step_documents, MANY);
+}
+
+#[test]
+fn own_reasons() {
+    explore(judged::own_reasons, MANY);
+}
+
+#[test]
 fn everything() {
     if is_wide() {
         explore_within(&alphabets::everything(3), Scope { states: 200_000, whole: false });

@@ -2,7 +2,7 @@
 
 use loop_core::{CostMode, Fact, Measure, Note, Phase, PicoUsd, Price, Refusal, Reserve, Run, Slot, Tier};
 
-use crate::edge::{Edge, call, is_action, work};
+use crate::edge::{Edge, call, is_action, lands, work};
 
 /// Output tokens that are held back for the landing.
 const LANDING_OUTPUT: u64 = 1_500;
@@ -92,7 +92,7 @@ fn purses(edge: &Edge<'_>) -> Vec<Purse> {
         more_tokens += usage.total().saturating_sub(reserve.input_tokens + reserve.output_tokens);
         more_money += cost.unwrap_or_default().0.saturating_sub(reserve.cost.unwrap_or_default().0);
     }
-    let lands = edge.after.spec().protocol.lands();
+    let lands = lands(edge.after);
     let landing = match &edge.event.fact {
         Fact::CallStarted { key, reserve, .. } => {
             Some(reserve.input_tokens).filter(|_| key.slot != Slot::Landing && lands)

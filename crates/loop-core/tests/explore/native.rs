@@ -50,12 +50,16 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     };
     // 2: the limits, that of the attempt first.
     add(StopReason::MaxPasses, attempt_is_over(run));
-    let lands = spec.protocol.output().is_none();
+    let answers = spec.protocol.output().is_none();
+    let lands = answers && gate.final_pass;
+    // Without a final pass those of passes and model calls are asked about before the next call.
+    let acts_last = answers && !gate.final_pass;
+    let next = oracle::forbids_the_next(run);
     let held_ms = if cause.is_some() || !lands { 0 } else { (limits.wall_ms / 4).min(30_000) };
-    add(StopReason::MaxPasses, totals.passes >= limits.passes);
+    add(StopReason::MaxPasses, !acts_last && next.contains(&StopReason::MaxPasses));
     add(StopReason::BudgetExceeded, limits.cost.is_some_and(|limit| totals.cost.known >= limit));
     add(StopReason::TokenLimit, limits.tokens.is_some_and(|limit| totals.usage.total() >= limit));
-    add(StopReason::MaxModelCalls, totals.model_calls >= limits.model_calls);
+    add(StopReason::MaxModelCalls, !acts_last && next.contains(&StopReason::MaxModelCalls));
     add(StopReason::Timeout, run.elapsed_ms() >= limits.wall_ms - held_ms);
     // A denial that ends the run.
     add(StopReason::Refused, says.denial);
@@ -71,10 +75,14 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     if reply.calls.is_empty() && !refuses {
         let is_cut = matches!(reply.finish, FinishReason::MaxTokens | FinishReason::Capped);
         let lacks = oracle::missing(run) > 0;
-        add(StopReason::InvalidResponse, !lands);
-        add(StopReason::OutputLimit, lands && is_cut);
-        add(StopReason::EvidenceMissing, lands && !is_cut && lacks);
-        add(StopReason::Completed, lands && !is_cut && !lacks && cause.is_none());
+        // A blank answer is asked for again, unless it ends the run.
+        let is_blank = reply.text.trim().is_empty();
+        let is_answer = answers && !is_cut && !is_blank;
+        add(StopReason::InvalidResponse, !answers);
+        add(StopReason::OutputLimit, answers && is_cut);
+        add(StopReason::Refused, answers && !is_cut && is_blank);
+        add(StopReason::EvidenceMissing, is_answer && lacks);
+        add(StopReason::Completed, is_answer && !lacks && cause.is_none());
     }
     add(StopReason::EvidenceMissing, ends && has_output && lacks);
     add(StopReason::SubmitBeforeOutput, ends && !has_output);
@@ -93,13 +101,16 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         add(StopReason::NoProgress, true);
     }
     let may_mend = (edge.was.mended.len() as u32) < gate.mending_passes;
+    let is_free = is_free && !(acts_last && !next.is_empty());
     if is_free && may_mend && reasons.first() == Some(&StopReason::EvidenceMissing) {
         return Expected::Mend;
     }
-    let Some(first) = reasons.first() else {
+    let Some(first) = reasons.first().copied() else {
         return Expected::Act { runs: asked.run, asks, escalates: false };
     };
-    let first = *first;
+    if acts_last {
+        reasons.extend(next);
+    }
     if edge.was.after(edge).cut && !reasons.contains(&StopReason::OutputLimit) {
         reasons.push(StopReason::OutputLimit);
     }

@@ -85,12 +85,14 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
             reasons.push(reason);
         }
     };
-    // 2: the limits.
-    add(StopReason::MaxPasses, totals.passes >= limits.passes);
+    // 2: the limits. Without a final pass those of passes and model calls are asked about before the next call.
+    let next = if gate.final_pass { Vec::new() } else { forbids_the_next(run) };
+    let is_last = |reason| gate.final_pass && forbids_the_next(run).contains(&reason);
+    add(StopReason::MaxPasses, is_last(StopReason::MaxPasses));
     add(StopReason::BudgetExceeded, limits.cost.is_some_and(|limit| totals.cost.known >= limit));
     add(StopReason::TokenLimit, limits.tokens.is_some_and(|limit| totals.usage.total() >= limit));
-    add(StopReason::MaxModelCalls, totals.model_calls >= limits.model_calls);
-    let held_ms = if cause.is_some() { 0 } else { (limits.wall_ms / 4).min(30_000) };
+    add(StopReason::MaxModelCalls, is_last(StopReason::MaxModelCalls));
+    let held_ms = if cause.is_some() || !gate.final_pass { 0 } else { (limits.wall_ms / 4).min(30_000) };
     add(StopReason::Timeout, run.elapsed_ms() >= limits.wall_ms - held_ms);
     // A denial that ends the run.
     let says = edge.was.trouble.says(edge);
@@ -113,7 +115,7 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         let lacks = confidence == Confidence::High && !answered;
         let breaks = !is_open && (says.opened || says.broken.is_some());
         let first = !refused && !hands_over && !alone && !breaks && lacks;
-        if first && !is_limited && (edge.was.mended.len() as u32) < gate.mending_passes {
+        if first && !is_limited && next.is_empty() && (edge.was.mended.len() as u32) < gate.mending_passes {
             return Expected::Mend;
         }
         let blocked = asked.all > 0 && asked.denied == asked.all;
@@ -140,7 +142,7 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         && gate.escalate_after > 0
         && last(gate.escalate_after).is_some_and(low);
     // 6: confidence that does not rise, and passes that bring nothing.
-    let escalates = escalates && !nothing_left;
+    let escalates = escalates && !nothing_left && next.is_empty();
     if is_open && !escalates {
         let compared = pass >= 3 && compared_with(edge, pass);
         if let Some([before, _]) = last(2).filter(|_| compared) {
@@ -163,13 +165,22 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     if reasons.is_empty() {
         return Expected::Act { runs: asked.run, asks, escalates };
     }
+    reasons.extend(next);
     // A reply that was cut ends nothing, and is told where something else does.
     if edge.was.after(edge).cut {
         reasons.push(StopReason::OutputLimit);
     }
-    let is_held_back = cause.is_none() && run.elapsed_ms() < limits.wall_ms;
+    let is_held_back = gate.final_pass && cause.is_none() && run.elapsed_ms() < limits.wall_ms;
     let lands = reasons.first() == Some(&StopReason::Timeout) && is_held_back && landing_helps(run);
     if lands { Expected::Land } else { Expected::Stop(reasons) }
+}
+
+/// The limits that forbid another main call.
+pub fn forbids_the_next(run: &Run) -> Vec<StopReason> {
+    let (limits, totals) = (&run.spec().limits, run.totals());
+    let passes = (totals.passes >= limits.passes).then_some(StopReason::MaxPasses);
+    let calls = (totals.model_calls >= limits.model_calls).then_some(StopReason::MaxModelCalls);
+    passes.into_iter().chain(calls).collect()
 }
 
 /// Whether a pass is held against the one before it.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{
-    Breakers, Evidence, JudgedAction, Note, OnDenied, Priority, Run, Status, StopReason, Verdict,
+    Breakers, Evidence, JudgedAction, Note, OnDenied, OnInvalid, Priority, Run, Status, StopReason, Verdict,
 };
 
 use crate::edge::Edge;
@@ -22,7 +22,7 @@ pub struct Trouble {
 /// What the trouble of a reply says to the gate.
 #[derive(Debug, Default)]
 pub struct Says {
-    /// A denial that ends the run.
+    /// A denial that ends the run, or a call that is not valid and ends it.
     pub denial: bool,
     /// Too many calls that were denied or of no use.
     pub opened: bool,
@@ -77,6 +77,7 @@ impl Trouble {
                 Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. } => {
                     counted.useless += 1;
                     now_useless = true;
+                    says.denial |= gate.on_invalid == OnInvalid::Stop;
                 }
                 Verdict::Kept => (counted.denied, counted.useless) = (0, 0),
                 Verdict::BreakerOpen { .. } => {
@@ -137,21 +138,56 @@ pub fn a_broken_tool_is_not_run(edge: &Edge<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether what has settled with this edge ends the run, and with which reason; `then` is the trouble after it.
-pub fn ends(edge: &Edge<'_>, then: &Trouble) -> Option<StopReason> {
-    use loop_core::OnToolError::{Continue, EscalateAfter, Stop};
+/// The reasons for which what has settled with this edge ends the run; `then` is the trouble after it.
+pub fn ends(edge: &Edge<'_>, then: &Trouble) -> Vec<StopReason> {
+    use Status::{InvalidInput, MalformedResult, PermanentError};
+    use loop_core::OnToolError::{Continue, EscalateAfter, Stop, StopOrEscalateAfter};
     let run: &Run = edge.after;
     let settled = run.evidence().get(edge.before.evidence().len()..).unwrap_or_default();
-    let mut failures = settled.iter().filter(|evidence| failed(evidence.observation.status));
-    let gate = &run.spec().gate;
-    let by_failure = match gate.on_tool_error {
-        Continue => None,
-        Stop => failures.next().map(|_| StopReason::ToolFailure),
-        EscalateAfter(most) => {
-            failures.any(|it| then.failures(&it.tool) >= most).then_some(StopReason::NeedsHuman)
+    let statuses = || settled.iter().map(|it| it.observation.status);
+    let (spec, gate) = (run.spec(), &run.spec().gate);
+    let stops = match gate.on_tool_error {
+        Continue | EscalateAfter(_) => false,
+        Stop => statuses().any(failed),
+        StopOrEscalateAfter(_) => statuses().any(|it| matches!(it, PermanentError | MalformedResult)),
+    };
+    let escalates = match gate.on_tool_error {
+        Continue | Stop => false,
+        EscalateAfter(most) | StopOrEscalateAfter(most) => {
+            settled.iter().any(|it| failed(it.observation.status) && then.failures(&it.tool) >= most)
         }
     };
+    let is_useless = statuses().any(|it| it == InvalidInput);
     let most = gate.breakers.bad_arguments;
-    let is_useless = settled.iter().any(|it| it.observation.status == Status::InvalidInput);
-    by_failure.or((most > 0 && is_useless && then.useless() >= most).then_some(StopReason::NeedsHuman))
+    let mut reasons = Vec::new();
+    reasons.extend(stops.then_some(StopReason::ToolFailure));
+    reasons.extend(escalates.then_some(StopReason::NeedsHuman));
+    let declared = spec
+        .stop_reasons
+        .iter()
+        .filter(|own| settled.iter().any(|it| it.tool == own.tool && it.observation.status == own.status));
+    reasons.extend(declared.map(|own| StopReason::Domain(own.name)));
+    reasons.extend((is_useless && gate.on_invalid == OnInvalid::Stop).then_some(StopReason::Refused));
+    reasons.extend((is_useless && most > 0 && then.useless() >= most).then_some(StopReason::NeedsHuman));
+    reasons
+}
+
+/// What settles and ends the run does end it, whatever else could follow.
+pub fn what_ends_the_run_ends_it(edge: &Edge<'_>) -> Result<(), String> {
+    let reasons = ends(edge, &edge.was.trouble.after(edge));
+    if reasons.is_empty() || edge.was.stops > 0 {
+        return Ok(());
+    }
+    let stopped = edge.notes.iter().find_map(|note| match note {
+        Note::Stopped { certificate } => Some(certificate),
+        _ => None,
+    });
+    let Some(certificate) = stopped else { return Err(format!("{reasons:?}, and the run goes on")) };
+    let mut told = std::iter::once(&certificate.primary).chain(&certificate.also).map(|it| it.reason);
+    // Whoever asked for the end gets it, whatever is lost with it.
+    let by_hand = certificate.reason() == StopReason::ManualStop;
+    match by_hand || reasons.iter().all(|reason| told.clone().any(|it| it == *reason)) {
+        true => Ok(()),
+        false => Err(format!("{reasons:?}, and the run says {:?}", told.by_ref().collect::<Vec<_>>())),
+    }
 }

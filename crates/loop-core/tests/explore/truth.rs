@@ -74,8 +74,8 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
             let most = run.spec().protocol.output().map(|output| output.attempts);
             most == Some(run.attempts().len() as u32) && matches!(edge.event.fact, Fact::Validated { .. })
         }
-        StopReason::ToolFailure | StopReason::NeedsHuman
-            if ends_by_trouble(edge) == Some(condition.reason) =>
+        StopReason::ToolFailure | StopReason::NeedsHuman | StopReason::Refused | StopReason::Domain(_)
+            if ends_by_trouble(edge).contains(&condition.reason) =>
         {
             true
         }
@@ -105,8 +105,8 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
     }
 }
 
-/// The reason that what has just settled gives, where that ends the run.
-fn ends_by_trouble(edge: &Edge<'_>) -> Option<StopReason> {
+/// The reasons that what has just settled gives, where that ends the run.
+fn ends_by_trouble(edge: &Edge<'_>) -> Vec<StopReason> {
     trouble::ends(edge, &edge.was.trouble.after(edge))
 }
 
