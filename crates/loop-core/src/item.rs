@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::unseen::is_blank;
+
 /// A ticket, a lead, a pull request, an order (S0-3). It is evidence `E0`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WorkItem {
@@ -19,6 +21,13 @@ pub struct WorkItem {
     pub compact: Arc<str>,
     /// Whom and what the item concerns; tools scope their queries by it.
     pub scope: Scope,
+    /// Who asks for the run, as the program that starts it says; no model reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<Arc<str>>,
+    /// The id under which the caller traces the run; the run's own id where it gives none. Tools get it apart from their
+    /// idempotency keys, and no model reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Arc<str>>,
 }
 
 impl WorkItem {
@@ -36,7 +45,14 @@ impl WorkItem {
             full: text.into(),
             compact: text.into(),
             scope: Scope::default(),
+            caller: None,
+            trace: None,
         }
+    }
+
+    /// Whether its text says nothing that anybody could see: there is nothing to work on.
+    pub fn is_blank(&self) -> bool {
+        is_blank(&self.full)
     }
 }
 

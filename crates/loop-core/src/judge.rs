@@ -10,7 +10,7 @@ use crate::ids::{CommandKey, Slot};
 use crate::ledger::{Ledger, Siblings, Standing};
 use crate::near::near_names;
 use crate::policy::{self, Legs, PolicyAsk, Resolved, RunSources};
-use crate::policy_spec::OnDuplicate;
+use crate::policy_spec::{OnDuplicate, Repeats};
 use crate::protocol;
 use crate::protocol_spec::Execution;
 use crate::repeats::{CallFacts, Rules, Sign};
@@ -173,7 +173,10 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
         return Verdict::Denied { why, by };
     }
     let facts = CallFacts::of(tool, &parameters);
-    let rules = Rules::of_run(bench.spec);
+    let mut rules = Rules::of_run(bench.spec);
+    if !policy::judges_repeats(bench.spec, &tool.name) {
+        rules.repeats = Repeats::Off;
+    }
     let sign = judged.sign.insert(Sign::of_canonical(&facts, &judged.judged.parameters, &rules));
     match bench.ledger.standing(sign, &rules, seen) {
         // Not the same call: it is told of its limit, whatever is said to repeats.

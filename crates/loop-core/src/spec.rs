@@ -448,6 +448,9 @@ pub struct GateSettings {
     /// What becomes of a call that was made before; what suits the protocol where it is not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeats: Option<Repeats>,
+    /// Tools whose calls are judged as repeats, `*` for any characters; all of them where there are none (S3-24).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub repeats_for: Vec<Arc<str>>,
     /// How far back a repeat is a repeat.
     #[serde(skip_serializing_if = "is_default")]
     pub scope: RepeatScope,
@@ -507,6 +510,7 @@ impl Default for GateSettings {
             mending_passes: 1,
             approved: Vec::new(),
             repeats: None,
+            repeats_for: Vec::new(),
             scope: RepeatScope::default(),
             on_duplicate: OnDuplicate::default(),
             three_tier: ThreeTier::default(),

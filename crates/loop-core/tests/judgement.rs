@@ -182,8 +182,7 @@ fn a_repeat_can_be_a_denial() {
 
 #[test]
 fn a_repeat_is_one_within_its_scope() {
-    // S3-7: the turn of a chat and the step of a recipe.
-    // C6, S3-3, S3-24, S3-25, S2-100
+    // C6, S3-3, S3-25, S2-100: the turn of a chat is a run, the step of a recipe is a pass.
     let scoped = |scope| {
         let setup = output().repeating(Repeats::NeverRerun).with(|spec| spec.gate.scope = scope);
         let world = all(setup.start().replied(&look("a"))).replied(&look("a"));
@@ -199,6 +198,24 @@ fn a_repeat_is_one_within_its_scope() {
     let setup = conversation().repeating(Repeats::NeverRerun);
     let setup = setup.with(|spec| spec.gate.scope = RepeatScope::Step);
     assert_eq!(setup.start().replied(&twice).verdicts(), ["run", "duplicate"]);
+}
+
+#[test]
+fn a_recipe_compares_exactly_for_each_step_and_outside_services_only() {
+    // S3-24: "Per recipe step", "Exact match only", "Composio actions only".
+    let setup = conversation().parallel().repeating(Repeats::NeverRerun).with(|spec| {
+        (spec.gate.scope, spec.gate.repeats_for) = (RepeatScope::Step, vec!["composio_*".into()]);
+        spec.tools.push(tool("composio_execute", loop_core::Effect::Read));
+    });
+    let outside = |name: &str| ("composio_execute", target(name));
+    let own = || ("fetch_device", target("a"));
+    // Within a step only what is equal is a repeat, and only of the outside service.
+    let reply = calls(&[outside("fix bug"), outside("fix bug"), outside("fix the bug"), own(), own()]);
+    let world = setup.start().replied(&reply);
+    assert_eq!(world.verdicts(), ["run", "duplicate", "run", "run", "run"]);
+    // The next step begins with an empty record.
+    let world = all(world).replied(&calls(&[outside("fix bug"), own()]));
+    assert_eq!(world.verdicts()[5..], ["run", "run"]);
 }
 
 #[test]

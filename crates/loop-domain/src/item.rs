@@ -62,6 +62,8 @@ fn from_json(config: &ItemConfig, text: &str, origin: &str) -> Result<WorkItem, 
         compact: if compact.is_empty() { full.as_str().into() } else { compact.into() },
         full: full.into(),
         scope,
+        caller: None,
+        trace: None,
     })
 }
 
@@ -79,6 +81,8 @@ fn from_markdown(config: &ItemConfig, text: &str, origin: &str) -> WorkItem {
         compact: text.into(),
         scope: Scope { item: Some(Arc::clone(&id)), ..Scope::default() },
         id,
+        caller: None,
+        trace: None,
     }
 }
 

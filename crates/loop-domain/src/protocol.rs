@@ -43,6 +43,11 @@ pub(crate) fn check(file: &File) -> Result<(), DomainError> {
         let message = format!("`{key}` is not for the protocol `{}`; take it out", kind.name());
         return Err(file.error(path, message));
     }
+    let path = ["gate", "final_pass"];
+    if kind == ProtocolKind::Output && file.has(&path) && !file.is_preset(&path) {
+        let message = "`gate.final_pass` is not for the protocol `output`, whose last pass is like any other; take it out";
+        return Err(file.error(&path, message));
+    }
     match (kind, &file.config.output) {
         (ProtocolKind::Output, Some(output)) => check_output(file, output),
         (ProtocolKind::Output, None) => {

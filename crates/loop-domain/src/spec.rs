@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{
-    Breakers, DefaultCall, GateSettings, Limits, ModelSpec, Models, PREAMBLE, Picking, Price, RunSpec,
-    SectionSpec, ThreeTier, ToolSpec, edits,
+    Breakers, DefaultCall, ErrorStyle, GateSettings, Limits, ModelSpec, Models, OwnReason, PREAMBLE, Picking,
+    Price, ReasonName, RunSpec, SectionSpec, StopReason, ThreeTier, ToolSpec, edits,
 };
 use loop_tools::Registry;
 use serde_json::Value;
@@ -41,6 +41,7 @@ pub(crate) fn spec(file: &File, profile: Option<&str>, registry: &Registry) -> R
         tools,
         models,
         save: config.save.is_some(),
+        stop_reasons: stop_reasons(file, registry)?,
         ..defaults
     })
 }
@@ -187,6 +188,9 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
         authorities: config.authorities.iter().map(|value| value.as_str().into()).collect(),
         resolve: config.resolve.unwrap_or(defaults.resolve),
         on_denied: config.on_denied.unwrap_or(defaults.on_denied),
+        on_invalid: config.on_invalid.unwrap_or(defaults.on_invalid),
+        final_pass: config.final_pass.unwrap_or(defaults.final_pass),
+        repeats_for: globs("repeats_for", &config.repeats_for)?,
         on_tool_error: config.on_tool_error.unwrap_or(defaults.on_tool_error),
         breakers: breakers(&config.breakers, defaults.breakers),
         scope: config.scope.unwrap_or(defaults.scope),
@@ -203,6 +207,41 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
         approved,
         repeats: config.repeats.or(defaults.repeats),
     })
+}
+
+/// The domain's own reasons to stop.
+fn stop_reasons(file: &File, registry: &Registry) -> Result<Vec<OwnReason>, DomainError> {
+    let mut reasons = Vec::new();
+    for (written, config) in file.config.stop_reasons.iter() {
+        let path = ["stop_reasons", written];
+        let name: ReasonName =
+            written.parse().map_err(|error| file.error(&path, format!("{error}; rename it")))?;
+        let styles = [
+            ErrorStyle::Plain,
+            ErrorStyle::Seed000,
+            ErrorStyle::Seed001,
+            ErrorStyle::Seed002,
+            ErrorStyle::Seed004,
+        ];
+        let is_known = |reason: &StopReason| styles.iter().any(|style| reason.name_in(*style) == written);
+        if StopReason::ALL.iter().any(|reason| is_known(reason)) {
+            let message = format!("`{written}` is a reason of every run; choose another name");
+            return Err(file.error(&path, message));
+        }
+        let says = config.description.trim();
+        if says.is_empty() {
+            let message = "say in a sentence what is so when a run ends for this reason";
+            return Err(file.error(&[&path[..], &["description"]].concat(), message));
+        }
+        reasons.push(OwnReason {
+            name,
+            class: config.class.into(),
+            says: says.into(),
+            tool: tool_named(file, registry, &[&path[..], &["tool"]].concat(), &config.tool)?,
+            status: config.status.into(),
+        });
+    }
+    Ok(reasons)
 }
 
 fn breakers(config: &BreakersConfig, defaults: Breakers) -> Breakers {

@@ -3,8 +3,8 @@
 use std::fs;
 
 use loop_core::{
-    Breakers, Effect, ErrorStyle, Execution, OnDenied, OnDuplicate, OnToolError, ProtocolSpec, RepeatScope,
-    Repeats, Resolve, Stale, Taint, ThreeTier, ToolPolicy,
+    Breakers, Effect, ErrorStyle, Execution, OnDenied, OnDuplicate, OnInvalid, OnToolError, ProtocolSpec,
+    RepeatScope, Repeats, Resolve, Stale, Status, StopClass, Taint, ThreeTier, ToolPolicy,
 };
 use loop_domain::{Domain, LoadOptions, preset};
 
@@ -55,11 +55,13 @@ fn each_preset_is_the_rules_of_its_document() {
     };
     assert_eq!(sorted(&turn.gate.three_tier), sorted(&ThreeTier::default()));
     assert_eq!((turn.gate.three_tier.other, turn.gate.three_tier.similar_millis), (3, 750));
-    // S4-27, S4-31, S4-57, S4-67, S4-79, S4-84: a step.
+    // S4-27, S4-31, S4-57, S4-67, S4-79, S4-80, S4-84, S4-85: a step.
     let step = load(&format!("preset = \"step\"\n{SEARCH}")).spec;
     assert_eq!((step.protocol.execution(), step.protocol.errors()), (Execution::Single, ErrorStyle::Seed004));
-    assert_eq!((step.gate.on_denied, step.gate.on_tool_error), (OnDenied::Stop, OnToolError::Stop));
+    assert_eq!((step.gate.on_denied, step.gate.on_invalid), (OnDenied::Stop, OnInvalid::Stop));
+    assert_eq!(step.gate.on_tool_error, OnToolError::StopOrEscalateAfter(2));
     assert_eq!((step.gate.resolve, step.gate.breakers.tool_failures), (Resolve::Strict, 2));
+    assert!(!step.gate.final_pass && analysis.gate.final_pass && agent.gate.final_pass);
 }
 
 #[test]
@@ -67,7 +69,7 @@ fn what_a_domain_says_itself_wins_over_its_preset() {
     let text =
         format!("preset = \"step\"\n{SEARCH}[gate]\non_denied = \"feed_back\"\n[limits]\npasses = 3\n");
     let spec = load(&text).spec;
-    assert_eq!((spec.gate.on_denied, spec.gate.on_tool_error), (OnDenied::FeedBack, OnToolError::Stop));
+    assert_eq!((spec.gate.on_denied, spec.gate.on_invalid), (OnDenied::FeedBack, OnInvalid::Stop));
     assert_eq!(spec.limits.passes, 3);
     // What a preset says for another protocol is left out, and not held against the file.
     let document = load(
@@ -90,6 +92,7 @@ fn every_setting_of_policy_is_kept() {
          [tools.ask]\nkind = \"question\"\ndescription = \"Ask the customer\"\n\
          [gate]\nlabel = \"2026-11\"\nallow = [\"se*\", \"ask\"]\napproved = [\"se*\"]\npeople = true\ntaint = \"off\"\n\
          item_untrusted = true\nauthorities = [\"desk@example.com\"]\nresolve = \"fuzzy_unique\"\non_denied = \"stop\"\n\
+         on_invalid = \"stop\"\nfinal_pass = false\nrepeats_for = [\"se*\"]\n\
          on_tool_error = {{ escalate_after = 2 }}\nrepeats = \"three_tier\"\nscope = \"step\"\n\
          on_duplicate = \"replay_cached\"\n[gate.breakers]\ntool_failures = 7\ndenied = 8\nbad_arguments = 0\n\
          [gate.three_tier]\nother = 9\nsimilar = 0.8\nlimits = {{ search = 1 }}\nsearch = [\"search\"]\n\
@@ -103,7 +106,8 @@ fn every_setting_of_policy_is_kept() {
     );
     assert_eq!((gate.allow.len(), &*gate.approved[0], &*gate.authorities[0]), (2, "se*", "desk@example.com"));
     assert_eq!((gate.resolve, gate.on_denied), (Resolve::FuzzyUnique, OnDenied::Stop));
-    assert_eq!(gate.on_tool_error, OnToolError::EscalateAfter(2));
+    assert_eq!((gate.on_tool_error, gate.on_invalid), (OnToolError::EscalateAfter(2), OnInvalid::Stop));
+    assert_eq!((gate.final_pass, &*gate.repeats_for[0]), (false, "se*"));
     assert_eq!(
         (gate.repeats, gate.scope, gate.on_duplicate),
         (Some(Repeats::ThreeTier), RepeatScope::Step, OnDuplicate::ReplayCached)
@@ -160,4 +164,67 @@ fn what_is_wrong_with_policy_is_told_at_its_place() {
     assert!(error.contains("toml:11:17") && error.contains("escalate_after"), "{error}");
     let error = wrong(&with("[tools.ask]\nkind = \"question\"\neffect = \"read\"\n"));
     assert!(error.ends_with("`effect` is not for tools of kind `question`; take it out"), "{error}");
+}
+
+#[test]
+fn a_domain_declares_stop_reasons_of_its_own() {
+    // S4-35
+    let declared = "[stop_reasons.already_answered]\nclass = \"partial\"\n\
+                    description = \"The notes have the answer.\"\ntool = \"search\"\n\
+                    [stop_reasons.no_such_note]\nclass = \"needs_human\"\n\
+                    description = \"There is no note.\"\ntool = \"search\"\nstatus = \"empty\"\n";
+    let domain = load(&format!("{TALK}{SEARCH}{declared}"));
+    let told: Vec<_> = domain
+        .spec
+        .stop_reasons
+        .iter()
+        .map(|own| (own.name.as_str(), own.class, &*own.says, &*own.tool, own.status))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("already_answered", StopClass::Partial, "The notes have the answer.", "search", Status::Ok),
+            ("no_such_note", StopClass::NeedsHuman, "There is no note.", "search", Status::Empty),
+        ]
+    );
+    let ends = |name: &str, rest: &str, said: &str| {
+        let text = format!("{TALK}{SEARCH}[stop_reasons.{name}]\n{rest}");
+        let error = loaded(&text).unwrap_err();
+        assert!(error.ends_with(said), "{error}");
+    };
+    let whole = "class = \"partial\"\ndescription = \"It is so.\"\ntool = \"search\"\n";
+    ends("max_passes", whole, "10:15: `max_passes` is a reason of every run; choose another name");
+    ends("max_steps", whole, "10:15: `max_steps` is a reason of every run; choose another name");
+    ends(
+        "Done",
+        whole,
+        "10:15: `Done` is not the name of a reason: use at most 32 lower-case letters, digits and underscores, and \
+         begin with a letter; rename it",
+    );
+    ends(
+        "done",
+        &whole.replace("It is so.", " "),
+        "12:1: say in a sentence what is so when a run ends for this reason",
+    );
+    let error = loaded(&format!("{TALK}{SEARCH}[stop_reasons.done]\n{}", whole.replace("search", "serch")))
+        .unwrap_err();
+    assert!(error.contains("13:1: ") && error.contains("search"), "{error}");
+    let error =
+        loaded(&format!("{TALK}{SEARCH}[stop_reasons.done]\n{}", whole.replace("partial", "cancelled")))
+            .unwrap_err();
+    assert!(error.contains("11:9: ") && error.contains("needs_human"), "{error}");
+}
+
+#[test]
+fn both_ends_of_a_failure_can_be_set_and_a_final_pass_belongs_to_answers() {
+    // S4-57, S4-84
+    let text = format!("{TALK}{SEARCH}[gate]\non_tool_error = {{ stop_or_escalate_after = 3 }}\n");
+    assert_eq!(load(&text).spec.gate.on_tool_error, OnToolError::StopOrEscalateAfter(3));
+    let output = "[protocol]\ntype = \"output\"\n[output]\nname = \"save\"\ndescription = \"Save it\"\nschema = { type = \"object\" }\n";
+    let error = loaded(&format!("{output}[gate]\nfinal_pass = false\n")).unwrap_err();
+    assert!(error.ends_with("10:1: `gate.final_pass` is not for the protocol `output`, whose last pass is like any other; take it out"), "{error}");
+    assert!(
+        loaded(&format!("preset = \"step\"\n{output}")).is_ok(),
+        "what a preset says for another protocol is left out"
+    );
 }

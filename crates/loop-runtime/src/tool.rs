@@ -32,6 +32,7 @@ impl ToolCall {
         // Parallel siblings never share it, every retry of one action reuses it (S4-30).
         let key: Arc<str> = format!("{}/{}", run.id(), wish.key).into();
         let mut context = ToolContext::new(item.scope.clone(), Arc::clone(&item.title), Arc::clone(&key))
+            .with_trace(Arc::clone(run.trace_id()))
             .with_cancel(cancel);
         if let Some(budget) = wish.sub_call {
             let asker = Asker {

@@ -21,7 +21,9 @@ pub struct ToolContext {
     pub scope: Scope,
     /// The work item in one line.
     pub item_title: Arc<str>,
-    /// `run/pass/slot`: the same for every retry of one action, never the same for two actions.
+    /// The id under which the run is traced: its caller's, or the run's own. Every call of the run has the same.
+    pub trace: Arc<str>,
+    /// `run/pass/slot`, the idempotency key: the same for every retry of one action, never the same for two actions.
     pub key: Arc<str>,
     /// A model for one question about the tool's own result; only there when a sub-call was granted (S0-65).
     pub ask: Option<Arc<dyn AskModel>>,
@@ -35,16 +37,27 @@ pub struct ToolContext {
 
 impl ToolContext {
     /// A context without a model to ask.
+    ///
+    /// Its trace is the run that the key begins with.
     pub fn new(scope: Scope, item_title: impl Into<Arc<str>>, key: impl Into<Arc<str>>) -> Self {
+        let key = key.into();
         Self {
             scope,
             item_title: item_title.into(),
-            key: key.into(),
+            trace: key.split('/').next().unwrap_or_default().into(),
+            key,
             ask: None,
             sub_call_ms: SUB_CALL_MS,
             cancel: CancellationToken::new(),
             deadline: None,
         }
+    }
+
+    /// The context under another trace.
+    #[must_use]
+    pub fn with_trace(mut self, trace: impl Into<Arc<str>>) -> Self {
+        self.trace = trace.into();
+        self
     }
 
     /// The context with a granted sub-call.
@@ -73,6 +86,7 @@ impl fmt::Debug for ToolContext {
         f.debug_struct("ToolContext")
             .field("scope", &self.scope)
             .field("item_title", &self.item_title)
+            .field("trace", &self.trace)
             .field("key", &self.key)
             .field("may_ask", &self.ask.is_some())
             .field("sub_call_ms", &self.sub_call_ms)

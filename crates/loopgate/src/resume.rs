@@ -112,7 +112,7 @@ impl Found {
         if !found.run.is_done() {
             return Ok(found);
         }
-        let reason = found.run.outcome().map_or("its end", |outcome| outcome.stop.reason().name());
+        let reason = found.run.outcome().map_or("its end", |outcome| outcome.stop.primary.reason.name());
         let (id, at) = (found.id(), go_on.at());
         Err(Failure::new(format!(
             "run {id} is over ({reason}); `loopgate show {id}{at}` shows what it came to"

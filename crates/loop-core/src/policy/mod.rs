@@ -174,6 +174,12 @@ pub(crate) fn bars_name(spec: &RunSpec, name: &str) -> Option<Reason> {
     (!listed).then_some(Reason::NotAllowed)
 }
 
+/// Whether calls of this tool are judged as repeats.
+pub(crate) fn judges_repeats(spec: &RunSpec, name: &str) -> bool {
+    let gate = &spec.gate;
+    gate.repeats_for.is_empty() || names(spec, &gate.repeats_for, name)
+}
+
 /// Whether `gate.approved` means this tool: whoever wrote it there has given consent to its effect.
 pub fn approves(spec: &RunSpec, name: &str) -> bool {
     names(spec, &spec.gate.approved, name)

@@ -415,6 +415,12 @@ impl Run {
         }
     }
 
+    /// The id under which the run is traced: the caller's, or the run's own.
+    pub fn trace_id(&self) -> &Arc<str> {
+        let given = self.state.started.item.trace.as_ref();
+        given.unwrap_or(&self.state.started.run.0)
+    }
+
     /// What there is at the end: from `Saving` on; `saved` is filled in `Done`.
     pub fn outcome(&self) -> Option<&Outcome> {
         match &self.state.phase {

@@ -729,6 +729,8 @@ pub fn item() -> WorkItem {
         full: "The server's disk is full.".into(),
         compact: "Disk full on server.".into(),
         scope: Scope::default(),
+        caller: None,
+        trace: None,
     }
 }
 

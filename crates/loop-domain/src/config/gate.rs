@@ -1,6 +1,6 @@
 //! `[gate]`: how it is decided after each pass whether to go on.
 
-use loop_core::{OnDenied, OnDuplicate, OnToolError, RepeatScope, Repeats, Resolve, Stale, Taint};
+use loop_core::{OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, Stale, Taint};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -40,8 +40,18 @@ pub(crate) struct GateConfig {
     /// `feed_back`.
     #[schemars(extend("enum" = ["feed_back", "stop"]), with = "Option<String>")]
     pub(crate) on_denied: Option<OnDenied>,
-    /// What follows a tool that fails: `continue`, the model is told and goes on; `stop`, the run ends;
-    /// `{ escalate_after = 2 }`, so many failures of one tool in a row need a person. Default: `continue`.
+    /// What follows a reply that is not valid, since it calls a tool that is not there, or with parameters that do not fit, or
+    /// answers with a blank text: `feed_back`, the model is told and continues; `stop`, the run ends as refused. Default:
+    /// `feed_back`.
+    #[schemars(extend("enum" = ["feed_back", "stop"]), with = "Option<String>")]
+    pub(crate) on_invalid: Option<OnInvalid>,
+    /// Not for the protocol `output`: whether a stop by a limit leaves a final pass, without tools, that finishes the answer,
+    /// and for which part of each limit is reserved. With `false` the last permitted pass is like any other: its calls run,
+    /// and the run ends before the next pass. Default: true.
+    pub(crate) final_pass: Option<bool>,
+    /// What follows a tool that fails: `continue`, the model is told and continues; `stop`, the run ends;
+    /// `{ escalate_after = 2 }`, so many failures of one tool in a row need a person; `{ stop_or_escalate_after = 2 }`, a
+    /// permanent failure ends the run, and so many that may pass need a person. Default: `continue`.
     #[schemars(schema_with = "on_tool_error")]
     pub(crate) on_tool_error: Option<OnToolError>,
     /// When repeated trouble ends what goes on.
@@ -53,6 +63,8 @@ pub(crate) struct GateConfig {
     /// `progress`.
     #[schemars(extend("enum" = ["never_rerun", "progress", "three_tier", "reuse", "off"]), with = "Option<String>")]
     pub(crate) repeats: Option<Repeats>,
+    /// Tools whose calls are judged as repeats, `*` for any characters. Default: all of them.
+    pub(crate) repeats_for: Vec<String>,
     /// How far back a repeat is a repeat: `run` (or `turn`, which is a run of its own), `attempt` or `step`. Default: `run`.
     #[schemars(extend("enum" = ["run", "turn", "attempt", "step"]), with = "Option<String>")]
     pub(crate) scope: Option<RepeatScope>,
@@ -125,6 +137,12 @@ fn on_tool_error(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
                 "type": "object",
                 "properties": { "escalate_after": { "type": "integer", "minimum": 1 } },
                 "required": ["escalate_after"],
+                "additionalProperties": false,
+            },
+            {
+                "type": "object",
+                "properties": { "stop_or_escalate_after": { "type": "integer", "minimum": 1 } },
+                "required": ["stop_or_escalate_after"],
                 "additionalProperties": false,
             },
         ],

@@ -7,6 +7,7 @@ mod ordered;
 mod prices;
 mod protocol;
 mod providers;
+mod stops;
 mod tools;
 
 use loop_core::NonceMode;
@@ -23,6 +24,7 @@ pub(crate) use ordered::Ordered;
 pub(crate) use prices::{PriceConfig, PriceFileConfig, PriceRowConfig, PricesConfig};
 pub(crate) use protocol::{OutputConfig, ProtocolConfig, ProtocolKind, SchemaConfig};
 pub(crate) use providers::ProviderConfig;
+pub(crate) use stops::StopReasonConfig;
 pub(crate) use tools::{SourceConfig, ToolConfig, ToolKind};
 
 /// The version of the format that this crate reads.
@@ -82,6 +84,9 @@ pub(crate) struct Config {
     /// How it is decided after each pass whether to go on.
     #[serde(default)]
     pub(crate) gate: GateConfig,
+    /// Reasons to stop of the domain's own, by name, beside those that every run has. Default: none.
+    #[serde(default)]
+    pub(crate) stop_reasons: Ordered<StopReasonConfig>,
     /// For the protocol `document`: how strictly a reply must prove that it answers this run.
     #[serde(default)]
     pub(crate) contract: ContractConfig,

@@ -16,7 +16,7 @@ const CLASSES: [StopClass; 7] = [
     StopClass::Cancelled,
 ];
 
-/// The reasons that a name of a case means: one of ours, or one of S4's (S4-21, S4-72).
+/// The reasons that a name of a case means: one of ours, one of S4's (S4-21, S4-72), or one of the domain's own (S4-35).
 pub(crate) fn reasons(name: &str) -> Vec<StopReason> {
     match name {
         "max_steps" => vec![StopReason::MaxPasses],
@@ -24,8 +24,41 @@ pub(crate) fn reasons(name: &str) -> Vec<StopReason> {
         "failed" => {
             StopReason::ALL.into_iter().filter(|reason| reason.class() == StopClass::Failed).collect()
         }
-        name => StopReason::ALL.into_iter().filter(|reason| reason.name() == name).collect(),
+        name => {
+            let ours = StopReason::ALL.into_iter().find(|reason| reason.name() == name);
+            ours.or_else(|| name.parse().ok().map(StopReason::Domain)).into_iter().collect()
+        }
     }
+}
+
+/// Says that a case names a reason to stop that its runs do not have.
+pub(crate) fn no_reason(name: &str, own: &[&str]) -> String {
+    let ours = StopReason::ALL;
+    let known: Vec<&str> = ours.iter().map(StopReason::name).chain(own.iter().copied()).collect();
+    format!("there is no reason `{name}`; there are {}", known.join(", "))
+}
+
+/// The reasons that a case expects, each with its place.
+pub(crate) fn expected_reasons(case: &Case) -> impl Iterator<Item = (String, &str)> {
+    let expected = &case.expected;
+    let several = expected.stop_reason.0.len() > 1;
+    let named = expected.stop_reason.0.iter().enumerate().map(move |(at, name)| {
+        let pointer = "/expected/stop_reason".to_owned();
+        (if several { format!("{pointer}/{at}") } else { pointer }, name.as_str())
+    });
+    let also = expected.also.iter().enumerate();
+    named.chain(also.map(|(at, name)| (format!("/expected/also/{at}"), name.as_str())))
+}
+
+/// The first expected reason that is neither a reason of every run nor one of these.
+pub(crate) fn unknown_reason(case: &Case, own: &[&str]) -> Option<(String, String)> {
+    expected_reasons(case).find_map(|(pointer, name)| {
+        let is_known = |reason: &StopReason| match reason {
+            StopReason::Domain(name) => own.contains(&name.as_str()),
+            _ => true,
+        };
+        (!reasons(name).iter().any(is_known)).then(|| (pointer, no_reason(name, own)))
+    })
 }
 
 /// The first thing that is wrong.
@@ -164,16 +197,13 @@ fn models(case: &Case, origin: &str) -> Result<(), CaseError> {
 fn expected(case: &Case, origin: &str) -> Result<(), CaseError> {
     let wrong = |pointer: String, message: String| Err(CaseError::invalid(origin, pointer, message));
     let expected = &case.expected;
-    let several = expected.stop_reason.0.len() > 1;
-    let named = expected.stop_reason.0.iter().enumerate().map(|(at, name)| {
-        let pointer = "/expected/stop_reason".to_owned();
-        (if several { format!("{pointer}/{at}") } else { pointer }, name)
-    });
-    let also = expected.also.iter().enumerate().map(|(at, name)| (format!("/expected/also/{at}"), name));
-    for (pointer, name) in named.chain(also) {
-        if reasons(name).is_empty() {
-            let known: Vec<&str> = StopReason::ALL.iter().map(|reason| reason.name()).collect();
-            return wrong(pointer, format!("there is no reason `{name}`; there are {}", known.join(", ")));
+    // Those of a domain in a file are known once it is read.
+    if case.domain.is_none() {
+        let own =
+            case.spec.as_ref().and_then(|spec| spec.get("stop_reasons")).and_then(|own| own.as_object());
+        let own: Vec<&str> = own.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+        if let Some((pointer, message)) = unknown_reason(case, &own) {
+            return wrong(pointer, message);
         }
     }
     if let Some(class) = &expected.class
@@ -258,7 +288,9 @@ mod tests {
         assert_eq!(reasons("max_steps"), [StopReason::MaxPasses]);
         assert!(reasons("failed").contains(&StopReason::ToolFailure));
         assert!(!reasons("failed").contains(&StopReason::NeedsHuman));
-        assert!(reasons("completed_").is_empty());
+        assert!(reasons("Completed").is_empty());
+        // S4-35: one of the domain's own.
+        assert_eq!(reasons("already_refunded"), [StopReason::Domain("already_refunded".parse().unwrap())]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod ordered;
 mod record;
 mod schema;
 
-pub(crate) use check::{STATUSES, escaped, reasons};
+pub(crate) use check::{STATUSES, escaped, reasons, unknown_reason};
 pub use error::CaseError;
 pub use expected::{ActionCheck, Counts, EvidenceCheck, Expected, Names, OutputCheck, TextCheck};
 pub use find::find;

@@ -15,7 +15,7 @@ use loop_tools::{Credentials, Tool};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-use crate::case::{Case, CaseError, MockedOutcome, Recording, escaped};
+use crate::case::{Case, CaseError, MockedOutcome, Recording, escaped, unknown_reason};
 use crate::eval::guards::Guard;
 use crate::eval::mock::{Beyond, DryTool, MockedTool, Redeclared};
 
@@ -137,6 +137,10 @@ fn loaded(case: &Case, domains: &Domains) -> Result<Parts, CaseError> {
         }
     };
     domain.ready(/*saves*/ false).map_err(|error| misread(case, "/domain", &error))?;
+    let own: Vec<&str> = domain.spec.stop_reasons.iter().map(|own| own.name.as_str()).collect();
+    if let Some((pointer, message)) = unknown_reason(case, &own) {
+        return Err(case.error(pointer, message));
+    }
     let item = item(case, &domain)?;
     let models = models(case, &domain)?;
     Ok(Parts {
@@ -166,10 +170,8 @@ fn misread(case: &Case, pointer: &str, error: &DomainError) -> CaseError {
 /// A folder with the `loopgate.toml` that the case's spec is.
 fn written(case: &Case) -> Result<TempDir, CaseError> {
     let mut tree = case.spec.clone().unwrap_or_else(|| {
-        // S4's own form says nothing of how its loop works: one checked action a step, and a tool that fails again and
-        // again is a person's business (S4-57).
-        let gate = json!({ "on_tool_error": { "escalate_after": 2 } });
-        Map::from_iter([("preset".to_owned(), json!("step")), ("gate".to_owned(), gate)])
+        // S4's own form says nothing of how its loop works: it is the one of the preset.
+        Map::from_iter([("preset".to_owned(), json!("step"))])
     });
     let mut put = |key: &str, value: Value| {
         tree.entry(key).or_insert(value);
@@ -360,6 +362,8 @@ fn recorded(case: &Case, recording: &Recording) -> Result<Parts, CaseError> {
         full: text.into(),
         compact: or_text(&recording.compact),
         scope,
+        caller: None,
+        trace: None,
     };
     let model = match case.model.as_deref() {
         None => replied(case.replies.as_deref().unwrap_or_default(), case.exhausted.as_ref()),

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::StreamExt;
-use loop_core::StopReason;
 
 use crate::case::{Case, CaseError, find, reasons};
 use crate::eval::build::{Domains, Prepared};
@@ -173,8 +172,7 @@ async fn run_without(case: &Case, guard: Option<&Guard>, domains: &Domains) -> C
             .0
             .iter()
             .flat_map(|name| reasons(name))
-            .map(StopReason::name)
-            .map(str::to_owned)
+            .map(|reason| reason.name().to_owned())
             .collect(),
         expected_class: case.expected.class.clone(),
         correct_reason: (!wanted.is_empty()).then(|| expect::is_expected(&case.expected, stop.reason())),

@@ -90,6 +90,8 @@ pub fn item() -> WorkItem {
         full: "The chain of FR-0042 slips in third gear, please help.\n\n- priority: high".into(),
         compact: "The chain of FR-0042 slips.".into(),
         scope: Scope::default(),
+        caller: None,
+        trace: None,
     }
 }
 

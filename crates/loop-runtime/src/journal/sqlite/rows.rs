@@ -102,7 +102,7 @@ pub(super) fn append(connection: &Connection, claim: &Claim, entry: &Entry) -> R
     let (event, notes) = (json(&entry.event)?, json(&entry.notes)?);
     let head = link(&prev, epoch, &event, &notes);
     let stop = entry.notes.iter().find_map(|note| match note {
-        Note::Stopped { certificate } => Some(certificate.reason().name()),
+        Note::Stopped { certificate } => Some(certificate.primary.reason.name()),
         _ => None,
     });
     let write =
