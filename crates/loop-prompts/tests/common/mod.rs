@@ -79,6 +79,7 @@ pub fn spec() -> RunSpec {
         // Prompts of many passes are looked at, whatever a model says of its confidence.
         gate: GateSettings { stale: Stale::Off, no_progress: 0, ..GateSettings::default() },
         save: false,
+        stop_reasons: Vec::new(),
     }
 }
 

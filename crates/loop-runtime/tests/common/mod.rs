@@ -24,6 +24,8 @@ pub fn item() -> WorkItem {
             account_name: Some("Harbor".into()),
             ..Scope::default()
         },
+        caller: None,
+        trace: None,
     }
 }
 
@@ -63,6 +65,7 @@ pub fn spec() -> RunSpec {
         limits: Limits::default(),
         gate: GateSettings::default(),
         save: false,
+        stop_reasons: Vec::new(),
     }
 }
 

@@ -157,5 +157,6 @@ fn spec() -> RunSpec {
         limits: Limits::default(),
         gate: GateSettings::default(),
         save: false,
+        stop_reasons: Vec::new(),
     }
 }
