@@ -11,7 +11,7 @@ use common::*;
 use loop_core::repeats::{CallFacts, Rules, Sign};
 use loop_core::{
     Breakers, Digest, Fact, Facts, History, Observation, PersonAnswer, RepeatScope, Repeats, Run, RunId,
-    Status,
+    Status, StopMode, StopReason,
 };
 
 const POLICIES: [Repeats; 5] =
@@ -273,5 +273,30 @@ fn the_next_scope_does_not_forget_a_write_that_timed_out_at_its_only_try() {
         let world = world.replied(&write("restart", "b"));
         let world = ends(world, found("done")).replied(&write("restart", "a"));
         assert_eq!(world.verdicts()[3], "duplicate", "{repeats:?}");
+    }
+}
+
+#[test]
+fn a_next_try_that_was_not_started_leaves_no_doubt_of_its_own() {
+    // I-6, H1: the try before it failed and said so, so nothing may have happened.
+    let again = |status: Status| {
+        let world = conversation().people().start().replied(&write("restart", "a"));
+        let world = world.answered_by_person("1/action-0", PersonAnswer::Approved);
+        let world = failed(world, status).replied(&write("restart", "a"));
+        let world = world.answered_by_person("2/action-0", PersonAnswer::Approved);
+        world.expect_tools(&["1/action-0#2 restart"])
+    };
+    for how in [StopMode::AtGate, StopMode::Now] {
+        let world = again(Status::RetryableError).stop(how).ends(StopReason::ManualStop);
+        assert_eq!(world.results(), ["run retryable_error", "run cancelled"], "{how:?}");
+        assert_eq!(world.reasons(), [StopReason::ManualStop], "{how:?}");
+        // One that was cut off before stays in doubt, whatever became of the next.
+        let world = again(Status::Timeout).stop(how).ends(StopReason::ManualStop);
+        assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::InDoubt], "{how:?}");
+        // So does one that was lost with its driver and not started again.
+        let mut world = again(Status::RetryableError);
+        world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 2 });
+        let world = world.resumed(5).stop(how).ends(StopReason::ManualStop);
+        assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::InDoubt], "{how:?}");
     }
 }

@@ -526,7 +526,7 @@ impl Run {
                 self.settle(at, last, notes);
                 continue;
             }
-            let (status, message) = if !is_read && (work.announced || work.attempt > 1) {
+            let (status, message) = if !is_read && (work.announced || work.lost > 0) {
                 (Status::InDoubt, "it may or may not have happened: the run stopped before it ended")
             } else {
                 (Status::Cancelled, "cancelled: the run stopped before it ended")
