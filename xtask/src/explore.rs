@@ -1,4 +1,5 @@
-//! `cargo xtask explore`: the walk over the reachable states of small runs, wider than in a test run.
+//! `cargo xtask explore`: the walk over the reachable states of small runs, wider than in a test run, and many more
+//! random cases of the core's properties.
 
 use crate::blocks::{self, TESTING};
 use crate::teed::teed;
@@ -19,6 +20,7 @@ pub(crate) fn run(write: bool) -> Result<(), Failure> {
     if !passed {
         return Err(Failure::Check("explore: the walk found a fault".to_owned()));
     }
+    properties()?;
     let seen = block(&lines)?;
     let root = workspace::root();
     if write {
@@ -29,6 +31,16 @@ pub(crate) fn run(write: bool) -> Result<(), Failure> {
     }
     let what = "tells of another walk than this one; `cargo xtask explore --write` writes what was seen";
     Err(Failure::Check(format!("{TESTING}: {what}")))
+}
+
+/// Tries the properties of the core over many random cases, others each time.
+fn properties() -> Result<(), Failure> {
+    let arguments =
+        ["test", "--release", "--locked", "-p", "loop-core", "--test", "it", "--", "properties::", "repeats_ledger::"];
+    match teed("cargo", &arguments, &[("LOOPGATE_PROPERTIES", "40")])? {
+        (_, true) => Ok(()),
+        (_, false) => Err(Failure::Check("explore: a property does not hold".to_owned())),
+    }
 }
 
 /// What was seen of an alphabet.

@@ -9,6 +9,9 @@ use crate::workspace::{self, Failure};
 /// The block of the document that says how long each suite takes.
 const BLOCK: &str = "times";
 
+/// Where the tests of properties take the seed of their cases from.
+const SEED: &str = "PROPTEST_RNG_SEED";
+
 pub(crate) fn run(suite: Option<&str>, write: bool) -> Result<(), Failure> {
     let package = suite.map(package).transpose()?;
     if write && suite.is_some() {
@@ -21,8 +24,10 @@ pub(crate) fn run(suite: Option<&str>, write: bool) -> Result<(), Failure> {
         None => arguments.push("--workspace"),
         Some(package) => arguments.extend(["-p", package]),
     }
+    // Random cases are the same in each run, unless a seed is given; `cargo xtask explore` tries others.
+    let seed = std::env::var(SEED).unwrap_or_else(|_| "1".to_owned());
     // A test run compares snapshots and never writes them.
-    let (lines, passed) = teed("cargo", &arguments, &[("INSTA_UPDATE", "no")])?;
+    let (lines, passed) = teed("cargo", &arguments, &[("INSTA_UPDATE", "no"), (SEED, &seed)])?;
     let times = times(&lines);
     println!("\n{}", table(&times));
     if !passed {

@@ -417,11 +417,13 @@ impl Ledger {
             entry.ignored.clone_from(&settled.ignored);
             match is_waiting {
                 true => self.trail.clear(),
-                false => self.trail.push(settled.signature, settled.told),
+                false => self.trail.push(settled.signature, settled.told, entry.is_read),
             }
         }
         let is_over = !is_waiting && (!may_pass || settled.attempt >= entry.tries);
-        if let Some(alike) = entry.alike.filter(|_| is_over) {
+        // What its tool could not take is mended by other arguments: they may be nearly the same.
+        let is_misfit = status == Status::InvalidInput;
+        if let Some(alike) = entry.alike.filter(|_| is_over && !is_misfit) {
             let before = self.alike.get(&alike).copied();
             self.alike.insert(alike, Told { others: self.changes, ..last }.after(before));
         }
@@ -555,7 +557,7 @@ impl Ledger {
             }
         }
         let near = sign.alike.and_then(|alike| self.alike.get(&alike));
-        let near = near.filter(|told| unchanged(told, 0) && (sign.is_read || told.is_failure));
+        let near = near.filter(|told| unchanged(told, 0));
         if let Some(near) = near.filter(|near| near.times >= TWICE) {
             let rule = RepeatRule::SameResult { times: near.times, ignored: Vec::new() };
             return repeat(near.key, Some(near.evidence), rule);

@@ -53,7 +53,7 @@ fn written_otherwise(value: &Value) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(crate::common::cases(128))]
 
     #[test]
     fn canonical_text_does_not_depend_on_how_a_value_is_written(value in values()) {
@@ -96,7 +96,7 @@ proptest! {
 // ---- citations ----
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(crate::common::cases(128))]
 
     #[test]
     fn exactly_what_is_cited_outside_of_code_is_found(
@@ -176,7 +176,7 @@ fn of_name(name: &str) -> Confidence {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(crate::common::cases(128))]
 
     #[test]
     fn the_contract_that_counts_is_the_one_that_is_documented(blocks in blocks(), required in any::<bool>()) {
@@ -317,7 +317,7 @@ fn spend(mode: CostMode, spending: &Spending, mut check: impl FnMut(&World, &Wor
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(crate::common::cases(32))]
 
     #[test]
     fn a_strict_limit_is_never_passed(spending in spendings()) {

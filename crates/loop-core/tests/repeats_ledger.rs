@@ -188,10 +188,18 @@ fn a_cut_off_write_is_not_begun_anew_under_another_key() {
 /// What the policy `progress` says to a call after these, by reading the whole history each time: no failures here.
 fn naive(history: &[Step], next: Step) -> &'static str {
     let is_same = |step: &Step| (step.call, step.is_write) == (next.call, next.is_write);
+    // A changed result is progress: of the call itself always, and of any where nothing but reads was made.
+    let is_steady = |round: &[Step]| {
+        let reads_only = round.iter().all(|step| !step.is_write);
+        let pairs = round.iter().flat_map(|one| round.iter().map(move |other| (one, other)));
+        let mut same_calls = pairs.filter(|(a, b)| (a.call, a.is_write) == (b.call, b.is_write));
+        same_calls.all(|(a, b)| a.result == b.result || !reads_only && !is_same(a))
+    };
     // Two whole rounds at the end, the third of which it would begin.
     let goes_round = |length: &usize| {
         let tail = history.len().checked_sub(2 * length).map(|from| &history[from..]);
-        tail.is_some_and(|tail| tail[..*length] == tail[*length..] && is_same(&tail[0]))
+        let Some((round, again)) = tail.map(|tail| tail.split_at(*length)) else { return false };
+        round == again && is_same(&round[0]) && round.iter().any(|step| !is_same(step)) && is_steady(round)
     };
     if (2..=5_usize).any(|length| goes_round(&length)) {
         return "circle";
@@ -218,7 +226,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(crate::common::cases(256))]
 
     #[test]
     fn progress_says_what_a_naive_reading_of_its_rules_says(steps in steps()) {

@@ -300,11 +300,21 @@ fn what_is_no_run_is_told_with_file_and_line() {
 }
 
 #[test]
-fn nothing_follows_a_problem() {
+fn a_line_that_is_not_a_run_does_not_hide_those_after_it() {
+    // X10
     let good = json!({ "id": "g", "steps": [] });
-    let file = written(&format!("{good}\nno\n{good}\n"));
+    let file = written(&format!("{good}\nno\n[]\n{good}\n"));
     let read: Vec<bool> = Trajectories::open(&file.path).unwrap().map(|run| run.is_ok()).collect();
-    assert_eq!(read, [true, false]);
+    assert_eq!(read, [true, false, false, true]);
+}
+
+#[test]
+fn whether_a_call_failed_may_be_null() {
+    // X10: as recordings have it where nobody knew.
+    let step = |is_error: Value| json!({ "tool": "t", "result": "r", "is_error": is_error });
+    let line = json!({ "id": "g", "steps": [step(Value::Null), step(json!(true)), step(json!(false))] });
+    let read = runs(&line.to_string());
+    assert_eq!(read[0].steps.iter().map(|step| step.is_error).collect::<Vec<_>>(), [false, true, false]);
 }
 
 #[test]

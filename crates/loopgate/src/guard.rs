@@ -13,19 +13,35 @@ pub(crate) fn score(args: &GuardArgs) -> Result<ExitCode, Failure> {
     let policies = if args.policies.is_empty() { &Policy::DEFAULT } else { &*args.policies };
     let mut table = Table::new(policies, effects, args.details);
     let mut runs = 0_u64;
+    // What cannot be scored is reported, and what can be is scored all the same.
+    let mut is_whole = true;
+    let mut leave_out = |problem: &dyn std::fmt::Display| {
+        is_whole = false;
+        Failure::new(problem).report();
+    };
     for file in &args.files {
-        for run in Trajectories::open(file)? {
-            let run = run?;
-            if args.split.is_none_or(|split| run.split == Some(split)) {
-                runs += 1;
-                table.add(&run);
+        let lines = match Trajectories::open(file) {
+            Ok(lines) => lines,
+            Err(problem) => {
+                leave_out(&problem);
+                continue;
+            }
+        };
+        for run in lines {
+            match run {
+                Ok(run) if args.split.is_none_or(|split| run.split == Some(split)) => {
+                    runs += 1;
+                    table.add(&run);
+                }
+                Ok(_) => {}
+                Err(problem) => leave_out(&problem),
             }
         }
     }
     if runs == 0 {
         let files: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
         let which = if args.split.is_some() { "no run of this split" } else { "no run" };
-        return Err(Failure::new(format!("{}: there is {which}", files.join(", "))));
+        leave_out(&format!("{}: there is {which}", files.join(", ")));
     }
     let table = table.finish();
     match args.json {
@@ -33,5 +49,5 @@ pub(crate) fn score(args: &GuardArgs) -> Result<ExitCode, Failure> {
         false if args.details => stream::print(&format!("{table}\n{}", table.details())),
         false => stream::print(&table.to_string()),
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -107,7 +107,7 @@ impl Sign {
         let by_result = rules.repeats == Repeats::Progress && call.rules.key.is_empty();
         Self {
             signature: signature(call, arguments),
-            alike: by_result.then(|| alike::sign(call, &rules.three_tier.query)),
+            alike: by_result.then(|| alike::sign(call, &rules.three_tier.query)).flatten(),
             query,
             tool: call.tool.into(),
             is_read: call.is_read,

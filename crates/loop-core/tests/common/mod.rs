@@ -17,6 +17,13 @@ use loop_core::{
 };
 use serde_json::{Value, json};
 
+/// So many random cases of a property, or as many times that as `LOOPGATE_PROPERTIES` says. `cargo xtask test` fixes
+/// their seed; `cargo xtask explore` tries many more, and others each time.
+pub fn cases(count: u32) -> proptest::prelude::ProptestConfig {
+    let times = std::env::var("LOOPGATE_PROPERTIES").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
+    proptest::prelude::ProptestConfig::with_cases(count * times)
+}
+
 /// The nonce of every run here.
 pub const NONCE: &str = "n-7f3a";
 

@@ -140,8 +140,7 @@ impl Trajectories {
         })
     }
 
-    fn problem(&mut self, what: impl fmt::Display) -> Problem {
-        self.is_over = true;
+    fn problem(&self, what: impl fmt::Display) -> Problem {
         Problem { file: self.file.clone(), line: self.line, what: what.to_string() }
     }
 }
@@ -149,7 +148,7 @@ impl Trajectories {
 impl Iterator for Trajectories {
     type Item = Result<Trajectory, Problem>;
 
-    /// The next run. Nothing follows a problem.
+    /// The next run, or what is wrong with the next line. Nothing follows a line that cannot be read from the file.
     fn next(&mut self) -> Option<Self::Item> {
         while !self.is_over {
             self.text.clear();
@@ -161,7 +160,10 @@ impl Iterator for Trajectories {
                     let read = parse(self.text.trim_ascii());
                     return Some(read.map_err(|what| self.problem(what)));
                 }
-                Err(error) => return Some(Err(self.problem(error))),
+                Err(error) => {
+                    self.is_over = true;
+                    return Some(Err(self.problem(error)));
+                }
             }
         }
         None
@@ -201,7 +203,7 @@ struct Written {
     #[serde(default)]
     result_sha256: Option<String>,
     #[serde(default)]
-    is_error: bool,
+    is_error: Option<bool>,
     #[serde(default)]
     status: Option<Status>,
 }
@@ -301,7 +303,7 @@ fn step(written: Written) -> Result<Step, String> {
         result,
         result_sha256,
         is_whole,
-        is_error: written.is_error || written.status.is_some_and(is_failure),
+        is_error: written.is_error.unwrap_or(false) || written.status.is_some_and(is_failure),
         status: written.status,
     })
 }

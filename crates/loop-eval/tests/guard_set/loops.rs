@@ -1,8 +1,8 @@
 //! Loops of the set, kind by kind.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::draft::{Draft, FAILURES, FILES, PASSING, PEOPLE, Rng, SUBJECTS, WORLDS, aside};
+use super::draft::{Draft, FAILURES, FILES, PASSING, Rng, SUBJECTS, WORLDS, aside};
 use super::productive;
 
 pub(crate) type Maker = fn(&mut Rng, &mut Draft);
@@ -18,8 +18,8 @@ pub(crate) const KINDS: &[(&str, Maker)] = &[
     ("five", |rng, draft| circle(rng, draft, 5)),
     ("circle_writes", circle_writes),
     ("circle_shell", circle_shell),
-    ("near", near),
-    ("near_error", near_error),
+    ("reordered", reordered),
+    ("past_end_error", past_end_error),
     ("paraphrase", paraphrase),
     ("past_end", past_end),
     ("idle_write", idle_write),
@@ -198,70 +198,26 @@ fn circle_shell(rng: &mut Rng, draft: &mut Draft) {
     }
 }
 
-/// A text written in ways that mean the same.
-fn ways(text: &str) -> [String; 6] {
-    [
-        text.to_owned(),
-        text.to_lowercase(),
-        format!(" {text}"),
-        text.to_uppercase(),
-        text.replace(' ', "  "),
-        format!("\"{text}\""),
-    ]
-}
-
-fn near(rng: &mut Rng, draft: &mut Draft) {
+/// The same call, its members in one order and then in another: JSON in a text, as providers write it.
+fn reordered(rng: &mut Rng, draft: &mut Draft) {
     start(rng, draft);
-    let more = rng.times(1, 4);
-    match rng.number(0, 2) {
-        0 => {
-            let ways = ways(rng.pick::<&str>(PEOPLE));
-            again(draft, more, |draft, n| {
-                draft.read("find_user_by_name", json!({ "name": ways[n] }), json!({ "found": [] }));
-            });
-        }
-        1 => {
-            let number = rng.number(100, 999);
-            let forms = [
-                json!(number),
-                json!(number.to_string()),
-                json!(format!(" {number}")),
-                json!(format!("#{number}")),
-            ];
-            again(draft, more.min(2), |draft, n| {
-                draft.read("get_account", json!({ "account": forms[n] }), json!({ "open": true }));
-            });
-        }
-        _ => {
-            let (a, b) = (rng.number(1, 9), rng.pick(FILES));
-            let forms: Vec<Value> = [
-                format!("{{\"path\":\"{b}\",\"line\":{a}}}"),
-                format!("{{\"line\":{a},\"path\":\"{b}\"}}"),
-                format!("{{\"line\":\"{a}\",\"path\":\"{b}\"}}"),
-                format!("{{\"path\":\"{b} \",\"line\":{a}}}"),
-            ]
-            .iter()
-            .map(|text| serde_json::from_str(text).unwrap())
-            .collect();
-            again(draft, more.min(2), |draft, n| {
-                draft.read("blame_line", forms[n].clone(), json!({ "commit": "5f2c", "author": "mo" }));
-            });
-        }
-    }
-}
-
-fn near_error(rng: &mut Rng, draft: &mut Draft) {
-    start(rng, draft);
-    let (failure, more) = (*rng.pick(FAILURES), rng.times(1, 4));
-    let world = rng.pick(WORLDS);
-    let ways = ways(&format!("{} number {}", world.noun, rng.number(100, 999)));
-    let is_read = rng.chance();
+    let (line, file, more) = (rng.number(1, 90), rng.pick(FILES), rng.times(1, 4));
+    let forms = [
+        format!("{{\"path\":\"{file}\",\"at\":{{\"line\":{line},\"column\":1}}}}"),
+        format!("{{\"at\":{{\"column\":1,\"line\":{line}}},\"path\":\"{file}\"}}"),
+    ];
     again(draft, more, |draft, n| {
-        let arguments = json!({ world.id: ways[n] });
-        match is_read {
-            true => draft.read_fails(world.get, arguments, failure),
-            false => draft.write_fails(world.delete, arguments, failure),
-        }
+        draft.read("blame_line", json!(forms[n % 2]), json!({ "commit": "5f2c", "author": "mo" }));
+    });
+}
+
+/// Page after page of what cannot be listed.
+fn past_end_error(rng: &mut Rng, draft: &mut Draft) {
+    start(rng, draft);
+    let world = rng.pick(WORLDS);
+    let (failure, more, first) = (*rng.pick(FAILURES), rng.times(1, 5), rng.number(1, 40));
+    again(draft, more, |draft, n| {
+        draft.read_fails(world.list, json!({ "page": first + n as u64, "limit": 20 }), failure);
     });
 }
 
@@ -276,7 +232,7 @@ fn paraphrase(rng: &mut Rng, draft: &mut Draft) {
         format!("how do I find the {}?", turned.join(" ")),
         format!("{} please", subject.join(", ")),
         format!("where is our {}", turned.join(" and ")),
-        format!("Show me: {}", subject.join(" ").to_uppercase()),
+        format!("Show me {}", subject.join(" ")),
         turned.join(" "),
         format!("what about {} in my {}", subject[1..].join(" "), subject[0]),
     ];

@@ -26,6 +26,8 @@ pub(crate) const KINDS: &[(&str, Maker)] = &[
     ("notes", notes),
     ("undo", undo),
     ("fix_arguments", fix_arguments),
+    ("repair", repair),
+    ("flapping", flapping),
     ("session", session),
 ];
 
@@ -512,6 +514,68 @@ fn fix_arguments(rng: &mut Rng, draft: &mut Draft) {
             draft.read("open_file", json!({ "path": "deploy/config.yml" }), "level: 3\n");
         }
     }
+}
+
+/// A call that fails, or finds nothing, until what was wrong with how its arguments are written is mended.
+fn repair(rng: &mut Rng, draft: &mut Draft) {
+    let file = *rng.pick(FILES);
+    let n = rng.number(100, 999);
+    let (key, forms): (&str, [String; 4]) = match rng.number(0, 5) {
+        0 => {
+            ("old", [format!("x = {n}"), format!("  x = {n}"), format!("\tx = {n}"), format!("    x = {n}")])
+        }
+        1 => (
+            "old",
+            [format!("say('{n}')"), format!("say(\"{n}\")"), format!("say(`{n}`)"), format!("say({n})")],
+        ),
+        2 => {
+            ("old", [format!("a-{n}"), format!("a\u{2013}{n}"), format!("a\u{2014}{n}"), format!("a - {n}")])
+        }
+        3 => ("name", [format!("user {n}"), format!("User {n}"), format!("USER {n}"), format!("User  {n}")]),
+        4 => ("name", [format!("{n}"), format!("#{n}"), format!("({n})"), format!("-{n}")]),
+        _ => (
+            "query",
+            [format!("error {n}"), format!("Error {n}"), format!("\"error {n}\""), format!("+error {n}")],
+        ),
+    };
+    let forms = rng.some(&forms, 4);
+    let is_write = key == "old";
+    let failure = "the text was not found";
+    for (at, form) in forms.iter().enumerate() {
+        let is_last = at + 1 == forms.len();
+        match (is_write, is_last) {
+            (true, false) => {
+                draft.write_fails("edit_file", json!({ "path": file, key: form, "new": "y" }), failure)
+            }
+            (true, true) => {
+                draft.write("edit_file", json!({ "path": file, key: form, "new": "y" }), "edited")
+            }
+            (false, false) => draft.read("find_entry", json!({ key: form }), json!([])),
+            (false, true) => draft.read("find_entry", json!({ key: form }), json!([n])),
+        }
+    }
+}
+
+/// One thing that goes up and down by itself is looked at until it stays.
+fn flapping(rng: &mut Rng, draft: &mut Draft) {
+    let (link, times) = (rng.number(1, 90), rng.times(4, 9));
+    let states = if rng.chance() { ["up", "down"] } else { ["open", "closed"] };
+    let peer = rng.chance().then(|| rng.number(1, 90));
+    for n in 0..times {
+        draft.read("link_state", json!({ "link": link }), json!({ "link": link, "is": states[n % 2] }));
+        if let Some(peer) = peer {
+            draft.read(
+                "ping_peer",
+                json!({ "peer": peer }),
+                json!({ "answers": true, "after_state": states[n % 2] }),
+            );
+        }
+    }
+    draft.read(
+        "link_state",
+        json!({ "link": link }),
+        json!({ "link": link, "is": "stable", "for_s": 60 + link }),
+    );
 }
 
 fn session(rng: &mut Rng, draft: &mut Draft) {

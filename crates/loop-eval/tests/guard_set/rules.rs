@@ -7,7 +7,7 @@ use loop_eval::guard::Effects;
 use serde_json::Value;
 
 const STOP_WORDS: &[&str] = &[
-    "a", "an", "and", "are", "about", "can", "do", "does", "for", "find", "get", "how", "i", "in", "is",
+    "a", "an", "and", "are", "about", "can", "do", "does", "for", "find", "get", "how", "I", "i", "in", "is",
     "it", "me", "my", "of", "on", "or", "our", "please", "show", "the", "to", "we", "what", "where", "which",
     "with", "you",
 ];
@@ -45,10 +45,9 @@ const MAY_PASS: &[&str] = &[
 /// One call as the rules see it.
 struct Call {
     exact: String,
-    /// What it is the same as, where it only reads or failed. Each loosening by itself.
-    loose: [String; 3],
+    /// What it is the same as, where it only reads. Each loosening by itself.
+    loose: [String; 2],
     reads: bool,
-    failed: bool,
     told: String,
     changed: bool,
     set_aside: bool,
@@ -77,9 +76,14 @@ fn read(step: &Value, said: &BTreeMap<String, String>, effects: &Effects, before
     let tool = step["tool"].as_str().unwrap();
     let failed = step["is_error"].as_bool().unwrap();
     let text = step["result"].as_str().unwrap();
-    let exact = format!("{tool} {}", canonical(&step["arguments"]));
+    // As providers write them: JSON in a text.
+    let arguments = match &step["arguments"] {
+        Value::String(text) => serde_json::from_str(text).unwrap(),
+        arguments => arguments.clone(),
+    };
+    let exact = format!("{tool} {}", canonical(&arguments));
     let told = format!("{failed} {}", without_volatile(text));
-    let reads = effects.is_read(tool, &step["arguments"]);
+    let reads = effects.is_read(tool, &arguments);
     // A shell is the only tool of the set whose effect is not said.
     let runs = tool == "bash" || said.get(tool).is_some_and(|effect| effect == "exec");
     let told_before = before.iter().any(|call| call.exact == exact && call.told == told);
@@ -93,15 +97,14 @@ fn read(step: &Value, said: &BTreeMap<String, String>, effects: &Effects, before
                 .any(|key| value[*key].as_str().is_some_and(|word| WAITS.contains(&word)))
     });
     let sleeps = tool.split('_').any(|word| word == "wait" || word == "sleep")
-        || step["arguments"]["command"].as_str().is_some_and(|command| command.contains("sleep "));
+        || arguments["command"].as_str().is_some_and(|command| command.contains("sleep "));
     let waits = !failed && (waits || sleeps);
     let lower = text.to_lowercase();
     let passes = failed && MAY_PASS.iter().any(|words| lower.contains(words));
     Call {
-        loose: [spelled, worded, paged].map(|loosen| format!("{tool} {}", loosen(&step["arguments"]))),
+        loose: [worded, paged].map(|loosen| format!("{tool} {}", loosen(&arguments))),
         exact,
         reads,
-        failed,
         told,
         changed: !reads && (!failed || runs) && !told_before,
         set_aside: waits || passes,
@@ -111,7 +114,7 @@ fn read(step: &Value, said: &BTreeMap<String, String>, effects: &Effects, before
 
 fn same(one: &Call, other: &Call) -> bool {
     let loosely = one.loose.iter().zip(&other.loose).any(|(one, other)| one == other);
-    one.exact == other.exact || loosely && (one.reads || one.failed && other.failed)
+    one.exact == other.exact || loosely && one.reads && other.reads
 }
 
 /// Rule 1.
@@ -128,7 +131,14 @@ fn round(before: &[Call], call: &Call) -> bool {
     (1..=5).any(|length| {
         let Some(from) = before.len().checked_sub(2 * length) else { return false };
         let (one, other) = before[from..].split_at(length);
+        // A changed result is progress: of the call itself, and of any call where all of them only read.
+        let reads_only = one.iter().all(|it| it.reads);
+        let is_steady = one
+            .iter()
+            .all(|a| one.iter().all(|b| !same(a, b) || a.told == b.told || !reads_only && !same(a, call)));
         same(&one[0], call)
+            && (length == 1 || one.iter().any(|it| !same(it, call)))
+            && is_steady
             && one
                 .iter()
                 .zip(other)
@@ -143,34 +153,29 @@ fn does_not_pass(before: &[Call], call: &Call) -> bool {
     before[from..].iter().all(|failed| failed.passes && same(failed, call) && failed.told == *told)
 }
 
-fn spelled(arguments: &Value) -> String {
-    match arguments {
-        Value::String(text) => plain(text),
-        Value::Number(number) => number.to_string(),
-        Value::Array(items) => items.iter().map(spelled).collect::<Vec<_>>().join("|"),
-        Value::Object(map) => {
-            let members: BTreeMap<_, _> = map.iter().collect();
-            let members = members.iter().map(|(key, value)| format!("{key}={}", spelled(value)));
-            members.collect::<Vec<_>>().join("&")
-        }
-        other => other.to_string(),
+/// A text of plain words, without the capital of its first one and the marks of a sentence; nothing for any other text.
+fn words_of(text: &str) -> Option<Vec<String>> {
+    let text = text.trim_end_matches(['.', '?', '!']);
+    let mut words: Vec<String> = text.split(' ').map(|word| word.trim_end_matches(',').to_owned()).collect();
+    let first = words[0].chars().next()?.to_lowercase().to_string()
+        + &words[0][words[0].chars().next()?.len_utf8()..];
+    if first == words[0].to_lowercase() {
+        words[0] = first;
     }
-}
-
-fn plain(text: &str) -> String {
-    let lower = text.to_lowercase();
-    let words = lower.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
-    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    let is_plain = |word: &String| !word.is_empty() && word.chars().all(char::is_alphanumeric);
+    (words.len() > 1 && words.iter().all(is_plain)).then_some(words)
 }
 
 fn worded(arguments: &Value) -> String {
     let mut arguments = arguments.clone();
     for key in SEARCH {
-        if let Some(Value::String(text)) = arguments.get_mut(*key) {
-            let words: BTreeSet<String> = plain(text)
-                .split(' ')
-                .filter(|word| !STOP_WORDS.contains(word))
-                .map(|word| if word.len() > 3 { word.trim_end_matches('s') } else { word }.to_owned())
+        if let Some(Value::String(text)) = arguments.get_mut(*key)
+            && let Some(words) = words_of(text)
+        {
+            let words: BTreeSet<&str> = words
+                .iter()
+                .filter(|word| !STOP_WORDS.contains(&word.as_str()))
+                .map(|word| if word.len() > 3 { word.trim_end_matches('s') } else { word })
                 .collect();
             *text = words.into_iter().collect::<Vec<_>>().join(" ");
         }
