@@ -35,8 +35,18 @@ pub(crate) fn run(write: bool) -> Result<(), Failure> {
 
 /// Tries the properties of the core over many random cases, others each time.
 fn properties() -> Result<(), Failure> {
-    let arguments =
-        ["test", "--release", "--locked", "-p", "loop-core", "--test", "it", "--", "properties::", "repeats_ledger::"];
+    let arguments = [
+        "test",
+        "--release",
+        "--locked",
+        "-p",
+        "loop-core",
+        "--test",
+        "it",
+        "--",
+        "properties::",
+        "repeats_ledger::",
+    ];
     match teed("cargo", &arguments, &[("LOOPGATE_PROPERTIES", "40")])? {
         (_, true) => Ok(()),
         (_, false) => Err(Failure::Check("explore: a property does not hold".to_owned())),
