@@ -132,6 +132,29 @@ fn the_schema_of_an_output_may_stand_in_the_file() {
     assert_eq!(declared.schema, expected);
 }
 
+// X1: a provider writes arguments in the order of the schema.
+#[test]
+fn properties_keep_the_order_of_the_file() {
+    let names = |schema: &serde_json::Value| {
+        schema["properties"].as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ")
+    };
+    let inline = "[protocol]\ntype = \"output\"\n[output]\nname = \"save\"\n[output.schema]\ntype = \"object\"\n\
+                  [output.schema.properties.reasoning]\ntype = \"string\"\n[output.schema.properties.answer]\ntype = \"string\"\n\
+                  [output.schema.properties.next]\ntype = \"string\"\n";
+    let tool = "[tools.move]\nkind = \"mock\"\neffect = \"read\"\ndescription = \"d\"\n[tools.move.parameters.reasoning]\n\
+                description = \"r\"\n[tools.move.parameters.answer]\ndescription = \"a\"\n[tools.move.parameters.next]\n";
+    for (rest, tool, expected) in [
+        (inline, "save", "reasoning answer next"),
+        (tool, "move", "reasoning answer next"),
+        (VALUE, "save", "name city"),
+    ] {
+        let rest = if rest.starts_with("[tools") { format!("{TALK}{rest}") } else { rest.to_owned() };
+        let domain = load(&rest);
+        let declared = domain.registry.declarations().find(|it| &*it.name == tool).unwrap();
+        assert_eq!(names(&declared.schema), expected, "{rest}");
+    }
+}
+
 #[tokio::test]
 async fn a_domain_without_ai_ends_with_an_answer_and_with_a_value() {
     // S1-42, S2-14

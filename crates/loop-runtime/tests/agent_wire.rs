@@ -12,8 +12,8 @@ use futures::StreamExt;
 use loop_core::FinishReason;
 use loop_llm::testing::{Behaviour, Chunks, Server, Service};
 use loop_llm::{
-    AssistantTurn, ChatModel, EventStream, HttpModel, LlmError, ModelEvent, ModelRequest, Profile, Scripted,
-    ScriptedReply, Stop,
+    AssistantTurn, ChatModel, Codec, EventStream, HttpModel, LlmError, ModelEvent, ModelRequest, Profile,
+    Scripted, ScriptedReply, Stop,
 };
 use loop_runtime::{Agent, AgentModel, Message, ModelSpec, StopReason};
 use serde_json::json;
@@ -177,5 +177,54 @@ impl ChatModel for Garbling {
             event => event,
         };
         Ok(self.0.stream(request).await?.map(told).boxed())
+    }
+}
+
+/// Its fields stand in neither order of the alphabet, and so do those within it.
+#[derive(Clone, Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+struct Verdict {
+    /// What speaks for and against it.
+    reasoning: String,
+    answer: Grounds,
+    next: String,
+}
+
+#[derive(Clone, Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+struct Grounds {
+    verdict: String,
+    because: String,
+    confidence: u32,
+}
+
+// X1: providers write arguments in the order of the schema, so that reasoning comes before the answer.
+#[tokio::test]
+async fn the_fields_of_a_type_stand_on_the_wire_in_their_order() {
+    const ORDER: [&str; 6] = ["reasoning", "answer", "verdict", "because", "confidence", "next"];
+    let value =
+        json!({"reasoning": "r", "answer": {"verdict": "v", "because": "b", "confidence": 1}, "next": "n"});
+    let save = || ScriptedReply::call("save", value.clone());
+    for is_reflected in [false, true] {
+        let script = scripted(if is_reflected { vec![save(), submits()] } else { vec![save()] });
+        let tool = loop_runtime::OutputTool::<Verdict>::new("save", "Save it");
+        let looks = loop_tools::ToolDeclaration::read("look", "Looks");
+        let add = |_: Verdict, _| async { Ok::<_, String>("nothing") };
+        let built = match is_reflected {
+            true => Agent::output(script.clone(), tool.reflect(|it| it.reasoning.clone()))
+                .tool(looks, add)
+                .build(),
+            false => Agent::output(script.clone(), tool).tool(looks, add).build(),
+        };
+        let found = built.unwrap().run_on(&mut ask("Go")).await.unwrap();
+        assert_eq!(found.value.next, "n");
+        let request = &script.requests()[0];
+        for provider in PROTOCOLS {
+            let codec = Codec::new(Profile::named(provider).unwrap());
+            let body = String::from_utf8(codec.encode(request).unwrap().body.to_bytes().to_vec()).unwrap();
+            for name in ["\"look\"", "\"save\""] {
+                let tool = &body[body.find(name).unwrap()..];
+                let place = |field: &&str| tool.find(&format!("\"{field}\":{{")).unwrap();
+                assert!(ORDER.is_sorted_by_key(|field| place(&field)), "{provider}: {tool}");
+            }
+        }
     }
 }
