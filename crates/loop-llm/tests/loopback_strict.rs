@@ -184,7 +184,6 @@ fn unfit() -> Vec<(Api, &'static str, Value, &'static str)> {
         (Anthropic, "/tools/0/input_schema/type", json!("array"), "Input should be 'object'"),
         (Anthropic, "/tools/0/name", json!("a.b"), "should match pattern"),
         (Anthropic, "/tool_choice", json!({"type": "tool", "name": "other"}), "no tool has this name"),
-        (Anthropic, "/thinking", json!({"type": "adaptive"}), "when tool_choice forces tool use"),
         (
             Anthropic,
             "/thinking",

@@ -222,7 +222,7 @@ fn a_person_who_says_no_is_quoted() {
     world.tools_end(|_| ok("found", "it"));
     world.answered(PersonAnswer::Denied { why: "not on Sundays".into() });
     world.grow();
-    assert_eq!(world.results(), ["! Error: Not permitted: not on Sundays", "it"]);
+    assert_eq!(world.results(), ["! Error: A person denied it: not on Sundays", "it"]);
 }
 
 #[test]

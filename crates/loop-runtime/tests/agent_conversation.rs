@@ -437,7 +437,7 @@ async fn the_last_permitted_pass_answers_with_what_there_is() {
     );
     assert_eq!(
         texts(&messages)[9],
-        "!Error: Not run: limits.passes",
+        "!Error: Not run: the run was ending (max_passes)",
         "what the landing asks for is left undone"
     );
     assert_valid(&messages);

@@ -385,10 +385,14 @@ async fn a_write_that_was_cut_off_is_made_again_with_its_key_or_is_in_doubt() {
         let journal = beginnings(straight.looping(), &run).await.swap_remove(announced);
         let again = Said::default();
         let mut messages = Vec::new();
-        let resumed = keyed(effect, &again, journal).resume(&run, &mut messages).await.unwrap();
+        let resumed = keyed(effect, &again, journal).resume(&run, &mut messages).await;
         assert_eq!(again.lines(), said.lines()[..times], "{}", effect.name());
         assert_eq!(agents::texts(&messages)[0].contains("may or may not have happened"), times == 0);
-        assert_eq!(&*resumed.text, "Done.");
+        match resumed {
+            Ok(answer) => assert_eq!((&*answer.text, times > 0), ("Done.", true)),
+            // W5: whoever awaits it is told that an effect is in doubt.
+            Err(error) => assert!(matches!(error, AgentError::InDoubt { .. }) && times == 0, "{error}"),
+        }
         assert_valid(&messages);
     }
 }

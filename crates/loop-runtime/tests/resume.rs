@@ -178,17 +178,20 @@ async fn a_run_is_not_taken_up_with_other_settings_tools_or_prompts() {
         let other = Loop::new(spec(|spec| spec.limits.passes = 9), common::registry(), models());
         other.with_journal(Arc::clone(looping.journal()))
     });
-    assert_eq!(settings.await, "run RUN was started with other settings; go on with the domain as it was");
+    assert_eq!(
+        settings.await,
+        "run RUN was started with other settings; resume it with the domain as it was"
+    );
     let tools = refused(|looping| {
         let other = Loop::new(spec(|_| {}), tools(&Log::new()), models());
         other.with_journal(Arc::clone(looping.journal()))
     });
-    assert_eq!(tools.await, "run RUN was started with other tools; go on with the domain as it was");
+    assert_eq!(tools.await, "run RUN was started with other tools; resume it with the domain as it was");
     let prompts = refused(|looping| {
         let other = Prompts::with_overrides(std::iter::empty(), Layout::SystemEvidence).unwrap();
         looping.with_prompts(Arc::new(other))
     });
-    assert_eq!(prompts.await, "run RUN was started with other prompts; go on with the domain as it was");
+    assert_eq!(prompts.await, "run RUN was started with other prompts; resume it with the domain as it was");
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ async fn a_stop_at_the_gate_waits_for_the_reply_and_keeps_it() {
     assert_eq!(outcome.document.sections.len(), 3);
     assert_eq!((log.count("tool "), log.count("model ")), (0, 1), "nothing new is started");
     assert!(
-        matches!(outcome.actions[0].verdict, Verdict::OverLimit { .. } | Verdict::Denied { .. }),
+        matches!(outcome.actions[0].verdict, Verdict::Ended { .. } | Verdict::Denied { .. }),
         "{:?}",
         outcome.actions
     );

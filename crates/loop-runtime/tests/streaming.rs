@@ -252,7 +252,7 @@ async fn a_garbled_contract_is_asked_for_again_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reply_without_usage_is_charged_at_its_reserve_and_says_so() {
+async fn a_reply_without_usage_is_charged_for_what_came_and_says_so() {
     // L21, S0-119
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [Play { usage: None, ..says(answer("high", &[])) }]);
@@ -265,9 +265,9 @@ async fn a_reply_without_usage_is_charged_at_its_reserve_and_says_so() {
     });
     let reserve = reserve.unwrap();
     let usage = outcome.totals.usage;
-    assert_eq!((usage.input, usage.output), (reserve.input_tokens, reserve.output_tokens));
-    assert!(usage.estimated && usage.total() > 4_096);
-    assert_eq!(outcome.totals.cost.total(), reserve.cost);
+    assert_eq!(usage.input, reserve.input_tokens);
+    assert!(usage.estimated && (1..reserve.output_tokens).contains(&usage.output), "{usage:?}");
+    assert!(outcome.totals.cost.total() < reserve.cost);
     let charged = notes(&looping, &outcome.run).await;
     assert!(charged.iter().any(|note| matches!(note, Note::CallCharged { usage, .. } if usage.estimated)));
 }

@@ -367,7 +367,8 @@ fn a_reader_that_takes_nothing_does_not_keep_a_signal_from_ending_it() {
             {"for": "main", "text": reply}, {"for": "repair", "text": "{\"analysis_confidence\": \"high\"}"}]});
         let script = shell.file("long.json", &script.to_string()).display().to_string();
         let tiers = [format!("picker=scripted/{script}"), format!("base=scripted/{script}")];
-        let args = ["run", HELPDESK, &item, "--model", &tiers[0], "--model", &tiers[1], flag];
+        let room = "limits.output_tokens=100000";
+        let args = ["run", HELPDESK, &item, "--model", &tiers[0], "--model", &tiers[1], "--set", room, flag];
         let mut child = shell.command(&args).spawn().unwrap();
         let began = Instant::now();
         let is_late = || began.elapsed() > Duration::from_secs(20);

@@ -200,7 +200,7 @@ fn choice(body: &Value, heard: &mut Heard, thinking: Thinking) -> Result<(), Unf
         _ => return Err(unfit("tool_choice.type", "Input tag does not match any of the expected tags")),
     };
     let forces = matches!(heard.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
-    if forces && thinking != Thinking::Off {
+    if forces && thinking == Thinking::Budget {
         let message = "Thinking may not be enabled when tool_choice forces tool use.";
         return Err(Unfit::new("tool_choice", message));
     }
