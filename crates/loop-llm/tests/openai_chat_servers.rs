@@ -4,7 +4,7 @@ use crate::{common, openai_chat_decode};
 
 use common::{Wire, calls, result, sse};
 use loop_llm::{LlmErrorKind, Message, ModelEvent, ModelReply, Profile, Stop};
-use openai_chat_decode::{at, back, delta, fragment, stop, text};
+use openai_chat_decode::{at, back, delta, end, fragment, stop, text};
 use serde_json::{Value, json};
 
 /// A chunk with both ways to say a text, of which the message has all so far.
@@ -195,4 +195,28 @@ fn a_refusal_stays_in_the_history() {
             assert_eq!(&back(&server, &reply), wanted, "{name}");
         }
     }
+}
+
+#[test]
+fn half_a_character_is_shown_as_one_that_is_missing_and_never_run() {
+    // A server that cuts at 16 bits writes `\ud83d` alone.
+    let text = r#"data: {"choices":[{"delta":{"content":"A \ud83d"},"finish_reason":"stop"}]}"#;
+    let reply = end(format!("{text}\n\n").as_bytes()).unwrap();
+    assert_eq!((&*reply.text, reply.stop), ("A \u{fffd}", Some(Stop::EndTurn)));
+    let call = r#"data: {"choices":[{"delta":{"tool_calls":[{"id":"c","function":{"name":"n","arguments":"{\"path\":\"x\ud83d\"}"}}]},"finish_reason":"tool_calls"}]}"#;
+    assert_eq!(end(format!("{call}\n\n").as_bytes()).unwrap_err().kind, LlmErrorKind::BadResponse);
+}
+
+#[test]
+fn a_message_at_the_end_of_a_stream_repeats_no_call_and_an_empty_entry_is_none() {
+    let first = r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"f","arguments":""}}]}}]}"#;
+    let last = r#"data: {"choices":[{"message":{"tool_calls":[{"id":"c1","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#;
+    let reply = end(format!("{first}\n\n{last}\n\n").as_bytes()).unwrap();
+    assert_eq!(reply.tool_calls.len(), 1, "{:?}", reply.tool_calls);
+    let empty = r#"{"choices":[{"message":{"content":"hello","tool_calls":[{"id":"","type":"function","function":{"name":"","arguments":""}}]},"finish_reason":"stop"}]}"#;
+    let reply = end(empty.as_bytes()).unwrap();
+    assert_eq!((reply.tool_calls.len(), reply.stop), (0, Some(Stop::EndTurn)));
+    let told = r#"{"id":"r","choices":[],"usage":{"prompt_tokens":3000,"completion_tokens":400}}"#;
+    let error = end(told.as_bytes()).unwrap_err();
+    assert_eq!(error.partial.unwrap().usage.unwrap().output, 400);
 }

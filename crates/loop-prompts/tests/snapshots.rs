@@ -101,7 +101,7 @@ fn the_analysis() {
     check("analysis_large", &world.prompt());
 
     let mut without = spec();
-    without.limits.tool_calls = 0;
+    without.tools.clear();
     without.goal = "".into();
     check("analysis_without_tools", &start(without, item(), prompts()).prompt());
 }

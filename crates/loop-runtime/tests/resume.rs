@@ -186,7 +186,10 @@ async fn a_run_is_not_taken_up_with_other_settings_tools_or_prompts() {
         let other = Loop::new(spec(|_| {}), tools(&Log::new()), models());
         other.with_journal(Arc::clone(looping.journal()))
     });
-    assert_eq!(tools.await, "run RUN was started with other tools; resume it with the domain as it was");
+    assert_eq!(
+        tools.await,
+        "run RUN was started with other tools (change, fetch_backup_status, fetch_device_info, look); resume it with the domain as it was"
+    );
     let prompts = refused(|looping| {
         let other = Prompts::with_overrides(std::iter::empty(), Layout::SystemEvidence).unwrap();
         looping.with_prompts(Arc::new(other))
