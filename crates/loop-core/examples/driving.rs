@@ -251,7 +251,10 @@ fn summary(note: &Note) -> String {
             format!("gate after pass {pass}: {}", confidence.name())
         }
         Note::Stopped { certificate } => format!("stopped: {}", certificate.reason()),
-        Note::TierChanged { from, to } => format!("from {} to {}", from.name(), to.name()),
+        Note::TierChanged { from, to, why } => {
+            format!("from {} to {}: {}", from.name(), to.name(), why.words())
+        }
+        Note::CallsNotRead { limit, count, .. } => format!("{count} calls beyond {limit} were not read"),
         Note::Polled { key, attempt, .. } => {
             format!("{key} is not ready: it is asked again, attempt {attempt}")
         }

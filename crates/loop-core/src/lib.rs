@@ -147,7 +147,10 @@ pub use spec::{
     DefaultCall, Effect, GateSettings, ModelSpec, Models, Picking, RunSpec, SPEC_VERSION, SpecNames, Stale,
     Tier, ToolSpec,
 };
-pub use stop::{Certificate, Change, Condition, Confidence, Measure, StopClass, StopReason, Written};
+pub use stop::{
+    Certificate, Change, Condition, Confidence, Measure, StopClass, StopReason, TierCause, TierChange,
+    Written,
+};
 pub use stop_own::{InvalidReason, OwnReason, ReasonName};
 pub use unseen::{is_blank, is_unseen};
 pub use verdict::{Breaker, DeniedBy, Limit, RepeatRule, Verdict};

@@ -12,6 +12,13 @@ const NATIVE_RESULT_CHARS: u32 = 16_000;
 /// Milliseconds that are held back for the landing, at the most.
 pub(crate) const LANDING_MS: u64 = 30_000;
 
+/// Calls that one reply may ask for.
+const ASKED_CALLS: u32 = 64;
+
+fn is_sixty_four(calls: &u32) -> bool {
+    *calls == ASKED_CALLS
+}
+
 /// What is never passed. Each is independent; the first that binds, in the gate's order, is the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -27,6 +34,9 @@ pub struct Limits {
     pub tokens: Option<u64>,
     /// Tool calls, picked ones included: 25. With 0, a run that has tools ends before its first call (S4-d3).
     pub tool_calls: u32,
+    /// Calls that one reply may ask for, in its order: 64. What is beyond them is counted and not read.
+    #[serde(skip_serializing_if = "is_sixty_four")]
+    pub asked_calls: u32,
     /// Model calls of every kind: 12.
     pub model_calls: u32,
     /// Milliseconds of wall clock, waiting for people apart: 300,000.
@@ -60,6 +70,7 @@ impl Default for Limits {
             cost_mode: CostMode::default(),
             tokens: None,
             tool_calls: 25,
+            asked_calls: ASKED_CALLS,
             model_calls: 12,
             wall_ms: 300_000,
             picked: 5,

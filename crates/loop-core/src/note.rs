@@ -14,7 +14,7 @@ use crate::money::{PicoUsd, Usage};
 use crate::observation::Status;
 use crate::reply::Oddity;
 use crate::spec::Tier;
-use crate::stop::{Certificate, Condition, Confidence};
+use crate::stop::{Certificate, Condition, Confidence, TierCause};
 
 /// Something that was decided.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -145,8 +145,19 @@ pub enum Note {
     TierChanged {
         /// Whose it was.
         from: Tier,
-        /// Whose it is: the escalated one's, or the base one's again, since the run ends.
+        /// Whose it is.
         to: Tier,
+        /// Why.
+        why: TierCause,
+    },
+    /// A reply asked for more calls than it may: the rest was counted and not read.
+    CallsNotRead {
+        /// The reply's call.
+        call: CommandKey,
+        /// `limits.asked_calls`.
+        limit: u32,
+        /// How many were not read.
+        count: u32,
     },
     /// The reason is fixed.
     Stopped {

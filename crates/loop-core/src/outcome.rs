@@ -136,6 +136,9 @@ pub struct Totals {
     pub model_calls: u32,
     /// Tool calls that were started, picked ones included.
     pub tool_calls: u32,
+    /// Calls that replies asked for beyond `limits.asked_calls`: they were not read.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unread_calls: u32,
     /// Of the model calls, those of smart tools.
     pub sub_calls: u32,
     /// Passes at high confidence that asked for required actions all the same: how far a model's confidence can be

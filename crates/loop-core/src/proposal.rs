@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::action::Action;
 use crate::reply::{Oddity, ProposedSection};
+use crate::spec::is_default;
 use crate::stop::Confidence;
 
 /// What a reply proposes. The model proposes; the gate decides (S4-70).
@@ -27,6 +28,9 @@ pub struct Proposal {
     pub has_contract: bool,
     /// What was not as it should be.
     pub oddities: Vec<Oddity>,
+    /// How many calls it asks for beyond those that were read.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unread: u32,
     /// What the reply is an end of, in protocols without confidence.
     #[serde(default, skip_serializing_if = "Ending::is_none")]
     pub ending: Ending,

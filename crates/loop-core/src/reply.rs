@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::layout::{Fence, Layout, is_heading};
 use crate::protocol_spec::SectionSpec;
 use crate::steps;
+use crate::stop::Confidence;
 
 /// The id of the text before the first heading.
 pub const PREAMBLE: &str = "preamble";
@@ -63,6 +64,11 @@ pub enum Oddity {
     IgnoredCall {
         /// The tool's name as the model wrote it.
         tool: Arc<str>,
+    },
+    /// A confidence that a cheaper tier's model stated: it counts as unknown.
+    CheaperConfidence {
+        /// What it stated.
+        stated: Confidence,
     },
 }
 

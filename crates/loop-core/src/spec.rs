@@ -416,6 +416,10 @@ impl ModelSpec {
 pub struct GateSettings {
     /// Tools that must have been observed, with or without a finding, before `confident` counts.
     pub required_tools: Vec<Arc<str>>,
+    /// Whether a cheaper tier's model may reply in place of one that the cost limit does not pay for. Off by default: such
+    /// a run ends as `budget_exceeded`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cheaper_tier: bool,
     /// Whether somebody answers when an action needs a person's consent.
     pub people: bool,
     /// Tools that are never run, whatever the model asks; by their own names.
@@ -500,6 +504,7 @@ impl Default for GateSettings {
     fn default() -> Self {
         Self {
             required_tools: Vec::new(),
+            cheaper_tier: false,
             people: false,
             forbid: Vec::new(),
             high_is_final: false,

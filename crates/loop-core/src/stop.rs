@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::EvidenceId;
 use crate::money::PicoUsd;
+use crate::spec::Tier;
 use crate::stop_own::ReasonName;
 
 /// Why the loop ended. One enum for every protocol, `snake_case` on the wire (C22).
@@ -65,6 +66,8 @@ pub enum StopReason {
     /// An effect was started and its outcome is unknown. Never the first condition of a certificate: it stands beside
     /// the one that stopped the run.
     InDoubt,
+    /// A main call was made on another tier than the base one. It stops nothing: it stands beside what did.
+    TierChanged,
     /// A reason of the domain's own, by its name: see [`OwnReason`](crate::OwnReason).
     #[serde(untagged)]
     Domain(ReasonName),
@@ -72,7 +75,7 @@ pub enum StopReason {
 
 impl StopReason {
     /// Every reason of the loop, in the order in which they are declared here.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Confident,
         Self::Completed,
         Self::NoNewActions,
@@ -98,6 +101,7 @@ impl StopReason {
         Self::StorageFailed,
         Self::ManualStop,
         Self::InDoubt,
+        Self::TierChanged,
     ];
 
     /// The reason as it is written, for example `no_new_actions`.
@@ -129,6 +133,7 @@ impl StopReason {
             Self::StorageFailed => "storage_failed",
             Self::ManualStop => "manual_stop",
             Self::InDoubt => "in_doubt",
+            Self::TierChanged => "tier_changed",
         }
     }
 
@@ -149,6 +154,7 @@ impl StopReason {
             | Self::OutputLimit
             | Self::Timeout
             | Self::EvidenceMissing
+            | Self::TierChanged
             | Self::Domain(_) => StopClass::Partial,
             Self::Refused | Self::PolicyBlocked => StopClass::Refused,
             Self::NeedsHuman => StopClass::NeedsHuman,
@@ -285,6 +291,8 @@ pub enum Measure {
         /// What is held back for the landing.
         held_ms: u64,
     },
+    /// Main calls that another tier's model took.
+    Tiers(Vec<TierChange>),
     /// The same trouble so often in a row.
     InARow {
         /// What happened, for example `failures of fetch_device`.
@@ -333,6 +341,10 @@ impl fmt::Display for Measure {
                 write!(f, "{elapsed_ms} ms passed, {held_ms} ms held back for the landing")
             }
             Self::Declared { says, evidence, .. } => write!(f, "{says} [{evidence}]"),
+            Self::Tiers(changes) => {
+                let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+                f.write_str(&changes.join("; "))
+            }
             Self::InARow { what, times } => write!(f, "{times} {what} in a row"),
             Self::Output(written) => written.fmt(f),
             Self::NextTokens { used, needs, held } => {
@@ -395,6 +407,55 @@ impl Condition {
         match &self.value {
             Measure::Declared { class, .. } => *class,
             _ => self.reason.class(),
+        }
+    }
+}
+
+/// A main call that another tier's model took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TierChange {
+    /// The pass, from 1.
+    pub pass: u32,
+    /// The tier whose model was to be called.
+    pub from: Tier,
+    /// The tier whose model was called in its place.
+    pub to: Tier,
+    /// Why.
+    pub why: TierCause,
+}
+
+impl fmt::Display for TierChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pass, from, to, why } = self;
+        write!(f, "from pass {pass} {} instead of {}: {}", to.name(), from.name(), why.words())
+    }
+}
+
+/// Why a main call is made on another tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TierCause {
+    /// The confidence stayed low.
+    LowConfidence,
+    /// The model of the tier before could not be called.
+    Unavailable,
+    /// The cost limit does not pay for the model of the tier before.
+    Cost,
+    /// The prompt does not fit into the model of the tier before.
+    Context,
+    /// The run ends: the tier is given back.
+    Ended,
+}
+
+impl TierCause {
+    /// The cause in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::LowConfidence => "the confidence stayed low",
+            Self::Unavailable => "the model could not be called",
+            Self::Cost => "the cost limit does not pay for the model",
+            Self::Context => "the prompt does not fit into the model",
+            Self::Ended => "the run ends",
         }
     }
 }
@@ -482,14 +543,17 @@ impl Certificate {
         Some(Self::new(told.next()?, told.collect()))
     }
 
-    /// The same with one more condition that was true, after all others, unless its reason is told already.
-    pub(crate) fn with(mut self, condition: Option<Condition>) -> Self {
-        let is_new = |new: &Condition| {
-            std::iter::once(&self.primary).chain(&self.also).all(|known| known.reason != new.reason)
-        };
-        let new = condition.filter(is_new);
-        self.also.extend(new);
-        self
+    /// The same certificate with more conditions, each reason told once.
+    pub(crate) fn and(self, conditions: impl IntoIterator<Item = Condition>) -> Self {
+        let mut also = self.also;
+        for condition in conditions {
+            if condition.reason != self.primary.reason
+                && also.iter().all(|known| known.reason != condition.reason)
+            {
+                also.push(condition);
+            }
+        }
+        Self::new(self.primary, also)
     }
 
     /// The primary reason.

@@ -270,3 +270,66 @@ fn a_grant_that_was_not_used_is_free_again() {
     assert!(totals.usage.estimated);
     world.expect_call("3/landing", 1);
 }
+
+fn many(count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("d{n}")).collect()
+}
+
+#[test]
+fn what_a_selection_asks_for_beyond_the_limit_is_counted_and_not_read() {
+    // P5
+    let names = many(10_000);
+    let picks: Vec<_> = names.iter().map(|name| ("fetch_device", target(name))).collect();
+    let world = run().picker(&[]).start().picked(&picks);
+    assert_eq!(world.run.actions().len(), 64);
+    let told = Note::CallsNotRead { call: key("0/pick"), limit: 64, count: 9_936 };
+    assert!(world.all_notes().any(|note| *note == told));
+    let world = world.all_finished().replied(&said("high")).ends(StopReason::Confident);
+    assert_eq!((world.outcome().totals.unread_calls, world.outcome().totals.tool_calls), (9_936, 5));
+}
+
+#[test]
+fn what_a_reply_asks_for_beyond_the_limit_is_counted_and_not_read() {
+    // P5: in a document, and in a conversation, whose turn goes back without the calls that were not read.
+    let names = many(100);
+    let asks = |said: Said| names.iter().fold(said, |said, name| said.asks("fetch_device", target(name)));
+    let few = |limits: &mut loop_core::Limits| limits.asked_calls = 3;
+    let world = run().limits(few).start().replied(&asks(said("low")));
+    assert_eq!((world.run.actions().len(), world.run.passes()[0].unread_calls), (3, 97));
+    assert_eq!(world.run.totals().unread_calls, 97);
+    let mut world = common::native::conversation().limits(few).start().started();
+    let mut reply = text("").reply();
+    let calls = names.iter().map(|name| loop_core::NativeCall {
+        id: name.as_str().into(),
+        name: "fetch_device".into(),
+        arguments: target(name).to_string().into(),
+    });
+    reply.calls = calls.collect();
+    reply.raw = Some("[]".into());
+    world.tell(loop_core::Fact::ModelReplied { key: key("1/main"), attempt: 1, reply });
+    assert_eq!((world.run.actions().len(), world.run.passes()[0].unread_calls), (3, 97));
+    assert_eq!(world.run.passes()[0].raw, None);
+}
+
+#[test]
+fn a_limit_that_a_refused_call_ends_beside_is_in_the_certificate() {
+    // P5: the selection took all the money, and the prompt does not fit either.
+    let setup = run().picker(&[]).with(|spec| spec.models.base.context_tokens = 2_000);
+    let setup = setup.limits(|limits| limits.cost = usd(100_000_000));
+    let world = setup.start().started().answered(&text("[]").using(Some(used(20_000_000, 0))));
+    assert!(world.run.totals().cost.known.0 > 100_000_000, "{}", world.run.totals().cost);
+    let world = world.started_with(PromptSize { bytes: 1_000_000, shared_bytes: 0 });
+    let world = world.ends(StopReason::TokenLimit);
+    assert_eq!(world.reasons(), [StopReason::TokenLimit, StopReason::BudgetExceeded]);
+}
+
+#[test]
+fn what_a_call_in_flight_takes_after_the_reason_is_fixed_is_in_the_certificate() {
+    // P5
+    let mut failed = failure(false);
+    failed.usage = Some(used(10_000_000, 0));
+    let mut world = run().start().started().stop(loop_core::StopMode::Now);
+    world.tell(loop_core::Fact::ModelFailed { key: key("1/main"), attempt: 1, failure: failed });
+    let world = world.ends(StopReason::ManualStop);
+    assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::BudgetExceeded]);
+}

@@ -223,7 +223,7 @@ fn an_output_on_the_last_permitted_pass_is_validated() {
     let of_run =
         || output().limits(|limits| limits.passes = 1).start().expect_call("1/main", 1).replied(&save("x"));
     let world = of_run().validated(Validation::Valid).ends(StopReason::Completed);
-    assert_eq!(world.reasons(), [StopReason::Completed]);
+    assert_eq!(world.reasons(), [StopReason::Completed, StopReason::MaxPasses]);
     // Rejected, there is no pass for another.
     let world = of_run().validated(rejected("no")).ends(StopReason::MaxPasses);
     assert!(is(&world, "x", false));

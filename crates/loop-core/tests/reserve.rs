@@ -6,8 +6,9 @@ use common::native::{calls, conversation};
 use common::*;
 
 use loop_core::{
-    Command, CostMode, Decision, Fact, Measure, Millis, Note, Observation, PicoUsd, Price, PromptSize,
-    Refusal, RunTool, Status, StopClass, StopReason, SubCallUse, Tier, Usage, Verdict,
+    Command, Confidence, CostMode, Decision, Fact, Measure, Millis, ModelFailure, Note, Observation, Oddity,
+    PicoUsd, Price, PromptSize, Refusal, RunTool, Status, StopClass, StopReason, SubCallUse, Tier, TierCause,
+    TierChange, Usage, Verdict,
 };
 
 fn device(name: &str) -> Said {
@@ -105,23 +106,121 @@ fn without_anything_new_to_write_there_is_no_landing() {
     assert_eq!((world.outcome().totals.passes, world.outcome().totals.model_calls), (1, 1));
 }
 
+/// A run whose cost limit pays for a second pass on the cheaper tier alone.
+fn poor() -> Setup {
+    run().limits(|limits| limits.cost = usd(300_000_000))
+}
+
+fn cheaper(setup: Setup) -> Setup {
+    setup.with(|spec| spec.gate.cheaper_tier = true)
+}
+
 #[test]
-fn the_cheaper_tier_is_tried_before_the_landing() {
-    let setup = || run().limits(|limits| limits.cost = usd(300_000_000));
-    let mut world = second_call(setup());
+fn a_run_that_cannot_pay_for_its_model_ends_and_no_cheaper_one_replies() {
+    // P1: off by default.
+    let world = second_call(poor());
+    assert_eq!(world.run.quote(&key("2/main"), SECOND), Err(Refusal::Cost));
+    let world = world.started_with(SECOND).expect_call("2/landing", 1).started_with(SECOND);
+    assert_eq!(tier_of(&world), Tier::Base);
+    let world = world.answered(&said("high")).ends(StopReason::BudgetExceeded);
+    assert!(!world.reasons().contains(&StopReason::TierChanged));
+    assert!(world.all_notes().all(|note| !matches!(note, Note::TierChanged { .. })));
+}
+
+#[test]
+fn failures_that_cost_their_reserve_do_not_bring_the_cheaper_model() {
+    // P1: the case that was seen: lost tries take the money of the base model.
+    let failed = || ModelFailure { usage: None, ..failure(true) };
+    let mut world = run().limits(|limits| limits.cost = usd(2_000_000_000)).start();
+    while !world.run.is_done() {
+        let is_granted = world.run.quote(&world.call().key, FIRST).is_ok();
+        world = world.started_with(FIRST);
+        world = if is_granted { world.failed(failed()) } else { world };
+    }
+    assert!(world.reasons().contains(&StopReason::BudgetExceeded), "{:?}", world.reasons());
+    assert_ne!(world.outcome().stop.class, StopClass::Answered);
+    assert!(world.all_notes().all(|note| !matches!(note, Note::CallCharged { tier: Tier::Picker, .. })));
+}
+
+#[test]
+fn where_it_is_on_the_cheaper_tier_replies_and_the_certificate_says_so() {
+    // P1
+    let mut world = second_call(cheaper(poor()));
     let quote = world.run.quote(&key("2/main"), SECOND).unwrap();
     // Another tier: nothing was reported for what the prompt shares.
     assert_eq!((quote.tier, quote.reserve.input_tokens), (Tier::Picker, 1_500));
     world = world.started_with(SECOND);
     assert_eq!(tier_of(&world), Tier::Picker, "the call is sent to the tier that was granted");
-    world = world.answered(&said("high")).ends(StopReason::Confident);
+    let changed = Note::TierChanged { from: Tier::Base, to: Tier::Picker, why: TierCause::Cost };
+    assert!(world.notes().contains(&changed), "{:?}", world.notes());
+    world = world.answered(&said("high")).ends(StopReason::NoNewActions);
     assert_eq!(world.run.passes()[1].tier, Tier::Picker);
-    // A dearer tier steps down one by one.
-    let mut world = second_call(setup().escalating().limits(|limits| limits.cost = usd(600_000_000)));
+    assert_eq!(world.reasons(), [StopReason::NoNewActions, StopReason::TierChanged]);
+    let told = world.outcome().stop.also[0].clone();
+    let change = TierChange { pass: 2, from: Tier::Base, to: Tier::Picker, why: TierCause::Cost };
+    assert_eq!(told.value, Measure::Tiers(vec![change]));
+    assert_eq!(told.change.unwrap().to_string(), "gate.cheaper_tier = false");
+}
+
+#[test]
+fn a_confidence_that_a_cheaper_tier_states_counts_as_unknown() {
+    // P1: by its own reply, and by the repair of its contract.
+    let second = || second_call(cheaper(poor())).started_with(SECOND);
+    let bare = text("## Findings\n\nNo contract.\n");
+    for world in [second().answered(&said("high")), second().answered(&bare).replied(&said("high"))] {
+        let world = world.ends(StopReason::NoNewActions);
+        assert_eq!(world.outcome().confidence, Confidence::Unknown);
+        assert_eq!(world.run.passes()[1].confidence, Confidence::Unknown);
+        assert_ne!(world.outcome().stop.class, StopClass::Answered);
+    }
+    let stated = Oddity::CheaperConfidence { stated: Confidence::High };
+    let told = |note: &Note| matches!(note, Note::ReplyRead { oddities, .. } if oddities.contains(&stated));
+    assert!(second().answered(&said("high")).all_notes().any(told));
+}
+
+#[test]
+fn a_contract_is_repaired_by_the_model_whose_reply_it_belongs_to() {
+    // P1: the auxiliary model does not state the base model's confidence.
+    let world = run().start().replied(&text("## Situation\n\nNo contract.\n")).expect_phase("repairing");
+    assert_eq!(world.call().tier, Tier::Base);
+    let world = world.replied(&said("high"));
+    assert_eq!(world.run.passes()[0].confidence, Confidence::High);
+}
+
+#[test]
+fn a_dearer_tier_steps_down_one_by_one() {
+    let mut world = second_call(cheaper(poor()).escalating().limits(|limits| limits.cost = usd(600_000_000)));
     assert_eq!(world.call().tier, Tier::Base);
     world =
         world.started_with(SECOND).answered(&said("low").asks("fetch_device", target("b"))).all_finished();
     assert_eq!(world.call().tier, Tier::Base, "one low pass does not escalate");
+}
+
+#[test]
+fn every_change_of_tier_is_a_condition_of_the_certificate() {
+    // P1: escalated, fallback and a context that is too small.
+    let causes = |world: &World| -> Vec<(Tier, Tier, TierCause)> {
+        let told = world.outcome().stop.also.iter().find(|it| it.reason == StopReason::TierChanged).cloned();
+        let Some(Measure::Tiers(changes)) = told.map(|told| told.value) else { return Vec::new() };
+        changes.into_iter().map(|change| (change.from, change.to, change.why)).collect()
+    };
+    let low = |n: &str| said("low").section("Findings", n).asks("fetch_device", target(n));
+    let twice =
+        |setup: Setup| setup.start().replied(&low("a")).all_finished().replied(&low("b")).all_finished();
+    let raised = (Tier::Base, Tier::Escalated, TierCause::LowConfidence);
+    let world = twice(run().escalating()).replied(&said("high")).ends(StopReason::Confident);
+    assert_eq!((causes(&world), world.outcome().stop.class), (vec![raised], StopClass::Answered));
+    let small = run().escalating().with(|spec| {
+        if let Some(escalated) = &mut spec.models.escalated {
+            escalated.context_tokens = 900;
+        }
+    });
+    let world = twice(small).started_with(FIRST).answered(&said("high")).ends(StopReason::Confident);
+    assert_eq!(causes(&world), [raised, (Tier::Escalated, Tier::Base, TierCause::Context)]);
+    let world = run().with_fallback().start().started().failed(failure(false)).replied(&said("high"));
+    let world = world.ends(StopReason::Confident);
+    assert_eq!(causes(&world), [(Tier::Base, Tier::Fallback, TierCause::Unavailable)]);
+    assert!(causes(&run().start().replied(&said("high")).ends(StopReason::Confident)).is_empty());
 }
 
 #[test]
@@ -337,7 +436,8 @@ fn a_tier_without_a_model_of_its_own_is_no_cheaper_one() {
     let more = PromptSize { bytes: 2_200, shared_bytes: 2_000 };
     assert_eq!(world.run.quote(&key("2/main"), more), Err(Refusal::Cost));
     // Another model counts otherwise, but hardly to less than half of what was reported.
-    let with_picker = run().limits(|limits| limits.cost = usd(900_000_000)).start().started_with(FIRST);
+    let with_picker =
+        cheaper(run()).limits(|limits| limits.cost = usd(900_000_000)).start().started_with(FIRST);
     let world = with_picker.answered(&device("a").using(Some(used(4_000, 50)))).all_finished();
     let quote = world.run.quote(&key("2/main"), more).unwrap();
     assert_eq!((quote.tier, quote.reserve.input_tokens), (Tier::Picker, 4_100));
@@ -362,7 +462,7 @@ fn an_escalated_model_with_too_little_context_gives_way_to_the_base_model() {
 fn a_refusal_names_what_the_tiers_need_that_money_opens() {
     // The picker's context is too small for the prompt, so that no money would bring it.
     let small = || {
-        run().with(|spec| {
+        cheaper(run()).with(|spec| {
             if let Some(picker) = &mut spec.models.picker {
                 picker.context_tokens = 600;
             }

@@ -4,7 +4,7 @@ use crate::common;
 
 use common::*;
 
-use loop_core::{FailureKind, ModelFailure, Note, PicoUsd, StopReason, Tier};
+use loop_core::{FailureKind, ModelFailure, Note, PicoUsd, StopReason, Tier, TierCause};
 
 fn of_kind(kind: FailureKind) -> ModelFailure {
     ModelFailure { kind, ..failure(false) }
@@ -23,7 +23,7 @@ fn a_model_that_cannot_be_had_gives_way_to_the_other_route() {
     ] {
         let world = run().with_fallback().start().started().failed(of_kind(kind)).expect_call("1/main", 2);
         assert_eq!(world.call().tier, Tier::Fallback, "{kind}");
-        let changed = Note::TierChanged { from: Tier::Base, to: Tier::Fallback };
+        let changed = Note::TierChanged { from: Tier::Base, to: Tier::Fallback, why: TierCause::Unavailable };
         assert!(world.all_notes().any(|note| *note == changed));
         let world = world.replied(&said("high")).ends(StopReason::Confident);
         assert_eq!(world.run.passes()[0].tier, Tier::Fallback);
@@ -69,14 +69,16 @@ fn what_breaks_off_is_tried_again_on_each_route_and_what_cannot_be_had_is_not() 
 }
 
 #[test]
-fn small_calls_go_the_way_of_the_run_unless_they_have_a_model_of_their_own() {
+fn small_calls_go_the_way_of_the_run_unless_they_have_a_model_of_their_own_and_repairs_always() {
     let repairing = |setup: Setup| {
         let world =
             setup.start().started().failed(failure(false)).replied(&text("## Findings\n\nNo contract.\n"));
-        world.expect_phase("repairing").call().tier
+        let world = world.expect_phase("repairing");
+        (world.call().tier, world.run.small_tier())
     };
-    assert_eq!(repairing(run().with_fallback()), Tier::Picker);
-    assert_eq!(repairing(run().with_fallback().with(|spec| spec.models.picker = None)), Tier::Fallback);
+    assert_eq!(repairing(run().with_fallback()), (Tier::Fallback, Tier::Picker));
+    let without_picker = run().with_fallback().with(|spec| spec.models.picker = None);
+    assert_eq!(repairing(without_picker), (Tier::Fallback, Tier::Fallback));
 }
 
 #[test]
@@ -103,9 +105,10 @@ fn the_other_route_is_paid_at_its_own_price_and_only_where_the_money_lasts() {
         (paid(run().with_fallback()), run().start().replied(&said("high")).run.totals().cost.known);
     assert_eq!(dear, PicoUsd(cheap.0 * 2));
     // Money for the base model alone: the route that is dearer is not taken beyond it.
-    let poor = run().with_fallback().limits(|limits| limits.cost = Some(PicoUsd(cheap.0 + cheap.0 / 4)));
+    let poor = run().with_fallback().limits(|limits| limits.cost = Some(PicoUsd(300_000_000)));
     let world = poor.start().started().failed(failure(false));
-    assert!(world.run.is_done() || world.run.quote(&key("1/main"), PROMPT).is_err());
+    assert_eq!(world.call().tier, Tier::Fallback);
+    assert_eq!(world.run.quote(&key("1/main"), PROMPT), Err(loop_core::Refusal::Cost));
 }
 
 #[test]
@@ -125,5 +128,6 @@ fn a_model_that_was_heard_lands_by_itself_and_an_escalated_one_leaves_the_base_m
     let world = without_picker.start().replied(&low(1)).finished("1/action-0", found("brought 1"));
     assert_eq!(world.call().tier, Tier::Escalated);
     let world = world.started().failed(failure(false)).replied(&text("## Findings\n\nNo contract.\n"));
-    assert_eq!(world.expect_phase("repairing").call().tier, Tier::Picker);
+    let world = world.expect_phase("repairing");
+    assert_eq!((world.call().tier, world.run.small_tier()), (Tier::Fallback, Tier::Picker));
 }

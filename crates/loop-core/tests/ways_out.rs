@@ -7,7 +7,7 @@ use common::*;
 
 use loop_core::{
     Confidence, Decision, DeniedBy, Measure, Note, Observation, Stale, Status, StopClass, StopMode,
-    StopReason, Tier, Verdict,
+    StopReason, Tier, TierCause, Verdict,
 };
 use serde_json::json;
 
@@ -106,9 +106,8 @@ fn low_confidence_in_two_passes_brings_the_escalated_model_once() {
     // S0-121, S0-117, C17, I-28
     let world = passes(run().escalating(), &["low", "low"]);
     assert_eq!((world.call().key, world.call().tier), (key("3/main"), Tier::Escalated));
-    assert!(
-        world.all_notes().any(|note| *note == Note::TierChanged { from: Tier::Base, to: Tier::Escalated })
-    );
+    assert!(world.all_notes().any(|note| *note
+        == Note::TierChanged { from: Tier::Base, to: Tier::Escalated, why: TierCause::LowConfidence }));
     // Its first pass is not held against the one before it; the one after it is.
     let world = passes(run().escalating(), &["low", "low", "low"]);
     assert_eq!((world.call().key, world.call().tier), (key("4/main"), Tier::Escalated));
@@ -151,7 +150,10 @@ fn the_model_is_given_back_on_every_way_out() {
         assert!(world.run.is_done(), "{:?}", world.run.phase());
         assert_eq!(world.run.tier(), Tier::Base, "{:?}", world.outcome().stop.reason());
         let last = world.all_notes().filter(|note| matches!(note, Note::TierChanged { .. })).last();
-        assert_eq!(last, Some(&Note::TierChanged { from: Tier::Escalated, to: Tier::Base }));
+        assert_eq!(
+            last,
+            Some(&Note::TierChanged { from: Tier::Escalated, to: Tier::Base, why: TierCause::Ended })
+        );
     }
 }
 

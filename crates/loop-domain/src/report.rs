@@ -184,6 +184,9 @@ fn gate(spec: &RunSpec) -> String {
     if gate.on_denied == OnDenied::Stop {
         parts.push("what is denied ends the run".to_owned());
     }
+    if gate.cheaper_tier {
+        parts.push("a cheaper model may reply where the cost limit asks for it".to_owned());
+    }
     if gate.high_is_final {
         parts.push("high confidence is final".to_owned());
     }

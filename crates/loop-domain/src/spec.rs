@@ -179,6 +179,7 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
     }
     Ok(GateSettings {
         required_tools,
+        cheaper_tier: config.cheaper_tier.unwrap_or(defaults.cheaper_tier),
         people: config.people.unwrap_or(defaults.people),
         label: config.label.as_deref().map_or(defaults.label, |label| label.trim().into()),
         allow,
@@ -423,6 +424,7 @@ fn limits(config: &LimitsConfig, models: &Models, defaults: Limits) -> Limits {
         cost_mode: config.cost_mode.unwrap_or(defaults.cost_mode),
         tokens: config.tokens.or(defaults.tokens),
         tool_calls: config.tool_calls.unwrap_or(defaults.tool_calls),
+        asked_calls: config.asked_calls.unwrap_or(defaults.asked_calls),
         model_calls: config.model_calls.unwrap_or(defaults.model_calls),
         wall_ms: config.wall_ms.unwrap_or(defaults.wall_ms),
         picked: config.picked.unwrap_or(defaults.picked),

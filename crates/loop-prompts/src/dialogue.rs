@@ -155,7 +155,10 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
     let mut variables = of_run(run);
     variables.extend([
         ("evidence", Value::from(parts::evidence(evidence, nonce, run.spec()))),
-        ("executed", Value::from(parts::executed(actions, run.evidence(), nonce))),
+        (
+            "executed",
+            Value::from(parts::executed(actions, run.evidence(), nonce, parts::unread(run, done as u32))),
+        ),
         ("landing", Value::from(landing)),
         ("missing", Value::from(missing(run, done as u32 + 1))),
     ]);
@@ -227,7 +230,15 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
     let mut variables = of_run(run);
     variables.extend([
         ("evidence", Value::from("It stands in the system prompt.")),
-        ("executed", Value::from(parts::executed(run.actions(), run.evidence(), nonce))),
+        (
+            "executed",
+            Value::from(parts::executed(
+                run.actions(),
+                run.evidence(),
+                nonce,
+                parts::unread(run, key.pass.saturating_sub(1)),
+            )),
+        ),
         ("landing", Value::from(if is_landing { landing(prompts, run) } else { String::new() })),
         ("missing", Value::from(missing(run, key.pass))),
     ]);

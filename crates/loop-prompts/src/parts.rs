@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use loop_core::{
-    ArgSpec, ArgType, Evidence, JudgedAction, OutputSpec, PassRecord, ProtocolSpec, RunSpec, SectionSpec,
-    Status, ToolSpec, Verdict,
+    ArgSpec, ArgType, Evidence, JudgedAction, OutputSpec, PassRecord, ProtocolSpec, Run, RunSpec,
+    SectionSpec, Status, ToolSpec, Verdict,
 };
 use serde_json::Value;
 
@@ -42,10 +42,32 @@ pub(crate) fn evidence(evidence: &[Evidence], nonce: &str, spec: &RunSpec) -> St
     blocks.join("\n\n")
 }
 
-/// One line a call: `- <tool> (target: X): Success — <summary>` (S0-112); what was not run says why.
-pub(crate) fn executed(actions: &[JudgedAction], all: &[Evidence], nonce: &str) -> String {
+/// How many calls are listed that a limit left undone; the rest is counted.
+const MAX_OVER_LIMIT: usize = 5;
+
+/// What is said of calls that a reply asked for beyond the limit; nothing where there are none.
+pub(crate) fn unread(run: &Run, pass: u32) -> Option<String> {
+    let count = run.unread_calls(pass);
+    let limit = run.spec().limits.asked_calls;
+    (count > 0).then(|| format!("{count} more calls: Not read — one reply may ask for {limit} calls"))
+}
+
+/// One line a call: `- <tool> (target: X): Success — <summary>` (S0-112); what was not run says why. Of the calls that a
+/// limit left undone the first are listed and the rest is counted.
+pub(crate) fn executed(
+    actions: &[JudgedAction],
+    all: &[Evidence],
+    nonce: &str,
+    unread: Option<String>,
+) -> String {
+    let is_over =
+        |action: &&JudgedAction| matches!(action.verdict, Verdict::OverLimit { .. } | Verdict::Ended { .. });
+    let mut over = actions.iter().filter(is_over).skip(MAX_OVER_LIMIT);
+    let rest = over.next().map(|first| (first.key, 1 + over.count()));
+    let counted = rest.map(|(_, count)| format!("{count} more calls: Not run — over the limit"));
     let lines: Vec<String> = actions
         .iter()
+        .filter(|action| !is_over(action) || rest.is_none_or(|(first, _)| action.key < first))
         .filter_map(|action| {
             let tool = line_without(nonce, action.tool_name());
             let target = target(&action.parameters, nonce);
@@ -74,6 +96,7 @@ pub(crate) fn executed(actions: &[JudgedAction], all: &[Evidence], nonce: &str) 
                 }
             }
         })
+        .chain(counted.into_iter().chain(unread).map(|line| format!("- {line}")))
         .collect();
     lines.join("\n")
 }

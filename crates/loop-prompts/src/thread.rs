@@ -148,6 +148,7 @@ impl Thread {
             let result = if is_short { short_result } else { call_result };
             turns.push(Turn::Results(actions.iter().map(|action| result(run, action)).collect()));
         }
+        turns.extend(parts::unread(run, record.pass).map(|line| Turn::User(line.into())));
         self.passes += 1;
         self.actions += actions.len();
         turns.extend(self.rejection(prompts, run));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anstyle::{AnsiColor, Style};
 use loop_core::{
     Action, Decision, Fact, JudgedAction, LiveText, Note, PickedBy, Run, RunSpec, Slot, Status, Tier,
-    Validation, Verdict,
+    TierCause, Validation, Verdict,
 };
 use loop_runtime::{Entry, RunEvent};
 
@@ -214,17 +214,17 @@ impl Live {
                 note(Line::from("  ").styled(DIM, format!("{key} is not ready, and is asked again")))
             }
             Note::Lost { key, .. } => note(Line::from("  ").styled(ODD, format!("{key} was lost"))),
-            Note::TierChanged { from, to: Tier::Escalated } => {
-                let from = format!("  the confidence stays low: from the {} model to the ", from.name());
-                note(Line::from(from).styled(BOLD, "escalated").plain(" one"));
-            }
-            Note::TierChanged { from, to: Tier::Fallback } => {
-                let from = format!("  the {} model cannot be had: from it to the ", from.name());
-                note(Line::from(from).styled(ODD, "fallback").plain(" one"));
-            }
-            Note::TierChanged { from, to } => {
-                let what = format!("back from the {} model to the {} one", from.name(), to.name());
+            Note::TierChanged { from, to, why: TierCause::Ended } => {
+                let what = format!("back from the {} model to the {} model", from.name(), to.name());
                 note(Line::from("  ").styled(DIM, what));
+            }
+            Note::TierChanged { from, to, why } => {
+                let what = format!(" model in place of the {} model: {}", from.name(), why.words());
+                note(Line::from("  ").plain("the ").styled(ODD, to.name()).plain(what));
+            }
+            Note::CallsNotRead { limit, count, .. } => {
+                let what = format!("{count} more calls are not read: limits.asked_calls is {limit}");
+                note(Line::from("  ").styled(ODD, what));
             }
             Note::AttemptBegan { attempt: 1, .. } => {}
             Note::AttemptBegan { attempt, .. } => {

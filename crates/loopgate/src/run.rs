@@ -205,13 +205,21 @@ pub(crate) fn summary(outcome: &Outcome) {
     if stop.class == StopClass::NeedsHuman {
         stream::note("over:    nothing waits in this run any more; what is left is for a person to do");
     }
-    for action in outcome.undone() {
+    for action in outcome.undone().take(MAX_UNDONE) {
         stream::note(format!(
             "undone:  {} {} ({})",
             action.tool_name(),
             action.parameters,
             action.reason(&outcome.evidence)
         ));
+    }
+    let more = outcome.undone().count().saturating_sub(MAX_UNDONE);
+    if more > 0 {
+        stream::note(format!("undone:  {more} more; `loopgate show {}` lists them", outcome.run));
+    }
+    if outcome.totals.unread_calls > 0 {
+        let unread = outcome.totals.unread_calls;
+        stream::note(format!("undone:  {unread} calls beyond limits.asked_calls of one reply; not read"));
     }
     stream::note(format!("totals:  {}", bill(&outcome.totals)));
     match &outcome.saved {
@@ -236,6 +244,9 @@ fn doubts(outcome: &Outcome) {
         ));
     }
 }
+
+/// How many undone actions are listed; the rest is counted.
+const MAX_UNDONE: usize = 20;
 
 /// Totals in one line.
 pub(crate) fn bill(totals: &Totals) -> String {

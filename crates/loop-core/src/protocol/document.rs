@@ -30,6 +30,7 @@ pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>)
         refused: None,
         escalated: None,
         has_contract: false,
+        unread: 0,
         oddities: parsed.oddities,
         ending: Ending::None,
     };

@@ -13,9 +13,12 @@ use crate::money::{PicoUsd, Usage};
 use crate::note::Note;
 use crate::proposal::Proposal;
 use crate::protocol;
+use crate::reply::Oddity;
 use crate::run::{Call, Cut, MainCall, PassRecord, Phase, PromptSize, Quote, Rejected, Run, StartedCall};
 use crate::spec::Tier;
-use crate::stop::{Certificate, Change, Condition, Measure, StopReason, Written};
+use crate::stop::{
+    Certificate, Change, Condition, Confidence, Measure, StopReason, TierCause, TierChange, Written,
+};
 
 /// How often a call is tried in all.
 pub(super) const ATTEMPTS: u32 = 3;
@@ -45,11 +48,17 @@ impl Run {
         attempt: u32,
         prompt: PromptSize,
         announced: Quote,
+        notes: &mut Vec<Note>,
     ) -> Result<(), Rejected> {
         let call = self.wished_call("call_started", key, attempt)?;
         let computed = self.quote_call(call, prompt);
         if computed != Ok(announced) {
             return Err(other_quote(key, &Ok(announced), &computed));
+        }
+        let (from, to) = (call.tier, announced.tier);
+        if from != to {
+            let why = self.why_elsewhere(call, prompt);
+            self.note_tier(TierChange { pass: key.pass, from, to, why }, notes);
         }
         self.state.totals.model_calls += 1;
         let started = StartedCall {
@@ -114,7 +123,7 @@ impl Run {
                 match &unusable {
                     Some(failure) => self.salvage(key, failure, notes),
                     None if matches!(key.slot, Slot::Main | Slot::Landing) => {
-                        let proposal = protocol::read(reply, self.reading());
+                        let proposal = self.read(key, started, reply, notes);
                         self.record_pass(key, started, reply, &proposal, notes);
                         self.take_confidence(&proposal, notes);
                         self.leave_all_undone(&proposal, notes);
@@ -127,6 +136,8 @@ impl Run {
             Phase::Repairing { proposal, .. } => {
                 let mut proposal = (**proposal).clone();
                 protocol::repair(&mut proposal, reply, self.reading());
+                self.discount(&mut proposal, started.tier);
+                self.cap_calls(&mut proposal, key, notes);
                 if let Some(pass) = self.state.passes.last_mut() {
                     pass.cut = pass.cut.or(cut_of(reply, started));
                 }
@@ -138,7 +149,7 @@ impl Run {
             }
             Phase::Calling { .. } => {
                 self.remember_size(started, reply.usage);
-                let proposal = protocol::read(reply, self.reading());
+                let proposal = self.read(key, started, reply, notes);
                 self.record_pass(key, started, reply, &proposal, notes);
                 // A repair takes time that may be the landing's.
                 if proposal.has_contract || self.is_stop_asked() || self.out_of_time().is_some() {
@@ -147,14 +158,15 @@ impl Run {
                     // Should the run end before the repair does, the last reply has said nothing.
                     self.state.confidence = proposal.confidence;
                     self.state.confidence_reason = Arc::clone(&proposal.reason);
-                    let call = Call::wished(CommandKey::new(key.pass, Slot::Repair), self.small_tier());
+                    // It states the reply's confidence, so the reply's own model is asked for it.
+                    let call = Call::wished(CommandKey::new(key.pass, Slot::Repair), started.tier);
                     self.state.phase = Phase::Repairing { call, proposal: Box::new(proposal) };
                 }
             }
             Phase::Landing { cause, .. } => {
                 let cause = cause.clone();
                 self.remember_size(started, reply.usage);
-                let proposal = protocol::read(reply, self.reading());
+                let proposal = self.read(key, started, reply, notes);
                 self.record_pass(key, started, reply, &proposal, notes);
                 self.judge_and_decide(proposal, Some(cause), notes);
             }
@@ -182,6 +194,53 @@ impl Run {
         self.charge(Charge { key: *key, attempt, tier, usage, received, reported: None, reserve }, notes);
         self.call_failed(key, attempt, failure, notes);
         Ok(())
+    }
+
+    /// A main call's reply as a proposal: the calls that it may ask for, and a confidence that counts.
+    fn read(
+        &mut self,
+        key: &CommandKey,
+        started: StartedCall,
+        reply: &Reply,
+        notes: &mut Vec<Note>,
+    ) -> Proposal {
+        let mut proposal = protocol::read(reply, self.reading());
+        self.discount(&mut proposal, started.tier);
+        self.cap_calls(&mut proposal, key, notes);
+        proposal
+    }
+
+    /// What a cheaper tier's model says of its confidence is not what the base model would say: it counts as unknown.
+    fn discount(&self, proposal: &mut Proposal, tier: Tier) {
+        let stated = proposal.confidence;
+        if tier != Tier::Picker || stated == Confidence::Unknown {
+            return;
+        }
+        proposal.confidence = Confidence::Unknown;
+        proposal.oddities.push(Oddity::CheaperConfidence { stated });
+    }
+
+    /// Leaves the calls of a reply that it may ask for, in its order, and counts the rest.
+    fn cap_calls(&mut self, proposal: &mut Proposal, key: &CommandKey, notes: &mut Vec<Note>) {
+        let count = self.count_unread(proposal.actions.len(), key, notes);
+        let kept = proposal.actions.len().saturating_sub(count as usize);
+        proposal.actions.truncate(kept);
+        if let Some(pass) = self.state.passes.iter_mut().rev().find(|pass| pass.pass == key.pass) {
+            pass.unread_calls = pass.unread_calls.saturating_add(count);
+        } else {
+            proposal.unread = count;
+        }
+    }
+
+    /// How many of so many calls are not read, which is noted.
+    pub(super) fn count_unread(&mut self, asked: usize, key: &CommandKey, notes: &mut Vec<Note>) -> u32 {
+        let limit = self.spec.limits.asked_calls;
+        let count = u32::try_from(asked).unwrap_or(u32::MAX).saturating_sub(limit);
+        if count > 0 {
+            self.state.totals.unread_calls = self.state.totals.unread_calls.saturating_add(count);
+            notes.push(Note::CallsNotRead { call: *key, limit, count });
+        }
+        count
     }
 
     /// What follows a call that brought no reply and is charged already.
@@ -403,7 +462,7 @@ impl Run {
     fn reroute(&mut self, notes: &mut Vec<Note>) {
         // Without a model of its own the picker is the base model.
         self.state.rerouted |= self.state.tier == Tier::Base;
-        self.change_tier(Tier::Fallback, notes);
+        self.change_tier(Tier::Fallback, TierCause::Unavailable, notes);
         // Another model: what was reported by the last one says nothing about it.
         self.state.last_main = None;
     }
@@ -490,9 +549,11 @@ impl Run {
             pass: key.pass,
             landing: key.slot == Slot::Landing,
             reply: Arc::clone(&reply.text),
-            raw: reply.raw.clone(),
+            // Results of calls that were not read would be missing in it.
+            raw: reply.raw.clone().filter(|_| proposal.unread == 0),
             reasoning: reply.reasoning.clone().filter(|_| self.spec.protocol.is_native()),
             evidence_seen,
+            unread_calls: proposal.unread,
             actions_seen,
             changed,
             removed,

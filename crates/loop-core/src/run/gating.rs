@@ -12,7 +12,7 @@ use crate::proposal::Proposal;
 use crate::protocol;
 use crate::run::{AttemptState, Call, Mending, PassRecord, Run};
 use crate::spec::Tier;
-use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason};
+use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason, TierCause, TierChange};
 use crate::verdict::{Limit, Verdict};
 
 impl Run {
@@ -66,6 +66,7 @@ impl Run {
         };
         match gate::decide(&view, cause) {
             Ruling::Stop(certificate) => {
+                let certificate = self.with_all(certificate);
                 let reason = certificate.reason();
                 for judged in judged.iter_mut().filter(|judged| judged.judged.verdict == Verdict::Run) {
                     judged.judged.verdict = Verdict::Ended { reason };
@@ -111,7 +112,7 @@ impl Run {
                 notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
                 if escalate {
                     self.state.escalated = Some(pass + 1);
-                    self.change_tier(Tier::Escalated, notes);
+                    self.change_tier(Tier::Escalated, TierCause::LowConfidence, notes);
                 }
                 self.act(batch, notes);
             }
@@ -266,11 +267,51 @@ impl Run {
     }
 
     /// From now on main calls are another tier's.
-    pub(super) fn change_tier(&mut self, to: Tier, notes: &mut Vec<Note>) {
+    pub(super) fn change_tier(&mut self, to: Tier, why: TierCause, notes: &mut Vec<Note>) {
         let from = std::mem::replace(&mut self.state.tier, to);
-        if from != to {
-            notes.push(Note::TierChanged { from, to });
+        if from == to {
+            return;
         }
+        match why {
+            TierCause::Ended => notes.push(Note::TierChanged { from, to, why }),
+            TierCause::LowConfidence | TierCause::Unavailable | TierCause::Cost | TierCause::Context => {
+                let pass = match why {
+                    // The call that could not be made is made there.
+                    TierCause::Unavailable => self.pass(),
+                    _ => self.state.passes.len() as u32 + 1,
+                };
+                self.note_tier(TierChange { pass, from, to, why }, notes);
+            }
+        }
+    }
+
+    /// Notes that a main call is made on another tier, and keeps it for the certificate.
+    pub(super) fn note_tier(&mut self, change: TierChange, notes: &mut Vec<Note>) {
+        let TierChange { from, to, why, .. } = change;
+        notes.push(Note::TierChanged { from, to, why });
+        let is_same = |known: &TierChange| (known.from, known.to, known.why) == (from, to, why);
+        if !self.state.tier_changes.iter().any(is_same) {
+            self.state.tier_changes.push(change);
+        }
+    }
+
+    /// The certificate with everything else that is true: limits that are reached, a cut reply, other tiers' models.
+    pub(super) fn with_all(&self, certificate: Certificate) -> Certificate {
+        let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
+        certificate.and(reached.into_iter().chain(self.last_cut()).chain(self.tier_changed()))
+    }
+
+    /// The condition that main calls were made on other tiers than the base one.
+    fn tier_changed(&self) -> Option<Condition> {
+        let changes = &self.state.tier_changes;
+        let by_cost = changes.iter().any(|it| it.why == TierCause::Cost && it.to == Tier::Picker);
+        let off = Change { setting: "gate.cheaper_tier".into(), to: Measure::Text("false".into()) };
+        (!changes.is_empty()).then(|| Condition {
+            reason: StopReason::TierChanged,
+            value: Measure::Tiers(changes.clone()),
+            threshold: None,
+            change: by_cost.then_some(off),
+        })
     }
 }
 

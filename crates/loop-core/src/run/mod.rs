@@ -49,7 +49,7 @@ use crate::outcome::{Evidence, Outcome, StoppedIn, Totals};
 use crate::policy::{self, Legs};
 use crate::protocol::Reading;
 use crate::spec::{RunSpec, SpecNames, Tier, ToolSpec, is_default};
-use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason, Written};
+use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason, TierChange, Written};
 use crate::trouble::Trouble;
 
 /// A run of the loop: its spec and its state.
@@ -96,6 +96,9 @@ pub struct State {
     fresh: bool,
     /// The pass that the escalated model took over with.
     escalated: Option<u32>,
+    /// The main calls that another tier's model took.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tier_changes: Vec<TierChange>,
     /// Whether another route was taken from the base model.
     rerouted: bool,
     /// The passes that were granted to mend an answer, and what was missing then.
@@ -163,6 +166,9 @@ pub struct PassRecord {
     pub raw: Option<Arc<str>>,
     /// How many observations its prompt showed.
     pub evidence_seen: u32,
+    /// How many calls it asked for beyond `limits.asked_calls`: they were not read.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unread_calls: u32,
     /// How many actions its prompt listed as executed.
     pub actions_seen: u32,
     /// The sections that it changed.
@@ -376,7 +382,7 @@ impl Run {
                 let prompt = PromptSize { bytes: *prompt_bytes, shared_bytes: *shared_bytes };
                 let announced =
                     Quote { tier: *tier, max_output_tokens: *max_output_tokens, reserve: *reserve };
-                self.call_started(key, *attempt, prompt, announced)
+                self.call_started(key, *attempt, prompt, announced, &mut notes)
             }
             Fact::CallRefused { key, attempt, prompt_bytes, shared_bytes, refusal } => {
                 let prompt = PromptSize { bytes: *prompt_bytes, shared_bytes: *shared_bytes };
@@ -476,6 +482,16 @@ impl Run {
     pub fn pass(&self) -> u32 {
         let read = self.state.passes.len() as u32;
         self.state.phase.call().map_or(read, |call| call.key.pass)
+    }
+
+    /// How many calls the reply of this pass asked for beyond `limits.asked_calls`, which were not read; pass 0 is the
+    /// selection.
+    pub fn unread_calls(&self, pass: u32) -> u32 {
+        if pass == 0 {
+            let of_passes: u32 = self.state.passes.iter().map(|pass| pass.unread_calls).sum();
+            return self.state.totals.unread_calls.saturating_sub(of_passes);
+        }
+        self.state.passes.iter().find(|record| record.pass == pass).map_or(0, |record| record.unread_calls)
     }
 
     /// The main calls whose replies were read.
@@ -628,6 +644,7 @@ impl Run {
             known: BTreeSet::new(),
             fresh: false,
             escalated: None,
+            tier_changes: Vec::new(),
             rerouted: false,
             mending: Vec::new(),
             attempts: Vec::new(),

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::action::{Action, Priority};
 use crate::canonical::canonical;
 use crate::event::{FinishReason, Reply};
+use crate::ids::{CommandKey, Slot};
 use crate::judge::{Room, judge};
 use crate::note::{Note, PickedBy};
 use crate::run::{Phase, Run};
@@ -65,6 +66,8 @@ impl Run {
         let limits = &self.spec.limits;
         let limit = if limits.picked <= limits.tool_calls { Limit::Picked } else { Limit::ToolCalls };
         let room = Room { left: limits.picked.min(limits.tool_calls), limit };
+        let unread = self.count_unread(picks.len(), &CommandKey::new(0, Slot::Pick), notes);
+        let picks = picks.get(..picks.len() - unread as usize).unwrap_or_default();
         let judged = judge(picks, self.bench(/*pass*/ 0, room));
         let runs = judged.iter().filter(|judged| judged.judged.verdict == Verdict::Run).count() as u32;
         notes.push(Note::Picked { by, runs });

@@ -6,7 +6,7 @@ use crate::limits::{CostMode, LANDING_OUTPUT_TOKENS, held_back, least_limit};
 use crate::money::{PicoUsd, Price, Rates};
 use crate::run::{Call, Run};
 use crate::spec::Tier;
-use crate::stop::{Change, Condition, Measure, StopReason};
+use crate::stop::{Change, Condition, Measure, StopReason, TierCause};
 
 /// A call for fewer output tokens than this is not worth making.
 const LEAST_OUTPUT_TOKENS: u64 = 256;
@@ -25,7 +25,7 @@ pub struct PromptSize {
 /// What a call is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quote {
-    /// The tier: a cheaper one than the wished where the money asks for it.
+    /// The tier: another than the requested one where the money or the context asks for it.
     pub tier: Tier,
     /// The most output tokens that it may write.
     pub max_output_tokens: u64,
@@ -94,7 +94,8 @@ impl Run {
     /// How its input is estimated is told by [`CostMode`]. Output tokens are cut to what the model, the context and
     /// the limits leave, while a part of money and tokens is held back for the landing: a quarter of the limit at the
     /// most, otherwise what the same input would take again with 1,500 output tokens. Where the money does not pay for
-    /// 256 output tokens, cheaper tiers are tried.
+    /// 256 output tokens, cheaper tiers are tried if
+    /// [`cheaper_tier`](crate::GateSettings::cheaper_tier) is on.
     ///
     /// # Errors
     /// Why it may not. Picker and repair calls leave one model call for the document.
@@ -115,13 +116,34 @@ impl Run {
         }
         let quote = self.quote_on(call.tier, call.key.slot, prompt);
         let instead: &[Tier] = match quote {
-            Err(Refusal::Cost | Refusal::UnknownPrice) => cheaper_than(call.tier),
+            Err(Refusal::Cost | Refusal::UnknownPrice) => self.cheaper_than(call.tier),
             // The base model may have the larger context.
             Err(Refusal::Context) if call.tier == Tier::Escalated => &[Tier::Base],
             Ok(_) | Err(_) => &[],
         };
         let other = instead.iter().filter(|tier| self.is_another(**tier, call.tier));
         other.filter_map(|tier| self.quote_on(*tier, call.key.slot, prompt).ok()).next().map_or(quote, Ok)
+    }
+
+    /// The tiers that are tried when the money does not pay for one.
+    fn cheaper_than(&self, tier: Tier) -> &'static [Tier] {
+        match tier {
+            Tier::Escalated if self.spec.gate.cheaper_tier => &[Tier::Base, Tier::Picker],
+            // The base model is the run's own: it needs no permission.
+            Tier::Escalated => &[Tier::Base],
+            Tier::Base if self.spec.gate.cheaper_tier => &[Tier::Picker],
+            Tier::Base => &[],
+            // A route that is taken because another cannot be had is not left for that one.
+            Tier::Picker | Tier::Fallback => &[],
+        }
+    }
+
+    /// Why a call is granted on another tier than the one that it was to be made on.
+    pub(super) fn why_elsewhere(&self, call: &Call, prompt: PromptSize) -> TierCause {
+        match self.quote_on(call.tier, call.key.slot, prompt) {
+            Err(Refusal::Context) => TierCause::Context,
+            Ok(_) | Err(_) => TierCause::Cost,
+        }
     }
 
     /// Whether a tier has a model of its own beside the wished one; under the rules of version 1 no other is asked.
@@ -235,7 +257,7 @@ impl Run {
             }
         };
         // A tier that refuses for another reason is opened by no smaller limit of this kind.
-        let cheaper = if refusal == Refusal::Cost { cheaper_than(call.tier) } else { &[] };
+        let cheaper = if refusal == Refusal::Cost { self.cheaper_than(call.tier) } else { &[] };
         let cheaper = cheaper.iter().filter(|tier| self.is_another(**tier, call.tier));
         let purses = std::iter::once(&call.tier).chain(cheaper).filter_map(|tier| {
             let fits = self.fits(*tier, prompt).ok()?;
@@ -364,16 +386,6 @@ impl Run {
             }
             Some(_) | None => first,
         }
-    }
-}
-
-/// The tiers that are tried when the money does not pay for one.
-fn cheaper_than(tier: Tier) -> &'static [Tier] {
-    match tier {
-        Tier::Escalated => &[Tier::Base, Tier::Picker],
-        Tier::Base => &[Tier::Picker],
-        // A route that is taken because another cannot be had is not left for that one.
-        Tier::Picker | Tier::Fallback => &[],
     }
 }
 

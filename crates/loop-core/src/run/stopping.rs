@@ -12,7 +12,7 @@ use crate::outcome::{Outcome, Saved, StoppedIn};
 use crate::run::calls::{ATTEMPTS, Charge, model_failure};
 use crate::run::{Call, Phase, Rejected, Run};
 use crate::spec::{Effect, Tier};
-use crate::stop::Certificate;
+use crate::stop::{Certificate, StopReason, TierCause};
 use crate::verdict::Verdict;
 
 /// How long what is in flight may take to settle, once the reason is fixed.
@@ -156,14 +156,14 @@ impl Run {
 
     /// Fixes the reason. What is in flight is cut off; without anything in flight the run is finished at once.
     pub(super) fn stop(&mut self, certificate: Certificate, notes: &mut Vec<Note>) {
-        let certificate = certificate.with(self.last_cut());
+        let certificate = self.with_all(certificate);
         notes.push(Note::Stopped { certificate: certificate.clone() });
         self.state.stopped_in = StoppedIn {
             phase: self.state.phase.name().into(),
             pass: self.pass(),
             attempt: self.state.attempts.len() as u32,
         };
-        self.change_tier(Tier::Base, notes);
+        self.change_tier(Tier::Base, TierCause::Ended, notes);
         let call = self.state.phase.call().filter(|call| call.started.is_some()).cloned();
         if let Phase::WaitingForPerson { since, asks } = &self.state.phase {
             // Approved and never started. What a question was answered stays.
@@ -196,6 +196,7 @@ impl Run {
         }
         ended.keep_evidence(&mut notes);
         ended.state.totals.wall_ms = ended.elapsed_ms();
+        let stop = ended.with_all(stop);
         ended.outcome_with(stop)
     }
 
@@ -255,7 +256,10 @@ impl Run {
         }
         self.keep_evidence(notes);
         self.state.totals.wall_ms = self.elapsed_ms();
-        let outcome = Box::new(self.outcome_with(certificate));
+        // What was in flight may have taken more than was left. The time that it took to settle is no limit's.
+        let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, 0);
+        let reached = reached.into_iter().filter(|condition| condition.reason != StopReason::Timeout);
+        let outcome = Box::new(self.outcome_with(certificate.and(reached)));
         self.state.phase = if self.spec.save {
             Phase::Saving { outcome, attempt: 1, not_before: None }
         } else {

@@ -53,6 +53,7 @@ pub fn all() -> Vec<Alphabet> {
     let modes = [CostMode::Strict, CostMode::Estimated, CostMode::After];
     let mut all: Vec<Alphabet> =
         modes.iter().flat_map(|mode| [money(*mode, false), tokens(*mode, false)]).collect();
+    all.push(cheaper(false));
     all.extend([plain, time, lost_writes, people, context, picking, five_passes].map(|make| make(false)));
     all.extend([verdicts, tools, stops, crashes, routes, cuts].map(|make| make()));
     all.extend(talks::all());
@@ -368,6 +369,22 @@ pub fn money(mode: CostMode, wide: bool) -> Alphabet {
     // Without a cheaper tier a refusal is one.
     let setup = setup.with(|spec| spec.models.picker = None);
     Alphabet { reaches: &[BudgetExceeded, Confident], ..spending(name, setup, mode, wide) }
+}
+
+/// Runs that are poor in money and may call the cheaper tier's model, with an escalated one, and few calls a reply.
+pub fn cheaper(wide: bool) -> Alphabet {
+    let setup = poor(CostMode::Estimated).escalating().limits(|limits| {
+        limits.cost = Some(PicoUsd(1_000_000_000));
+        limits.asked_calls = 1;
+    });
+    let setup = setup.with(|spec| {
+        spec.gate.cheaper_tier = true;
+        spec.gate.escalate_after = 1;
+    });
+    Alphabet {
+        reaches: &[BudgetExceeded, Confident],
+        ..spending("money, with a cheaper tier", setup, CostMode::Estimated, wide)
+    }
 }
 
 /// Runs that are poor in tokens.

@@ -11,14 +11,14 @@ use loop_core::{
 use crate::common::native::is_sound;
 use crate::common::{found, reread};
 use crate::edge::{Edge, Ghost, Tries, is_action, lands, work};
-use crate::{approvals, money, native, oracle, permits, rank, trouble, truth};
+use crate::{approvals, money, native, oracle, permits, rank, trouble, truth, whole};
 
 type Result = std::result::Result<(), String>;
 type OfAState = fn(&Run, &Ghost) -> Result;
 type OfAStep = fn(&Edge<'_>) -> Result;
 
 /// What holds in every state, by name.
-pub const OF_A_STATE: [(&str, OfAState); 16] = [
+pub const OF_A_STATE: [(&str, OfAState); 18] = [
     ("wishes are read, not taken", wishes_are_read),
     ("a live state owes work", a_live_state_owes_work),
     ("I-1 the reserve", |run, _| money::is_what_is_in_flight(run)),
@@ -35,10 +35,12 @@ pub const OF_A_STATE: [(&str, OfAState); 16] = [
     ("W5 effects in doubt are told", effects_in_doubt_are_told),
     ("I-20 evidence order", evidence_in_request_order),
     ("I-28 the base tier at the end", base_tier_at_the_end),
+    ("P1 a cheaper tier", whole::a_cheaper_tier_never_speaks_for_the_base_model),
+    ("P5 calls of a reply", whole::replies_ask_for_so_many_calls),
 ];
 
 /// What holds at every step, by name.
-pub const OF_A_STEP: [(&str, OfAStep); 22] = [
+pub const OF_A_STEP: [(&str, OfAStep); 25] = [
     ("I-8 the rank falls", rank::falls),
     ("I-8 one reason", one_reason),
     ("I-5 every call is judged", native::every_call_is_judged_once),
@@ -47,6 +49,9 @@ pub const OF_A_STEP: [(&str, OfAStep); 22] = [
     ("compaction goes on", native::compaction_goes_on),
     ("I-10 the gate", oracle::decides_as_documented),
     ("I-10 true conditions", truth::is_told),
+    ("I-10 all true conditions", whole::every_true_condition_is_told),
+    ("P1 tiers as they were", whole::tiers_are_told_as_they_were),
+    ("P4 estimated charges", whole::what_is_not_reported_is_estimated),
     ("S4-67 a broken tool is not run", trouble::a_broken_tool_is_not_run),
     ("I-26 an approval counts once", approvals::are_used_once),
     ("I-27, K2 what was read is judged", permits::what_was_read_is_judged),

@@ -69,6 +69,8 @@ pub struct Ghost {
     pub kills: BTreeMap<CommandKey, u32>,
     /// The effects that were begun: whether one runs, and whether its outcome is unknown when none does.
     pub effects: BTreeMap<CommandKey, Begun>,
+    /// Whether a main call was to be made, or was made, on another tier than the base one.
+    pub is_elsewhere: bool,
 }
 
 /// What is known of an effect from what happened to it.
@@ -126,6 +128,9 @@ impl Ghost {
                 });
                 next.used.extend(once.map(|action| action.key));
             }
+            Fact::CallStarted { key, tier, .. } if key.slot != Slot::Pick => {
+                next.is_elsewhere |= *tier != Tier::Base;
+            }
             Fact::PersonAnswered { key, answer: PersonAnswer::Approved, .. } => {
                 next.approved.insert(*key);
             }
@@ -143,10 +148,14 @@ impl Ghost {
                     }
                 }
                 Note::TierChanged { to: Tier::Escalated, .. } => {
+                    next.is_elsewhere = true;
                     next.raised += 1;
                     next.escalated.get_or_insert(edge.after.passes().len() as u32 + 1);
                 }
-                Note::TierChanged { to: Tier::Fallback, .. } => next.rerouted += 1,
+                Note::TierChanged { to: Tier::Fallback, .. } => {
+                    next.is_elsewhere = true;
+                    next.rerouted += 1;
+                }
                 Note::GateDecided { pass, decision: Decision::Mend { .. }, .. } => next.mended.push(pass + 1),
                 Note::Stopped { .. } => next.stops += 1,
                 _ => {}

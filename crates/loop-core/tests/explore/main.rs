@@ -30,6 +30,7 @@ mod strays;
 mod talks;
 mod trouble;
 mod truth;
+mod whole;
 
 use loop_core::CostMode;
 
@@ -153,6 +154,11 @@ fn money_estimated() {
 #[test]
 fn money_after() {
     explore(|wide| alphabets::money(CostMode::After, wide), MANY);
+}
+
+#[test]
+fn money_with_a_cheaper_tier() {
+    explore(alphabets::cheaper, MANY);
 }
 
 #[test]

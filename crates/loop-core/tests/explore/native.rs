@@ -123,6 +123,9 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     let fits = limits.messages.is_none_or(|limit| run.messages() <= limit);
     // An answer that was to be mended is there already.
     let has_answer = !edge.was.mended.is_empty();
+    if edge.was.is_elsewhere {
+        reasons.push(StopReason::TierChanged);
+    }
     let lands = lands && leaves_one && cause.is_none() && !speaks && fits && !has_answer;
     if lands { Expected::Land } else { Expected::Stop(reasons) }
 }
@@ -179,7 +182,11 @@ pub fn every_call_is_judged_once(edge: &Edge<'_>) -> Result {
     let new = after.get(before.len()..).ok_or("an action is lost")?;
     let read = edge.after.passes().len() > edge.before.passes().len();
     let asked = match &edge.event.fact {
-        Fact::ModelReplied { reply, .. } if read => reply.calls.as_slice(),
+        // In its order as many as a reply may ask for.
+        Fact::ModelReplied { reply, .. } if read => {
+            let limit = edge.after.spec().limits.asked_calls as usize;
+            reply.calls.get(..limit).unwrap_or(&reply.calls)
+        }
         _ => &[],
     };
     must(new.len() == asked.len(), || format!("{} calls, {} verdicts", asked.len(), new.len()))?;

@@ -170,6 +170,10 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     if edge.was.after(edge).cut {
         reasons.push(StopReason::OutputLimit);
     }
+    // So does a call of another tier's model.
+    if edge.was.is_elsewhere {
+        reasons.push(StopReason::TierChanged);
+    }
     let is_held_back = gate.final_pass && cause.is_none() && run.elapsed_ms() < limits.wall_ms;
     let lands = reasons.first() == Some(&StopReason::Timeout) && is_held_back && landing_helps(run);
     if lands { Expected::Land } else { Expected::Stop(reasons) }

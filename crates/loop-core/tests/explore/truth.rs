@@ -65,6 +65,7 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
             Fact::Validated { result, .. } => *result == Validation::Valid,
             _ => false,
         },
+        StopReason::TierChanged => edge.was.after(edge).is_elsewhere,
         StopReason::MaxMessages => limits.messages.is_some_and(|limit| match edge.before.phase() {
             // Its cause was that after it no other could be made.
             Phase::Landing { .. } => edge.before.messages() + 2 > limit,

@@ -74,6 +74,9 @@ pub(crate) struct GateConfig {
     pub(crate) on_duplicate: Option<OnDuplicate>,
     /// The numbers of the policy `three_tier`.
     pub(crate) three_tier: ThreeTierConfig,
+    /// Whether the `picker` model may reply where the cost limit does not pay for the base model. Its confidence counts as
+    /// unknown. Default: false: the run ends as `budget_exceeded`.
+    pub(crate) cheaper_tier: Option<bool>,
     /// For documents: whether high confidence ends the run although something that matters is still to be run. Default: false.
     pub(crate) high_is_final: Option<bool>,
     /// For documents, from the third pass on: the confidence that ends the run: `not_improved`, `equal` or `off`. Default:

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anstyle::{AnsiColor, Style};
 use loop_core::{
     Asked, CommandKey, Decision, Fact, JudgedAction, Millis, Note, Observation, Outcome, Run, RunSpec, Slot,
-    Status, StopClass, Verdict,
+    Status, StopClass, TierCause, Verdict,
 };
 use loop_runtime::{Entry, RunEvent, explain};
 
@@ -210,7 +210,14 @@ impl View {
             Note::GateDecided { decision: Decision::Land { cause }, .. } => {
                 self.remark(&format!("one last reply, without tools ({})", cause.reason));
             }
-            Note::TierChanged { to, .. } => self.remark(&format!("the {} model goes on", to.name())),
+            Note::TierChanged { why: TierCause::Ended, .. } => {}
+            Note::TierChanged { from, to, why } => {
+                let (from, to, why) = (from.name(), to.name(), why.words());
+                self.remark(&format!("the {to} model in place of the {from} model: {why}"));
+            }
+            Note::CallsNotRead { limit, count, .. } => {
+                self.remark(&format!("{count} more calls are not read: limits.asked_calls is {limit}"));
+            }
             Note::Picked { .. }
             | Note::CallCharged { .. }
             | Note::CallRefused { .. }
