@@ -359,8 +359,10 @@ pub enum FinishReason {
     MaxTokens,
     /// Our own cap cut it, since the provider wrote on far beyond the output limit.
     Capped,
-    /// It refused, or a filter did.
+    /// It refused.
     Refusal,
+    /// A content filter of the provider stopped it.
+    Filtered,
     /// Anything else.
     Other,
 }
@@ -404,7 +406,7 @@ impl FinishReason {
     pub fn is_cut(self) -> bool {
         match self {
             Self::MaxTokens | Self::Capped => true,
-            Self::EndTurn | Self::ToolUse | Self::Refusal | Self::Other => false,
+            Self::EndTurn | Self::ToolUse | Self::Refusal | Self::Filtered | Self::Other => false,
         }
     }
 }

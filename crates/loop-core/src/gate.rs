@@ -6,7 +6,7 @@ use crate::ids::Millis;
 use crate::limits::{LANDING_MS, Limits, least_limit};
 use crate::money::PicoUsd;
 use crate::outcome::Totals;
-use crate::proposal::Ending;
+use crate::proposal::{Ending, Refused};
 use crate::spec::{GateSettings, Stale};
 use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason};
 use crate::unseen::is_blank;
@@ -21,7 +21,7 @@ pub(crate) struct View<'a> {
     /// Since when a stop is asked for.
     pub(crate) stop_asked: Option<Millis>,
     pub(crate) confidence: Confidence,
-    pub(crate) refused: Option<&'a Arc<str>>,
+    pub(crate) refused: Option<&'a Refused>,
     pub(crate) escalated: Option<&'a Arc<str>>,
     pub(crate) candidates: Candidates,
     pub(crate) settings: &'a GateSettings,
@@ -247,7 +247,7 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     let plain = |reason, value| Condition { reason, value, threshold: None, change: None };
     let mut found = Vec::new();
     if let Some(why) = view.refused {
-        found.push(plain(StopReason::Refused, Measure::Text(Arc::clone(why))));
+        found.push(refusal(why));
     }
     if let Some(why) = view.escalated {
         found.push(plain(StopReason::NeedsHuman, Measure::Text(Arc::clone(why))));
@@ -301,7 +301,7 @@ fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
     let candidates = view.candidates;
     let mut found = Vec::new();
     if let Some(why) = view.refused.filter(|_| !view.is_open()) {
-        found.push(plain(StopReason::Refused, Measure::Text(Arc::clone(why))));
+        found.push(refusal(why));
     }
     match native.ending {
         Ending::Output(_) if native.lacks => found.push(evidence_missing(view.missing.to_vec())),
@@ -338,6 +338,15 @@ fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
         found.push(no_progress(view.settings, idle));
     }
     found
+}
+
+/// The condition that the work was refused.
+fn refusal(refused: &Refused) -> Condition {
+    let value = match refused {
+        Refused::ByModel(why) => Measure::Text(Arc::clone(why)),
+        Refused::ByFilter => Measure::ContentFilter,
+    };
+    Condition { reason: StopReason::Refused, value, threshold: None, change: None }
 }
 
 /// The condition that the passes of an attempt are used up (S2-39).

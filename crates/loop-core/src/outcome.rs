@@ -9,8 +9,8 @@ use crate::action::JudgedAction;
 use crate::document::Document;
 use crate::ids::{CommandKey, EvidenceId, RunId};
 use crate::money::{Spend, Usage};
-use crate::observation::Observation;
-use crate::spec::is_default;
+use crate::observation::{Observation, Status};
+use crate::spec::{RunSpec, is_default};
 use crate::stop::{Certificate, Confidence};
 use crate::verdict::Verdict;
 
@@ -68,6 +68,95 @@ impl Outcome {
             | Verdict::InvalidArguments { .. } => true,
             Verdict::Run | Verdict::Kept | Verdict::Duplicate { .. } | Verdict::Skipped => false,
         })
+    }
+}
+
+/// What became of the effects that were asked for in a run: calls of tools that do more than read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Effects {
+    /// They ran, and their tool says so.
+    pub executed: u32,
+    /// They ran and failed, as their tool says.
+    pub failed: u32,
+    /// Policy or a person denied them.
+    pub denied: u32,
+    /// They need a person's consent that nobody gave.
+    pub waiting: u32,
+    /// They were begun, and whether they happened is unknown.
+    pub in_doubt: u32,
+    /// They were not begun for another reason: a limit, arguments that do not fit, a repeat, the end of the run.
+    pub not_run: u32,
+}
+
+impl Effects {
+    /// The effects among `actions`, whose observations are in `evidence`.
+    pub fn of(spec: &RunSpec, actions: &[JudgedAction], evidence: &[Evidence]) -> Self {
+        let mut effects = Self::default();
+        for action in actions {
+            let tool = action.tool.as_deref().and_then(|name| spec.tool(name));
+            if tool.is_none_or(|tool| tool.effect.is_read()) {
+                continue;
+            }
+            let status = || {
+                let id = action.evidence?;
+                let at = evidence.binary_search_by_key(&id, |found| found.id).ok()?;
+                evidence.get(at).map(|found| found.observation.status)
+            };
+            *match &action.verdict {
+                Verdict::Run => match status() {
+                    Some(Status::Ok | Status::Empty) => &mut effects.executed,
+                    // It may be under way or done all the same.
+                    Some(Status::InDoubt | Status::Timeout | Status::Cancelled | Status::Pending) => {
+                        &mut effects.in_doubt
+                    }
+                    Some(Status::Denied) => &mut effects.denied,
+                    Some(
+                        Status::RetryableError
+                        | Status::PermanentError
+                        | Status::InvalidInput
+                        | Status::MalformedResult,
+                    ) => &mut effects.failed,
+                    Some(Status::Duplicate | Status::Skipped) | None => &mut effects.not_run,
+                },
+                Verdict::Denied { .. } => &mut effects.denied,
+                Verdict::NeedsPerson { .. } => &mut effects.waiting,
+                Verdict::UnknownTool { .. }
+                | Verdict::InvalidArguments { .. }
+                | Verdict::Duplicate { .. }
+                | Verdict::Skipped
+                | Verdict::OverLimit { .. }
+                | Verdict::BreakerOpen { .. }
+                | Verdict::OneAtATime
+                | Verdict::Ended { .. } => &mut effects.not_run,
+                Verdict::Kept => continue,
+            } += 1;
+        }
+        effects
+    }
+
+    /// Whether none was asked for.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl fmt::Display for Effects {
+    /// The counts that are not 0, for example `1 executed, 2 denied`; `none` where all are.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { executed, failed, denied, waiting, in_doubt, not_run } = *self;
+        let all = [
+            (executed, "executed"),
+            (failed, "failed"),
+            (denied, "denied"),
+            (waiting, "waiting for a person"),
+            (in_doubt, "in doubt"),
+            (not_run, "not run"),
+        ];
+        let counts = all.iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<String> = counts.map(|(count, what)| format!("{count} {what}")).collect();
+        f.write_str(if counts.is_empty() { "none" } else { "" })?;
+        f.write_str(&counts.join(", "))
     }
 }
 

@@ -20,8 +20,8 @@ pub struct Proposal {
     pub reason: Arc<str>,
     /// Tool calls that it asks for, in its order.
     pub actions: Vec<Action>,
-    /// The model refuses the work, with its reason.
-    pub refused: Option<Arc<str>>,
+    /// The work is refused.
+    pub refused: Option<Refused>,
     /// The model hands the work to a person, with its reason.
     pub escalated: Option<Arc<str>>,
     /// Whether a contract was found that counts; without one the confidence is `unknown`.
@@ -34,6 +34,16 @@ pub struct Proposal {
     /// What the reply is an end of, in protocols without confidence.
     #[serde(default, skip_serializing_if = "Ending::is_none")]
     pub ending: Ending,
+}
+
+/// Who refused the work.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "by", content = "why", rename_all = "snake_case")]
+pub enum Refused {
+    /// The model, with its reason.
+    ByModel(Arc<str>),
+    /// A content filter of the provider: the model may not have refused anything.
+    ByFilter,
 }
 
 /// What a reply ends, where it is not its confidence that tells.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::EvidenceId;
 use crate::money::PicoUsd;
+use crate::outcome::Effects;
 use crate::spec::Tier;
 use crate::stop_own::ReasonName;
 
@@ -275,6 +276,8 @@ pub enum Measure {
     Names(Vec<Arc<str>>),
     /// A text, for example a failure's message.
     Text(Arc<str>),
+    /// A content filter of the provider stopped the reply.
+    ContentFilter,
     /// Money that was not enough for the next call.
     NextCost {
         /// What was spent, and reserved by what was in flight.
@@ -334,6 +337,7 @@ impl fmt::Display for Measure {
                 f.write_str(&names.join(", "))
             }
             Self::Text(text) => f.write_str(text),
+            Self::ContentFilter => f.write_str("a content filter of the provider stopped the reply"),
             Self::NextCost { spent, needs, held } => {
                 write!(f, "{spent} spent, {needs} for the next call, {held} held back for the landing")
             }
@@ -494,6 +498,9 @@ pub struct Certificate {
     pub primary: Condition,
     /// The other conditions that were true.
     pub also: Vec<Condition>,
+    /// What was done and what was not, once everything has settled: part of an outcome's certificate.
+    #[serde(default, skip_serializing_if = "Effects::is_none")]
+    pub effects: Effects,
 }
 
 impl Certificate {
@@ -517,7 +524,7 @@ impl Certificate {
             _ if answers && !stands => StopClass::Answered,
             _ => own,
         };
-        Self { class, primary, also }
+        Self { class, primary, also, effects: Effects::default() }
     }
 
     /// The same certificate with the effects whose outcome is unknown, and the class that follows.

@@ -7,7 +7,7 @@ use common::*;
 use std::sync::Arc;
 
 use loop_core::{
-    Fact, Millis, Note, PersonAnswer, Phase, PromptSize, Run, SaveResult, State, Status, StopClass, StopMode,
+    Effects, Fact, Millis, Note, PersonAnswer, Phase, PromptSize, Run, SaveResult, State, Status, StopClass, StopMode,
     StopReason, SubCallUse,
 };
 
@@ -341,6 +341,7 @@ fn a_lost_write_is_repeated_if_that_is_safe_and_in_doubt_if_not() {
         world.run.evidence().iter().map(|found| found.observation.status).collect()
     };
     assert_eq!(statuses(&stopped), [Status::InDoubt, Status::InDoubt]);
+    assert_eq!(stopped.outcome().stop.effects, Effects { in_doubt: 2, ..Effects::default() });
     let world = world.finished("1/action-0", found("x")).expect_call("2/main", 1);
     assert_eq!(statuses(&world), [Status::Ok, Status::InDoubt]);
 }

@@ -151,6 +151,15 @@ fn a_refusal_ends_the_run_once_nothing_is_left_to_run() {
 }
 
 #[test]
+fn a_content_filter_is_not_the_models_refusal() {
+    // W4: in each protocol it ends the run as refused, and the certificate says who stopped it.
+    for start in [run().start(), common::native::conversation().start(), common::native::output().start()] {
+        let world = start.replied(&text("So far").ending(FinishReason::Filtered)).ends(StopReason::Refused);
+        assert_eq!(world.outcome().stop.primary.value, Measure::ContentFilter);
+    }
+}
+
+#[test]
 fn an_escalation_hands_the_work_to_a_person() {
     let world =
         run().start().replied(&said("high").member("escalate", json!(true))).ends(StopReason::NeedsHuman);

@@ -7,8 +7,9 @@ use common::*;
 use std::sync::Arc;
 
 use loop_core::{
-    AnswerFault, CommandKey, DeniedBy, Digest, Effect, Fact, Facts, Millis, Outcome, PersonAnswer, Rejected,
-    Run, RunId, Status, StopMode, StopReason, ToolPolicy, ToolSpec, Verdict,
+    AnswerFault, Certificate, CommandKey, Condition, DeniedBy, Digest, Effect, Effects, Fact, Facts, Measure,
+    Millis, Outcome, PersonAnswer, Rejected, Run, RunId, Status, StopMode, StopReason, ToolPolicy, ToolSpec,
+    Verdict,
 };
 use serde_json::json;
 
@@ -61,6 +62,26 @@ fn what_is_approved_runs_and_what_is_denied_is_an_observation() {
     // What was denied is not asked again.
     let world = world.replied(&said("low").asks("wipe", target("a")));
     assert_eq!(world.ends(StopReason::NoNewActions).verdicts()[3], "duplicate");
+}
+
+#[test]
+fn a_certificate_counts_what_was_done_and_what_was_not() {
+    // W4: calls that only read are no effects.
+    let world = asked().all_finished();
+    let waiting = world.run.outcome_so_far(Certificate::new(waits(), Vec::new())).stop.effects;
+    assert_eq!(waiting, Effects { waiting: 2, ..Effects::default() });
+    let world = world.answered_by_person("1/action-2", YES).answered_by_person("1/action-0", no());
+    let world = world.finished("1/action-2", found("restarted"));
+    let world = world.replied(&said("high").asks("restart", json!({})).asks("restart", target("d")));
+    let world = world.stop(StopMode::Now).ends(StopReason::ManualStop);
+    let expected = Effects { executed: 1, denied: 1, not_run: 2, ..Effects::default() };
+    assert_eq!(world.outcome().stop.effects, expected);
+    assert_eq!(expected.to_string(), "1 executed, 1 denied, 2 not run");
+}
+
+fn waits() -> Condition {
+    let value = Measure::Names(Vec::new());
+    Condition { reason: StopReason::NeedsHuman, value, threshold: None, change: None }
 }
 
 #[test]

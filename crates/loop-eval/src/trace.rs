@@ -170,8 +170,8 @@ impl Trace {
             _ => None,
         });
         let is_blank = reply.calls.is_empty() && reply.text.trim().is_empty();
-        let refuses =
-            reply.finish == FinishReason::Refusal || stop.is_some_and(|stop| says(stop, StopReason::Refused));
+        let refuses = matches!(reply.finish, FinishReason::Refusal | FinishReason::Filtered)
+            || stop.is_some_and(|stop| says(stop, StopReason::Refused));
         if refuses && judged.iter().all(|action| !matches!(action.verdict, Verdict::Denied { .. })) {
             self.push(pass, "proposal:refusal");
             self.push(pass, "validation:refuse");

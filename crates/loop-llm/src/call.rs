@@ -290,7 +290,8 @@ impl Stop {
             Self::ToolUse => FinishReason::ToolUse,
             Self::MaxTokens | Self::ContextWindow => FinishReason::MaxTokens,
             Self::Capped => FinishReason::Capped,
-            Self::Refusal | Self::ContentFilter => FinishReason::Refusal,
+            Self::Refusal => FinishReason::Refusal,
+            Self::ContentFilter => FinishReason::Filtered,
             Self::PauseTurn | Self::Compaction | Self::MalformedToolCall | Self::Empty | Self::Other => {
                 FinishReason::Other
             }
@@ -306,6 +307,7 @@ impl From<FinishReason> for Stop {
             FinishReason::MaxTokens => Self::MaxTokens,
             FinishReason::Capped => Self::Capped,
             FinishReason::Refusal => Self::Refusal,
+            FinishReason::Filtered => Self::ContentFilter,
             FinishReason::Other => Self::Other,
         }
     }

@@ -46,6 +46,7 @@ mod openai_responses;
 mod options;
 pub mod prices;
 mod profile;
+mod progress;
 mod raw;
 mod report;
 mod request;
@@ -71,6 +72,7 @@ pub use options::{Caching, Effort, OutputFormat, Strictness, ToolChoice, ToolSpe
 pub use profile::{
     Auth, CacheMarks, EffortRow, MaxTokensField, NullContent, Profile, ReasoningBack, SystemRole, ToolIds,
 };
+pub use progress::{CallProgress, ProgressListener};
 pub use raw::Raw;
 pub use report::{ModelReport, ReportedError};
 #[cfg(feature = "schema")]

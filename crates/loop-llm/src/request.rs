@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::call::ToolCall;
 use crate::codec::Memory;
 use crate::options::{Caching, Effort, OutputFormat, ToolChoice, ToolSpec, Unsupported};
+use crate::progress::ProgressListener;
 use crate::raw::Raw;
 
 /// One call to a model, in no provider's terms.
@@ -85,6 +86,10 @@ pub struct ModelRequest {
     #[serde(skip)]
     #[cfg_attr(feature = "schema", schemars(skip))]
     pub memory: Memory,
+    /// Who hears what the call waits for before its reply begins.
+    #[serde(skip)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    pub progress: ProgressListener,
 }
 
 fn no_tools() -> Arc<[ToolSpec]> {

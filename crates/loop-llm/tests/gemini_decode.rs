@@ -128,7 +128,7 @@ fn a_request_that_was_blocked() {
         let blocked =
             json!({"promptFeedback": {"blockReason": reason}, "usageMetadata": {"trafficType": "ON_DEMAND"}});
         let reply = end(&[blocked]).unwrap();
-        assert_eq!((reply.finish, reply.stop), (FinishReason::Refusal, Some(Stop::ContentFilter)));
+        assert_eq!((reply.finish, reply.stop), (FinishReason::Filtered, Some(Stop::ContentFilter)));
         assert_eq!((reply.filtered, reply.stop_detail.as_deref()), (Some(Filtered::Input), Some(reason)));
         assert_eq!((reply.usage, reply.served_tier.as_deref()), (None, Some("ON_DEMAND")));
     }

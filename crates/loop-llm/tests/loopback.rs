@@ -104,7 +104,7 @@ async fn every_end_of_a_reply_has_its_word() {
         (FinishReason::EndTurn, "stop"),
         (FinishReason::ToolUse, "tool_calls"),
         (FinishReason::MaxTokens, "length"),
-        (FinishReason::Refusal, "content_filter"),
+        (FinishReason::Filtered, "content_filter"),
         (FinishReason::Other, "other"),
     ];
     for (finish, word) in ends {

@@ -173,7 +173,7 @@ fn a_filter_keeps_what_came() {
     let reply = stream(&[text("So far"), stop("content_filter")]).unwrap();
     assert_eq!(
         (&*reply.text, reply.finish, reply.stop),
-        ("So far", FinishReason::Refusal, Some(Stop::ContentFilter))
+        ("So far", FinishReason::Filtered, Some(Stop::ContentFilter))
     );
 }
 

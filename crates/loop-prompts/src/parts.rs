@@ -75,7 +75,7 @@ pub(crate) fn executed(
                 (Verdict::Run, None) | (Verdict::Kept, _) => None,
                 (Verdict::Run, Some(id)) => {
                     let found = all.iter().find(|evidence| evidence.id == id)?;
-                    let word = if found.observation.status == Status::Ok { "Success" } else { "Failed" };
+                    let word = outcome_word(found.observation.status);
                     let summary = line_without(nonce, &found.observation.summary);
                     Some(format!("- {tool}{target}: {word} — {summary} [{id}]"))
                 }
@@ -99,6 +99,25 @@ pub(crate) fn executed(
         .chain(counted.into_iter().chain(unread).map(|line| format!("- {line}")))
         .collect();
     lines.join("\n")
+}
+
+/// How a call ended, in a word for the model.
+fn outcome_word(status: Status) -> &'static str {
+    match status {
+        Status::Ok => "Success",
+        Status::Empty => "Empty",
+        Status::Pending => "Pending",
+        Status::InDoubt => "In doubt",
+        Status::Denied => "Denied",
+        Status::Cancelled => "Cancelled",
+        Status::RetryableError
+        | Status::PermanentError
+        | Status::InvalidInput
+        | Status::MalformedResult
+        | Status::Duplicate
+        | Status::Skipped
+        | Status::Timeout => "Failed",
+    }
 }
 
 /// One entry a tool: name, what it brings, when it helps, what it takes.

@@ -44,6 +44,7 @@ use crate::talk::{self, Talk};
 use crate::tool::ToolCall;
 use crate::uses::{ToolUse, ToolUses};
 use crate::validate::{self, Checks};
+use crate::waits::{CallEvent, Waits};
 
 /// A run on its way.
 pub(crate) struct Driver {
@@ -96,12 +97,14 @@ struct InFlight {
     cancel: CancellationToken,
     /// When it is cut off; what has no such instant ends by itself.
     ends: Option<Instant>,
+    /// Whether nothing is sent yet; of a call to a model.
+    waits: Option<Arc<Waits>>,
 }
 
 impl InFlight {
     /// It ends by itself, or when it is cancelled.
     fn with(cancel: &CancellationToken) -> Self {
-        Self { cancel: cancel.clone(), ends: None }
+        Self { cancel: cancel.clone(), ends: None, waits: None }
     }
 }
 
@@ -331,6 +334,12 @@ impl Driver {
     async fn start_wishes(&mut self) -> Result<bool, Broken> {
         let wishes = self.run.commands();
         self.cancel_unwished(&wishes);
+        // The gate that a stop waits for may be minutes away behind a rate limit, for a call that nobody has seen yet.
+        let is_stop_asked = self.run.is_stop_asked();
+        self.in_flight
+            .values()
+            .filter_map(|begun| begun.waits.as_ref())
+            .for_each(|it| it.stop(is_stop_asked));
         for wish in wishes {
             match wish {
                 Command::CallModel(call) if self.is_in_flight(call.key, call.attempt) => {}
@@ -455,13 +464,18 @@ impl Driver {
         let feeds = self.feeds.clone();
         let (key, attempt) = (call.key, call.attempt);
         let ends = Instant::now() + Duration::from_millis(call.timeout_ms);
-        self.in_flight.insert((call.key, call.attempt), InFlight { cancel: token.clone(), ends: Some(ends) });
-        let on_text = move |text: &Arc<str>| {
+        let waits = Arc::new(Waits::new(&token));
+        let begun = InFlight { cancel: token.clone(), ends: Some(ends), waits: Some(Arc::clone(&waits)) };
+        self.in_flight.insert((call.key, call.attempt), begun);
+        let tell = move |heard: CallEvent<'_>| {
             for feed in &feeds {
-                feed.tell(RunEvent::Text { key, attempt, text: Arc::clone(text) });
+                feed.tell(match &heard {
+                    CallEvent::Text(text) => RunEvent::Text { key, attempt, text: Arc::clone(text) },
+                    CallEvent::News(news) => RunEvent::Call { key, attempt, news: news.clone() },
+                });
             }
         };
-        self.tasks.push(model::call(client, request, call, (token, ends), on_text).boxed());
+        self.tasks.push(model::call(client, request, call, (token, ends), waits, Arc::new(tell)).boxed());
     }
 
     /// The prompt that was announced for a call; rendered again where it is not at hand.
@@ -719,8 +733,7 @@ impl Driver {
 
 /// Why a run that waits is left where it is.
 fn waiting(run: &Run) -> Certificate {
-    let asked: Vec<String> = run.asked().iter().map(|asked| asked.key.to_string()).collect();
-    let value = Measure::Text(format!("it waits to be answered: {}", asked.join(", ")).into());
+    let value = Measure::Names(run.asked().iter().map(|asked| asked.key.to_string().into()).collect());
     let waits = Condition { reason: StopReason::NeedsHuman, value, threshold: None, change: None };
     Certificate::new(waits, Vec::new())
 }

@@ -11,6 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use futures::Stream;
 use loop_core::{CommandKey, Digest, PersonAnswer, RunId, StopMode};
+use loop_llm::LlmErrorKind;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::journal::Entry;
@@ -29,12 +30,50 @@ pub enum RunEvent {
         /// It follows what came before of its try without a gap, unless [`Lost`](Self::Lost) stands between them.
         text: Arc<str>,
     },
+    /// A call to a model has no reply yet, or its reply has stopped coming. Nothing of it is recorded.
+    Call {
+        /// The call.
+        key: CommandKey,
+        /// Which try of it.
+        attempt: u32,
+        /// What it waits for.
+        news: CallNews,
+    },
     /// Here some were left out, since too many were waiting to be heard.
     Lost {
-        /// How many pieces of replies.
+        /// How many pieces of replies, and news of calls.
         texts: u64,
         /// How many recorded entries; the journal has them, and their numbers show which they are.
         entries: u64,
+    },
+}
+
+/// What a call to a model that is under way waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallNews {
+    /// A try failed before the reply began. The client tries again by itself; the run's attempt stays the same.
+    Retrying {
+        /// The client's next try, from 2.
+        next_try: u32,
+        /// Milliseconds until then.
+        wait_ms: u64,
+        /// How the last try failed, for example `rate_limited`.
+        kind: LlmErrorKind,
+        /// The failure in the provider's words.
+        message: Arc<str>,
+    },
+    /// It waits for its turn behind a rate limit.
+    Queued {
+        /// Milliseconds that it waits at least, where that is known.
+        wait_ms: Option<u64>,
+    },
+    /// The wait is over, and the request is sent.
+    Sent,
+    /// The provider has sent nothing for so long.
+    Silent {
+        /// Milliseconds since the request was sent, or since the last piece of the reply.
+        for_ms: u64,
     },
 }
 
@@ -187,7 +226,7 @@ impl Place {
 
     fn leave_out(&self, event: &RunEvent) {
         let of = match event {
-            RunEvent::Text { .. } => &self.lost.texts,
+            RunEvent::Text { .. } | RunEvent::Call { .. } => &self.lost.texts,
             RunEvent::Recorded(_) | RunEvent::Lost { .. } => &self.lost.entries,
         };
         of.fetch_add(1, Ordering::Relaxed);
@@ -218,6 +257,7 @@ impl Load {
                 let bytes = self.text_bytes.load(Ordering::Relaxed).saturating_add(text.len() as u64);
                 waiting < MOST_EVENTS / 2 && bytes <= self.most_text_bytes
             }
+            RunEvent::Call { .. } => waiting < MOST_EVENTS / 2,
             RunEvent::Recorded(_) | RunEvent::Lost { .. } => waiting < MOST_EVENTS,
         }
     }
@@ -246,7 +286,7 @@ impl Lost {
 fn text_bytes(event: &RunEvent) -> u64 {
     match event {
         RunEvent::Text { text, .. } => text.len() as u64,
-        RunEvent::Recorded(_) | RunEvent::Lost { .. } => 0,
+        RunEvent::Recorded(_) | RunEvent::Lost { .. } | RunEvent::Call { .. } => 0,
     }
 }
 
@@ -278,7 +318,7 @@ mod tests {
         while let Some(event) = events.recv().await {
             match event {
                 RunEvent::Recorded(_) => entries += 1,
-                RunEvent::Text { .. } => texts += 1,
+                RunEvent::Text { .. } | RunEvent::Call { .. } => texts += 1,
                 RunEvent::Lost { texts, entries } => lost = (lost.0 + texts, lost.1 + entries),
             }
         }

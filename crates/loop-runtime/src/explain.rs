@@ -13,6 +13,13 @@ pub fn explain(certificate: &Certificate) -> String {
         let also: Vec<String> = certificate.also.iter().map(beside).collect();
         text.push_str(&format!(" Also true: {}.", also.join(", ")));
     }
+    let Certificate { effects, .. } = certificate;
+    if !effects.is_none() {
+        text.push_str(&format!(" Effects: {effects}."));
+    } else if certificate.primary.reason == StopReason::Completed {
+        // What a reply says that it did is not what was done.
+        text.push_str(" No effect was requested.");
+    }
     text
 }
 
@@ -67,7 +74,7 @@ fn sentence(condition: &Condition) -> String {
         StopReason::Confident => {
             "High confidence, nothing left to run, and everything demanded is there.".to_owned()
         }
-        StopReason::Completed => format!("It is done: {value}."),
+        StopReason::Completed => format!("{}.", capital(&value.to_string())),
         StopReason::NoNewActions => format!("Nothing new is left to run, and the confidence is {value}."),
         StopReason::StaleConfidence => match &condition.threshold {
             Some(before) if before != value => {
@@ -76,7 +83,7 @@ fn sentence(condition: &Condition) -> String {
             Some(_) | None => format!("The confidence stays at {value}: more passes do not help."),
         },
         StopReason::NoProgress => {
-            format!("{value} passes in a row brought neither new evidence nor a changed section.")
+            format!("{value} passes in a row added nothing new.")
         }
         StopReason::MaxPasses if *value == Measure::Count(0) => {
             "No pass is permitted: the limit is 0.".to_owned()
@@ -95,9 +102,12 @@ fn sentence(condition: &Condition) -> String {
         }
         StopReason::TokenLimit => format!("{value} tokens were used, the limit{limit} is reached."),
         StopReason::Timeout => format!("{value} have passed, the limit{limit} is reached."),
-        StopReason::EvidenceMissing => format!("The confidence is high, but this is missing: {value}."),
+        StopReason::EvidenceMissing => format!("It ends without what the domain demands: {value}."),
         StopReason::Refused if is_policy(condition) => {
             format!("Policy denied a call, which ends it: {value}.")
+        }
+        StopReason::Refused if *value == Measure::ContentFilter => {
+            "A content filter of the provider stopped the reply.".to_owned()
         }
         StopReason::Refused => format!("The model refused the work: {value}."),
         StopReason::PolicyBlocked => "Every action that mattered was denied.".to_owned(),
@@ -105,8 +115,11 @@ fn sentence(condition: &Condition) -> String {
             format!("{}: the limit{limit} is reached.", capital(&value.to_string()))
         }
         StopReason::NeedsHuman => match value {
-            Measure::Count(1) => "An action needs a person's consent, and nobody can be asked.".to_owned(),
-            Measure::Count(_) => format!("{value} actions need a person's consent, and nobody can be asked."),
+            Measure::Count(1) => "An action needs a person's consent, and no person can be asked.".to_owned(),
+            Measure::Count(_) => {
+                format!("{value} actions need a person's consent, and no person can be asked.")
+            }
+            Measure::Names(_) => format!("The run waits for a person to answer: {value}."),
             _ => format!("The model handed the work to a person: {value}."),
         },
         StopReason::ToolFailure => format!("A tool failed: {value}."),

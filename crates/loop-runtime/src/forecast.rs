@@ -11,8 +11,9 @@ use loop_prompts::{Dialogue, Prompts};
 
 /// How many passes each limit of a run is sure to leave room for, whatever the models and tools do.
 ///
-/// Each pass is taken to write all the output that it may, to bring its share of tool results in full length, and to
-/// need as long as its time limits let it; input is counted as the quotes count it.
+/// Each pass is taken to write all the output that it may, and to return its share of tool results in full length. Input is
+/// counted as the quotes count it. Time is not part of it: one call may always take all that is left, and how long calls
+/// really take is not known before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forecast {
     /// The limits, those first that bind first.
@@ -51,7 +52,6 @@ impl Forecast {
         // A pass takes two calls where its contract has to be repaired.
         let calls = limits.model_calls.saturating_sub(u32::from(worst.picks));
         bounds.push(Bound { setting: "limits.model_calls", passes: calls.div_ceil(2) });
-        bounds.push(Bound { setting: "limits.wall_ms", passes: worst.passes_in_time() });
         bounds.sort_by_key(|bound| bound.passes);
         Self { bounds, limits }
     }
@@ -82,7 +82,7 @@ impl fmt::Display for Forecast {
             Millis(limits.wall_ms).in_seconds()
         )?;
         let Some(first) = self.first() else { return Ok(()) };
-        write!(f, "; at the worst {} binds first, ", first.setting)?;
+        write!(f, "; counting each pass at its most, {} binds first, ", first.setting)?;
         match first.passes {
             0 => f.write_str("before a whole pass"),
             passes => write!(f, "after {}", counted(passes, "pass", "passes")),
@@ -149,15 +149,6 @@ impl<'a> Worst<'a> {
             bytes = bytes.saturating_add(self.added_bytes);
         }
         self.spec.limits.passes
-    }
-
-    fn passes_in_time(&self) -> u32 {
-        let limits = &self.spec.limits;
-        let tools = self.spec.tools.iter().map(|tool| tool.timeout_ms).max().unwrap_or_default();
-        let before = if self.picks { limits.picker_ms.saturating_add(tools) } else { 0 };
-        let pass = self.spec.models.base.timeout_ms.saturating_add(tools).max(1);
-        let passes = limits.wall_ms.saturating_sub(before) / pass;
-        u32::try_from(passes).unwrap_or(u32::MAX)
     }
 }
 

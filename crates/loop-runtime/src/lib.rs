@@ -64,13 +64,14 @@ mod talk;
 mod tool;
 mod uses;
 mod validate;
+mod waits;
 
 pub use agent::{
     Agent, AgentBuilder, AgentError, AgentModel, AgentStream, Answer, BuildError, Extracted, Meta,
     OutputTool, Plain, Reflected, Text,
 };
 pub use callbacks::{CallbackError, CallbackReturn, Callbacks, Progress};
-pub use events::{Events, RunEvent};
+pub use events::{CallNews, Events, RunEvent};
 pub use explain::explain;
 pub use forecast::{Bound, Forecast};
 pub use handle::{Driven, Handle, Remote, Waiting};

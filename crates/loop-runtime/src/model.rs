@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::talk::{self, Talk};
+use crate::waits::{CallEvent, Hear, Quiet, Waits};
 
 /// The model of each tier.
 #[derive(Clone, Debug)]
@@ -123,20 +124,26 @@ pub(crate) async fn call(
     mut request: ModelRequest,
     wish: CallModel,
     (cancel, ends): (CancellationToken, Instant),
-    mut on_text: impl FnMut(&Arc<str>) + Send,
+    waits: Arc<Waits>,
+    hear: Hear,
 ) -> Settled {
     let (key, attempt) = (wish.key, wish.attempt);
     let mut heard = Heard::default();
+    request.progress = waits.listener(&hear);
     let result = tokio::select! {
         biased;
-        () = cancel.cancelled() => Err(match Instant::now() < ends {
-            true => LlmError::new(LlmErrorKind::Cancelled, ErrorPhase::Stream, "the run stopped"),
-            false => {
-                let message = format!("no whole reply after {} ms", wish.timeout_ms);
-                LlmError::new(LlmErrorKind::Timeout, ErrorPhase::Stream, message)
-            }
-        }),
-        result = AssertUnwindSafe(drain(model.as_ref(), &request, &mut heard, &mut on_text)).catch_unwind() => {
+        () = cancel.cancelled() => {
+            // What was never sent costs nothing.
+            let phase = if waits.is_free() { ErrorPhase::Encode } else { ErrorPhase::Stream };
+            Err(match Instant::now() < ends {
+                true => LlmError::new(LlmErrorKind::Cancelled, phase, "the run stopped"),
+                false => {
+                    let message = format!("no whole reply after {} ms", wish.timeout_ms);
+                    LlmError::new(LlmErrorKind::Timeout, phase, message)
+                }
+            })
+        },
+        result = AssertUnwindSafe(drain(model.as_ref(), &request, &mut heard, &waits, &hear)).catch_unwind() => {
             result.unwrap_or_else(|_| Err(panicked()))
         }
     };
@@ -250,13 +257,18 @@ async fn drain(
     model: &dyn ChatModel,
     request: &ModelRequest,
     heard: &mut Heard,
-    on_text: &mut (impl FnMut(&Arc<str>) + Send),
+    waits: &Waits,
+    hear: &Hear,
 ) -> Result<ModelReply, LlmError> {
-    let mut events = model.stream(request).await?;
+    let mut quiet = Quiet::new(waits, hear);
+    let mut events = quiet.during(model.stream(request)).await?;
     heard.began = true;
     let cap = OutputCap::of(request.max_output_tokens);
     let mut pieces = 0_u32;
-    while let Some(event) = events.next().await {
+    while let Some(event) = quiet.during(events.next()).await {
+        if !matches!(event, Ok(ModelEvent::KeepAlive)) {
+            quiet.ends();
+        }
         pieces = pieces.wrapping_add(1);
         if pieces.is_multiple_of(PIECES_A_TURN) {
             // A stream that is always ready must not keep the run from its clock and from a stop.
@@ -270,7 +282,7 @@ async fn drain(
             ModelEvent::TextDelta { text } => {
                 heard.text.push_str(&text);
                 if !is_beyond {
-                    on_text(&text);
+                    hear(CallEvent::Text(&text));
                 }
             }
             ModelEvent::Usage(usage) => heard.usage = Some(usage),

@@ -1,6 +1,8 @@
 //! The outcome as one JSON object: what `--json` prints and what is saved. Schema: `docs/schema/outcome.schema.json`.
 
-use loop_core::{Asked, Certificate, Condition, Evidence as Brought, JudgedAction, Outcome, Saved, Started};
+use loop_core::{
+    Asked, Certificate, Condition, Effects, Evidence as Brought, JudgedAction, Outcome, Saved, Started,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -90,6 +92,32 @@ pub struct Stop {
     pub explanation: String,
     /// Each condition with its value, its threshold, and the smallest change under which it would not have been true.
     pub conditions: Vec<ConditionReport>,
+    /// What was done and what was not, of all calls that do more than read.
+    pub effects: EffectsReport,
+}
+
+/// How many of the effects that were asked for came to what. Their sum is the number of calls with an effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct EffectsReport {
+    /// They ran, and their tool says so.
+    pub executed: u32,
+    /// They ran and failed, as their tool says.
+    pub failed: u32,
+    /// Policy or a person denied them.
+    pub denied: u32,
+    /// They need a person's consent that was not given.
+    pub waiting: u32,
+    /// They were begun, and whether they happened is unknown.
+    pub in_doubt: u32,
+    /// They were not begun: a limit, arguments that do not fit, a repeat, the end of the run.
+    pub not_run: u32,
+}
+
+impl EffectsReport {
+    fn new(effects: &Effects) -> Self {
+        let Effects { executed, failed, denied, waiting, in_doubt, not_run } = *effects;
+        Self { executed, failed, denied, waiting, in_doubt, not_run }
+    }
 }
 
 /// A condition that was true at the stop.
@@ -387,13 +415,14 @@ impl AskedReport {
 }
 
 fn stop(outcome: &Outcome) -> Stop {
-    let Certificate { class, primary, also } = &outcome.stop;
+    let Certificate { class, primary, also, effects } = &outcome.stop;
     Stop {
         reason: primary.reason.name().to_owned(),
         class: class.name().to_owned(),
         also: also.iter().map(|condition| condition.reason.name().to_owned()).collect(),
         explanation: explain(&outcome.stop),
         conditions: std::iter::once(primary).chain(also).map(condition).collect(),
+        effects: EffectsReport::new(effects),
     }
 }
 

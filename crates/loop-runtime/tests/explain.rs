@@ -1,6 +1,6 @@
 //! Each reason in words, as a person reads it.
 
-use loop_core::{Certificate, Change, Condition, Confidence, Measure, PicoUsd, Written};
+use loop_core::{Certificate, Change, Condition, Confidence, Effects, Measure, PicoUsd, Written};
 use loop_runtime::{StopReason, explain};
 
 fn condition(reason: StopReason, value: Measure) -> Condition {
@@ -29,15 +29,24 @@ fn every_reason_is_a_sentence() {
         condition(R::Confident, sure),
         "High confidence, nothing left to run, and everything demanded is there.",
     );
+    reads(
+        condition(R::Completed, text("the reply calls no tool")),
+        "The reply calls no tool. No effect was requested.",
+    );
+    reads(condition(R::Refused, text("not my job")), "The model refused the work: not my job.");
+    reads(
+        condition(R::Refused, Measure::ContentFilter),
+        "A content filter of the provider stopped the reply.",
+    );
+    reads(condition(R::NeedsHuman, text("not my job")), "The model handed the work to a person: not my job.");
+    let keys = Names(vec!["1/action-0".into(), "1/action-2".into()]);
+    reads(condition(R::NeedsHuman, keys), "The run waits for a person to answer: 1/action-0, 1/action-2.");
     reads(condition(R::NoNewActions, unsure()), "Nothing new is left to run, and the confidence is medium.");
     reads(
         condition(R::StaleConfidence, unsure()),
         "The confidence stays at medium: more passes do not help.",
     );
-    reads(
-        condition(R::NoProgress, Count(2)),
-        "2 passes in a row brought neither new evidence nor a changed section.",
-    );
+    reads(condition(R::NoProgress, Count(2)), "2 passes in a row added nothing new.");
     reads(
         limit(R::MaxPasses, Count(5), Count(5), "limits.passes", Count(6)),
         "Pass 5 was the last of the limit of 5. It would have gone on with limits.passes = 6.",
@@ -118,13 +127,19 @@ fn every_reason_is_a_sentence() {
     }
     reads(
         condition(R::EvidenceMissing, Names(vec!["section `findings`".into(), "a result of `look`".into()])),
-        "The confidence is high, but this is missing: section `findings`, a result of `look`.",
+        "It ends without what the domain demands: section `findings`, a result of `look`.",
     );
     reads(condition(R::Refused, text("not my field")), "The model refused the work: not my field.");
     reads(condition(R::PolicyBlocked, Count(2)), "Every action that mattered was denied.");
     reads(condition(R::NeedsHuman, text("call her")), "The model handed the work to a person: call her.");
-    reads(condition(R::NeedsHuman, Count(2)), "2 actions need a person's consent, and nobody can be asked.");
-    reads(condition(R::NeedsHuman, Count(1)), "An action needs a person's consent, and nobody can be asked.");
+    reads(
+        condition(R::NeedsHuman, Count(2)),
+        "2 actions need a person's consent, and no person can be asked.",
+    );
+    reads(
+        condition(R::NeedsHuman, Count(1)),
+        "An action needs a person's consent, and no person can be asked.",
+    );
     let failures = || Measure::InARow { what: "failures of look".into(), times: 3 };
     let setting = "gate.breakers.tool_failures";
     for reason in [R::NeedsHuman, R::ToolFailure] {
@@ -225,5 +240,32 @@ fn a_cut_reply_beside_the_reason_is_told_with_its_numbers() {
     assert_eq!(
         explain(&Certificate::new(primary, vec![also])),
         "Nothing new is left to run, and the confidence is low. Also true: output_limit (the last reply was cut: 300 tokens of 300)."
+    );
+}
+
+#[test]
+fn what_was_done_and_what_was_not_is_a_sentence_of_its_own() {
+    // W4
+    let completed = condition(StopReason::Completed, Measure::Text("the reply calls no tool".into()));
+    let effects = Effects { executed: 2, denied: 1, waiting: 1, in_doubt: 1, ..Effects::default() };
+    let stop = Certificate { effects, ..Certificate::new(completed, Vec::new()) };
+    assert_eq!(
+        explain(&stop),
+        "The reply calls no tool. Effects: 2 executed, 1 denied, 1 waiting for a person, 1 in doubt."
+    );
+    let limit = limit(
+        StopReason::MaxPasses,
+        Measure::Count(5),
+        Measure::Count(5),
+        "limits.passes",
+        Measure::Count(6),
+    );
+    let stop = Certificate {
+        effects: Effects { failed: 1, ..Effects::default() },
+        ..Certificate::new(limit, Vec::new())
+    };
+    assert_eq!(
+        explain(&stop),
+        "Pass 5 was the last of the limit of 5. It would have gone on with limits.passes = 6. Effects: 1 failed."
     );
 }

@@ -19,12 +19,14 @@ const DEAR: Price = Price::flat(3_000_000, 15_000_000);
 
 #[test]
 fn the_first_limit_that_can_bind_is_named() {
-    // The time limits of two passes fill the wall clock.
-    let by_time = forecast(None, |_| ());
-    assert_eq!(by_time.first().map(|first| (first.setting, first.passes)), Some(("limits.wall_ms", 2)));
+    let by_passes = forecast(None, |_| ());
+    assert_eq!(by_passes.first().map(|first| (first.setting, first.passes)), Some(("limits.passes", 5)));
     let line = "5 passes, no limit of money, 25 tool calls, 12 model calls, 300 s; \
-                at the worst limits.wall_ms binds first, after 2 passes";
-    assert_eq!(by_time.to_string(), line);
+                counting each pass at its most, limits.passes binds first, after 5 passes";
+    assert_eq!(by_passes.to_string(), line);
+    // W4: that a call may take all the time says nothing of which limit binds.
+    let short = forecast(None, |limits| limits.wall_ms = 1_000);
+    assert_eq!((short.first(), passes(&short, "limits.wall_ms")), (by_passes.first(), None));
     let by_money = forecast(Some(DEAR), |limits| limits.cost = Some(PicoUsd(PicoUsd::PER_USD / 20)));
     assert_eq!(by_money.first().map(|first| first.setting), Some("limits.cost_usd"));
     assert!(by_money.to_string().contains("$0.050000 (estimated)"), "{by_money}");
@@ -56,7 +58,9 @@ fn a_limit_of_nothing_and_a_model_for_nothing_are_told_as_they_are() {
     assert!(little.to_string().contains(", 0.001 s; "), "{little}");
     let nothing = forecast(None, |limits| limits.passes = 0);
     assert!(
-        nothing.to_string().ends_with("at the worst limits.passes binds first, before a whole pass"),
+        nothing
+            .to_string()
+            .ends_with("counting each pass at its most, limits.passes binds first, before a whole pass"),
         "{nothing}"
     );
     let free = Price::flat(0, 0);

@@ -250,6 +250,7 @@ async fn it_is_driven_in_four_ways() -> Tested {
                 text.push_str(&piece);
             }
             RunEvent::Recorded(entry) => println!("{} {}", entry.seq, entry.event.fact.name()),
+            RunEvent::Call { news, .. } => eprintln!("{news:?}"), // it waits: a retry, a rate limit, silence
             RunEvent::Lost { .. } => {}
         }
     }

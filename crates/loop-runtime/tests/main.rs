@@ -32,5 +32,6 @@ mod smart;
 mod stops;
 mod streaming;
 mod tools;
+mod waits;
 mod ways;
 mod whole;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use loop_core::{
-    Action, Decision, Fact, JudgedAction, LiveText, Note, PickedBy, Run, RunSpec, Slot, Status, Tier,
+    Action, Decision, Fact, JudgedAction, LiveText, Millis, Note, PickedBy, Run, RunSpec, Slot, Status, Tier,
     TierCause, Validation, Verdict,
 };
 use loop_runtime::{Entry, RunEvent};
 
 use crate::run::cost;
-use crate::stream::{Line, harmless, note, note_part};
+use crate::stream::{self, Line, harmless, note, note_part};
 
 const DIM: Style = Style::new().dimmed();
 const BOLD: Style = Style::new().bold();
@@ -58,6 +58,10 @@ impl Live {
                 self.stream(&shown);
             }
             RunEvent::Text { .. } => {}
+            RunEvent::Call { news, .. } => {
+                self.end_line();
+                note(Line::from("  ").styled(ODD, stream::news(news)));
+            }
             RunEvent::Recorded(entry) => self.recorded(entry),
             RunEvent::Lost { texts, entries } => self.lost(*texts, *entries),
         }
@@ -87,7 +91,13 @@ impl Live {
         }
         self.fact(&entry.event.fact);
         for told in &entry.notes {
-            self.note(told);
+            self.note(told, entry.event.at);
+        }
+    }
+
+    fn end_line(&mut self) {
+        if !std::mem::replace(&mut self.at_line_start, true) {
+            note("");
         }
     }
 
@@ -117,9 +127,10 @@ impl Live {
             Fact::ModelReplied { .. } | Fact::ModelFailed { .. } => {
                 let rest = self.text.finish();
                 self.stream(&rest);
-                if !self.at_line_start {
-                    note("");
-                    self.at_line_start = true;
+                self.end_line();
+                if let Fact::ModelFailed { failure, .. } = fact {
+                    let what = format!("the call failed ({}: {})", failure.kind.name(), failure.message);
+                    note(Line::from("  ").styled(BAD, what));
                 }
                 if let Fact::ModelReplied { reply, .. } = fact {
                     for warning in &reply.warnings {
@@ -162,7 +173,7 @@ impl Live {
         }
     }
 
-    fn note(&self, told: &Note) {
+    fn note(&self, told: &Note, at: Millis) {
         match told {
             Note::Picked { by: PickedBy::Picker, runs: 0 } => note("  no tool is picked"),
             Note::Picked { by: PickedBy::Picker, .. } => {}
@@ -191,7 +202,7 @@ impl Live {
                         format!("one more pass, to mend what is missing: {}", missing.join(", "))
                     }
                     Decision::Land { cause } => {
-                        format!("one last call, since only its time is left ({})", cause.reason)
+                        format!("one final call, without tools, because of {}", cause.reason)
                     }
                     Decision::Stop(certificate) => format!("stop, {}", certificate.reason()),
                 };
@@ -207,11 +218,13 @@ impl Live {
             Note::CallRefused { key, refusal } => {
                 note(Line::from("  ").styled(ODD, format!("call {key} refused: {}", refusal.name())))
             }
-            Note::CallRetried { key, attempt, .. } => {
-                note(Line::from("  ").styled(ODD, format!("{key} is tried again, try {attempt}")))
+            Note::CallRetried { key, attempt, not_before } => {
+                let wait = stream::wait(not_before.map(|to| to.since(at)));
+                note(Line::from("  ").styled(ODD, format!("{key} is tried again, try {attempt}{wait}")))
             }
-            Note::Polled { key, .. } => {
-                note(Line::from("  ").styled(DIM, format!("{key} is not ready, and is asked again")))
+            Note::Polled { key, not_before, .. } => {
+                let wait = stream::wait(Some(not_before.since(at)));
+                note(Line::from("  ").styled(DIM, format!("{key} is not ready, and is asked again{wait}")))
             }
             Note::Lost { key, .. } => note(Line::from("  ").styled(ODD, format!("{key} was lost"))),
             Note::TierChanged { from, to, why: TierCause::Ended } => {

@@ -58,5 +58,5 @@ fn main() -> ExitCode {
     });
     // What a tool left behind in a thread of its own must not hold the exit up.
     runtime.shutdown_background();
-    result.unwrap_or_else(|failure| failure.report())
+    stream::code(result.unwrap_or_else(|failure| failure.report()))
 }

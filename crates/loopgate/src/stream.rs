@@ -1,5 +1,5 @@
 //! Standard output and standard error. A reader that is gone ends the program quietly, as it does for `head`. Any other
-//! failure to write to standard output is one line and exit code 1.
+//! failure to write to standard output is one line, and exit code 1 in place of 0.
 //!
 //! Nothing from outside reaches a terminal as it came: [`print()`] leaves the lines of a text as they are, [`note`] takes a
 //! [`Line`], of which every part is one line, and [`print_json`] writes as escapes what may not be shown.
@@ -7,9 +7,13 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anstyle::Style;
 use loop_core::is_unseen;
+use loop_runtime::CallNews;
 
 use crate::chat::typed;
 
@@ -97,6 +101,38 @@ fn is_harmful(c: char) -> bool {
     c != '\t' && (c.is_control() || is_unseen(c))
 }
 
+/// What a person is told of a call that waits.
+pub(crate) fn news(news: &CallNews) -> String {
+    match news {
+        CallNews::Retrying { next_try, wait_ms, kind, message } => {
+            format!("the call failed ({}: {message}); try {next_try} {}", kind.name(), until(*wait_ms))
+        }
+        CallNews::Queued { wait_ms: Some(ms) } => {
+            format!("the call waits for its turn behind a rate limit; it may go {}", until(*ms))
+        }
+        CallNews::Queued { wait_ms: None } => {
+            "the call waits for its turn behind other calls (rate limit)".to_owned()
+        }
+        CallNews::Sent => "the call is sent".to_owned(),
+        CallNews::Silent { for_ms } => format!("the provider has sent nothing for {}", seconds(*for_ms)),
+        _ => "the call waits".to_owned(),
+    }
+}
+
+/// Behind a try: when it begins, where it has to wait.
+pub(crate) fn wait(ms: Option<u64>) -> String {
+    ms.filter(|ms| *ms > 0).map_or_else(String::new, |ms| format!(", {}", until(ms)))
+}
+
+fn until(ms: u64) -> String {
+    let at = jiff::Timestamp::now() + Duration::from_millis(ms);
+    format!("in {}, at {} UTC", seconds(ms), at.strftime("%H:%M:%S"))
+}
+
+fn seconds(ms: u64) -> String {
+    format!("{:.1} s", ms as f64 / 1_000.0)
+}
+
 /// Prints to standard output, without what a terminal would obey.
 pub(crate) fn print(text: &str) {
     write_out(&harmless(text));
@@ -108,19 +144,32 @@ pub(crate) fn print_json(text: &str) {
 }
 
 fn write_out(text: &str) {
+    if HAS_FAILED.load(Ordering::Acquire) {
+        return;
+    }
     let mut out = anstream::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     match written {
         Ok(()) => {}
         // 141 is what a shell shows for a program that a closed pipe has ended.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => exit(141),
+        // What still runs must not be cut off in the middle for that.
         Err(error) => {
-            note(format!(
-                "loopgate: standard output cannot be written: {error}; the journal has every run (`loopgate runs`)"
-            ));
-            exit(1)
+            if !HAS_FAILED.swap(true, Ordering::AcqRel) {
+                note(format!(
+                    "loopgate: standard output cannot be written: {error}; the journal has every run (`loopgate runs`)"
+                ));
+            }
         }
     }
+}
+
+/// Whether a part of standard output is lost.
+static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// The exit code of a command: no success where a part of its output is lost.
+pub(crate) fn code(code: ExitCode) -> ExitCode {
+    if code == ExitCode::SUCCESS && HAS_FAILED.load(Ordering::Acquire) { ExitCode::FAILURE } else { code }
 }
 
 /// Ends the program at once, with the terminal as it was found.

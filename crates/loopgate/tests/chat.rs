@@ -16,9 +16,15 @@ fn people_are_found_and_changed_in_a_conversation() {
     let ran = shell.run_with_input(&["chat", domain.to_str().unwrap(), "--profile", "trusted"], typed);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.out.contains("Found 15 users named Alice") && ran.out.contains("Updated Bob"), "{}", ran.out);
-    let calls: Vec<&str> =
-        ran.err.lines().filter_map(|line| line.strip_prefix("· ")?.split(' ').next()).collect();
+    let calls: Vec<&str> = ran
+        .err
+        .lines()
+        .filter_map(|line| line.strip_prefix("· ")?.split_once(" {").map(|(tool, _)| tool))
+        .collect();
     assert_eq!(calls, ["search_user", "search_user", "get_user_by_id", "update_user"], "{}", ran.err);
+    // W4: of each answer it is said what was done.
+    let effects: Vec<&str> = ran.err.lines().filter(|line| line.contains("effect")).collect();
+    assert_eq!(effects, ["· no effect was requested", "· effects: 1 executed"]);
     assert!(ran.err.contains("session: 2 turns, 6 passes"), "{}", ran.err);
     // Each turn is a run.
     let runs = shell.run(&["runs"]);
@@ -147,7 +153,10 @@ fn calls_are_shown_in_the_order_in_which_they_were_asked_for() {
         let set = format!("protocol.execution={execution}");
         let args = ["chat", domain.to_str().unwrap(), "--model", &model, "--set", &set];
         let ran = shell.run_with_input(&args, "Go on\n");
-        let calls = ran.err.lines().filter_map(|line| line.strip_prefix("· ")?.split(" … ").next());
+        let calls = ran
+            .err
+            .lines()
+            .filter_map(|line| line.strip_prefix("· ")?.split_once(" … ").map(|(call, _)| call));
         calls.map(str::to_owned).collect::<Vec<_>>()
     };
     let [search, drop, get, none] = [

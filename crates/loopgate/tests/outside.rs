@@ -131,3 +131,22 @@ fn data_stays_whole_and_steers_no_terminal_either() {
     let first: Value = serde_json::from_str(events.out.lines().next().unwrap()).unwrap();
     assert!(first["event"]["item"]["id"].as_str().unwrap().contains(HOSTILE), "{first:#}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_output_that_cannot_be_written_is_one_line_and_no_success() {
+    // W6
+    let shell = Shell::new();
+    let domain = shell.copy_of("examples/crm");
+    let folder = domain.to_str().unwrap();
+    let run = ["run", folder, "--text", "Find user named Alice"];
+    for args in [&["tools", folder][..], &run[..]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let ran: Ran = shell.command(args).stdout(full).output().unwrap().into();
+        assert_eq!(ran.code, 1, "{}", ran.err);
+        assert_eq!(ran.err.matches("standard output cannot be written: ").count(), 1, "{}", ran.err);
+        assert_eq!(ran.err.contains("stopped: completed"), args[0] == "run", "{}", ran.err);
+    }
+    // Nothing of the run is lost.
+    assert!(shell.run(&["show", "last"]).out.contains("Found 15 users named Alice"));
+}

@@ -71,7 +71,8 @@ fn a_run_that_waits_ends_its_process_and_an_approval_drives_it_to_its_end() {
     let arguments: Vec<&str> = std::iter::once("approve").chain(command.split(' ')).collect();
     let ran = shell.run(&arguments);
     assert_eq!((ran.code, ran.out.as_str()), (0, "Updated Bob.\n"), "{}", ran.err);
-    assert!(ran.err.contains("stopped: completed (answered)"), "{}", ran.err);
+    let says = "stopped: completed (answered). The reply calls no tool. Effects: 1 executed.";
+    assert!(ran.err.contains(says), "{}", ran.err);
     assert_eq!(company(&folder), "EPAM");
     assert!(pending(&shell).is_empty());
     // An approval counts once (U4).
@@ -101,6 +102,21 @@ fn a_run_that_ended_for_want_of_a_person_says_that_nothing_waits() {
 }
 
 #[test]
+fn a_reply_that_claims_a_write_is_not_a_write() {
+    // W4
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let model = script(&shell, &json!([{"text": "I have updated Bob's company to EPAM."}]));
+    let args = ["run", folder.to_str().unwrap(), "--text", WISH, "--model", &model];
+    let ran = shell.run(&args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("The reply calls no tool. No effect was requested."), "{}", ran.err);
+    let ran =
+        shell.run_with_input(&["chat", folder.to_str().unwrap(), "--model", &model], &format!("{WISH}\n"));
+    assert!(ran.err.contains("no effect was requested"), "{}", ran.err);
+}
+
+#[test]
 fn a_denial_is_told_to_the_model_and_nothing_happens() {
     let shell = Shell::new();
     let folder = asking(&shell, "");
@@ -109,6 +125,11 @@ fn a_denial_is_told_to_the_model_and_nothing_happens() {
     let outcome = shell.json(&["deny", &run, "3/action-0", "--why", "EPAM is not his company", "--json"]);
     let denied = &outcome["evidence"].as_array().unwrap().last().unwrap()["summary"];
     assert_eq!(denied, "EPAM is not his company");
+    // W4
+    assert_eq!(
+        (&outcome["stop"]["effects"]["denied"], &outcome["stop"]["effects"]["executed"]),
+        (&json!(1), &json!(0))
+    );
     assert_eq!(company(&folder), before);
 }
 

@@ -15,7 +15,7 @@ pub(super) fn read(reply: &Reply) -> Proposal {
                 Ending::Cut("".into())
             }
             FinishReason::MaxTokens | FinishReason::Capped => Ending::Cut(Arc::clone(&reply.text)),
-            FinishReason::Refusal => Ending::None,
+            FinishReason::Refusal | FinishReason::Filtered => Ending::None,
             // Version 2 takes an end for tools without any call for an answer; from 3 on it does not come here.
             FinishReason::EndTurn | FinishReason::ToolUse | FinishReason::Other => {
                 Ending::Answer(Arc::clone(&reply.text))

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::contract::{self, Found, Rules};
 use crate::event::{FinishReason, NativeCall, Reply};
 use crate::layout::Layout;
-use crate::proposal::{Ending, Proposal};
+use crate::proposal::{Ending, Proposal, Refused};
 use crate::protocol::Reading;
-use crate::protocol::native::first_line;
+use crate::protocol::native::refused;
 use crate::protocol_spec::{DocumentSpec, NonceMode};
 use crate::reply::{self, Oddity};
 use crate::stop::Confidence;
@@ -36,14 +36,15 @@ pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>)
     };
     take(&mut proposal, found);
     match reply.finish {
-        FinishReason::Refusal if proposal.refused.is_none() => {
-            proposal.refused = Some(first_line(&reply.text));
+        FinishReason::Refusal | FinishReason::Filtered if proposal.refused.is_none() => {
+            proposal.refused = refused(reply);
             proposal.has_contract = true;
         }
         FinishReason::MaxTokens => proposal.oddities.push(Oddity::CutReply),
         FinishReason::EndTurn
         | FinishReason::ToolUse
         | FinishReason::Refusal
+        | FinishReason::Filtered
         | FinishReason::Capped
         | FinishReason::Other => {}
     }
@@ -86,7 +87,7 @@ fn take(proposal: &mut Proposal, found: Found) {
         proposal.confidence = contract.confidence;
         proposal.reason = contract.reason;
         proposal.actions = contract.actions;
-        proposal.refused = contract.refused;
+        proposal.refused = contract.refused.map(Refused::ByModel);
         proposal.escalated = contract.escalated;
         proposal.has_contract = true;
     }

@@ -66,7 +66,7 @@ pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
     let is_native = spec.protocol.is_native();
     let is_blank = if is_native { native::is_blank(reply) } else { native::says_nothing(&reply.text) };
     let (kind, message): (_, Arc<str>) = match reply.finish {
-        FinishReason::Refusal => return None,
+        FinishReason::Refusal | FinishReason::Filtered => return None,
         // Its protocol has an end for it.
         FinishReason::MaxTokens | FinishReason::Capped if is_native => return None,
         FinishReason::MaxTokens | FinishReason::Capped if is_blank => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::action::{Action, Priority};
 use crate::event::{FinishReason, Reply};
-use crate::proposal::{Ending, Proposal};
+use crate::proposal::{Ending, Proposal, Refused};
 use crate::reply::Oddity;
 use crate::spec::RunSpec;
 use crate::stop::Confidence;
@@ -19,13 +19,12 @@ pub(super) fn read(reply: &Reply) -> Proposal {
         parameters: Arc::clone(&call.arguments),
         priority: Priority::Recommended,
     });
-    let refused = reply.finish == FinishReason::Refusal;
     Proposal {
         sections: Vec::new(),
         confidence: Confidence::Unknown,
         reason: "".into(),
         actions: actions.collect(),
-        refused: refused.then(|| first_line(&reply.text)),
+        refused: refused(reply),
         escalated: None,
         // There is none that could be asked for again.
         has_contract: true,
@@ -58,6 +57,19 @@ pub(super) fn lacks_its_calls(reply: &Reply, spec: &RunSpec) -> bool {
         && spec.protocol.is_native()
         && reply.finish == FinishReason::ToolUse
         && reply.calls.is_empty()
+}
+
+/// Who refused the work, by how the reply ended.
+pub(super) fn refused(reply: &Reply) -> Option<Refused> {
+    match reply.finish {
+        FinishReason::Refusal => Some(Refused::ByModel(first_line(&reply.text))),
+        FinishReason::Filtered => Some(Refused::ByFilter),
+        FinishReason::EndTurn
+        | FinishReason::ToolUse
+        | FinishReason::MaxTokens
+        | FinishReason::Capped
+        | FinishReason::Other => None,
+    }
 }
 
 /// What a refusal says, in a line of at most 500 characters.

@@ -12,7 +12,7 @@ use crate::verdict::Verdict;
 
 pub(super) fn read(reply: &Reply, output: &OutputSpec) -> Proposal {
     let mut proposal = native::read(reply);
-    if reply.calls.is_empty() && reply.finish != FinishReason::Refusal {
+    if reply.calls.is_empty() && proposal.refused.is_none() {
         // S2-92: without a call there is nothing to go on with.
         let what = match reply.finish {
             FinishReason::MaxTokens | FinishReason::Capped => "was cut at the output limit before it called",

@@ -27,6 +27,7 @@ impl Run {
                         "its reply was cut at its output limit, and holds no JSON array of tools"
                     }
                     FinishReason::Refusal => "it refused",
+                    FinishReason::Filtered => "a content filter of the provider stopped its reply",
                     _ if is_blank && !reply.calls.is_empty() => {
                         "its reply calls a tool natively, and holds no JSON array of tools"
                     }

@@ -8,7 +8,7 @@ use crate::gate::{self, manual_stop};
 use crate::ids::Millis;
 use crate::note::Note;
 use crate::observation::{Observation, Status};
-use crate::outcome::{Outcome, Saved, StoppedIn};
+use crate::outcome::{Effects, Outcome, Saved, StoppedIn};
 use crate::run::calls::{ATTEMPTS, Charge, model_failure};
 use crate::run::{Call, Phase, Rejected, Run};
 use crate::spec::{Effect, Tier};
@@ -201,9 +201,10 @@ impl Run {
     }
 
     fn outcome_with(&self, stop: Certificate) -> Outcome {
+        let effects = Effects::of(&self.spec, &self.state.actions, &self.state.evidence);
         Outcome {
             run: self.id().clone(),
-            stop: stop.doubting(self.doubts()),
+            stop: Certificate { effects, ..stop.doubting(self.doubts()) },
             confidence: self.state.confidence,
             confidence_reason: self.state.confidence_reason.clone(),
             document: self.state.document.clone(),

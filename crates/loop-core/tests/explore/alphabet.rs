@@ -207,7 +207,11 @@ fn is_late_to_tell(run: &Run, fact: &Fact) -> bool {
 }
 
 fn settled_usage(reply: &Reply, usage: Option<Usage>) -> Option<Usage> {
-    if reply.finish == FinishReason::Refusal { Some(used(1, 1)) } else { usage }
+    if matches!(reply.finish, FinishReason::Refusal | FinishReason::Filtered) {
+        Some(used(1, 1))
+    } else {
+        usage
+    }
 }
 
 fn announced(run: &Run, call: &CallModel, (bytes, shared_bytes): (u64, u64)) -> Fact {

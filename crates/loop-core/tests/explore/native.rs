@@ -70,7 +70,7 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         }
     };
     // 4: what the reply ends.
-    let refuses = reply.finish == FinishReason::Refusal;
+    let refuses = matches!(reply.finish, FinishReason::Refusal | FinishReason::Filtered);
     add(StopReason::Refused, refuses && !is_open);
     if reply.calls.is_empty() && !refuses {
         let is_cut = matches!(reply.finish, FinishReason::MaxTokens | FinishReason::Capped);

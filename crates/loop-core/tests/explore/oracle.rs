@@ -237,7 +237,8 @@ pub fn asked(edge: &Edge<'_>, decision: &Decision) -> Asked {
 fn statements(edge: &Edge<'_>) -> (bool, bool) {
     let (mut refused, mut hands_over) = (false, false);
     if let Fact::ModelReplied { reply, .. } = &edge.event.fact {
-        refused = reply.finish == FinishReason::Refusal || reply.text.contains("\"refuse\":");
+        refused = matches!(reply.finish, FinishReason::Refusal | FinishReason::Filtered)
+            || reply.text.contains("\"refuse\":");
         hands_over = reply.text.contains("\"escalate\":");
     }
     if let Phase::Repairing { proposal, .. } = edge.before.phase() {

@@ -277,6 +277,7 @@ fn reply_schema(generator: &mut SchemaGenerator) -> Schema {
         FinishReason::MaxTokens,
         FinishReason::Capped,
         FinishReason::Refusal,
+        FinishReason::Filtered,
         FinishReason::Other,
     ];
     let finish: Vec<Value> = finish.iter().filter_map(|finish| serde_json::to_value(finish).ok()).collect();

@@ -1,6 +1,7 @@
 //! What a scripted model was asked.
 
 use crate::codec::Memory;
+use crate::progress::ProgressListener;
 use crate::request::{Message, ModelRequest};
 
 /// Requests in order. What a request has in common with the one before is kept once, so that a long conversation does
@@ -55,6 +56,7 @@ impl Asked {
             extra: request.extra.clone(),
             meta: request.meta.clone(),
             memory: Memory::default(),
+            progress: ProgressListener::default(),
         };
         self.requests.push(Grown { request, kept, turns });
     }

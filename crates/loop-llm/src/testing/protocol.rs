@@ -293,7 +293,7 @@ pub(super) fn stop(reply: &ModelReply) -> Stop {
         FinishReason::MaxTokens | FinishReason::Capped => Stop::MaxTokens,
         FinishReason::Refusal if reply.refusal.is_some() => Stop::Refusal,
         // The text of such a refusal stays what it is, a reply's text.
-        FinishReason::Refusal => Stop::ContentFilter,
+        FinishReason::Refusal | FinishReason::Filtered => Stop::ContentFilter,
         FinishReason::Other => Stop::Other,
     };
     match reply.stop.unwrap_or(coarse) {

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::{Item, Patience, Watch, later, watched};
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
+use crate::progress::{CallProgress, ProgressListener};
 use crate::request::ModelRequest;
 
 /// How much may be asked of a provider. What is not given is not limited.
@@ -99,6 +100,8 @@ enum Turn {
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
+/// A change of a wait that a person would notice.
+const NOTICEABLE: Duration = Duration::from_secs(1);
 
 impl RateGate {
     /// An open gate.
@@ -111,16 +114,27 @@ impl RateGate {
     }
 
     /// Waits for a turn. Dropping the future gives the place in the line back.
-    async fn enter(&self, tokens: u64, patience: Patience) -> Result<Permit, LlmError> {
+    async fn enter(
+        &self,
+        tokens: u64,
+        patience: Patience,
+        progress: &ProgressListener,
+    ) -> Result<Permit, LlmError> {
         if let Some(most) = self.limits.tokens_per_minute.filter(|most| tokens > most.get()) {
             return Err(too_large(tokens, most));
         }
         let place = Place::last(self, tokens);
         let gone = patience.end();
+        let mut told: Option<Instant> = None;
         loop {
             let turn = self.lock().turn(place.id, Instant::now(), &self.limits);
             let (from, is_first) = match turn {
-                Turn::Now => return Ok(Permit { gate: self.clone(), id: place.id }),
+                Turn::Now => {
+                    if told.is_some() {
+                        progress.tell(&CallProgress::Sent);
+                    }
+                    return Ok(Permit { gate: self.clone(), id: place.id });
+                }
                 Turn::Hopeless(rest) => return Err(too_long(rest)),
                 Turn::Later { from, is_first } => (from, is_first),
             };
@@ -128,6 +142,11 @@ impl RateGate {
             let wait = from.saturating_duration_since(now);
             if !patience.covers(wait) {
                 return Err(too_long(wait));
+            }
+            // Told again only where the wait became longer than what was told.
+            if told.is_none_or(|until| from > later(until, NOTICEABLE)) {
+                told = Some(from.max(now));
+                progress.tell(&CallProgress::Queued { wait: (!wait.is_zero()).then_some(wait) });
             }
             // Only the first in the line has an instant of its own; the others are woken.
             let alarm =
@@ -366,7 +385,7 @@ impl<M: ChatModel + ?Sized> RateLimited<M> {
 impl<M: ChatModel + ?Sized> ChatModel for RateLimited<M> {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let patience = Patience::of(request);
-        let permit = self.gate.enter(estimate(request), patience).await?;
+        let permit = self.gate.enter(estimate(request), patience, &request.progress).await?;
         match self.inner.stream(&patience.rest(request)).await {
             Ok(events) => Ok(watched(events, permit)),
             Err(error) => {

@@ -11,6 +11,7 @@ use super::{Item, Patience, Watch, watched};
 use crate::codec::Memory;
 use crate::error::{Change, ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
+use crate::progress::CallProgress;
 use crate::request::{AssistantTurn, Message, ModelRequest};
 
 /// How often, and how soon, a failed call is tried again.
@@ -140,7 +141,15 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
                 error.retry = RetryAdvice::After(wait);
                 return Err(error);
             }
+            request.progress.tell(&CallProgress::Retrying {
+                next_try: failures + 1,
+                wait,
+                kind: error.kind,
+                message: Arc::clone(&error.message),
+                is_free: error.is_free(),
+            });
             tokio::time::sleep(wait).await;
+            request.progress.tell(&CallProgress::Sent);
         }
     }
 }

@@ -84,6 +84,7 @@ impl View {
                 self.answer(text);
             }
             RunEvent::Text { .. } => {}
+            RunEvent::Call { news, .. } => self.remark(&stream::news(news)),
             RunEvent::Recorded(entry) => self.recorded(entry),
             RunEvent::Lost { texts, .. } => {
                 self.end_line();
@@ -123,7 +124,15 @@ impl View {
             stream::print(&format!("{LABEL}{}\n", answer.trim_end()));
         }
         let stop = &outcome.stop;
-        if stop.class != StopClass::Answered {
+        if stop.class == StopClass::Answered {
+            // What an answer says that it did is not what was done.
+            let writes = self.spec.tools.iter().any(|tool| !tool.effect.is_read());
+            match stop.effects.is_none() {
+                true if writes => self.remark("no effect was requested"),
+                true => {}
+                false => self.remark(&format!("effects: {}", stop.effects)),
+            }
+        } else {
             let what = format!("stopped: {} ({}). {}", stop.reason(), stop.class.name(), explain(stop));
             note(Line::from("· ").styled(ODD, what));
         }
@@ -156,7 +165,9 @@ impl View {
                 self.end_line();
                 reply.warnings.iter().for_each(|warning| self.remark(warning));
             }
-            Fact::ModelFailed { .. } => self.end_line(),
+            Fact::ModelFailed { failure, .. } => {
+                self.remark(&format!("the call failed ({}: {})", failure.kind.name(), failure.message));
+            }
             Fact::ToolFinished { observation, .. } => self.finished(entry, observation),
             Fact::Started(_)
             | Fact::CallRefused { .. }
@@ -203,12 +214,13 @@ impl View {
                 self.calls.retain(|call| !call.is(*key));
                 self.show_refused();
             }
-            Note::CallRetried { attempt, .. } => {
-                self.remark(&format!("the model is asked again (try {attempt})"));
+            Note::CallRetried { attempt, not_before, .. } => {
+                let wait = stream::wait(not_before.map(|to| to.since(at)));
+                self.remark(&format!("the model is asked again (try {attempt}{wait})"));
             }
             Note::Compacted { .. } => self.remark("what was said earlier is shortened: it did not fit"),
             Note::GateDecided { decision: Decision::Land { cause }, .. } => {
-                self.remark(&format!("one last reply, without tools ({})", cause.reason));
+                self.remark(&format!("one final reply, without tools, because of {}", cause.reason));
             }
             Note::TierChanged { why: TierCause::Ended, .. } => {}
             Note::TierChanged { from, to, why } => {
