@@ -81,7 +81,7 @@ pub struct Effects {
     pub failed: u32,
     /// Policy or a person denied them.
     pub denied: u32,
-    /// They need a person's consent that nobody gave.
+    /// They need a person's consent that was not given, or their tool is not ready yet.
     pub waiting: u32,
     /// They were begun, and whether they happened is unknown.
     pub in_doubt: u32,
@@ -90,35 +90,45 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// The effects among `actions`, whose observations are in `evidence`.
-    pub fn of(spec: &RunSpec, actions: &[JudgedAction], evidence: &[Evidence]) -> Self {
+    /// The effects among `actions`, whose observations are in `evidence`; `is_in_doubt` says whether what was begun under a key
+    /// may have happened.
+    pub(crate) fn of(
+        spec: &RunSpec,
+        actions: &[JudgedAction],
+        evidence: &[Evidence],
+        is_in_doubt: impl Fn(&CommandKey) -> bool,
+    ) -> Self {
         let mut effects = Self::default();
         for action in actions {
             let tool = action.tool.as_deref().and_then(|name| spec.tool(name));
             if tool.is_none_or(|tool| tool.effect.is_read()) {
                 continue;
             }
-            let status = || {
+            let found = || {
                 let id = action.evidence?;
                 let at = evidence.binary_search_by_key(&id, |found| found.id).ok()?;
-                evidence.get(at).map(|found| found.observation.status)
+                evidence.get(at)
             };
             *match &action.verdict {
-                Verdict::Run => match status() {
-                    Some(Status::Ok | Status::Empty) => &mut effects.executed,
-                    // It may be under way or done all the same.
-                    Some(Status::InDoubt | Status::Timeout | Status::Cancelled | Status::Pending) => {
-                        &mut effects.in_doubt
+                Verdict::Run => {
+                    match found().map(|found| (found.observation.status, is_in_doubt(&found.key))) {
+                        Some((_, true)) => &mut effects.in_doubt,
+                        Some((status, false)) => match status {
+                            Status::Ok | Status::Empty => &mut effects.executed,
+                            Status::Pending => &mut effects.waiting,
+                            Status::Denied => &mut effects.denied,
+                            // A later try under the same key has settled what this one left open.
+                            Status::InDoubt
+                            | Status::Timeout
+                            | Status::RetryableError
+                            | Status::PermanentError
+                            | Status::InvalidInput
+                            | Status::MalformedResult => &mut effects.failed,
+                            Status::Cancelled | Status::Duplicate | Status::Skipped => &mut effects.not_run,
+                        },
+                        None => &mut effects.not_run,
                     }
-                    Some(Status::Denied) => &mut effects.denied,
-                    Some(
-                        Status::RetryableError
-                        | Status::PermanentError
-                        | Status::InvalidInput
-                        | Status::MalformedResult,
-                    ) => &mut effects.failed,
-                    Some(Status::Duplicate | Status::Skipped) | None => &mut effects.not_run,
-                },
+                }
                 Verdict::Denied { .. } => &mut effects.denied,
                 Verdict::NeedsPerson { .. } => &mut effects.waiting,
                 Verdict::UnknownTool { .. }
@@ -149,7 +159,7 @@ impl fmt::Display for Effects {
             (executed, "executed"),
             (failed, "failed"),
             (denied, "denied"),
-            (waiting, "waiting for a person"),
+            (waiting, "waiting"),
             (in_doubt, "in doubt"),
             (not_run, "not run"),
         ];

@@ -7,8 +7,8 @@ use common::*;
 use std::sync::Arc;
 
 use loop_core::{
-    Effects, Fact, Millis, Note, PersonAnswer, Phase, PromptSize, Run, SaveResult, State, Status, StopClass, StopMode,
-    StopReason, SubCallUse,
+    Effects, Fact, Millis, Note, PersonAnswer, Phase, PromptSize, Run, SaveResult, State, Status, StopClass,
+    StopMode, StopReason, SubCallUse,
 };
 
 fn device(name: &str) -> Said {

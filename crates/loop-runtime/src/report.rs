@@ -105,7 +105,7 @@ pub struct EffectsReport {
     pub failed: u32,
     /// Policy or a person denied them.
     pub denied: u32,
-    /// They need a person's consent that was not given.
+    /// They need a person's consent that was not given, or their tool is not ready yet.
     pub waiting: u32,
     /// They were begun, and whether they happened is unknown.
     pub in_doubt: u32,

@@ -251,7 +251,7 @@ fn what_was_done_and_what_was_not_is_a_sentence_of_its_own() {
     let stop = Certificate { effects, ..Certificate::new(completed, Vec::new()) };
     assert_eq!(
         explain(&stop),
-        "The reply calls no tool. Effects: 2 executed, 1 denied, 1 waiting for a person, 1 in doubt."
+        "The reply calls no tool. Effects: 2 executed, 1 denied, 1 waiting, 1 in doubt."
     );
     let limit = limit(
         StopReason::MaxPasses,

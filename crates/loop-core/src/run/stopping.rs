@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::event::{Received, SaveResult, StopMode};
 use crate::failure::{FailureKind, ModelFailure};
 use crate::gate::{self, manual_stop};
-use crate::ids::Millis;
+use crate::ids::{CommandKey, Millis};
 use crate::note::Note;
 use crate::observation::{Observation, Status};
 use crate::outcome::{Effects, Outcome, Saved, StoppedIn};
@@ -136,7 +136,7 @@ impl Run {
             return self.out_of_order("save_finished");
         };
         if *open != attempt || not_before.is_some_and(|at| at > self.state.now) {
-            let key = crate::ids::CommandKey::new(0, crate::ids::Slot::Save);
+            let key = CommandKey::new(0, crate::ids::Slot::Save);
             return Err(self.not_open("save_finished", &key, attempt));
         }
         let saved = match result {
@@ -201,7 +201,9 @@ impl Run {
     }
 
     fn outcome_with(&self, stop: Certificate) -> Outcome {
-        let effects = Effects::of(&self.spec, &self.state.actions, &self.state.evidence);
+        let doubts = &self.state.doubts;
+        let is_in_doubt = |key: &CommandKey| doubts.contains_key(key);
+        let effects = Effects::of(&self.spec, &self.state.actions, &self.state.evidence, is_in_doubt);
         Outcome {
             run: self.id().clone(),
             stop: Certificate { effects, ..stop.doubting(self.doubts()) },
