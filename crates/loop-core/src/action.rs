@@ -31,7 +31,7 @@ pub struct Action {
     pub tool: Arc<str>,
     /// How the result would change the answer.
     pub reason: Arc<str>,
-    /// Parameters as canonical JSON.
+    /// Parameters as canonical JSON; as they were written where a member is given more than once.
     pub parameters: Arc<str>,
     /// How much it matters.
     pub priority: Priority,

@@ -130,6 +130,46 @@ impl ArgSpec {
         self.rebuild_at(value, &mut String::new())
     }
 
+    /// Whether every required text says something: white space alone is no value (S4-80). `minLength: 0` allows it.
+    ///
+    /// # Errors
+    /// The first place that does not, as a JSON pointer.
+    pub fn filled(&self, value: &Value) -> Result<(), Misfit> {
+        self.filled_at(value, &mut String::new())
+    }
+
+    fn filled_at(&self, value: &Value, pointer: &mut String) -> Result<(), Misfit> {
+        match value {
+            Value::Object(members) => {
+                for (name, spec) in &self.properties {
+                    let Some(member) = members.get(name.as_ref()) else { continue };
+                    let is_blank = member.as_str().is_some_and(|text| text.trim().is_empty());
+                    at(pointer, name, |pointer| {
+                        match self.required.contains(name) && is_blank && !spec.may_be_blank(member) {
+                            true => Err(Misfit { pointer: pointer.clone(), message: "is blank".to_owned() }),
+                            false => spec.filled_at(member, pointer),
+                        }
+                    })?;
+                }
+                Ok(())
+            }
+            Value::Array(elements) => {
+                let Some(items) = &self.items else { return Ok(()) };
+                let mut all = elements.iter().enumerate();
+                all.try_for_each(|(n, element)| {
+                    at(pointer, &n.to_string(), |pointer| items.filled_at(element, pointer))
+                })
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+        }
+    }
+
+    /// Whether the schema itself names this blank text as a value.
+    fn may_be_blank(&self, blank: &Value) -> bool {
+        let is_listed = self.one_of.as_ref().is_some_and(|values| values.contains(blank));
+        self.min_length == Some(0) || is_listed || self.only.as_ref() == Some(blank)
+    }
+
     fn rebuild_at(&self, value: &Value, pointer: &mut String) -> Result<Value, Misfit> {
         let misfit = |message: String| Err(Misfit { pointer: pointer.clone(), message });
         if let Some(kind) = self.kind

@@ -19,6 +19,21 @@ pub fn citations(body: &str) -> Vec<EvidenceId> {
     cited.into_iter().collect()
 }
 
+/// Whether a body has words of its own: a letter or a digit outside of citations.
+pub(crate) fn has_words(body: &str) -> bool {
+    let mut rest = body;
+    while let Some((before, after)) = rest.split_once('[') {
+        if before.contains(char::is_alphanumeric) {
+            return true;
+        }
+        rest = match after.split_once(']').filter(|(inner, _)| numbers(inner).is_some()) {
+            Some((_, after)) => after,
+            None => after,
+        };
+    }
+    rest.contains(char::is_alphanumeric)
+}
+
 fn prose(text: &str, cited: &mut BTreeSet<EvidenceId>) {
     let ticks = tick_runs(text);
     let mut next_run = 0;

@@ -11,6 +11,7 @@ use crate::action::{Action, Priority};
 use crate::canonical::{canonical, digest};
 use crate::ids::Digest;
 use crate::layout::Layout;
+use crate::members::Written;
 use crate::protocol_spec::NonceMode;
 use crate::reply::Oddity;
 use crate::spec::is_default;
@@ -87,7 +88,7 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
                 Some(nonce) => {
                     found.hidden.push(block.whole.clone());
                     if nonce.as_str() == Some(rules.nonce) {
-                        if marked.replace(object).is_some() && rules.is_thorough {
+                        if marked.replace((object, content)).is_some() && rules.is_thorough {
                             let why = "another one follows".into();
                             found.oddities.push(Oddity::IgnoredContract { why });
                         }
@@ -96,7 +97,7 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
                     }
                 }
                 None => {
-                    if let Some((_, earlier)) = unmarked.replace((object, block.whole.clone())) {
+                    if let Some((_, earlier)) = unmarked.replace(((object, content), block.whole.clone())) {
                         if rules.is_thorough {
                             found.hidden.push(earlier);
                         }
@@ -113,7 +114,7 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
         found.oddities.push(Oddity::IgnoredContract { why: "another one has the nonce".into() });
     }
     let chosen = marked.or_else(|| {
-        let (object, whole) = unmarked?;
+        let ((object, content), whole) = unmarked?;
         let why = match rules.mode {
             NonceMode::Require => Some("no nonce"),
             NonceMode::Prefer => rules.echoes.objection(&object),
@@ -125,10 +126,10 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
             found.oddities.push(Oddity::IgnoredContract { why: why.into() });
             return None;
         }
-        Some(object)
+        Some((object, content))
     });
     found.hidden.sort_by_key(|range| range.start);
-    found.contract = chosen.and_then(|object| read(&object, &mut found.oddities));
+    found.contract = chosen.and_then(|(object, content)| read(&object, content, &mut found.oddities));
     found
 }
 
@@ -309,7 +310,8 @@ fn without_trailing_commas(text: &str) -> String {
     out
 }
 
-fn read(object: &Map<String, Value>, oddities: &mut Vec<Oddity>) -> Option<Contract> {
+/// `content` is the block that the object was read from.
+fn read(object: &Map<String, Value>, content: &str, oddities: &mut Vec<Oddity>) -> Option<Contract> {
     let garbled = |why: &str| Oddity::GarbledContract { why: why.into() };
     let confidence =
         match object.get(MARK).and_then(Value::as_str).map(|word| word.trim().to_ascii_lowercase()) {
@@ -321,11 +323,19 @@ fn read(object: &Map<String, Value>, oddities: &mut Vec<Oddity>) -> Option<Contr
                 return None;
             }
         };
+    let written =
+        Written::read(content.trim()).or_else(|| Written::read(&without_trailing_commas(content.trim())));
+    for pointer in written.iter().flat_map(Written::repeated) {
+        oddities.push(Oddity::RepeatedMember { pointer: pointer.into() });
+    }
+    let written = |n| written.as_ref()?.member("ai_actions")?.entry(n)?.member("parameters");
     let actions = match object.get("ai_actions") {
         None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(actions)) => {
-            actions.iter().enumerate().map(|(n, action)| read_action(n, action, oddities)).collect()
-        }
+        Some(Value::Array(actions)) => actions
+            .iter()
+            .enumerate()
+            .map(|(n, action)| read_action(n, action, written(n), oddities))
+            .collect(),
         Some(_) => {
             oddities.push(garbled("ai_actions is not an array"));
             return None;
@@ -340,7 +350,8 @@ fn read(object: &Map<String, Value>, oddities: &mut Vec<Oddity>) -> Option<Contr
     })
 }
 
-fn read_action(n: usize, value: &Value, oddities: &mut Vec<Oddity>) -> Action {
+/// `written` is what its parameters were read from, with every member.
+fn read_action(n: usize, value: &Value, written: Option<&Written>, oddities: &mut Vec<Oddity>) -> Action {
     let mut odd = |what: String| oddities.push(Oddity::MendedContract { what: what.into() });
     let id = match text_of(value.get("action_id")) {
         id if id.trim().is_empty() => Arc::from(format!("action-{n}")),
@@ -363,9 +374,17 @@ fn read_action(n: usize, value: &Value, oddities: &mut Vec<Oddity>) -> Action {
     Action {
         tool: text_of(value.get("action_type")),
         reason: text_of(value.get("reason")),
-        parameters: canonical(parameters).into(),
+        parameters: parameters_of(parameters, written),
         id,
         priority,
+    }
+}
+
+/// Canonical JSON; where members are given more than once, all of them as they were written.
+pub(crate) fn parameters_of(parameters: &Value, written: Option<&Written>) -> Arc<str> {
+    match written.filter(|written| !written.repeated().is_empty()) {
+        Some(written) => written.to_text().into(),
+        None => canonical(parameters).into(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::citation::citations;
+use crate::citation::{citations, has_words};
 use crate::ids::{Digest, EvidenceId, Millis};
 use crate::protocol_spec::SectionSpec;
 use crate::reply::{PREAMBLE, ProposedSection, emoji_of};
@@ -51,7 +51,7 @@ pub struct Merge {
     pub changed: Vec<SectionChange>,
     /// Sections that came back with the same body: they keep their pass, and may cite more than before.
     pub identical: Vec<Arc<str>>,
-    /// Required sections that came back empty: what was there stays.
+    /// Sections that came back without words of their own, and required ones that came back empty: what was there stays.
     pub kept: Vec<Arc<str>>,
     /// Citations that count for nothing: of what does not exist, or of what failed.
     pub bad_citations: Vec<BadCitation>,
@@ -170,6 +170,11 @@ impl<'a> Draft<'a> {
                 same.evidence = citations(&same.body).into_iter().filter(is_citable).collect();
             }
             merge.identical.push(Arc::clone(&proposal.id));
+            return;
+        }
+        // A body of citations alone says nothing: what is there stays, and what is not there is not written.
+        if !proposal.body.is_empty() && !has_words(&proposal.body) {
+            merge.kept.push(Arc::clone(&proposal.id));
             return;
         }
         if proposal.body.is_empty() {

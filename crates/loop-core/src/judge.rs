@@ -8,6 +8,7 @@ use crate::action::{Action, JudgedAction, Priority};
 use crate::canonical::canonical;
 use crate::ids::{CommandKey, Slot};
 use crate::ledger::{Ledger, Siblings, Standing};
+use crate::members;
 use crate::near::near_names;
 use crate::policy::{self, Legs, PolicyAsk, Resolved, RunSources};
 use crate::policy_spec::{OnDuplicate, Repeats};
@@ -145,6 +146,11 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
     if protocol::keeps(bench.spec, &tool.name) {
         return Verdict::Kept;
     }
+    if bench.pass == 0
+        && let Some(why) = policy::unselectable(tool)
+    {
+        return Verdict::Denied { why: why.into(), by: DeniedBy::Policy };
+    }
     let written = &judged.judged.action.parameters;
     let asked = match serde_json::from_str(written) {
         Ok(asked) => asked,
@@ -156,7 +162,20 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
             return Verdict::InvalidArguments { pointer: "".into(), message };
         }
     };
-    let parameters = match tool.args.rebuild(&asked) {
+    // Which of them would be meant? Of what changes something, nobody guesses.
+    if !tool.effect.is_read()
+        && let Some(pointer) = members::repeated(written).into_iter().next()
+    {
+        let message = "is given more than once".into();
+        return Verdict::InvalidArguments { pointer: pointer.into(), message };
+    }
+    let is_output = bench.spec.protocol.output().is_some_and(|output| output.tool == tool.name);
+    let rebuilt = match tool.args.rebuild(&asked) {
+        // What an output holds is judged by its own validation.
+        Ok(parameters) if !is_output => tool.args.filled(&parameters).map(|()| parameters),
+        rebuilt => rebuilt,
+    };
+    let parameters = match rebuilt {
         Ok(parameters) => parameters,
         Err(misfit) => {
             return Verdict::InvalidArguments {
@@ -204,6 +223,12 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
     }
     if spec.has_judgement() && bench.trouble.is_broken(&tool.name, &spec.gate.breakers) {
         return Verdict::BreakerOpen { breaker: Breaker::ToolFailures };
+    }
+    if bench.pass == 0
+        && let Some(Verdict::NeedsPerson { .. }) = by_policy
+    {
+        let why = "a person would have to decide, and nobody is asked before the first pass";
+        return Verdict::Denied { why: why.into(), by: DeniedBy::Policy };
     }
     seen.add(sign, judged.judged.key);
     by_policy.unwrap_or(Verdict::Run)

@@ -88,6 +88,7 @@ mod judge;
 mod layout;
 mod ledger;
 mod limits;
+mod members;
 mod money;
 mod near;
 mod note;
@@ -136,7 +137,8 @@ pub use policy_spec::{
 };
 pub use proposal::{Ending, Proposal, Refused};
 pub use protocol_spec::{
-    ConversationSpec, DocumentSpec, ErrorStyle, Execution, NonceMode, OutputSpec, ProtocolSpec, SectionSpec,
+    Cite, ConversationSpec, DocumentSpec, ErrorStyle, Execution, NonceMode, OutputSpec, ProtocolSpec,
+    SectionSpec,
 };
 pub use reply::{LiveText, Oddity, PREAMBLE, ProposedSection};
 pub use run::{

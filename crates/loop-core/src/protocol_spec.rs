@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::EvidenceId;
 use crate::spec::is_default;
 
 /// How a reply becomes a proposal.
@@ -216,15 +217,73 @@ pub struct SectionSpec {
     /// Whether an answer without it is unfinished.
     #[serde(default)]
     pub required: bool,
-    /// Whether it must cite evidence that exists and did not fail.
+    /// What it must cite.
     #[serde(default)]
-    pub cite: bool,
+    pub cite: Cite,
+}
+
+/// What a section must cite: evidence that exists and did not fail. Written as `false`, `true` or `"evidence"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "CiteText", into = "CiteText")]
+pub enum Cite {
+    /// Nothing.
+    #[default]
+    No,
+    /// Anything; the work item (E0) will do.
+    Any,
+    /// Evidence: an observation. The work item alone is no support for what is found about it.
+    Evidence,
+}
+
+impl Cite {
+    /// Whether these citations are enough.
+    pub fn is_met_by(self, cited: &[EvidenceId]) -> bool {
+        match self {
+            Self::No => true,
+            Self::Any => !cited.is_empty(),
+            Self::Evidence => cited.iter().any(|id| *id != EvidenceId::ITEM),
+        }
+    }
+}
+
+/// How it is written.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum CiteText {
+    Flag(bool),
+    Word(CiteWord),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum CiteWord {
+    Evidence,
+}
+
+impl From<CiteText> for Cite {
+    fn from(text: CiteText) -> Self {
+        match text {
+            CiteText::Flag(false) => Self::No,
+            CiteText::Flag(true) => Self::Any,
+            CiteText::Word(CiteWord::Evidence) => Self::Evidence,
+        }
+    }
+}
+
+impl From<Cite> for CiteText {
+    fn from(cite: Cite) -> Self {
+        match cite {
+            Cite::No => Self::Flag(false),
+            Cite::Any => Self::Flag(true),
+            Cite::Evidence => Self::Word(CiteWord::Evidence),
+        }
+    }
 }
 
 impl SectionSpec {
     /// A section that may be left out and need not cite.
     pub fn new(id: impl Into<Arc<str>>, heading: impl Into<Arc<str>>) -> Self {
-        Self { id: id.into(), heading: heading.into(), describe: "".into(), required: false, cite: false }
+        Self { id: id.into(), heading: heading.into(), describe: "".into(), required: false, cite: Cite::No }
     }
 
     /// The same section, told to the model in these words.

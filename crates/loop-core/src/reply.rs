@@ -53,6 +53,11 @@ pub enum Oddity {
         /// What is wrong with it.
         why: Arc<str>,
     },
+    /// A member of the contract, or of a selection of tools, that is given more than once: the last one counts.
+    RepeatedMember {
+        /// JSON pointer to it.
+        pointer: Arc<str>,
+    },
     /// A part of the contract that was mended or left out.
     MendedContract {
         /// What was done.

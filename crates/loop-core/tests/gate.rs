@@ -115,7 +115,7 @@ fn high_confidence_without_what_the_domain_demands_is_not_confident() {
 
     let cites = || {
         let mut sections = vec![section("situation", "Situation")];
-        sections[0].cite = true;
+        sections[0].cite = loop_core::Cite::Any;
         run().unmended().sections(sections)
     };
     cites().start().replied(&said("high")).ends(StopReason::EvidenceMissing);
@@ -134,6 +134,69 @@ fn high_confidence_without_what_the_domain_demands_is_not_confident() {
     demands().replied(&said("high")).ends(StopReason::EvidenceMissing);
     let observed = demands().replied(&said("low").asks("fetch_docs", target("a"))).all_finished();
     observed.replied(&said("high")).ends(StopReason::Confident);
+}
+
+#[test]
+fn a_section_of_citations_alone_is_not_written() {
+    // G1
+    for bare in ["[E1]", "[E0]", "- [E1]\n- [E1, E2]", "**[E1]**", "[E1]. [E1]!", "—"] {
+        let world = run().unmended().start().replied(&device("a")).all_finished();
+        let had = world.run.document().clone();
+        let world = world.replied(&said_bare("high").section("Situation", bare).section("Findings", bare));
+        // What was there stays, and what was not there is not written.
+        assert_eq!(world.run.document(), &had, "{bare}");
+        let first = run().unmended().start().replied(&said_bare("high").section("Situation", bare));
+        let world = first.ends(StopReason::EvidenceMissing);
+        assert_eq!(world.outcome().missing, ["section `situation`".into()], "{bare}");
+    }
+    // A word or a number is one.
+    for own in ["Full [E1]", "[E1] 97 %", "満", "see [E1] [here]"] {
+        let world = run().start().replied(&said_bare("high").section("Situation", own));
+        world.ends(StopReason::Confident);
+    }
+}
+
+#[test]
+fn the_work_item_is_no_evidence_where_evidence_is_demanded() {
+    // G1
+    let cites = || {
+        let mut sections = vec![section("situation", "Situation")];
+        sections[0].cite = loop_core::Cite::Evidence;
+        run().unmended().sections(sections).start()
+    };
+    let says = |body: &str| said_bare("high").section("Situation", body);
+    let world = cites().replied(&says("So says the item [E0].")).ends(StopReason::EvidenceMissing);
+    let missing = "a citation of evidence other than the work item (E0) in section `situation`";
+    assert_eq!(world.outcome().missing, [missing.into()]);
+    let world = cites().replied(&says("So it is.")).ends(StopReason::EvidenceMissing);
+    assert_eq!(world.outcome().missing, ["a citation in section `situation`".into()]);
+    let world = cites().replied(&device("a")).all_finished();
+    world.replied(&says("The item [E0] is right [E1].")).ends(StopReason::Confident);
+    // It is told in the same words as it is written.
+    for (cite, text) in [
+        (loop_core::Cite::No, "false"),
+        (loop_core::Cite::Any, "true"),
+        (loop_core::Cite::Evidence, "\"evidence\""),
+    ] {
+        assert_eq!(serde_json::to_string(&cite).unwrap(), text);
+        assert_eq!(serde_json::from_str::<loop_core::Cite>(text).unwrap(), cite);
+    }
+}
+
+#[test]
+fn what_returned_nothing_is_not_the_evidence_that_is_demanded() {
+    // G6
+    let demands =
+        || run().unmended().with(|spec| spec.gate.required_tools = vec!["fetch_device".into()]).start();
+    for status in [Status::Empty, Status::PermanentError, Status::InvalidInput, Status::MalformedResult] {
+        let world = demands().replied(&device("a")).finished("1/action-0", observed(status));
+        let world = world.replied(&said("high")).ends(StopReason::EvidenceMissing);
+        assert_eq!(world.outcome().missing, ["a result of `fetch_device`".into()], "{status:?}");
+    }
+    // Another call of it that returns something is.
+    let world = demands().replied(&device("a")).finished("1/action-0", observed(Status::Empty));
+    let world = world.replied(&device("b")).all_finished();
+    world.replied(&said("high")).ends(StopReason::Confident);
 }
 
 #[test]

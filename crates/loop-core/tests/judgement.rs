@@ -292,7 +292,11 @@ fn an_output_before_its_evidence_is_mended_once() {
 #[test]
 fn high_is_refused_where_a_section_cites_what_failed() {
     // S4-54, C30
-    let cite = loop_core::SectionSpec { cite: true, required: true, ..section("situation", "Situation") };
+    let cite = loop_core::SectionSpec {
+        cite: loop_core::Cite::Any,
+        required: true,
+        ..section("situation", "Situation")
+    };
     let cited = || said_bare("high").section("Situation", "The disk is full [E1].");
     let ends = |status| {
         let world = run().sections(vec![cite.clone()]).unmended().start();
@@ -318,7 +322,11 @@ fn high_is_refused_where_a_section_cites_what_failed() {
 
 #[test]
 fn a_citation_counts_as_soon_as_what_it_cites_is_there() {
-    let cite = loop_core::SectionSpec { cite: true, required: true, ..section("situation", "Situation") };
+    let cite = loop_core::SectionSpec {
+        cite: loop_core::Cite::Any,
+        required: true,
+        ..section("situation", "Situation")
+    };
     let ends = |version| {
         let setup = run().sections(vec![cite.clone()]).unmended().with(|spec| spec.version = version);
         let same = |confidence| said_bare(confidence).section("Situation", "Full [E1].");

@@ -132,11 +132,77 @@ fn bad_picks_are_judged_like_actions() {
 }
 
 #[test]
-fn a_picked_write_waits_for_a_person_or_does_not_run() {
-    let world = run().picker(&[]).start().picked(&[("wipe", target("a"))]).expect_call("1/main", 1);
-    assert_eq!(world.verdicts(), ["needs_person"]);
-    let world = run().picker(&[]).people().start().picked(&[("wipe", target("a"))]);
-    assert_eq!(world.asks(), ["0/action-0"]);
+fn a_selection_runs_only_what_reads_and_asks_nobody() {
+    // G2: nothing has been read yet, and there is no document.
+    let question = |spec: &mut loop_core::RunSpec| {
+        let mut ask = tool("ask", loop_core::Effect::Read);
+        ask.policy.asks_person = true;
+        spec.tools.push(ask);
+    };
+    let picks = [
+        ("wipe", target("a")),
+        ("restart", target("a")),
+        ("ask", target("a")),
+        ("fetch_device", target("a")),
+    ];
+    for setup in [run().picker(&[]), run().picker(&[]).people()] {
+        let world = setup.with(question).start().picked(&picks);
+        assert_eq!(world.asks(), [""; 0]);
+        let world = world.expect_tools(&["0/action-3#1 fetch_device"]);
+        assert_eq!(world.verdicts(), ["denied", "denied", "denied", "run"]);
+        let why = world.run.actions()[0].verdict.reason();
+        assert_eq!(why, "before the first pass only tools that read are run");
+        // What was denied here may be asked for once something was read.
+        let world = world.all_finished().replied(&said("low").asks("wipe", target("a")));
+        assert_eq!(world.verdicts()[4..], ["needs_person"]);
+    }
+    // A consent given beforehand does not change that, and neither does a domain's default.
+    let approved = run().picker(&[]).with(|spec| spec.gate.approved = vec!["restart".into()]);
+    let world = approved.start().picked(&[("restart", target("a"))]).expect_call("1/main", 1);
+    assert_eq!(world.verdicts(), ["denied"]);
+    let world =
+        run().picker(&[("restart", target("a"))]).start().replied(&text("no")).expect_call("1/main", 1);
+    assert_eq!(world.verdicts(), ["denied"]);
+    // Where no tool could be chosen nobody is asked to choose.
+    let writes = run().picker(&[]).with(|spec| spec.tools.retain(|tool| !tool.effect.is_read()));
+    writes.start().expect_call("1/main", 1);
+}
+
+#[test]
+fn a_garbled_selection_leaves_the_default_tools_whatever_brackets_are_in_it() {
+    // G5
+    for garbled in [
+        "I would look at logs[] first.",
+        "[{\"tool\": \"fetch_device\", \"params\": {\"target\": } }]\n[]",
+        "{\"tools\": []}",
+        "[]{\"tool\": \"fetch_device\"}",
+        "[\"fetch_device\"] []",
+        "[{\"tool\": \"fetch_device\"",
+        "[{\"tool\": \"fetch_device\"}, 7]",
+        "[{\"name\": \"fetch_device\"}]",
+        "[[]]",
+        "steps = []",
+        "[{\"tool\": 7}]",
+    ] {
+        check_defaults(with_defaults().replied(&text(garbled)), "no JSON array");
+    }
+    for empty in ["[]", " [ ]\n", "```json\n[]\n```", "No tool is needed.\n\n[]\n", "```\n[\n]\n```\nDone."] {
+        let world = with_defaults().replied(&text(empty)).expect_call("1/main", 1);
+        assert_eq!(picked_by(&world), (PickedBy::Picker, 0), "{empty}");
+    }
+}
+
+#[test]
+fn a_member_of_a_selection_that_is_given_twice_is_told() {
+    // G5
+    let twice = r#"[{"tool": "fetch_device", "params": {"target": "a", "target": "b"}, "reason": "r"}]"#;
+    let world = run().picker(&[]).start().replied(&text(twice)).expect_tools(&["0/action-0#1 fetch_device"]);
+    let told = world.all_notes().find_map(|note| match note {
+        Note::ReplyRead { pass: 0, oddities, .. } => Some(oddities.clone()),
+        _ => None,
+    });
+    let pointer = "/0/params/target".into();
+    assert_eq!(told, Some(vec![loop_core::Oddity::RepeatedMember { pointer }]));
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn found_it(tool: &RunTool) -> Observation {
 fn cited() -> Vec<SectionSpec> {
     vec![
         SectionSpec { required: true, ..section("situation", "Situation") },
-        SectionSpec { cite: true, ..section("findings", "Findings") },
+        SectionSpec { cite: loop_core::Cite::Any, ..section("findings", "Findings") },
     ]
 }
 

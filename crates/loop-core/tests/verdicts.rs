@@ -4,7 +4,8 @@ use crate::common;
 
 use common::*;
 
-use loop_core::{PersonAnswer, StopReason, Verdict};
+use common::native::{calls, conversation};
+use loop_core::{Note, PersonAnswer, StopReason, Verdict};
 use serde_json::{Value, json};
 
 fn verdict(tool: &str, parameters: Value) -> Verdict {
@@ -42,6 +43,67 @@ fn bad_arguments_name_their_place() {
     );
     assert_eq!(verdict("fetch_device", json!("a")), invalid("", "expected an object, found a string"));
     assert_eq!(invalid("/target", "is required").reason(), "/target: is required");
+}
+
+#[test]
+fn a_required_text_that_is_blank_is_no_argument() {
+    // G6, S4-80
+    let invalid =
+        |pointer: &str| Verdict::InvalidArguments { pointer: pointer.into(), message: "is blank".into() };
+    for blank in ["", " ", "\t\n", "\u{a0}"] {
+        assert_eq!(verdict("fetch_device", json!({"target": blank})), invalid("/target"), "{blank:?}");
+    }
+    let deep = json!({
+        "type": "object", "required": ["who", "text"],
+        "properties": {
+            "who": {"type": "array", "items": {"type": "object", "required": ["a/b"], "properties": {"a/b": {"type": "string"}}}},
+            "text": {"type": "string", "minLength": 0},
+            "note": {"type": "string"},
+            "kind": {"enum": ["", "x"]},
+        },
+    });
+    let judged = |arguments: Value| {
+        let setup = run().with(|spec| spec.tools[0].args = loop_core::ArgSpec::from_schema(&deep));
+        let world = setup.start().replied(&said("low").asks("fetch_device", arguments));
+        world.run.actions()[0].verdict.clone()
+    };
+    assert_eq!(judged(json!({"who": [{"a/b": "x"}, {"a/b": " "}], "text": "t"})), invalid("/who/1/a~1b"));
+    // What need not be there may be blank, and so may what the schema says so of.
+    assert_eq!(judged(json!({"who": [{"a/b": "x"}], "text": "", "note": " ", "kind": ""})), Verdict::Run);
+}
+
+#[test]
+fn a_member_that_is_given_twice_is_no_argument_of_an_effect() {
+    // G5: nobody guesses which of the two is meant.
+    let twice = r#"{"target": "a", "limit": 1, "target": "b"}"#;
+    let document = |tool: &str| {
+        let text = format!(
+            "## Situation\n\nIt is full.\n\n```json\n{{\"analysis_confidence\": \"low\", \"ai_actions\": [\
+             {{\"action_id\": \"a\", \"action_type\": \"{tool}\", \"parameters\": {twice}}}]}}\n```\n"
+        );
+        run().with(|spec| spec.gate.approved = vec!["restart".into()]).start().replied(&common::text(&text))
+    };
+    let native = |tool: &str| {
+        let setup = conversation().with(|spec| spec.gate.approved = vec!["restart".into()]);
+        setup.start().replied(&calls(&[]).calling(tool, twice))
+    };
+    let invalid =
+        Verdict::InvalidArguments { pointer: "/target".into(), message: "is given more than once".into() };
+    for world in [document("restart"), native("restart")] {
+        assert_eq!(world.run.actions()[0].verdict, invalid);
+        assert_eq!(world.tools(), []);
+    }
+    // Of what only reads the last one counts; a contract says so.
+    for world in [document("fetch_device"), native("fetch_device")] {
+        assert_eq!(&*world.run.actions()[0].parameters, r#"{"limit":1,"target":"b"}"#);
+    }
+    let world = document("fetch_device");
+    let told = world.all_notes().find_map(|note| match note {
+        Note::ReplyRead { oddities, .. } => Some(oddities.clone()),
+        _ => None,
+    });
+    let pointer = "/ai_actions/0/parameters/target".into();
+    assert_eq!(told, Some(vec![loop_core::Oddity::RepeatedMember { pointer }]));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loop_core::policy;
 use loop_core::{
-    Execution, Millis, ModelSpec, OnDenied, ProtocolSpec, RunSpec, Taint, ThreeTier, Tier, ToolSpec,
+    Cite, Execution, Millis, ModelSpec, OnDenied, ProtocolSpec, RunSpec, Taint, ThreeTier, Tier, ToolSpec,
 };
 
 use crate::protocol;
@@ -42,8 +42,12 @@ pub(crate) fn lines(
         ProtocolSpec::Conversation(_) | ProtocolSpec::Output(_) => lines.push(native(spec)),
     }
     for section in spec.sections() {
-        let marks = [(section.required, "required"), (section.cite, "cites evidence")];
-        let marks: Vec<&str> = marks.into_iter().filter(|(on, _)| *on).map(|(_, mark)| mark).collect();
+        let cites = match section.cite {
+            Cite::No => None,
+            Cite::Any => Some("cites evidence"),
+            Cite::Evidence => Some("cites evidence other than E0"),
+        };
+        let marks: Vec<&str> = section.required.then_some("required").into_iter().chain(cites).collect();
         let marks = if marks.is_empty() { String::new() } else { format!(" ({})", marks.join(", ")) };
         lines.push(format!("  {}: {}{marks}", section.id, section.heading));
     }

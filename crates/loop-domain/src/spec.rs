@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{
-    Breakers, DefaultCall, ErrorStyle, GateSettings, Limits, ModelSpec, Models, OwnReason, PREAMBLE, Picking,
-    Price, ReasonName, RunSpec, SectionSpec, StopReason, ThreeTier, ToolSpec, edits,
+    Breakers, Cite, DefaultCall, ErrorStyle, GateSettings, Limits, ModelSpec, Models, OwnReason, PREAMBLE,
+    Picking, Price, ReasonName, RunSpec, SectionSpec, StopReason, ThreeTier, ToolSpec, edits,
 };
 use loop_tools::Registry;
 use serde_json::Value;
 
-use crate::config::{BreakersConfig, LimitsConfig, ModelConfig, ProtocolKind};
+use crate::config::{BreakersConfig, CiteConfig, CiteWord, LimitsConfig, ModelConfig, ProtocolKind};
 use crate::error::DomainError;
 use crate::file::File;
 use crate::models;
@@ -116,7 +116,11 @@ fn sections(file: &File) -> Result<Vec<SectionSpec>, DomainError> {
         heading: section.heading.trim().into(),
         describe: section.describe.trim().into(),
         required: section.required,
-        cite: section.cite,
+        cite: match section.cite {
+            CiteConfig::Flag(false) => Cite::No,
+            CiteConfig::Flag(true) => Cite::Any,
+            CiteConfig::Word(CiteWord::Evidence) => Cite::Evidence,
+        },
     });
     Ok(specs.collect())
 }
@@ -129,7 +133,15 @@ fn picking(file: &File, registry: &Registry, tools: &[ToolSpec]) -> Result<Picki
         let path = ["picking", "defaults", &at];
         let name = tool_named(file, registry, &[&path[..], &["tool"]].concat(), &call.tool)?;
         let parameters = Value::Object(call.parameters.clone());
-        let rebuilt = tools.iter().find(|tool| tool.name == name).map(|tool| tool.args.rebuild(&parameters));
+        let tool = tools.iter().find(|tool| tool.name == name);
+        if tool.is_some_and(|tool| !loop_core::policy::is_selectable(tool)) {
+            let message = format!(
+                "`{name}` does not only read: before the first pass only tools that read are run; take it out"
+            );
+            return Err(file.error(&[&path[..], &["tool"]].concat(), message));
+        }
+        let rebuilt =
+            tool.map(|tool| tool.args.rebuild(&parameters).and_then(|built| tool.args.filled(&built)));
         if let Some(Err(misfit)) = rebuilt {
             let message = format!("the parameters do not fit `{name}`: {misfit}; correct them");
             return Err(file.error(&[&path[..], &["parameters"]].concat(), message));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::policy::is_barred;
+use loop_core::policy::{is_barred, is_selectable};
 use loop_core::{CommandKey, Digest, Phase, PromptSize, Run, RunSpec, Slot, StopReason, Told, ToolSpec};
 use minijinja::Value;
 
@@ -111,7 +111,10 @@ impl Dialogue {
 
 /// What every run of a domain has in common; system prompts see nothing else.
 fn common(run: &Run) -> Vec<(&'static str, Value)> {
-    let tools = offered(run.spec());
+    with_tools(run, offered(run.spec()))
+}
+
+fn with_tools<'a>(run: &Run, tools: impl Iterator<Item = &'a ToolSpec>) -> Vec<(&'static str, Value)> {
     vec![
         ("kind", Value::from(line(&run.started().item.kind))),
         ("goal", Value::from(line(&run.spec().goal))),
@@ -265,6 +268,8 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
 
 fn picker(prompts: &Prompts, run: &Run) -> Prompt {
     let mut variables = of_run(run);
+    let selectable = offered(run.spec()).filter(|tool| is_selectable(tool));
+    variables.extend(with_tools(run, selectable));
     variables.push(("item", Value::from(parts::item(&run.started().item.full, &run.started().nonce))));
     let system = prompts.templates().system(&PICKER, &variables);
     let user = prompts.templates().user(&PICKER, &variables);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use loop_core::{
-    ArgSpec, ArgType, Evidence, JudgedAction, OutputSpec, PassRecord, ProtocolSpec, Run, RunSpec,
+    ArgSpec, ArgType, Cite, Evidence, JudgedAction, OutputSpec, PassRecord, ProtocolSpec, Run, RunSpec,
     SectionSpec, Status, ToolSpec, Verdict,
 };
 use serde_json::Value;
@@ -171,10 +171,12 @@ pub(crate) fn sections(sections: &[SectionSpec]) -> String {
         .iter()
         .map(|section| {
             let marks = match (section.required, section.cite) {
-                (true, true) => " (required, cites evidence)",
-                (true, false) => " (required)",
-                (false, true) => " (cites evidence)",
-                (false, false) => "",
+                (true, Cite::Evidence) => " (required, cites evidence other than E0)",
+                (true, Cite::Any) => " (required, cites evidence)",
+                (true, Cite::No) => " (required)",
+                (false, Cite::Evidence) => " (cites evidence other than E0)",
+                (false, Cite::Any) => " (cites evidence)",
+                (false, Cite::No) => "",
             };
             let describe = if section.describe.is_empty() {
                 String::new()

@@ -158,6 +158,20 @@ pub fn is_barred(spec: &RunSpec, tool: &ToolSpec) -> bool {
     barred(spec, tool).is_some()
 }
 
+/// Whether a tool may run before the first pass: it only reads, and asks nobody. Others are not offered to a selection.
+pub fn is_selectable(tool: &ToolSpec) -> bool {
+    unselectable(tool).is_none()
+}
+
+/// Why a tool does not run before the first pass, if it does not: nothing has been read yet by which a model, or a person
+/// who is asked, could judge what it does.
+pub(crate) fn unselectable(tool: &ToolSpec) -> Option<&'static str> {
+    if tool.policy.asks_person {
+        return Some("a person is asked nothing before the first pass");
+    }
+    (!tool.effect.is_read()).then_some("before the first pass only tools that read are run")
+}
+
 /// Whether `gate.forbid` means this name, be there a tool of that name or not: to ask for what is forbidden is no slip.
 pub fn forbids(spec: &RunSpec, name: &str) -> bool {
     names(spec, &spec.gate.forbid, name)

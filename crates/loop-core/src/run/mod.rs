@@ -45,9 +45,11 @@ use crate::item::WorkItem;
 use crate::ledger::Ledger;
 use crate::limits::CostMode;
 use crate::note::Note;
+use crate::observation::Status;
 use crate::outcome::{Evidence, Outcome, StoppedIn, Totals};
 use crate::policy::{self, Legs};
 use crate::protocol::Reading;
+use crate::protocol_spec::Cite;
 use crate::spec::{RunSpec, SpecNames, Tier, ToolSpec, is_default};
 use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason, TierChange, Written};
 use crate::trouble::Trouble;
@@ -555,11 +557,19 @@ impl Run {
         for spec in self.spec.sections() {
             match self.state.document.get(&spec.id) {
                 None if spec.required => missing.push(Arc::from(format!("section `{}`", spec.id))),
-                Some(section) if spec.cite && section.evidence.is_empty() => {
-                    missing.push(Arc::from(format!("a citation in section `{}`", spec.id)));
+                Some(section) if !spec.cite.is_met_by(&section.evidence) => {
+                    let what = if spec.cite == Cite::Evidence && !section.evidence.is_empty() {
+                        format!(
+                            "a citation of evidence other than the work item (E0) in section `{}`",
+                            spec.id
+                        )
+                    } else {
+                        format!("a citation in section `{}`", spec.id)
+                    };
+                    missing.push(what.into());
                 }
                 // One that is sound does not vouch for the others.
-                Some(section) if spec.cite && self.spec.has_judgement() => {
+                Some(section) if spec.cite != Cite::No && self.spec.has_judgement() => {
                     let bad = section.bad_citations();
                     if !bad.is_empty() {
                         let bad: Vec<String> = bad.iter().map(|id| format!("[{id}]")).collect();
@@ -574,12 +584,12 @@ impl Run {
         missing
     }
 
-    /// The required tools that brought nothing that could be cited.
+    /// The required tools that returned nothing: neither a failure nor an empty result is what was demanded.
     fn unobserved(&self) -> impl Iterator<Item = &Arc<str>> {
         let observed = |tool: &Arc<str>| {
-            let brought =
-                |evidence: &Evidence| evidence.tool == *tool && evidence.observation.status.is_citable();
-            self.state.evidence.iter().any(brought)
+            let found =
+                |evidence: &Evidence| evidence.tool == *tool && evidence.observation.status == Status::Ok;
+            self.state.evidence.iter().any(found)
         };
         self.spec.gate.required_tools.iter().filter(move |tool| !observed(tool))
     }
@@ -605,10 +615,11 @@ impl Run {
     fn begin(spec: Arc<RunSpec>, started: Started) -> (Self, Vec<Note>) {
         let limits = &spec.limits;
         let may_pick = limits.tool_calls > 0 && limits.picked > 0;
-        let is_forbidden = |tool: &ToolSpec| spec.has_whole_gate() && policy::is_barred(&spec, tool);
+        let is_no_choice =
+            |tool: &ToolSpec| policy::is_barred(&spec, tool) || policy::unselectable(tool).is_some();
         let picks = spec.picking.enabled
             && !spec.protocol.is_native()
-            && !spec.tools.iter().all(is_forbidden)
+            && !spec.tools.iter().all(is_no_choice)
             && may_pick;
         let mut echoes = Echoes::default();
         let item = &started.item;

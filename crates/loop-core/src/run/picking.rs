@@ -6,17 +6,35 @@ use serde_json::Value;
 
 use crate::action::{Action, Priority};
 use crate::canonical::canonical;
+use crate::contract::parameters_of;
 use crate::event::{FinishReason, Reply};
 use crate::ids::{CommandKey, Slot};
 use crate::judge::{Room, judge};
+use crate::members::Written;
 use crate::note::{Note, PickedBy};
+use crate::reply::Oddity;
 use crate::run::{Phase, Run};
+use crate::stop::Confidence;
 use crate::verdict::{Limit, Verdict};
 
 impl Run {
     pub(super) fn picked(&mut self, reply: &Reply, notes: &mut Vec<Note>) {
         match read_picks(&reply.text) {
-            Some(picks) => self.gather(&picks, PickedBy::Picker, notes),
+            Some(Picks { actions, repeated }) => {
+                if !repeated.is_empty() {
+                    let repeated = repeated
+                        .into_iter()
+                        .map(|pointer| Oddity::RepeatedMember { pointer: pointer.into() });
+                    notes.push(Note::ReplyRead {
+                        pass: 0,
+                        confidence: Confidence::Unknown,
+                        reason: "".into(),
+                        has_contract: false,
+                        oddities: repeated.collect(),
+                    });
+                }
+                self.gather(&actions, PickedBy::Picker, notes);
+            }
             None => {
                 let is_blank = reply.text.trim().is_empty();
                 let why = match reply.finish {
@@ -78,15 +96,32 @@ impl Run {
     }
 }
 
+/// A reply that selects tools.
+#[derive(Debug)]
+struct Picks {
+    actions: Vec<Action>,
+    /// JSON pointers to members that are given more than once.
+    repeated: Vec<String>,
+}
+
 /// The picker's reply: a JSON array of `{tool, params, reason}`, with or without a fence or prose around it (S0-92).
-fn read_picks(text: &str) -> Option<Vec<Action>> {
-    let picks = text.match_indices('[').find_map(|(at, _)| {
-        let rest = text.get(at..).unwrap_or_default();
-        match serde_json::Deserializer::from_str(rest).into_iter::<Value>().next() {
-            Some(Ok(Value::Array(picks))) if picks.iter().all(Value::is_object) => Some(picks),
-            Some(_) | None => None,
-        }
-    })?;
+/// The first array that is meant for one has to be whole: a reply that is garbled says nothing, least of all that no tool
+/// is needed.
+fn read_picks(text: &str) -> Option<Picks> {
+    let (at, is_empty) = array_in(text)?;
+    let rest = text.get(at..).unwrap_or_default();
+    let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Written>();
+    let Some(Ok(written)) = values.next() else { return None };
+    let Value::Array(picks) = serde_json::from_str(rest.get(..values.byte_offset())?).ok()? else {
+        return None;
+    };
+    let is_pick = |pick: &Value| pick.get("tool").is_some_and(Value::is_string);
+    if picks.is_empty() != is_empty
+        || !picks.iter().all(Value::is_object)
+        || !is_empty && !picks.iter().any(is_pick)
+    {
+        return None;
+    }
     let text_of = |value: &Value, key: &str| -> Arc<str> {
         value.get(key).and_then(Value::as_str).unwrap_or_default().into()
     };
@@ -95,10 +130,35 @@ fn read_picks(text: &str) -> Option<Vec<Action>> {
         tool: text_of(pick, "tool"),
         reason: text_of(pick, "reason"),
         parameters: match pick.get("params") {
-            Some(parameters) => canonical(parameters).into(),
+            Some(parameters) => {
+                parameters_of(parameters, written.entry(n).and_then(|pick| pick.member("params")))
+            }
             None => "{}".into(),
         },
         priority: Priority::Recommended,
     };
-    Some(picks.iter().enumerate().map(read).collect())
+    let actions = picks.iter().enumerate().map(read).collect();
+    Some(Picks { actions, repeated: written.repeated() })
+}
+
+/// Where the array begins, and whether it is one without entries: that has to stand for itself, on a line of its own or as
+/// the whole of the reply, and no other bracket may come before it.
+fn array_in(text: &str) -> Option<(usize, bool)> {
+    for (at, _) in text.match_indices('[') {
+        let inner = text.get(at + 1..).unwrap_or_default().trim_start();
+        if inner.starts_with('{') {
+            return Some((at, false));
+        }
+        let Some(after) = inner.strip_prefix(']') else { continue };
+        let before = text.get(..at).unwrap_or_default();
+        let is_alone =
+            before.lines().next_back().unwrap_or_default().trim().is_empty() || before.ends_with('\n');
+        let ends = after.lines().next().unwrap_or_default().trim().is_empty();
+        let is_first = !before.contains(['[', '{']) && !after.contains(['[', '{']);
+        if is_alone && ends && is_first {
+            return Some((at, true));
+        }
+        return None;
+    }
+    None
 }

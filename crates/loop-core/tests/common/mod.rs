@@ -765,7 +765,13 @@ pub fn tool(name: &str, effect: Effect) -> ToolSpec {
 }
 
 pub fn section(id: &str, heading: &str) -> SectionSpec {
-    SectionSpec { id: id.into(), heading: heading.into(), describe: "".into(), required: false, cite: false }
+    SectionSpec {
+        id: id.into(),
+        heading: heading.into(),
+        describe: "".into(),
+        required: false,
+        cite: Default::default(),
+    }
 }
 
 pub fn model(price: Option<Price>) -> ModelSpec {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use loop_core::{
-    Confidence, Decision, Fact, FinishReason, Limit, Note, PassRecord, Phase, Priority, Run, Stale,
+    Cite, Confidence, Decision, Fact, FinishReason, Limit, Note, PassRecord, Phase, Priority, Run, Stale,
     StopReason, Tier, Verdict,
 };
 
@@ -254,12 +254,16 @@ pub fn missing(run: &Run) -> usize {
     let section = |id: &str| run.document().sections.iter().find(|section| &*section.id == id);
     let sections = spec.sections().iter().filter(|wanted| match section(&wanted.id) {
         None => wanted.required,
-        Some(found) => wanted.cite && found.evidence.is_empty(),
+        Some(found) => match wanted.cite {
+            Cite::No => false,
+            Cite::Any => found.evidence.is_empty(),
+            Cite::Evidence => found.evidence.iter().all(|id| id.0 == 0),
+        },
     });
     let tools = spec.gate.required_tools.iter().filter(|name| {
         !run.evidence()
             .iter()
-            .any(|evidence| evidence.tool == **name && evidence.observation.status.is_citable())
+            .any(|evidence| evidence.tool == **name && evidence.observation.status == Status::Ok)
     });
     sections.count() + tools.count()
 }

@@ -162,9 +162,34 @@ pub(crate) struct SectionConfig {
     /// Whether an answer without it is unfinished. Default: false.
     #[serde(default)]
     pub(crate) required: bool,
-    /// Whether it must cite evidence, as `[E1]`. Default: false.
+    /// Whether it must cite, as `[E1]`: `true` for anything, the work item (`[E0]`) too; `"evidence"` for at least one
+    /// result of a tool. Default: false.
     #[serde(default)]
-    pub(crate) cite: bool,
+    pub(crate) cite: CiteConfig,
+}
+
+/// What a section must cite.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected true, false or \"evidence\"")]
+pub(crate) enum CiteConfig {
+    /// Anything, or nothing.
+    Flag(bool),
+    /// A result of a tool.
+    Word(CiteWord),
+}
+
+/// What a citation must name.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CiteWord {
+    /// A result of a tool.
+    Evidence,
+}
+
+impl Default for CiteConfig {
+    fn default() -> Self {
+        Self::Flag(false)
+    }
 }
 
 /// What runs before the first pass.

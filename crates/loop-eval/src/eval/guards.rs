@@ -3,8 +3,8 @@
 use std::fmt;
 
 use loop_core::{
-    Breakers, Condition, Decision, DeniedBy, JudgedAction, Limit, Note, OnDenied, OnToolError, ProtocolSpec,
-    Repeats, RunSpec, Stale, StopReason, Taint, Tier, ToolPolicy, Verdict,
+    Breakers, Cite, Condition, Decision, DeniedBy, JudgedAction, Limit, Note, OnDenied, OnToolError,
+    ProtocolSpec, Repeats, RunSpec, Stale, StopReason, Taint, Tier, ToolPolicy, Verdict,
 };
 use loop_runtime::{Entry, ToolDeclaration};
 
@@ -191,7 +191,7 @@ pub const GUARDS: [Guard; 14] = [
             spec.gate.required_tools.clear();
             if let ProtocolSpec::Document(document) = &mut spec.protocol {
                 for section in &mut document.sections {
-                    (section.required, section.cite) = (false, false);
+                    (section.required, section.cite) = (false, Cite::No);
                 }
             }
         },

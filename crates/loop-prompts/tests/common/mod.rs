@@ -18,6 +18,7 @@ use serde_json::json;
 pub const NONCE: &str = "n-7f3a";
 
 pub fn section(id: &str, heading: &str, describe: &str, required: bool, cite: bool) -> SectionSpec {
+    let cite = if cite { loop_core::Cite::Any } else { loop_core::Cite::No };
     SectionSpec { id: id.into(), heading: heading.into(), describe: describe.into(), required, cite }
 }
 

@@ -118,7 +118,7 @@ fn spec() -> RunSpec {
         heading: "Situation".into(),
         describe: "".into(),
         required: true,
-        cite: false,
+        cite: loop_core::Cite::No,
     };
     let device = ToolSpec {
         name: "fetch_device".into(),
