@@ -22,6 +22,17 @@ pub enum Priority {
     NiceToHave,
 }
 
+impl Priority {
+    /// The priority as it is written, for example `nice_to_have`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Required => "required",
+            Self::Recommended => "recommended",
+            Self::NiceToHave => "nice_to_have",
+        }
+    }
+}
+
 /// A tool call that a model asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Action {

@@ -130,7 +130,7 @@ pub use money::{PicoUsd, Price, PriceAbove, Rates, Spend, Usage};
 pub use near::edits;
 pub use note::{Decision, Note, PickedBy};
 pub use observation::{Observation, Status, SubCallUse};
-pub use outcome::{Effects, Evidence, Outcome, Output, Rejection, Saved, StoppedIn, Totals};
+pub use outcome::{Effects, Evidence, Outcome, Output, PassSummary, Rejection, Saved, StoppedIn, Totals};
 pub use policy_spec::{
     Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, Taint, ThreeTier,
     ToolPolicy, ToolRepeats,

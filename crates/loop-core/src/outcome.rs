@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::action::JudgedAction;
 use crate::document::Document;
-use crate::ids::{CommandKey, EvidenceId, RunId};
+use crate::ids::{CommandKey, EvidenceId, Millis, RunId};
 use crate::money::{Spend, Usage};
 use crate::observation::{Observation, Status};
-use crate::spec::{RunSpec, is_default};
+use crate::spec::{RunSpec, Tier, is_default};
 use crate::stop::{Certificate, Confidence};
 use crate::verdict::Verdict;
 
@@ -25,6 +25,9 @@ pub struct Outcome {
     pub confidence: Confidence,
     /// Why it said so.
     pub confidence_reason: Arc<str>,
+    /// The history of passes, in their order (S0-49).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passes: Vec<PassSummary>,
     /// The document so far.
     pub document: Document,
     /// The final answer of a conversation, or as much of one as came.
@@ -168,6 +171,26 @@ impl fmt::Display for Effects {
         f.write_str(if counts.is_empty() { "none" } else { "" })?;
         f.write_str(&counts.join(", "))
     }
+}
+
+/// A pass in the history of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PassSummary {
+    /// From 1.
+    pub pass: u32,
+    /// Whether it was the final pass: the last call, without tools.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub landing: bool,
+    /// The tier that replied.
+    pub tier: Tier,
+    /// What its reply said of its confidence.
+    pub confidence: Confidence,
+    /// Why it said so.
+    pub confidence_reason: Arc<str>,
+    /// The sections that it changed.
+    pub changed: Vec<Arc<str>>,
+    /// When its reply was read.
+    pub at: Millis,
 }
 
 /// An output that the model gave.

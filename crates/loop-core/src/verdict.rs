@@ -222,6 +222,26 @@ impl Verdict {
         }
     }
 
+    /// The code of the rule that refused a repeat, where one did: `limit_exceeded`, `exact_duplicate` and `similar_query`
+    /// are S3's (S3-31).
+    pub fn repeat_code(&self) -> Option<&'static str> {
+        match self {
+            Self::Duplicate { rule, .. } => Some(rule.as_ref().unwrap_or(&RepeatRule::Exact).code()),
+            Self::OverLimit { limit: limit @ Limit::OfTool { .. } } => Some(limit.code()),
+            Self::Run
+            | Self::Kept
+            | Self::UnknownTool { .. }
+            | Self::InvalidArguments { .. }
+            | Self::Denied { .. }
+            | Self::Skipped
+            | Self::NeedsPerson { .. }
+            | Self::OverLimit { .. }
+            | Self::BreakerOpen { .. }
+            | Self::OneAtATime
+            | Self::Ended { .. } => None,
+        }
+    }
+
     /// The reason in one line, for people and for the model.
     pub fn reason(&self) -> String {
         match self {

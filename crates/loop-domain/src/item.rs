@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use loop_core::{Scope, WorkItem};
+use loop_core::{Scope, WorkItem, is_blank};
 
 use crate::config::ItemConfig;
 use crate::error::ItemError;
@@ -19,10 +19,12 @@ pub(crate) fn read(config: &ItemConfig, text: &str, origin: &str) -> Result<Work
     }
     // A byte-order mark is no text.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    match text.trim_start().chars().next() {
-        None => Err(ItemError::Empty { origin: origin.to_owned() }),
-        Some('{') => from_json(config, text, origin),
-        Some(_) => Ok(from_markdown(config, text, origin)),
+    if is_blank(text) {
+        return Err(ItemError::Empty { origin: origin.to_owned() });
+    }
+    match text.trim_start().starts_with('{') {
+        true => from_json(config, text, origin),
+        false => Ok(from_markdown(config, text, origin)),
     }
 }
 
@@ -33,7 +35,7 @@ fn from_json(config: &ItemConfig, text: &str, origin: &str) -> Result<WorkItem, 
         let message = message.split(" at line ").next().unwrap_or_default().to_owned();
         ItemError::NotJson { origin: origin.to_owned(), line, column, message }
     })?;
-    let text_at = |pointer: &str| item.at(pointer).and_then(Json::as_text);
+    let text_at = |pointer: &str| item.at(pointer).and_then(Json::as_text).filter(|text| !is_blank(text));
     let missing = |what, pointer: &str| ItemError::MissingPart {
         origin: origin.to_owned(),
         pointer: pointer.to_owned(),

@@ -135,6 +135,12 @@ impl Remote {
         let _ = self.control.send(Control::WithdrawStop);
     }
 
+    /// Turns the automatic mode on or off while the run goes on (S0-47): off asks for a stop at the next gate, on takes
+    /// that back if it has not taken effect.
+    pub fn set_auto(&self, on: bool) {
+        if on { self.withdraw_stop() } else { self.stop(StopMode::AtGate) }
+    }
+
     /// Answers whether an action may run, or what it asks. An answer that does not fit changes nothing.
     pub fn answer(&self, key: CommandKey, answer: PersonAnswer) {
         let _ = self.control.send(Control::Answer(key, answer, None));

@@ -84,8 +84,8 @@ pub use observer::{Observed, Observer};
 pub use parts::{Loop, StartError, replay};
 pub use people::{AskedOnce, PeopleReport, ToldReport};
 pub use report::{
-    Action, AskedReport, ConditionReport, Evidence, Item, OutputReport, REPORT_VERSION, RejectionReport,
-    Report, SavedReport, Section, Sections, Stop, StoppedInReport, Totals,
+    Action, AskedReport, ConditionReport, Evidence, Item, OutputReport, PassReport, REPORT_VERSION,
+    RejectionReport, Report, SavedReport, Section, Sections, Stop, StoppedInReport, Totals,
 };
 pub use save::{HttpTarget, SaveError, SaveTarget, Saver, TargetError};
 pub use stream::RunStream;

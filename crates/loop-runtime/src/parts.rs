@@ -105,6 +105,12 @@ pub enum StartError {
         /// What is wrong with them.
         message: String,
     },
+    /// The work item, or the message, is blank.
+    #[error("the {kind} is blank, so there is nothing to work on; give it a text")]
+    Blank {
+        /// What such an item is called, for example `ticket` or `message`.
+        kind: Arc<str>,
+    },
     /// What people say to the run does not count.
     #[error("run {run}: {rejected}")]
     Refused {
@@ -459,6 +465,9 @@ impl Loop {
 
     /// A run that is ready to begin: with an item, and with the messages before it where there are any.
     pub(crate) async fn open(&self, item: WorkItem, history: Vec<Message>) -> Result<Opening, StartError> {
+        if history.is_empty() && item.is_blank() {
+            return Err(StartError::Blank { kind: item.kind });
+        }
         let id = RunId::new(uuid::Uuid::now_v7().to_string());
         let parts = &self.parts;
         let facts = Facts {

@@ -1,7 +1,8 @@
 //! The outcome as one JSON object: what `--json` prints and what is saved. Schema: `docs/schema/outcome.schema.json`.
 
 use loop_core::{
-    Asked, Certificate, Condition, Effects, Evidence as Brought, JudgedAction, Outcome, Saved, Started,
+    Asked, Certificate, Condition, Effects, Evidence as Brought, JudgedAction, Outcome, PassSummary, Saved,
+    Started,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,6 +22,11 @@ pub struct Report {
     pub version: u32,
     /// The run's id.
     pub run: String,
+    /// The id under which the run is traced: its caller's, or the run's own.
+    pub trace_id: String,
+    /// Who asked for the run, where the program that started it said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller: Option<String>,
     /// The work item.
     pub item: Item,
     /// Why it stopped.
@@ -29,6 +35,8 @@ pub struct Report {
     pub confidence: String,
     /// Why it said so.
     pub confidence_reason: String,
+    /// The history of passes, in their order.
+    pub passes: Vec<PassReport>,
     /// The document; without sections where there is none.
     pub document: Sections,
     /// The final answer of a conversation, or as much of one as came.
@@ -133,6 +141,39 @@ pub struct ConditionReport {
     pub change: Option<String>,
 }
 
+/// A pass in the history of a run.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PassReport {
+    /// Its number, from 1.
+    pub pass: u32,
+    /// Whether it was the final pass: the last call, without tools.
+    pub final_pass: bool,
+    /// The tier that replied: `base`, `escalated` or `fallback`.
+    pub tier: String,
+    /// How sure its reply said it was: `high`, `medium`, `low` or `unknown`.
+    pub confidence: String,
+    /// Why it said so.
+    pub confidence_reason: String,
+    /// The types of the sections that it changed.
+    pub changed: Vec<String>,
+    /// When its reply was read, in milliseconds since 1970.
+    pub unix_ms: u64,
+}
+
+impl PassReport {
+    fn new(started: &Started, pass: &PassSummary) -> Self {
+        Self {
+            pass: pass.pass,
+            final_pass: pass.landing,
+            tier: pass.tier.name().to_owned(),
+            confidence: pass.confidence.name().to_owned(),
+            confidence_reason: pass.confidence_reason.to_string(),
+            changed: pass.changed.iter().map(ToString::to_string).collect(),
+            unix_ms: started.unix_ms.saturating_add(pass.at.0),
+        }
+    }
+}
+
 /// An output that the model gave.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct OutputReport {
@@ -175,12 +216,18 @@ pub struct Section {
     /// Its type, `preamble` for the text before the first heading.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its heading as written.
+    /// Its heading as written, for example `🔍 Situation`.
     pub heading: String,
+    /// The heading without its emoji.
+    pub heading_text: String,
+    /// The emoji of the heading; empty where it has none.
+    pub emoji: String,
     /// Markdown.
     pub body: String,
     /// The pass that last changed it.
     pub pass: u32,
+    /// When it was last changed, in milliseconds since 1970.
+    pub updated_unix_ms: u64,
     /// The evidence that it cites, for example `E1`.
     pub evidence: Vec<String>,
     /// SHA-256 of the body that it replaced.
@@ -211,6 +258,10 @@ pub struct Evidence {
 pub struct Action {
     /// `pass/action-n`.
     pub key: String,
+    /// The id that the model gave it.
+    pub id: String,
+    /// `required`, `recommended` or `nice_to_have`.
+    pub priority: String,
     /// The tool's own name, or what the model wrote.
     pub tool: String,
     /// What it was to be asked.
@@ -220,6 +271,10 @@ pub struct Action {
     pub verdict: String,
     /// Why the verdict is what it is.
     pub verdict_reason: String,
+    /// Which rule refused a repeat: `limit_exceeded`, `exact_duplicate`, `similar_query`, `same_result`, `failed_before` or
+    /// `circle`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<String>,
     /// Why the model wanted it.
     pub reason: String,
     /// The number of its observation.
@@ -301,6 +356,8 @@ impl Report {
         Self {
             version: REPORT_VERSION,
             run: outcome.run.to_string(),
+            trace_id: started.item.trace.as_ref().unwrap_or(&outcome.run.0).to_string(),
+            caller: started.item.caller.as_ref().map(ToString::to_string),
             item: Item {
                 id: started.item.id.to_string(),
                 kind: started.item.kind.to_string(),
@@ -309,6 +366,7 @@ impl Report {
             stop: stop(outcome),
             confidence: outcome.confidence.name().to_owned(),
             confidence_reason: outcome.confidence_reason.to_string(),
+            passes: outcome.passes.iter().map(|pass| PassReport::new(started, pass)).collect(),
             document: Sections {
                 sections: outcome
                     .document
@@ -317,8 +375,11 @@ impl Report {
                     .map(|section| Section {
                         kind: section.id.to_string(),
                         heading: section.heading.to_string(),
+                        heading_text: section.heading_text.to_string(),
+                        emoji: section.emoji.to_string(),
                         body: section.body.to_string(),
                         pass: section.pass,
+                        updated_unix_ms: started.unix_ms.saturating_add(section.at.0),
                         evidence: section.evidence.iter().map(ToString::to_string).collect(),
                         replaced: section.replaced.map(|digest| digest.to_string()),
                     })
@@ -438,10 +499,13 @@ fn condition(condition: &Condition) -> ConditionReport {
 fn action(action: &JudgedAction, evidence: &[Brought]) -> Action {
     Action {
         key: action.key.to_string(),
+        id: action.action.id.to_string(),
+        priority: action.action.priority.name().to_owned(),
         tool: action.tool_name().to_owned(),
         parameters: json(&action.parameters),
         verdict: action.verdict.name().to_owned(),
         verdict_reason: action.reason(evidence),
+        repeat: action.verdict.repeat_code().map(str::to_owned),
         reason: action.action.reason.to_string(),
         evidence: action.evidence.map(|id| id.to_string()),
     }

@@ -17,6 +17,7 @@ mod durable;
 mod examples;
 mod explain;
 mod forecast;
+mod founding;
 mod guides;
 mod journal;
 mod load_options;

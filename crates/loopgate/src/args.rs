@@ -294,6 +294,12 @@ pub(crate) struct RunArgs {
     /// The work item itself
     #[arg(long, value_name = "TEXT")]
     pub(crate) text: Option<String>,
+    /// Your own id for this run, for example that of a request; without it the run's id
+    #[arg(long, value_name = "ID")]
+    pub(crate) trace: Option<String>,
+    /// Who asks for the run; it stands in the journal and in the outcome
+    #[arg(long, value_name = "NAME")]
+    pub(crate) caller: Option<String>,
     /// Print the outcome as one JSON object instead of the document, the answer or the value
     #[arg(long, conflicts_with = "events")]
     pub(crate) json: bool,

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::{Asked, Fact, Measure, Outcome, PicoUsd, Spend, Started, StopClass, StopReason, Totals};
+use loop_core::{
+    Asked, Fact, Measure, Outcome, PicoUsd, Spend, Started, StopClass, StopReason, Totals, WorkItem,
+};
 use loop_runtime::{
     Driven, Entry, Events, Forecast, Handle, Journal, Loop, PeopleReport, Remote, Report, RunEvent, RunId,
     SqliteJournal, StartError, StopMode, Waiting, explain,
@@ -24,6 +26,11 @@ use crate::{people, places, show, stream};
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let domain = places::load_recorded(&args.domain, args.record.as_deref())?;
     let item = places::item_or_text(&domain, args.item.as_deref(), args.text.as_deref())?;
+    let item = WorkItem {
+        caller: places::named("--caller", args.caller.as_deref())?,
+        trace: places::named("--trace", args.trace.as_deref())?,
+        ..item
+    };
     domain.ready(!args.no_save)?;
     let journal = places::journal(&args.journal)?;
     let prepared = if args.no_save { domain.unsaved_loop() } else { domain.to_loop() };

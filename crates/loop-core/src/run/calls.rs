@@ -560,6 +560,8 @@ impl Run {
             tier: started.tier,
             fresh: std::mem::take(&mut self.state.fresh),
             confidence: proposal.confidence,
+            confidence_reason: Arc::clone(&proposal.reason),
+            at: self.state.now,
             cut: cut_of(reply, started),
         });
         self.state.totals.passes += 1;
@@ -589,6 +591,7 @@ impl Run {
         self.state.confidence_reason = Arc::clone(&proposal.reason);
         if let Some(pass) = self.state.passes.last_mut() {
             pass.confidence = proposal.confidence;
+            pass.confidence_reason = Arc::clone(&proposal.reason);
         }
         notes.push(Note::ReplyRead {
             pass: self.state.passes.len() as u32,

@@ -46,7 +46,7 @@ use crate::ledger::Ledger;
 use crate::limits::CostMode;
 use crate::note::Note;
 use crate::observation::Status;
-use crate::outcome::{Evidence, Outcome, StoppedIn, Totals};
+use crate::outcome::{Evidence, Outcome, PassSummary, StoppedIn, Totals};
 use crate::policy::{self, Legs};
 use crate::protocol::Reading;
 use crate::protocol_spec::Cite;
@@ -187,9 +187,28 @@ pub struct PassRecord {
     pub fresh: bool,
     /// What it said of its confidence, or what the repaired contract did.
     pub confidence: Confidence,
+    /// Why it said so.
+    pub confidence_reason: Arc<str>,
+    /// When its reply was read.
+    pub at: Millis,
     /// Where it was cut at its output limit, or else the reply that repaired its contract was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
+}
+
+impl PassRecord {
+    /// What the outcome tells of it.
+    pub(super) fn summary(&self) -> PassSummary {
+        PassSummary {
+            pass: self.pass,
+            landing: self.landing,
+            tier: self.tier,
+            confidence: self.confidence,
+            confidence_reason: Arc::clone(&self.confidence_reason),
+            changed: self.changed.clone(),
+            at: self.at,
+        }
+    }
 }
 
 /// A reply that was cut at its output limit.

@@ -10,7 +10,7 @@ use crate::note::Note;
 use crate::observation::{Observation, Status};
 use crate::outcome::{Effects, Outcome, Saved, StoppedIn};
 use crate::run::calls::{ATTEMPTS, Charge, model_failure};
-use crate::run::{Call, Phase, Rejected, Run};
+use crate::run::{Call, PassRecord, Phase, Rejected, Run};
 use crate::spec::{Effect, Tier};
 use crate::stop::{Certificate, StopReason, TierCause};
 use crate::verdict::Verdict;
@@ -209,6 +209,7 @@ impl Run {
             stop: Certificate { effects, ..stop.doubting(self.doubts()) },
             confidence: self.state.confidence,
             confidence_reason: self.state.confidence_reason.clone(),
+            passes: self.state.passes.iter().map(PassRecord::summary).collect(),
             document: self.state.document.clone(),
             answer: self.state.answer.clone().or_else(|| self.state.partial.clone()),
             output: self.last_output(),

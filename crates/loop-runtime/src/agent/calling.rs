@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::Stream;
-use loop_core::{RunId, WorkItem};
+use loop_core::{RunId, WorkItem, is_blank};
 use loop_llm::Message;
 use tokio_util::sync::CancellationToken;
 
@@ -61,6 +61,7 @@ pub(super) fn append(ended: Ended, messages: &mut Vec<Message>) -> Meta {
 /// The work item that messages come to, and those that the run goes on from. A single text is the item itself.
 pub(crate) fn begin_with(messages: &[Message]) -> Result<(WorkItem, Vec<Message>), StartError> {
     let unusable = |message: &str| StartError::History { message: message.to_owned() };
+    let blank = || StartError::Blank { kind: MESSAGE.into() };
     let text = match messages.last() {
         None => return Err(unusable("there are none; begin with Message::user")),
         Some(Message::Assistant(_)) => {
@@ -68,6 +69,8 @@ pub(crate) fn begin_with(messages: &[Message]) -> Result<(WorkItem, Vec<Message>
                 "the last one is the model's own, so there is nothing to answer; add a Message::user, for example \"Go on.\"",
             ));
         }
+        Some(Message::User { text, images }) if images.is_empty() && is_blank(text) => return Err(blank()),
+        Some(Message::Operator { text }) if is_blank(text) => return Err(blank()),
         Some(Message::User { text, .. } | Message::Operator { text }) => text.clone(),
         Some(Message::Tool { .. }) => "".into(),
     };

@@ -331,12 +331,25 @@ pub async fn drained(mut events: Events) -> Vec<RunEvent> {
 pub async fn told(looping: &Loop, started: &loop_core::Started, outcome: &Outcome) -> (Value, String) {
     let mut report = serde_json::to_value(Report::new(started, outcome)).unwrap();
     report["run"] = Value::Null;
+    without_instants(&mut report);
     let entries = looping.journal().read(&outcome.run).await.unwrap().entries;
     let entries = serde_json::to_string(&entries[1..]).unwrap().replace(&*started.nonce, "NONCE");
     // The nonce is in the prompts, so it shows in their hashes.
     let hashes =
         entries.split("\"prompt_hash\":\"").map(|part| part.split_once('"').map_or(part, |(_, rest)| rest));
     (report, hashes.collect())
+}
+
+/// Takes out what another run has another one of: its trace, and when it was.
+fn without_instants(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|name, _| !name.ends_with("unix_ms") && name != "trace_id");
+            members.values_mut().for_each(without_instants);
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(without_instants),
+        _ => {}
+    }
 }
 
 pub async fn notes(looping: &Loop, run: &RunId) -> Vec<Note> {

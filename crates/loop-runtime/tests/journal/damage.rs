@@ -104,7 +104,7 @@ async fn a_changed_row_is_noticed_and_named() {
 async fn a_stop_reason_that_nobody_knows_is_named() {
     let (_folder, path) = place();
     written(&path).await;
-    Connection::open(&path).unwrap().execute_batch("UPDATE runs SET stop = 'Bored of it'").unwrap();
+    Connection::open(&path).unwrap().execute_batch("UPDATE runs SET stop = 'Bored!'").unwrap();
     let error = SqliteJournal::open(&path).unwrap().runs().await.unwrap_err();
     assert!(matches!(&error, JournalError::Corrupt { run, .. } if run.as_str() == "r1"), "{error}");
 }
