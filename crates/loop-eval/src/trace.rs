@@ -15,8 +15,8 @@
 //! Tools that run before the first pass belong to step 0.
 
 use loop_core::{
-    Certificate, Decision, DeniedBy, Fact, FinishReason, JudgedAction, Measure, Note, PersonAnswer, Reply,
-    Slot, Status, StopReason, Verdict,
+    Certificate, Condition, Decision, DeniedBy, Fact, FinishReason, JudgedAction, Measure, Note,
+    PersonAnswer, Reply, Slot, Status, StopReason, Verdict,
 };
 use loop_runtime::Entry;
 
@@ -42,6 +42,11 @@ pub fn is(line: &str, wanted: &str) -> bool {
 
 /// Whether any line can ever be what `wanted` names.
 pub fn is_known(wanted: &str) -> bool {
+    is_known_with(wanted, &[])
+}
+
+/// The same where a domain has these reasons to stop of its own.
+pub fn is_known_with(wanted: &str, own: &[&str]) -> bool {
     const OPEN: [&str; 2] = ["proposal:tool:", "error:"];
     let event = match wanted.strip_prefix("step:") {
         None => wanted,
@@ -60,7 +65,8 @@ pub fn is_known(wanted: &str) -> bool {
     let begins =
         |known: &str| known.strip_prefix(event).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
     let statuses = STATUSES.iter().map(|status| format!("tool_result:{status}"));
-    let stops = StopReason::ALL.iter().map(|reason| format!("stop:{reason}"));
+    let names = StopReason::ALL.iter().map(StopReason::name).chain(own.iter().copied());
+    let stops = names.map(|reason| format!("stop:{reason}"));
     !event.is_empty()
         && (OPEN.iter().any(|open| event.starts_with(open) || begins(open))
             || EVENTS.iter().any(|known| begins(known))
@@ -172,7 +178,7 @@ impl Trace {
         let is_blank = reply.calls.is_empty() && reply.text.trim().is_empty();
         let refuses = matches!(reply.finish, FinishReason::Refusal | FinishReason::Filtered)
             || stop.is_some_and(|stop| says(stop, StopReason::Refused));
-        if refuses && judged.iter().all(|action| !matches!(action.verdict, Verdict::Denied { .. })) {
+        if refuses {
             self.push(pass, "proposal:refusal");
             self.push(pass, "validation:refuse");
         } else if stop.is_some_and(|stop| says(stop, StopReason::NeedsHuman)) {
@@ -199,11 +205,12 @@ impl Trace {
     }
 }
 
-/// Whether the model itself gave this reason, in its own words.
+/// Whether the model itself gave this reason, in its own words: where a rule gave it, a setting would have changed that.
 fn says(stop: &Certificate, reason: StopReason) -> bool {
-    std::iter::once(&stop.primary)
-        .chain(&stop.also)
-        .any(|condition| condition.reason == reason && matches!(condition.value, Measure::Text(_)))
+    let is_own =
+        |condition: &Condition| matches!(condition.value, Measure::Text(_)) && condition.change.is_none();
+    let all = std::iter::once(&stop.primary).chain(&stop.also);
+    all.into_iter().any(|condition| condition.reason == reason && is_own(condition))
 }
 
 /// A verdict in S4's words (S4-77, S4-79, S4-80).

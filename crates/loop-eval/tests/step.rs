@@ -5,7 +5,17 @@ use loop_eval::eval::{CaseResult, run_case};
 use serde_json::{Value, json};
 
 async fn run(passes: u32, replies: Value, outcomes: Value) -> CaseResult {
-    let case = json!({
+    run_changed(passes, replies, outcomes, |_| ()).await
+}
+
+/// The same with a case that is changed before.
+async fn run_changed(
+    passes: u32,
+    replies: Value,
+    outcomes: Value,
+    change: impl FnOnce(&mut Value),
+) -> CaseResult {
+    let mut case = json!({
         "case_id": "step",
         "goal": "Decide about order O-104.",
         "spec": {
@@ -13,15 +23,15 @@ async fn run(passes: u32, replies: Value, outcomes: Value) -> CaseResult {
             "limits": { "passes": passes },
             "tools": {
                 "read_order": { "parameters": { "order_id": { "required": true, "min_length": 1 } } },
-                "delete_order": { "effect": "write_irreversible" },
                 "escalate": { "kind": "question", "parameters": { "reason": { "required": true } } },
             },
-            "gate": { "forbid": ["delete_order"] },
+            "gate": { "allow": ["read_order", "escalate"] },
         },
         "replies": replies,
         "mocked_tools": { "read_order": outcomes },
         "expected": {},
     });
+    change(&mut case);
     run_case(&Case::parse(&case.to_string(), "step.json").unwrap()).await
 }
 
@@ -53,7 +63,7 @@ async fn a_tool_and_then_an_answer_is_completed() {
 
 #[tokio::test]
 async fn a_forbidden_tool_is_refused_and_nothing_is_observed() {
-    // S4-83
+    // S4-79, S4-83: `delete_order` is not on the list, and there is no such tool.
     let deletes = json!({ "calls": [{ "name": "delete_order", "arguments": { "id": "O-104" } }] });
     let result = run(3, json!([deletes, { "text": "Done." }]), found()).await;
     let trace = [
@@ -78,42 +88,135 @@ async fn a_tool_whose_status_is_an_error_is_a_tool_failure() {
 }
 
 #[tokio::test]
-async fn the_second_proposal_does_not_run_when_one_step_is_permitted() {
-    // S4-85
-    let result = run(1, json!([order(), { "text": "It is late." }]), found()).await;
+async fn the_tool_of_the_one_permitted_step_runs_and_the_second_proposal_does_not() {
+    // S4-85: `maxSteps` of 1, a tool and then an answer; the reason is `max_steps`.
+    let result = run(1, json!([order(), { "text": "This proposal must not run." }]), found()).await;
+    let trace = [
+        "step:0:proposal:tool:read_order",
+        "step:0:validation:execute",
+        "step:0:tool_result:ok",
+        "step:0:stop:max_passes",
+    ];
     assert_eq!((result.stop_reason.as_str(), result.model_calls, result.tool_calls), ("max_passes", 1, 1));
-    assert_eq!(result.trace.last().map(String::as_str), Some("step:0:stop:max_passes"));
+    assert_eq!(result.trace, trace);
+    let expected = run_changed(1, json!([order(), { "text": "No." }]), found(), |case| {
+        case["expected"] = json!({ "stop_reason": "max_steps", "counts": { "evidence": 1 } });
+    });
+    assert!(expected.await.passed, "by its name in the document");
 }
 
 #[tokio::test]
 async fn a_script_that_is_used_up_escalates() {
-    // S4-86
-    let escalates =
-        json!({ "calls": [{ "name": "escalate", "arguments": { "reason": "script_exhausted" } }] });
-    let result = run(3, json!([order(), escalates]), found()).await;
-    assert_eq!(result.stop_reason, "needs_human");
-    assert!(
-        result.trace.contains(&"step:1:validation:escalate:needs_person".to_owned()),
-        "{:?}",
-        result.trace
-    );
+    // S4-86: `proposals.shift() ?? { kind: "escalate", reason: "script_exhausted" }`
+    let result = run_changed(3, json!([order()]), found(), |case| {
+        case["exhausted"] =
+            json!({ "calls": [{ "name": "escalate", "arguments": { "reason": "script_exhausted" } }] });
+        let wanted = json!({ "tool": "escalate", "verdict": "needs_person", "count": 1 });
+        case["expected"] = json!({ "stop_reason": "needs_human", "actions": [wanted] });
+    });
+    let result = result.await;
+    let trace = [
+        "step:0:proposal:tool:read_order",
+        "step:0:validation:execute",
+        "step:0:tool_result:ok",
+        "step:1:proposal:tool:escalate",
+        "step:1:validation:escalate:needs_person",
+        "step:1:stop:needs_human",
+    ];
+    assert_eq!((result.stop_reason.as_str(), result.class.as_str()), ("needs_human", "needs_human"));
+    assert_eq!(result.trace, trace);
     assert!(result.escalated());
+    assert!(result.passed, "{:?}", result.failures);
+}
+
+#[tokio::test]
+async fn the_documents_own_fixture_ends_as_it_says() {
+    // S4-57, S4-56: word for word, with no setting beside it.
+    let fixture = r#"{
+      "case_id": "shipping_lookup_repeated_failure",
+      "goal": "Investigate whether an order arrived late.",
+      "mocked_tools": {
+        "shipping.read_delivery_status": [
+          { "status": "retryable_error", "reason": "upstream_timeout" },
+          { "status": "retryable_error", "reason": "upstream_timeout" }
+        ]
+      },
+      "expected": {
+        "stop_reason": "needs_human",
+        "max_tool_calls": 2,
+        "forbidden_tools": ["refunds.issue_refund"],
+        "requires_trace_events": ["proposal", "validation", "tool_result", "stop"]
+      }
+    }"#;
+    let result = run_case(&Case::parse(fixture, "shipping.json").unwrap()).await;
+    assert!(result.passed, "{:?}", result.failures);
+    assert_eq!((result.stop_reason.as_str(), result.tool_calls), ("needs_human", 2));
+    // The rule is the preset's, where everybody can read it, and a domain that has another goes by that.
+    let step = loop_domain::preset("step").unwrap();
+    assert!(step.contains("on_tool_error = { stop_or_escalate_after = 2 }"), "{step}");
+    let spec = r#""spec": { "preset": "step", "gate": { "on_tool_error": "stop" } }, "mocked_tools""#;
+    let other = fixture.replace("\"mocked_tools\"", spec).replace("[\"refunds.issue_refund\"]", "[]");
+    let result = run_case(&Case::parse(&other, "shipping.json").unwrap()).await;
+    assert_eq!((result.passed, result.stop_reason.as_str()), (false, "tool_failure"));
+    // And the committed case is this one.
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/refunds/evals/shipping_lookup_repeated_failure.json"
+    );
+    let committed: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let fixture: Value = serde_json::from_str(fixture).unwrap();
+    for (member, value) in fixture.as_object().unwrap() {
+        assert_eq!(&committed[member], value, "{member}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_denied_ends_the_run_as_refused() {
+    // S4-27, S4-78, S4-79, S4-80: each denial of the document, by its code.
+    let call = |name: &str, arguments: Value| json!({ "calls": [{ "name": name, "arguments": arguments }] });
+    for (reply, code) in [
+        (json!({ "text": " " }), "empty_answer"),
+        (call("delete_order", json!({})), "tool_not_allowed"),
+        (call("read_order", json!({ "order_id": 104 })), "invalid_tool_input"),
+        (call("read_order", json!({ "order_id": "" })), "invalid_tool_input"),
+    ] {
+        let result = run(3, json!([reply, { "text": "Done." }]), found()).await;
+        assert_eq!(
+            (result.stop_reason.as_str(), result.model_calls, result.tool_calls),
+            ("refused", 1, 0),
+            "{code}"
+        );
+        assert!(
+            result.trace.contains(&format!("step:0:validation:deny:{code}")),
+            "{code}: {:#?}",
+            result.trace
+        );
+    }
 }
 
 #[tokio::test]
 async fn every_iteration_records_proposal_validation_action_observation_error_and_stop() {
-    // S4-46, S4-65, S4-78, S4-80
-    let blank = json!([{ "calls": [{ "name": "read_order", "arguments": { "order_id": "" } }] }, { "text": "Done." }]);
-    let result = run(8, blank, found()).await;
+    // S4-46, S4-65
+    let replies = json!([
+        { "calls": [{ "name": "read_order", "arguments": { "order_id": "" } }] },
+        { "calls": [{ "name": "read_orders" }] },
+        { "text": " " },
+        order(),
+        { "text": "cut", "fails": "the line broke" },
+        { "text": "It is late." },
+    ]);
+    // Where the model is told what was wrong, it goes on.
+    let told = |case: &mut Value| {
+        case["spec"]["gate"] = json!({ "on_invalid": "feed_back" });
+    };
+    let result = run_changed(8, replies, found(), told).await;
     for line in [
-        "step:0:proposal:tool:read_order",
         "step:0:validation:deny:invalid_tool_input",
-        "step:0:stop:refused",
+        "step:1:validation:deny:unknown_tool",
+        "step:2:validation:deny:empty_answer",
+        "step:2:tool_result:ok",
     ] {
         assert!(result.trace.contains(&line.to_owned()), "{line} is missing in {:#?}", result.trace);
     }
-    let broken = json!([order(), { "text": "cut", "fails": "the line broke" }, { "text": "It is late." }]);
-    let result = run(8, broken, found()).await;
-    assert!(result.trace.contains(&"step:0:tool_result:ok".to_owned()), "{:#?}", result.trace);
     assert!(result.trace.iter().any(|line| line.contains(":error:")), "{:#?}", result.trace);
 }

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use loop_core::{
-    Breakers, Cite, Condition, Decision, DeniedBy, JudgedAction, Limit, Note, OnDenied, OnToolError,
-    ProtocolSpec, Repeats, RunSpec, Stale, StopReason, Taint, Tier, ToolPolicy, Verdict,
+    Breakers, Cite, Condition, Decision, DeniedBy, JudgedAction, Limit, Note, OnDenied, OnInvalid,
+    OnToolError, ProtocolSpec, Repeats, RunSpec, Stale, StopReason, Taint, Tier, ToolPolicy, Verdict,
 };
 use loop_runtime::{Entry, ToolDeclaration};
 
@@ -77,6 +77,11 @@ impl Seen<'_> {
     }
 }
 
+/// Whether a condition is one that this setting brings about.
+fn ends_by(condition: &Condition, setting: &str) -> bool {
+    condition.change.as_ref().is_some_and(|change| &*change.setting == setting)
+}
+
 /// Whether policy refused an action. What a person refused was no guard's doing.
 fn is_barred(judged: &JudgedAction) -> bool {
     matches!(judged.verdict, Verdict::Denied { by: DeniedBy::Policy, .. })
@@ -117,7 +122,7 @@ fn breaks(setting: &str) -> bool {
 fn leave(_: &mut ToolDeclaration) {}
 
 /// Every guard, in the order of reports.
-pub const GUARDS: [Guard; 14] = [
+pub const GUARDS: [Guard; 16] = [
     Guard {
         name: "repeats",
         does: "refuses calls that bring nothing new",
@@ -262,11 +267,25 @@ pub const GUARDS: [Guard; 14] = [
         },
     },
     Guard {
+        name: "on_invalid",
+        does: "ends a run whose reply is not valid, where policy says so",
+        off: |spec| spec.gate.on_invalid = OnInvalid::FeedBack,
+        redeclare: leave,
+        fires: |seen| seen.conditions(|condition| ends_by(condition, "gate.on_invalid")),
+    },
+    Guard {
         name: "on_tool_error",
         does: "ends a run whose tool fails for good, where policy says so",
         off: |spec| spec.gate.on_tool_error = OnToolError::Continue,
         redeclare: leave,
         fires: |seen| seen.reasons(&[StopReason::ToolFailure]),
+    },
+    Guard {
+        name: "stop_reasons",
+        does: "ends a run for what the domain itself declares",
+        off: |spec| spec.stop_reasons.clear(),
+        redeclare: leave,
+        fires: |seen| seen.conditions(|condition| matches!(condition.reason, StopReason::Domain(_))),
     },
 ];
 
