@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
+use crate::rust_text;
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
@@ -283,6 +284,36 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
     use super::*;
+
+    #[test]
+    fn the_core_takes_no_ambient_input() {
+        // I-33: no clock, no chance, no environment, no files, no network; and no number that rounds in a decision.
+        let folder = workspace::root().join("crates/loop-core");
+        let manifest = workspace::read(&folder.join("Cargo.toml")).unwrap();
+        let own = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
+        let own: Vec<&str> = own.lines().filter_map(|line| line.split('.').next()).filter(|name| !name.is_empty()).collect();
+        assert_eq!(own, ["serde", "serde_json", "sha2", "thiserror"]);
+        let barred = [
+            "std::time", "std::env", "std::fs", "std::net", "std::thread", "std::process", "std::io", "SystemTime",
+            "Instant", "HashMap", "HashSet", "RandomState", "rand::", "f32", "f64", "println!", "eprintln!", "unsafe",
+        ];
+        // An amount in dollars is shown by a number that rounds; nothing in the core reads it.
+        let shown = ["pub fn as_usd(self) -> f64 {", "self.0 as f64 / Self::PER_USD as f64"];
+        let files = workspace::files_below(&folder.join("src"), "rs").unwrap();
+        assert!(files.len() > 40, "{} files", files.len());
+        for path in files {
+            let text = workspace::read(&path).unwrap();
+            let code = rust_text::code_only(&text);
+            for (n, (line, whole)) in code.lines().zip(text.lines()).enumerate() {
+                let found = barred.iter().find(|word| line.contains(**word));
+                let excused = shown.contains(&whole.trim());
+                assert!(found.is_none() || excused, "{}:{}: {}", path.display(), n + 1, whole.trim());
+            }
+        }
+        let users = workspace::files_below(&folder.join("src"), "rs").unwrap();
+        let uses = |path: &PathBuf| rust_text::code_only(&workspace::read(path).unwrap()).matches("as_usd(").count();
+        assert_eq!(users.iter().map(uses).sum::<usize>(), 1, "as_usd is declared and never called in the core");
+    }
 
     #[test]
     fn the_crates_keep_their_layers() {

@@ -1,8 +1,12 @@
 //! `cargo xtask requirements`: holds the table in `docs/requirements.md` against the ids that tests name.
 //!
 //! A test names an id in a comment, a doc comment or a string, inside a `#[cfg(test)]` part or in a file under `tests/`.
-//! The table is true when each row `test` is named, each row `issue N` is not yet, and no test names a row that is not there.
+//! The table is true when each row `test` is named, each row `issue N` is not yet, each row `decision: ADR NNNN` is explained by
+//! that record and claimed by no test and no eval case, and no test names a row that is not there.
+//! Beside it every invariant, fault and control of the reliability page is named by a test, or stands in `docs/testing.md` with
+//! the issue that it comes with.
 
+mod promises;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,13 +25,15 @@ pub(crate) fn run(list: bool, shared: Option<&Path>) -> Result<(), Failure> {
     if list {
         let open = rows.iter().filter_map(|row| match row.state {
             State::Issue(number) => Some(format!("issue {number}  {:7} {}", row.id, row.what)),
-            State::Test | State::Doc => None,
+            State::Test | State::Doc | State::Decision(_) => None,
         });
         workspace::print_lines(&open.collect::<Vec<_>>());
         return Ok(());
     }
     let named = named_by_tests(root)?;
-    let mut problems = compare(&rows, &named);
+    let mut problems = compare(&rows, &named.rows);
+    problems.extend(decided(&rows, &named.rows, root)?);
+    problems.extend(promises::problems(&named.promises, &workspace::read(&root.join(promises::PAGE))?));
     let source = match shared {
         Some(path) => Some(path.to_owned()),
         None => Some(root.join("../shared/requirements.md")).filter(|path| path.is_file()),
@@ -35,7 +41,7 @@ pub(crate) fn run(list: bool, shared: Option<&Path>) -> Result<(), Failure> {
     if let Some(source) = source {
         problems.extend(missing(&rows, &workspace::read(&source)?));
     }
-    workspace::print_lines(&summary(&rows, &named));
+    workspace::print_lines(&summary(&rows, &named.rows));
     workspace::report("requirements", &problems)
 }
 
@@ -58,7 +64,13 @@ fn compare(rows: &[Row], named: &Places) -> Vec<String> {
                     format!("{TABLE}:{line}: {id} is `issue {number}`, but {place} names it: make it `test`");
                 problems.push((id, text));
             }
-            (State::Test, Some(_)) | (State::Issue(_), None) | (State::Doc, _) => {}
+            (State::Decision(number), Some(place)) => {
+                let text = format!(
+                    "{TABLE}:{line}: {id} is decided by ADR {number:04}, but {place} names it: take the id out there"
+                );
+                problems.push((id, text));
+            }
+            (State::Test, Some(_)) | (State::Issue(_) | State::Decision(_), None) | (State::Doc, _) => {}
         }
     }
     let known: BTreeSet<Id> = rows.iter().map(|row| row.id).collect();
@@ -69,6 +81,43 @@ fn compare(rows: &[Row], named: &Places) -> Vec<String> {
     }
     problems.sort();
     problems.into_iter().map(|(_, text)| text).collect()
+}
+
+/// What is wrong with rows that a later decision stands against: the record is not there, or does not name the row, or an
+/// eval case claims to cover it.
+fn decided(rows: &[Row], named: &Places, root: &Path) -> Result<Vec<String>, Failure> {
+    let records = workspace::files_below(&root.join("docs/adr"), "md")?;
+    let cases = workspace::files_below(&root.join("examples"), "json")?;
+    let mut problems = Vec::new();
+    for row in rows {
+        let State::Decision(number) = row.state else { continue };
+        let (id, line) = (row.id, row.line);
+        let is_it = |path: &&PathBuf| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&format!("{number:04}-")))
+        };
+        match records.iter().find(is_it) {
+            None => problems.push(format!("{TABLE}:{line}: {id}: there is no ADR {number:04} in docs/adr")),
+            Some(path) if !names(&workspace::read(path)?, id) => {
+                problems
+                    .push(format!("{TABLE}:{line}: {id}: {} does not name it", workspace::shown(root, path)));
+            }
+            Some(_) => {}
+        }
+        for path in &cases {
+            // A test has been told already.
+            if !named.contains_key(&id) && names(&workspace::read(path)?, id) {
+                let case = workspace::shown(root, path);
+                problems
+                    .push(format!("{TABLE}:{line}: {id} is decided by ADR {number:04}, but {case} names it"));
+            }
+        }
+    }
+    Ok(problems)
+}
+
+/// Whether a text names this row.
+fn names(text: &str, id: Id) -> bool {
+    table::ids_in(text).into_iter().any(|(_, found)| found == id)
 }
 
 fn missing(rows: &[Row], source: &str) -> Vec<String> {
@@ -84,7 +133,7 @@ fn summary(rows: &[Row], named: &Places) -> Vec<String> {
     }
     let lines = groups.into_iter().map(|(group, rows)| {
         let mut open: BTreeMap<u32, usize> = BTreeMap::new();
-        let (mut test, mut tested, mut doc) = (0, 0, 0);
+        let (mut test, mut tested, mut doc, mut decided) = (0, 0, 0, 0);
         for row in &rows {
             match row.state {
                 State::Test => {
@@ -92,18 +141,31 @@ fn summary(rows: &[Row], named: &Places) -> Vec<String> {
                     tested += usize::from(named.contains_key(&row.id));
                 }
                 State::Issue(number) => *open.entry(number).or_default() += 1,
+                State::Decision(_) => decided += 1,
                 State::Doc => doc += 1,
             }
         }
         let open: Vec<String> =
             open.iter().map(|(number, count)| format!(", {count} open (issue {number})")).collect();
-        format!("{group}: {} rows: {tested} of {test} named by tests{}, {doc} doc", rows.len(), open.concat())
+        let decided = if decided > 0 { format!(", {decided} decided otherwise") } else { String::new() };
+        format!(
+            "{group}: {} rows: {tested} of {test} named by tests{}{decided}, {doc} doc",
+            rows.len(),
+            open.concat()
+        )
     });
     lines.collect()
 }
 
-fn named_by_tests(root: &Path) -> Result<Places, Failure> {
-    let mut places = Places::new();
+/// What tests name: rows of the table, and promises of the reliability page.
+#[derive(Default)]
+struct Named {
+    rows: Places,
+    promises: BTreeSet<promises::Promise>,
+}
+
+fn named_by_tests(root: &Path) -> Result<Named, Failure> {
+    let mut places = Named::default();
     for package in workspace::packages(root)? {
         let folder = if package == "xtask" { root.join("xtask") } else { root.join("crates").join(&package) };
         let mut sources = Vec::new();
@@ -153,16 +215,18 @@ impl Source {
         self.tests.modules.iter().map(|name| folder.join(name)).collect()
     }
 
-    fn collect(&self, root: &Path, whole: bool, places: &mut Places) {
-        for (at, id) in table::ids_in(&self.text) {
+    fn collect(&self, root: &Path, whole: bool, named: &mut Named) {
+        let counts = |at: usize| {
             let in_words = self.code.as_bytes().get(at) == Some(&b' ');
-            let in_tests = whole || self.tests.ranges.iter().any(|range| range.contains(&at));
-            if in_words && in_tests {
-                let line = rust_text::line_of(&self.text, at);
-                let place = format!("{}:{line}", workspace::shown(root, &self.path));
-                places.entry(id).or_default().insert(place);
-            }
+            in_words && (whole || self.tests.ranges.iter().any(|range| range.contains(&at)))
+        };
+        for (at, id) in table::ids_in(&self.text).into_iter().filter(|(at, _)| counts(*at)) {
+            let line = rust_text::line_of(&self.text, at);
+            let place = format!("{}:{line}", workspace::shown(root, &self.path));
+            named.rows.entry(id).or_default().insert(place);
         }
+        let promises = promises::all_in(&self.text).into_iter().filter(|(at, _)| counts(*at));
+        named.promises.extend(promises.map(|(_, promise)| promise));
     }
 }
 
@@ -183,9 +247,10 @@ mod tests {
     }
 
     fn collected(text: &str, whole: bool) -> Vec<String> {
-        let mut places = Places::new();
-        Source::new(PathBuf::from("a.rs"), sample(text)).collect(Path::new(""), whole, &mut places);
-        places
+        let mut named = Named::default();
+        Source::new(PathBuf::from("a.rs"), sample(text)).collect(Path::new(""), whole, &mut named);
+        named
+            .rows
             .iter()
             .flat_map(|(id, places)| places.iter().map(move |place| format!("{place} {id}")))
             .collect()
@@ -222,29 +287,54 @@ mod tests {
 
     #[test]
     fn the_table_is_held_against_the_tests() {
-        let text =
-            "| @0-1 | a | test |\n| @0-2 | b | issue 3 |\n| @0-3 | c | doc: an aim |\n| @0-4 | d | test |\n";
+        let text = "| @0-1 | a | test |\n| @0-2 | b | issue 3 |\n| @0-3 | c | doc: an aim |\n| @0-4 | d | test |\n\
+             | @0-5 | e | decision: ADR 0007 |\n| @0-6 | f | decision: ADR 0007 |\n";
         let rows = table::parse(&sample(text)).unwrap();
-        let mut named = Places::new();
-        Source::new(PathBuf::from("t.rs"), sample("// @0-4 @0-2\n// @1-9\n")).collect(
+        let mut named = Named::default();
+        Source::new(PathBuf::from("t.rs"), sample("// @0-4 @0-2\n// @1-9 @0-6\n")).collect(
             Path::new(""),
             true,
             &mut named,
         );
+        let named = named.rows;
         let expected = [
             "docs/requirements.md:1: @0-1 is `test`, but no test names it",
             "docs/requirements.md:2: @0-2 is `issue 3`, but t.rs:1 names it: make it `test`",
+            "docs/requirements.md:6: @0-6 is decided by ADR 0007, but t.rs:2 names it: take the id out there",
             "t.rs:2: @1-9 is not in docs/requirements.md",
         ];
         assert_eq!(compare(&rows, &named), expected.map(sample));
         assert_eq!(
             summary(&rows, &named),
-            [sample("@0: 4 rows: 1 of 2 named by tests, 1 open (issue 3), 1 doc")]
+            [sample("@0: 6 rows: 1 of 2 named by tests, 1 open (issue 3), 2 decided otherwise, 1 doc")]
         );
         assert_eq!(
-            missing(&rows, &sample("| @0-3 | kind | x \\| y | 3 |\n| @0-5 | z |\ntext @0-6\n")),
-            [sample("docs/requirements.md: @0-5 is missing")]
+            missing(&rows, &sample("| @0-3 | kind | x \\| y | 3 |\n| @0-8 | z |\ntext @0-9\n")),
+            [sample("docs/requirements.md: @0-8 is missing")]
         );
+    }
+
+    #[test]
+    fn a_decision_is_one_that_a_record_explains_and_no_case_covers() {
+        let folder = std::env::temp_dir().join(format!("loopgate-requirements-{}", std::process::id()));
+        let write = |path: &str, text: &str| {
+            let path = folder.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("docs/adr/0007-a.md", &sample("@0-1 is left out, and @0-2."));
+        write("examples/a/evals/b.json", &sample("{\"covers\": [\"@0-2\"]}"));
+        let text = "| @0-1 | a | decision: ADR 0007 |\n| @0-2 | b | decision: ADR 0007 |\n\
+                    | @0-3 | c | decision: ADR 0007 |\n| @0-4 | d | decision: ADR 0008 |\n";
+        let rows = table::parse(&sample(text)).unwrap();
+        let problems = decided(&rows, &Places::new(), &folder).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        let expected = [
+            "docs/requirements.md:2: @0-2 is decided by ADR 0007, but examples/a/evals/b.json names it",
+            "docs/requirements.md:3: @0-3: docs/adr/0007-a.md does not name it",
+            "docs/requirements.md:4: @0-4: there is no ADR 0008 in docs/adr",
+        ];
+        assert_eq!(problems, expected.map(sample));
     }
 
     #[test]

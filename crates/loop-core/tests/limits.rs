@@ -210,6 +210,7 @@ fn a_grant_that_the_state_does_not_give_is_rejected() {
 
 #[test]
 fn a_prompt_that_does_not_fit_gives_up_its_oldest_evidence_first() {
+    // T9: what a tool returned is more than the model takes; its number stays.
     let reply = said("low").asks("fetch_device", target("a")).asks("fetch_device", target("b"));
     let huge = PromptSize { bytes: 1_000_000, shared_bytes: 0 };
     let world = run().start().replied(&reply).all_finished();

@@ -303,7 +303,7 @@ fn limits_of_steps_calls_and_time_hold_before_the_model_is_asked() {
 
 #[test]
 fn steps_tool_calls_time_retries_and_cost_have_hard_limits() {
-    // S4-62: "Set hard limits for steps, tool calls, wall-clock time, retries, and cost."
+    // K17, S4-62: "Set hard limits for steps, tool calls, wall-clock time, retries, and cost."
     let wants_more = |world: World| world.autopilot(&look());
     let of = |change: fn(&mut loop_core::RunSpec)| {
         conversation().with(|spec| spec.gate.repeats = Some(loop_core::Repeats::Off)).with(change).start()

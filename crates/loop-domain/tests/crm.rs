@@ -118,7 +118,7 @@ async fn a_changed_register_begins_anew() {
 
 #[tokio::test]
 async fn its_requests_are_answered_without_a_person() {
-    // S1-6, S1-42, S1-43, S1-52
+    // S1-6, S1-42, S1-43
     let folder = copy();
     let requests: [(&str, &[&str], &str); 2] = [
         ("find-alice", &["search_user"], "15"),

@@ -82,7 +82,7 @@ fn every_ticket_can_be_read() {
 
 #[tokio::test]
 async fn the_tools_find_what_ticket_1042_needs() {
-    // S0-64, S0-69, S0-79, S0-80, S0-141
+    // S0-64, S0-69, S0-79, S0-80
     let domain = load("helpdesk", &LoadOptions::default());
     let item = ticket(&domain, "T-1042");
     let target = json!({ "target": "HAR-LT-014" });

@@ -528,7 +528,7 @@ fn holds(text: &str, calls: &[&str], answer: &str) {
 
 #[test]
 fn usual_wishes_lead_to_the_calls_that_they_need() {
-    // S1-6, S1-8, S1-52
+    // S1-6, S1-8
     let (find, get) = (BOBS[0].0, BOBS[1].0);
     let (find_alice, get_alice) = (r#"search_user {"name":"Alice"}"#, r#"get_user_by_id {"id":7}"#);
     let update_alice = r#"update_user {"company":"EPAM","id":7}"#;

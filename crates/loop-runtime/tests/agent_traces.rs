@@ -154,7 +154,7 @@ async fn chat_server() -> MockServer {
 
 #[tokio::test]
 async fn functions_are_called_in_openai_s_format_and_a_tool_stands_on_rest() {
-    // S0-33, S1-54
+    // S1-54
     let server = chat_server().await;
     let base_url = format!("{}/v1", server.uri());
     let client = HttpModel::new(Profile::named("openai-chat").unwrap(), Some(&base_url)).unwrap();

@@ -514,3 +514,19 @@ async fn the_report_names_what_a_section_a_pass_and_an_action_are() {
     let action = &report["actions"][0];
     assert_eq!((&action["id"], &action["priority"]), (&"ok-1".into(), &"recommended".into()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_tool_is_waited_for_as_long_as_it_has() {
+    // T3: slow and within its time; the gate waits for all of a batch.
+    let log = Log::new();
+    let stage = Stage::new(&log).on(
+        "main",
+        [plays(answer("medium", &[look("ok-1"), look("slow-11000")])), plays(answer("high", &[]))],
+    );
+    let outcome = looping(unpicked(), &log, stage).run(common::item()).await.unwrap();
+    let statuses: Vec<Status> = outcome.evidence.iter().map(|it| it.observation.status).collect();
+    assert_eq!((statuses, outcome.stop.reason()), (vec![Status::Ok; 2], StopReason::Confident));
+    let (slow, next) = (log.at("ended look(slow-11000)"), log.at("model main 1"));
+    assert!(slow >= 11_000 && next < slow, "the second pass waits for it: {slow} {next}");
+    assert_eq!(log.count("model main"), 2);
+}

@@ -167,7 +167,7 @@ async fn refused(other: impl FnOnce(Loop) -> Loop) -> String {
 
 #[tokio::test]
 async fn a_run_is_not_taken_up_with_other_settings_tools_or_prompts() {
-    // H11, I-11
+    // H11, I-11, U6: what is edited while a run is on its way does not reach that run.
     let models = || Models::one(Arc::new(Offline::new()));
     let spec = |change: fn(&mut RunSpec)| {
         let mut spec = common::spec();

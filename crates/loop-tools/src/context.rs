@@ -95,7 +95,7 @@ impl fmt::Debug for ToolContext {
     }
 }
 
-/// Secrets by name, handed to a tool beside its context and never inside it (S0-66, S0-141).
+/// Secrets by name, handed to a tool beside its context and never inside it (S0-66).
 ///
 /// It shows only the names, and it cannot be serialised:
 ///
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn credentials_show_their_names_and_nothing_else() {
-        // S0-66, S0-141
+        // S0-66
         let credentials: Credentials = [("crm", "s3cret"), ("api", "t0ken")].into_iter().collect();
         assert_eq!(credentials.get("crm"), Some("s3cret"));
         assert_eq!(credentials.get("other"), None);

@@ -7,7 +7,7 @@ use common::terminal::Terminal;
 
 #[test]
 fn people_are_found_and_changed_in_a_conversation() {
-    // S1-53, S1-42, S1-43, S1-7
+    // S1-42, S1-43, S1-7
     let shell = Shell::new();
     let domain = shell.copy_of("examples/crm");
     // Whoever tried the example has changed their own copy of the register.
@@ -108,6 +108,7 @@ provider = "offline"
     let script = shell.file("replies.json", &replies.to_string());
     let model = format!("base=scripted/{}", script.display());
     let domain = file.parent().unwrap().to_str().unwrap();
+    // S1-53: a person is asked with `You: `, before each turn.
     let mut person = Terminal::run(shell.command(&["chat", domain, "--model", &model]));
     person.wait_for("You: ");
     person.press("Send it\n");

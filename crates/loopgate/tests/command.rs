@@ -265,7 +265,7 @@ fn start_slow(shell: &Shell, delay_ms: u64) -> std::process::Child {
 
 #[test]
 fn the_first_interrupt_stops_at_the_gate_with_the_document_saved() {
-    // S0-46, S0-31
+    // S0-46, S0-31, H9
     let shell = Shell::new();
     let child = start_slow(&shell, 1_500);
     interrupt(child.id());
@@ -284,7 +284,7 @@ fn the_first_interrupt_stops_at_the_gate_with_the_document_saved() {
 
 #[test]
 fn the_second_interrupt_stops_at_once() {
-    // S0-46
+    // S0-46, H9
     let shell = Shell::new();
     let child = start_slow(&shell, 60_000);
     let began = Instant::now();

@@ -13,7 +13,7 @@ fn folder(shell: &Shell) -> String {
 
 #[test]
 fn a_question_is_answered_with_passages_that_are_cited() {
-    // S0-3, S0-141: another kind of work item, another data layer, the same loop.
+    // S0-3: another kind of work item, another data layer, the same loop.
     let shell = Shell::new();
     let folder = folder(&shell);
     let question = shell.file(

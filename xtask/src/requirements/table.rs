@@ -73,6 +73,8 @@ pub(super) enum State {
     Test,
     /// It comes with an issue.
     Issue(u32),
+    /// A later decision stands against it: the number of the record that says so.
+    Decision(u32),
     /// No test can show it; the reason stands in the table.
     Doc,
 }
@@ -83,6 +85,8 @@ impl State {
             Some(State::Test)
         } else if let Some(number) = text.strip_prefix("issue ") {
             Some(State::Issue(number.parse().ok()?))
+        } else if let Some(number) = text.strip_prefix("decision: ADR ") {
+            Some(State::Decision(number.parse().ok().filter(|_| number.len() == 4)?))
         } else {
             let reason = text.strip_prefix("doc:")?;
             (!reason.trim().is_empty()).then_some(State::Doc)
@@ -104,7 +108,11 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>, Vec<String>> {
             [rule, ..] if rule.starts_with("---") => continue,
             [id, what, state] => match (Id::parse(id), State::parse(state)) {
                 (None, _) => format!("`{id}` is no id"),
-                (_, None) => format!("`{state}` is no state: `test`, `issue N` or `doc: reason`"),
+                (_, None) => {
+                    format!(
+                        "`{state}` is not a state: `test`, `issue N`, `decision: ADR NNNN` or `doc: reason`"
+                    )
+                }
                 (Some(id), _) if !seen.insert(id) => format!("{id} stands here a second time"),
                 (Some(_), _) if what.is_empty() => "it says nothing".to_owned(),
                 (Some(id), Some(state)) => {
@@ -194,14 +202,15 @@ mod tests {
     #[test]
     fn a_bad_row_is_named_with_its_line() {
         let text = "| @0-1 | a | test |\n| @0-1 | a | test |\n| @0-2 | a |\n| X | a | test |\n| @0-3 | a | later |\n\
-                    | @0-4 |  | test |\n| @0-5 | a | doc: |\n";
+                    | @0-4 |  | test |\n| @0-5 | a | doc: |\n| @0-6 | a | decision: ADR 9 |\n";
         let expected = [
             "2: @0-1 stands here a second time",
             "3: 2 cells instead of `| id | what | state |`",
             "4: `X` is no id",
-            "5: `later` is no state: `test`, `issue N` or `doc: reason`",
+            "5: `later` is not a state: `test`, `issue N`, `decision: ADR NNNN` or `doc: reason`",
             "6: it says nothing",
-            "7: `doc:` is no state: `test`, `issue N` or `doc: reason`",
+            "7: `doc:` is not a state: `test`, `issue N`, `decision: ADR NNNN` or `doc: reason`",
+            "8: `decision: ADR 9` is not a state: `test`, `issue N`, `decision: ADR NNNN` or `doc: reason`",
         ];
         assert_eq!(
             parse(&sample(text)).unwrap_err(),

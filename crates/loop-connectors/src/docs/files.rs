@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn documents_are_found_at_every_depth_in_a_fixed_order() {
-        // S0-141: the file system as a data layer.
+        // The file system as a data layer.
         let folder = folder(&[
             ("b.md", 1),
             ("a/z.TXT", 1),

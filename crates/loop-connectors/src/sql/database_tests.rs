@@ -29,7 +29,7 @@ fn names(folder: &Path) -> Vec<String> {
 
 #[test]
 fn a_database_is_made_once_from_its_script() {
-    // S0-141
+    // S0-80: what a query reaches is the file that the domain names.
     let (folder, path) = script(SCRIPT);
     let cache = folder.path().join("cache");
     let database = Database::made_from(&path, &cache).unwrap();

@@ -1,4 +1,5 @@
-//! What the tests of agents share: models that keep their script, tools that behave, and a look at histories.
+//! What the tests of agents share: models that keep their script, tools that behave, and a look at histories: agents with
+//! helpers, with a reflection, with fake handlers (S2-56).
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
