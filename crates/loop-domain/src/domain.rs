@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use loop_core::{RunSpec, Tier, WorkItem};
 use loop_llm::{RecordError, Recorder};
@@ -162,7 +163,13 @@ impl Domain {
     pub fn to_loop(&self) -> Loop {
         let prepared = self.unsaved_loop();
         match &self.save {
-            Some(target) => prepared.with_saver(Arc::new(target.clone())),
+            Some(target) => {
+                let prepared = prepared.with_saver(Arc::new(target.clone()));
+                match self.file.config.save.as_ref().and_then(|save| save.limit_ms) {
+                    Some(ms) => prepared.with_save_limit(Duration::from_millis(ms)),
+                    None => prepared,
+                }
+            }
             None => prepared,
         }
     }

@@ -47,6 +47,9 @@ pub(crate) fn save(file: &File, unset: &mut Vec<DomainError>) -> Result<Option<S
     let Some(config) = &file.config.save else {
         return Ok(None);
     };
+    if config.limit_ms == Some(0) {
+        return Err(file.error(&["save", "limit_ms"], "nothing is saved in no time; write at least 1"));
+    }
     match (&config.file, &config.url) {
         (Some(_), Some(_)) => Err(file.error(&["save", "url"], "`file` is there as well; keep one of them")),
         (None, None) => {

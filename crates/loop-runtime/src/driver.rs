@@ -53,6 +53,8 @@ pub(crate) struct Driver {
     writer: Box<dyn RunWriter>,
     seq: u64,
     clock: Clock,
+    /// The first entry of a run that was just opened: it is durable, and was not told yet.
+    opened: Option<Arc<Entry>>,
     first: Vec<(Event, Vec<Note>)>,
     dialogue: Dialogue,
     /// What is said where calls are native.
@@ -77,6 +79,8 @@ pub(crate) struct Driver {
     cancel: Option<CancellationToken>,
     /// Everyone who could ask for something is gone.
     deaf: bool,
+    /// When saving ends, once it has begun.
+    save_ends: Option<Instant>,
 }
 
 /// Where a driver begins: a state, and what is to be written down before anything else.
@@ -85,6 +89,8 @@ pub(crate) struct Opening {
     pub(crate) writer: Box<dyn RunWriter>,
     pub(crate) seq: u64,
     pub(crate) clock: Clock,
+    /// The first entry of a new run, with which its journal was opened.
+    pub(crate) opened: Option<Arc<Entry>>,
     pub(crate) first: Vec<(Event, Vec<Note>)>,
     /// What tools were used before.
     pub(crate) uses: ToolUses,
@@ -162,7 +168,7 @@ impl Driver {
         feeds: Vec<Feed>,
         pace: Pace,
     ) -> Self {
-        let Opening { run, writer, seq, clock, first, uses, history } = opening;
+        let Opening { run, writer, seq, opened, clock, first, uses, history } = opening;
         let is_native = run.spec().protocol.is_native();
         let talk = is_native.then(|| Talk::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
         Self {
@@ -175,7 +181,9 @@ impl Driver {
             writer,
             seq,
             clock,
+            opened,
             first,
+            save_ends: None,
             dialogue: Dialogue::default(),
             memories: BTreeMap::new(),
             prompt: None,
@@ -262,6 +270,9 @@ impl Driver {
 
     /// Drives until the run is done, or waits and may be left; true where it has gone on to a pass after `through` before that.
     async fn drive_on(&mut self, through: u32) -> Result<bool, Broken> {
+        if let Some(opened) = self.opened.take() {
+            self.recorded(opened).await;
+        }
         for (event, notes) in std::mem::take(&mut self.first) {
             self.record(event, notes).await?;
         }
@@ -568,11 +579,22 @@ impl Driver {
         }
         let result = match self.save_unless_stopped(&outcome).await {
             Ok(location) => SaveResult::Saved { location },
+            Err(SaveError { message, retry: Some(delay) }) if self.save_time_left() <= delay => {
+                let limit = seconds(self.parts.save_limit);
+                let message = format!("{message}; not tried again, since saving may take {limit} in all");
+                SaveResult::Failed { message: message.into(), retry_at: None }
+            }
             Err(SaveError { message, retry }) => {
                 SaveResult::Failed { message, retry_at: retry.map(|delay| self.after(delay)) }
             }
         };
         self.tell_own(Fact::SaveFinished { attempt, result }).await
+    }
+
+    /// How much of the time that saving may take is left; it begins with the first try.
+    fn save_time_left(&mut self) -> Duration {
+        let ends = *self.save_ends.get_or_insert_with(|| Instant::now() + self.parts.save_limit);
+        ends.saturating_duration_since(Instant::now())
     }
 
     /// What was asked for until now was meant for the run, and that is over.
@@ -582,7 +604,8 @@ impl Driver {
 
     /// One try to save. A stop now or a second stop cuts it off; after a first stop at the gate it is the last one.
     async fn save_unless_stopped(&mut self, outcome: &Outcome) -> Result<Arc<str>, SaveError> {
-        let saving = try_to_save(self.parts.saver.as_deref(), self.run.started(), outcome);
+        let (left, limit) = (self.save_time_left(), self.parts.save_limit);
+        let saving = try_to_save(self.parts.saver.as_deref(), self.run.started(), outcome, (left, limit));
         tokio::pin!(saving);
         let mut is_last = false;
         loop {
@@ -622,8 +645,17 @@ impl Driver {
     /// Decided, then durable, then told. What the run rejects changes nothing and is not written down.
     async fn tell(&mut self, at: Millis, fact: Fact) -> Result<Option<Rejected>, Broken> {
         let event = Event { at: at.max(self.run.now()), fact };
+        // What is announced by an entry that is not durable is not begun: the run must not count it as begun.
+        let announces = matches!(event.fact, Fact::CallStarted { .. } | Fact::ToolStarted { .. });
+        let before = announces.then(|| self.run.clone());
         match self.run.apply(&event) {
-            Ok(notes) => self.record(event, notes).await.map(|()| None),
+            Ok(notes) => {
+                let recorded = self.record(event, notes).await;
+                if let (Err(_), Some(before)) = (&recorded, before) {
+                    self.run = before;
+                }
+                recorded.map(|()| None)
+            }
             Err(rejected) => Ok(Some(rejected)),
         }
     }
@@ -633,7 +665,13 @@ impl Driver {
         notes.shrink_to_fit();
         let entry = Arc::new(Entry { seq: self.seq, event, notes });
         self.writer.append(&entry).await?;
-        self.seq += 1;
+        self.recorded(entry).await;
+        Ok(())
+    }
+
+    /// Tells of an entry that is durable.
+    async fn recorded(&mut self, entry: Arc<Entry>) {
+        self.seq = entry.seq + 1;
         self.uses.hear(&entry, self.run.spec());
         if self.caller.is_needed() {
             self.call_back(&entry);
@@ -648,7 +686,6 @@ impl Driver {
             // The rest is the listener's time, not the run's.
             self.clock.origin += since.elapsed();
         }
-        Ok(())
     }
 
     /// Where the run stands, as a step of `pass` sees it.
@@ -743,16 +780,17 @@ async fn try_to_save(
     saver: Option<&dyn Saver>,
     started: &Started,
     outcome: &Outcome,
+    (left, limit): (Duration, Duration),
 ) -> Result<Arc<str>, SaveError> {
     let failed = |message: String| SaveError { message: message.into(), retry: None };
     let Some(saver) = saver else {
         return Err(failed("no place to save to is set".to_owned()));
     };
     let saving = AssertUnwindSafe(saver.save(started, outcome)).catch_unwind();
-    match tokio::time::timeout(SAVE_LIMIT, saving).await {
+    match tokio::time::timeout(left, saving).await {
         Ok(Ok(saved)) => saved,
         Ok(Err(_)) => Err(failed("saving panicked".to_owned())),
-        Err(_) => Err(failed(format!("not saved after {} s", SAVE_LIMIT.as_secs()))),
+        Err(_) => Err(failed(format!("not saved after {}", seconds(limit)))),
     }
 }
 
@@ -768,8 +806,10 @@ enum Broken {
 
 /// What is told of an outcome whose saving was stopped by hand.
 const STOPPED: &str = "stopped before it was saved";
-/// How long one try to save may take; a saver's own limit should be shorter.
-const SAVE_LIMIT: Duration = Duration::from_secs(45);
+/// A duration in seconds, for people.
+fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
+}
 
 /// Gives way to whoever polls the run. One who listens finds what was just told, and polls again after it: only where
 /// nobody does, somebody `wakes` it.

@@ -48,6 +48,7 @@ mod callbacks;
 mod driver;
 mod events;
 mod explain;
+mod files;
 mod forecast;
 mod handle;
 mod journal;
@@ -81,7 +82,7 @@ pub use journal::{
 };
 pub use model::Models;
 pub use observer::{Observed, Observer};
-pub use parts::{Loop, StartError, replay};
+pub use parts::{Loop, StartError, expire, replay};
 pub use people::{AskedOnce, PeopleReport, ToldReport};
 pub use report::{
     Action, AskedReport, ConditionReport, Evidence, Item, OutputReport, PassReport, REPORT_VERSION,

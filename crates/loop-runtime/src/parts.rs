@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use loop_core::policy::{forbids, is_barred};
 use loop_core::{
-    Event, Fact, Facts, GateSettings, History, Millis, Outcome, Rejected, Run, RunId, RunSpec, SpecNames,
-    Started, WorkItem,
+    Event, Fact, Facts, GateSettings, History, Millis, Note, Outcome, Phase, Rejected, Run, RunId, RunSpec,
+    SpecNames, Started, WorkItem,
 };
 use loop_llm::Message;
 use loop_prompts::Prompts;
@@ -52,6 +53,8 @@ pub(crate) struct Parts {
     pub(crate) validators: Arc<[Arc<dyn Validator>]>,
     /// Whether a run that waits for people is left alone.
     pub(crate) leaves: bool,
+    /// How long saving may take, all its tries together.
+    pub(crate) save_limit: Duration,
     /// Whether the limit of messages counts those of a run alone.
     pub(crate) counts_own: bool,
     origin: Option<Arc<str>>,
@@ -98,6 +101,16 @@ pub enum StartError {
         seq: u64,
         /// What is wrong.
         rejected: Rejected,
+    },
+    /// What was decided then is not what is decided now.
+    #[error(
+        "entry {seq} of run {run} was decided otherwise by the program that wrote it; use that version of loopgate"
+    )]
+    Decided {
+        /// The run.
+        run: RunId,
+        /// The entry.
+        seq: u64,
     },
     /// The messages that it is to go on from cannot be used.
     #[error("the messages before the run: {message}")]
@@ -150,6 +163,7 @@ impl Loop {
             credentials: Arc::new(Credentials::none()),
             journal: Arc::new(MemoryJournal::new()),
             saver: None,
+            save_limit: SAVE_LIMIT,
             leaves: false,
             counts_own: false,
             origin: None,
@@ -237,6 +251,11 @@ impl Loop {
             parts.saver = Some(saver);
             parts.spec = Arc::new(RunSpec { save: true, ..(*parts.spec).clone() });
         })
+    }
+
+    /// The same loop, whose saving takes no longer than this, all its tries together: 30 seconds unless it is set.
+    pub fn with_save_limit(self, limit: Duration) -> Self {
+        self.with(|parts| parts.save_limit = limit)
     }
 
     /// The same loop with callbacks, which are called on the run's own task.
@@ -468,7 +487,7 @@ impl Loop {
         if history.is_empty() && item.is_blank() {
             return Err(StartError::Blank { kind: item.kind });
         }
-        let id = RunId::new(uuid::Uuid::now_v7().to_string());
+        let id = RunId::new(fresh_id(std::time::SystemTime::now()).to_string());
         let parts = &self.parts;
         let facts = Facts {
             unix_ms: unix_ms(),
@@ -487,12 +506,13 @@ impl Loop {
             manifest: Arc::clone(parts.registry.manifest()),
             origin: parts.origin.clone(),
         };
-        let writer = parts.journal.create(&header).await?;
-        let clock = Clock { origin: Instant::now(), base: Millis(0) };
         let names = *parts.names.get_or_init(|| SpecNames::of(&parts.spec));
         let (run, event, notes) = Run::start_named(id, Arc::clone(&parts.spec), names, item, facts);
-        let (first, uses) = (vec![(event, notes)], ToolUses::default());
-        Ok(Opening { run, writer, seq: 0, clock, first, uses, history: history.into() })
+        let opened = Arc::new(Entry { seq: 0, event, notes });
+        let writer = parts.journal.create(&header, &opened).await?;
+        let clock = Clock { origin: Instant::now(), base: Millis(0) };
+        let (first, uses, history) = (Vec::new(), ToolUses::default(), history.into());
+        Ok(Opening { run, writer, seq: 0, opened: Some(opened), clock, first, uses, history })
     }
 
     /// Takes up a run whose driver is gone: what it had in flight is settled as lost, and it goes on.
@@ -553,9 +573,8 @@ impl Loop {
         if state.started().prompts != self.parts.prompts.hash() {
             return Err(changed("prompts"));
         }
-        let since_start = Millis(unix_ms().saturating_sub(state.started().unix_ms));
         // Wall time that went backwards must not take the run's time back.
-        let base = since_start.max(state.now());
+        let base = recorded.now().max(state.now());
         let mut first = Vec::new();
         let event = Event { at: base, fact: Fact::Resumed { away_ms: base.since(state.now()) } };
         if let Ok(notes) = state.apply(&event) {
@@ -566,7 +585,7 @@ impl Loop {
         let mut uses = ToolUses::default();
         recorded.entries.iter().for_each(|entry| uses.hear(entry, &recorded.spec));
         let history = read_history(state.started())?;
-        Ok(Opening { run: state, writer, seq, clock, first, uses, history })
+        Ok(Opening { run: state, writer, seq, opened: None, clock, first, uses, history })
     }
 
     pub(crate) fn begin(&self, opening: Opening, pace: Pace) -> Begun {
@@ -599,6 +618,7 @@ impl Loop {
             credentials: Arc::clone(&shared.credentials),
             journal: Arc::clone(&shared.journal),
             saver: shared.saver.clone(),
+            save_limit: shared.save_limit,
             offered: shared.offered.clone(),
             // Like the names they follow from what may change.
             rules: Rules::default(),
@@ -631,17 +651,23 @@ impl Opening {
 /// The state that a recorded run leads to.
 ///
 /// # Errors
-/// When an entry does not follow from the ones before it.
+/// When an entry does not follow from the ones before it, or something else is decided now than was then.
 pub fn replay(run: &RunId, recorded: &Recorded) -> Result<Run, StartError> {
     let broken = |seq, rejected| StartError::Broken { run: run.clone(), seq, rejected };
     let mut entries = recorded.entries.iter();
     let Some(first) = entries.next() else {
         return Err(broken(0, Rejected::NotTheStart("nothing")));
     };
-    let (mut state, _) =
+    let same = |entry: &Entry, notes: Vec<Note>| match notes == entry.notes {
+        true => Ok(()),
+        false => Err(StartError::Decided { run: run.clone(), seq: entry.seq }),
+    };
+    let (mut state, notes) =
         Run::open(&first.event, Arc::clone(&recorded.spec)).map_err(|rejected| broken(0, rejected))?;
+    same(first, notes)?;
     for entry in entries {
-        state.apply(&entry.event).map_err(|rejected| broken(entry.seq, rejected))?;
+        let notes = state.apply(&entry.event).map_err(|rejected| broken(entry.seq, rejected))?;
+        same(entry, notes)?;
     }
     Ok(state)
 }
@@ -661,6 +687,33 @@ fn changed_tools(before: &str, now: &str) -> Vec<String> {
 /// The names of tools behind a sentence.
 fn named(tools: &[String]) -> String {
     if tools.is_empty() { String::new() } else { format!(" ({})", tools.join(", ")) }
+}
+
+/// Journals that what a run asks people about has expired, where it has: from then on no answer counts, whatever a clock
+/// is set to. True where it was journaled now.
+///
+/// # Errors
+/// When the run cannot be read or written, or another process writes it.
+pub async fn expire(journal: &dyn Journal, run: &RunId) -> Result<bool, StartError> {
+    let is_over = |state: &Run, recorded: &Recorded| {
+        let waits = matches!(state.phase(), Phase::WaitingForPerson { .. });
+        waits && state.deadline().is_some_and(|deadline| deadline <= recorded.now())
+    };
+    let recorded = journal.read(run).await?;
+    if !is_over(&replay(run, &recorded)?, &recorded) {
+        return Ok(false);
+    }
+    let (recorded, mut writer) = journal.resume(run).await?;
+    let mut state = replay(run, &recorded)?;
+    if !is_over(&state, &recorded) {
+        return Ok(false);
+    }
+    let event = Event { at: recorded.now().max(state.now()), fact: Fact::DeadlineReached };
+    let seq = recorded.entries.len() as u64;
+    let broken = |rejected| StartError::Broken { run: run.clone(), seq, rejected };
+    let notes = state.apply(&event).map_err(broken)?;
+    writer.append(&Arc::new(Entry { seq, event, notes })).await?;
+    Ok(true)
 }
 
 /// Whether a model is told of a tool: what never runs is not offered.
@@ -706,16 +759,40 @@ fn read_history(started: &Started) -> Result<Arc<[Message]>, StartError> {
     }
 }
 
+/// How long saving may take where nothing else is said.
+const SAVE_LIMIT: Duration = Duration::from_secs(30);
+
 fn unix_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    crate::journal::unix_ms(std::time::SystemTime::now())
+}
+
+/// A name that no other run has, in the order of time; also of a clock that is set to a time before 1970.
+fn fresh_id(now: std::time::SystemTime) -> uuid::Uuid {
+    // One context for all, so that runs of one millisecond keep their order.
+    static CONTEXT: std::sync::Mutex<uuid::ContextV7> = std::sync::Mutex::new(uuid::ContextV7::new());
+    let since = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    uuid::Uuid::new_v7(uuid::Timestamp::from_unix(&CONTEXT, since.as_secs(), since.subsec_nanos()))
 }
 
 /// Sixteen random digits: nothing that a tool or an item could guess.
-///
-/// Only the last 32 bits of a version 7 UUID are fresh: those before them are a counter that goes on from the run's
-/// id, and tools are told the run's id.
 fn nonce() -> Arc<str> {
-    let fresh = || uuid::Uuid::now_v7().as_u128() as u32;
+    // The last 62 bits of a version 4 UUID are random, and the two before them are not.
+    let fresh = || uuid::Uuid::new_v4().as_u128() as u32;
     format!("{:08x}{:08x}", fresh(), fresh()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::UNIX_EPOCH;
+
+    #[test]
+    fn a_run_is_named_also_where_the_clock_says_a_time_before_1970() {
+        // B11, H7
+        let before = UNIX_EPOCH - Duration::from_secs(86_400 * 365);
+        assert_eq!(crate::journal::unix_ms(before), 0);
+        let names: Vec<_> = (0..100).map(|_| fresh_id(before)).collect();
+        assert!(names.is_sorted() && names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        assert_ne!(nonce(), nonce());
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use loop_core::{CallExtent, Fact, Received, Run, RunTool, SubCallBudget, Usage};
+use loop_core::{CallExtent, Fact, Observation, Received, Run, RunTool, SubCallBudget, Usage};
 use loop_llm::{ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelRequest, RequestMeta, complete};
 use loop_prompts::{FilterQuestion, Prompts};
 use loop_tools::{Answer, AskError, AskModel, ChoiceRequest, Credentials, Registry, ToolContext};
@@ -63,10 +63,27 @@ impl ToolCall {
             markdown_cap: markdown_chars,
         };
         // It ends in time, and at once when it is cancelled, whatever the tool does.
-        let observation = registry.dispatch_one(call, credentials).await;
+        let observation = bounded(registry.dispatch_one(call, credentials).await);
         Settled::of(Fact::ToolFinished { key: wish.key, attempt: wish.attempt, observation })
     }
 }
+
+/// An observation without its raw data where that is too large to be kept: what the model reads, and how it ended, stay.
+fn bounded(mut observation: Observation) -> Observation {
+    let bytes = observation.data.len();
+    if bytes > MAX_DATA_BYTES {
+        let left_out = format!(
+            "the tool's data of {bytes} bytes is left out, since an entry of the journal takes {MAX_DATA_BYTES}; let the \
+             tool return less"
+        );
+        observation.data = "null".into();
+        observation.warnings.push(left_out.into());
+    }
+    observation
+}
+
+/// How many bytes of JSON a tool's data may be.
+const MAX_DATA_BYTES: usize = 8 << 20;
 
 /// The cheap model behind a smart tool, within what was granted.
 #[derive(Debug)]

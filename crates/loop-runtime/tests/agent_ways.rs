@@ -276,8 +276,8 @@ async fn cut(
         manifest: Arc::clone(&recorded.manifest),
         origin: None,
     };
-    let mut writer = journal.create(&header).await.unwrap();
-    for entry in entries {
+    let mut writer = journal.create(&header, &Arc::new(entries[0].clone())).await.unwrap();
+    for entry in &entries[1..] {
         writer.append(&Arc::new(entry.clone())).await.unwrap();
     }
     Arc::new(journal)

@@ -2,9 +2,11 @@
 
 use crate::common;
 
-use common::world::{Log, Stage, Watched, answer, contract, default_look, look, looping, picks, says, spec};
+use common::world::{
+    Log, Stage, Watched, answer, change, contract, default_look, look, looping, picks, says, spec,
+};
 use loop_core::{Fact, Run, Saved};
-use loop_runtime::{Loop, RunSpec, SaveError, Saver, StopReason, replay};
+use loop_runtime::{Loop, RunEvent, RunSpec, SaveError, Saver, StartError, StopClass, StopReason, replay};
 use std::sync::Arc;
 
 /// Picks, two passes, a repair, tools side by side, and a save.
@@ -72,7 +74,12 @@ async fn a_journal_that_fails_at_any_entry_ends_the_run_with_what_there_is() {
     let entries = looping.journal().read(&whole.run).await.unwrap().entries;
     assert!(entries.len() >= 18, "{}", entries.len());
     let mut sections_before = 0;
-    for fails_at in 0..entries.len() as u64 {
+    // Where the first cannot be written the run does not begin, and nothing is started.
+    let log = Log::new();
+    let refused = watched(&log, Watched::new(&log).failing_at(0)).run(common::item()).await;
+    assert!(matches!(refused, Err(StartError::Journal(_))), "{refused:?}");
+    assert_eq!(log.lines(), ["refused 0"]);
+    for fails_at in 1..entries.len() as u64 {
         let log = Log::new();
         let looping = watched(&log, Watched::new(&log).failing_at(fails_at));
         let outcome = looping.run(common::item()).await.unwrap();
@@ -92,12 +99,10 @@ async fn a_journal_that_fails_at_any_entry_ends_the_run_with_what_there_is() {
         assert_eq!(written.entries.len() as u64, fails_at);
 
         // Nothing that was paid for is lost: the outcome has at least what the entries lead to.
-        if fails_at > 0 {
-            let state = replay(&outcome.run, &written).unwrap();
-            assert!(outcome.document.sections.len() >= state.document().sections.len());
-            assert!(outcome.evidence.len() >= state.evidence().len());
-            assert!(outcome.totals.usage.total() >= state.totals().usage.total());
-        }
+        let state = replay(&outcome.run, &written).unwrap();
+        assert!(outcome.document.sections.len() >= state.document().sections.len());
+        assert!(outcome.evidence.len() >= state.evidence().len());
+        assert!(outcome.totals.usage.total() >= state.totals().usage.total());
         assert!(outcome.document.sections.len() >= sections_before, "at entry {fails_at}");
         sections_before = outcome.document.sections.len();
         // S0-31: it is saved on every way out, this one too, and once.
@@ -105,6 +110,56 @@ async fn a_journal_that_fails_at_any_entry_ends_the_run_with_what_there_is() {
         assert_eq!(lines.iter().filter(|line| *line == "save").count(), 1, "at entry {fails_at}");
     }
     assert_eq!(sections_before, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_written_is_heard_by_nobody() {
+    // M3: the journal fails at entry n, the feed ends at n - 1.
+    let log = Log::new();
+    let looping = watched(&log, Watched::new(&log));
+    let whole = looping.run(common::item()).await.unwrap();
+    let entries = looping.journal().read(&whole.run).await.unwrap().entries.len() as u64;
+    for fails_at in 1..entries {
+        let log = Log::new();
+        let mut handle =
+            watched(&log, Watched::new(&log).failing_at(fails_at)).start(common::item()).await.unwrap();
+        let mut events = handle.events().unwrap();
+        handle.wait().await;
+        let mut heard = Vec::new();
+        while let Some(event) = events.recv().await {
+            if let RunEvent::Recorded(entry) = event {
+                heard.push(entry.seq);
+            }
+        }
+        assert!(heard.iter().copied().eq(0..fails_at), "at entry {fails_at}: {heard:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_effect_whose_announcement_is_not_durable_is_not_begun_and_not_in_doubt() {
+    // W5, B5, H4
+    let log = Log::new();
+    let domain = spec(|spec| {
+        spec.picking.enabled = false;
+        spec.gate.approved = vec!["change".into()];
+    });
+    let stage = || {
+        Stage::new(&log).on("main", [says(answer("medium", &[change("ok-1")])), says(answer("high", &[]))])
+    };
+    let looping = |journal| looping(domain.clone(), &log, stage()).with_journal(Arc::new(journal));
+    let whole = looping(Watched::new(&log)).run(common::item()).await.unwrap();
+    assert_eq!(whole.stop.class, StopClass::Answered, "{:?}", whole.actions);
+    let announced = log
+        .lines()
+        .iter()
+        .filter(|line| line.starts_with("wrote"))
+        .position(|line| line.ends_with(" tool_started"));
+    let at = announced.unwrap() as u64;
+    for (fails_at, class) in [(at, StopClass::Failed), (at + 1, StopClass::InDoubt)] {
+        let outcome = looping(Watched::new(&log).failing_at(fails_at)).run(common::item()).await.unwrap();
+        assert_eq!(outcome.stop.reason(), StopReason::StorageFailed);
+        assert_eq!(outcome.stop.class, class, "{:?}", outcome.stop);
+    }
 }
 
 #[tokio::test(start_paused = true)]

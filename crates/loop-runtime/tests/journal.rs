@@ -4,6 +4,8 @@
 mod damage;
 #[path = "journal/history.rs"]
 mod history;
+#[path = "journal/trust.rs"]
+mod trust;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -13,7 +15,7 @@ use std::sync::Arc;
 
 use history::{MANIFEST, blank, history};
 use loop_core::{RunId, StopReason};
-use loop_runtime::{Entry, Header, Journal, JournalError, MemoryJournal, SqliteJournal};
+use loop_runtime::{Entry, Header, Journal, JournalError, MemoryJournal, RunWriter, SqliteJournal};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -30,10 +32,19 @@ fn run() -> RunId {
     RunId::new("r1")
 }
 
+/// Opens a run with the first of these entries.
+async fn open(
+    journal: &dyn Journal,
+    header: &Header,
+    entries: &[Entry],
+) -> Result<Box<dyn RunWriter>, JournalError> {
+    journal.create(header, &Arc::new(entries[0].clone())).await
+}
+
 /// Writes a whole run down and closes it.
 async fn write(journal: &dyn Journal, header: &Header, entries: &[Entry]) {
-    let mut writer = journal.create(header).await.unwrap();
-    for entry in entries {
+    let mut writer = journal.create(header, &Arc::new(entries[0].clone())).await.unwrap();
+    for entry in &entries[1..] {
         writer.append(&Arc::new(entry.clone())).await.unwrap();
     }
 }
@@ -94,8 +105,7 @@ async fn a_number_that_does_not_follow_is_refused_and_nothing_is_written() {
     let (_folder, path) = place();
     let (header, entries) = history("r1");
     let journal = SqliteJournal::open(&path).unwrap();
-    let mut writer = journal.create(&header).await.unwrap();
-    writer.append(&Arc::new(entries[0].clone())).await.unwrap();
+    let mut writer = open(&journal, &header, &entries).await.unwrap();
     for wrong in [0, 2, u64::MAX] {
         let error = writer.append(&Arc::new(blank(wrong))).await.unwrap_err();
         assert!(error.to_string().contains("cannot follow 1 entries"), "{error}");
@@ -129,8 +139,7 @@ async fn a_list_says_of_an_open_run_whether_it_is_being_written() {
         [Box::new(MemoryJournal::new()), Box::new(SqliteJournal::open(&path).unwrap())];
     for journal in journals {
         let is_written = || async { journal.runs().await.unwrap()[0].is_written };
-        let mut writer = journal.create(&header).await.unwrap();
-        writer.append(&Arc::new(entries[0].clone())).await.unwrap();
+        let writer = open(&*journal, &header, &entries).await.unwrap();
         assert!(is_written().await);
         assert!(
             matches!(journal.resume(&run()).await, Err(JournalError::Busy { .. })),
@@ -164,11 +173,12 @@ async fn spec_and_manifest_are_stored_once_for_two_runs() {
 async fn a_name_is_taken_once_and_an_unknown_one_says_where_to_look() {
     let (_folder, path) = place();
     let journal = SqliteJournal::open(&path).unwrap();
-    let (header, _) = history("r1");
-    let writer = journal.create(&header).await.unwrap();
-    assert!(matches!(journal.create(&header).await, Err(JournalError::Exists { .. })), "while it is written");
+    let (header, entries) = history("r1");
+    let writer = open(&journal, &header, &entries).await.unwrap();
+    let again = open(&journal, &header, &entries).await;
+    assert!(matches!(again, Err(JournalError::Exists { .. })), "while it is written");
     drop(writer);
-    assert!(matches!(journal.create(&header).await, Err(JournalError::Exists { .. })));
+    assert!(matches!(open(&journal, &header, &entries).await, Err(JournalError::Exists { .. })));
     let unknown = RunId::new("r9");
     assert!(matches!(journal.read(&unknown).await, Err(JournalError::Unknown { .. })));
     let error = journal.resume(&unknown).await.unwrap_err().to_string();
@@ -181,7 +191,7 @@ async fn a_run_may_be_named_anything_and_its_lock_stays_in_its_folder() {
     let journal = SqliteJournal::open(&path).unwrap();
     for id in ["../../outside", "", ".", "R1", "a b\n", &"x".repeat(500)] {
         let (header, entries) = history(id);
-        let _writer = journal.create(&header).await.unwrap();
+        let _writer = open(&journal, &header, &entries).await.unwrap();
         assert!(matches!(journal.resume(&header.run).await, Err(JournalError::Busy { .. })), "{id}");
         assert_eq!(entries[0].seq, 0);
     }
@@ -195,8 +205,8 @@ async fn a_second_writer_is_refused_until_the_first_is_dropped() {
     // I-29, H8
     let (_folder, path) = place();
     let (one, other) = (SqliteJournal::open(&path).unwrap(), SqliteJournal::open(&path).unwrap());
-    let (header, _) = history("r1");
-    let writer = one.create(&header).await.unwrap();
+    let (header, entries) = history("r1");
+    let writer = open(&one, &header, &entries).await.unwrap();
     for journal in [&one, &other] {
         let Err(JournalError::Busy { run, pid }) = journal.resume(&header.run).await else {
             panic!("taken twice")
@@ -217,8 +227,7 @@ async fn a_take_over_raises_the_epoch_and_the_stale_writer_is_refused() {
     let (_folder, path) = place();
     let (header, entries) = history("r1");
     let journal = SqliteJournal::open(&path).unwrap();
-    let mut stale = journal.create(&header).await.unwrap();
-    stale.append(&Arc::new(entries[0].clone())).await.unwrap();
+    let mut stale = open(&journal, &header, &entries).await.unwrap();
     fs::remove_dir_all(format!("{}.locks", path.display())).unwrap();
     let (_, mut writer) = journal.resume(&header.run).await.unwrap();
     assert!(matches!(stale.append(&Arc::new(entries[1].clone())).await, Err(JournalError::Busy { .. })));
@@ -290,9 +299,11 @@ async fn appends_until_it_is_killed() {
     // The other half of the test that starts this process and kills it; there is nothing to do by itself.
     let Some(path) = std::env::var_os(CHILD) else { return };
     let journal = SqliteJournal::open(path).unwrap();
-    let mut writer = journal.create(&history("r1").0).await.unwrap();
+    let (header, entries) = history("r1");
+    let mut writer = open(&journal, &header, &entries).await.unwrap();
+    println!("\nappended 0");
     // It ends by itself should nobody kill it.
-    for seq in 0..100_000 {
+    for seq in 1..100_000 {
         writer.append(&Arc::new(blank(seq))).await.unwrap();
         println!("\nappended {seq}");
     }
@@ -303,16 +314,16 @@ async fn a_journal_in_use_is_a_clear_line() {
     let (_folder, path) = place();
     let (header, entries) = history("r1");
     let journal = SqliteJournal::open(&path).unwrap();
-    let mut writer = journal.create(&header).await.unwrap();
+    let mut writer = open(&journal, &header, &entries).await.unwrap();
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     check_line(
-        &writer.append(&Arc::new(entries[0].clone())).await.unwrap_err(),
+        &writer.append(&Arc::new(entries[1].clone())).await.unwrap_err(),
         &path,
         "in use by another process; try again",
     );
     other.execute_batch("ROLLBACK").unwrap();
-    writer.append(&Arc::new(entries[0].clone())).await.unwrap();
+    writer.append(&Arc::new(entries[1].clone())).await.unwrap();
 }
 
 #[test]

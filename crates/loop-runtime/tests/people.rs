@@ -5,7 +5,7 @@ use crate::common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::world::{End, Log, Stage, answer, look, looping, says, tools, unpicked};
+use common::world::{End, Log, Stage, answer, change, look, looping, says, tools, unpicked};
 use loop_core::{
     AnswerFault, DeniedBy, Digest, Effect, Fact, PersonAnswer, Rejected, Status, ToolPolicy, Verdict,
 };
@@ -13,12 +13,7 @@ use loop_runtime::{
     Driven, Entry, Header, Journal, JournalError, Loop, MemoryJournal, Models, Outcome, Registry, RunEvent,
     RunId, SqliteJournal, StartError, StopClass, StopReason, ToolDeclaration, ToolResult, Waiting, replay,
 };
-use serde_json::{Value, json};
-
-fn change(target: &str) -> Value {
-    json!({"action_id": format!("c-{target}"), "action_type": "change", "reason": "to mend it",
-        "parameters": {"target": target}, "priority": "required"})
-}
+use serde_json::json;
 
 /// A first pass that wants to look and to change something, and a second that is content.
 fn mends(log: &Log) -> Stage {
@@ -207,11 +202,13 @@ async fn earlier(looping: &Loop, run: &RunId, ms: u64, manifest_hash: Digest) ->
         origin: None,
     };
     let journal = MemoryJournal::new();
-    let mut writer = journal.create(&header).await.unwrap();
-    for mut entry in recorded.entries {
-        if let Fact::Started(started) = &mut entry.event.fact {
-            started.unix_ms -= ms;
-        }
+    let mut entries = recorded.entries.into_iter();
+    let mut first = entries.next().unwrap();
+    if let Fact::Started(started) = &mut first.event.fact {
+        started.unix_ms -= ms;
+    }
+    let mut writer = journal.create(&header, &Arc::new(first)).await.unwrap();
+    for entry in entries {
         writer.append(&Arc::new(entry)).await.unwrap();
     }
     Arc::new(journal)

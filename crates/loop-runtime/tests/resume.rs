@@ -31,8 +31,8 @@ async fn journal_of(
         manifest: Arc::clone(&recorded.manifest),
         origin: None,
     };
-    let mut writer = journal.create(&header).await.unwrap();
-    for entry in entries {
+    let mut writer = journal.create(&header, &Arc::new(entries[0].clone())).await.unwrap();
+    for entry in &entries[1..] {
         writer.append(&Arc::new(entry.clone())).await.unwrap();
     }
     Arc::new(journal)
@@ -178,6 +178,7 @@ async fn a_run_is_not_taken_up_with_other_settings_tools_or_prompts() {
         let other = Loop::new(spec(|spec| spec.limits.passes = 9), common::registry(), models());
         other.with_journal(Arc::clone(looping.journal()))
     });
+    // U6: nothing is applied to a run that has begun; it is refused instead.
     assert_eq!(
         settings.await,
         "run RUN was started with other settings; resume it with the domain as it was"
@@ -243,4 +244,48 @@ async fn entries_that_do_not_follow_from_each_other_are_named() {
     let StartError::Broken { seq, .. } = &error else { panic!("{error:?}") };
     assert_eq!(*seq, recorded.entries[1].seq);
     assert!(error.to_string().contains("does not follow from the ones before it"), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_decided_otherwise_than_it_was_written_is_named() {
+    // B3: the notes are compared.
+    let looping = common::looping(Offline::new());
+    let outcome = looping.run(common::item()).await.unwrap();
+    let whole = looping.journal().read(&outcome.run).await.unwrap();
+    assert!(loop_runtime::replay(&outcome.run, &whole).is_ok());
+    for at in 0..whole.entries.len() {
+        let mut recorded = whole.clone();
+        recorded.entries[at]
+            .notes
+            .push(Note::CallRefused { key: "9/main".parse().unwrap(), refusal: loop_core::Refusal::Cost });
+        let error = loop_runtime::replay(&outcome.run, &recorded).unwrap_err();
+        assert!(matches!(error, StartError::Decided { seq, .. } if seq == at as u64), "{error:?}");
+        assert!(error.to_string().contains("decided otherwise"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_without_a_driver_does_not_count_against_the_run() {
+    // M9: as if it had begun 100 minutes earlier, of which it was driven for none.
+    let log = Log::new();
+    let spec = RunSpec { limits: loop_core::Limits { wall_ms: 60_000, ..unpicked().limits }, ..unpicked() };
+    let looping = Loop::new(spec, tools(&log), Models::one(Arc::new(ByPass)));
+    let straight = looping.run(common::item()).await.unwrap();
+    let recorded = looping.journal().read(&straight.run).await.unwrap();
+    for kept in [1, 3, 5] {
+        let mut entries = recorded.entries[..kept].to_vec();
+        let Fact::Started(started) = &mut entries[0].event.fact else { panic!("{:?}", entries[0]) };
+        started.unix_ms -= 100 * 60_000;
+        let journal = journal_of(&straight.run, &recorded, tools(&log).manifest_hash(), &entries).await;
+        let again = looping.clone().with_journal(journal.clone());
+        let outcome = again.resume(&straight.run).await.unwrap().wait().await;
+        assert_eq!(outcome.stop, straight.stop, "after {kept} entries");
+        assert!(outcome.totals.wall_ms < 60_000, "{}", outcome.totals.wall_ms);
+        let written = journal.read(&straight.run).await.unwrap();
+        let away = written.entries.iter().find_map(|entry| match entry.event.fact {
+            Fact::Resumed { away_ms } => Some(away_ms),
+            _ => None,
+        });
+        assert!(away.is_some_and(|away| away >= 100 * 60_000), "{away:?}");
+    }
 }

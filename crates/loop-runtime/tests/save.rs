@@ -216,7 +216,7 @@ impl Saver for Rude {
 #[tokio::test(start_paused = true)]
 async fn a_saver_that_panics_or_hangs_costs_the_outcome_nothing() {
     // U7
-    for (rude, message) in [(Rude::Panics, "saving panicked"), (Rude::Hangs, "not saved after 45 s")] {
+    for (rude, message) in [(Rude::Panics, "saving panicked"), (Rude::Hangs, "not saved after 30 s")] {
         let log = Log::new();
         let stage =
             Stage::new(&log).on("main", [says(answer("medium", &[look("ok-1")])), says(answer("high", &[]))]);

@@ -76,9 +76,16 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
 
 /// The file for JUnit's XML, empty.
 fn opened(path: &Path) -> Result<File, Failure> {
-    File::create(path).map_err(|error| {
+    private(OpenOptions::new().write(true).create(true).truncate(true)).open(path).map_err(|error| {
         Failure::new(format!("--junit {}: {error}; name a file in a folder that is there", path.display()))
     })
+}
+
+/// Lets nobody but the owner read a new file: it holds what runs have read.
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
 }
 
 /// How many cases run at a time: they wait more than they work.
@@ -127,7 +134,7 @@ async fn record(args: &EvalRecordArgs) -> Result<ExitCode, Failure> {
     // What is written is what is run, not what it was made from.
     let result = run_case(&Case::parse(&text, &args.output)?).await;
     let mut file =
-        OpenOptions::new().write(true).create_new(true).open(&args.output).map_err(|error| {
+        private(OpenOptions::new().write(true).create_new(true)).open(&args.output).map_err(|error| {
             Failure::new(format!("-o {shown}: {error}; name a file that is not there yet"))
         })?;
     file.write_all(text.as_bytes()).map_err(|error| Failure::new(format!("-o {shown}: {error}")))?;

@@ -17,6 +17,7 @@ mod policy;
 mod redteam;
 mod resume;
 mod run;
+mod saving;
 mod show;
 mod stream;
 mod tools;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Err(error) => return failure::Failure::new(format!("no threads to run on: {error}")).report(),
     };
     let result = runtime.block_on(async {
+        run::survive_file_limits();
         match args.command {
             Command::Run(run) => run::run(*run).await,
             Command::Chat(chat) => chat::chat(*chat).await,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use loop_core::policy::shown;
 use loop_core::{AnswerFault, Asked, CommandKey, Fact, Millis, PersonAnswer, Run, Scope, Started};
-use loop_runtime::{AskedReport, Journal, JournalError, replay};
+use loop_runtime::{AskedReport, Journal, PeopleReport, expire, replay};
 use serde_json::{Value, json};
 
 use crate::args::{AnswerArgs, DenyArgs, PendingArgs, PersonArgs, TellArgs};
@@ -23,10 +23,14 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
     };
     let (mut text, mut listed) = (String::new(), Vec::new());
     for line in lines {
-        let run = match journal.read(&line.run).await {
-            Ok(recorded) => replay(&line.run, &recorded)?,
+        let read = match journal.read(&line.run).await {
+            Ok(recorded) => replay(&line.run, &recorded).map(|run| (run, recorded)),
+            Err(error) => Err(error.into()),
+        };
+        let (run, recorded) = match read {
+            Ok(read) => read,
             // One damaged run must not hide what waits in the others.
-            Err(error @ JournalError::Corrupt { .. }) if args.run.is_none() => {
+            Err(error) if args.run.is_none() => {
                 stream::note(format!("loopgate: {error}"));
                 continue;
             }
@@ -36,10 +40,16 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
         if asked.is_empty() {
             continue;
         }
+        show::unverified(&line.run, &recorded);
+        let now = recorded.now();
+        if asked.iter().any(|asked| asked.deadline <= now) {
+            // What was seen to be over stays over. Where it cannot be journaled it is told all the same.
+            let _ = expire(journal.as_ref(), &line.run).await;
+        }
         if line.is_written {
             stream::note(format!("run {} is being driven: it may be answered there", line.run));
         }
-        let _ = writeln!(text, "{}", in_words(run.started(), &asked, args.journal.journal.as_deref()));
+        let _ = writeln!(text, "{}", in_words(run.started(), &asked, now, args.journal.journal.as_deref()));
         for asked in &asked {
             listed.push(in_json(run.started(), asked)?);
         }
@@ -99,6 +109,12 @@ pub(crate) async fn tell(args: TellArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn say(args: PersonArgs, answer: PersonAnswer) -> Result<ExitCode, Failure> {
+    if args.run == "last" && args.binding.is_none() {
+        return Err(Failure::new(
+            "`last` may be another run than the one that you were shown; give its id, or --binding with what \
+             `loopgate pending` shows",
+        ));
+    }
     let found = Found::any(&args.run, &args.go_on).await?;
     let key = key_of(&found.run, &args.action)?;
     let own = found.run.binding(&key);
@@ -114,8 +130,12 @@ async fn say(args: PersonArgs, answer: PersonAnswer) -> Result<ExitCode, Failure
             )));
         }
     }
-    let now = now(&found.run);
+    let now = found.recorded.now().max(found.run.now());
     if let Err(fault) = found.run.may_answer(now, &key, &answer, own.as_ref()) {
+        if matches!(fault, AnswerFault::Expired { .. }) {
+            // From now on, whatever a clock is set to. Whoever drives it journals that as well.
+            let _ = expire(found.journal.as_ref(), found.id()).await;
+        }
         return Err(refused(&found, &key, fault, &args.go_on.at()));
     }
     let fact = Fact::PersonAnswered { key, answer, binding: own };
@@ -161,6 +181,9 @@ fn refused(found: &Found, key: &CommandKey, fault: AnswerFault, at: &str) -> Fai
         (AnswerFault::Answered | AnswerFault::NotAsked { .. }, Some(answered)) => {
             format!("it has been {answered} already, and an answer counts once")
         }
+        (AnswerFault::Answered | AnswerFault::NotAsked { .. }, None) if has_expired(found, key) => {
+            format!("it was not answered in time, which counts as a no; `loopgate resume {id}{at}` goes on with that")
+        }
         (AnswerFault::Expired { .. }, _) => {
             format!("{fault}; `loopgate resume {id}{at}` goes on with that")
         }
@@ -172,17 +195,14 @@ fn refused(found: &Found, key: &CommandKey, fault: AnswerFault, at: &str) -> Fai
     Failure::new(format!("{key} of run {id}: {message}"))
 }
 
-/// The instant by the run's clock, as whoever takes it up would count it.
-fn now(run: &Run) -> Millis {
-    Millis(unix_ms().saturating_sub(run.started().unix_ms)).max(run.now())
-}
-
-fn unix_ms() -> u64 {
-    u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default()
+/// Whether it was journaled of an action that nobody answered in time.
+fn has_expired(found: &Found, key: &CommandKey) -> bool {
+    let people = PeopleReport::of(&found.recorded);
+    people.of_action(key).is_some_and(|asked| asked.answer.as_deref() == Some("expired"))
 }
 
 /// What waits in a run, for people: each action with its exact arguments, and the commands that answer it.
-pub(crate) fn in_words(started: &Started, asked: &[Asked], journal: Option<&Path>) -> String {
+pub(crate) fn in_words(started: &Started, asked: &[Asked], now: Millis, journal: Option<&Path>) -> String {
     let (run, item) = (&started.run, &started.item);
     let mut text = String::new();
     let mut row = |line: String| {
@@ -202,7 +222,7 @@ pub(crate) fn in_words(started: &Started, asked: &[Asked], journal: Option<&Path
         details(asked).into_iter().for_each(|line| row(format!("    {line}")));
         let ends = started.unix_ms.saturating_add(deadline.0);
         let until = show::time(ends);
-        if ends > unix_ms() {
+        if *deadline > now {
             row(format!("    until {until} UTC, then it counts as a no"));
         } else {
             row(format!("    its time was over at {until} UTC, which counts as a no"));

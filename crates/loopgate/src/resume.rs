@@ -13,7 +13,7 @@ use crate::args::{DomainArgs, GoOnArgs, ResumeArgs};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::run::{Driving, Signals};
-use crate::{places, show, stream};
+use crate::{places, saving, show, stream};
 
 /// How a run was begun: what its loop was put together from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -208,7 +208,7 @@ impl Found {
         let saves = origin.as_ref().map_or(self.run.spec().save, |origin| origin.saves);
         domain.ready(saves)?;
         domain.goes_on_behind(&self.recorded.entries);
-        let mut looping = if saves { domain.to_loop() } else { domain.unsaved_loop() };
+        let mut looping = saving::to_loop(&domain, saves);
         if origin.is_some_and(|origin| origin.asks) {
             looping = looping.with_people();
         }

@@ -21,7 +21,7 @@ use crate::chat::{self, typed};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::resume::Origin;
-use crate::{people, places, show, stream};
+use crate::{people, places, saving, show, stream};
 
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let domain = places::load_recorded(&args.domain, args.record.as_deref())?;
@@ -33,7 +33,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     };
     domain.ready(!args.no_save)?;
     let journal = places::journal(&args.journal)?;
-    let prepared = if args.no_save { domain.unsaved_loop() } else { domain.to_loop() };
+    let prepared = saving::to_loop(&domain, !args.no_save);
     let origin = Origin::of(&args.domain, !args.no_save, /*asks*/ false)?.text()?;
     let prepared = prepared.with_journal(Arc::clone(&journal) as Arc<dyn Journal>);
     let prepared = prepared.with_origin(origin).leave_when_waiting();
@@ -151,11 +151,17 @@ impl Driving<'_> {
     ) -> Result<(ExitCode, Signals), Failure> {
         let Self { journal, at, json, prints, mut signals, .. } = self;
         let code = ExitCode::from(outcome.stop.class.exit_code());
-        let words = (!asked.is_empty()).then(|| people::in_words(started, &asked, at.as_deref()));
+        let words = (!asked.is_empty()).then(|| people::in_words(started, &asked, Millis(0), at.as_deref()));
         let report = if json {
-            let recorded = journal.read(&outcome.run).await?;
-            let report = Report::new(started, &outcome).with_tools(show::tools_of(&recorded));
-            let report = report.with_people(PeopleReport::of(&recorded)).with_waiting(started, &asked);
+            let mut report = Report::new(started, &outcome).with_waiting(started, &asked);
+            match journal.read(&outcome.run).await {
+                Ok(recorded) => {
+                    let people = PeopleReport::of(&recorded);
+                    report = report.with_tools(show::tools_of(&recorded)).with_people(people);
+                }
+                // The outcome was paid for, and is there all the same.
+                Err(error) => stream::note(format!("loopgate: {error}; `tools` and `people` are left out")),
+            }
             Some(serde_json::to_string_pretty(&report)?)
         } else {
             None
@@ -342,6 +348,8 @@ impl Lines {
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    /// The terminal is gone. None where the program was started so that it outlives one, as `nohup` does.
+    hangup: Option<Signal>,
 }
 
 /// One of them.
@@ -349,6 +357,7 @@ pub(crate) struct Signals {
 pub(crate) enum Heard {
     Interrupt,
     Terminate,
+    HangUp,
 }
 
 impl Heard {
@@ -357,19 +366,23 @@ impl Heard {
         match self {
             Self::Interrupt => 130,
             Self::Terminate => 143,
+            Self::HangUp => 129,
         }
     }
 }
 
 impl Signals {
     pub(crate) fn new() -> std::io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        let hangup = if is_ignored(SIGHUP) { None } else { Some(signal(SignalKind::hangup())?) };
+        let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        Ok(Self { interrupt, terminate, hangup })
     }
 
     pub(crate) async fn next(&mut self) -> Heard {
         tokio::select! {
             Some(()) = self.interrupt.recv() => Heard::Interrupt,
             Some(()) = self.terminate.recv() => Heard::Terminate,
+            Some(()) = of(&mut self.hangup) => Heard::HangUp,
             else => std::future::pending().await,
         }
     }
@@ -382,7 +395,7 @@ impl Signals {
         }
     }
 
-    /// The first Ctrl-C stops at the next gate, the second at once; SIGTERM stops at once.
+    /// The first Ctrl-C stops at the next gate, the second at once; SIGTERM and SIGHUP stop at once.
     async fn stop(&mut self, remote: &Remote) -> Infallible {
         let mut is_first = true;
         loop {
@@ -401,3 +414,29 @@ impl Signals {
         }
     }
 }
+
+/// The next of a signal that is listened for; otherwise none comes.
+async fn of(signal: &mut Option<Signal>) -> Option<()> {
+    match signal {
+        Some(signal) => signal.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Makes a write beyond the largest permitted size of a file an error that is told, instead of the program's end.
+pub(crate) fn survive_file_limits() {
+    // Once it is listened for, the signal ends nothing. Where that fails it is as it was.
+    _ = signal(SignalKind::from_raw(SIGXFSZ));
+}
+
+/// Whether this program was started with a signal ignored. Where the system does not tell, it was not.
+fn is_ignored(signal: u32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    mask & (1 << (signal - 1)) != 0
+}
+
+const SIGHUP: u32 = 1;
+/// The same number on Linux and macOS.
+const SIGXFSZ: i32 = 25;

@@ -21,6 +21,7 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     let line = find(journal.as_ref(), &args.run).await?;
     let id = line.run;
     let recorded = journal.read(&id).await?;
+    unverified(&id, &recorded);
     if args.events {
         for entry in &recorded.entries {
             stream::print_json(&lines_of(entry));
@@ -62,7 +63,12 @@ pub(crate) async fn runs(args: JournalArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args)?;
     let runs = journal.runs().await?;
     let mut text = String::new();
-    for RunLine { run, unix_ms, domain, item, title, entries, stop, is_written } in runs {
+    for RunLine { run, unix_ms, domain, item, title, entries, stop, is_written, trouble } in runs {
+        if let Some(trouble) = trouble {
+            let (item, time) = (cut(&item, MOST_ID_CHARS), time(unix_ms));
+            row(&mut text, &format!("{run}  {time}  {domain:<12} {item:<10} damaged: {trouble}"));
+            continue;
+        }
         let state = match stop {
             None if is_written => "running",
             None if waits(journal.as_ref(), &run).await => "waiting",
@@ -75,6 +81,13 @@ pub(crate) async fn runs(args: JournalArgs) -> Result<ExitCode, Failure> {
     }
     stream::print(&text);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says of a run that it can be read and not be resumed, on standard error.
+pub(crate) fn unverified(run: &RunId, recorded: &Recorded) {
+    if let Some(why) = &recorded.unverified {
+        stream::note(format!("loopgate: run {run} cannot be resumed: {why}"));
+    }
 }
 
 /// Whether a run waits for people. One that cannot be read does not.
@@ -129,8 +142,16 @@ pub(crate) fn lines_of(entry: &Entry) -> String {
 pub(crate) async fn find(journal: &dyn Journal, wanted: &str) -> Result<RunLine, Failure> {
     let runs = journal.runs().await?;
     if wanted == "last" {
-        return match runs.first() {
-            Some(line) => Ok(line.clone()),
+        let (damaged, whole): (Vec<_>, Vec<_>) = runs.iter().partition(|line| line.trouble.is_some());
+        let newest = whole.first().or(damaged.first());
+        // What is newer and cannot be read hides no other run.
+        let newer = damaged.iter().filter(|line| newest.is_some_and(|newest| line.unix_ms > newest.unix_ms));
+        for RunLine { run, trouble, .. } in newer {
+            let trouble = trouble.as_deref().unwrap_or_default();
+            stream::note(format!("loopgate: run {run} is newer, and damaged: {trouble}"));
+        }
+        return match newest {
+            Some(line) => Ok((*line).clone()),
             None => Err(Failure::new("the journal holds no run yet; `loopgate run` makes one")),
         };
     }

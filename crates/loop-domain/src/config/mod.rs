@@ -250,4 +250,6 @@ pub(crate) struct SaveConfig {
     pub(crate) url: Option<String>,
     /// For `url`: the environment variable with the token that is sent as `authorization: Bearer`. Default: none is sent.
     pub(crate) bearer_env: Option<String>,
+    /// Milliseconds that saving may take, all its tries together; at least 1. Default: 30000.
+    pub(crate) limit_ms: Option<u64>,
 }

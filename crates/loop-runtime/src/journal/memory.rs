@@ -48,18 +48,20 @@ impl Stored {
             manifest: Arc::clone(&self.header.manifest),
             origin: self.header.origin.clone(),
             entries: self.entries.iter().map(|entry| (**entry).clone()).collect(),
+            unverified: None,
+            since_last_ms: None,
         }
     }
 }
 
 #[async_trait]
 impl Journal for MemoryJournal {
-    async fn create(&self, header: &Header) -> Result<Box<dyn RunWriter>, JournalError> {
+    async fn create(&self, header: &Header, first: &Arc<Entry>) -> Result<Box<dyn RunWriter>, JournalError> {
         let mut runs = lock(&self.runs);
         if runs.contains_key(&header.run) {
             return Err(JournalError::Exists { run: header.run.clone(), place: "memory".to_owned() });
         }
-        let stored = Stored { header: header.clone(), entries: Vec::new(), is_written: true };
+        let stored = Stored { header: header.clone(), entries: vec![Arc::clone(first)], is_written: true };
         let stored = Arc::new(Mutex::new(stored));
         runs.insert(header.run.clone(), Arc::clone(&stored));
         Ok(Box::new(Writer { stored }))
@@ -102,6 +104,7 @@ impl Journal for MemoryJournal {
                     entries: stored.entries.len() as u64,
                     stop,
                     is_written: stored.is_written && stop.is_none(),
+                    trouble: None,
                 }
             })
             .collect();

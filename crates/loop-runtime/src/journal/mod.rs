@@ -7,9 +7,10 @@ mod sqlite;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use async_trait::async_trait;
-use loop_core::{Digest, Event, Note, RunId, RunSpec, StopReason};
+use loop_core::{Digest, Event, Fact, Millis, Note, RunId, RunSpec, StopReason};
 use serde::{Deserialize, Serialize};
 
 pub use memory::MemoryJournal;
@@ -19,16 +20,17 @@ pub use sqlite::SqliteJournal;
 /// Where runs are written down.
 #[async_trait]
 pub trait Journal: Send + Sync + fmt::Debug {
-    /// Opens a new run for writing. Spec and manifest are stored once, by their hashes.
+    /// Opens a new run for writing, together with its first entry: either both are durable or neither is there. Spec and
+    /// manifest are stored once, by their hashes.
     ///
     /// # Errors
     /// When a run of this id exists, or the journal cannot be written.
-    async fn create(&self, header: &Header) -> Result<Box<dyn RunWriter>, JournalError>;
+    async fn create(&self, header: &Header, first: &Arc<Entry>) -> Result<Box<dyn RunWriter>, JournalError>;
 
     /// Takes a run over for writing: everything that was written, and a writer that goes on behind it.
     ///
     /// # Errors
-    /// When there is no such run, or another process writes it.
+    /// When there is no such run, another process writes it, or the journal cannot vouch for what it holds of it.
     async fn resume(&self, run: &RunId) -> Result<(Recorded, Box<dyn RunWriter>), JournalError>;
 
     /// Everything that was written of a run.
@@ -37,10 +39,10 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// When there is no such run, or what is stored cannot be read.
     async fn read(&self, run: &RunId) -> Result<Recorded, JournalError>;
 
-    /// A line for every run, newest first.
+    /// A line for every run, newest first. A run that cannot be read is a line as well, which says so.
     ///
     /// # Errors
-    /// When the journal cannot be read.
+    /// When the journal cannot be read at all.
     async fn runs(&self) -> Result<Vec<RunLine>, JournalError>;
 }
 
@@ -97,6 +99,31 @@ pub struct Recorded {
     pub origin: Option<Arc<str>>,
     /// In order.
     pub entries: Vec<Entry>,
+    /// Why the run can be read and not resumed: what the journal keeps beside it is not there, or knows of more entries.
+    pub unverified: Option<Arc<str>>,
+    /// Milliseconds since the last entry by this machine's own clock, which counts from its start and which nobody sets.
+    /// `None` where the machine was started anew since then, or the journal does not know.
+    pub since_last_ms: Option<u64>,
+}
+
+impl Recorded {
+    /// The instant by the run's clock. Setting the wall clock back does not take the run's time back: it counts at least
+    /// what the last entry says, and what has passed since then by the clock that nobody sets.
+    pub fn now(&self) -> Millis {
+        let Some(last) = self.entries.last().map(|entry| entry.event.at) else { return Millis(0) };
+        let started = self.entries.first().and_then(|first| match &first.event.fact {
+            Fact::Started(started) => Some(started.unix_ms),
+            _ => None,
+        });
+        let by_wall = Millis(started.map_or(0, |started| unix_ms(SystemTime::now()).saturating_sub(started)));
+        by_wall.max(last.plus(self.since_last_ms.unwrap_or_default()))
+    }
+}
+
+/// Milliseconds since 1970; 0 for a clock that is set to a time before.
+pub(crate) fn unix_ms(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A run in a list.
@@ -118,6 +145,9 @@ pub struct RunLine {
     pub stop: Option<StopReason>,
     /// Whether a process is writing it. It is asked for runs that have not stopped; of others it is false.
     pub is_written: bool,
+    /// What is wrong with what is stored of it; the other fields are then as far as they could be read, and not to be
+    /// believed.
+    pub trouble: Option<Arc<str>>,
 }
 
 /// Why a journal cannot be read or written.
@@ -175,6 +205,28 @@ pub enum JournalError {
         seq: u64,
         /// What is wrong.
         message: String,
+    },
+    /// What is stored can be read, and the journal cannot vouch for it.
+    #[error("run {run} cannot be resumed: {message}")]
+    Unverified {
+        /// The run.
+        run: RunId,
+        /// What is missing or does not fit, and what to do.
+        message: String,
+    },
+    /// An entry is larger than the journal takes.
+    #[error(
+        "run {run}, entry {seq}: {bytes} bytes are more than the journal takes ({limit}); give a smaller work item, or let the tool return less"
+    )]
+    TooLarge {
+        /// The run.
+        run: RunId,
+        /// The entry.
+        seq: u64,
+        /// What it takes, as JSON.
+        bytes: u64,
+        /// What the journal takes.
+        limit: u64,
     },
     /// The storage failed.
     #[error("{place}: {message}")]

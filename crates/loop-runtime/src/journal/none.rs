@@ -13,7 +13,7 @@ pub struct NoJournal;
 
 #[async_trait]
 impl Journal for NoJournal {
-    async fn create(&self, _: &Header) -> Result<Box<dyn RunWriter>, JournalError> {
+    async fn create(&self, _: &Header, _: &Arc<Entry>) -> Result<Box<dyn RunWriter>, JournalError> {
         Ok(Box::new(Self))
     }
 

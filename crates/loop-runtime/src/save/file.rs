@@ -1,13 +1,15 @@
 //! Saving to a file: whole or not at all.
 
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use loop_core::Started;
+use loop_core::{Digest, Started};
 
+use crate::files::{create_folder, private};
 use crate::save::SaveError;
 
 /// Writes the report to the place that the template names, and gives it.
@@ -36,23 +38,47 @@ fn retry_of(error: &std::io::Error) -> Option<Duration> {
 }
 
 fn resolved(template: &Path, started: &Started) -> PathBuf {
-    // An id comes from outside: it must not lead to another folder.
-    let plain = |id: &str| -> String {
-        let safe = id.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' });
-        let safe: String = safe.collect();
-        safe.trim_start_matches('.').to_owned()
-    };
+    let (item, run) = (file_name(&started.item.id), file_name(started.run.as_str()));
     let parts = template.components().map(|part| {
         let text = part.as_os_str().to_string_lossy();
-        text.replace("{item}", &plain(&started.item.id)).replace("{run}", &plain(started.run.as_str()))
+        text.replace("{item}", &item).replace("{run}", &run)
     });
     parts.collect()
 }
 
+/// An id as it stands in a file's name. It comes from outside: it must not lead to another folder, and two ids must not
+/// lead to one file. So what is not plain is written as its bytes, `a/b` as `a%2Fb`.
+fn file_name(id: &str) -> String {
+    let mut name = String::new();
+    for (at, c) in id.char_indices() {
+        let is_plain = c.is_alphanumeric() || "-_".contains(c) || c == '.' && at > 0;
+        if is_plain {
+            name.push(c);
+        } else {
+            let bytes = id.as_bytes().get(at..at + c.len_utf8()).unwrap_or_default();
+            name.extend(bytes.iter().map(|byte| format!("%{byte:02X}")));
+        }
+    }
+    if name.is_empty() {
+        // No id is written as a mark without a number behind it.
+        return "%".to_owned();
+    }
+    match name.char_indices().map(|(at, _)| at).take_while(|at| *at <= MAX_NAME_BYTES).last() {
+        Some(cut) if name.len() > MAX_NAME_BYTES => {
+            let digest = Digest::of("file-name", id.as_bytes()).short();
+            format!("{}%-{digest}", name.get(..cut).unwrap_or_default())
+        }
+        _ => name,
+    }
+}
+
+/// File systems take names of 255 bytes, and a template adds some of its own.
+const MAX_NAME_BYTES: usize = 160;
+
 /// Writes beside the target, then renames: a reader sees the old file or the new one, never a part.
 fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder)?;
+        create_folder(folder)?;
     }
     // A rename would put a file in the place of whatever is there, a device or a socket too.
     if std::fs::symlink_metadata(path).is_ok_and(|there| !there.is_file() && !there.is_symlink()) {
@@ -64,7 +90,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     beside.push(format!(".{}-{}.tmp", std::process::id(), WRITES.fetch_add(1, Ordering::Relaxed)));
     let beside = PathBuf::from(beside);
     let write = || {
-        let mut file = std::fs::File::create(&beside)?;
+        let mut file = private(OpenOptions::new().write(true).create_new(true)).open(&beside)?;
         file.write_all(bytes)?;
         // Otherwise a power cut after the rename could leave an empty file under the right name.
         file.sync_all()?;
@@ -76,4 +102,29 @@ fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         let _ = std::fs::remove_file(&beside);
     }
     written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn two_ids_never_lead_to_one_file_and_none_leads_out_of_its_folder() {
+        // B14
+        let long = "x".repeat(400);
+        let other = format!("{}y", &long[1..]);
+        let ids = [
+            "a/b", "a_b", "a%2Fb", "a%b", "a b", "a.b", ".a", "..", "../a", "", "%", "_", "-", "\u{0}", "ä", "a\nb",
+            &long, &other,
+        ];
+        let names: BTreeSet<String> = ids.iter().map(|id| file_name(id)).collect();
+        assert_eq!(names.len(), ids.len(), "{names:?}");
+        for name in &names {
+            assert!(!name.is_empty() && !name.starts_with('.') && name.len() < 200, "{name}");
+            assert!(!name.contains(['/', '\\', '\0', '\n']), "{name}");
+        }
+        assert_eq!((file_name("T-1"), file_name("INC.42_x")), ("T-1".to_owned(), "INC.42_x".to_owned()));
+        assert_eq!(file_name("a/b"), "a%2Fb");
+    }
 }

@@ -290,6 +290,11 @@ pub fn look(target: &str) -> Value {
         "priority": "recommended"})
 }
 
+pub fn change(target: &str) -> Value {
+    json!({"action_id": format!("c-{target}"), "action_type": "change", "reason": "to mend it",
+        "parameters": {"target": target}, "priority": "required"})
+}
+
 pub fn picks(targets: &[&str]) -> String {
     let picks: Vec<Value> = targets
         .iter()
@@ -379,6 +384,20 @@ impl Watched {
     pub fn hanging_at(self, seq: u64) -> Self {
         Self { hangs_at: Some(seq), ..self }
     }
+
+    async fn admit(&self, entry: &Entry) -> Result<(), JournalError> {
+        // What is started before this is through is started too early.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        if self.hangs_at.is_some_and(|at| entry.seq >= at) {
+            std::future::pending::<()>().await;
+        }
+        if self.fails_at.is_some_and(|at| entry.seq >= at) {
+            self.log.say(format!("refused {}", entry.seq));
+            let message = "no space left on device".to_owned();
+            return Err(JournalError::Storage { place: "a full disk".to_owned(), message });
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug)]
@@ -389,8 +408,10 @@ struct Writer {
 
 #[async_trait]
 impl Journal for Watched {
-    async fn create(&self, header: &Header) -> Result<Box<dyn RunWriter>, JournalError> {
-        let inner = self.inner.create(header).await?;
+    async fn create(&self, header: &Header, first: &Arc<Entry>) -> Result<Box<dyn RunWriter>, JournalError> {
+        self.admit(first).await?;
+        let inner = self.inner.create(header, first).await?;
+        allowances(first).into_iter().for_each(|line| self.log.say(line));
         Ok(Box::new(Writer { journal: self.clone(), inner }))
     }
 
@@ -411,16 +432,7 @@ impl Journal for Watched {
 #[async_trait]
 impl RunWriter for Writer {
     async fn append(&mut self, entry: &Arc<Entry>) -> Result<(), JournalError> {
-        // What is started before this is through is started too early.
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        if self.journal.hangs_at.is_some_and(|at| entry.seq >= at) {
-            std::future::pending::<()>().await;
-        }
-        if self.journal.fails_at.is_some_and(|at| entry.seq >= at) {
-            self.journal.log.say(format!("refused {}", entry.seq));
-            let message = "no space left on device".to_owned();
-            return Err(JournalError::Storage { place: "a full disk".to_owned(), message });
-        }
+        self.journal.admit(entry).await?;
         self.inner.append(entry).await?;
         for line in allowances(entry) {
             self.journal.log.say(line);

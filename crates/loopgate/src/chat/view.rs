@@ -102,7 +102,7 @@ impl View {
     pub(super) fn waiting(&self, journal: Option<&Path>) -> Option<String> {
         let run = self.run.as_ref()?;
         let asked = run.asked();
-        (!asked.is_empty()).then(|| people::in_words(run.started(), &asked, journal))
+        (!asked.is_empty()).then(|| people::in_words(run.started(), &asked, run.now(), journal))
     }
 
     /// Ends the line that is open, so that another one can begin.

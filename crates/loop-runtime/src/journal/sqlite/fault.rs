@@ -1,14 +1,20 @@
 //! What can go wrong with the file, and what to do about it, in one line.
 
-use std::io;
-use std::path::Path;
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
+use crate::files;
 use crate::journal::JournalError;
 
 pub(super) const NOT_WRITABLE: &str =
     "the journal cannot be written; change its permissions, or use another file with --journal";
+
+const FULL: &str = "the disk is full; make room, or use another file with --journal";
+const TOO_LARGE: &str = "the journal may not grow: this process's limit for the size of a file is reached; raise it \
+                         (`ulimit -f`), or use another file with --journal";
 
 /// A failure that does not know its place yet.
 #[derive(Debug)]
@@ -24,11 +30,20 @@ impl Fault {
     /// The error that says where and how to mend it.
     pub(super) fn at(self, path: &Path) -> JournalError {
         match self {
-            Self::Sql(error) => storage(path, advice(&error)),
-            Self::Io(error) => storage(path, format!("{NOT_WRITABLE} ({error})")),
+            Self::Sql(error) => storage(path, advice(&error, path)),
+            Self::Io(error) => storage(path, of_the_system(&error)),
             Self::Said(message) => storage(path, message),
             Self::Journal(error) => error,
         }
+    }
+
+    /// Whether the file could not be opened as one that is written, which says nothing of what is in it.
+    pub(super) fn is_about_rights(&self) -> bool {
+        let Self::Sql(error) = self else { return false };
+        matches!(
+            error.sqlite_error_code(),
+            Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly)
+        )
     }
 }
 
@@ -56,22 +71,55 @@ impl From<JournalError> for Fault {
     }
 }
 
-impl From<rusqlite_migration::Error> for Fault {
-    fn from(error: rusqlite_migration::Error) -> Self {
-        match error {
-            rusqlite_migration::Error::RusqliteError { err, .. } => Self::Sql(err),
-            other => Self::Said(other.to_string()),
-        }
-    }
-}
-
 /// A storage error on one line.
 pub(super) fn storage(path: &Path, message: impl AsRef<str>) -> JournalError {
     let message = message.as_ref().split_whitespace().collect::<Vec<_>>().join(" ");
     JournalError::Storage { place: path.display().to_string(), message }
 }
 
-fn advice(error: &rusqlite::Error) -> String {
+/// What to do about what the system says.
+fn of_the_system(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => FULL.to_owned(),
+        ErrorKind::FileTooLarge => TOO_LARGE.to_owned(),
+        ErrorKind::ReadOnlyFilesystem => {
+            format!("it lies where nothing can be written; use another file with --journal ({error})")
+        }
+        ErrorKind::PermissionDenied => format!("{NOT_WRITABLE} ({error})"),
+        _ => format!("the journal cannot be written ({error}); use another file with --journal"),
+    }
+}
+
+/// What the system says of writing beside the journal: SQLite tells that a file could not be opened or written, and not
+/// why.
+fn probed(path: &Path) -> Option<io::Error> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.probe", std::process::id()));
+    let beside = PathBuf::from(beside);
+    let mut options = OpenOptions::new();
+    let written = files::private(options.write(true).create_new(true)).open(&beside).and_then(|mut file| {
+        file.write_all(&[0; 64 << 10])?;
+        file.sync_all()
+    });
+    _ = fs::remove_file(&beside);
+    written.err().or_else(|| is_at_its_limit(path).then(|| ErrorKind::FileTooLarge.into()))
+}
+
+/// Whether the journal or its log is as large as this process may make a file.
+fn is_at_its_limit(path: &Path) -> bool {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max file size"));
+    let Some(limit) = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()) else {
+        return false;
+    };
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let size = |path: &Path| fs::metadata(path).map_or(0, |found| found.len());
+    // A transaction writes some pages at once.
+    size(path).max(size(Path::new(&log))).saturating_add(1 << 20) > limit
+}
+
+fn advice(error: &rusqlite::Error, path: &Path) -> String {
     let said = match error {
         // SQLite's text of its last error repeats the path, or an SQL text that helps nobody here.
         rusqlite::Error::SqliteFailure(failure, _) => failure.to_string(),
@@ -85,12 +133,17 @@ fn advice(error: &rusqlite::Error) -> String {
         Some(ErrorCode::NotADatabase) => {
             "not a SQLite database, so no loopgate journal; use another file with --journal".to_owned()
         }
-        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
-            format!("{NOT_WRITABLE} ({said})")
-        }
-        Some(ErrorCode::DiskFull) => {
-            "the disk is full; make room, or use another file with --journal".to_owned()
-        }
+        Some(
+            ErrorCode::CannotOpen
+            | ErrorCode::PermissionDenied
+            | ErrorCode::ReadOnly
+            | ErrorCode::SystemIoFailure,
+        ) => match probed(path) {
+            Some(error) => of_the_system(&error),
+            None => format!("{NOT_WRITABLE} ({said})"),
+        },
+        Some(ErrorCode::DiskFull) if is_at_its_limit(path) => TOO_LARGE.to_owned(),
+        Some(ErrorCode::DiskFull) => FULL.to_owned(),
         Some(ErrorCode::DatabaseCorrupt) => {
             format!("the file is damaged; restore a copy of it, or use another file with --journal ({said})")
         }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use loop_core::{Digest, RunId};
 
-use super::schema;
+use crate::files;
 
 /// The folder of lock files of one journal.
 #[derive(Debug)]
@@ -89,10 +89,10 @@ impl Locks {
     }
 
     fn file(&self, path: &Path) -> io::Result<File> {
-        schema::create_folder(&self.folder)?;
+        files::create_folder(&self.folder)?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        schema::private(&mut options).open(path)
+        files::private(&mut options).open(path)
     }
 }
 
@@ -130,7 +130,7 @@ impl Drop for RunLock {
 }
 
 /// A file name for any run id: the id itself where that is safe on every file system, else its digest.
-fn file_name(run: &RunId) -> String {
+pub(super) fn file_name(run: &RunId) -> String {
     let id = run.as_str();
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if !id.is_empty() && id.len() < 64 && id.chars().all(is_plain) {

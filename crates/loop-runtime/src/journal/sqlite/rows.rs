@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{Digest, Note, RunId, RunSpec, SPEC_VERSION, StopReason, canonical};
+use loop_core::{Digest, Fact, Note, RunId, RunSpec, SPEC_VERSION, Started, StopReason, canonical};
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::Serialize;
@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::fault::Fault;
+use super::seal::{Broken, Key};
 use crate::journal::{Entry, Header, JournalError, Recorded, RunLine};
 
 /// A writer's right to append to a run: valid until another one takes over.
@@ -21,6 +22,107 @@ pub(super) struct Claim {
     token: String,
 }
 
+/// A run's row. All of it but the process that writes it stands under its seal.
+#[derive(Clone, Debug)]
+struct RunRow {
+    run: RunId,
+    unix_ms: i64,
+    domain: String,
+    item: String,
+    title: String,
+    spec: String,
+    manifest: String,
+    origin: Option<Arc<str>>,
+    stop: Option<String>,
+    epoch: i64,
+    writer_pid: i64,
+    writer_token: String,
+    entries: i64,
+    head: String,
+    seal: String,
+}
+
+const COLUMNS: &str = "run, unix_ms, domain, item, title, spec, manifest, origin, stop, epoch, writer_pid,
+                       writer_token, entries, head, seal";
+
+impl RunRow {
+    fn read(row: &Row<'_>) -> Result<Self, Fault> {
+        let run = RunId::new(String::from_utf8_lossy(row.get_ref(0)?.as_bytes().unwrap_or_default()));
+        let run = &run;
+        Ok(Self {
+            unix_ms: cell(row, 1, run, 0)?,
+            domain: cell(row, 2, run, 0)?,
+            item: cell(row, 3, run, 0)?,
+            title: cell(row, 4, run, 0)?,
+            spec: cell(row, 5, run, 0)?,
+            manifest: cell(row, 6, run, 0)?,
+            origin: cell(row, 7, run, 0)?,
+            stop: cell(row, 8, run, 0)?,
+            epoch: cell(row, 9, run, 0)?,
+            writer_pid: cell(row, 10, run, 0)?,
+            writer_token: cell(row, 11, run, 0)?,
+            entries: cell(row, 12, run, 0)?,
+            head: cell(row, 13, run, 0)?,
+            seal: cell(row, 14, run, 0)?,
+            run: run.clone(),
+        })
+    }
+
+    fn find(connection: &Connection, run: &RunId) -> Result<Option<Self>, Fault> {
+        let mut find = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM runs WHERE run = ?1"))?;
+        let mut rows = find.query([run.as_str()])?;
+        rows.next()?.map(Self::read).transpose()
+    }
+
+    /// What its seal is over.
+    fn sealed<T>(&self, with: impl FnOnce(&[&str]) -> T) -> T {
+        let [unix_ms, epoch, entries] =
+            [self.unix_ms, self.epoch, self.entries].map(|number| number.to_string());
+        let optional = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), |text| format!("+{text}"));
+        let (origin, stop) = (optional(self.origin.as_deref()), optional(self.stop.as_deref()));
+        with(&[
+            self.run.as_str(),
+            &unix_ms,
+            &self.domain,
+            &self.item,
+            &self.title,
+            &self.spec,
+            &self.manifest,
+            &origin,
+            &stop,
+            &epoch,
+            &entries,
+            &self.head,
+        ])
+    }
+
+    fn seal(&mut self, key: &Key) {
+        self.seal = self.sealed(|fields| key.seal(TAG, fields));
+    }
+
+    fn check(&self, key: &Key) -> Option<Broken> {
+        self.sealed(|fields| key.check(&self.seal, TAG, fields))
+    }
+
+    fn count(&self) -> u64 {
+        u64::try_from(self.entries).unwrap_or_default()
+    }
+
+    fn hash(&self) -> Result<Digest, Fault> {
+        self.head.parse().map_err(|_| corrupt(&self.run, self.count().saturating_sub(1), CHANGED))
+    }
+
+    /// Takes an entry into the row: how many there are, the hash of the last, and why the run stopped.
+    fn take(&mut self, entry: &Entry, hash: Digest, key: &Key) {
+        self.entries += 1;
+        self.head = hash.to_string();
+        if self.stop.is_none() {
+            self.stop = stop_of(entry).map(|reason| reason.name().to_owned());
+        }
+        self.seal(key);
+    }
+}
+
 /// The process that wrote the run last, if there is such a run.
 pub(super) fn last_writer(connection: &Connection, run: &RunId) -> Result<Option<u32>, Fault> {
     let mut find = connection.prepare_cached("SELECT writer_pid FROM runs WHERE run = ?1")?;
@@ -28,8 +130,21 @@ pub(super) fn last_writer(connection: &Connection, run: &RunId) -> Result<Option
     Ok(pid.map(|pid| u32::try_from(pid).unwrap_or_default()))
 }
 
-/// Opens a run; `None` when there is one of this name.
-pub(super) fn create(connection: &Connection, header: &Header) -> Result<Option<Claim>, Fault> {
+/// What the first entry of a run follows: the hash of all that was given before it. So none of it can be changed under
+/// the entries.
+pub(super) fn beginning(header: &Header) -> Digest {
+    let (spec, manifest) = (header.spec.hash().to_string(), header.manifest_hash.to_string());
+    root(header.run.as_str(), unix_ms(header), &spec, &manifest, header.origin.as_deref())
+}
+
+/// Opens a run with its first entry; `None` when there is one of this name.
+pub(super) fn create(
+    connection: &Connection,
+    header: &Header,
+    first: &Entry,
+    key: &Key,
+    limit: u64,
+) -> Result<Option<(Claim, Digest)>, Fault> {
     // The canonical text is what the spec's hash is over, so that a reader can check the one against the other.
     let spec = canonical(&serde_json::to_value(&*header.spec)?);
     let (spec_hash, manifest_hash) = (header.spec.hash().to_string(), header.manifest_hash.to_string());
@@ -38,81 +153,145 @@ pub(super) fn create(connection: &Connection, header: &Header) -> Result<Option<
     keep.execute(params![spec_hash, "spec", spec])?;
     keep.execute(params![manifest_hash, "manifest", header.manifest])?;
 
-    let claim = Claim { run: header.run.clone(), epoch: 1, token: Uuid::now_v7().to_string() };
-    let open = "INSERT INTO runs (run, unix_ms, domain, item, title, spec, manifest, epoch, writer_pid, writer_token, head)
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT DO NOTHING";
-    let opened = connection.prepare_cached(open)?.execute(params![
-        header.run.as_str(),
-        i64::try_from(header.unix_ms).unwrap_or(i64::MAX),
-        header.spec.domain,
-        header.item,
-        header.title,
-        spec_hash,
-        manifest_hash,
-        claim.epoch,
-        std::process::id(),
-        claim.token,
-        START.to_string(),
+    let claim = Claim { run: header.run.clone(), epoch: 1, token: Uuid::new_v4().to_string() };
+    let mut row = RunRow {
+        run: header.run.clone(),
+        unix_ms: unix_ms(header),
+        domain: header.spec.domain.to_string(),
+        item: header.item.to_string(),
+        title: header.title.to_string(),
+        spec: spec_hash,
+        manifest: manifest_hash,
+        origin: header.origin.clone(),
+        stop: None,
+        epoch: claim.epoch,
+        writer_pid: std::process::id().into(),
+        writer_token: claim.token.clone(),
+        entries: 0,
+        head: String::new(),
+        seal: String::new(),
+    };
+    let text = Text::of(&header.run, first, limit)?;
+    let prev = beginning(header);
+    let hash = text.link(&prev, row.epoch);
+    row.take(first, hash, key);
+    let open = format!(
+        "INSERT INTO runs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+         ON CONFLICT DO NOTHING"
+    );
+    let opened = connection.prepare_cached(&open)?.execute(params![
+        row.run.as_str(),
+        row.unix_ms,
+        row.domain,
+        row.item,
+        row.title,
+        row.spec,
+        row.manifest,
+        row.origin,
+        row.stop,
+        row.epoch,
+        row.writer_pid,
+        row.writer_token,
+        row.entries,
+        row.head,
+        row.seal,
     ])?;
-    if let (true, Some(origin)) = (opened > 0, &header.origin) {
-        let keep = "INSERT INTO origins (run, origin) VALUES (?1, ?2)";
-        connection.prepare_cached(keep)?.execute(params![header.run.as_str(), origin])?;
-    }
-    Ok((opened > 0).then_some(claim))
-}
-
-/// What is kept of where a run came from; nothing in a file of a format that has no place for it.
-fn origin(connection: &Connection, run: &RunId) -> Result<Option<Arc<str>>, Fault> {
-    if !connection.table_exists(None, "origins")? {
+    if opened == 0 {
         return Ok(None);
     }
-    let mut find = connection.prepare_cached("SELECT origin FROM origins WHERE run = ?1")?;
-    Ok(find.query_row([run.as_str()], |row| row.get(0)).optional()?)
+    text.insert(connection, &header.run, 0, row.epoch, &prev)?;
+    Ok(Some((claim, hash)))
 }
 
 /// Raises a run's epoch, so that whoever wrote it until then writes no more (I-29).
-pub(super) fn take_over(connection: &Connection, run: &RunId) -> Result<Claim, Fault> {
-    let token = Uuid::now_v7().to_string();
-    let raise = "UPDATE runs SET epoch = epoch + 1, writer_pid = ?2, writer_token = ?3 WHERE run = ?1 RETURNING epoch";
-    let mut raise = connection.prepare_cached(raise)?;
-    let epoch = raise.query_row(params![run.as_str(), std::process::id(), token], |row| row.get(0))?;
-    Ok(Claim { run: run.clone(), epoch, token })
+pub(super) fn take_over(connection: &Connection, run: &RunId, key: &Key) -> Result<Option<Claim>, Fault> {
+    let Some(mut row) = RunRow::find(connection, run)? else { return Ok(None) };
+    row.epoch += 1;
+    row.writer_token = Uuid::new_v4().to_string();
+    row.seal(key);
+    let raise = "UPDATE runs SET epoch = ?2, writer_pid = ?3, writer_token = ?4, seal = ?5 WHERE run = ?1";
+    connection.prepare_cached(raise)?.execute(params![
+        run.as_str(),
+        row.epoch,
+        std::process::id(),
+        row.writer_token,
+        row.seal
+    ])?;
+    Ok(Some(Claim { run: run.clone(), epoch: row.epoch, token: row.writer_token }))
 }
 
-/// Appends an entry; `None` when the run is gone.
-pub(super) fn append(connection: &Connection, claim: &Claim, entry: &Entry) -> Result<Option<()>, Fault> {
-    let run = claim.run.as_str();
-    let find = "SELECT epoch, writer_token, writer_pid, entries, head FROM runs WHERE run = ?1";
-    let mut find = connection.prepare_cached(find)?;
-    type Found = (i64, String, i64, i64, String);
-    let found = find.query_row([run], |row| Found::try_from(row)).optional()?;
-    let Some((epoch, token, pid, entries, head)) = found else {
+/// Appends an entry and gives its hash; `None` when the run is gone.
+pub(super) fn append(
+    connection: &Connection,
+    claim: &Claim,
+    entry: &Entry,
+    key: &Key,
+    limit: u64,
+) -> Result<Option<Digest>, Fault> {
+    let Some(mut row) = RunRow::find(connection, &claim.run)? else {
         return Ok(None);
     };
-    if (epoch, &token) != (claim.epoch, &claim.token) {
-        let pid = u32::try_from(pid).unwrap_or_default();
+    if (row.epoch, &row.writer_token) != (claim.epoch, &claim.token) {
+        let pid = u32::try_from(row.writer_pid).unwrap_or_default();
         return Err(JournalError::Busy { run: claim.run.clone(), pid }.into());
     }
-    if u64::try_from(entries) != Ok(entry.seq) {
-        let message = format!("entry {} cannot follow {entries} entries", entry.seq);
+    if row.count() != entry.seq {
+        let message = format!("entry {} cannot follow {} entries", entry.seq, row.entries);
         return Err(Fault::Said(message));
     }
-    let prev: Digest =
-        head.parse().map_err(|_| corrupt(&claim.run, entry.seq, "no hash of the entry before"))?;
-    let (event, notes) = (json(&entry.event)?, json(&entry.notes)?);
-    let head = link(&prev, epoch, &event, &notes);
-    let stop = entry.notes.iter().find_map(|note| match note {
-        Note::Stopped { certificate } => Some(certificate.primary.reason.name()),
-        _ => None,
-    });
-    let write =
-        "INSERT INTO entries (run, seq, epoch, prev_hash, event, notes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    let mut write = connection.prepare_cached(write)?;
-    write.execute(params![run, entries, epoch, prev.to_string(), event, notes])?;
-    let advance =
-        "UPDATE runs SET entries = entries + 1, head = ?2, stop = coalesce(stop, ?3) WHERE run = ?1";
-    connection.prepare_cached(advance)?.execute(params![run, head.to_string(), stop])?;
-    Ok(Some(()))
+    if row.check(key).is_some() {
+        return Err(corrupt(&claim.run, entry.seq.saturating_sub(1), CHANGED));
+    }
+    let text = Text::of(&claim.run, entry, limit)?;
+    let prev = row.hash()?;
+    let (at, hash) = (row.entries, text.link(&prev, row.epoch));
+    text.insert(connection, &claim.run, at, row.epoch, &prev)?;
+    row.take(entry, hash, key);
+    let advance = "UPDATE runs SET entries = ?2, head = ?3, stop = ?4, seal = ?5 WHERE run = ?1";
+    connection.prepare_cached(advance)?.execute(params![
+        claim.run.as_str(),
+        row.entries,
+        row.head,
+        row.stop,
+        row.seal
+    ])?;
+    Ok(Some(hash))
+}
+
+/// An entry as it is stored.
+struct Text {
+    event: String,
+    notes: String,
+}
+
+impl Text {
+    fn of(run: &RunId, entry: &Entry, limit: u64) -> Result<Self, Fault> {
+        let text = Self { event: json(&entry.event)?, notes: json(&entry.notes)? };
+        let bytes = (text.event.len() + text.notes.len()) as u64;
+        if bytes > limit {
+            return Err(JournalError::TooLarge { run: run.clone(), seq: entry.seq, bytes, limit }.into());
+        }
+        Ok(text)
+    }
+
+    fn link(&self, prev: &Digest, epoch: i64) -> Digest {
+        link(prev, epoch, &self.event, &self.notes)
+    }
+
+    fn insert(
+        &self,
+        connection: &Connection,
+        run: &RunId,
+        seq: i64,
+        epoch: i64,
+        prev: &Digest,
+    ) -> Result<(), Fault> {
+        let write =
+            "INSERT INTO entries (run, seq, epoch, prev_hash, event, notes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let mut write = connection.prepare_cached(write)?;
+        write.execute(params![run.as_str(), seq, epoch, prev.to_string(), self.event, self.notes])?;
+        Ok(())
+    }
 }
 
 /// The part of a spec that every version has: what it says decides whether the rest can be read.
@@ -121,20 +300,29 @@ struct SpecVersion {
     version: u32,
 }
 
+/// A run as it is stored, and the hash of each of its entries.
+pub(super) struct Stored {
+    pub(super) recorded: Recorded,
+    pub(super) hashes: Vec<Digest>,
+    /// What the first entry follows.
+    pub(super) beginning: Digest,
+    /// Why its row is not sealed by the key; `None` where it is, or there is no key.
+    pub(super) broken: Option<Broken>,
+}
+
 /// Everything about a run, checked; `None` when there is none of this name.
-pub(super) fn recorded(connection: &Connection, run: &RunId) -> Result<Option<Recorded>, Fault> {
-    let find = "SELECT runs.spec, spec.body, manifest.body, runs.entries, runs.head FROM runs
-                LEFT JOIN blobs AS spec ON spec.hash = runs.spec
-                LEFT JOIN blobs AS manifest ON manifest.hash = runs.manifest
-                WHERE run = ?1";
-    let mut find = connection.prepare_cached(find)?;
-    let mut rows = find.query([run.as_str()])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    let spec_hash: String = cell(row, 0, run, 0)?;
-    let spec: String = cell(row, 1, run, 0)?;
-    let manifest: Arc<str> = cell(row, 2, run, 0)?;
-    let (count, head): (i64, String) = (cell(row, 3, run, 0)?, cell(row, 4, run, 0)?);
-    if Digest::of("spec", spec.as_bytes()).to_string() != spec_hash {
+pub(super) fn recorded(
+    connection: &Connection,
+    run: &RunId,
+    key: Option<&Key>,
+) -> Result<Option<Stored>, Fault> {
+    let Some(row) = RunRow::find(connection, run)? else { return Ok(None) };
+    let broken = key.and_then(|key| row.check(key));
+    if broken == Some(Broken::Changed) {
+        return Err(corrupt(run, row.count().saturating_sub(1), CHANGED));
+    }
+    let spec = blob(connection, &row, &row.spec, "spec")?;
+    if Digest::of("spec", spec.as_bytes()).to_string() != row.spec {
         return Err(corrupt(run, 0, "the spec is not the one that its hash names"));
     }
     let version: SpecVersion = parse(&spec, "spec", run, 0)?;
@@ -146,24 +334,73 @@ pub(super) fn recorded(connection: &Connection, run: &RunId) -> Result<Option<Re
         return Err(corrupt(run, 0, message));
     }
     let spec: RunSpec = parse(&spec, "spec", run, 0)?;
-    let (entries, last) = entries(connection, run)?;
-    if i64::try_from(entries.len()) != Ok(count) {
-        let message = format!("{} entries are there, {count} were written", entries.len());
+    let manifest = blob(connection, &row, &row.manifest, "manifest")?;
+    if Digest::of("manifest", manifest.as_bytes()).to_string() != row.manifest {
+        return Err(corrupt(run, 0, "the tool manifest is not the one that its hash names"));
+    }
+    let beginning = root(run.as_str(), row.unix_ms, &row.spec, &row.manifest, row.origin.as_deref());
+    let (entries, hashes) = entries(connection, run, beginning)?;
+    if entries.len() as u64 != row.count() {
+        let message = format!("{} entries are there, {} were written", entries.len(), row.entries);
         return Err(corrupt(run, entries.len() as u64, message));
     }
-    if last.to_string() != head {
+    if hashes.last().copied().unwrap_or(beginning).to_string() != row.head {
         return Err(corrupt(run, (entries.len() as u64).saturating_sub(1), CHANGED));
     }
-    let origin = origin(connection, run)?;
-    Ok(Some(Recorded { spec: Arc::new(spec), manifest, origin, entries }))
+    fits(&row, &spec, &entries)?;
+    let recorded = Recorded {
+        spec: Arc::new(spec),
+        manifest,
+        origin: row.origin,
+        entries,
+        unverified: None,
+        since_last_ms: None,
+    };
+    Ok(Some(Stored { recorded, hashes, beginning, broken }))
 }
 
-/// A run's entries in order, and the hash of the last.
-fn entries(connection: &Connection, run: &RunId) -> Result<(Vec<Entry>, Digest), Fault> {
+fn blob(connection: &Connection, row: &RunRow, hash: &str, what: &str) -> Result<Arc<str>, Fault> {
+    let mut find = connection.prepare_cached("SELECT body FROM blobs WHERE hash = ?1")?;
+    let mut rows = find.query([hash])?;
+    match rows.next()? {
+        Some(found) => cell(found, 0, &row.run, 0),
+        None => Err(corrupt(&row.run, 0, format!("the {what} is missing"))),
+    }
+}
+
+/// Lists are made from columns: each must say what the entries say.
+fn fits(row: &RunRow, spec: &RunSpec, entries: &[Entry]) -> Result<(), Fault> {
+    let Some(Fact::Started(started)) = entries.first().map(|entry| &entry.event.fact) else {
+        return Err(corrupt(&row.run, 0, "it does not begin with the start of a run"));
+    };
+    let Started { run, unix_ms, item, tools, .. } = &**started;
+    let is = |column: &str, holds: bool| {
+        let other = || corrupt(&row.run, 0, format!("its {column} is not the one that it was started with"));
+        if holds { Ok(()) } else { Err(other()) }
+    };
+    is("name", *run == row.run)?;
+    is("time", i64::try_from(*unix_ms) == Ok(row.unix_ms))?;
+    is("domain", *spec.domain == *row.domain)?;
+    is("item", *item.id == *row.item && *item.title == *row.title)?;
+    is("tool manifest", tools.to_string() == row.manifest)?;
+    let stop = entries.iter().find_map(stop_of).map(StopReason::name);
+    if stop != row.stop.as_deref() {
+        let seq = (entries.len() as u64).saturating_sub(1);
+        return Err(corrupt(&row.run, seq, "its stop is not the one that its entries say"));
+    }
+    Ok(())
+}
+
+/// A run's entries in order, and the hash of each.
+fn entries(
+    connection: &Connection,
+    run: &RunId,
+    beginning: Digest,
+) -> Result<(Vec<Entry>, Vec<Digest>), Fault> {
     let list = "SELECT seq, epoch, prev_hash, event, notes FROM entries WHERE run = ?1 ORDER BY seq";
     let mut list = connection.prepare_cached(list)?;
     let mut rows = list.query([run.as_str()])?;
-    let (mut entries, mut prev, mut epoch_before) = (Vec::new(), START, 0);
+    let (mut entries, mut hashes, mut prev, mut epoch_before) = (Vec::new(), Vec::new(), beginning, 0);
     while let Some(row) = rows.next()? {
         let seq = entries.len() as u64;
         if u64::try_from(cell::<i64>(row, 0, run, seq)?) != Ok(seq) {
@@ -181,37 +418,89 @@ fn entries(connection: &Connection, run: &RunId) -> Result<(Vec<Entry>, Digest),
         epoch_before = epoch;
         let (event, notes) = (parse(&event, "event", run, seq)?, parse(&notes, "notes", run, seq)?);
         entries.push(Entry { seq, event, notes });
+        hashes.push(prev);
     }
-    Ok((entries, prev))
+    Ok((entries, hashes))
 }
 
-/// A line for every run, newest first.
-pub(super) fn lines(connection: &Connection) -> Result<Vec<RunLine>, Fault> {
-    let list =
-        "SELECT run, unix_ms, domain, item, title, entries, stop FROM runs ORDER BY unix_ms DESC, run DESC";
-    let mut list = connection.prepare_cached(list)?;
+/// A line for every run, newest first. One that cannot be read hides no other.
+pub(super) fn lines(connection: &Connection, key: Option<&Key>) -> Result<Vec<RunLine>, Fault> {
+    let list = format!("SELECT {COLUMNS} FROM runs ORDER BY unix_ms DESC, run DESC");
+    let mut list = connection.prepare_cached(&list)?;
     let mut rows = list.query([])?;
     let mut lines = Vec::new();
     while let Some(row) = rows.next()? {
-        let run = RunId::new(row.get::<_, Arc<str>>(0)?);
-        let entries = u64::try_from(cell::<i64>(row, 5, &run, 0)?).unwrap_or_default();
-        let stop = match cell::<Option<String>>(row, 6, &run, entries)? {
-            Some(name) => Some(parse::<StopReason>(&json(&name)?, "stop reason", &run, entries)?),
-            None => None,
-        };
-        lines.push(RunLine {
-            unix_ms: u64::try_from(cell::<i64>(row, 1, &run, 0)?).unwrap_or_default(),
-            domain: cell(row, 2, &run, 0)?,
-            item: cell(row, 3, &run, 0)?,
-            title: cell(row, 4, &run, 0)?,
-            entries,
-            stop,
-            // The database does not know: it is asked of the lock.
-            is_written: false,
-            run,
+        let read = RunRow::read(row).and_then(|found| {
+            let stop = match &found.stop {
+                Some(name) => {
+                    Some(parse::<StopReason>(&json(name)?, "stop reason", &found.run, found.count())?)
+                }
+                None => None,
+            };
+            Ok((stop, found))
+        });
+        lines.push(match read {
+            Ok((stop, found)) => RunLine {
+                unix_ms: u64::try_from(found.unix_ms).unwrap_or_default(),
+                entries: found.count(),
+                stop,
+                // The database does not know: it is asked of the lock.
+                is_written: false,
+                trouble: key.and_then(|key| found.check(key)).map(|broken| match broken {
+                    Broken::Changed => CHANGED.into(),
+                    Broken::OtherKey => OTHER_KEY.into(),
+                }),
+                domain: found.domain.into(),
+                item: found.item.into(),
+                title: found.title.into(),
+                run: found.run,
+            },
+            Err(fault) => unreadable(row, fault)?,
         });
     }
     Ok(lines)
+}
+
+/// The line of a run whose row cannot be read. What the storage itself cannot give is no row.
+fn unreadable(row: &Row<'_>, fault: Fault) -> Result<RunLine, Fault> {
+    let Fault::Journal(JournalError::Corrupt { run, message, .. }) = fault else { return Err(fault) };
+    let text = |column| {
+        let bytes = row.get_ref(column).ok().and_then(|value| value.as_bytes().ok().map(<[u8]>::to_vec));
+        String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned().into()
+    };
+    Ok(RunLine {
+        run,
+        unix_ms: row.get::<_, i64>(1).ok().and_then(|at| u64::try_from(at).ok()).unwrap_or_default(),
+        domain: text(2),
+        item: text(3),
+        title: text(4),
+        entries: row.get::<_, i64>(12).ok().and_then(|count| u64::try_from(count).ok()).unwrap_or_default(),
+        stop: None,
+        is_written: false,
+        trouble: Some(message.into()),
+    })
+}
+
+/// Why a run stopped, where this entry says so.
+fn stop_of(entry: &Entry) -> Option<StopReason> {
+    entry.notes.iter().find_map(|note| match note {
+        Note::Stopped { certificate } => Some(certificate.reason()),
+        _ => None,
+    })
+}
+
+fn unix_ms(header: &Header) -> i64 {
+    i64::try_from(header.unix_ms).unwrap_or(i64::MAX)
+}
+
+fn root(run: &str, unix_ms: i64, spec: &str, manifest: &str, origin: Option<&str>) -> Digest {
+    let (unix_ms, has_origin) = (unix_ms.to_string(), if origin.is_some() { "+" } else { "-" });
+    let mut bytes = Vec::new();
+    for field in [run, &unix_ms, spec, manifest, has_origin, origin.unwrap_or_default()] {
+        bytes.extend((field.len() as u64).to_be_bytes());
+        bytes.extend(field.as_bytes());
+    }
+    Digest::of("journal-run", &bytes)
 }
 
 /// The hash of an entry, which the next one carries.
@@ -238,11 +527,11 @@ fn json<T: Serialize>(value: &T) -> Result<String, Fault> {
     Ok(serde_json::to_string(value)?)
 }
 
-fn corrupt(run: &RunId, seq: u64, message: impl Into<String>) -> Fault {
+pub(super) fn corrupt(run: &RunId, seq: u64, message: impl Into<String>) -> Fault {
     JournalError::Corrupt { run: run.clone(), seq, message: message.into() }.into()
 }
 
-/// What the first entry follows.
-const START: Digest = Digest([0; 32]);
-
-const CHANGED: &str = "changed since it was written; the run cannot go on from it";
+const TAG: &str = "run";
+pub(super) const CHANGED: &str = "changed since it was written; the run cannot be resumed from it";
+pub(super) const OTHER_KEY: &str =
+    "it was written with another key; put the file with the journal's own key back (`.key`)";

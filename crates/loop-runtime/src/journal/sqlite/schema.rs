@@ -5,15 +5,15 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
-use rusqlite_migration::{M, Migrations};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::fault::{Fault, storage};
 use super::lock::Locks;
+use crate::files::{create_folder, private};
 use crate::journal::JournalError;
 
-/// The format that this program writes, and the last that it reads.
-const FORMAT: u32 = 2;
+/// The format that this program writes and reads.
+const FORMAT: u32 = 3;
 
 /// `LpGt`: what tells a journal from another program's database.
 const APPLICATION: u32 = 0x4c70_4774;
@@ -21,47 +21,39 @@ const APPLICATION: u32 = 0x4c70_4774;
 /// How long it waits for another process before the journal counts as in use.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// One step a format. A step that was released is never changed again.
-const STEPS: &[M<'static>] = &[
-    M::up(
-        "PRAGMA application_id = 0x4c704774;
-     CREATE TABLE blobs (
-         hash TEXT NOT NULL PRIMARY KEY,
-         kind TEXT NOT NULL,
-         body TEXT NOT NULL
-     ) STRICT;
-     CREATE TABLE runs (
-         run          TEXT NOT NULL PRIMARY KEY,
-         unix_ms      INTEGER NOT NULL,
-         domain       TEXT NOT NULL,
-         item         TEXT NOT NULL,
-         title        TEXT NOT NULL,
-         spec         TEXT NOT NULL REFERENCES blobs (hash),
-         manifest     TEXT NOT NULL REFERENCES blobs (hash),
-         stop         TEXT,
-         epoch        INTEGER NOT NULL DEFAULT 1,
-         writer_pid   INTEGER NOT NULL,
-         writer_token TEXT NOT NULL,
-         entries      INTEGER NOT NULL DEFAULT 0,
-         head         TEXT NOT NULL
-     ) STRICT;
-     CREATE TABLE entries (
-         run       TEXT NOT NULL REFERENCES runs (run),
-         seq       INTEGER NOT NULL,
-         epoch     INTEGER NOT NULL,
-         prev_hash TEXT NOT NULL,
-         event     TEXT NOT NULL,
-         notes     TEXT NOT NULL,
-         PRIMARY KEY (run, seq)
-     ) STRICT, WITHOUT ROWID;",
-    ),
-    M::up(
-        "CREATE TABLE origins (
-         run    TEXT NOT NULL PRIMARY KEY REFERENCES runs (run),
-         origin TEXT NOT NULL
-     ) STRICT, WITHOUT ROWID;",
-    ),
-];
+/// The tables of the format.
+const TABLES: &str = "
+    CREATE TABLE blobs (
+        hash TEXT NOT NULL PRIMARY KEY,
+        kind TEXT NOT NULL,
+        body TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE runs (
+        run          TEXT NOT NULL PRIMARY KEY,
+        unix_ms      INTEGER NOT NULL,
+        domain       TEXT NOT NULL,
+        item         TEXT NOT NULL,
+        title        TEXT NOT NULL,
+        spec         TEXT NOT NULL REFERENCES blobs (hash),
+        manifest     TEXT NOT NULL REFERENCES blobs (hash),
+        origin       TEXT,
+        stop         TEXT,
+        epoch        INTEGER NOT NULL,
+        writer_pid   INTEGER NOT NULL,
+        writer_token TEXT NOT NULL,
+        entries      INTEGER NOT NULL,
+        head         TEXT NOT NULL,
+        seal         TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE entries (
+        run       TEXT NOT NULL REFERENCES runs (run),
+        seq       INTEGER NOT NULL,
+        epoch     INTEGER NOT NULL,
+        prev_hash TEXT NOT NULL,
+        event     TEXT NOT NULL,
+        notes     TEXT NOT NULL,
+        PRIMARY KEY (run, seq)
+    ) STRICT, WITHOUT ROWID;";
 
 /// Makes the folders and an empty file, unless there is one.
 pub(super) fn create(path: &Path) -> Result<(), JournalError> {
@@ -93,51 +85,92 @@ pub(super) fn expect_file(path: &Path) -> Result<(), JournalError> {
     }
 }
 
-/// Opens the file, and lays its tables if it is empty or of an older format.
+/// Opens the file, and lays its tables if it is empty.
 pub(super) fn connect(path: &Path, locks: &Locks) -> Result<Connection, JournalError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let opened = Connection::open_with_flags(path, flags).and_then(|connection| {
-        connection.busy_timeout(BUSY)?;
-        // With a write-ahead log only `FULL` keeps the last commits when the power goes; `fullfsync` says the same to
-        // macOS. What stands in the file is input: its tables must not call functions of their own.
-        let settings = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA trusted_schema = OFF;";
-        connection.execute_batch(settings)?;
-        Ok(connection)
+    let opened = open(path, Mode::Write).and_then(|mut connection| {
+        let format = format_of(&mut connection, path)?;
+        Ok((connection, format))
     });
-    let mut connection = opened.map_err(|error| Fault::from(error).at(path))?;
-    let format = format_of(&mut connection, path).map_err(|fault| fault.at(path))?;
-    let is_readonly = connection.is_readonly(rusqlite::MAIN_DB).unwrap_or_default();
-    // What an older format lacks is taken for missing where the file may only be read.
-    if format < FORMAT && (format == 0 || !is_readonly) {
+    let (mut connection, format) = match opened {
+        Ok(opened) => opened,
+        Err(fault) if fault.is_about_rights() => read_only(path, fault)?,
+        Err(fault) => return Err(fault.at(path)),
+    };
+    if format == 0 {
         lay(&mut connection, path, locks).map_err(|fault| fault.at(path))?;
     }
     Ok(connection)
 }
 
-/// Makes a folder, and those above it, for its owner alone.
-pub(super) fn create_folder(folder: &Path) -> io::Result<()> {
-    if folder.as_os_str().is_empty() {
-        return Ok(());
-    }
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
+/// How the file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Write,
+    /// It lies where nothing can be written, and nothing is written there: without a log, without locks.
+    Still,
 }
 
-/// Lets nobody but the owner read a file that is made with these options.
-pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    options
+fn open(path: &Path, mode: Mode) -> Result<Connection, Fault> {
+    let connection = match mode {
+        Mode::Write => {
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            Connection::open_with_flags(path, flags)?
+        }
+        Mode::Still => {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+                | OpenFlags::SQLITE_OPEN_NO_MUTEX
+                | OpenFlags::SQLITE_OPEN_URI;
+            Connection::open_with_flags(format!("file:{}?immutable=1", as_uri(path)), flags)?
+        }
+    };
+    connection.busy_timeout(BUSY)?;
+    // With a write-ahead log only `FULL` keeps the last commits when the power goes; `fullfsync` says the same to
+    // macOS. What stands in the file is input: its tables must not call functions of their own.
+    let settings = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA trusted_schema = OFF;";
+    connection.execute_batch(settings)?;
+    Ok(connection)
+}
+
+/// A path as it stands in a URI.
+fn as_uri(path: &Path) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
+    let escaped =
+        |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    path.as_os_str().as_encoded_bytes().iter().map(|byte| escaped(*byte)).collect()
+}
+
+/// Opens a journal that cannot be written, nor the files beside it; `why` it could not be opened as others are.
+fn read_only(path: &Path, why: Fault) -> Result<(Connection, u32), JournalError> {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    if fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+        let message = "its newest entries are in its `-wal` file, which cannot be read where nothing can be written; copy \
+                       both to another folder, and name the copy with --journal";
+        return Err(storage(path, message));
+    }
+    if fs::File::open(path).is_err() {
+        return Err(why.at(path));
+    }
+    let opened = open(path, Mode::Still).and_then(|mut connection| {
+        let format = format_of(&mut connection, path)?;
+        Ok((connection, format))
+    });
+    match opened {
+        Ok((connection, format)) if format > 0 => Ok((connection, format)),
+        Ok(_) => Err(why.at(path)),
+        Err(fault) => Err(fault.at(path)),
+    }
 }
 
 fn lay(connection: &mut Connection, path: &Path, locks: &Locks) -> Result<(), Fault> {
     let _alone = locks.alone()?;
-    if format_of(connection, path)? < FORMAT {
+    if format_of(connection, path)? == 0 {
         connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-        Migrations::from_slice(STEPS).to_latest(connection)?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        transaction.pragma_update(None, "application_id", APPLICATION)?;
+        transaction.pragma_update(None, "user_version", FORMAT)?;
+        transaction.execute_batch(TABLES)?;
+        transaction.commit()?;
     }
     Ok(())
 }
@@ -154,7 +187,14 @@ fn format_of(connection: &mut Connection, path: &Path) -> Result<u32, Fault> {
         (APPLICATION, Ok(found)) if found > FORMAT => {
             Err(JournalError::Newer { path: path.to_owned(), found, known: FORMAT }.into())
         }
-        (APPLICATION, Ok(found)) if found > 0 => Ok(found),
+        (APPLICATION, Ok(FORMAT)) => Ok(FORMAT),
+        (APPLICATION, Ok(found)) if found > 0 => {
+            let message = format!(
+                "written by an earlier loopgate (format {found}, this one knows {FORMAT}); use that version, or another \
+                 file with --journal"
+            );
+            Err(storage(path, message).into())
+        }
         _ => {
             let message =
                 "not a loopgate journal but another program's database; use another file with --journal";

@@ -1,0 +1,175 @@
+//! The key of a journal, and the seals that it makes: who changes the journal and has not the key cannot make them.
+//!
+//! The key lies beside the journal in a file of its own, so that a copy of the journal alone seals nothing.
+
+use std::fmt::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use crate::files;
+
+/// A journal's key.
+#[derive(Clone)]
+pub(super) struct Key {
+    bytes: [u8; BYTES],
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Key({})", self.name())
+    }
+}
+
+impl Key {
+    /// Where the key of the journal at `path` lies.
+    pub(super) fn path(path: &Path) -> PathBuf {
+        let mut key = path.as_os_str().to_owned();
+        key.push(".key");
+        key.into()
+    }
+
+    /// The key of the journal at `path`, if it is there.
+    pub(super) fn read(path: &Path) -> io::Result<Option<Self>> {
+        let text = match fs::read_to_string(Self::path(path)) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let damaged = || io::Error::other(format!("{} is no key; put it back", Self::path(path).display()));
+        let text = text.trim();
+        let digits = text
+            .as_bytes()
+            .chunks_exact(2)
+            .map(|pair| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok()));
+        let bytes: Option<Vec<u8>> = digits.collect();
+        let bytes = bytes.filter(|_| text.len() == 2 * BYTES).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(|bytes| Some(Self { bytes })).ok_or_else(damaged)
+    }
+
+    /// Makes a key where there is none. The caller is alone.
+    pub(super) fn make(path: &Path) -> io::Result<Self> {
+        if let Some(key) = Self::read(path)? {
+            return Ok(key);
+        }
+        let mut bytes = [0; BYTES];
+        for part in bytes.chunks_mut(16) {
+            // The bits of a version 4 UUID that say its version are the same in each: what is left is 244 random bits.
+            part.copy_from_slice(&Uuid::new_v4().as_bytes()[..part.len()]);
+        }
+        let (place, mut text) = (Self::path(path), hex(&bytes));
+        text.push('\n');
+        let mut beside = place.clone().into_os_string();
+        beside.push(".new");
+        let beside = PathBuf::from(beside);
+        let mut options = OpenOptions::new();
+        let mut file = files::private(options.write(true).create(true).truncate(true)).open(&beside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&beside, &place)?;
+        Ok(Self { bytes })
+    }
+
+    /// The seal of these fields under a tag: the key's name and an HMAC-SHA-256. With their lengths before them, no
+    /// byte of one field can pass for one of the next.
+    pub(super) fn seal(&self, tag: &str, fields: &[&str]) -> String {
+        let mut message = Vec::new();
+        for field in std::iter::once(&tag).chain(fields) {
+            message.extend((field.len() as u64).to_be_bytes());
+            message.extend(field.as_bytes());
+        }
+        format!("{}-{}", self.name(), hex(&hmac(&self.bytes, &message)))
+    }
+
+    /// Why a seal does not hold; `None` where it does.
+    pub(super) fn check(&self, seal: &str, tag: &str, fields: &[&str]) -> Option<Broken> {
+        if same(self.seal(tag, fields).as_bytes(), seal.as_bytes()) {
+            return None;
+        }
+        let is_own = seal.split_once('-').is_some_and(|(name, _)| name == self.name());
+        Some(if is_own { Broken::Changed } else { Broken::OtherKey })
+    }
+
+    /// Names the key without telling it.
+    fn name(&self) -> String {
+        hex(&hmac(&self.bytes, b"name")[..4])
+    }
+}
+
+/// Why a seal does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// What it is over was changed.
+    Changed,
+    /// It was made with another key.
+    OtherKey,
+}
+
+fn hmac(key: &[u8; BYTES], message: &[u8]) -> [u8; BYTES] {
+    let padded = |pad: u8| {
+        let mut block = [pad; BLOCK];
+        block.iter_mut().zip(key).for_each(|(byte, key)| *byte ^= key);
+        block
+    };
+    let inner = Sha256::new().chain_update(padded(0x36)).chain_update(message).finalize();
+    Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize().into()
+}
+
+/// Whether two texts are the same, in a time that does not tell where they differ.
+fn same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |seen, (a, b)| seen | (a ^ b)) == 0
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Bytes of a key and of what SHA-256 gives.
+const BYTES: usize = 32;
+/// Bytes that SHA-256 takes at a time.
+const BLOCK: usize = 64;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seal_is_an_hmac() {
+        // RFC 4231, test case 2: a key is padded with zeros.
+        let mut key = [0; BYTES];
+        key[..4].copy_from_slice(b"Jefe");
+        let told = hex(&hmac(&key, b"what do ya want for nothing?"));
+        assert_eq!(told, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    }
+
+    #[test]
+    fn a_key_is_made_once_and_is_its_owners_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.db");
+        assert!(Key::read(&path).unwrap().is_none());
+        let key = Key::make(&path).unwrap();
+        let again = Key::make(&path).unwrap();
+        let seal = key.seal("row", &["a", "b"]);
+        assert_eq!(again.check(&seal, "row", &["a", "b"]), None);
+        for (tag, fields) in [("row", ["ab", ""]), ("head", ["a", "b"]), ("row", ["a", "c"])] {
+            assert_eq!(key.check(&seal, tag, &fields), Some(Broken::Changed));
+        }
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(fs::metadata(Key::path(&path)).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        fs::remove_file(Key::path(&path)).unwrap();
+        let other = Key::make(&path).unwrap();
+        assert_eq!(other.check(&seal, "row", &["a", "b"]), Some(Broken::OtherKey));
+        fs::write(Key::path(&path), "short").unwrap();
+        assert!(Key::read(&path).is_err());
+    }
+}

@@ -1,0 +1,48 @@
+//! Saving that says what it does: a run is over by then, and whoever waits for the program sees why it has not ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use loop_core::{Outcome, Started};
+use loop_domain::Domain;
+use loop_runtime::{Loop, SaveError, SaveTarget, Saver};
+
+use crate::stream;
+
+/// A loop that runs this domain, and saves where it says if it `saves`.
+pub(crate) fn to_loop(domain: &Domain, saves: bool) -> Loop {
+    match &domain.save {
+        Some(target) if saves => domain.to_loop().with_saver(Arc::new(Told { target: target.clone() })),
+        _ => domain.unsaved_loop(),
+    }
+}
+
+/// Tells on standard error of a save that takes its time, or is tried again.
+#[derive(Debug)]
+struct Told {
+    target: SaveTarget,
+}
+
+#[async_trait]
+impl Saver for Told {
+    async fn save(&self, started: &Started, outcome: &Outcome) -> Result<Arc<str>, SaveError> {
+        let saving = self.target.save(started, outcome);
+        tokio::pin!(saving);
+        let saved = tokio::select! {
+            biased;
+            saved = &mut saving => saved,
+            () = tokio::time::sleep(PATIENCE) => {
+                stream::note("saving:  not done yet; Ctrl-C ends it, and the journal has the outcome");
+                saving.await
+            }
+        };
+        if let Err(SaveError { message, retry: Some(_) }) = &saved {
+            stream::note(format!("saving:  {message}; it is tried again"));
+        }
+        saved
+    }
+}
+
+/// How long nothing is said.
+const PATIENCE: Duration = Duration::from_millis(700);
