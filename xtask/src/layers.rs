@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
-use crate::rust_text;
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
@@ -284,6 +283,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
     use super::*;
+    use crate::rust_text;
 
     #[test]
     fn the_core_takes_no_ambient_input() {
@@ -291,11 +291,28 @@ mod tests {
         let folder = workspace::root().join("crates/loop-core");
         let manifest = workspace::read(&folder.join("Cargo.toml")).unwrap();
         let own = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
-        let own: Vec<&str> = own.lines().filter_map(|line| line.split('.').next()).filter(|name| !name.is_empty()).collect();
+        let own: Vec<&str> =
+            own.lines().filter_map(|line| line.split('.').next()).filter(|name| !name.is_empty()).collect();
         assert_eq!(own, ["serde", "serde_json", "sha2", "thiserror"]);
         let barred = [
-            "std::time", "std::env", "std::fs", "std::net", "std::thread", "std::process", "std::io", "SystemTime",
-            "Instant", "HashMap", "HashSet", "RandomState", "rand::", "f32", "f64", "println!", "eprintln!", "unsafe",
+            "std::time",
+            "std::env",
+            "std::fs",
+            "std::net",
+            "std::thread",
+            "std::process",
+            "std::io",
+            "SystemTime",
+            "Instant",
+            "HashMap",
+            "HashSet",
+            "RandomState",
+            "rand::",
+            "f32",
+            "f64",
+            "println!",
+            "eprintln!",
+            "unsafe",
         ];
         // An amount in dollars is shown by a number that rounds; nothing in the core reads it.
         let shown = ["pub fn as_usd(self) -> f64 {", "self.0 as f64 / Self::PER_USD as f64"];
@@ -311,8 +328,13 @@ mod tests {
             }
         }
         let users = workspace::files_below(&folder.join("src"), "rs").unwrap();
-        let uses = |path: &PathBuf| rust_text::code_only(&workspace::read(path).unwrap()).matches("as_usd(").count();
-        assert_eq!(users.iter().map(uses).sum::<usize>(), 1, "as_usd is declared and never called in the core");
+        let uses =
+            |path: &PathBuf| rust_text::code_only(&workspace::read(path).unwrap()).matches("as_usd(").count();
+        assert_eq!(
+            users.iter().map(uses).sum::<usize>(),
+            1,
+            "as_usd is declared and never called in the core"
+        );
     }
 
     #[test]

@@ -296,9 +296,14 @@ impl SectionSpec {
         Self { required: true, ..self }
     }
 
-    /// The same section, which must cite evidence.
+    /// The same section, which must cite the work item or evidence.
     pub fn cited(self) -> Self {
-        Self { cite: true, ..self }
+        self.citing(Cite::Any)
+    }
+
+    /// The same section, which must cite what `cite` says.
+    pub fn citing(self, cite: Cite) -> Self {
+        Self { cite, ..self }
     }
 }
 

@@ -133,10 +133,9 @@ async fn record(args: &EvalRecordArgs) -> Result<ExitCode, Failure> {
     let text = format!("{}\n", serde_json::to_string_pretty(&case)?);
     // What is written is what is run, not what it was made from.
     let result = run_case(&Case::parse(&text, &args.output)?).await;
-    let mut file =
-        private(OpenOptions::new().write(true).create_new(true)).open(&args.output).map_err(|error| {
-            Failure::new(format!("-o {shown}: {error}; name a file that is not there yet"))
-        })?;
+    let mut file = private(OpenOptions::new().write(true).create_new(true))
+        .open(&args.output)
+        .map_err(|error| Failure::new(format!("-o {shown}: {error}; name a file that is not there yet")))?;
     file.write_all(text.as_bytes()).map_err(|error| Failure::new(format!("-o {shown}: {error}")))?;
     if result.passed {
         stream::note(format!("{shown}: {} ends with {} again", run, result.stop_reason));

@@ -182,7 +182,9 @@ fn refused(found: &Found, key: &CommandKey, fault: AnswerFault, at: &str) -> Fai
             format!("it has been {answered} already, and an answer counts once")
         }
         (AnswerFault::Answered | AnswerFault::NotAsked { .. }, None) if has_expired(found, key) => {
-            format!("it was not answered in time, which counts as a no; `loopgate resume {id}{at}` goes on with that")
+            format!(
+                "it was not answered in time, which counts as a no; `loopgate resume {id}{at}` goes on with that"
+            )
         }
         (AnswerFault::Expired { .. }, _) => {
             format!("{fault}; `loopgate resume {id}{at}` goes on with that")

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use loop_core::{
-    Asked, Fact, Measure, Outcome, PicoUsd, Spend, Started, StopClass, StopReason, Totals, WorkItem,
+    Asked, Fact, Measure, Millis, Outcome, PicoUsd, Spend, Started, StopClass, StopReason, Totals, WorkItem,
 };
 use loop_runtime::{
     Driven, Entry, Events, Forecast, Handle, Journal, Loop, PeopleReport, Remote, Report, RunEvent, RunId,
@@ -151,6 +151,7 @@ impl Driving<'_> {
     ) -> Result<(ExitCode, Signals), Failure> {
         let Self { journal, at, json, prints, mut signals, .. } = self;
         let code = ExitCode::from(outcome.stop.class.exit_code());
+        // What still waits as a run ends has time left: the run would have ended its wait otherwise.
         let words = (!asked.is_empty()).then(|| people::in_words(started, &asked, Millis(0), at.as_deref()));
         let report = if json {
             let mut report = Report::new(started, &outcome).with_waiting(started, &asked);

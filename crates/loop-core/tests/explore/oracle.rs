@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use loop_core::{
     Cite, Confidence, Decision, Fact, FinishReason, Limit, Note, PassRecord, Phase, Priority, Run, Stale,
-    StopReason, Tier, Verdict,
+    Status, StopReason, Tier, Verdict,
 };
 
 use crate::edge::Edge;

@@ -115,8 +115,8 @@ mod tests {
         let long = "x".repeat(400);
         let other = format!("{}y", &long[1..]);
         let ids = [
-            "a/b", "a_b", "a%2Fb", "a%b", "a b", "a.b", ".a", "..", "../a", "", "%", "_", "-", "\u{0}", "ä", "a\nb",
-            &long, &other,
+            "a/b", "a_b", "a%2Fb", "a%b", "a b", "a.b", ".a", "..", "../a", "", "%", "_", "-", "\u{0}", "ä",
+            "a\nb", &long, &other,
         ];
         let names: BTreeSet<String> = ids.iter().map(|id| file_name(id)).collect();
         assert_eq!(names.len(), ids.len(), "{names:?}");

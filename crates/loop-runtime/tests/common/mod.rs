@@ -5,8 +5,8 @@ pub mod world;
 use std::sync::Arc;
 
 use loop_core::{
-    DocumentSpec, Effect, GateSettings, Limits, ModelSpec, Models as ModelSpecs, NonceMode, Picking, Price,
-    ProtocolSpec, RunSpec, SPEC_VERSION, Scope, SectionSpec, WorkItem,
+    Cite, DocumentSpec, Effect, GateSettings, Limits, ModelSpec, Models as ModelSpecs, NonceMode, Picking,
+    Price, ProtocolSpec, RunSpec, SPEC_VERSION, Scope, SectionSpec, WorkItem,
 };
 use loop_runtime::{ChatModel, Loop, Models, Registry, ToolDeclaration, ToolResult};
 use serde_json::{Value, json};
@@ -30,12 +30,12 @@ pub fn item() -> WorkItem {
 }
 
 pub fn spec() -> RunSpec {
-    let section = |id: &str, heading: &str, required, cite| SectionSpec {
+    let section = |id: &str, heading: &str, required, cite: bool| SectionSpec {
         id: id.into(),
         heading: heading.into(),
         describe: "".into(),
         required,
-        cite,
+        cite: if cite { Cite::Any } else { Cite::No },
     };
     let model = ModelSpec {
         provider: "offline".into(),

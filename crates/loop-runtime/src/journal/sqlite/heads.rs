@@ -12,8 +12,8 @@ use loop_core::{Digest, RunId};
 
 use super::clock;
 use super::lock::file_name;
-use crate::files;
 use super::seal::Key;
+use crate::files;
 
 /// The folder of heads of one journal.
 #[derive(Debug)]

@@ -383,8 +383,8 @@ fn fits(row: &RunRow, spec: &RunSpec, entries: &[Entry]) -> Result<(), Fault> {
     is("domain", *spec.domain == *row.domain)?;
     is("item", *item.id == *row.item && *item.title == *row.title)?;
     is("tool manifest", tools.to_string() == row.manifest)?;
-    let stop = entries.iter().find_map(stop_of).map(StopReason::name);
-    if stop != row.stop.as_deref() {
+    let stop = entries.iter().find_map(stop_of);
+    if stop.as_ref().map(StopReason::name) != row.stop.as_deref() {
         let seq = (entries.len() as u64).saturating_sub(1);
         return Err(corrupt(&row.run, seq, "its stop is not the one that its entries say"));
     }
