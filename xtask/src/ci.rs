@@ -31,7 +31,7 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     if !tested {
         done.push(step("test", || test::run(None, false)));
     }
-    done.push(step("explore", || explore::run(false)));
+    done.push(step("explore", || explore::run(false, false)));
     done.push(step("layers", layers::run));
     done.push(step("requirements", || requirements::run(false, None)));
     done.push(step("tidy", tidy::run));

@@ -22,6 +22,8 @@ xflags::xflags! {
         cmd explore {
             /// Write what was seen into docs/testing.md, in place of comparing it
             optional --write
+            /// See five times as many states of each alphabet, and print what was seen
+            optional --full
         }
         /// Measure what a decision and a whole offline run cost, what decoding, encoding and an exchange cost, and what a
         /// loop costs beside a client without one.

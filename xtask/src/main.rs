@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     let result = match flags.subcommand {
         XtaskCmd::Test(flags) => test::run(flags.suite.as_deref(), flags.write),
         XtaskCmd::Ci(flags) => ci::run(flags.tested),
-        XtaskCmd::Explore(flags) => explore::run(flags.write),
+        XtaskCmd::Explore(flags) => explore::run(flags.write, flags.full),
         XtaskCmd::Bench(flags) => bench::run(flags.suite.as_deref()),
         XtaskCmd::Layers(_) => layers::run(),
         XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),

@@ -23,15 +23,22 @@ pub fn citations(body: &str) -> Vec<EvidenceId> {
 pub(crate) fn has_words(body: &str) -> bool {
     let mut rest = body;
     while let Some((before, after)) = rest.split_once('[') {
+        steps::count(before.len() + 1);
         if before.contains(char::is_alphanumeric) {
             return true;
         }
-        rest = match after.split_once(']').filter(|(inner, _)| numbers(inner).is_some()) {
-            Some((_, after)) => after,
-            None => after,
-        };
+        rest = citation(after).map_or(after, |(_, after)| after);
     }
     rest.contains(char::is_alphanumeric)
+}
+
+/// What the citation that an open bracket begins cites, and the text behind it. `text` is what follows the bracket.
+fn citation(text: &str) -> Option<(Vec<EvidenceId>, &str)> {
+    // A citation holds nothing but this, so that no text is looked at from two brackets.
+    let is_inside = |c: char| matches!(c, 'E' | '0'..='9' | ',' | ';') || c.is_whitespace();
+    let (inner, rest) = text.split_at(text.find(|c| !is_inside(c)).unwrap_or(text.len()));
+    steps::count(inner.len());
+    Some((numbers(inner)?, rest.strip_prefix(']')?))
 }
 
 fn prose(text: &str, cited: &mut BTreeSet<EvidenceId>) {
@@ -42,16 +49,10 @@ fn prose(text: &str, cited: &mut BTreeSet<EvidenceId>) {
         steps::count(1);
         at = start + 1;
         if let Some(inner) = text.get(at..).filter(|_| text.as_bytes().get(start) == Some(&b'[')) {
-            // A citation holds nothing but this, so that no text is looked at from two brackets.
-            let is_inside = |c: char| matches!(c, 'E' | '0'..='9' | ',' | ';') || c.is_whitespace();
-            let end = inner.find(|c| !is_inside(c)).unwrap_or(inner.len());
-            steps::count(end);
-            if inner.as_bytes().get(end) == Some(&b']')
-                && let Some(ids) = inner.get(..end).and_then(numbers)
-            {
+            if let Some((ids, after)) = citation(inner) {
                 cited.extend(ids);
+                at = text.len() - after.len();
             }
-            at += end;
         } else {
             while ticks.get(next_run).is_some_and(|run| run.start < start) {
                 next_run += 1;

@@ -39,9 +39,12 @@ fn merged(document: &Document, pass: u32, sections: &[ProposedSection]) -> (Docu
     )
 }
 
+/// A body without words of its own.
+const CITES_ALONE: &str = "`[E1]`";
+
 fn sections() -> impl Strategy<Value = Vec<ProposedSection>> {
     let id = prop::sample::select(vec![PREAMBLE, "situation", "findings", "steps", "zebra", "yak"]);
-    let body = prop::sample::select(vec!["", "a", "b", "see [E1]", "see [E2, E3]", "`[E1]`"]);
+    let body = prop::sample::select(vec!["", "a", "b", "see [E1]", "see [E2, E3]", CITES_ALONE]);
     prop::collection::btree_map(id, body, 0..6).prop_shuffle_sections()
 }
 
@@ -92,6 +95,11 @@ proptest! {
                 Some(named) if named.body == before.body => {
                     prop_assert_eq!(after, Some(before));
                     prop_assert!(merge.identical.contains(&before.id));
+                }
+                // G1
+                Some(named) if &*named.body == CITES_ALONE => {
+                    prop_assert_eq!(after, Some(before));
+                    prop_assert!(merge.kept.contains(&before.id));
                 }
                 Some(named) if named.body.is_empty() && &*before.id == "situation" => {
                     prop_assert_eq!(after, Some(before));

@@ -254,12 +254,13 @@ fn an_answer_that_lacks_what_is_demanded_is_mended_once() {
     let world = all(world.replied(&look("a"))).replied(&text("It is so."));
     let world = world.ends(StopReason::Completed);
     assert_eq!(world.outcome().answer.as_deref(), Some("It is so."));
-    // One that failed was not observed; one that found nothing was.
+    // G6: neither a failure nor an empty result is what was demanded.
     let ended = |status| {
         let world = demanding(conversation()).unmended().start().replied(&look("a"));
         world.finished("1/action-0", observed(status)).replied(&text("Done.")).outcome().stop.reason()
     };
-    assert_eq!(ended(Status::Empty), StopReason::Completed);
+    assert_eq!(ended(Status::Ok), StopReason::Completed);
+    assert_eq!(ended(Status::Empty), StopReason::EvidenceMissing);
     assert_eq!(ended(Status::PermanentError), StopReason::EvidenceMissing);
 }
 

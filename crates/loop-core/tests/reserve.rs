@@ -624,7 +624,8 @@ fn the_same_model_under_another_tier_is_not_a_cheaper_one() {
     let world = second_call(same(650_000_000));
     assert_eq!(world.run.quote(&key("2/main"), long), Err(Refusal::Cost));
     // A cheaper one is asked, and the base model is where the money pays for it.
-    let cheaper = run().limits(|limits| limits.cost = usd(650_000_000));
+    let cheaper = run().with(|spec| spec.gate.cheaper_tier = true);
+    let cheaper = cheaper.limits(|limits| limits.cost = usd(650_000_000));
     assert_eq!(second_call(cheaper).run.quote(&key("2/main"), long).unwrap().tier, Tier::Picker);
     assert_eq!(second_call(same(750_000_000)).run.quote(&key("2/main"), long).unwrap().tier, Tier::Base);
 }

@@ -30,6 +30,9 @@ fn finished(text: &str) -> Result<ModelEvent, loop_llm::LlmError> {
     Ok(ModelEvent::Finished(Box::new(ModelReply::text(text, Some(usage)))))
 }
 
+/// Where nobody listens. A port that was free a moment ago may be another test's by now.
+const NOBODY: &str = "http://127.0.0.1:1";
+
 #[tokio::test]
 async fn a_busy_server_says_when_to_come_back() {
     // L1, L2; wire WE01, WE08 and WE22
@@ -183,11 +186,8 @@ async fn what_fails_before_the_first_byte_is_tried_again() {
 #[tokio::test]
 async fn nobody_there_and_nothing_sent_are_failed_connections() {
     // L5; wire WE19
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
     for api in Api::ALL {
-        let error = failed("nobody", api, ask(&client_at(api, &url)).await);
+        let error = failed("nobody", api, ask(&client_at(api, NOBODY)).await);
         assert_eq!((error.kind, error.phase), (LlmErrorKind::Connection, ErrorPhase::Connect));
         assert_eq!((error.retry, error.is_free()), (RetryAdvice::Backoff, true));
         for (what, behaviour) in [("closed", Behaviour::refuse()), ("no HTTP", Behaviour::garbage_head())] {

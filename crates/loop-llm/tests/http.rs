@@ -130,12 +130,8 @@ fn a_base_that_is_no_url_is_an_error_of_one_line() {
 // WE19
 #[tokio::test]
 async fn secrets_are_neither_printed_nor_told() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    drop(listener);
-    let model = model(&format!("http://me:canary@127.0.0.1:{port}/v1?key=canary"))
-        .with_header("x-key", "canary")
-        .unwrap();
+    // Nobody listens there.
+    let model = model("http://me:canary@127.0.0.1:1/v1?key=canary").with_header("x-key", "canary").unwrap();
     assert!(!format!("{model:?} {model:#?}").contains("canary"), "{model:?}");
     let error = complete(&model, &request()).await.unwrap_err();
     assert_eq!(

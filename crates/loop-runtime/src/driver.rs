@@ -645,17 +645,8 @@ impl Driver {
     /// Decided, then durable, then told. What the run rejects changes nothing and is not written down.
     async fn tell(&mut self, at: Millis, fact: Fact) -> Result<Option<Rejected>, Broken> {
         let event = Event { at: at.max(self.run.now()), fact };
-        // What is announced by an entry that is not durable is not begun: the run must not count it as begun.
-        let announces = matches!(event.fact, Fact::CallStarted { .. } | Fact::ToolStarted { .. });
-        let before = announces.then(|| self.run.clone());
         match self.run.apply(&event) {
-            Ok(notes) => {
-                let recorded = self.record(event, notes).await;
-                if let (Err(_), Some(before)) = (&recorded, before) {
-                    self.run = before;
-                }
-                recorded.map(|()| None)
-            }
+            Ok(notes) => self.record(event, notes).await.map(|()| None),
             Err(rejected) => Ok(Some(rejected)),
         }
     }
@@ -664,7 +655,10 @@ impl Driver {
         // Journals may keep them for long.
         notes.shrink_to_fit();
         let entry = Arc::new(Entry { seq: self.seq, event, notes });
-        self.writer.append(&entry).await?;
+        if let Err(error) = self.writer.append(&entry).await {
+            self.run.take_back(&entry.event.fact);
+            return Err(error.into());
+        }
         self.recorded(entry).await;
         Ok(())
     }

@@ -247,7 +247,9 @@ fn start_slow(shell: &Shell, delay_ms: u64) -> std::process::Child {
     let script = slow_script(shell, delay_ms);
     let folder = shell.copy_of(HELPDESK);
     let toml = folder.join("loopgate.toml");
-    let text = std::fs::read_to_string(&toml).unwrap() + "\n[save]\nfile = \"out/{item}.json\"\n";
+    let text = std::fs::read_to_string(&toml).unwrap();
+    assert!(text.contains("file = \"saved/{item}.json\""), "{text}");
+    let text = text.replace("file = \"saved/{item}.json\"", "file = \"out/{item}.json\"");
     std::fs::write(&toml, text).unwrap();
     let tiers = [format!("picker=scripted/{script}"), format!("base=scripted/{script}")];
     let (folder, item) = (folder.display().to_string(), ticket(1042));
@@ -338,7 +340,8 @@ fn a_server_that_never_answers_holds_no_signal_up_and_its_secret_path_is_not_tol
     // U7, S0-46
     let shell = Shell::new();
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("save.url=http://{}/hooks/s3cret?key=s3cret", server.local_addr().unwrap());
+    let address = server.local_addr().unwrap();
+    let url = format!("save={{ url = \"http://{address}/hooks/s3cret?key=s3cret\" }}");
     let child = shell.command(&["run", HELPDESK, &ticket(1042), "--set", &url]).spawn().unwrap();
     let (connection, _) = server.accept().unwrap();
     let began = Instant::now();

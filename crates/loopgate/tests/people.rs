@@ -343,7 +343,7 @@ fn a_password_on_the_command_line_is_not_written_down() {
     let secret = "item.kind=http://ada:s3cret@host";
     let (_, run) = waiting(&shell, &folder, &["--set", secret]);
     let database = rusqlite::Connection::open(shell.state.path().join("loopgate/journal.db")).unwrap();
-    let origin: String = database.query_row("SELECT origin FROM origins", [], |row| row.get(0)).unwrap();
+    let origin: String = database.query_row("SELECT origin FROM runs", [], |row| row.get(0)).unwrap();
     assert!(!origin.contains("s3cret") && origin.contains("withheld"), "{origin}");
     shell.run(&["approve", &run, "3/action-0"]).fails_with(&["password in --set", "not kept"]);
 }
@@ -470,7 +470,10 @@ fn the_example_of_a_question_waits_as_its_page_says() {
     assert!(ran.out.contains("3/action-0  ask_customer_clarifying_question"), "{}", ran.out);
     // A tool gets the scope without the model: whoever answers sees it all the same.
     assert!(ran.out.contains("a tool may use as well: account C-31, asset O-104"), "{}", ran.out);
-    let ran = shell.run(&["answer", "last", "3/action-0", "It came on the nineteenth"]);
+    // `last` may be another run by now: with it goes what was shown.
+    shell.run(&["answer", "last", "3/action-0", "No"]).fails_with(&["`last`", "--binding"]);
+    let bound = ran.out.split("--binding ").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
+    let ran = shell.run(&["answer", "last", "3/action-0", "It came on the nineteenth", "--binding", bound]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     assert!(ran.out.contains("The evidence is sufficient"), "{}", ran.out);
 }

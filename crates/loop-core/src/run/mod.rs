@@ -512,7 +512,28 @@ impl Run {
             let of_passes: u32 = self.state.passes.iter().map(|pass| pass.unread_calls).sum();
             return self.state.totals.unread_calls.saturating_sub(of_passes);
         }
-        self.state.passes.iter().find(|record| record.pass == pass).map_or(0, |record| record.unread_calls)
+        let at = self.state.passes.binary_search_by_key(&pass, |record| record.pass);
+        at.ok().and_then(|at| self.state.passes.get(at)).map_or(0, |record| record.unread_calls)
+    }
+
+    /// Takes an announcement back that was applied as the last event, and could not be made durable: what it announces is
+    /// not begun, costs nothing and is not in doubt. A run whose journal fails ends here; it cannot be driven on.
+    pub fn take_back(&mut self, announced: &Fact) {
+        match announced {
+            Fact::CallStarted { key, .. } => {
+                if let Some(call) = self.state.phase.call_mut().filter(|call| call.key == *key) {
+                    call.started = None;
+                    self.state.totals.model_calls = self.state.totals.model_calls.saturating_sub(1);
+                }
+            }
+            Fact::ToolStarted { key, attempt } => {
+                let works = self.state.phase.batch_mut().into_iter().flat_map(|batch| batch.work.iter_mut());
+                works
+                    .filter(|work| work.key == *key && work.attempt == *attempt)
+                    .for_each(|work| work.announced = false);
+            }
+            _ => {}
+        }
     }
 
     /// The main calls whose replies were read.

@@ -39,9 +39,11 @@ use search::{Scope, walk};
 
 /// Walks an alphabet and prints a line about it.
 fn explore(alphabet: impl Fn(bool) -> Alphabet, wide_states: usize) {
-    let wide = is_wide();
-    let scope = if wide { Scope { states: wide_states, whole: false } } else { WHOLE };
-    explore_within(&alphabet(wide), scope);
+    let scope = match times() {
+        Some(times) => Scope { states: wide_states * times, whole: false },
+        None => WHOLE,
+    };
+    explore_within(&alphabet(times().is_some()), scope);
 }
 
 fn explore_within(alphabet: &Alphabet, scope: Scope) {
@@ -60,16 +62,20 @@ fn explore_within(alphabet: &Alphabet, scope: Scope) {
     );
 }
 
-/// Whether the larger scope is asked for.
+/// How many times the states of a wide walk are asked for: one or five; none where it is not to be wide.
 #[expect(clippy::disallowed_methods, reason = "the scope of a test is no input of a run")]
-fn is_wide() -> bool {
-    std::env::var_os("LOOPGATE_EXPLORE").is_some_and(|scope| scope == "wide")
+fn times() -> Option<usize> {
+    let scope = std::env::var_os("LOOPGATE_EXPLORE")?;
+    if scope == "wide" {
+        return Some(1);
+    }
+    (scope == "full").then_some(5)
 }
 
 /// All there is; more states than a test run has time for are a mistake.
 const WHOLE: Scope = Scope { states: 20_000, whole: true };
 /// States that a wide walk sees of one alphabet.
-const MANY: usize = 100_000;
+const MANY: usize = 40_000;
 
 #[test]
 fn the_alphabets_reach_every_reason_to_stop() {
@@ -339,9 +345,6 @@ fn own_reasons() {
 
 #[test]
 fn everything() {
-    if is_wide() {
-        explore_within(&alphabets::everything(3), Scope { states: 200_000, whole: false });
-    } else {
-        explore_within(&alphabets::everything(2), Scope { states: 8_000, whole: false });
-    }
+    let (calls, states) = times().map_or((2, 8_000), |times| (3, 2 * MANY * times));
+    explore_within(&alphabets::everything(calls), Scope { states, whole: false });
 }

@@ -107,6 +107,12 @@ pub fn what_was_read_is_judged(edge: &Edge<'_>) -> Result {
         return Ok(());
     }
     for (action, tool) in judged_effects(edge) {
+        // G2: before the first pass nothing has an effect, and nobody is asked for one.
+        if action.key.pass == 0 {
+            let may_be = !matches!(action.verdict, Verdict::Run | Verdict::NeedsPerson { .. });
+            must(may_be, || format!("{action:?} in the selection"))?;
+            continue;
+        }
         let read = read_before(edge.before, action.key.pass);
         let leaks = read.untrusted && read.private && matches!(tool.effect, Effect::Egress | Effect::Exec);
         let fits = match &action.verdict {
@@ -221,13 +227,16 @@ pub fn repeats_are_refused(run: &Run, _: &Ghost) -> Result {
 /// The same call did not bring the same a third time with nothing changed since the first.
 fn no_third_time_the_same(run: &Run) -> Result {
     let mut told: BTreeMap<(&str, &str), (Digest, u32)> = BTreeMap::new();
-    for Evidence { tool, parameters, observation, .. } in run.evidence() {
+    let mut changed_in = None;
+    for Evidence { key, tool, parameters, observation, .. } in run.evidence() {
         let is_read = run.spec().tool(tool).is_some_and(|tool| tool.effect.is_read());
         // A change that failed may have changed something all the same.
         if !is_read {
             told.clear();
+            changed_in = Some(key.pass);
         }
-        if !is_read || !observation.status.is_citable() {
+        // Whether a read beside a change saw it before or after is not known.
+        if !is_read || changed_in == Some(key.pass) || !observation.status.is_citable() {
             continue;
         }
         let call = told.entry((tool, parameters)).or_insert((observation.digest, 0));
