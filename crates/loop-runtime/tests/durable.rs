@@ -158,7 +158,10 @@ async fn an_effect_whose_announcement_is_not_durable_is_not_begun_and_not_in_dou
     // Of one that returned, what it returned is known here, whether or not it could be written down.
     for (fails_at, executed) in [(at, 0), (at + 1, 1)] {
         let outcome = looping(Watched::new(&log).failing_at(fails_at)).run(common::item()).await.unwrap();
-        assert_eq!((outcome.stop.reason(), outcome.stop.class), (StopReason::StorageFailed, StopClass::Failed));
+        assert_eq!(
+            (outcome.stop.reason(), outcome.stop.class),
+            (StopReason::StorageFailed, StopClass::Failed)
+        );
         assert_eq!((outcome.stop.effects.executed, outcome.stop.effects.in_doubt), (executed, 0));
     }
 }

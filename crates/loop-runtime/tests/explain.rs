@@ -155,8 +155,14 @@ fn every_reason_is_a_sentence() {
     );
     reads(condition(R::ModelFailure, text("auth: no key")), "The model could not be used: auth: no key.");
     reads(condition(R::ToolFailure, text("look: gone")), "A tool failed: look: gone.");
-    reads(condition(R::Completed, text("the reply calls no tool")), "The reply calls no tool. No effect was requested.");
-    reads(condition(R::Completed, text("the output is valid")), "The output is valid. No effect was requested.");
+    reads(
+        condition(R::Completed, text("the reply calls no tool")),
+        "The reply calls no tool. No effect was requested.",
+    );
+    reads(
+        condition(R::Completed, text("the output is valid")),
+        "The output is valid. No effect was requested.",
+    );
     reads(
         limit(R::MaxMessages, Count(101), Count(100), "limits.messages", Count(101)),
         "The next call would be made with 101 messages, more than the limit of 100. It would have gone on with limits.messages = 101.",

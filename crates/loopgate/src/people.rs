@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use loop_core::policy::shown;
 use loop_core::{AnswerFault, Asked, CommandKey, Fact, Millis, PersonAnswer, Run, Scope, Started};
-use loop_runtime::{AskedReport, Journal, PeopleReport, expire, replay};
+use loop_runtime::{AskedReport, Journal, PeopleReport, Recorded, expire, replay};
 use serde_json::{Value, json};
 
 use crate::args::{AnswerArgs, DenyArgs, PendingArgs, PersonArgs, TellArgs};
@@ -38,6 +38,14 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
         };
         let asked = run.asked();
         if asked.is_empty() {
+            let over = recorded.entries.last().filter(|_| !line.is_written && !run.is_done());
+            if over.is_some_and(|entry| entry.event.fact == Fact::DeadlineReached) && has_silence(&recorded) {
+                let (run, at) = (&line.run, places::at(args.journal.journal.as_deref()));
+                let _ = writeln!(
+                    text,
+                    "run {run}: it was not answered in time, which counts as a no\n    loopgate resume {run}{at}\n"
+                );
+            }
             continue;
         }
         show::unverified(&line.run, &recorded);
@@ -201,6 +209,11 @@ fn refused(found: &Found, key: &CommandKey, fault: AnswerFault, at: &str) -> Fai
 fn has_expired(found: &Found, key: &CommandKey) -> bool {
     let people = PeopleReport::of(&found.recorded);
     people.of_action(key).is_some_and(|asked| asked.answer.as_deref() == Some("expired"))
+}
+
+/// Whether something that a run asked people about was journaled as not answered in time.
+fn has_silence(recorded: &Recorded) -> bool {
+    PeopleReport::of(recorded).asked.iter().any(|asked| asked.answer.as_deref() == Some("expired"))
 }
 
 /// What waits in a run, for people: each action with its exact arguments, and the commands that answer it.

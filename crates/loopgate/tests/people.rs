@@ -249,7 +249,8 @@ fn silence_is_a_no_also_when_the_answer_comes_late() {
     std::thread::sleep(Duration::from_millis(400));
     shell.run(&["approve", &run, "3/action-0"]).fails_with(&["its time is over", "loopgate resume"]);
     let listed = shell.run(&["pending", &run]);
-    assert!(listed.out.contains("its time was over") && !listed.out.contains("approve"), "{}", listed.out);
+    assert!(listed.out.contains("it was not answered in time, which counts as a no"), "{}", listed.out);
+    assert!(listed.out.contains("loopgate resume") && !listed.out.contains("approve"), "{}", listed.out);
     let ran = shell.run(&["resume", &run]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(company(&folder), before);
