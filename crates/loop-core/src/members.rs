@@ -1,6 +1,7 @@
 //! JSON whose objects keep every member, also those that are given more than once: of these, a plain reader keeps the
 //! last without a word.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::{MapAccess, SeqAccess, Visitor};
@@ -28,7 +29,8 @@ impl Written {
     pub(crate) fn repeated(&self) -> Vec<String> {
         let mut found = Vec::new();
         self.find(&mut String::new(), &mut found);
-        found.dedup();
+        let mut known = BTreeSet::new();
+        found.retain(|pointer| known.insert(pointer.clone()));
         found
     }
 
@@ -55,7 +57,7 @@ impl Written {
                 for (name, member) in members {
                     at.push('/');
                     at.push_str(&name.replace('~', "~0").replace('/', "~1"));
-                    if twice.binary_search(&name.as_str()).is_ok() && !found.contains(at) {
+                    if twice.binary_search(&name.as_str()).is_ok() {
                         found.push(at.clone());
                     }
                     member.find(at, found);
@@ -188,6 +190,9 @@ mod tests {
         assert_eq!(repeated(r#"{"a":1,"#), [""; 0], "no JSON");
         // Written with an escape it is the same member.
         assert_eq!(repeated(r#"{"a":1,"\u0061":2}"#), ["/a"]);
+        // B9: many of them are told in one go.
+        let many: Vec<String> = (0..30_000).map(|n| format!("\"k{}\":{n}", n / 2)).collect();
+        assert_eq!(repeated(&format!("{{{}}}", many.join(","))).len(), 15_000);
     }
 
     #[test]

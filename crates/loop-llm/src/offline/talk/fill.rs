@@ -258,8 +258,7 @@ impl<'t> Filler<'t> {
         if self.looks_up() {
             return None;
         }
-        let needs =
-            ["need", "needs", "interest", "project", "purpose", "reason", "topic", "subject", "request"];
+        let needs = ["need", "needs", "interest", "project", "purpose", "topic", "subject", "request"];
         let behind = wish.text.split_once(" for ").map(|(_, behind)| behind);
         if field.words.iter().any(|word| needs.contains(&word.as_str()))
             && let Some(behind) = behind

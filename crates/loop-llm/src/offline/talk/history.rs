@@ -15,6 +15,9 @@ use crate::request::{Message, ModelRequest, ToolResult};
 /// Words by which a tool says that it takes the end result, or that it ends.
 const FINAL: &str = "output submit final";
 
+/// What is said where an answer lacks a result that is demanded.
+const DEMANDS: &str = "demanded first";
+
 /// Words of a tool's name behind which no noun stands.
 const BEHIND_NOUN: [&str; 6] = ["by", "for", "with", "to", "from", "in"];
 
@@ -30,6 +33,8 @@ pub(super) struct Talk<'a> {
     pub(super) submit: Option<&'a str>,
     /// Whether the last that was said is that the result was not accepted.
     pub(super) is_rejected: bool,
+    /// The tools whose results the last that was said demands before an answer.
+    pub(super) demanded: Vec<&'a str>,
 }
 
 /// A tool, and what it can be known to do.
@@ -85,13 +90,24 @@ impl<'a> Talk<'a> {
         let tools: Vec<Tool<'_>> = request.tools.iter().filter(allowed).map(Tool::of).collect();
         let nouns = tools.iter().flat_map(|tool| tool.nouns.iter().cloned()).collect();
         let said: Vec<String> = request.messages.iter().filter_map(said).collect();
-        let last = said.last().map_or("", String::as_str);
+        let mut last = said.last().map_or("", String::as_str);
+        let mut demanded = Vec::new();
+        if let [before @ .., demand] = said.as_slice()
+            && !before.is_empty()
+            && demand.contains(DEMANDS)
+        {
+            let words: BTreeSet<&str> = demand.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+            demanded = tools.iter().map(|tool| tool.name).filter(|name| words.contains(name)).collect();
+            // A demand names tools, and is nothing to fill them from.
+            last = before.iter().rfind(|text| !text.contains(DEMANDS)).map_or(last, String::as_str);
+        }
         let wish = Wish::read(last, &nouns);
-        let mut talk = Talk { wish, tools, made: Vec::new(), output: None, submit: None, is_rejected: false };
+        let mut talk =
+            Talk { wish, tools, made: Vec::new(), output: None, submit: None, is_rejected: false, demanded };
         let mut ends = talk.tools.iter().filter(|tool| tool.fields.is_empty());
         talk.submit = ends.find(|tool| tool.is_final() || is_told(request, tool.name)).map(|tool| tool.name);
         talk.output = talk.output_tool(request);
-        talk.made = made(&request.messages, talk.output.is_some());
+        talk.made = made(&request.messages, talk.output.is_some() || !talk.demanded.is_empty());
         let Some(output) = talk.output else { return talk };
         // A rejection names the tool, and is nothing to fill it from.
         let is_rejection =

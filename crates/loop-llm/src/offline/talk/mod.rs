@@ -82,6 +82,14 @@ fn planned(talk: &Talk<'_>) -> Vec<Wanted> {
     if let Some(submit) = talk.submit.filter(|_| talk.is_to_submit()) {
         return vec![Wanted { tool: submit.to_owned(), arguments: Map::new() }];
     }
+    let demanded = talk.demanded.iter().filter_map(|name| talk.tool(name));
+    let demanded: Vec<Wanted> = demanded
+        .map(|tool| forced(talk, tool))
+        .filter(|wanted| talk.same(&wanted.tool, &wanted.arguments).is_none())
+        .collect();
+    if !demanded.is_empty() {
+        return demanded;
+    }
     let changes: Vec<Kind> =
         talk.wish.asks.iter().copied().filter(|kind| !matches!(kind, Kind::Look | Kind::Other)).collect();
     let looks = talk.wish.asks_for(Kind::Look) || changes.is_empty() || talk.output.is_some();
@@ -256,7 +264,8 @@ fn forced(talk: &Talk<'_>, tool: &Tool<'_>) -> Wanted {
         Target::One { record, .. } => Some(record),
         Target::Many(_) | Target::None => None,
     };
-    let is_output = Some(tool.name) == talk.output || !tool.is_lookup();
+    let is_demanded = talk.demanded.contains(&tool.name);
+    let is_output = Some(tool.name) == talk.output || !tool.is_lookup() || is_demanded;
     let arguments = Filler { talk, tool, subject, record, is_output }.forced();
     Wanted { tool: tool.name.to_owned(), arguments }
 }
