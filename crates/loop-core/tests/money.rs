@@ -74,7 +74,7 @@ fn charged(mode: CostMode, received: Received) -> (Usage, Option<loop_core::Pico
 
 #[test]
 fn a_complete_reply_without_usage_costs_what_came_and_not_its_reserve() {
-    // P4, L21 (ADR 33): a short reply is not held to be as long as the longest that was granted.
+    // P4, L21 (ADR 31): a short reply is not held to be as long as the longest that was granted.
     let reply = said("high").using(None);
     let bytes = reply.reply().known_bytes();
     let world = run().start().replied(&reply);
@@ -116,7 +116,7 @@ fn in_strict_mode_only_reported_usage_releases_a_reserve() {
 
 #[test]
 fn a_failed_call_without_usage_costs_by_how_far_it_came() {
-    // P4, L3 (ADR 33): no reply costs nothing; what broke off keeps its reserve and never costs less than what came.
+    // P4, L3 (ADR 31): no reply costs nothing; what broke off keeps its reserve and never costs less than what came.
     let estimated = |output| Usage { estimated: true, ..used(1_000, output) };
     for (extent, bytes, expected) in [
         (CallExtent::NoReply, 0, Usage { estimated: true, ..used(0, 0) }),

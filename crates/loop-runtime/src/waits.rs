@@ -54,10 +54,12 @@ impl Waits {
         state.waits && !state.is_billed
     }
 
-    /// A listener that keeps the state and tells `hear`.
+    /// A listener that keeps the state and tells `hear`, for as long as the call goes on: a client may keep the request,
+    /// and with it the listener, for longer.
     pub(crate) fn listener(self: &Arc<Self>, hear: &Hear) -> ProgressListener {
-        let (waits, hear) = (Arc::clone(self), Arc::clone(hear));
+        let (waits, hear) = (Arc::clone(self), Arc::downgrade(hear));
         ProgressListener::new(move |progress| {
+            let Some(hear) = hear.upgrade() else { return };
             let news = match progress {
                 CallProgress::Retrying { next_try, wait, kind, message, .. } => CallNews::Retrying {
                     next_try: *next_try,
