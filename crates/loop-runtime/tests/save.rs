@@ -285,7 +285,7 @@ async fn saving_is_stopped_at_once_by_a_stop_now_or_by_a_second_stop() {
 
     // While the next try has to wait.
     for how in [AtGate, Now] {
-        let (outcome, at, tries) = stopped((100, 60_000), &[(150, how)]).await;
+        let (outcome, at, tries) = stopped((100, 20_000), &[(150, how)]).await;
         assert_eq!((outcome.saved, at, tries), (stopped_before.clone(), 150, [1, 1]));
     }
 }
@@ -327,5 +327,6 @@ async fn saving_can_be_stopped_where_the_journal_has_failed() {
     remote.stop(StopMode::Now);
     let outcome = ended.await.unwrap();
     assert_eq!(outcome.stop.reason(), StopReason::StorageFailed);
-    assert_eq!((outcome.saved, log.now()), (not_saved("stopped before it was saved"), 500));
+    // Ten milliseconds are those of the first entry, which is written before the start returns.
+    assert_eq!((outcome.saved, log.now()), (not_saved("stopped before it was saved"), 510));
 }

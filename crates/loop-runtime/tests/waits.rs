@@ -77,8 +77,10 @@ async fn a_call_that_waits_for_its_turn_says_for_how_long() {
     // W6
     let log = Log::new();
     let stage = Stage::new(&log).on("first", [says("")]).on("main", [says(answer("high", &[]))]);
-    let looping = looping(&log, crowded(&log, stage).await);
-    let mut handle = looping.start(common::item()).await.unwrap();
+    let mut spec = unpicked();
+    spec.models.base.timeout_ms = 120_000;
+    let model = Models::one(Arc::new(crowded(&log, stage).await));
+    let mut handle = Loop::new(spec, tools(&log), model).start(common::item()).await.unwrap();
     let events = handle.events().unwrap();
     let (outcome, events) = tokio::join!(handle.wait(), drained(events));
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
