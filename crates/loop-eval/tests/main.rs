@@ -11,3 +11,4 @@ mod redteam;
 mod schema;
 mod step;
 mod trust;
+mod verdicts;
