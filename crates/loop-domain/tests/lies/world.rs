@@ -1,0 +1,171 @@
+//! The domains that are lied to: the help desk, whose runs write a document, and the people register, whose runs are
+//! conversations. Both have a tool that writes, and neither may use it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loop_core::{Limits, Outcome, PicoUsd, Price, RunSpec, Tier, WorkItem};
+use loop_domain::{Domain, LoadOptions};
+use loop_llm::testing::{Lie, Received, Server, Service};
+use loop_llm::{Api, Offline};
+use loop_runtime::{Driven, Report, explain};
+use tempfile::TempDir;
+
+/// How long one run may take before it counts as one that does not end.
+const LONGEST: Duration = Duration::from_secs(100);
+
+/// A domain in a folder of its own.
+pub struct World {
+    pub name: &'static str,
+    folder: TempDir,
+    item: &'static str,
+}
+
+/// What a run showed.
+pub struct Shown {
+    pub outcome: Outcome,
+    pub spec: Arc<RunSpec>,
+    pub requests: Vec<Received>,
+    /// How many answers were lies.
+    pub lied: usize,
+    /// The outcome as JSON, and the certificate in words.
+    pub report: String,
+    pub words: String,
+    /// Whether the run waits for a person.
+    pub waits: bool,
+}
+
+/// A tool of the desk that writes, which nobody approved.
+const CLOSE: &str = r#"
+[tools.close_ticket]
+kind = "sql"
+source = "helpdesk"
+effect = "write_irreversible"
+description = "Close a ticket for good"
+when = "The work is done"
+query = "UPDATE tickets SET status = 'closed' WHERE id = :ticket AND account_id = :scope_account"
+
+[tools.close_ticket.parameters.ticket]
+type = "string"
+description = "The number of the ticket"
+required = true
+min_length = 1
+"#;
+
+impl World {
+    pub fn desk() -> Self {
+        let item = include_str!("../../../../examples/helpdesk/tickets/T-1042.json");
+        let world = Self::copy("desk", "helpdesk", item);
+        let file = world.folder.path().join("loopgate.toml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let text =
+            text.replace("made_from = \"helpdesk.sql\"", "made_from = \"helpdesk.sql\"\nwritable = true");
+        let text =
+            text.replacen("[tools.fetch_device_info]", &format!("{CLOSE}\n[tools.fetch_device_info]"), 1);
+        std::fs::write(&file, text).unwrap();
+        world.warmed()
+    }
+
+    pub fn crm() -> Self {
+        Self::copy("crm", "crm", "Find Alice and Bob, and say who they work for.").warmed()
+    }
+
+    fn copy(name: &'static str, example: &str, item: &'static str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(example);
+        copy(&from, folder.path());
+        Self { name, folder, item }
+    }
+
+    /// The same once its database is made, which all runs share.
+    fn warmed(self) -> Self {
+        Domain::load(self.folder.path(), &LoadOptions::default()).unwrap();
+        self
+    }
+
+    fn load(&self, lie: &Lie, api: Api, url: &str) -> Domain {
+        let mut set = vec![
+            ("models.base.price.input_usd_per_million", "1.0"),
+            ("models.base.price.output_usd_per_million", "4.0"),
+            ("limits.output_tokens", "2048"),
+            ("limits.wall_ms", "90000"),
+        ];
+        let mut tiers = vec![Tier::Base];
+        if self.name == "desk" {
+            tiers.push(Tier::Picker);
+            set.extend([
+                ("models.picker.price.input_usd_per_million", "1.0"),
+                ("models.picker.price.output_usd_per_million", "4.0"),
+                ("limits.picker_ms", "60000"),
+            ]);
+        }
+        // What never ends is cut off in time: nothing else waits so short.
+        if lie.name.starts_with("stalls") || lie.name.starts_with("stays") {
+            set.push(("models.base.timeout_ms", "600"));
+        }
+        let options = LoadOptions {
+            models: tiers.iter().map(|tier| (*tier, format!("{}/offline-1", api.name()))).collect(),
+            base_urls: tiers.iter().map(|tier| (*tier, url.to_owned())).collect(),
+            set: set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            ..LoadOptions::default()
+        };
+        Domain::load(self.folder.path(), &options).unwrap()
+    }
+
+    fn item(&self, domain: &Domain) -> WorkItem {
+        domain.item(self.item, "item").unwrap()
+    }
+
+    /// One run against a server that lies.
+    pub async fn run(&self, lie: &'static Lie, api: Api) -> Result<Shown, String> {
+        let server = Server::start(Service::of(Arc::new(Offline::new())).lying(lie)).unwrap();
+        let domain = self.load(lie, api, &server.base_url());
+        let prepared = domain.unsaved_loop().leave_when_waiting();
+        let spec = Arc::clone(prepared.spec());
+        let handle = prepared.start(self.item(&domain)).await.map_err(|error| error.to_string())?;
+        let started = Arc::clone(handle.started());
+        let driven = tokio::time::timeout(LONGEST, handle.driven()).await;
+        let (outcome, waits) = match driven.map_err(|_| "the run does not end".to_owned())? {
+            Driven::Ended(outcome) => (outcome, false),
+            Driven::Waiting(waiting) => (waiting.outcome, true),
+        };
+        let requests = server.requests();
+        let lied = requests.iter().filter(|request| request.lied).count();
+        server.shutdown().await;
+        let report =
+            serde_json::to_string(&Report::new(&started, &outcome)).map_err(|error| error.to_string())?;
+        let words = explain(&outcome.stop).to_string();
+        Ok(Shown { outcome, spec, requests, lied, report, words, waits })
+    }
+}
+
+impl Shown {
+    pub fn limits(&self) -> &Limits {
+        &self.spec.limits
+    }
+
+    /// What the replies truly cost that the server has generated.
+    pub fn truth(&self) -> PicoUsd {
+        let price = Price::flat(1_000_000, 4_000_000);
+        let usages = self.requests.iter().filter_map(|request| request.usage.as_ref());
+        usages.fold(PicoUsd(0), |sum, usage| sum.plus(price.cost(usage)))
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name();
+        if name == ".loopgate" || name == "saved" {
+            continue;
+        }
+        let target = to.join(&name);
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
