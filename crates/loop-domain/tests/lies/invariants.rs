@@ -10,7 +10,7 @@ use super::world::Shown;
 const MOST_REPORT: usize = 2_000_000;
 
 /// Each promise that the run broke, in a sentence.
-pub fn broken(shown: &Shown) -> Vec<String> {
+pub(super) fn broken(shown: &Shown) -> Vec<String> {
     let mut broken = Vec::new();
     let mut check = |holds: bool, sentence: String| {
         if !holds {

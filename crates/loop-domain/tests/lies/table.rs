@@ -11,7 +11,7 @@ use super::world::Shown;
 
 /// What a run came to, as the table says it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Row {
+pub(super) struct Row {
     /// The reason of the stop.
     stop: String,
     /// The other conditions that were true, in their order.
@@ -23,7 +23,7 @@ pub struct Row {
 }
 
 impl Row {
-    pub fn of(shown: &Shown) -> Self {
+    pub(super) fn of(shown: &Shown) -> Self {
         let stop = &shown.outcome.stop;
         let also: Vec<&str> = stop.also.iter().map(|condition| name(&condition.reason)).collect();
         Self {
@@ -69,8 +69,8 @@ fn cost(shown: &Shown) -> String {
         (_, 0) => "beyond",
         (cost, truth) if cost < truth / 2 => "below-half",
         (cost, truth) if cost < truth => "below",
-        (cost, truth) if cost <= truth.saturating_mul(2) => "above",
-        (cost, truth) if cost <= truth.saturating_mul(20) => "above-2x",
+        (cost, truth) if cost <= truth.saturating_mul(4) => "above",
+        (cost, truth) if cost <= truth.saturating_mul(20) => "above-4x",
         _ => "above-20x",
     };
     word.to_owned()
@@ -78,19 +78,19 @@ fn cost(shown: &Shown) -> String {
 
 /// Rows by behaviour and world, each with its protocols.
 #[derive(Debug, Default, PartialEq)]
-pub struct Table {
+pub(super) struct Table {
     rows: BTreeMap<(String, String), BTreeMap<&'static str, Row>>,
 }
 
 impl Table {
-    pub fn of(seen: &BTreeMap<(&str, &str), BTreeMap<Api, Row>>) -> Self {
+    pub(super) fn of(seen: &BTreeMap<(&str, &str), BTreeMap<Api, Row>>) -> Self {
         let of =
             |rows: &BTreeMap<Api, Row>| rows.iter().map(|(api, row)| (api.name(), row.clone())).collect();
         let owned = |(lie, world): &(&str, &str)| ((*lie).to_owned(), (*world).to_owned());
         Self { rows: seen.iter().map(|(place, rows)| (owned(place), of(rows))).collect() }
     }
 
-    pub fn read() -> Self {
+    pub(super) fn read() -> Self {
         let text = std::fs::read_to_string(path()).unwrap();
         let mut table = Self::default();
         for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
@@ -109,7 +109,7 @@ impl Table {
     }
 
     /// What differs, a line each.
-    pub fn differences(&self, found: &Self, all: bool) -> Vec<String> {
+    pub(super) fn differences(&self, found: &Self, all: bool) -> Vec<String> {
         let mut wrong = Vec::new();
         for (place @ (lie, world), rows) in &found.rows {
             for (api, row) in rows {
@@ -132,7 +132,7 @@ impl Table {
         wrong
     }
 
-    pub fn write(&self) {
+    pub(super) fn write(&self) {
         let mut text = HEAD.to_owned();
         for ((lie, world), rows) in &self.rows {
             let mut by_row: Vec<(&Row, Vec<&str>)> = Vec::new();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{Limits, Outcome, PicoUsd, Price, RunSpec, Tier, WorkItem};
+use loop_core::{Limits, Outcome, PicoUsd, Price, RunSpec, WorkItem};
 use loop_domain::{Domain, LoadOptions};
 use loop_llm::testing::{Lie, Received, Server, Service};
 use loop_llm::{Api, Offline};
@@ -13,27 +13,29 @@ use loop_runtime::{Driven, Report, explain};
 use tempfile::TempDir;
 
 /// How long one run may take before it counts as one that does not end.
-const LONGEST: Duration = Duration::from_secs(100);
+const LONGEST: Duration = Duration::from_secs(290);
 
 /// A domain in a folder of its own.
-pub struct World {
-    pub name: &'static str,
+pub(super) struct World {
+    pub(super) name: &'static str,
     folder: TempDir,
     item: &'static str,
+    /// The tiers that have a model.
+    tiers: &'static [&'static str],
 }
 
 /// What a run showed.
-pub struct Shown {
-    pub outcome: Outcome,
-    pub spec: Arc<RunSpec>,
-    pub requests: Vec<Received>,
+pub(super) struct Shown {
+    pub(super) outcome: Outcome,
+    pub(super) spec: Arc<RunSpec>,
+    pub(super) requests: Vec<Received>,
     /// How many answers were lies.
-    pub lied: usize,
+    pub(super) lied: usize,
     /// The outcome as JSON, and the certificate in words.
-    pub report: String,
-    pub words: String,
+    pub(super) report: String,
+    pub(super) words: String,
     /// Whether the run waits for a person.
-    pub waits: bool,
+    pub(super) waits: bool,
 }
 
 /// A tool of the desk that writes, which nobody approved.
@@ -54,7 +56,7 @@ min_length = 1
 "#;
 
 impl World {
-    pub fn desk() -> Self {
+    pub(super) fn desk() -> Self {
         let item = include_str!("../../../../examples/helpdesk/tickets/T-1042.json");
         let world = Self::copy("desk", "helpdesk", item);
         let file = world.folder.path().join("loopgate.toml");
@@ -67,7 +69,7 @@ impl World {
         world.warmed()
     }
 
-    pub fn crm() -> Self {
+    pub(super) fn crm() -> Self {
         Self::copy("crm", "crm", "Find Alice and Bob, and say who they work for.").warmed()
     }
 
@@ -75,7 +77,8 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(example);
         copy(&from, folder.path());
-        Self { name, folder, item }
+        let tiers: &[&str] = if name == "desk" { &["base", "picker"] } else { &["base"] };
+        Self { name, folder, item, tiers }
     }
 
     /// The same once its database is made, which all runs share.
@@ -85,31 +88,26 @@ impl World {
     }
 
     fn load(&self, lie: &Lie, api: Api, url: &str) -> Domain {
-        let mut set = vec![
-            ("models.base.price.input_usd_per_million", "1.0"),
-            ("models.base.price.output_usd_per_million", "4.0"),
-            ("limits.output_tokens", "2048"),
-            ("limits.wall_ms", "90000"),
-        ];
-        let mut tiers = vec![Tier::Base];
+        let mut set: Vec<(String, String)> = Vec::new();
+        let mut put = |key: &str, value: &str| set.push((key.to_owned(), value.to_owned()));
+        put("limits.cost_usd", "0.10");
+        put("limits.output_tokens", "2048");
+        put("limits.wall_ms", "280000");
         if self.name == "desk" {
-            tiers.push(Tier::Picker);
-            set.extend([
-                ("models.picker.price.input_usd_per_million", "1.0"),
-                ("models.picker.price.output_usd_per_million", "4.0"),
-                ("limits.picker_ms", "60000"),
-            ]);
+            put("limits.picker_ms", "200000");
+        }
+        for tier in self.tiers {
+            put(&format!("models.{tier}.provider"), api.name());
+            put(&format!("models.{tier}.model"), "offline-1");
+            put(&format!("models.{tier}.base_url"), url);
+            put(&format!("models.{tier}.price.input_usd_per_million"), "1.0");
+            put(&format!("models.{tier}.price.output_usd_per_million"), "4.0");
         }
         // What never ends is cut off in time: nothing else waits so short.
-        if lie.name.starts_with("stalls") || lie.name.starts_with("stays") {
-            set.push(("models.base.timeout_ms", "600"));
+        if lie.name.starts_with("stalls") {
+            put("models.base.timeout_ms", "600");
         }
-        let options = LoadOptions {
-            models: tiers.iter().map(|tier| (*tier, format!("{}/offline-1", api.name()))).collect(),
-            base_urls: tiers.iter().map(|tier| (*tier, url.to_owned())).collect(),
-            set: set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
-            ..LoadOptions::default()
-        };
+        let options = LoadOptions { set, ..LoadOptions::default() };
         Domain::load(self.folder.path(), &options).unwrap()
     }
 
@@ -118,7 +116,7 @@ impl World {
     }
 
     /// One run against a server that lies.
-    pub async fn run(&self, lie: &'static Lie, api: Api) -> Result<Shown, String> {
+    pub(super) async fn run(&self, lie: &'static Lie, api: Api) -> Result<Shown, String> {
         let server = Server::start(Service::of(Arc::new(Offline::new())).lying(lie)).unwrap();
         let domain = self.load(lie, api, &server.base_url());
         let prepared = domain.unsaved_loop().leave_when_waiting();
@@ -130,7 +128,9 @@ impl World {
             Driven::Ended(outcome) => (outcome, false),
             Driven::Waiting(waiting) => (waiting.outcome, true),
         };
-        let requests = server.requests();
+        // What the clients left is over on the server's side too.
+        let begun = server.requests().len() as u64;
+        let requests = server.ended(begun).await;
         let lied = requests.iter().filter(|request| request.lied).count();
         server.shutdown().await;
         let report =
@@ -141,15 +141,15 @@ impl World {
 }
 
 impl Shown {
-    pub fn limits(&self) -> &Limits {
+    pub(super) fn limits(&self) -> &Limits {
         &self.spec.limits
     }
 
     /// What the replies truly cost that the server has generated.
-    pub fn truth(&self) -> PicoUsd {
+    pub(super) fn truth(&self) -> PicoUsd {
         let price = Price::flat(1_000_000, 4_000_000);
         let usages = self.requests.iter().filter_map(|request| request.usage.as_ref());
-        usages.fold(PicoUsd(0), |sum, usage| sum.plus(price.cost(usage)))
+        usages.fold(PicoUsd(0), |sum, usage| sum.plus(price.of(usage)))
     }
 }
 

@@ -323,7 +323,8 @@ impl Decoder {
         if !matches!(self.body, Kind::Stream(_)) {
             return self.fail(LlmError::unreadable(TOO_LARGE));
         }
-        if !self.reply.is_ending() && self.reply.is_silent() {
+        // Tokens that were reported were generated, whatever of them was shown.
+        if !self.reply.is_ending() && self.reply.is_silent() && !self.reply.reports_beyond_cap() {
             let message = format!("{} bytes of a reply came, and none of them says anything", self.received);
             return self.fail(LlmError::unreadable(message));
         }

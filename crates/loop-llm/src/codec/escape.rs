@@ -53,6 +53,12 @@ impl<'a> Token<'a> {
     }
 }
 
+/// Whether every text of this JSON can be read: one that names half a surrogate pair cannot.
+pub(crate) fn is_sound(json: &str) -> bool {
+    let names_surrogates = json.contains("\\ud") || json.contains("\\uD");
+    !names_surrogates || serde_json::from_str::<serde_json::Value>(json).is_ok()
+}
+
 /// How many bytes at the beginning stand for themselves: all before the first quote, backslash or control character.
 pub(crate) fn plain(bytes: &[u8]) -> usize {
     let mut before = 0;
@@ -200,6 +206,13 @@ mod tests {
                 assert_eq!(plain(text.as_bytes()), run.unwrap_or(text.len()), "{text:?}");
             }
         }
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_no_text() {
+        assert!(is_sound("{\"a\": \"\\ud83d\\ude00\", \"b\": 1}"));
+        assert!(!is_sound("{\"a\": \"\\ud83d\"}"));
+        assert!(!is_sound("{\"a\": \"\\uDE00\\uD83D\"}"));
     }
 
     proptest! {

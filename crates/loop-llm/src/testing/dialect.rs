@@ -204,6 +204,12 @@ pub(super) fn has(event: &Value, pointers: &[&str]) -> bool {
     pointers.iter().any(|pointer| event.pointer(pointer).is_some_and(|found| !found.is_null()))
 }
 
+/// Whether an event has a text at one of these pointers that is not empty, or another value.
+pub(super) fn says(event: &Value, pointers: &[&str]) -> bool {
+    let says = |found: &Value| !found.is_null() && found.as_str() != Some("");
+    pointers.iter().any(|pointer| event.pointer(pointer).is_some_and(says))
+}
+
 fn kind(event: &Value) -> &str {
     event.get("type").and_then(Value::as_str).unwrap_or_default()
 }

@@ -414,14 +414,15 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
         match reader.request(&mut writer).await {
             Ok(request) => {
                 let received = Received::new(&request);
-                let number = state.begin(&received);
                 let behaviour = behaviour(&state, &received);
+                let received = Received { lied: behaviour.is_lie, ..received };
+                let number = state.begin(&received);
                 let mut answer = Answer::new(&mut reader, &mut writer, &behaviour.delivery, request.keeps);
                 let result = route(&state, &received, &behaviour, number, &mut answer).await;
                 let (status, bytes_out, keeps) = (answer.status, answer.sent, answer.keeps);
-                let (usage, lied) = (answer.usage, behaviour.is_lie);
+                let usage = answer.usage;
                 let ending = result.map_or_else(|ending| ending, |()| Ending::Whole);
-                let ending_of = Received { status, bytes_out, ending: Some(ending), usage, lied, ..received };
+                let ending_of = Received { status, bytes_out, ending: Some(ending), usage, ..received };
                 state.end(number, ending_of);
                 if ending != Ending::Whole || !keeps {
                     return;

@@ -195,10 +195,10 @@ impl<'a> Twister<'a> {
             Twist::NoEnd => is_mark || dialect::is_end(self.api, json),
             Twist::NoMark => is_mark,
             Twist::Text(Piece::FirstOnly) => {
-                self.pieces > 0 && dialect::has(json, dialect::texts(self.api, json))
+                self.pieces > 0 && dialect::says(json, dialect::texts(self.api, json))
             }
             Twist::Arguments(Piece::FirstOnly) => {
-                self.pieces > 1 && dialect::has(json, dialect::arguments(self.api, json))
+                self.pieces > 0 && dialect::says(json, dialect::arguments(self.api, json))
             }
             _ => false,
         }
@@ -231,6 +231,7 @@ impl<'a> Twister<'a> {
                         dialect::set(&mut copy, &[*pointer], before);
                         // The copy ends nothing: it only tells tokens.
                         dialect::set(&mut copy, dialect::ends(api), Value::Null);
+                        dialect::set(&mut copy, &["/choices", "/candidates"], json!([]));
                         if api != Api::OpenaiResponses {
                             copies.insert(
                                 0,
@@ -244,14 +245,14 @@ impl<'a> Twister<'a> {
             Twist::Text(piece) => {
                 let pointers = dialect::texts(api, json);
                 if dialect::has(json, pointers) {
-                    self.pieces += 1;
+                    self.pieces += u64::from(dialect::says(json, pointers));
                     piece.put(json, pointers);
                 }
             }
             Twist::Arguments(piece) => {
                 let pointers = dialect::arguments(api, json);
                 if dialect::has(json, pointers) {
-                    self.pieces += 1;
+                    self.pieces += u64::from(dialect::says(json, pointers));
                     piece.put(json, pointers);
                 }
             }

@@ -9,16 +9,18 @@ mod connection;
 mod document;
 mod gateway;
 mod prompt;
+mod reply;
 mod stream;
 mod words;
 
 use std::fmt;
 
 use async_trait::async_trait;
+use futures::StreamExt;
 
 use super::behaviour::Behaviour;
 use crate::error::LlmError;
-use crate::model::{ChatModel, EventStream, ModelReply, Timing, complete, stream_of};
+use crate::model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete, stream_of};
 use crate::request::ModelRequest;
 use crate::scripted::{Purpose, estimated};
 
@@ -54,11 +56,21 @@ impl Lie {
         Self { name, about, on, behaviour }
     }
 
-    /// All of them: connections first, then gateways, streams and models.
+    /// All of them, by what lies: connections, gateways, streams, documents, replies, calls.
+    pub fn groups() -> [(&'static str, &'static [Self]); 6] {
+        [
+            ("connections", connection::LIES),
+            ("gateways", gateway::LIES),
+            ("streams", stream::LIES),
+            ("documents", document::LIES),
+            ("replies", reply::LIES),
+            ("calls", calls::LIES),
+        ]
+    }
+
+    /// All of them, in the order of their groups.
     pub fn all() -> impl Iterator<Item = &'static Self> {
-        let parts: [&'static [Self]; 5] =
-            [connection::LIES, gateway::LIES, stream::LIES, document::LIES, calls::LIES];
-        parts.into_iter().flatten()
+        Self::groups().into_iter().flat_map(|(_, lies)| lies)
     }
 
     /// The one of this name.
@@ -105,7 +117,11 @@ impl ChatModel for Liar<'_> {
         let mut usage = estimated(request, &reply);
         usage.output += reply.refusal.as_ref().map_or(0, |refusal| refusal.len().div_ceil(4) as u64);
         reply.usage = Some(usage);
-        Ok(stream_of(reply, Timing::default()))
+        // Its tokens are known before anything else, so that they count also where the client hangs up.
+        let tokens = futures::stream::iter([Ok(ModelEvent::Usage(usage))]);
+        let mut events = stream_of(reply, Timing::default());
+        let started = futures::stream::iter(events.next().await);
+        Ok(started.chain(tokens).chain(events).boxed())
     }
 }
 
