@@ -367,6 +367,11 @@ impl Assembly {
         }
     }
 
+    /// Whether a reply of the protocol had begun.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
     /// Whether nothing at all came of it.
     pub(super) fn is_silent(&self) -> bool {
         self.is_mute() && self.reasoning.is_empty() && self.calls.is_empty()

@@ -481,9 +481,10 @@ async fn route(
             (Err(unfit), _) => exchange.say(unfit.trouble, &unfit.message, Some(&unfit.param)).await,
             (Ok(mut asked), Some(model)) => {
                 asked.ways.streams &= !behaviour.is_whole;
-                match behaviour.say {
-                    Some(say) => exchange.ask(&Liar { honest: model.as_ref(), say }, &asked).await,
-                    None => exchange.ask(model.as_ref(), &asked).await,
+                if behaviour.is_lie {
+                    exchange.ask(&Liar { honest: model.as_ref(), say: behaviour.say }, &asked).await
+                } else {
+                    exchange.ask(model.as_ref(), &asked).await
                 }
             }
             (Ok(_), None) => exchange.say(Trouble::ServerError, "there is no model to answer", None).await,

@@ -38,13 +38,13 @@ pub(super) const LIES: &[Lie] = &[
         || Behaviour::model().stalls_after(600),
     ),
     Lie::new("stalls-before-headers", "Requests are read and never answered", Main, Behaviour::silence),
-    Lie::new("slow-drip", "A stream comes 16 bytes at a time, one millisecond apart", Every, || {
-        Behaviour::model().in_chunks(Chunks::Bytes(16)).with_pause(Duration::from_millis(1))
+    Lie::new("slow-drip", "The first reply comes 64 bytes at a time, one millisecond apart", Once, || {
+        Behaviour::model().in_chunks(Chunks::Bytes(64)).with_pause(Duration::from_millis(1))
     }),
     Lie::new(
         "byte-by-byte",
-        "Each byte is a chunk of its own, in the middle of characters too",
-        Every,
+        "Each byte of the first reply is a chunk of its own, in the middle of characters too",
+        Once,
         || Behaviour::model().in_chunks(Chunks::Bytes(1)),
     ),
     Lie::new("random-chunks", "Chunks of 1 to 64 bytes, across events and characters", Every, || {

@@ -102,20 +102,25 @@ impl fmt::Debug for Lie {
 /// What a model says in the place of an honest reply.
 pub(super) type Say = fn(&ModelRequest, ModelReply) -> ModelReply;
 
-/// A model that says something else than the one behind it. Its tokens are those of what it says.
+/// A model that says something else than the one behind it, or that says the same and tells its tokens first. Its
+/// tokens are those of what it says.
 #[derive(Debug)]
 pub(super) struct Liar<'a> {
     pub(super) honest: &'a dyn ChatModel,
-    pub(super) say: Say,
+    pub(super) say: Option<Say>,
 }
 
 #[async_trait]
 impl ChatModel for Liar<'_> {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let honest = complete(self.honest, request).await?;
-        let mut reply = (self.say)(request, honest);
-        let mut usage = estimated(request, &reply);
-        usage.output += reply.refusal.as_ref().map_or(0, |refusal| refusal.len().div_ceil(4) as u64);
+        let told = honest.usage.filter(|_| self.say.is_none());
+        let mut reply = self.say.map_or(honest.clone(), |say| say(request, honest));
+        let usage = told.unwrap_or_else(|| {
+            let mut usage = estimated(request, &reply);
+            usage.output += reply.refusal.as_ref().map_or(0, |refusal| refusal.len().div_ceil(4) as u64);
+            usage
+        });
         reply.usage = Some(usage);
         // Its tokens are known before anything else, so that they count also where the client hangs up.
         let tokens = futures::stream::iter([Ok(ModelEvent::Usage(usage))]);
