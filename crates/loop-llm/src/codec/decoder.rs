@@ -337,7 +337,8 @@ impl Decoder {
         self.reply.settle();
         error.partial = Some(self.reply.partial());
         // A reply that had begun by the protocol and then broke it may be billed: a model was at work.
-        if error.kind == LlmErrorKind::BadResponse && self.reply.has_begun() {
+        let is_stream = matches!(self.body, Kind::Stream(_));
+        if is_stream && error.kind == LlmErrorKind::BadResponse && self.reply.has_begun() {
             error.detail.get_or_insert_default().may_have_begun = true;
         }
         self.reply.give(Err(error));
