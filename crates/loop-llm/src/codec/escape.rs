@@ -53,10 +53,25 @@ impl<'a> Token<'a> {
     }
 }
 
-/// Whether every text of this JSON can be read: one that names half a surrogate pair cannot.
+/// Whether every text of this JSON, or of a part of one, can be read: one that names half a surrogate pair cannot.
 pub(crate) fn is_sound(json: &str) -> bool {
-    let names_surrogates = json.contains("\\ud") || json.contains("\\uD");
-    !names_surrogates || serde_json::from_str::<serde_json::Value>(json).is_ok()
+    let unit = |text: &str| {
+        let digits = text.strip_prefix("\\u")?.get(..4)?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut rest = json;
+    while let Some(escape) = rest.find('\\').and_then(|at| rest.get(at..)) {
+        let length = match unit(escape) {
+            Some(0xdc00..=0xdfff) => return false,
+            Some(0xd800..=0xdbff) => match escape.get(6..).and_then(unit) {
+                Some(0xdc00..=0xdfff) => 12,
+                _ => return false,
+            },
+            _ => 2,
+        };
+        rest = escape.get(length..).unwrap_or_default();
+    }
+    true
 }
 
 /// How many bytes at the beginning stand for themselves: all before the first quote, backslash or control character.
@@ -213,6 +228,8 @@ mod tests {
         assert!(is_sound("{\"a\": \"\\ud83d\\ude00\", \"b\": 1}"));
         assert!(!is_sound("{\"a\": \"\\ud83d\"}"));
         assert!(!is_sound("{\"a\": \"\\uDE00\\uD83D\"}"));
+        // An escaped backslash escapes nothing, and a part of a JSON text is judged as well.
+        assert!(is_sound("\"\\\\ud83d\", 1]") && is_sound("\"\\u00e9\\n\"") && is_sound(""));
     }
 
     proptest! {
