@@ -1,8 +1,20 @@
 //! Characters that nobody sees: the one list by which text from outside is cleaned and compared.
 
-/// Whether a text says nothing that anybody could see.
+/// Whether a text says nothing that anybody could see. Characters that only change others, such as joiners and selectors,
+/// count as nothing where they stand alone, and so do control characters and letters that are drawn as a blank.
 pub fn is_blank(text: &str) -> bool {
-    text.chars().all(|c| c.is_whitespace() || is_unseen(c))
+    text.chars().all(|c| c.is_whitespace() || c.is_control() || is_unseen(c) || is_drawn_as_nothing(c))
+}
+
+/// Whether this character shows nothing by itself, although a text may need it.
+fn is_drawn_as_nothing(c: char) -> bool {
+    match c {
+        // Joiners, the grapheme joiner, selectors of text and emoji.
+        '\u{200c}' | '\u{200d}' | '\u{34f}' | '\u{fe0e}' | '\u{fe0f}' => true,
+        // Fillers of Hangul, a Khmer inherent vowel, the blank of Braille.
+        '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{17b4}' | '\u{17b5}' | '\u{2800}' => true,
+        _ => false,
+    }
 }
 
 /// Whether a reader does not see this character, although it changes what is read: marks that turn the direction of
@@ -23,5 +35,18 @@ pub fn is_unseen(c: char) -> bool {
         // Nobody can say what a reader sees of these.
         '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' => true,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_blank;
+
+    #[test]
+    fn a_text_of_joiners_fillers_and_control_characters_alone_is_blank() {
+        assert!(is_blank("\u{200b}\u{200d}\u{2060}\u{feff}\u{fe0f}\u{3164}\u{0}\u{1b} \n"));
+        // What joins something is part of it.
+        assert!(!is_blank("\u{1f469}\u{200d}\u{1f4bb}"));
+        assert!(!is_blank("\u{200d}."));
     }
 }

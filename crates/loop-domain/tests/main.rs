@@ -8,6 +8,7 @@ mod crm;
 mod errors;
 mod examples;
 mod guide;
+mod lies;
 mod loading;
 mod policy;
 mod prices;

@@ -144,6 +144,8 @@ pub(crate) const MARK: &str = "… [cut]";
 pub(crate) const CUT: &str = "reply_cut";
 /// The warning that a provider's own turn is too large to go back.
 pub(crate) const RAW_TOO_LARGE: &str = "raw_too_large";
+/// The warning that a provider's own turn holds what no JSON text may hold, and does not go back.
+pub(crate) const RAW_UNREADABLE: &str = "raw_unreadable";
 /// The most bytes of an id, a name, a model, the word for an end.
 pub(crate) const MOST_WORD: usize = 256;
 /// The most bytes of what is told in a line.

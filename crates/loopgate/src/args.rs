@@ -509,7 +509,13 @@ pub(crate) struct ModelDecodeArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct MockArgs {
     #[command(flatten)]
-    pub(crate) domain: DomainArgs,
+    pub(crate) domain: Option<DomainArgs>,
+    /// Lie in this way: see --behaviours
+    #[arg(long, value_name = "NAME", value_parser = crate::mock::behaviour)]
+    pub(crate) behaviour: Option<&'static loop_llm::testing::Lie>,
+    /// List the ways in which the server can lie, with a line each
+    #[arg(long, exclusive = true)]
+    pub(crate) behaviours: bool,
     /// The address to listen on; port 0 takes a free one
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
     pub(crate) listen: SocketAddr,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use loop_core::RunSpec;
-use loop_llm::testing::{Behaviour, Chunks, Ending, Received, Server, Service};
+use loop_llm::testing::{Behaviour, Chunks, Ending, Lie, Received, Server, Service};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Purpose};
 use loop_runtime::Models;
 use tokio::signal::unix::{SignalKind, signal};
@@ -15,13 +15,23 @@ use crate::failure::Failure;
 use crate::{places, stream};
 
 pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
-    let domain = places::load(&args.domain)?;
+    if args.behaviours {
+        stream::print(&behaviours());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some(given) = &args.domain else {
+        return Err(Failure::new("no domain is given; name a folder, or use --behaviours"));
+    };
+    let domain = places::load(given)?;
     let tiers = Arc::new(Tiers::of(&domain.spec, &domain.models)?);
     let names = tiers.names();
     let mut service = Service::of(Arc::clone(&tiers) as Arc<dyn ChatModel>)
         .with_names(names)
         .usually(Behaviour::model().in_chunks(args.chunks))
         .keeping(0);
+    if let Some(lie) = args.behaviour {
+        service = service.lying(lie);
+    }
     if !args.quiet {
         let tiers = Arc::clone(&tiers);
         service = service.observed(move |received| stream::note(line(received, &tiers)));
@@ -33,7 +43,10 @@ pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
         Failure::new(format!("{}: {error}; give another address with --listen", args.listen))
     })?;
     let url = server.base_url();
-    stream::note(usage(&args.domain, &tiers.base.name, &url));
+    stream::note(usage(given, &tiers.base.name, &url));
+    if let Some(lie) = args.behaviour {
+        stream::note(format!("lies:  {}: {}", lie.name, lie.about));
+    }
     stream::note("ends with Ctrl-C");
     if !server.address().ip().is_loopback() {
         stream::note("warning: whoever reaches this machine can ask, and no key is checked");
@@ -66,6 +79,18 @@ fn usage(args: &DomainArgs, name: &str, url: &str) -> String {
 
 /// Takes the limit of money off.
 const NO_LIMIT: &str = "limits.cost_usd=none";
+
+/// Each named behaviour with what it does.
+fn behaviours() -> String {
+    let width = Lie::all().map(|lie| lie.name.len()).max().unwrap_or_default();
+    Lie::all().map(|lie| format!("{:width$}  {}\n", lie.name, lie.about)).collect()
+}
+
+/// Reads the name of a behaviour.
+pub(crate) fn behaviour(name: &str) -> Result<&'static Lie, String> {
+    Lie::find(name)
+        .ok_or_else(|| "no behaviour has this name; loopgate mock --behaviours lists them".to_owned())
+}
 
 /// Reads `whole`, a number of bytes, or `random:SEED`.
 pub(crate) fn chunks(text: &str) -> Result<Chunks, String> {
@@ -171,6 +196,9 @@ fn line(received: &Received, tiers: &Tiers) -> String {
             line.push_str(&format!(", status {status}"));
         }
         (Some(Ending::Whole) | None, _) => {}
+    }
+    if received.lied {
+        line.push_str(", a lie");
     }
     line
 }

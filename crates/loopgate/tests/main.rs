@@ -9,6 +9,7 @@ mod common;
 mod eval;
 mod guard;
 mod handbook;
+mod lies;
 mod mock;
 mod model;
 mod models;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use loop_core::{PicoUsd, Usage};
 
 use super::calls::{Calls, MOST_ARGUMENTS, too_much};
+use super::escape;
 use super::names::Aliases;
 use crate::call::{Filtered, Stop, ToolCall};
 use crate::cap::{self, MOST_WARNINGS, MOST_WORD, OutputCap, word};
@@ -347,9 +348,14 @@ impl Assembly {
 
     /// Whether it was to say more than it may, or has used more tokens than it may, by what was told before its end.
     pub(super) fn is_beyond_cap(&self) -> bool {
+        self.is_capped || self.reports_beyond_cap()
+    }
+
+    /// Whether more tokens were reported before its end than it may have.
+    pub(super) fn reports_beyond_cap(&self) -> bool {
         let is_open = self.stop.is_none() && !self.is_closing;
         let tokens = self.usage.filter(|_| is_open).map_or(0, |usage| usage.total_output());
-        self.is_capped || tokens > self.cap.tokens
+        tokens > self.cap.tokens
     }
 
     /// Cuts it here.
@@ -359,6 +365,11 @@ impl Assembly {
         if self.stop.is_none() {
             self.stop = Some((Arc::default(), Stop::Capped));
         }
+    }
+
+    /// Whether a reply of the protocol had begun.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun
     }
 
     /// Whether nothing at all came of it.
@@ -472,6 +483,11 @@ impl Assembly {
         let mut raw = if self.is_capped { None } else { raw(has_new_ids, has_nameless, &tool_calls) };
         if raw.as_ref().is_some_and(|json| json.len() > self.cap.raw()) {
             self.warn(cap::RAW_TOO_LARGE);
+            raw = None;
+        }
+        // Half a surrogate pair was read over; no server would take it back.
+        if raw.as_ref().is_some_and(|json| !escape::is_sound(json)) {
+            self.warn(cap::RAW_UNREADABLE);
             raw = None;
         }
         let raw = raw.map(|json| Raw::new(origin, &self.secrets.reply(&json)));

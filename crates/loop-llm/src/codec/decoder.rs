@@ -323,7 +323,8 @@ impl Decoder {
         if !matches!(self.body, Kind::Stream(_)) {
             return self.fail(LlmError::unreadable(TOO_LARGE));
         }
-        if !self.reply.is_ending() && self.reply.is_silent() {
+        // Tokens that were reported were generated, whatever of them was shown.
+        if !self.reply.is_ending() && self.reply.is_silent() && !self.reply.reports_beyond_cap() {
             let message = format!("{} bytes of a reply came, and none of them says anything", self.received);
             return self.fail(LlmError::unreadable(message));
         }
@@ -335,6 +336,11 @@ impl Decoder {
         self.is_done = true;
         self.reply.settle();
         error.partial = Some(self.reply.partial());
+        // A reply that had begun by the protocol and then broke it may be billed: a model was at work.
+        let is_stream = matches!(self.body, Kind::Stream(_));
+        if is_stream && error.kind == LlmErrorKind::BadResponse && self.reply.has_begun() {
+            error.detail.get_or_insert_default().may_have_begun = true;
+        }
         self.reply.give(Err(error));
     }
 }

@@ -53,6 +53,27 @@ impl<'a> Token<'a> {
     }
 }
 
+/// Whether every text of this JSON, or of a part of one, can be read: one that names half a surrogate pair cannot.
+pub(crate) fn is_sound(json: &str) -> bool {
+    let unit = |text: &str| {
+        let digits = text.strip_prefix("\\u")?.get(..4)?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut rest = json;
+    while let Some(escape) = rest.find('\\').and_then(|at| rest.get(at..)) {
+        let length = match unit(escape) {
+            Some(0xdc00..=0xdfff) => return false,
+            Some(0xd800..=0xdbff) => match escape.get(6..).and_then(unit) {
+                Some(0xdc00..=0xdfff) => 12,
+                _ => return false,
+            },
+            _ => 2,
+        };
+        rest = escape.get(length..).unwrap_or_default();
+    }
+    true
+}
+
 /// How many bytes at the beginning stand for themselves: all before the first quote, backslash or control character.
 pub(crate) fn plain(bytes: &[u8]) -> usize {
     let mut before = 0;
@@ -200,6 +221,15 @@ mod tests {
                 assert_eq!(plain(text.as_bytes()), run.unwrap_or(text.len()), "{text:?}");
             }
         }
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_no_text() {
+        assert!(is_sound("{\"a\": \"\\ud83d\\ude00\", \"b\": 1}"));
+        assert!(!is_sound("{\"a\": \"\\ud83d\"}"));
+        assert!(!is_sound("{\"a\": \"\\uDE00\\uD83D\"}"));
+        // An escaped backslash escapes nothing, and a part of a JSON text is judged as well.
+        assert!(is_sound("\"\\\\ud83d\", 1]") && is_sound("\"\\u00e9\\n\"") && is_sound(""));
     }
 
     proptest! {

@@ -67,6 +67,17 @@ impl ChatModel for Offline {
     }
 }
 
+/// The tools that a prompt describes, each with its first required parameter, and the headings of its sections.
+#[cfg(feature = "testing")]
+pub(crate) fn described(request: &ModelRequest) -> (Vec<(String, Option<String>)>, Vec<String>) {
+    let read = Read::of(request);
+    let first = |tool: &read::Tool<'_>| {
+        tool.parameters.iter().find(|parameter| parameter.required).map(|parameter| parameter.name.to_owned())
+    };
+    let tools = read.tools.iter().map(|tool| (tool.name.to_owned(), first(tool))).collect();
+    (tools, read.sections.iter().map(|section| section.heading.to_owned()).collect())
+}
+
 /// Whether it is a turn of a conversation: with native tools, or without anything that makes it a document's.
 fn is_conversation(request: &ModelRequest) -> bool {
     let is_document = || Purpose::of(request) != Purpose::Main || nonce_of(request).is_some();

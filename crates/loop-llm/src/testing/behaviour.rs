@@ -4,11 +4,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::lies::Say;
+use super::twist::Twist;
+
 /// How one request is answered. Without more said: by the model, as a good server would.
 #[derive(Clone, Debug, Default)]
 pub struct Behaviour {
     pub(super) reply: Reply,
     pub(super) delivery: Delivery,
+    /// What the model says in the place of its reply.
+    pub(super) say: Option<Say>,
+    /// What is done to the events of a stream.
+    pub(super) twists: Vec<Twist>,
+    /// Whether a reply comes in one piece, also where a stream was asked for.
+    pub(super) is_whole: bool,
+    /// Whether it is the answer of a named behaviour.
+    pub(super) is_lie: bool,
 }
 
 impl Behaviour {
@@ -42,6 +53,21 @@ impl Behaviour {
     /// What comes in place of the head is no HTTP; then the connection is closed.
     pub fn garbage_head() -> Self {
         Self::of(Reply::Garbage)
+    }
+
+    /// These bytes come in the place of an answer, head and all; then the connection is closed.
+    pub fn raw(bytes: impl Into<Bytes>) -> Self {
+        Self::of(Reply::Raw(bytes.into()))
+    }
+
+    /// The request is read, and nothing comes until the client hangs up.
+    pub fn silence() -> Self {
+        Self::of(Reply::Silence)
+    }
+
+    /// Status 401 and an error that repeats the headers of the request that carry credentials.
+    pub fn echo() -> Self {
+        Self::of(Reply::Echo)
     }
 
     /// A well-formed stream whose visible text has this many bytes. They are made while they are written.
@@ -121,8 +147,50 @@ impl Behaviour {
         self
     }
 
+    /// An HTTP/1.0 answer without a length: its body ends where the connection is closed.
+    #[must_use]
+    pub fn until_closed(mut self) -> Self {
+        self.delivery.until_closed = true;
+        self
+    }
+
+    /// These bytes follow the body, and the connection is closed.
+    #[must_use]
+    pub fn followed_by(mut self, bytes: impl Into<Bytes>) -> Self {
+        self.delivery.after = bytes.into();
+        self
+    }
+
+    /// The body is written and never ended: the connection stays open until the client hangs up.
+    #[must_use]
+    pub fn stays_open(mut self) -> Self {
+        self.delivery.stays_open = true;
+        self
+    }
+
+    /// The model's reply comes in one piece, also where a stream was asked for.
+    #[must_use]
+    pub fn in_one_piece(mut self) -> Self {
+        self.is_whole = true;
+        self
+    }
+
+    /// The model says something else.
+    #[must_use]
+    pub(super) fn saying(mut self, say: Say) -> Self {
+        self.say = Some(say);
+        self
+    }
+
+    /// The provider changes its events so, after all other twists.
+    #[must_use]
+    pub(super) fn twisted(mut self, twist: Twist) -> Self {
+        self.twists.push(twist);
+        self
+    }
+
     fn of(reply: Reply) -> Self {
-        Self { reply, delivery: Delivery::default() }
+        Self { reply, ..Self::default() }
     }
 
     fn breaks(mut self, after_bytes: u64, how: Break) -> Self {
@@ -159,6 +227,9 @@ pub(super) enum Reply {
     Body(Bytes),
     Refuse,
     Garbage,
+    Raw(Bytes),
+    Silence,
+    Echo,
     Flood {
         bytes: u64,
     },
@@ -178,6 +249,12 @@ pub(super) struct Delivery {
     pub(super) headers: Vec<(String, String)>,
     pub(super) content_type: Option<String>,
     pub(super) content_length: Option<u64>,
+    /// Whether it is HTTP/1.0 without a length.
+    pub(super) until_closed: bool,
+    /// Bytes behind the body.
+    pub(super) after: Bytes,
+    /// Whether the body is never ended.
+    pub(super) stays_open: bool,
 }
 
 /// How an answer breaks.

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use loop_core::Usage;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
@@ -281,6 +282,8 @@ pub(super) struct Answer<'a> {
     pub(super) status: Option<u16>,
     /// Bytes of the body that were written, without the frames of chunks.
     pub(super) sent: u64,
+    /// The true tokens of the reply, where a model gave one.
+    pub(super) usage: Option<Usage>,
     /// Bytes of the body that the answer was asked to write.
     taken: u64,
     chunked: bool,
@@ -296,7 +299,8 @@ impl<'a> Answer<'a> {
         delivery: &'a Delivery,
         keeps: bool,
     ) -> Self {
-        let keeps = keeps && delivery.breaks.is_none() && delivery.content_length.is_none();
+        let closes = delivery.until_closed || !delivery.after.is_empty();
+        let keeps = keeps && !closes && delivery.breaks.is_none() && delivery.content_length.is_none();
         let pieces = Pieces::new(delivery.chunks);
         Self {
             reader,
@@ -306,6 +310,7 @@ impl<'a> Answer<'a> {
             keeps,
             status: None,
             sent: 0,
+            usage: None,
             taken: 0,
             chunked: false,
             held: Vec::new(),
@@ -359,7 +364,8 @@ impl<'a> Answer<'a> {
         let delivery = self.delivery;
         let length = delivery.content_length.or(length);
         let content_type = delivery.content_type.as_deref().unwrap_or(content_type);
-        let mut text = format!("HTTP/1.1 {code} {}\r\ncontent-type: {content_type}\r\n", phrase(code));
+        let version = if delivery.until_closed { "HTTP/1.0" } else { "HTTP/1.1" };
+        let mut text = format!("{version} {code} {}\r\ncontent-type: {content_type}\r\n", phrase(code));
         let more = headers.iter().map(|(name, value)| (*name, value.as_str()));
         let extra = delivery.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let name = self.name.iter().map(|(name, id)| (*name, id.as_str()));
@@ -367,6 +373,7 @@ impl<'a> Answer<'a> {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
         match length {
+            _ if delivery.until_closed => {}
             Some(bytes) => text.push_str(&format!("content-length: {bytes}\r\n")),
             None => text.push_str("transfer-encoding: chunked\r\n"),
         }
@@ -374,7 +381,7 @@ impl<'a> Answer<'a> {
             text.push_str("connection: close\r\n");
         }
         text.push_str("\r\n");
-        self.chunked = length.is_none();
+        self.chunked = length.is_none() && !delivery.until_closed;
         self.status = Some(code);
         self.raw(text.as_bytes()).await
     }
@@ -396,7 +403,18 @@ impl<'a> Answer<'a> {
     pub(super) async fn finish(&mut self) -> Result<(), Ending> {
         self.break_where_due().await?;
         self.flush().await?;
-        self.end_of_chunks().await
+        if self.delivery.stays_open {
+            self.reader.hung_up().await;
+            return Err(Ending::HungUp);
+        }
+        self.end_of_chunks().await?;
+        self.raw(&self.delivery.after).await
+    }
+
+    /// Says nothing until the client hangs up.
+    pub(super) async fn silence(&mut self) -> Ending {
+        self.reader.hung_up().await;
+        Ending::HungUp
     }
 
     /// Bytes as they are, outside of any body.

@@ -16,6 +16,9 @@
 //! floods where a [`Behaviour`] says so. There is no chance in it but a seed that is given, and no time but the pauses
 //! that are asked for. It knows no keys and no TLS, and it is not meant to face anybody but its own machine.
 //!
+//! A [`Lie`] is a named behaviour, for example `html-page` or `huge-usage`: [`Service::lying`] serves it in each of the
+//! protocols, and `loopgate mock --behaviour NAME` from the command line.
+//!
 //! Requests are read as strictly as the provider reads them, and what is wrong is said in the provider's own form: so
 //! it is what encoders are checked against. Reasoning goes out with an opaque part that only the server can make, and
 //! has to come back unchanged beside what it was issued for.
@@ -37,14 +40,18 @@
 mod anthropic;
 mod behaviour;
 mod chat;
+mod dialect;
 mod gemini;
 mod heard;
 mod http;
+mod lies;
 mod protocol;
 mod responses;
 mod seal;
 mod serve;
 mod server;
+mod twist;
 
 pub use behaviour::{Behaviour, Chunks};
+pub use lies::Lie;
 pub use server::{Ending, Received, Server, Service};

@@ -12,6 +12,7 @@ use super::gemini::Gemini;
 use super::heard::Heard;
 use super::responses::Responses;
 use crate::call::{Stop, ToolCall};
+use crate::codec::Api;
 use crate::error::{LlmError, LlmErrorKind};
 use crate::model::ModelReply;
 use crate::request::ModelRequest;
@@ -32,6 +33,9 @@ pub(super) trait Protocol: Sync {
 
     /// The beginning of a line of a stream that holds visible text.
     fn line(&self) -> &'static str;
+
+    /// Which protocol it is.
+    fn api(&self) -> Api;
 
     /// The header that names a request.
     fn request_header(&self) -> &'static str;

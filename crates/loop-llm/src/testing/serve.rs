@@ -5,6 +5,7 @@ use futures::StreamExt;
 use super::http::{Answer, EVENT_STREAM, JSON};
 use super::protocol::{Asked, Frames, Head, Protocol, Told, Trouble, Ways, Wire, Writer, bytes_of, wire};
 use super::server::Ending;
+use super::twist::{Twist, Twister};
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent, ModelReply};
 
@@ -15,6 +16,8 @@ pub(super) struct Exchange<'a, 'b> {
     pub(super) number: u64,
     /// The id of the request.
     pub(super) request: String,
+    /// What is done to the events of a stream.
+    pub(super) twists: &'a [Twist],
     pub(super) answer: &'a mut Answer<'b>,
 }
 
@@ -108,6 +111,7 @@ impl Exchange<'_, '_> {
 
     async fn stream(mut self, mut events: EventStream, head: Head) -> Result<(), Ending> {
         let is_array = head.ways.is_array;
+        let mut twister = Twister::new(self.protocol.api(), if is_array { &[] } else { self.twists });
         let mut writer = self.protocol.writer(head);
         if is_array {
             self.answer.head(200, JSON, &[], None).await?;
@@ -127,15 +131,33 @@ impl Exchange<'_, '_> {
             }
             match event {
                 Some(Ok(ModelEvent::Finished(reply))) => {
+                    self.answer.usage = reply.usage;
                     told.rest(&reply, writer.as_mut(), &mut out);
                     writer.end(&reply, &mut out);
+                    twister.frames(&mut out);
                     self.write(&mut out).await?;
                     return self.answer.finish().await;
                 }
-                Some(Ok(event)) => told.pass_on(event, writer.as_mut(), &mut out),
+                Some(Ok(event)) => {
+                    if let ModelEvent::Usage(usage) = &event {
+                        self.answer.usage = Some(*usage);
+                    }
+                    let fails =
+                        matches!(event, ModelEvent::TextDelta { .. }).then(|| twister.failure()).flatten();
+                    told.pass_on(event, writer.as_mut(), &mut out);
+                    if let Some(trouble) = fails {
+                        let message = "the upstream failed in the middle of its reply";
+                        let said = self.protocol.said(trouble);
+                        let failure = Told { said, message, param: None, wait: None, request: &self.request };
+                        writer.fail(&failure, &mut out);
+                        self.write(&mut out).await?;
+                        return self.answer.finish().await;
+                    }
+                }
                 Some(Err(error)) => return self.break_off(&error, writer.as_mut(), out).await,
                 None => return self.break_off(&without_end(), writer.as_mut(), out).await,
             }
+            twister.frames(&mut out);
             self.write(&mut out).await?;
         }
     }
@@ -146,6 +168,7 @@ impl Exchange<'_, '_> {
         loop {
             match self.answer.wait(events.next()).await? {
                 Some(Ok(ModelEvent::Finished(reply))) => {
+                    self.answer.usage = reply.usage;
                     Progress::default().rest(&reply, writer.as_mut(), &mut unused);
                     let body = bytes_of(&writer.whole(&reply));
                     return self.answer.json(200, &[], &body).await;

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use loop_core::Usage;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -16,10 +17,12 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::behaviour::{Behaviour, Delivery, Reply};
 use super::chat;
 use super::http::{Answer, Reader, Request, Unreadable};
+use super::lies::{Liar, Lie};
 use super::protocol::{self, Trouble};
 use super::serve::Exchange;
 use crate::model::ChatModel;
-use crate::request::ModelRequest;
+use crate::request::{Message, ModelRequest};
+use crate::scripted::Purpose;
 
 /// A server on loopback. It ends when it is dropped.
 #[derive(Debug)]
@@ -108,6 +111,7 @@ pub struct Service {
     names: Vec<Arc<str>>,
     first: VecDeque<Behaviour>,
     usual: Behaviour,
+    lie: Option<&'static Lie>,
     keeps: usize,
     observer: Option<Observer>,
 }
@@ -142,6 +146,14 @@ impl Service {
         self
     }
 
+    /// Requests are answered as this named behaviour says, those apart that it does not concern and those that
+    /// behaviours of [`first`](Self::first) answer.
+    #[must_use]
+    pub fn lying(mut self, lie: &'static Lie) -> Self {
+        self.lie = Some(lie);
+        self
+    }
+
     /// The models that `GET …/models` lists; `offline-1` where none are given. Requests may name any.
     #[must_use]
     pub fn with_names<N: Into<Arc<str>>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
@@ -169,6 +181,7 @@ impl Service {
             names: vec!["offline-1".into()],
             first: VecDeque::new(),
             usual: Behaviour::model(),
+            lie: None,
             keeps: 1_000,
             observer: None,
         }
@@ -181,6 +194,7 @@ impl fmt::Debug for Service {
             .field("model", &self.model)
             .field("first", &self.first)
             .field("usual", &self.usual)
+            .field("lie", &self.lie)
             .finish_non_exhaustive()
     }
 }
@@ -206,6 +220,11 @@ pub struct Received {
     pub bytes_out: u64,
     /// How the answer ended; `None` until it has.
     pub ending: Option<Ending>,
+    /// The tokens of the reply as they truly are, whatever the client was told; `None` where no model replied, or the
+    /// answer ended before its reply did.
+    pub usage: Option<Usage>,
+    /// Whether a named behaviour changed the answer.
+    pub lied: bool,
 }
 
 impl Received {
@@ -236,6 +255,8 @@ impl Received {
             status: None,
             bytes_out: 0,
             ending: None,
+            usage: None,
+            lied: false,
         }
     }
 }
@@ -257,6 +278,8 @@ impl fmt::Debug for Received {
             .field("status", &self.status)
             .field("bytes_out", &self.bytes_out)
             .field("ending", &self.ending)
+            .field("usage", &self.usage)
+            .field("lied", &self.lied)
             .finish()
     }
 }
@@ -284,6 +307,8 @@ struct State {
 struct Log {
     /// How many behaviours were used up.
     used: usize,
+    /// How many requests for a main call have come.
+    main: u64,
     /// How many requests have begun.
     begun: u64,
     /// The latest requests, by their numbers.
@@ -303,11 +328,22 @@ impl State {
         refuses
     }
 
-    fn behaviour(&self) -> &Behaviour {
+    fn behaviour(&self, received: &Received) -> Behaviour {
         let mut log = self.log();
-        let behaviour = self.next_of(&log);
+        let first = self.service.first.get(log.used);
         log.used += 1;
-        behaviour
+        match (first, self.service.lie) {
+            (Some(behaviour), _) => behaviour.clone(),
+            (None, None) => self.service.usual.clone(),
+            (None, Some(lie)) => {
+                let request = received.request();
+                let purpose = request.as_ref().map(Purpose::of);
+                log.main += u64::from(purpose == Some(Purpose::Main));
+                let is_result = |message: &Message| matches!(message, Message::Tool { .. });
+                let has_results = request.is_some_and(|request| request.messages.iter().any(is_result));
+                lie.answer(purpose, log.main, has_results)
+            }
+        }
     }
 
     fn next_of(&self, log: &Log) -> &Behaviour {
@@ -378,13 +414,16 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
         match reader.request(&mut writer).await {
             Ok(request) => {
                 let received = Received::new(&request);
-                let number = state.begin(&received);
                 let behaviour = behaviour(&state, &received);
+                let received = Received { lied: behaviour.is_lie, ..received };
+                let number = state.begin(&received);
                 let mut answer = Answer::new(&mut reader, &mut writer, &behaviour.delivery, request.keeps);
-                let result = route(&state, &received, &behaviour.reply, number, &mut answer).await;
+                let result = route(&state, &received, &behaviour, number, &mut answer).await;
                 let (status, bytes_out, keeps) = (answer.status, answer.sent, answer.keeps);
+                let usage = answer.usage;
                 let ending = result.map_or_else(|ending| ending, |()| Ending::Whole);
-                state.end(number, Received { status, bytes_out, ending: Some(ending), ..received });
+                let ending_of = Received { status, bytes_out, ending: Some(ending), usage, ..received };
+                state.end(number, ending_of);
                 if ending != Ending::Whole || !keeps {
                     return;
                 }
@@ -406,13 +445,13 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
 /// Only questions to a model use behaviours up.
 fn behaviour(state: &State, received: &Received) -> Behaviour {
     let is_question = protocol::find(&received.path, &received.query, &received.headers).is_some();
-    if received.method == "POST" && is_question { state.behaviour().clone() } else { Behaviour::model() }
+    if received.method == "POST" && is_question { state.behaviour(received) } else { Behaviour::model() }
 }
 
 async fn route(
     state: &State,
     received: &Received,
-    reply: &Reply,
+    behaviour: &Behaviour,
     number: u64,
     answer: &mut Answer<'_>,
 ) -> Result<(), Ending> {
@@ -436,11 +475,18 @@ async fn route(
     };
     let request = format!("req_{number}");
     answer.names(protocol.request_header(), request.clone());
-    let mut exchange = Exchange { protocol, number, request, answer };
-    match reply {
+    let mut exchange = Exchange { protocol, number, request, twists: &behaviour.twists, answer };
+    match &behaviour.reply {
         Reply::Model => match (protocol.read(&target, &received.body), &state.service.model) {
             (Err(unfit), _) => exchange.say(unfit.trouble, &unfit.message, Some(&unfit.param)).await,
-            (Ok(asked), Some(model)) => exchange.ask(model.as_ref(), &asked).await,
+            (Ok(mut asked), Some(model)) => {
+                asked.ways.streams &= !behaviour.is_whole;
+                if behaviour.is_lie {
+                    exchange.ask(&Liar { honest: model.as_ref(), say: behaviour.say }, &asked).await
+                } else {
+                    exchange.ask(model.as_ref(), &asked).await
+                }
+            }
             (Ok(_), None) => exchange.say(Trouble::ServerError, "there is no model to answer", None).await,
         },
         Reply::Status { code, body } => exchange.answer.json(*code, &[], body).await,
@@ -453,6 +499,17 @@ async fn route(
         Reply::Garbage => {
             exchange.answer.raw(GARBAGE).await?;
             Err(Ending::Cut)
+        }
+        Reply::Raw(bytes) => {
+            exchange.answer.raw(bytes).await?;
+            Err(Ending::Cut)
+        }
+        Reply::Silence => Err(exchange.answer.silence().await),
+        Reply::Echo => {
+            let secrets = received.headers.iter().filter(|(name, _)| SECRET_HEADERS.contains(&name.as_str()));
+            let secrets: Vec<&str> = secrets.map(|(_, value)| value.as_str()).collect();
+            let message = format!("Incorrect API key provided: {}", secrets.join(" "));
+            exchange.say(Trouble::Auth, &message, None).await
         }
         Reply::Flood { bytes } => exchange.flood(*bytes).await,
         Reply::Line { bytes } => exchange.endless_line(*bytes).await,

@@ -61,6 +61,10 @@ impl Protocol for Anthropic {
          {\"type\":\"text_delta\",\"text\":\""
     }
 
+    fn api(&self) -> crate::codec::Api {
+        crate::codec::Api::Anthropic
+    }
+
     fn request_header(&self) -> &'static str {
         "request-id"
     }

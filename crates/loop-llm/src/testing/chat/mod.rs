@@ -38,6 +38,10 @@ impl Protocol for Chat {
         "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\""
     }
 
+    fn api(&self) -> crate::codec::Api {
+        crate::codec::Api::OpenaiChat
+    }
+
     fn request_header(&self) -> &'static str {
         "x-request-id"
     }

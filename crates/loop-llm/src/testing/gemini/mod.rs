@@ -59,6 +59,10 @@ impl Protocol for Gemini {
         "data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\""
     }
 
+    fn api(&self) -> crate::codec::Api {
+        crate::codec::Api::Gemini
+    }
+
     fn request_header(&self) -> &'static str {
         "x-goog-request-id"
     }

@@ -36,6 +36,10 @@ impl Protocol for Responses {
         "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\""
     }
 
+    fn api(&self) -> crate::codec::Api {
+        crate::codec::Api::OpenaiResponses
+    }
+
     fn request_header(&self) -> &'static str {
         "x-request-id"
     }

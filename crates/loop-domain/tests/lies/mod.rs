@@ -1,0 +1,98 @@
+//! The suite of lies: every named behaviour of the mock server, over each protocol, through whole runs.
+//!
+//! `expected.txt` says for each what the run must come to. A row is written by `UPDATE_LIES=1 cargo test -p loop-domain
+//! --test it lies::` and is read against the documentation before it is committed. `known.txt` holds what is found in
+//! place of a row that does not hold yet; a row that holds must not be in it. What must hold for all stands in
+//! `invariants.rs`. `LIES_ONLY=NAME,NAME` runs some, and prints each certificate.
+
+mod invariants;
+mod table;
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use loop_llm::Api;
+use loop_llm::testing::Lie;
+use tokio::sync::Semaphore;
+
+use table::{EXPECTED, KNOWN, Row, Table};
+use world::{Shown, World};
+
+/// Runs at a time: most of their time they wait.
+const AT_ONCE: usize = 10;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_lie_ends_as_the_table_says_over_every_protocol_and_breaks_no_promise() {
+    let only = std::env::var("LIES_ONLY").ok();
+    let wanted = |lie: &Lie| only.as_deref().is_none_or(|only| only.split(',').any(|name| name == lie.name));
+    let (desk, crm) = (Arc::new(World::desk()), Arc::new(World::crm()));
+    let gate = Arc::new(Semaphore::new(AT_ONCE));
+    let mut runs = tokio::task::JoinSet::new();
+    for (group, lie) in
+        Lie::groups().iter().flat_map(|(group, lies)| lies.iter().map(move |lie| (group, lie)))
+    {
+        // How an answer travels does not depend on what it answers, and a conversation has no sections.
+        let is_everywhere = !matches!(*group, "connections" | "gateways" | "documents");
+        let worlds = [Some(&desk), is_everywhere.then_some(&crm)];
+        for world in worlds.into_iter().flatten().filter(|_| wanted(lie)) {
+            for api in Api::ALL {
+                let (world, gate) = (Arc::clone(world), Arc::clone(&gate));
+                runs.spawn(async move {
+                    let _turn = gate.acquire_owned().await.unwrap();
+                    let name = world.name;
+                    // A panic of the run is a result as well.
+                    let run = tokio::spawn(async move { world.run(lie, api).await }).await;
+                    (lie.name, name, api, run)
+                });
+            }
+        }
+    }
+    let mut wrong: Vec<String> = Vec::new();
+    let mut seen: BTreeMap<(&str, &str), BTreeMap<Api, Row>> = BTreeMap::new();
+    let mut lied: BTreeSet<&str> = BTreeSet::new();
+    while let Some(run) = runs.join_next().await {
+        let (lie, world, api, run) = run.unwrap();
+        let place = format!("{lie} in {world} over {}", api.name());
+        match run {
+            Err(error) => wrong.push(format!("{place}: panicked: {error}")),
+            Ok(Err(error)) => wrong.push(format!("{place}: {error}")),
+            // The behaviour concerns no request of this world.
+            Ok(Ok(Shown { lied: 0, .. })) => {}
+            Ok(Ok(shown)) => {
+                lied.insert(lie);
+                if only.is_some() {
+                    println!("{place}: {}", shown.words);
+                }
+                wrong.extend(
+                    invariants::broken(&shown).into_iter().map(|broken| format!("{place}: {broken}")),
+                );
+                seen.entry((lie, world)).or_default().insert(api, Row::of(&shown));
+            }
+        }
+    }
+    wrong.sort();
+    for lie in Lie::all().filter(|lie| wanted(lie)) {
+        if !lied.contains(lie.name) {
+            wrong.push(format!("{}: it changed no answer in any world", lie.name));
+        }
+    }
+    let found = Table::of(&seen);
+    if std::env::var_os("UPDATE_LIES").is_some() && only.is_none() {
+        found.write();
+    }
+    let (expected, known) = (Table::read(EXPECTED), Table::read(KNOWN));
+    wrong.extend(expected.differences(&known, &found, only.is_none()));
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn the_behaviours_that_the_page_names_are_there() {
+    let page = include_str!("../../../../docs/mock.md");
+    let table = page.split_once("<!-- behaviours").unwrap().1.split("\n\n").nth(1).unwrap();
+    let names: Vec<&str> = table.split('`').skip(1).step_by(2).collect();
+    assert!(names.len() > 20, "{names:?}");
+    for name in names {
+        assert!(Lie::find(name).is_some(), "docs/mock.md names `{name}`, which is not a behaviour");
+    }
+}

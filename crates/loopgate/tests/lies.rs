@@ -1,0 +1,136 @@
+//! Named behaviours through the real command: a mock that lies, and a run that is pointed at it.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command};
+
+use crate::common::{Ran, Shell, ticket};
+
+/// What no output may hold.
+const KEY: &str = "sk-lies-4f1c2a77e0b94d3c8a55";
+
+/// A mock that lies, and its base URL.
+struct Mock {
+    child: Option<Child>,
+    url: String,
+}
+
+impl Mock {
+    fn start(shell: &Shell, lie: &str) -> Self {
+        let args = ["mock", "examples/helpdesk", "--behaviour", lie];
+        let mut child = shell.command(&args).spawn().unwrap();
+        let mut url = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
+        assert!(url.starts_with("http://127.0.0.1:"), "{lie}: {url}");
+        Self { child: Some(child), url: url.trim_end().to_owned() }
+    }
+
+    fn end(mut self) -> Ran {
+        let child = self.child.take().unwrap();
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        child.wait_with_output().unwrap().into()
+    }
+}
+
+impl Drop for Mock {
+    /// A test that fails leaves no server behind.
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A run of the help desk over this protocol against a mock that lies so, with a key in the environment.
+fn run(shell: &Shell, lie: &str, api: &str, more: &[&str]) -> Ran {
+    let mock = Mock::start(shell, lie);
+    let url = &mock.url;
+    let settings = [
+        format!("models.base.provider={api}"),
+        "models.base.model=offline-1".to_owned(),
+        format!("models.base.base_url={url}"),
+        "models.base.api_key_env=LIES_KEY".to_owned(),
+        "models.base.price.input_usd_per_million=1".to_owned(),
+        "models.base.price.output_usd_per_million=4".to_owned(),
+    ];
+    let item = ticket(1042);
+    let mut args = vec!["run", "examples/helpdesk", &item, "--no-save", "--progress", "always"];
+    settings.iter().for_each(|setting| args.extend(["--set", setting.as_str()]));
+    args.extend(more);
+    let ran: Ran = shell.command(&args).env("LIES_KEY", KEY).output().unwrap().into();
+    let served = mock.end();
+    assert!(
+        served.err.contains(&format!("lies:  {lie}: ")) && served.err.contains(", a lie"),
+        "{}",
+        served.err
+    );
+    ran
+}
+
+const APIS: [&str; 4] = ["openai-chat", "openai-responses", "anthropic", "gemini"];
+
+#[test]
+fn the_command_ends_each_lie_with_its_own_exit_code_and_shows_no_key_and_no_escape() {
+    for (lie, code, says) in [
+        ("html-page", 6, "stopped: model_failure (failed)"),
+        ("refusal", 4, "stopped: refused (refused)"),
+        ("hands-over-forever", 5, "stopped: needs_human (needs_human)"),
+        ("never-sure", 3, "stopped: no_new_actions (partial)"),
+        ("cut-once", 0, "stopped: confident (answered)"),
+        ("echoes-the-key", 6, "stopped: model_failure (failed). The model could not be used: auth"),
+        ("error-with-escapes", 6, "stopped: model_failure (failed)"),
+        ("model-with-escapes", 0, "stopped: confident (answered)"),
+        ("terminal-escapes", 0, "stopped: confident (answered)"),
+    ] {
+        for api in APIS {
+            let shell = Shell::new();
+            let ran = run(&shell, lie, api, &[]);
+            let place = format!("{lie} over {api}: {}\n{}", ran.out, ran.err);
+            assert_eq!(ran.code, code, "{place}");
+            assert!(ran.err.contains(says), "{place}");
+            let shown = shell.run(&["show", "last"]);
+            let listed = shell.run(&["show", "last", "--json"]);
+            for text in [&ran.out, &ran.err, &shown.out, &shown.err, &listed.out] {
+                assert!(!text.contains(KEY), "{place}");
+                assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_journal_of_a_run_whose_provider_echoes_the_key_does_not_hold_it() {
+    for api in APIS {
+        let shell = Shell::new();
+        run(&shell, "echoes-the-key", api, &[]);
+        let mut files = vec![shell.state.path().to_owned()];
+        let mut seen = 0;
+        while let Some(path) = files.pop() {
+            if path.is_dir() {
+                files.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            } else {
+                seen += 1;
+                let bytes = std::fs::read(&path).unwrap();
+                let holds = bytes.windows(KEY.len()).any(|window| window == KEY.as_bytes());
+                assert!(!holds, "{api}: {}", path.display());
+            }
+        }
+        assert!(seen > 0, "{api}: there is a journal");
+    }
+}
+
+#[test]
+fn behaviours_are_listed_without_a_domain_and_a_wrong_name_is_refused() {
+    let shell = Shell::new();
+    let ran = shell.run(&["mock", "--behaviours"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let names: Vec<&str> = ran.out.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.contains(&"html-page") && names.contains(&"call-index-gap"), "{}", ran.out);
+    assert!(
+        ran.out.lines().all(|line| line.split_once("  ").is_some_and(|(_, about)| !about.trim().is_empty()))
+    );
+    let ran = shell.run(&["mock", "examples/helpdesk", "--behaviour", "honest"]);
+    assert!(ran.code == 2 && ran.err.contains("--behaviours"), "{}", ran.err);
+    // Without a domain there is nothing to serve.
+    assert_eq!(shell.run(&["mock"]).code, 2);
+}
