@@ -179,6 +179,7 @@ impl<'de> Visitor<'de> for AsWritten {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -237,7 +237,7 @@ fn stop_reasons(file: &File, registry: &Registry) -> Result<Vec<OwnReason>, Doma
             ErrorStyle::Seed004,
         ];
         let is_known = |reason: &StopReason| styles.iter().any(|style| reason.name_in(*style) == written);
-        if StopReason::ALL.iter().any(|reason| is_known(reason)) {
+        if StopReason::ALL.iter().any(is_known) {
             let message = format!("`{written}` is a reason of every run; choose another name");
             return Err(file.error(&path, message));
         }

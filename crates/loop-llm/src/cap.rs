@@ -55,11 +55,11 @@ impl OutputCap {
         };
         let mut fits = take(&mut reply.reasoning);
         fits &= take(&mut reply.text);
-        if let Some(refusal) = &mut reply.refusal {
-            if !take(refusal) {
-                *refusal = [&**refusal, MARK].concat().into();
-                fits = false;
-            }
+        if let Some(refusal) = &mut reply.refusal
+            && !take(refusal)
+        {
+            *refusal = [&**refusal, MARK].concat().into();
+            fits = false;
         }
         let calls = reply.tool_calls.iter();
         let of_calls = calls.map(|call| call.id.len() + call.name.len() + call.arguments.text().len());

@@ -34,7 +34,9 @@ pub enum CallProgress {
 
 /// Hears what a call waits for. It is not part of a request's value: all listeners are equal, and none is written.
 #[derive(Clone, Default)]
-pub struct ProgressListener(Option<Arc<dyn Fn(&CallProgress) + Send + Sync>>);
+pub struct ProgressListener(Option<Arc<Hear>>);
+
+type Hear = dyn Fn(&CallProgress) + Send + Sync;
 
 impl ProgressListener {
     /// A listener that calls `hear` at once, on the task of the call: `hear` must not block.

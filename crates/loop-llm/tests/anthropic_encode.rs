@@ -694,7 +694,7 @@ fn what_the_form_is_for_and_the_key_of_a_cache_are_sent_or_told() {
     let sent = form(&schema);
     assert_eq!(sent.sent()["output_config"]["format"]["schema"]["description"], json!("What was found"));
     assert!(sent.warnings().is_empty());
-    let mut own = schema.clone();
+    let mut own = schema;
     own["description"] = "Its own".into();
     assert_eq!(form(&own).warnings(), ["param_dropped(response_format.description)"]);
     let keyed = |cache: loop_llm::Caching| wire(NEWER).with(|request| request.cache = cache).warnings();

@@ -153,7 +153,7 @@ fn only_members_that_a_server_takes_go_back() {
         "function": {"name": "find", "arguments": "{}"}, "extra_content": {"google": {"thought_signature": "S"}}}]});
     let whole = json!({"choices": [{"message": told, "finish_reason": "tool_calls"}]}).to_string();
     let piece = {
-        let mut told = told.clone();
+        let mut told = told;
         told["tool_calls"][0]["index"] = 0.into();
         delta(told)
     };

@@ -792,7 +792,7 @@ mod tests {
         let before = UNIX_EPOCH - Duration::from_secs(86_400 * 365);
         assert_eq!(crate::journal::unix_ms(before), 0);
         let names: Vec<_> = (0..100).map(|_| fresh_id(before)).collect();
-        assert!(names.is_sorted() && names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        assert!(names.is_sorted() && names.windows(2).all(|pair| pair.first() != pair.last()), "{names:?}");
         assert_ne!(nonce(), nonce());
     }
 }

@@ -461,7 +461,7 @@ async fn a_result_has_its_reason_its_answer_its_state_and_its_trace() {
     let names: Vec<&str> = recorded.entries.iter().map(|entry| entry.event.fact.name()).collect();
     let replied = names.iter().filter(|name| **name == "model_replied").count();
     assert_eq!((names[0], replied), ("started", 2));
-    assert!(names.iter().any(|name| *name == "tool_finished"), "{names:?}");
+    assert!(names.contains(&"tool_finished"), "{names:?}");
     let replayed = loop_runtime::replay(&outcome.run, &recorded).unwrap();
     assert_eq!(replayed.outcome(), Some(outcome), "the way leads to that result again");
 }

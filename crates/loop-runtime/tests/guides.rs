@@ -1,6 +1,6 @@
 //! The programs that `docs/conversation.md` and `docs/output.md` quote, run.
 
-#![expect(clippy::print_stdout)]
+#![expect(clippy::print_stdout, clippy::print_stderr)]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -268,7 +268,7 @@ pub(crate) fn differences(place: &str, expected: &Value, ours: &Value, found: &m
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
     use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! Tests of the SQL tool: what is refused when it is made, and what comes out of a call.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::time::{Duration, Instant};
 

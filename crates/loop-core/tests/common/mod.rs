@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 /// So many random cases of a property, or as many times that as `LOOPGATE_PROPERTIES` says. `cargo xtask test` fixes
 /// their seed; `cargo xtask explore` tries many more, and others each time.
+#[expect(clippy::disallowed_methods, reason = "how much a test tries is no input of a run")]
 pub fn cases(count: u32) -> proptest::prelude::ProptestConfig {
     let times = std::env::var("LOOPGATE_PROPERTIES").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
     proptest::prelude::ProptestConfig::with_cases(count * times)

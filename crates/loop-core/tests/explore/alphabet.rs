@@ -105,7 +105,7 @@ impl Alphabet {
             let at = now.plus(*step);
             for fact in wished.iter().chain(&asked) {
                 let event = Event { at, fact: fact.clone() };
-                let must = approvals::counts(run, &event) && !is_late_to_tell(run, &fact);
+                let must = approvals::counts(run, &event) && !is_late_to_tell(run, fact);
                 events.push(Edict { event, must });
             }
         }

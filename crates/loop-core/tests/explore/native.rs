@@ -101,7 +101,7 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         add(StopReason::NoProgress, true);
     }
     let may_mend = (edge.was.mended.len() as u32) < gate.mending_passes;
-    let is_free = is_free && !(acts_last && !next.is_empty());
+    let is_free = is_free && (!acts_last || next.is_empty());
     if is_free && may_mend && reasons.first() == Some(&StopReason::EvidenceMissing) {
         return Expected::Mend;
     }

@@ -123,7 +123,7 @@ const TAG: &str = "head";
 const RECORD: usize = 256;
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 
