@@ -135,7 +135,7 @@ impl World {
         server.shutdown().await;
         let report =
             serde_json::to_string(&Report::new(&started, &outcome)).map_err(|error| error.to_string())?;
-        let words = explain(&outcome.stop).to_string();
+        let words = explain(&outcome.stop);
         Ok(Shown { outcome, spec, requests, lied, report, words, waits })
     }
 }
