@@ -9,6 +9,12 @@ use super::world::Shown;
 /// The most bytes of an outcome as JSON: what runs of these limits can hold, with what they cite.
 const MOST_REPORT: usize = 2_000_000;
 
+/// What a provider reports is charged, whatever it is: docs/domain.md says so.
+const REPORTS_TOO_MUCH: [&str; 1] = ["usage-a-thousand-times"];
+/// The most that a call without a report may be charged in these runs, in trillionths of a dollar: twice 2,048 tokens of
+/// output and 256, and 20,000 of input.
+const ONE_RESERVE: u64 = (4_352 * 4 + 20_000) * 1_000_000;
+
 /// Each promise that the run broke, in a sentence.
 pub(super) fn broken(shown: &Shown) -> Vec<String> {
     let mut broken = Vec::new();
@@ -24,6 +30,14 @@ pub(super) fn broken(shown: &Shown) -> Vec<String> {
     check(totals.tool_calls <= limits.tool_calls, format!("{} tool calls", totals.tool_calls));
     check(outcome.evidence.len() <= limits.tool_calls as usize, "more evidence than tool calls".to_owned());
     check(totals.wall_ms <= limits.wall_ms, format!("{} ms", totals.wall_ms));
+
+    // Money: beyond the limit stands at most one call, at what it truly cost or at its reserve.
+    if let (Some(cost), Some(limit)) = (totals.cost.total(), limits.cost)
+        && !REPORTS_TOO_MUCH.contains(&shown.lie)
+    {
+        let most = limit.0 + shown.dearest().0 + ONE_RESERVE;
+        check(cost.0 <= most, format!("{cost} of {limit}, and one call costs {}", shown.dearest()));
+    }
 
     // Nothing that writes was permitted.
     let effects = outcome.stop.effects;

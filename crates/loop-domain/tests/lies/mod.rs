@@ -10,6 +10,7 @@ mod table;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::sync::Arc;
 
 use loop_llm::Api;
@@ -62,7 +63,7 @@ async fn every_lie_ends_as_the_table_says_over_every_protocol_and_breaks_no_prom
             Ok(Ok(shown)) => {
                 lied.insert(lie);
                 if only.is_some() {
-                    println!("{place}: {}", shown.words);
+                    writeln!(std::io::stderr(), "{place}: {}", shown.words).unwrap();
                 }
                 wrong.extend(
                     invariants::broken(&shown).into_iter().map(|broken| format!("{place}: {broken}")),

@@ -26,6 +26,8 @@ pub(super) struct World {
 
 /// What a run showed.
 pub(super) struct Shown {
+    /// The name of the behaviour.
+    pub(super) lie: &'static str,
     pub(super) outcome: Outcome,
     pub(super) spec: Arc<RunSpec>,
     pub(super) requests: Vec<Received>,
@@ -135,14 +137,21 @@ impl World {
         server.shutdown().await;
         let report =
             serde_json::to_string(&Report::new(&started, &outcome)).map_err(|error| error.to_string())?;
-        let words = explain(&outcome.stop).to_string();
-        Ok(Shown { outcome, spec, requests, lied, report, words, waits })
+        let words = explain(&outcome.stop);
+        Ok(Shown { lie: lie.name, outcome, spec, requests, lied, report, words, waits })
     }
 }
 
 impl Shown {
     pub(super) fn limits(&self) -> &Limits {
         &self.spec.limits
+    }
+
+    /// What the dearest reply truly cost that the server has generated.
+    pub(super) fn dearest(&self) -> PicoUsd {
+        let price = Price::flat(1_000_000, 4_000_000);
+        let usages = self.requests.iter().filter_map(|request| request.usage.as_ref());
+        usages.map(|usage| price.of(usage)).max().unwrap_or_default()
     }
 
     /// What the replies truly cost that the server has generated.

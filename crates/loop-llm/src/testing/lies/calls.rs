@@ -40,7 +40,8 @@ pub(super) const LIES: &[Lie] = &[
     Lie::new("ping-pong", "Two calls take turns for good", Main, || {
         saying(|request, honest| {
             let prompt = Prompt::of(request);
-            let calls = vec![prompt.read(if prompt.replies().is_multiple_of(2) { "Alice" } else { "Bob" })];
+            let is_even = prompt.replies().is_multiple_of(2);
+            let calls = vec![prompt.read(if is_even { "Alice" } else { "Bob" })];
             prompt.asks(honest, calls)
         })
     }),
