@@ -17,11 +17,14 @@ use loop_runtime::{Entry, Journal, MemoryJournal, Recorded, Report, RunId, repla
 use serde_json::{Value, json};
 
 /// A document, a conversation and an output: the domain, its item, and what is set beside it.
-const DOMAINS: [(&str, &str, &[(&str, &str)]); 3] = [
+const DOMAINS: [(&str, &str, Set); 3] = [
     ("helpdesk", "tickets/T-1042.json", &[]),
     ("refunds", "orders/O-104.json", &[]),
     ("crm", "questions/find-alice.txt", &[("protocol", "{ type = \"output\" }"), ("output", OUTPUT)]),
 ];
+
+/// Settings, as on the command line.
+type Set = &'static [(&'static str, &'static str)];
 
 const OUTPUT: &str = r#"{ name = "save_finding", description = "Who it is", schema = { type = "object",
     properties = { name = { type = "string" } }, required = ["name"] } }"#;
@@ -91,7 +94,7 @@ fn verdicts(run: &Run) -> Vec<(Verdict, &'static str, &'static str)> {
     ]
 }
 
-async fn recorded(domain: &str, item: &str, set: &[(&str, &str)]) -> (RunId, Recorded) {
+async fn recorded(domain: &str, item: &str, set: Set) -> (RunId, Recorded) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(domain);
     let set = set.iter().map(|(key, value)| ((*key).to_owned(), value.replace('\n', ""))).collect();
     let options = LoadOptions { set, ..LoadOptions::default() };

@@ -277,6 +277,7 @@ pub(crate) fn escaped(name: &str) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use loop_core::{Status, Verdict};
