@@ -18,5 +18,6 @@ mod people;
 mod policy;
 mod redteam;
 mod scripts;
+mod secrets;
 mod terminal;
 mod tickets;
