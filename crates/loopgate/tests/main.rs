@@ -10,6 +10,7 @@ mod eval;
 mod guard;
 mod handbook;
 mod lies;
+mod kills;
 mod mock;
 mod model;
 mod models;

@@ -84,7 +84,7 @@ fn a_key_in_a_tools_result_or_in_a_reply_is_shown_saved_and_sent_nowhere_however
         ("show", run(&shell, &["show", "last"])),
         ("show --json", run(&shell, &["show", "last", "--json"])),
         ("show --events", events),
-        ("tools call", run(&shell, &["tools", "call", folder, "read_notes", r#"{"query": "server keys"}"#])),
+        ("tools call", run(&shell, &["tools", folder, "call", "read_notes", r#"{"query": "server keys"}"#])),
     ] {
         assert!(ran.out.contains("web-1"), "{what}: {}{}", ran.out, ran.err);
         holds_no_key(what, &ran.out);
