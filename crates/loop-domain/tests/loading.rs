@@ -265,7 +265,7 @@ fn what_keeps_calls_from_being_made_is_warned_about_and_what_shows_a_key_is_refu
     // B13
     fs::write(folder.path().join("loopgate.toml"), text.replace("https:", "http:")).unwrap();
     let refused = Domain::load(folder.path(), &LoadOptions::default()).unwrap_err().to_string();
-    let why = "10:12: the key of `gw` would go over the network unencrypted; write https:// in its base URL, or send none";
+    let why = "10:1: the key of `gw` would go over the network unencrypted; write https:// in its base URL, or send none";
     assert!(refused.ends_with(why) && !refused.contains("canary"), "{refused}");
     fs::write(
         folder.path().join("loopgate.toml"),
