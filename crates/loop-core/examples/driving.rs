@@ -52,6 +52,7 @@ impl Driver {
             prompts: none,
             tools: none,
             history: None,
+            provenance: loop_core::Provenance::default(),
         };
         let (run, first, notes) = Run::start(RunId::new("run-1"), spec, item, facts);
         let journal = vec![serde_json::to_string(&(first, notes))?];

@@ -187,6 +187,29 @@ pub struct Started {
     /// The messages that a conversation goes on from, where there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<History>,
+    /// Which program began it, and which settings replaced the domain's.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub provenance: Provenance,
+}
+
+/// Which program began a run, and which settings the caller gave in place of the domain's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Provenance {
+    /// The program's name and version, for example `loopgate 0.1.0`; empty where the caller does not say.
+    pub program: Arc<str>,
+    /// The settings, in the order in which they were given. None holds a credential.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub overridden: Vec<Overridden>,
+}
+
+/// A setting that the caller gave in place of the domain's.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Overridden {
+    /// Its dotted key, for example `limits.passes`, or `profile`.
+    pub setting: Arc<str>,
+    /// The value as it was given.
+    pub value: Arc<str>,
 }
 
 /// The messages before a run, the last of which it answers. Opaque: only their size is read.

@@ -33,7 +33,8 @@
 //! let item = serde_json::from_str(r#"{"id": "T-1", "kind": "ticket", "title": "Disk full",
 //!     "full": "web-1 has no space left.", "compact": "web-1 full", "scope": {}}"#)?;
 //! let none = Digest::of("none", b"");
-//! let facts = Facts { unix_ms: 0, nonce: "k3j9".into(), prompts: none, tools: none, history: None };
+//! let provenance = Provenance::default();
+//! let facts = Facts { unix_ms: 0, nonce: "k3j9".into(), prompts: none, tools: none, history: None, provenance };
 //! let (mut run, _first, _notes) = Run::start(RunId::new("r1"), spec.into(), item, facts);
 //!
 //! let ask = r#"[{"action_id": "a", "action_type": "fetch_device", "priority": "required"}]"#;
@@ -119,8 +120,8 @@ pub use command::{CallModel, Command, RunTool, SubCallBudget, Validate};
 pub use data::Data;
 pub use document::{BadCitation, Document, Merge, MergeContext, Section, SectionChange};
 pub use event::{
-    CallExtent, Event, Fact, FinishReason, History, NativeCall, PersonAnswer, Received, Refusal, Reply,
-    Reserve, SaveResult, Started, StopMode, Validation,
+    CallExtent, Event, Fact, FinishReason, History, NativeCall, Overridden, PersonAnswer, Provenance,
+    Received, Refusal, Reply, Reserve, SaveResult, Started, StopMode, Validation,
 };
 pub use failure::{FailureKind, ModelFailure};
 pub use ids::{CommandKey, Digest, EvidenceId, InvalidDigest, InvalidKey, Millis, RunId, Slot};
@@ -130,7 +131,9 @@ pub use money::{PicoUsd, Price, PriceAbove, Rates, Spend, Usage};
 pub use near::edits;
 pub use note::{Decision, Note, PickedBy};
 pub use observation::{Observation, Status, SubCallUse};
-pub use outcome::{Effects, Evidence, Outcome, Output, PassSummary, Rejection, Saved, StoppedIn, Totals};
+pub use outcome::{
+    Effects, Evidence, Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn, Totals,
+};
 pub use policy_spec::{
     Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, Taint, ThreeTier,
     ToolPolicy, ToolRepeats,

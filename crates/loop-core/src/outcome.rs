@@ -53,6 +53,9 @@ pub struct Outcome {
     pub actions: Vec<JudgedAction>,
     /// The bill.
     pub totals: Totals,
+    /// The calls to models that settled, in that order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<ServedCall>,
     /// Whether it was saved, once the run is done; `None` where nothing was to be saved.
     pub saved: Option<Saved>,
 }
@@ -171,6 +174,27 @@ impl fmt::Display for Effects {
         f.write_str(if counts.is_empty() { "none" } else { "" })?;
         f.write_str(&counts.join(", "))
     }
+}
+
+/// A call to a model: which model was asked, and which served.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ServedCall {
+    /// What it was for; of a smart tool's call the key of its action.
+    pub key: CommandKey,
+    /// Which try of it, from 1.
+    pub attempt: u32,
+    /// The tier that was asked.
+    pub tier: Tier,
+    /// The provider that was asked.
+    pub provider: Arc<str>,
+    /// The model that was asked, by the provider's name for it.
+    pub model: Arc<str>,
+    /// The model that it is, where the provider has another name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_model: Option<Arc<str>>,
+    /// The model that served, as the provider says; `None` where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_model: Option<Arc<str>>,
 }
 
 /// A pass in the history of a run.

@@ -382,6 +382,10 @@ pub struct ModelSpec {
     pub provider: Arc<str>,
     /// Its id at the provider.
     pub model: Arc<str>,
+    /// The model that it is, where the provider has another name for it, for example a deployment: a reply that this
+    /// model served is no surprise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_model: Option<Arc<str>>,
     /// Pico-dollars a token; unknown where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
@@ -399,11 +403,18 @@ impl ModelSpec {
         Self {
             provider: provider.into(),
             model: model.into(),
+            base_model: None,
             price: None,
             context_tokens: 128_000,
             max_output_tokens: 8_192,
             timeout_ms: 120_000,
         }
+    }
+
+    /// The same model with this price.
+    #[must_use]
+    pub fn with_price(self, price: Price) -> Self {
+        Self { price: Some(price), ..self }
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{RunSpec, Tier, WorkItem};
-use loop_llm::{RecordError, Recorder};
+use loop_core::{Overridden, RunSpec, Tier, WorkItem};
+use loop_llm::{RecordError, Recorder, Secrets};
 use loop_prompts::Prompts;
 use loop_runtime::{Entry, Loop, Models, SaveTarget};
 use loop_tools::{Credentials, Registry};
@@ -38,6 +38,19 @@ pub struct LoadOptions {
     pub cwd: PathBuf,
 }
 
+impl LoadOptions {
+    /// The settings that are given here in place of the file's.
+    fn overridden(&self) -> Vec<Overridden> {
+        let of = |setting: &str, value: &str| Overridden { setting: setting.into(), value: value.into() };
+        let profile = self.profile.iter().map(|name| of("profile", name));
+        let set = self.set.iter().map(|(key, value)| of(key, value));
+        let models = self.models.iter().map(|(tier, model)| of(&format!("models.{}", tier.name()), model));
+        let urls = self.base_urls.iter();
+        let urls = urls.map(|(tier, url)| of(&format!("models.{}.base_url", tier.name()), url));
+        profile.chain(set).chain(models).chain(urls).collect()
+    }
+}
+
 /// A domain: all that a run needs beside its work item (S0-3, S0-77).
 pub struct Domain {
     /// What a run is to do, with which tools and models, within which limits.
@@ -59,6 +72,8 @@ pub struct Domain {
     unset_to_save: Vec<DomainError>,
     scripts: Scripts,
     recorder: Option<Recorder>,
+    secrets: Secrets,
+    overridden: Vec<Overridden>,
 }
 
 impl Domain {
@@ -81,7 +96,6 @@ impl Domain {
         let mut warnings = report::warnings(&spec);
         warnings.extend(tools.warnings);
         warnings.extend(remote::warnings(&file, &spec));
-        warnings.extend(found.warnings);
         let unset = found.unset;
         warnings.extend(unset.iter().chain(&unset_to_save).map(ToString::to_string));
         Ok(Self {
@@ -97,6 +111,8 @@ impl Domain {
             unset_to_save,
             scripts,
             recorder,
+            secrets: found.secrets,
+            overridden: options.overridden(),
         })
     }
 
@@ -179,6 +195,14 @@ impl Domain {
         Loop::new((*self.spec).clone(), (*self.registry).clone(), self.models.clone())
             .with_prompts(Arc::clone(&self.prompts))
             .with_credentials(Arc::new(self.credentials.clone()))
+            .with_secrets(&self.secrets)
+            .with_overridden(self.overridden.iter().cloned())
+    }
+
+    /// The keys of its models, and those that the environment holds for the known providers. They are masked in what its
+    /// runs read; a program that shows something else, such as a call of a tool by hand, masks it itself.
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// What there is, for a person who checks a domain.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use loop_llm::{ChatModel, Offline, Recorded, Recorder, Recording, Scripted, Secrets};
+use loop_llm::{ChatModel, Offline, Profile, Recorded, Recorder, Recording, Scripted, Secrets};
 use loop_runtime::Models;
 
 use crate::config::ModelConfig;
@@ -30,8 +30,6 @@ pub(crate) struct Built {
 pub(crate) struct Found {
     /// What their callers miss in the environment.
     pub(crate) unset: Vec<DomainError>,
-    /// What works and is probably not meant.
-    pub(crate) warnings: Vec<String>,
     /// The credentials that they use.
     pub(crate) secrets: Secrets,
     /// Those of them that reply from a list.
@@ -54,6 +52,7 @@ pub(crate) fn models(file: &File, record: Option<&Path>) -> Result<Built, Domain
     let picker = config.picker.as_ref().map(|config| bare("picker", config)).transpose()?;
     let escalated = config.escalated.as_ref().map(|config| bare("escalated", config)).transpose()?;
     let fallback = config.fallback.as_ref().map(|config| bare("fallback", config)).transpose()?;
+    found.secrets.extend(&of_environment());
     let recorder = match record {
         Some(path) => Some(Recorder::create(path, found.secrets.clone()).map_err(|error| {
             DomainError::Option { option: format!("--record {}", path.display()), message: error.to_string() }
@@ -74,6 +73,17 @@ pub(crate) fn models(file: &File, record: Option<&Path>) -> Result<Built, Domain
     let scripts = std::mem::take(&mut found.scripts);
     Ok(Built { models: Models { picker, base, escalated, fallback }, found, scripts, recorder })
 }
+
+/// The keys that the environment holds for the known providers: a tool or a model may come upon one that no tier uses.
+fn of_environment() -> Secrets {
+    let variables = Profile::all().iter().filter_map(|profile| profile.api_key_env.as_deref());
+    let keys: Vec<String> = variables.filter_map(|variable| std::env::var(variable).ok()).collect();
+    // What is shorter stands in place of a key, and may be a word.
+    Secrets::of(keys.iter().map(|key| key.trim()).filter(|key| key.len() >= LEAST_OF_KEY))
+}
+
+/// Bytes of the shortest key that is looked for although no model uses it.
+const LEAST_OF_KEY: usize = 16;
 
 /// The name of the model that was recorded for a tier; the base model's where none was. What is wrong with the file is
 /// said when the model is made.

@@ -106,7 +106,6 @@ pub(crate) fn model(
     let place = |misfit: Misfit| file.error(&["models", tier, misfit.key], misfit.message);
     let bare = wanted.bare(&profile).map_err(place)?;
     found.unset.extend(bare.unset.map(place));
-    found.warnings.extend(bare.exposed.map(|exposed| format!("models.{tier}: {exposed}")));
     let model = bare.model.with_defaults(Defaults {
         effort: config.effort,
         temperature: config.temperature,

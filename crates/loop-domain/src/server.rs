@@ -38,8 +38,6 @@ pub struct Server {
     pub model: Arc<dyn ChatModel>,
     /// What its tokens cost at this moment, in the usual class of service; `None` where nobody knows.
     pub price: Option<Price>,
-    /// What works and is probably not meant, a line each.
-    pub warnings: Vec<String>,
 }
 
 impl ServerModel {
@@ -89,7 +87,7 @@ impl ServerModel {
             Some(row) => Arc::new(Priced::new(model, row.model)),
             None => model,
         };
-        Ok(Server { model, price, warnings: bare.exposed.into_iter().collect() })
+        Ok(Server { model, price })
     }
 
     /// The name of the profile that it is asked by: with a server of somebody else, Chat Completions are those that
@@ -148,22 +146,20 @@ impl ServerModel {
         if let Some(base_model) = &self.base_model {
             model = model.with_base_model(base_model.as_str());
         }
-        let exposed = model.exposes_secrets().then(|| {
-            format!(
-                "the key of `{}` goes over the network unencrypted; write https:// in its base URL",
+        if model.exposes_secrets() {
+            let message = format!(
+                "the key of `{}` would go over the network unencrypted; write https:// in its base URL, or send none",
                 self.provider
-            )
-        });
-        Ok(Bare { model, unset, exposed })
+            );
+            return Err(Misfit { key: place, message });
+        }
+        Ok(Bare { model, unset })
     }
 }
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server")
-            .field("price", &self.price)
-            .field("warnings", &self.warnings)
-            .finish_non_exhaustive()
+        f.debug_struct("Server").field("price", &self.price).finish_non_exhaustive()
     }
 }
 
@@ -179,8 +175,6 @@ pub(crate) struct Bare {
     pub(crate) model: HttpModel,
     /// The key that it misses.
     pub(crate) unset: Option<Misfit>,
-    /// That its key can be read on the way.
-    pub(crate) exposed: Option<String>,
 }
 
 /// Whether a variable of the environment can have this name.

@@ -386,6 +386,7 @@ fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec,
     Ok(ModelSpec {
         provider: provider.into(),
         model: name.into(),
+        base_model: model.base_model.as_deref().map(Into::into),
         price,
         context_tokens: model.context_tokens,
         max_output_tokens: model.max_output_tokens,
@@ -462,6 +463,7 @@ mod tests {
         ModelSpec {
             provider: "x".into(),
             model: "x".into(),
+            base_model: None,
             price: price.map(|input| Price::flat(input, input)),
             context_tokens: 1,
             max_output_tokens: 1,

@@ -245,10 +245,10 @@ fn a_bare_domain_works_and_is_warned_about() {
 }
 
 #[test]
-fn what_keeps_calls_from_being_made_or_shows_a_key_is_warned_about() {
+fn what_keeps_calls_from_being_made_is_warned_about_and_what_shows_a_key_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let text = "version = 1\nname = \"x\"\ngoal = \"g\"\n[[section]]\nid = \"a\"\nheading = \"A\"\n\
-                [models.base]\nprovider = \"gw\"\nmodel = \"m\"\nbase_url = \"http://me:canary@gw.example/v1\"\n\
+                [models.base]\nprovider = \"gw\"\nmodel = \"m\"\nbase_url = \"https://me:canary@gw.example/v1\"\n\
                 [models.escalated]\ncontext_tokens = 0\n[models.fallback]\nmax_output_tokens = 0\n\
                 [providers.gw]\nlike = \"compatible\"\ntokens_per_minute = 10\n";
     fs::write(folder.path().join("loopgate.toml"), text).unwrap();
@@ -258,16 +258,18 @@ fn what_keeps_calls_from_being_made_or_shows_a_key_is_warned_about() {
         "models.fallback leaves no room for a reply: none of its calls is ever made",
         "providers.gw.tokens_per_minute is 10, and a call may write 4096 tokens: such a call never begins; raise it, or \
          lower limits.output_tokens",
-        "models.base: the key of `gw` goes over the network unencrypted; write https:// in its base URL",
     ] {
         assert!(warnings.iter().any(|warning| warning == expected), "{expected}\n{warnings:#?}");
     }
     assert!(!format!("{warnings:?}").contains("canary"));
+    // B13
+    fs::write(folder.path().join("loopgate.toml"), text.replace("https:", "http:")).unwrap();
+    let refused = Domain::load(folder.path(), &LoadOptions::default()).unwrap_err().to_string();
+    let why = "10:1: the key of `gw` would go over the network unencrypted; write https:// in its base URL, or send none";
+    assert!(refused.ends_with(why) && !refused.contains("canary"), "{refused}");
     fs::write(
         folder.path().join("loopgate.toml"),
-        text.replace("http:", "https:")
-            .replace("minute = 10", "minute = 9000")
-            .replace("_tokens = 0", "_tokens = 500"),
+        text.replace("minute = 10", "minute = 9000").replace("_tokens = 0", "_tokens = 500"),
     )
     .unwrap();
     let warnings = load(folder.path(), &LoadOptions::default()).report().warnings;

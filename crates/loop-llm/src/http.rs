@@ -1,9 +1,11 @@
 //! The one HTTP client of the process, and its connections.
 
 use std::error::Error;
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use reqwest::Url;
 use reqwest::redirect::Policy;
 use rustls_platform_verifier::BuilderVerifierExt;
 
@@ -14,13 +16,40 @@ use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 /// It follows no redirect, since a credential would travel along; it asks for no compression, since a compressed
 /// stream arrives in lumps; it gives a connection ten seconds, and calls itself `loopgate/<version>`. Certificates
 /// are checked as the operating system checks them. Proxies named by `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and
-/// `NO_PROXY` are used as they stand in the environment when the client is first asked for.
+/// `NO_PROXY` are used as they stand in the environment when the client is first asked for. A proxy for `https://` sees
+/// the name of the host and no byte of a call. One for `http://` sees all of it: see [`http_client_for`].
 ///
 /// # Errors
 /// [`LlmErrorKind::Connection`], never worth a retry, when the system offers no certificates to check against.
 pub fn http_client() -> Result<reqwest::Client, LlmError> {
     static CLIENT: OnceLock<Result<reqwest::Client, LlmError>> = OnceLock::new();
-    CLIENT.get_or_init(|| build().map_err(unusable)).clone()
+    CLIENT.get_or_init(|| build(|client| client).map_err(unusable)).clone()
+}
+
+/// The client for calls to this address: [`http_client`], or one that uses no proxy where the server is on this machine.
+/// What is sent to such a server unencrypted then never leaves the machine.
+///
+/// # Errors
+/// As [`http_client`].
+pub fn http_client_for(url: &Url) -> Result<reqwest::Client, LlmError> {
+    static DIRECT: OnceLock<Result<reqwest::Client, LlmError>> = OnceLock::new();
+    if is_loopback(url) {
+        return DIRECT.get_or_init(|| build(reqwest::ClientBuilder::no_proxy).map_err(unusable)).clone();
+    }
+    http_client()
+}
+
+/// Whether an address leads to this machine.
+pub fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).trim_end_matches('.');
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Whether what is sent to this address can be read on its way: it is unencrypted, and leaves this machine.
+pub fn is_exposed(url: &Url) -> bool {
+    url.scheme() == "http" && !is_loopback(url)
 }
 
 /// What an error of the client says, with its causes. The address, in which a key may stand, is left out.
@@ -35,7 +64,9 @@ pub fn http_error(error: reqwest::Error) -> String {
     text
 }
 
-fn build() -> Result<reqwest::Client, BuildError> {
+fn build(
+    proxies: impl FnOnce(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
+) -> Result<reqwest::Client, BuildError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut tls = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
@@ -43,7 +74,7 @@ fn build() -> Result<reqwest::Client, BuildError> {
         .with_no_client_auth();
     // A configuration that is handed over ready bypasses reqwest's own choice of protocols.
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let client = reqwest::Client::builder()
+    let client = proxies(reqwest::Client::builder())
         .tls_backend_preconfigured(tls)
         .connect_timeout(CONNECT)
         .redirect(Policy::none())
@@ -80,11 +111,26 @@ const MAX_HEADER_BYTES: u32 = 64 << 10;
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::http_client;
+    use reqwest::Url;
+
+    use super::{http_client, is_exposed};
 
     #[test]
     fn a_client_can_be_made_and_is_shared() {
         http_client().unwrap();
         http_client().unwrap();
+    }
+    // B13
+    #[test]
+    fn only_what_leaves_this_machine_unencrypted_is_exposed() {
+        let is_exposed = |url: &str| is_exposed(&Url::parse(url).unwrap());
+        for here in ["http://localhost:1/v1", "http://a.localhost", "http://127.9.0.1", "http://[::1]:8080"] {
+            assert!(!is_exposed(here), "{here}");
+        }
+        for there in
+            ["http://10.0.0.7", "http://localhost.example", "http://[::ffff:10.0.0.7]", "http://0.0.0.0"]
+        {
+            assert!(is_exposed(there) && !is_exposed(&there.replace("http:", "https:")), "{there}");
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! A model behind HTTP, whatever its protocol.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -12,7 +11,8 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::codec::{Api, Codec, classify};
 use crate::defaults::Defaults;
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
-use crate::http::http_client;
+use crate::http::{http_client_for, is_exposed};
+use crate::mask;
 use crate::model::{ChatModel, EventStream};
 use crate::profile::{Auth, Profile};
 use crate::request::ModelRequest;
@@ -163,14 +163,10 @@ impl HttpModel {
         Self { timers, ..self }
     }
 
-    /// Whether a credential leaves this machine for everybody between to read: its URL is an http one of another machine,
-    /// and there is something among its [secrets](Self::secrets).
+    /// Whether its credentials could be read on their way: its URL is an `http://` one of another machine, and there is
+    /// something among its [secrets](Self::secrets). Such a model sends nothing.
     pub fn exposes_secrets(&self) -> bool {
-        let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-        let is_here = host == "localhost"
-            || host.ends_with(".localhost")
-            || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-        self.url.scheme() == "http" && !is_here && !self.secrets.is_empty()
+        is_exposed(&self.url) && !self.secrets.is_empty()
     }
 
     /// Where a call goes.
@@ -190,22 +186,25 @@ impl HttpModel {
         url.set_query(Some(&query));
         url
     }
-
-    /// The credentials that it uses, to be kept out of what is written down.
-    pub fn secrets(&self) -> Secrets {
-        self.secrets.clone()
-    }
 }
 
 #[async_trait]
 impl ChatModel for HttpModel {
+    fn secrets(&self) -> Secrets {
+        self.secrets.clone()
+    }
+
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let with_defaults = self.defaults.fill(request);
         let request = with_defaults.as_ref().unwrap_or(request);
+        if self.exposes_secrets() {
+            return Err(LlmError::unsendable(LlmErrorKind::InvalidRequest, EXPOSED));
+        }
         let encoded = self.codec.encode(request)?;
+        let url = self.endpoint(request);
         let post = Post {
-            client: http_client()?,
-            url: self.endpoint(request),
+            client: http_client_for(&url)?,
+            url,
             headers: self.headers.clone(),
             body: encoded.body,
             secrets: self.secrets.clone(),
@@ -224,7 +223,7 @@ impl fmt::Debug for HttpModel {
         f.debug_struct("HttpModel")
             .field("host", &host)
             .field("port", &self.url.port_or_known_default())
-            .field("path", &self.url.path())
+            .field("path", &self.secrets.masked(self.url.path(), "***", /*cut*/ false))
             .field("profile", &self.codec.profile().name)
             .field("has_key", &self.has_key)
             .finish_non_exhaustive()
@@ -250,19 +249,58 @@ const OWN_HEADERS: [(HeaderName, &str); 3] = [
 /// How Google's protocol is asked for a stream of events.
 const STREAM: &str = "alt=sse";
 
-/// Name, password and the keys in the query of a URL, as they stand there and decoded.
+/// Whether a text holds a URL with a credential in it: before the host, in the path or in the query.
+pub fn holds_url_secret(text: &str) -> bool {
+    text.match_indices("://").any(|(at, _)| {
+        let (before, after) = text.split_at(at);
+        let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+        let scheme = before.len() - before.trim_end_matches(is_scheme).len();
+        let end = after.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>'));
+        let after = after.get(..end.unwrap_or(after.len())).unwrap_or_default();
+        let url = [before.get(at - scheme..).unwrap_or_default(), after].concat();
+        match Url::parse(&url) {
+            Ok(url) => !secrets_of(&url).is_empty(),
+            Err(_) => after.contains('@'),
+        }
+    })
+}
+
+/// Name, password, the keys in the query and the parts of the path that look like keys, as they stand there and decoded.
 fn secrets_of(url: &Url) -> Secrets {
     let user = [Some(url.username()), url.password()];
     let query = url.query().unwrap_or_default().split('&').filter_map(|pair| {
-        let (name, value) = pair.split_once('=')?;
+        let (name, value) = pair.split_once('=').unwrap_or(("", pair));
         let name = name.to_ascii_lowercase();
-        KEYS.iter().any(|key| name.contains(key)).then_some(value)
+        let is_key = KEYS.iter().any(|key| name.contains(key)) || looks_like_a_key(&decoded(value));
+        is_key.then_some(value)
     });
-    let parts = user.into_iter().flatten().chain(query);
+    let path = url.path().split('/').filter(|part| looks_like_a_key(&decoded(part)));
+    let parts = user.into_iter().flatten().chain(query).chain(path);
     // In a query a blank may be written as `+`.
     let texts = parts.flat_map(|part| [part.to_owned(), decoded(part), decoded(&part.replace('+', " "))]);
     Secrets::new(texts.map(SecretString::from))
 }
+
+/// Whether a part of a URL looks like a key rather than like the name of a model, a project or a region: it begins like
+/// one, or has 16 letters and digits in a row, or 24 characters with upper case, lower case and digits, or is a UUID.
+fn looks_like_a_key(part: &str) -> bool {
+    let is_mixed = |text: &str| {
+        text.bytes().any(|byte| byte.is_ascii_digit()) && text.bytes().any(|byte| byte.is_ascii_alphabetic())
+    };
+    let has_case = |is_it: fn(&u8) -> bool| part.as_bytes().iter().any(is_it);
+    let is_long = part.len() >= 24 && has_case(u8::is_ascii_uppercase) && has_case(u8::is_ascii_lowercase);
+    let digits: String = part.chars().filter(|c| *c != '-').collect();
+    let is_uuid = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut runs = part.split(|c: char| !c.is_ascii_alphanumeric());
+    mask::begins_like_a_key(part)
+        || is_long && is_mixed(part)
+        || is_uuid
+        || runs.any(|run| run.len() >= 16 && is_mixed(run))
+}
+
+/// Why a model sends nothing.
+const EXPOSED: &str =
+    "the credential would go over the network unencrypted; write https:// in the base URL, or send none";
 
 /// What stands in the name of a query's value that is a secret. Other values, such as a region, are words that replies
 /// and calls use on their own account.

@@ -52,6 +52,7 @@ mod report;
 mod request;
 mod scripted;
 mod secrets;
+mod spelling;
 mod sse;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -64,8 +65,8 @@ pub use cap::{OutputCap, line as short_line};
 pub use codec::{Aliases, Api, Body, Codec, Decoder, Encoded, Memory, classify};
 pub use defaults::Defaults;
 pub use error::{Change, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Partial, RetryAdvice};
-pub use http::{http_client, http_error};
-pub use http_model::HttpModel;
+pub use http::{http_client, http_client_for, http_error, is_exposed, is_loopback};
+pub use http_model::{HttpModel, holds_url_secret};
 pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete};
 pub use offline::Offline;
 pub use options::{Caching, Effort, OutputFormat, Strictness, ToolChoice, ToolSpec, Unsupported};
@@ -79,7 +80,7 @@ pub use report::{ModelReport, ReportedError};
 pub use report::{report_schema, request_schema};
 pub use request::{AssistantTurn, Image, Message, ModelRequest, RequestMeta, ToolResult};
 pub use scripted::{Purpose, ScriptError, Scripted, ScriptedCall, ScriptedReply, nonce_of};
-pub use secrets::Secrets;
+pub use secrets::{Masker, Secrets};
 pub use transport::Timers;
 pub use wrap::{
     Breaker, BreakerPolicy, BreakerState, CircuitBreaker, RECORDING_VERSION, RateGate, RateLimited,

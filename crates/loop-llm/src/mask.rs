@@ -67,8 +67,13 @@ fn flush(run: &mut String, line: &mut String) {
     run.clear();
 }
 
+/// Whether a text begins as the keys of known providers do.
+pub(crate) fn begins_like_a_key(text: &str) -> bool {
+    PREFIXES.iter().any(|prefix| text.len() >= prefix.len() + 6 && text.starts_with(prefix))
+}
+
 fn looks_like_a_key(run: &str) -> bool {
-    let is_marked = PREFIXES.iter().any(|prefix| run.len() >= prefix.len() + 6 && run.starts_with(prefix));
+    let is_marked = begins_like_a_key(run);
     let is_random = run.len() >= 40
         && run.bytes().any(|byte| byte.is_ascii_digit())
         && run.bytes().any(|byte| byte.is_ascii_alphabetic())

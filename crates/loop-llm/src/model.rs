@@ -15,6 +15,7 @@ use crate::cap::OutputCap;
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, Message, ModelRequest};
+use crate::secrets::Secrets;
 
 /// A model that can be talked to. Streaming first: whole replies are drained streams.
 ///
@@ -28,6 +29,12 @@ pub trait ChatModel: Send + Sync + fmt::Debug {
     /// # Errors
     /// What failed before the first byte of a reply.
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError>;
+
+    /// The credentials that it uses. A run takes them out of everything that it reads, journals, saves and shows. A model
+    /// that wraps another gives those of the other.
+    fn secrets(&self) -> Secrets {
+        Secrets::default()
+    }
 }
 
 /// The events of one call, in order.

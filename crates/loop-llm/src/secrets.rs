@@ -1,20 +1,30 @@
-//! What must never be shown, in every form in which it may come back, and how it is taken out of texts.
+//! What must never be shown, in every spelling in which it may come back, and how it is taken out of texts.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
-use memchr::memchr_iter;
+use memchr::memmem;
 use secrecy::{ExposeSecret, SecretString};
+use serde::de::IgnoredAny;
 
-/// The credentials of a model: its key, the values of its headers, what its URL holds before the host and in its query.
+use crate::spelling::{Reading, walk};
+
+/// The credentials of a model: its key, the values of its headers, what its URL holds before the host, in its path and in
+/// its query.
 ///
-/// Each is known as it is, as JSON escapes it, and percent-encoded. What is shorter than four bytes is no secret; what
-/// is shorter than eight is masked in messages alone, since replies use such words on their own account.
+/// A secret is found as it is, with invisible characters or terminal sequences in it, and as JSON, a URL or HTML escapes it.
+/// One that looks like a key (16 letters and digits or more, both of them) is also found in another case, and with anything
+/// but letters and digits between its own: split over lines, spans or quotes. What is shorter than four bytes is not a
+/// secret. What is shorter than eight is masked in messages alone, since replies use such words for other things.
 #[derive(Clone, Default)]
 pub struct Secrets {
-    /// The longest first, so that a part of one never leaves the rest of another.
+    /// Every form of every secret, the longest first.
     forms: Arc<[SecretString]>,
+    /// The letters and digits of those that look like keys, in lower case, the longest first.
+    keys: Arc<[SecretString]>,
 }
 
 impl Secrets {
@@ -27,16 +37,21 @@ impl Secrets {
         secrets_all
     }
 
+    /// The secrets that these texts are.
+    pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::new(texts.into_iter().map(SecretString::from))
+    }
+
     /// One more.
     pub fn add(&mut self, secret: &SecretString) {
-        let mut forms: Vec<String> = self.forms().map(str::to_owned).collect();
-        for form in forms_of(secret.expose_secret()) {
-            if form.len() >= LEAST && !forms.contains(&form) {
-                forms.push(form);
-            }
+        let secret = secret.expose_secret();
+        let forms = forms_of(secret).into_iter().filter(|form| form.len() >= LEAST);
+        self.forms = longest_first(texts(&self.forms).map(str::to_owned).chain(forms));
+        let key: String = secret.chars().filter(char::is_ascii_alphanumeric).collect();
+        if is_key(&key) {
+            let key = std::iter::once(key.to_ascii_lowercase());
+            self.keys = longest_first(texts(&self.keys).map(str::to_owned).chain(key));
         }
-        forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
-        self.forms = forms.into_iter().map(SecretString::from).collect();
     }
 
     /// Whether there is none.
@@ -46,57 +61,71 @@ impl Secrets {
 
     /// All of `others` as well.
     pub fn extend(&mut self, others: &Self) {
-        let mut forms: Vec<&str> = self.forms().chain(others.forms()).collect();
-        forms.sort_by(|one, other| other.len().cmp(&one.len()).then(one.cmp(other)));
-        forms.dedup();
-        self.forms = forms.into_iter().map(SecretString::from).collect();
+        let both = |own: &[SecretString], others: &[SecretString]| {
+            longest_first(texts(own).chain(texts(others)).map(str::to_owned))
+        };
+        self.forms = both(&self.forms, &others.forms);
+        self.keys = both(&self.keys, &others.keys);
     }
 
-    /// Every form of every secret, the longest first.
-    fn forms(&self) -> impl Iterator<Item = &str> {
-        self.forms.iter().map(ExposeSecret::expose_secret)
+    /// A whole text with `[masked]` in place of every secret of eight bytes or more.
+    pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.is_empty() {
+            return text.into();
+        }
+        let found = self.find(text, LEAST_IN_REPLIES, /*is_over*/ true);
+        if found.is_nothing() {
+            text.into()
+        } else {
+            found.masked(text, MASKED, /*is_over*/ true).0.into()
+        }
     }
 
-    /// The forms that are looked for in replies.
-    fn long_forms(&self) -> impl Iterator<Item = &str> {
-        self.forms().filter(|form| form.len() >= LEAST_IN_REPLIES)
+    /// The same for a JSON text, which stays one: where a secret is spelt across its structure, all of it is masked.
+    pub fn mask_json<'a>(&self, json: &'a str) -> Cow<'a, str> {
+        match self.mask(json) {
+            Cow::Owned(masked) if serde_json::from_str::<IgnoredAny>(&masked).is_err() => {
+                match serde_json::from_str::<IgnoredAny>(json) {
+                    Ok(_) => Cow::Owned(format!("\"{MASKED}\"")),
+                    Err(_) => Cow::Owned(masked),
+                }
+            }
+            masked => masked,
+        }
+    }
+
+    /// A message with `mask` in place of every secret, the short ones included.
+    pub fn mask_message(&self, message: &str, mask: &str) -> String {
+        self.masked(message, mask, /*cut*/ false)
     }
 
     /// A message with `mask` in place of every secret. A message that was `cut` also loses what may be the beginning
     /// of one at its end.
     pub(crate) fn masked(&self, message: &str, mask: &str, cut: bool) -> String {
-        let mut text = message.to_owned();
-        if cut {
-            let held = self.forms().map(|form| begun(&text, form)).max().unwrap_or(0);
-            text.truncate(text.len() - held);
+        if self.is_empty() {
+            return message.to_owned();
         }
-        for form in self.forms() {
-            if text.contains(form) {
-                text = text.replace(form, mask);
+        let mut found = self.find(message, LEAST, /*is_over*/ !cut);
+        if !cut {
+            found.parts.clear();
+        }
+        found.masked(message, mask, !cut).0
+    }
+
+    /// Where secrets of at least so many bytes stand in a text, or may begin at its end.
+    fn find(&self, text: &str, least: usize, is_over: bool) -> Found {
+        let mut found = Found { end: text.len(), ..Found::default() };
+        let forms: Vec<&str> = texts(&self.forms).filter(|form| form.len() >= least).collect();
+        let keys: Vec<&str> = texts(&self.keys).collect();
+        let is_escaped = text.bytes().any(|byte| matches!(byte, b'%' | b'\\' | b'&' | b'<' | 0x1b));
+        for (decodes, alone) in [(false, false), (false, true), (true, false), (true, true)] {
+            let patterns = if alone { &keys } else { &forms };
+            if (is_escaped || !decodes) && !patterns.is_empty() {
+                found.read(text, Reading { decodes, alone }, patterns, is_over);
             }
         }
-        text
-    }
-
-    /// A text of a reply, whole.
-    pub(crate) fn reply<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.are_not_in(text) {
-            return text.into();
-        }
-        let mut masker = Masker::new(self);
-        let mut masked = masker.push(text).into_owned();
-        masked.push_str(&masker.finish());
-        masked.into()
-    }
-
-    /// Whether none of those that are looked for in replies stands in a text, or begins at its end.
-    fn are_not_in(&self, text: &str) -> bool {
-        let text = text.as_bytes();
-        self.long_forms().map(str::as_bytes).all(|form| {
-            let is_it = |here: &[u8]| here.starts_with(form) || form.starts_with(here);
-            let first = form.first().copied().unwrap_or_default();
-            memchr_iter(first, text).filter_map(|at| text.get(at..)).all(|here| !is_it(here))
-        })
+        found.matches.sort_by_key(|found| (found.start, Reverse(found.end)));
+        found
     }
 }
 
@@ -107,62 +136,144 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Takes secrets out of a text that comes in pieces. However it is cut, the same comes out.
-pub(crate) struct Masker {
+/// What was found of secrets in a text.
+#[derive(Default)]
+struct Found {
+    /// Those that stand in it, in order.
+    matches: Vec<Range<usize>>,
+    /// Where one may begin that the text ends in, and whether more than half of it is there.
+    parts: Vec<(usize, bool)>,
+    /// Where an escape begins that the text ends in; the end of the text where none does.
+    end: usize,
+    /// The escapes: none is cut in two.
+    escapes: Vec<Range<usize>>,
+}
+
+impl Found {
+    fn is_nothing(&self) -> bool {
+        self.matches.is_empty() && self.parts.is_empty()
+    }
+
+    fn read(&mut self, text: &str, reading: Reading, patterns: &[&str], is_over: bool) {
+        let mut read: Vec<u8> = Vec::with_capacity(text.len());
+        let end = walk(text, reading, is_over, |byte, _| read.push(byte));
+        self.end = self.end.min(end);
+        let mut matches: Vec<Range<usize>> = Vec::new();
+        let mut parts: Vec<(usize, bool)> = Vec::new();
+        for pattern in patterns.iter().map(|pattern| pattern.as_bytes()) {
+            matches.extend(memmem::find_iter(&read, pattern).map(|at| at..at + pattern.len()));
+            let begun = (1..pattern.len().min(read.len() + 1)).filter_map(|bytes| {
+                let at = read.len() - bytes;
+                let is_begun = read.get(at..) == pattern.get(..bytes);
+                is_begun.then_some((at, bytes * 2 > pattern.len()))
+            });
+            parts.extend(begun.filter(|(_, is_most)| *is_most || !is_over));
+        }
+        if matches.is_empty() && parts.is_empty() && (is_over || !reading.decodes) {
+            return;
+        }
+        let mut places: Vec<Range<usize>> = Vec::with_capacity(read.len());
+        walk(text, reading, is_over, |_, place| places.push(place));
+        let start = |at: usize| places.get(at).map_or(text.len(), |place| place.start);
+        let last = |end: usize| end.checked_sub(1).and_then(|at| places.get(at)).map_or(0, |it| it.end);
+        self.matches.extend(matches.iter().map(|found| start(found.start)..last(found.end)));
+        self.parts.extend(parts.iter().map(|(at, is_most)| (start(*at), *is_most)));
+        if reading.decodes {
+            let begins = |place: &Range<usize>| text.as_bytes().get(place.start).copied();
+            let is_escape = |place: &Range<usize>| matches!(begins(place), Some(b'%' | b'\\' | b'&'));
+            self.escapes.extend(places.into_iter().filter(|place| place.len() > 1 && is_escape(place)));
+        }
+    }
+
+    /// The text with `mask` in place of what was found, and where it ends: where more may show that there is a secret,
+    /// unless it is over.
+    fn masked(&self, text: &str, mask: &str, is_over: bool) -> (String, usize) {
+        let mut masked = String::with_capacity(text.len());
+        let mut at = 0;
+        let mut matches = self.matches.iter().peekable();
+        loop {
+            while matches.next_if(|found| found.start < at).is_some() {}
+            let parts = self.parts.iter().map(|(part, _)| *part).filter(|part| *part >= at);
+            let part = parts.chain((self.end >= at && !is_over).then_some(self.end)).min();
+            let next = matches.peek();
+            if let Some(part) = part.filter(|part| next.is_none_or(|next| *part <= next.start)) {
+                let is_whole = is_over && next.is_some_and(|next| next.start == part);
+                if !is_whole {
+                    let part = if is_over { part } else { self.outside(part).max(at) };
+                    masked.push_str(text.get(at..part).unwrap_or_default());
+                    if is_over {
+                        masked.push_str(mask);
+                        return (masked, text.len());
+                    }
+                    return (masked, part);
+                }
+            }
+            let Some(next) = matches.next() else { break };
+            masked.push_str(text.get(at..next.start).unwrap_or_default());
+            masked.push_str(mask);
+            at = next.end;
+        }
+        masked.push_str(text.get(at..).unwrap_or_default());
+        (masked, text.len())
+    }
+
+    /// A place that is not within an escape.
+    fn outside(&self, at: usize) -> usize {
+        let within = self.escapes.iter().find(|escape| escape.start < at && at < escape.end);
+        within.map_or(at, |escape| escape.start)
+    }
+}
+
+/// Takes secrets out of a text that comes in pieces. However it is cut, the same comes out, unless a secret is spread over
+/// more than a kilobyte.
+pub struct Masker {
     secrets: Secrets,
     /// What may be the beginning of a secret.
     held: String,
+    /// The most bytes that are held back.
+    most: usize,
 }
 
 impl Masker {
-    pub(crate) fn new(secrets: &Secrets) -> Self {
-        Self { secrets: secrets.clone(), held: String::new() }
+    /// A masker of a text that has not begun.
+    pub fn new(secrets: &Secrets) -> Self {
+        // Each of its characters may be escaped.
+        let longest = texts(&secrets.forms).map(str::len).max().unwrap_or(0);
+        Self { secrets: secrets.clone(), held: String::new(), most: MOST_HELD.max(longest * 8) }
     }
 
     /// What can be told after this piece.
-    pub(crate) fn push<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
-        if self.held.is_empty() && self.secrets.are_not_in(piece) {
+    pub fn push<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
+        if self.secrets.is_empty() {
             return piece.into();
         }
-        self.held.push_str(piece);
-        self.told(/*is_over*/ false).into()
+        if self.held.is_empty() {
+            let found = self.secrets.find(piece, LEAST_IN_REPLIES, /*is_over*/ false);
+            if found.is_nothing() && found.end == piece.len() {
+                return piece.into();
+            }
+            return self.tell(piece, &found).into();
+        }
+        let mut held = std::mem::take(&mut self.held);
+        held.push_str(piece);
+        let found = self.secrets.find(&held, LEAST_IN_REPLIES, /*is_over*/ false);
+        self.tell(&held, &found).into()
     }
 
     /// What was held back. More than half of a secret is masked like a whole one.
-    pub(crate) fn finish(&mut self) -> String {
-        if self.held.is_empty() {
-            return String::new();
-        }
-        self.told(/*is_over*/ true)
+    pub fn finish(&mut self) -> String {
+        let held = std::mem::take(&mut self.held);
+        self.secrets.mask(&held).into_owned()
     }
 
-    fn told(&mut self, is_over: bool) -> String {
-        let held = std::mem::take(&mut self.held);
-        let forms: Vec<&str> = self.secrets.long_forms().collect();
-        let mut told = String::with_capacity(held.len());
-        let mut rest = held.as_str();
-        while let Some(at) = rest.find(|c| forms.iter().any(|form| form.starts_with(c))) {
-            let (before, here) = rest.split_at(at);
-            told.push_str(before);
-            let is_begun = |form: &&&str| form.len() > here.len() && form.starts_with(here);
-            let part = forms.iter().find(is_begun);
-            if part.is_some() && !is_over {
-                self.held = here.to_owned();
-                return told;
-            }
-            if let Some(form) = forms.iter().find(|form| here.starts_with(**form)) {
-                told.push_str(MASKED);
-                rest = here.get(form.len()..).unwrap_or_default();
-            } else if part.is_some_and(|form| here.len() * 2 > form.len()) {
-                told.push_str(MASKED);
-                rest = "";
-            } else {
-                let next = here.chars().next().map_or(0, char::len_utf8);
-                told.push_str(here.get(..next).unwrap_or_default());
-                rest = here.get(next..).unwrap_or_default();
-            }
+    fn tell(&mut self, text: &str, found: &Found) -> String {
+        let (mut told, end) = found.masked(text, MASKED, /*is_over*/ false);
+        let rest = text.get(end..).unwrap_or_default();
+        if rest.len() > self.most {
+            told.push_str(&self.secrets.mask(rest));
+        } else {
+            self.held.push_str(rest);
         }
-        told.push_str(rest);
         told
     }
 }
@@ -180,6 +291,24 @@ pub(crate) fn begun(text: &str, form: &str) -> usize {
         end.is_some_and(|end| form.starts_with(end))
     };
     (1..form.len()).rev().find(is_begun).unwrap_or(0)
+}
+
+/// Whether letters and digits look like those of a key rather than of words.
+fn is_key(text: &str) -> bool {
+    text.len() >= LEAST_OF_KEY
+        && text.bytes().any(|byte| byte.is_ascii_digit())
+        && text.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
+fn texts(secrets: &[SecretString]) -> impl Iterator<Item = &str> {
+    secrets.iter().map(ExposeSecret::expose_secret)
+}
+
+fn longest_first(texts: impl Iterator<Item = String>) -> Arc<[SecretString]> {
+    let mut texts: Vec<String> = texts.collect();
+    texts.sort_by(|one, other| other.len().cmp(&one.len()).then(one.cmp(other)));
+    texts.dedup();
+    texts.into_iter().map(SecretString::from).collect()
 }
 
 fn forms_of(secret: &str) -> [String; 5] {
@@ -208,6 +337,10 @@ const MASKED: &str = "[masked]";
 const LEAST: usize = 4;
 /// Bytes of the shortest secret that is looked for in replies.
 const LEAST_IN_REPLIES: usize = 8;
+/// Letters and digits of the shortest secret that may be a key.
+const LEAST_OF_KEY: usize = 16;
+/// The most bytes that are held back, unless a secret is long.
+const MOST_HELD: usize = 1 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -215,12 +348,14 @@ mod tests {
 
     use super::{Masker, Secrets};
 
+    const KEY: &str = "sk-Ant-api03_Zq8Lr4Xw9Tb2";
+
     fn secrets() -> Secrets {
         Secrets::new(["sk-abc/def+1", "sk-abc/def", "short"].map(SecretString::from))
     }
 
-    fn pieces(text: &str, cuts: &[usize]) -> String {
-        let mut masker = Masker::new(&secrets());
+    fn pieces(secrets: &Secrets, text: &str, cuts: &[usize]) -> String {
+        let mut masker = Masker::new(secrets);
         let (mut told, mut rest) = (String::new(), text);
         for cut in cuts {
             let (piece, tail) = rest.split_at(rest.floor_char_boundary(*cut));
@@ -232,20 +367,85 @@ mod tests {
         told
     }
 
+    fn check(secrets: &Secrets, text: &str, wanted: &str) {
+        assert_eq!(secrets.mask(text), wanted);
+        for first in 0..=text.len() {
+            for second in [0, 1, 2, 5, 9] {
+                assert_eq!(pieces(secrets, text, &[first, second]), wanted, "{text} {first} {second}");
+            }
+        }
+    }
+
     #[test]
     fn secrets_are_masked_in_every_form_wherever_the_text_is_cut() {
-        let check = |text: &str, wanted: &str| {
-            assert_eq!(pieces(text, &[]), wanted);
-            for first in 0..=text.len() {
-                for second in [0, 1, 2, 5, 9] {
-                    assert_eq!(pieces(text, &[first, second]), wanted, "{first} {second}");
-                }
-            }
-        };
+        let check = |text: &str, wanted: &str| check(&secrets(), text, wanted);
         check("é sk-abc/def+1 sk-abc/def+2 é", "é [masked] [masked]+2 é");
         check("sk-sk-abc\\/def, sk-abc%2Fdef%2B1 sk-abc%2fdef.", "sk-[masked], [masked] [masked].");
         check("a short word, and sk-a", "a short word, and sk-a");
         check("cut in the middle: sk-abc/d", "cut in the middle: [masked]");
+    }
+
+    // B13, K13
+    #[test]
+    fn a_key_is_masked_however_it_is_spelt_and_wherever_the_text_is_cut() {
+        let secrets = Secrets::new([SecretString::from(KEY)]);
+        let invisible = KEY.replace('-', "-\u{200b}\u{2060}");
+        let percent: String = KEY.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let json: String = KEY.bytes().map(|byte| format!("\\u{byte:04X}")).collect();
+        let twice = json.replace('\\', "\\\\");
+        let html: String = KEY.bytes().map(|byte| format!("&#{byte};")).collect();
+        let wide: String = KEY.chars().filter_map(|c| char::from_u32(c as u32 + 0xfee0)).collect();
+        let lines = KEY.replace("_", "_\n  ");
+        let escaped_lines = KEY.replace("_", "_\\n  ");
+        let spans = KEY.replace("_", "_</span><b>");
+        let terminal = KEY.replace("_", "\u{1b}[1;31m_\u{1b}[0m");
+        let quoted = KEY.replace("-", "-\" + \"");
+        let spaced: String = KEY.chars().flat_map(|c| [c, ' ']).collect();
+        for spelt in [
+            KEY,
+            &KEY.to_uppercase(),
+            &invisible,
+            &percent,
+            &percent.replace('%', "%25"),
+            &json,
+            &twice,
+            &html,
+            &wide,
+            &lines,
+            &escaped_lines,
+            &spans,
+            &terminal,
+            &quoted,
+            spaced.trim_end(),
+        ] {
+            check(&secrets, &format!("before: {spelt}, after"), "before: [masked], after");
+        }
+    }
+
+    #[test]
+    fn text_that_only_resembles_a_key_stays() {
+        let secrets = Secrets::new([SecretString::from(KEY), SecretString::from("Research and development")]);
+        for text in [
+            "sk-Ant-api03 is the prefix of 100% of them; a < b && c > d, C:\\new\\table, 50%",
+            "RESEARCH, AND DEVELOPMENT",
+            "Zq8Lr4Xw9Tb2",
+            "&amp; <b>bold</b> \\u0041",
+        ] {
+            check(&secrets, text, text);
+        }
+        check(&secrets, "Research and development", "[masked]");
+    }
+
+    #[test]
+    fn json_stays_json_where_a_secret_is_taken_out_of_it() {
+        let secrets = Secrets::new([SecretString::from(KEY), SecretString::from("12345678")]);
+        let (one, two) = KEY.split_at(12);
+        let check = |json: &str, wanted: &str| assert_eq!(secrets.mask_json(json), wanted);
+        check(&format!(r#"{{"a":["{KEY}",1]}}"#), r#"{"a":["[masked]",1]}"#);
+        check(&format!(r#"["{one}","{two}"]"#), r#"["[masked]"]"#);
+        check(&format!(r#"{{"{one}":"{two}"}}"#), r#""[masked]""#);
+        check(r#"{"n":9123456789}"#, r#""[masked]""#);
+        check(r#"{"n":1}"#, r#"{"n":1}"#);
     }
 
     #[test]
@@ -255,5 +455,18 @@ mod tests {
         assert_eq!(masker.push("x s"), "sk-abx ");
         assert_eq!(masker.push("un"), "sun");
         assert!(format!("{masker:?} {:?}", secrets()).find("sk-").is_none());
+    }
+
+    #[test]
+    fn what_is_held_back_has_a_bound() {
+        let secrets = Secrets::new([SecretString::from(KEY)]);
+        let mut masker = Masker::new(&secrets);
+        let mut told = masker.push("sk").into_owned();
+        for _ in 0..10_000 {
+            told.push_str(&masker.push("\u{200b}"));
+        }
+        assert!(masker.held.len() <= masker.most + 3, "{}", masker.held.len());
+        told.push_str(&masker.finish());
+        assert_eq!(told, format!("sk{}", "\u{200b}".repeat(10_000)));
     }
 }

@@ -27,7 +27,7 @@ use loop_core::{
     Millis, ModelFailure, Note, Outcome, PersonAnswer, Phase, Rejected, Run, RunTool, SaveResult, Saved,
     Slot, Started, StopMode, StopReason, Tier, Validate,
 };
-use loop_llm::{Memory, Message};
+use loop_llm::{Masker, Memory, Message};
 use loop_prompts::{Dialogue, Prompt, Thread, observation_text};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
@@ -40,6 +40,7 @@ use crate::journal::{Entry, JournalError, RunWriter};
 use crate::model::{self, Settled};
 use crate::parts::Parts;
 use crate::save::{SaveError, Saver};
+use crate::sink;
 use crate::talk::{self, Talk};
 use crate::tool::ToolCall;
 use crate::uses::{ToolUse, ToolUses};
@@ -486,7 +487,9 @@ impl Driver {
                 });
             }
         };
-        self.tasks.push(model::call(client, request, call, (token, ends), waits, Arc::new(tell)).boxed());
+        let masker = Masker::new(&self.parts.secrets);
+        let call = model::call(client, request, call, (token, ends), waits, (Arc::new(tell), masker));
+        self.tasks.push(call.boxed());
     }
 
     /// The prompt that was announced for a call; rendered again where it is not at hand.
@@ -644,6 +647,7 @@ impl Driver {
 
     /// Decided, then durable, then told. What the run rejects changes nothing and is not written down.
     async fn tell(&mut self, at: Millis, fact: Fact) -> Result<Option<Rejected>, Broken> {
+        let fact = sink::fact(&self.parts.secrets, fact);
         let event = Event { at: at.max(self.run.now()), fact };
         match self.run.apply(&event) {
             Ok(notes) => self.record(event, notes).await.map(|()| None),

@@ -158,8 +158,14 @@ fn first_prompt(spec: &RunSpec, prompts: &Prompts, item: &WorkItem) -> u64 {
     let picking = Picking { enabled: false, defaults: Vec::new() };
     let spec = Arc::new(RunSpec { limits, picking, ..spec.clone() });
     let nothing = Digest::of("forecast", b"");
-    let facts =
-        Facts { unix_ms: 0, nonce: "0".repeat(16).into(), prompts: nothing, tools: nothing, history: None };
+    let facts = Facts {
+        unix_ms: 0,
+        nonce: "0".repeat(16).into(),
+        prompts: nothing,
+        tools: nothing,
+        history: None,
+        provenance: loop_core::Provenance::default(),
+    };
     let (run, _, _) = Run::start(RunId::new("forecast"), spec, item.clone(), facts);
     let key: Option<CommandKey> = run.commands().first().and_then(|wish| match wish {
         Command::CallModel(CallModel { key, .. }) => Some(*key),

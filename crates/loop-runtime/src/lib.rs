@@ -60,6 +60,8 @@ mod people;
 mod queue;
 mod report;
 mod save;
+mod served;
+mod sink;
 mod stream;
 mod talk;
 mod tool;
@@ -85,8 +87,9 @@ pub use observer::{Observed, Observer};
 pub use parts::{Loop, StartError, expire, replay};
 pub use people::{AskedOnce, PeopleReport, ToldReport};
 pub use report::{
-    Action, AskedReport, ConditionReport, Evidence, Item, OutputReport, PassReport, REPORT_VERSION,
-    RejectionReport, Report, SavedReport, Section, Sections, Stop, StoppedInReport, Totals,
+    Action, AskedReport, CallReport, ConditionReport, Evidence, Item, OutputReport, OverriddenReport,
+    PassReport, REPORT_VERSION, RejectionReport, Report, SavedReport, Section, Sections, Stop,
+    StoppedInReport, Totals, call_warnings,
 };
 pub use save::{HttpTarget, SaveError, SaveTarget, Saver, TargetError};
 pub use stream::RunStream;

@@ -1,5 +1,6 @@
 //! One call to a model: drained piece by piece, cut off in time, nothing lost that came.
 
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +11,9 @@ use loop_core::{
     Slot, Tier, Usage,
 };
 use loop_llm::{
-    Caching, Change, ChatModel, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Memory, Message, ModelEvent,
-    ModelReply, ModelRequest, OutputCap, Partial, RequestMeta, RetryAdvice, Stop, ToolCall, ToolChoice,
-    short_line,
+    Caching, Change, ChatModel, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Masker, Memory, Message,
+    ModelEvent, ModelReply, ModelRequest, OutputCap, Partial, RequestMeta, RetryAdvice, Secrets, Stop,
+    ToolCall, ToolChoice, short_line,
 };
 use loop_prompts::Prompt;
 use tokio::time::Instant;
@@ -43,6 +44,15 @@ impl Models {
             escalated: Arc::clone(&model),
             fallback: model,
         }
+    }
+
+    /// The credentials that they use.
+    pub(crate) fn secrets(&self) -> Secrets {
+        let mut secrets = Secrets::default();
+        for model in [&self.picker, &self.base, &self.escalated, &self.fallback] {
+            secrets.extend(&model.secrets());
+        }
+        secrets
     }
 
     pub(crate) fn of(&self, tier: Tier) -> &Arc<dyn ChatModel> {
@@ -125,10 +135,10 @@ pub(crate) async fn call(
     wish: CallModel,
     (cancel, ends): (CancellationToken, Instant),
     waits: Arc<Waits>,
-    hear: Hear,
+    (hear, masker): (Hear, Masker),
 ) -> Settled {
     let (key, attempt) = (wish.key, wish.attempt);
-    let mut heard = Heard::default();
+    let mut heard = Heard::new(masker);
     request.progress = waits.listener(&hear);
     let result = tokio::select! {
         biased;
@@ -147,6 +157,7 @@ pub(crate) async fn call(
             result.unwrap_or_else(|_| Err(panicked()))
         }
     };
+    heard.show_held(&hear);
     let result = result.and_then(|reply| if request.tools.is_empty() { Ok(reply) } else { readable(reply) });
     let messages = Some(std::mem::take(&mut request.messages));
     match result {
@@ -238,17 +249,36 @@ struct Heard {
     usage: Option<Usage>,
     /// Whether the provider has taken the call: from then on it costs something.
     began: bool,
+    /// Takes secrets out of what is shown while it comes; the whole is masked once it is there.
+    masker: Masker,
 }
 
-impl Default for Heard {
-    fn default() -> Self {
+impl Heard {
+    fn new(masker: Masker) -> Self {
         Self {
+            masker,
             text: String::new(),
             bytes: 0,
             extent: CallExtent::Ended,
             served_model: None,
             usage: None,
             began: false,
+        }
+    }
+
+    fn show(&mut self, text: &Arc<str>, hear: &Hear) {
+        match self.masker.push(text) {
+            Cow::Borrowed(shown) if shown.len() == text.len() => hear(CallEvent::Text(text)),
+            shown if shown.is_empty() => {}
+            shown => hear(CallEvent::Text(&shown.into())),
+        }
+    }
+
+    /// Shows what was held back because it might have been the beginning of a secret.
+    fn show_held(&mut self, hear: &Hear) {
+        let held = self.masker.finish();
+        if !held.is_empty() {
+            hear(CallEvent::Text(&held.into()));
         }
     }
 }
@@ -282,7 +312,7 @@ async fn drain(
             ModelEvent::TextDelta { text } => {
                 heard.text.push_str(&text);
                 if !is_beyond {
-                    hear(CallEvent::Text(&text));
+                    heard.show(&text, hear);
                 }
             }
             ModelEvent::Usage(usage) => heard.usage = Some(usage),

@@ -9,10 +9,10 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use loop_core::policy::{forbids, is_barred};
 use loop_core::{
-    Event, Fact, Facts, GateSettings, History, Millis, Note, Outcome, Phase, Rejected, Run, RunId, RunSpec,
-    SpecNames, Started, WorkItem,
+    Event, Fact, Facts, GateSettings, History, Millis, Note, Outcome, Overridden, Phase, Provenance,
+    Rejected, Run, RunId, RunSpec, SpecNames, Started, WorkItem,
 };
-use loop_llm::Message;
+use loop_llm::{Message, Secrets, holds_url_secret};
 use loop_prompts::Prompts;
 use loop_tools::{Credentials, Registry};
 use serde_json::Value;
@@ -29,6 +29,7 @@ use crate::legs::{asked_of, doubts_of, legs_of};
 use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
 use crate::save::Saver;
+use crate::sink;
 use crate::stream::RunStream;
 use crate::talk::{Offered, Rules};
 use crate::uses::ToolUses;
@@ -43,6 +44,8 @@ pub(crate) struct Parts {
     pub(crate) models: Models,
     pub(crate) prompts: Arc<Prompts>,
     pub(crate) credentials: Arc<Credentials>,
+    /// What no run reads, journals, shows or sends to a model: see `sink`.
+    pub(crate) secrets: Secrets,
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) saver: Option<Arc<dyn Saver>>,
     /// The tools as models see them.
@@ -58,6 +61,7 @@ pub(crate) struct Parts {
     /// Whether the limit of messages counts those of a run alone.
     pub(crate) counts_own: bool,
     origin: Option<Arc<str>>,
+    overridden: Vec<Overridden>,
     watchers: Vec<Arc<Watcher>>,
 }
 
@@ -156,6 +160,7 @@ impl Loop {
             callbacks: Arc::default(),
             validators: Arc::new([]),
             names: OnceLock::new(),
+            secrets: models.secrets(),
             spec,
             registry,
             models,
@@ -167,6 +172,7 @@ impl Loop {
             leaves: false,
             counts_own: false,
             origin: None,
+            overridden: Vec::new(),
             watchers: Vec::new(),
         };
         Self { parts: Arc::new(parts) }
@@ -179,7 +185,21 @@ impl Loop {
 
     /// The same loop with credentials for its tools.
     pub fn with_credentials(self, credentials: Arc<Credentials>) -> Self {
-        self.with(|parts| parts.credentials = credentials)
+        let values = credentials.names().filter_map(|name| credentials.get(name));
+        let secrets = Secrets::of(values);
+        self.with_secrets(&secrets).with(|parts| parts.credentials = credentials)
+    }
+
+    /// The same loop with more secrets. They are masked wherever they come from (a tool, a work item, a person, a model),
+    /// before a run reads them: nothing that is journaled, shown, saved or sent to a model holds one. The credentials of its
+    /// models and tools are among them already.
+    pub fn with_secrets(self, secrets: &Secrets) -> Self {
+        self.with(|parts| parts.secrets.extend(secrets))
+    }
+
+    /// What is masked in all its runs.
+    pub fn secrets(&self) -> &Secrets {
+        &self.parts.secrets
     }
 
     /// The same loop with somebody who answers when an action needs a person's consent: through the handle, or the
@@ -240,6 +260,16 @@ impl Loop {
         self.with(|parts| parts.origin = Some(origin.into()))
     }
 
+    /// The same loop, whose runs name the settings that were given in place of those of its domain. A value that holds an
+    /// address with a credential in it is not kept.
+    pub fn with_overridden(self, overridden: impl IntoIterator<Item = Overridden>) -> Self {
+        let kept = |setting: Overridden| match holds_url_secret(&setting.value) {
+            true => Overridden { value: WITHHELD.into(), ..setting },
+            false => setting,
+        };
+        self.with(|parts| parts.overridden = overridden.into_iter().map(kept).collect())
+    }
+
     /// The same loop writing to another journal.
     pub fn with_journal(self, journal: Arc<dyn Journal>) -> Self {
         self.with(|parts| parts.journal = journal)
@@ -248,6 +278,7 @@ impl Loop {
     /// The same loop saving its outcomes.
     pub fn with_saver(self, saver: Arc<dyn Saver>) -> Self {
         self.with(|parts| {
+            parts.secrets.extend(&saver.secrets());
             parts.saver = Some(saver);
             parts.spec = Arc::new(RunSpec { save: true, ..(*parts.spec).clone() });
         })
@@ -487,6 +518,8 @@ impl Loop {
         if history.is_empty() && item.is_blank() {
             return Err(StartError::Blank { kind: item.kind });
         }
+        let secrets = &self.parts.secrets;
+        let (item, history) = (sink::item(secrets, item), sink::messages(secrets, history));
         let id = RunId::new(fresh_id(std::time::SystemTime::now()).to_string());
         let parts = &self.parts;
         let facts = Facts {
@@ -495,6 +528,7 @@ impl Loop {
             prompts: parts.prompts.hash(),
             tools: parts.registry.manifest_hash(),
             history: written(&history, parts)?,
+            provenance: parts.provenance(),
         };
         let header = Header {
             run: id.clone(),
@@ -504,7 +538,10 @@ impl Loop {
             spec: Arc::clone(&parts.spec),
             manifest_hash: facts.tools,
             manifest: Arc::clone(parts.registry.manifest()),
-            origin: parts.origin.clone(),
+            origin: parts.origin.clone().map(|mut origin| {
+                sink::json(secrets, &mut origin);
+                origin
+            }),
         };
         let names = *parts.names.get_or_init(|| SpecNames::of(&parts.spec));
         let (run, event, notes) = Run::start_named(id, Arc::clone(&parts.spec), names, item, facts);
@@ -534,7 +571,7 @@ impl Loop {
         said: impl IntoIterator<Item = Fact>,
     ) -> Result<Handle, StartError> {
         let mut opening = self.reopen(run).await?;
-        opening.hear(said)?;
+        opening.hear(said.into_iter().map(|fact| sink::fact(&self.parts.secrets, fact)))?;
         Ok(Handle::spawn(self.begin(opening, Pace::Own)))
     }
 
@@ -548,7 +585,7 @@ impl Loop {
         said: impl IntoIterator<Item = Fact>,
     ) -> Result<Run, StartError> {
         let mut opening = self.reopen(run).await?;
-        opening.hear(said)?;
+        opening.hear(said.into_iter().map(|fact| sink::fact(&self.parts.secrets, fact)))?;
         let Opening { run, mut writer, mut seq, first, .. } = opening;
         for (event, notes) in first {
             writer.append(&Arc::new(Entry { seq, event, notes })).await?;
@@ -616,6 +653,7 @@ impl Loop {
             models: shared.models.clone(),
             prompts: Arc::clone(&shared.prompts),
             credentials: Arc::clone(&shared.credentials),
+            secrets: shared.secrets.clone(),
             journal: Arc::clone(&shared.journal),
             saver: shared.saver.clone(),
             save_limit: shared.save_limit,
@@ -627,10 +665,21 @@ impl Loop {
             leaves: shared.leaves,
             counts_own: shared.counts_own,
             origin: shared.origin.clone(),
+            overridden: shared.overridden.clone(),
             watchers: shared.watchers.clone(),
         };
         change(&mut parts);
         Self { parts: Arc::new(parts) }
+    }
+}
+
+impl Parts {
+    fn provenance(&self) -> Provenance {
+        let kept = |setting: &Overridden| {
+            let value = self.secrets.mask(&setting.value);
+            Overridden { setting: Arc::clone(&setting.setting), value: (*value).into() }
+        };
+        Provenance { program: PROGRAM.into(), overridden: self.overridden.iter().map(kept).collect() }
     }
 }
 
@@ -759,6 +808,10 @@ fn read_history(started: &Started) -> Result<Arc<[Message]>, StartError> {
     }
 }
 
+/// The program that begins runs.
+const PROGRAM: &str = concat!("loopgate ", env!("CARGO_PKG_VERSION"));
+/// What stands in place of a setting that holds a credential.
+const WITHHELD: &str = "(withheld: it holds a credential)";
 /// How long saving may take where nothing else is said.
 const SAVE_LIMIT: Duration = Duration::from_secs(30);
 

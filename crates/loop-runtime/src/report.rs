@@ -2,7 +2,7 @@
 
 use loop_core::{
     Asked, Certificate, Condition, Effects, Evidence as Brought, JudgedAction, Outcome, PassSummary, Saved,
-    Started,
+    ServedCall, Slot, Started,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::explain::explain;
 use crate::people::PeopleReport;
+use crate::served::is_other_model;
 use crate::uses::ToolUse;
 
 /// The version of this format.
@@ -70,6 +71,15 @@ pub struct Report {
     pub evidence: Vec<Evidence>,
     /// Every action that was asked for, with its verdict.
     pub actions: Vec<Action>,
+    /// Every call to a model that settled, in that order: which model was asked, and which served.
+    pub calls: Vec<CallReport>,
+    /// The program that began the run, with its version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// The settings that were given in place of the domain's, for example on the command line.
+    pub overridden: Vec<OverriddenReport>,
+    /// What a person should know, for example that another model served than was asked.
+    pub warnings: Vec<String>,
     /// The bill.
     pub totals: Totals,
     /// Where it was saved, or why not; null where nothing was to be saved.
@@ -150,6 +160,12 @@ pub struct PassReport {
     pub final_pass: bool,
     /// The tier that replied: `base`, `escalated` or `fallback`.
     pub tier: String,
+    /// The provider that was asked.
+    pub provider: String,
+    /// The model that was asked, by the provider's name for it.
+    pub model: String,
+    /// The model that served, as the provider says; null where it does not say.
+    pub served_model: Option<String>,
     /// How sure its reply said it was: `high`, `medium`, `low` or `unknown`.
     pub confidence: String,
     /// Why it said so.
@@ -160,12 +176,81 @@ pub struct PassReport {
     pub unix_ms: u64,
 }
 
+/// A call to a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CallReport {
+    /// What it was for: `pass/main`, `pass/repair`, `0/pick`, or the action whose tool made it.
+    pub call: String,
+    /// Which try of it, from 1.
+    pub attempt: u32,
+    /// The tier that was asked: `picker`, `base`, `escalated` or `fallback`.
+    pub tier: String,
+    /// The provider that was asked.
+    pub provider: String,
+    /// The model that was asked, by the provider's name for it.
+    pub model: String,
+    /// The model that served, as the provider says; null where it does not say.
+    pub served_model: Option<String>,
+    /// Whether another model served than was asked. A snapshot of the same model is the same.
+    pub other_model: bool,
+}
+
+impl CallReport {
+    /// The report of a call.
+    pub fn new(call: &ServedCall) -> Self {
+        Self {
+            call: call.key.to_string(),
+            attempt: call.attempt,
+            tier: call.tier.name().to_owned(),
+            provider: call.provider.to_string(),
+            model: call.model.to_string(),
+            served_model: call.served_model.as_ref().map(ToString::to_string),
+            other_model: is_other_model(call),
+        }
+    }
+
+    /// What a person should know of it, in a line.
+    fn warning(&self) -> Option<String> {
+        let served = self.served_model.as_ref().filter(|_| self.other_model)?;
+        let (provider, model) = (&self.provider, &self.model);
+        Some(format!("{provider} was asked for {model}, and {served} served"))
+    }
+}
+
+/// What a person should know of these calls: a line for each other model that served.
+pub fn call_warnings<'a>(calls: impl IntoIterator<Item = &'a ServedCall>) -> Vec<String> {
+    let mut warnings: Vec<String> = Vec::new();
+    for warning in calls.into_iter().filter_map(|call| CallReport::new(call).warning()) {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+    warnings
+}
+
+/// A setting that was given in place of the domain's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct OverriddenReport {
+    /// Its dotted key, for example `limits.passes`, or `profile`.
+    pub setting: String,
+    /// The value as it was given.
+    pub value: String,
+}
+
 impl PassReport {
-    fn new(started: &Started, pass: &PassSummary) -> Self {
+    fn new(started: &Started, pass: &PassSummary, calls: &[ServedCall]) -> Self {
+        let is_its = |call: &&ServedCall| {
+            call.key.pass == pass.pass && matches!(call.key.slot, Slot::Main | Slot::Landing)
+        };
+        // The last try is the one that replied.
+        let call = calls.iter().rev().find(is_its);
         Self {
             pass: pass.pass,
             final_pass: pass.landing,
             tier: pass.tier.name().to_owned(),
+            provider: call.map_or_else(String::new, |call| call.provider.to_string()),
+            model: call.map_or_else(String::new, |call| call.model.to_string()),
+            served_model: call.and_then(|call| call.served_model.as_ref()).map(ToString::to_string),
             confidence: pass.confidence.name().to_owned(),
             confidence_reason: pass.confidence_reason.to_string(),
             changed: pass.changed.iter().map(ToString::to_string).collect(),
@@ -366,7 +451,11 @@ impl Report {
             stop: stop(outcome),
             confidence: outcome.confidence.name().to_owned(),
             confidence_reason: outcome.confidence_reason.to_string(),
-            passes: outcome.passes.iter().map(|pass| PassReport::new(started, pass)).collect(),
+            passes: outcome
+                .passes
+                .iter()
+                .map(|pass| PassReport::new(started, pass, &outcome.calls))
+                .collect(),
             document: Sections {
                 sections: outcome
                     .document
@@ -417,6 +506,15 @@ impl Report {
                 })
                 .collect(),
             actions: outcome.actions.iter().map(|it| action(it, &outcome.evidence)).collect(),
+            calls: outcome.calls.iter().map(CallReport::new).collect(),
+            program: Some(started.provenance.program.to_string()).filter(|program| !program.is_empty()),
+            overridden: started
+                .provenance
+                .overridden
+                .iter()
+                .map(|it| OverriddenReport { setting: it.setting.to_string(), value: it.value.to_string() })
+                .collect(),
+            warnings: call_warnings(&outcome.calls),
             totals: Totals {
                 passes: outcome.totals.passes,
                 model_calls: outcome.totals.model_calls,

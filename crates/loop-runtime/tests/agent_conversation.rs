@@ -487,19 +487,53 @@ async fn each_limit_ends_it_with_a_reason_of_its_own() {
 }
 
 #[tokio::test]
-async fn the_usual_limit_of_money_holds_only_where_a_price_is_known() {
-    let model = scripted([says("Hello.")]);
-    let agent = Agent::new(model).limits(Limits { passes: 3, ..Limits::agent() }).build().unwrap();
-    assert_eq!(agent.looping().spec().limits.cost, None);
-    assert!(agent.complete(&mut ask("Hi")).await.is_ok());
-    // One that is asked for is said to be impossible before anything is paid for.
-    let one_dollar = Some(PicoUsd(PicoUsd::PER_USD));
-    let agent = Agent::new(scripted([says("Hello.")])).limits(Limits { cost: one_dollar, ..Limits::agent() });
-    assert_eq!(
-        agent.build().unwrap_err().to_string(),
-        "limits.cost is $1.000000, and the price of `script` is unknown, so that no call could be made; \
-         set `price` in its ModelSpec, or cost: None"
-    );
+async fn a_limit_of_money_binds_or_is_refused_and_is_taken_away_only_by_name() {
+    // P7
+    let unpriced = || AgentModel::new(scripted_of([says("Hello.")]), ModelSpec::new("compatible", "own"));
+    let refused =
+        |agent: loop_runtime::AgentBuilder<loop_runtime::Text>| agent.build().unwrap_err().to_string();
+    let why = "the price of `own` is unknown, so the limit of $0.100000 for a run cannot be kept; give the price with \
+               ModelSpec::with_price, or run without a limit of money with AgentBuilder::without_cost_limit";
+    assert_eq!(refused(Agent::new(unpriced())), why);
+    // Ten cents that somebody wrote are those that nobody wrote.
+    let ten_cents = Some(PicoUsd(PicoUsd::PER_USD / 10));
+    assert_eq!(refused(Agent::new(unpriced()).limits(Limits { cost: ten_cents, ..Limits::agent() })), why);
+    let one_dollar = Limits { cost: Some(PicoUsd(PicoUsd::PER_USD)), ..Limits::agent() };
+    assert!(refused(Agent::new(unpriced()).limits(one_dollar)).contains("the limit of $1.000000"));
+    for agent in [
+        Agent::new(unpriced()).without_cost_limit(),
+        Agent::new(unpriced()).without_cost_limit().limits(Limits::agent()),
+        Agent::new(unpriced()).limits(Limits { cost: None, ..Limits::agent() }),
+    ] {
+        let agent = agent.build().unwrap();
+        assert_eq!(agent.looping().spec().limits.cost, None);
+        assert!(agent.complete(&mut ask("Hi")).await.is_ok());
+    }
+    // With a price the default binds, and so does the same amount where it was set.
+    let price = Price::flat(1_000_000_000, 1_000_000_000);
+    for limits in [None, Some(Limits { cost: ten_cents, ..Limits::agent() })] {
+        let spec = ModelSpec::new("compatible", "own").with_price(price.clone());
+        let usage = Some(Usage { input: 60, output: 30, ..Usage::default() });
+        let dear = scripted_of((0..9).map(|n| ScriptedReply { usage, ..looks(&[&n.to_string()]) }));
+        let agent = agents::with_tools(Agent::new(AgentModel::new(dear, spec)), &Said::default());
+        let agent = match limits {
+            Some(limits) => agent.limits(limits),
+            None => agent,
+        };
+        let agent = agent.build().unwrap();
+        assert_eq!(agent.looping().spec().limits.cost, ten_cents);
+        let error = agent.complete(&mut ask("Go")).await.unwrap_err();
+        assert_eq!(meta_of(&error).reason(), StopReason::BudgetExceeded);
+    }
+    // What costs nothing needs no price of its own.
+    let agent = Agent::new(scripted([says("Hello.")])).build().unwrap();
+    assert_eq!(agent.looping().spec().limits.cost, ten_cents);
+    let answer = agent.complete(&mut ask("Hi")).await.unwrap();
+    assert_eq!(answer.meta.totals.cost.total(), Some(PicoUsd(0)));
+}
+
+fn scripted_of(replies: impl IntoIterator<Item = ScriptedReply>) -> loop_llm::Scripted {
+    loop_llm::Scripted::new(replies)
 }
 
 #[test]

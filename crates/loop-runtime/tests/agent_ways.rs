@@ -196,7 +196,10 @@ fn on_a_small_stack(ways: impl FnOnce(Agent<Text>) -> (u32, Vec<Message>) + Send
             wall_ms: u64::from(u32::MAX),
             ..Limits::agent()
         };
-        let spec = ModelSpec { context_tokens: u64::MAX, ..ModelSpec::new("endless", "m") };
+        let spec = ModelSpec {
+            context_tokens: u64::MAX,
+            ..ModelSpec::new("endless", "m").with_price(loop_core::Price::flat(0, 0))
+        };
         let model = AgentModel::new(Endless { left: AtomicU32::new(CALLS) }, spec);
         // Something new each time: the same again and again would end it.
         let round = AtomicU32::new(0);
@@ -255,7 +258,10 @@ impl ChatModel for ByTurn {
 }
 
 fn by_turn(replies: impl IntoIterator<Item = ScriptedReply>) -> AgentModel {
-    AgentModel::new(ByTurn(replies.into_iter().collect()), ModelSpec::new("by-turn", "m"))
+    AgentModel::new(
+        ByTurn(replies.into_iter().collect()),
+        ModelSpec::new("by-turn", "m").with_price(loop_core::Price::flat(1, 1)),
+    )
 }
 
 /// A journal that holds the first entries of a run whose driver is gone.

@@ -25,7 +25,7 @@ fn served(provider: &str, model: Arc<dyn ChatModel>) -> (AgentModel, Server) {
     let chunks = Behaviour::model().in_chunks(Chunks::Random { seed: 11 });
     let server = Server::start(Service::of(model).usually(chunks)).unwrap();
     let client = HttpModel::new(Profile::named(provider).unwrap(), Some(&server.base_url())).unwrap();
-    (AgentModel::new(client, ModelSpec::new(provider, "m")), server)
+    (AgentModel::new(client, ModelSpec::new(provider, "m").with_price(loop_core::Price::flat(1, 1))), server)
 }
 
 /// What was said and done, without what only a provider can read and without the ids, which are its own.

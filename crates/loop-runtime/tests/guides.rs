@@ -9,8 +9,8 @@ use futures::StreamExt;
 use loop_runtime::{
     Agent, AgentError, AgentModel, Answer, BuildError, Callbacks, CancellationToken, Driven, Effect,
     ErrorStyle, Extracted, Fact, HttpModel, Journal, Limits, MemoryJournal, Message, ModelSpec, Note,
-    Offline, OutputTool, PersonAnswer, Profile, Repeats, RunEvent, Scripted, ScriptedReply, StopReason,
-    ToolDeclaration, ToolPolicy, ToolResult, Verdict, WorkItem, replay,
+    Offline, OutputTool, PersonAnswer, Price, Profile, Repeats, RunEvent, Scripted, ScriptedReply,
+    StopReason, ToolDeclaration, ToolPolicy, ToolResult, Verdict, WorkItem, replay,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -75,7 +75,9 @@ fn a_model_behind_http_takes_the_same_place() -> Tested {
     let key = "sk-…".to_owned();
     let profile = Profile::named("anthropic").ok_or("there is a row for it")?;
     let client = HttpModel::new(profile, None)?.with_key(key.into())?;
-    let model = AgentModel::new(client, ModelSpec::new("anthropic", "NAME"));
+    // USD 3 and USD 15 for a million tokens of input and output, in pico-dollars a token.
+    let spec = ModelSpec::new("anthropic", "NAME").with_price(Price::flat(3_000_000, 15_000_000));
+    let model = AgentModel::new(client, spec);
     let agent = Agent::new(model).instructions("You answer in one sentence.").build()?;
     assert_eq!(&*agent.looping().spec().models.base.model, "NAME");
     Ok(())

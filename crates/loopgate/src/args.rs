@@ -101,7 +101,7 @@ pub(crate) struct GoOnArgs {
     /// The run's domain folder, or its loopgate.toml [default: where it was when the run began]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) domain: Option<PathBuf>,
-    /// Where the server of a tier's model is, where the run was begun with an address that holds a password
+    /// Where the server of a tier's model is, where the run was begun with an address that holds a credential
     #[arg(long = "base-url", value_name = "TIER=URL")]
     pub(crate) base_urls: Vec<String>,
     #[command(flatten)]

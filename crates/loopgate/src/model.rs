@@ -34,9 +34,6 @@ async fn call(args: ModelCallArgs) -> Result<ExitCode, Failure> {
     // What is wrong with the provider is said before what is wrong with the request.
     let server = server(&args, request.as_ref().map_or("", |request| &request.model))?;
     let request = request?;
-    for warning in &server.warnings {
-        stream::note(format!("warning: {warning}"));
-    }
     let mut result = None;
     match server.model.stream(&request).await {
         Err(error) => result = Some(Err(error)),
@@ -57,7 +54,7 @@ async fn call(args: ModelCallArgs) -> Result<ExitCode, Failure> {
 /// The model that is asked, without anything that tries again.
 fn server(args: &ModelCallArgs, name: &str) -> Result<Server, Failure> {
     if args.provider == "offline" {
-        return Ok(Server { model: Arc::new(Offline::new()), price: None, warnings: Vec::new() });
+        return Ok(Server { model: Arc::new(Offline::new()), price: None });
     }
     let wanted = ServerModel {
         provider: args.provider.clone(),

@@ -156,7 +156,7 @@ fn model(text: &str) -> Result<(Tier, String), Failure> {
 }
 
 fn base_url(text: &str) -> Result<(Tier, String), Failure> {
-    // What was given may hold a password, and is not shown.
+    // What was given may hold a credential, and is not shown.
     let (tier, url) = of_tier(text).ok_or_else(|| {
         Failure::new(
             "--base-url: expected TIER=URL with tier picker, base, escalated or fallback, for example base=http://127.0.0.1:8080/v1",

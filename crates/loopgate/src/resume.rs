@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use loop_core::{Fact, Run};
 use loop_domain::Domain;
+use loop_llm::holds_url_secret;
 use loop_runtime::{Journal, Loop, Recorded, RunId, SqliteJournal, StartError, replay};
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +31,7 @@ pub(crate) struct Origin {
     base_urls: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     set: Vec<String>,
-    /// What was given and holds a password, by the option's name: it is not written down.
+    /// What was given and holds an address with a credential in it, by the option's name: it is not written down.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     withheld: Vec<String>,
     /// Whether the outcome is saved where the domain says.
@@ -45,7 +46,7 @@ impl Origin {
         let cwd = places::cwd()?;
         let mut withheld = Vec::new();
         let mut keep = |option: &str, given: &[String]| {
-            let (secret, plain): (Vec<_>, Vec<_>) = given.iter().partition(|text| holds_password(text));
+            let (secret, plain): (Vec<_>, Vec<_>) = given.iter().partition(|text| holds_url_secret(text));
             withheld.extend(secret.iter().map(|_| option.to_owned()));
             plain.into_iter().cloned().collect()
         };
@@ -85,14 +86,6 @@ impl Origin {
             set: self.set.clone(),
         }
     }
-}
-
-/// Whether a text holds an address with a name or a password in it.
-fn holds_password(text: &str) -> bool {
-    text.split("://").skip(1).any(|rest| {
-        let host = rest.split(['/', '?', '#', '"', '\'']).next().unwrap_or_default();
-        host.contains('@')
-    })
 }
 
 /// The version of what is written down of a run's origin.
@@ -192,7 +185,7 @@ impl Found {
                 continue;
             }
             return Err(Failure::new(format!(
-                "run {id} was begun with a password in {option}, which is not kept; an address may be given again with \
+                "run {id} was begun with a credential in {option}, which is not kept; an address may be given again with \
                  --base-url, anything else belongs into the environment"
             )));
         }
@@ -243,14 +236,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_with_a_password_is_known_wherever_it_stands() {
-        for secret in ["base=http://ada:pw@host/v1", "x.url=\"https://tok@h\"", "http://a http://b@c"] {
-            assert!(holds_password(secret), "{secret}");
+    fn an_address_with_a_credential_is_known_wherever_it_stands() {
+        for secret in [
+            "base=http://ada:pw@host/v1",
+            "x.url=\"https://tok@h\"",
+            "http://a http://b@c",
+            "base=https://h/v1?api-key=hunter2",
+            "base=https://h/v1?x=sk-proj-0123456789",
+            "base=https://h/9f86d081884c7d659a2feaa0c55ad015/v1",
+            "x = { url = 'https://h/a/9f86d081-884c-7d65-9a2f-eaa0c55ad015/' }",
+        ] {
+            assert!(holds_url_secret(secret), "{secret}");
         }
-        for plain in
-            ["base=http://host/v1?to=a@b", "limits.max_passes=3", "mail=ada@example.org", "http://h/@x"]
-        {
-            assert!(!holds_password(plain), "{plain}");
+        for plain in [
+            "base=http://host/v1?to=a@b",
+            "limits.max_passes=3",
+            "mail=ada@example.org",
+            "http://h/@x",
+            "base=https://h/openai/deployments/gpt-4o-mini-2024-07-18?api-version=2024-10-21",
+            "base=https://us-central1.h/v1/projects/my-project-123456/locations/us-central1/publishers",
+        ] {
+            assert!(!holds_url_secret(plain), "{plain}");
         }
     }
 }

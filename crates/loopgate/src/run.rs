@@ -11,7 +11,7 @@ use loop_core::{
 };
 use loop_runtime::{
     Driven, Entry, Events, Forecast, Handle, Journal, Loop, PeopleReport, Remote, Report, RunEvent, RunId,
-    SqliteJournal, StartError, StopMode, Waiting, explain,
+    SqliteJournal, StartError, StopMode, Waiting, call_warnings, explain,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -216,6 +216,9 @@ pub(crate) fn summary(outcome: &Outcome) {
         stream::note(format!("invalid: {}{why}", output.value));
     }
     doubts(outcome);
+    for warning in call_warnings(&outcome.calls) {
+        stream::note(format!("warning: {warning}"));
+    }
     if stop.class == StopClass::NeedsHuman {
         stream::note("over:    nothing waits in this run any more; what is left is for a person to do");
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use loop_core::{Outcome, Started};
 use loop_domain::Domain;
+use loop_llm::Secrets;
 use loop_runtime::{Loop, SaveError, SaveTarget, Saver};
 
 use crate::stream;
@@ -26,6 +27,10 @@ struct Told {
 
 #[async_trait]
 impl Saver for Told {
+    fn secrets(&self) -> Secrets {
+        self.target.secrets()
+    }
+
     async fn save(&self, started: &Started, outcome: &Outcome) -> Result<Arc<str>, SaveError> {
         let saving = self.target.save(started, outcome);
         tokio::pin!(saving);

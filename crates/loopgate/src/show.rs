@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use loop_core::{AttemptState, Outcome, PassRecord, Reserve, Run, RunId, Totals};
+use loop_core::{AttemptState, Outcome, Overridden, PassRecord, Reserve, Run, RunId, Totals};
 use loop_runtime::{
-    AskedOnce, Entry, Journal, JournalError, PeopleReport, Recorded, Report, RunLine, ToldReport, ToolUse,
-    ToolUses, replay,
+    AskedOnce, CallReport, Entry, Journal, JournalError, PeopleReport, Recorded, Report, RunLine, ToldReport,
+    ToolUse, ToolUses, replay,
 };
 use serde_json::json;
 
@@ -175,6 +175,12 @@ fn heading(state: &Run) -> String {
     let after = after.unwrap_or_default();
     let (run, domain, time) = (&started.run, &state.spec().domain, time(started.unix_ms));
     row(&mut text, &format!("run {run} of {domain}, {time}{after}"));
+    if !started.provenance.program.is_empty() {
+        row(&mut text, &format!("begun by {}", started.provenance.program));
+    }
+    for Overridden { setting, value } in &started.provenance.overridden {
+        row(&mut text, &format!("overridden: {setting} = {value}"));
+    }
     text.push('\n');
     text
 }
@@ -233,6 +239,20 @@ fn details(state: &Run, people: &PeopleReport) -> String {
         };
         let output = attempt.output.as_deref().unwrap_or("no output");
         row(&mut text, &format!("- {} (from pass {}): {output}: {end}", at + 1, attempt.from_pass));
+    }
+    let calls = state.model_calls();
+    if !calls.is_empty() {
+        text.push_str("\nModel calls:\n\n");
+    }
+    for call in calls.iter().map(CallReport::new) {
+        let CallReport { call, attempt, tier, provider, model, served_model, other_model } = call;
+        let again = if attempt > 1 { format!(", try {attempt}") } else { String::new() };
+        let served = match served_model {
+            Some(served) if other_model => format!(", served by another model: {served}"),
+            Some(served) if served != model => format!(", served by {served}"),
+            Some(_) | None => String::new(),
+        };
+        row(&mut text, &format!("- {call} ({tier}{again}): {provider} {model}{served}"));
     }
     text.push_str("\nEvidence:\n\n");
     for evidence in state.evidence() {

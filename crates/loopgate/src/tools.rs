@@ -71,11 +71,14 @@ async fn call(domain: &Domain, args: CallArgs) -> Result<ExitCode, Failure> {
         .registry
         .dispatch(&args.name, &parameters, context, &domain.credentials, timeout_ms, cap)
         .await;
+    let secrets = domain.secrets();
     if args.json {
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&observation)?));
+        let json = serde_json::to_string_pretty(&observation)?;
+        stream::print_json(&format!("{}\n", secrets.mask_json(&json)));
     } else {
-        stream::print(&format!("{}\n", observation.markdown));
-        stream::note(format!("{}: {}", observation.status.name(), observation.summary));
+        stream::print(&format!("{}\n", secrets.mask(&observation.markdown)));
+        let summary = secrets.mask(&observation.summary);
+        stream::note(format!("{}: {summary}", observation.status.name()));
     }
     let found = matches!(observation.status, Status::Ok | Status::Empty);
     Ok(ExitCode::from(u8::from(!found)))

@@ -208,7 +208,7 @@ fn help_names_every_provider_tier_and_protocol() {
 }
 
 #[test]
-fn prices_are_read_before_the_call_and_a_key_in_the_open_is_warned_about() {
+fn prices_are_read_before_the_call_and_a_key_in_the_open_is_refused() {
     let service = Service::of(Arc::new(Scripted::replies(["Good day."])));
     with_server(service, |url| {
         let args =
@@ -224,7 +224,8 @@ fn prices_are_read_before_the_call_and_a_key_in_the_open_is_warned_about() {
     let output = loopgate(&[&args[..], &["--request", "-"]].concat(), REQUEST);
     assert_eq!(
         line(&output),
-        "warning: the key of `compatible` goes over the network unencrypted; write https:// in its base URL"
+        "loopgate: --base-url: the key of `compatible` would go over the network unencrypted; write https:// in its base \
+         URL, or send none"
     );
 }
 

@@ -346,7 +346,7 @@ fn a_password_on_the_command_line_is_not_written_down() {
     let database = rusqlite::Connection::open(shell.state.path().join("loopgate/journal.db")).unwrap();
     let origin: String = database.query_row("SELECT origin FROM runs", [], |row| row.get(0)).unwrap();
     assert!(!origin.contains("s3cret") && origin.contains("withheld"), "{origin}");
-    shell.run(&["approve", &run, "3/action-0"]).fails_with(&["password in --set", "not kept"]);
+    shell.run(&["approve", &run, "3/action-0"]).fails_with(&["credential in --set", "not kept"]);
 }
 
 #[test]

@@ -14,7 +14,9 @@ use crate::note::Note;
 use crate::proposal::Proposal;
 use crate::protocol;
 use crate::reply::Oddity;
-use crate::run::{Call, Cut, MainCall, PassRecord, Phase, PromptSize, Quote, Rejected, Run, StartedCall};
+use crate::run::{
+    Call, CallRecord, Cut, MainCall, PassRecord, Phase, PromptSize, Quote, Rejected, Run, StartedCall,
+};
 use crate::spec::Tier;
 use crate::stop::{
     Certificate, Change, Condition, Confidence, Measure, StopReason, TierCause, TierChange, Written,
@@ -117,6 +119,7 @@ impl Run {
         let (tier, reserve) = (started.tier, started.reserve);
         let (usage, reported) = (reply.usage, reply.cost);
         self.charge(Charge { key: *key, attempt, tier, usage, received, reported, reserve }, notes);
+        self.served_by(reply.served_model.as_ref());
         let unusable = protocol::unusable(reply, &self.spec);
         match &self.state.phase {
             Phase::Stopping { .. } => {
@@ -192,6 +195,7 @@ impl Run {
         let (tier, reserve) = (started.tier, started.reserve);
         let usage = failure.usage.map(|usage| proven(usage, received.bytes));
         self.charge(Charge { key: *key, attempt, tier, usage, received, reported: None, reserve }, notes);
+        self.served_by(failure.served_model.as_ref());
         self.call_failed(key, attempt, failure, notes);
         Ok(())
     }
@@ -275,8 +279,17 @@ impl Run {
         }
     }
 
+    /// Keeps the name of the model that served the call which settled last.
+    fn served_by(&mut self, model: Option<&Arc<str>>) {
+        if let Some(call) = self.state.calls.last_mut() {
+            call.served = model.map(Arc::clone);
+        }
+    }
+
     /// Adds a call's tokens and cost to the bill.
     pub(super) fn charge(&mut self, charge: Charge, notes: &mut Vec<Note>) {
+        let Charge { key, attempt, tier, .. } = charge;
+        self.state.calls.push(CallRecord { key, attempt, tier, served: None });
         let usage = charge.usage.unwrap_or_else(|| self.estimated(&charge));
         let price = self.spec.model(charge.tier).price.as_ref();
         // What is estimated is counted as its reserve was, which may be at a dearer price.

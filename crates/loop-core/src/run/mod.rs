@@ -38,7 +38,7 @@ pub use quote::{PromptSize, Quote};
 use crate::action::JudgedAction;
 use crate::contract::Echoes;
 use crate::document::Document;
-use crate::event::{Event, Fact, History, Started};
+use crate::event::{Event, Fact, History, Provenance, Started};
 use crate::gate;
 use crate::ids::{CommandKey, Digest, EvidenceId, Millis, RunId, Slot};
 use crate::item::WorkItem;
@@ -46,7 +46,7 @@ use crate::ledger::Ledger;
 use crate::limits::CostMode;
 use crate::note::Note;
 use crate::observation::Status;
-use crate::outcome::{Evidence, Outcome, PassSummary, StoppedIn, Totals};
+use crate::outcome::{Evidence, Outcome, PassSummary, ServedCall, StoppedIn, Totals};
 use crate::policy::{self, Legs};
 use crate::protocol::Reading;
 use crate::protocol_spec::Cite;
@@ -77,6 +77,9 @@ pub struct State {
     stop_asked: Option<Millis>,
     tier: Tier,
     passes: Vec<PassRecord>,
+    /// The calls to models that settled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    calls: Vec<CallRecord>,
     document: Document,
     confidence: Confidence,
     confidence_reason: Arc<str>,
@@ -135,6 +138,17 @@ pub struct State {
     /// The effects that were started and whose outcome is unknown: the tool by the key under which it ran.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     doubts: BTreeMap<CommandKey, Arc<str>>,
+}
+
+/// A call to a model that settled.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct CallRecord {
+    key: CommandKey,
+    attempt: u32,
+    tier: Tier,
+    /// The model that served, where the provider says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    served: Option<Arc<str>>,
 }
 
 /// What of a conversation is shown in short.
@@ -241,6 +255,8 @@ pub struct Facts {
     pub tools: Digest,
     /// The messages that a conversation goes on from; without them it begins with the work item.
     pub history: Option<History>,
+    /// Which program begins it, and which settings replaced the domain's.
+    pub provenance: Provenance,
 }
 
 /// Why an event was refused. The run is as it was before.
@@ -342,6 +358,7 @@ impl Run {
             prompts: facts.prompts,
             tools: facts.tools,
             history: facts.history,
+            provenance: facts.provenance,
         };
         let (run, notes) = Self::begin(spec, started.clone());
         (run, Event { at: Millis(0), fact: Fact::Started(Box::new(started)) }, notes)
@@ -541,6 +558,23 @@ impl Run {
         &self.state.passes
     }
 
+    /// The calls to models that settled, in that order: which model each was for, and which served it.
+    pub fn model_calls(&self) -> Vec<ServedCall> {
+        let served = |call: &CallRecord| {
+            let asked = self.spec.model(call.tier);
+            ServedCall {
+                key: call.key,
+                attempt: call.attempt,
+                tier: call.tier,
+                provider: Arc::clone(&asked.provider),
+                model: Arc::clone(&asked.model),
+                base_model: asked.base_model.clone(),
+                served_model: call.served.clone(),
+            }
+        };
+        self.state.calls.iter().map(served).collect()
+    }
+
     /// What came of a reply that broke off and that no other has taken the place of: the last thing that was said, and
     /// part of no pass.
     pub fn broken_off(&self) -> Option<&Arc<str>> {
@@ -681,6 +715,7 @@ impl Run {
             told: Vec::new(),
             tier: Tier::Base,
             passes: Vec::new(),
+            calls: Vec::new(),
             document: Document::default(),
             confidence: Confidence::Unknown,
             confidence_reason: "".into(),

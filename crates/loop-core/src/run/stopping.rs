@@ -220,6 +220,7 @@ impl Run {
             evidence: self.state.evidence.clone(),
             actions: self.state.actions.clone(),
             totals: self.state.totals,
+            calls: self.model_calls(),
             saved: None,
         }
     }

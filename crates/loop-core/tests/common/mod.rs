@@ -722,6 +722,7 @@ pub fn facts() -> Facts {
         prompts: digest(),
         tools: digest(),
         history: None,
+        provenance: loop_core::Provenance::default(),
     }
 }
 
@@ -779,6 +780,7 @@ pub fn model(price: Option<Price>) -> ModelSpec {
     ModelSpec {
         provider: "offline".into(),
         model: "m".into(),
+        base_model: None,
         price,
         context_tokens: 100_000,
         max_output_tokens: 8_192,

@@ -106,10 +106,10 @@ impl Assembly {
     /// The reply has begun. It may be said again, with more; what was said first stays.
     pub(crate) fn begin(&mut self, id: Option<&str>, model: Option<&str>) {
         if self.id.is_none() {
-            self.id = id.map(|id| word(&self.secrets.reply(id)));
+            self.id = id.map(|id| word(&self.secrets.mask(id)));
         }
         if self.model.is_none() {
-            self.model = model.map(|model| word(&self.secrets.reply(model)));
+            self.model = model.map(|model| word(&self.secrets.mask(model)));
         }
         if !std::mem::replace(&mut self.has_begun, true) {
             self.tell(ModelEvent::Started { reply: self.id.clone(), model: self.model.clone() });
@@ -256,12 +256,12 @@ impl Assembly {
 
     /// The class of service that served.
     pub(crate) fn set_tier(&mut self, tier: &str) {
-        self.tier = Some(word(&self.secrets.reply(tier)));
+        self.tier = Some(word(&self.secrets.mask(tier)));
     }
 
     /// The word for the end, and what it means. Of several the first holds, unless a later one takes more back.
     pub(crate) fn stop(&mut self, word: &str, stop: Stop) {
-        let word = cap::word(&self.secrets.reply(word));
+        let word = cap::word(&self.secrets.mask(word));
         match &mut self.stop {
             None => self.stop = Some((word, stop)),
             Some((first, _)) if **first == *word => {}
@@ -276,7 +276,7 @@ impl Assembly {
 
     /// More on why it ended.
     pub(crate) fn set_stop_detail(&mut self, detail: &str) {
-        self.stop_detail = Some(cap::line(&self.secrets.reply(detail)));
+        self.stop_detail = Some(cap::line(&self.secrets.mask(detail)));
     }
 
     /// Which side of the call a filter stopped.
@@ -490,10 +490,10 @@ impl Assembly {
             self.warn(cap::RAW_UNREADABLE);
             raw = None;
         }
-        let raw = raw.map(|json| Raw::new(origin, &self.secrets.reply(&json)));
+        let raw = raw.map(|json| Raw::new(origin, &self.secrets.mask_json(&json)));
         let refusal = (!self.refusal.is_empty()).then(|| {
             let mark = if self.is_capped { cap::MARK } else { "" };
-            [&*self.secrets.reply(&self.refusal), mark].concat().into()
+            [&*self.secrets.mask(&self.refusal), mark].concat().into()
         });
         ModelReply {
             finish: stop.finish(),
@@ -549,7 +549,7 @@ impl Assembly {
         let (begins, arguments) = call.news(is_over);
         let arguments = (!arguments.is_empty()).then(|| arguments.into());
         if begins {
-            let name = self.aliases.name(&self.secrets.reply(&call.name));
+            let name = self.aliases.name(&self.secrets.mask(&call.name));
             self.tell(ModelEvent::ToolCallStarted { nth, name });
         }
         if let Some(text) = arguments {

@@ -101,7 +101,7 @@ impl Calls {
         let mut calls: Vec<ToolCall> = Vec::with_capacity(open.len());
         for (nth, call) in open.into_iter().enumerate() {
             self.has_new_ids |= call.id.is_empty();
-            let wire = match secrets.reply(&call.id) {
+            let wire = match secrets.mask(&call.id) {
                 wire if wire.is_empty() => format!("call_{}", nth + 1).into(),
                 wire => wire,
             };
@@ -112,8 +112,8 @@ impl Calls {
                 again += 1;
                 self.has_new_ids = true;
             }
-            let arguments = Arguments::read(secrets.reply(&call.arguments));
-            calls.push(ToolCall { id, name: aliases.name(&secrets.reply(&call.name)), arguments });
+            let arguments = Arguments::read(secrets.mask_json(&call.arguments));
+            calls.push(ToolCall { id, name: aliases.name(&secrets.mask(&call.name)), arguments });
         }
         calls
     }

@@ -11,6 +11,7 @@ use crate::error::LlmError;
 use crate::model::{ChatModel, EventStream, ModelEvent, ModelReply};
 use crate::prices::ModelPrices;
 use crate::request::ModelRequest;
+use crate::secrets::Secrets;
 
 /// A model whose replies carry what they cost, by the moment at which the call began and the class of service that really
 /// served.
@@ -45,6 +46,10 @@ impl<M: ?Sized> fmt::Debug for Priced<M> {
 
 #[async_trait]
 impl<M: ChatModel + ?Sized> ChatModel for Priced<M> {
+    fn secrets(&self) -> Secrets {
+        self.inner.secrets()
+    }
+
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let at = (self.clock)();
         let events = self.inner.stream(request).await?;

@@ -11,6 +11,7 @@ use super::{Item, Patience, Watch, later, watched};
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::ModelRequest;
+use crate::secrets::Secrets;
 
 /// When a breaker opens, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,6 +244,10 @@ impl<M: ChatModel + ?Sized> CircuitBreaker<M> {
 
 #[async_trait]
 impl<M: ChatModel + ?Sized> ChatModel for CircuitBreaker<M> {
+    fn secrets(&self) -> Secrets {
+        self.inner.secrets()
+    }
+
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let mut call = self.breaker.enter(Patience::of(request))?;
         match self.inner.stream(request).await {

@@ -13,7 +13,7 @@ use crate::secrets::{Masker, Secrets};
 
 /// A text without secrets, whole. JSON within it is looked into as well, since its strings may escape what they hold.
 pub(super) fn text(secrets: &Secrets, text: &str) -> String {
-    let masked = secrets.reply(text);
+    let masked = secrets.mask(text);
     if !masked.contains('\\') {
         return masked.into_owned();
     }
@@ -36,7 +36,7 @@ pub(super) fn tree(secrets: &Secrets, value: &mut Value, is_free: bool) {
         Value::Null | Value::Bool(_) => {}
         Value::Number(number) if is_free => {
             let number = number.to_string();
-            let masked = secrets.reply(&number);
+            let masked = secrets.mask(&number);
             if *masked != number {
                 *value = Value::String(masked.into_owned());
             }
@@ -210,7 +210,7 @@ mod tests {
         }
         let mut escaped = cut(r#"{"k": "\u0073k-abc/def+1\"x"}"#, &[9, 14]);
         pieces(&secrets(), &mut each(&mut escaped));
-        assert_eq!(escaped.concat(), r#"{"k":"[masked]"}"#);
+        assert_eq!(escaped.concat(), r#"{"k": "[masked]"}"#);
     }
 
     #[test]

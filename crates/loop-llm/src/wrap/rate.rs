@@ -14,6 +14,7 @@ use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::progress::{CallProgress, ProgressListener};
 use crate::request::ModelRequest;
+use crate::secrets::Secrets;
 
 /// How much may be asked of a provider. What is not given is not limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -383,6 +384,10 @@ impl<M: ChatModel + ?Sized> RateLimited<M> {
 
 #[async_trait]
 impl<M: ChatModel + ?Sized> ChatModel for RateLimited<M> {
+    fn secrets(&self) -> Secrets {
+        self.inner.secrets()
+    }
+
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let patience = Patience::of(request);
         let permit = self.gate.enter(estimate(request), patience, &request.progress).await?;

@@ -203,6 +203,10 @@ impl<M: ChatModel + ?Sized> Recording<M> {
 
 #[async_trait]
 impl<M: ChatModel + ?Sized> ChatModel for Recording<M> {
+    fn secrets(&self) -> Secrets {
+        self.inner.secrets()
+    }
+
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let mut hearing = Hearing {
             recorder: self.recorder.clone(),

@@ -174,6 +174,10 @@ impl Recorded {
 
 #[async_trait]
 impl ChatModel for Recorded {
+    fn secrets(&self) -> Secrets {
+        self.secrets.clone()
+    }
+
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let asked = Asked::of(request, &self.secrets).map_err(|error| unplayable(&error))?;
         let exchange = self.take(&asked)?;

@@ -13,6 +13,7 @@ use crate::error::{Change, ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::progress::CallProgress;
 use crate::request::{AssistantTurn, Message, ModelRequest};
+use crate::secrets::Secrets;
 
 /// How often, and how soon, a failed call is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +157,10 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
 
 #[async_trait]
 impl<M: ChatModel + ?Sized> ChatModel for Retrying<M> {
+    fn secrets(&self) -> Secrets {
+        self.inner.secrets()
+    }
+
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let mut billed = None;
         self.tries(request, &mut billed).await.map_err(|error| match billed {

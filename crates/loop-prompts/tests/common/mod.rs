@@ -47,6 +47,7 @@ pub fn spec() -> RunSpec {
     let model = ModelSpec {
         provider: "offline".into(),
         model: "m".into(),
+        base_model: None,
         price: None,
         context_tokens: 1_000_000,
         max_output_tokens: 4_096,
@@ -129,8 +130,14 @@ pub fn start(spec: RunSpec, item: WorkItem, prompts: Prompts) -> World {
 
 pub fn start_with(spec: RunSpec, item: WorkItem, prompts: Prompts, nonce: &str) -> World {
     let digest = Digest::of("test", b"");
-    let facts =
-        Facts { unix_ms: 0, nonce: nonce.into(), prompts: prompts.hash(), tools: digest, history: None };
+    let facts = Facts {
+        unix_ms: 0,
+        nonce: nonce.into(),
+        prompts: prompts.hash(),
+        tools: digest,
+        history: None,
+        provenance: loop_core::Provenance::default(),
+    };
     let (run, _, _) = Run::start(RunId::new("r1"), Arc::new(spec), item, facts);
     World { run, prompts, dialogue: Dialogue::default(), now: 0 }
 }

@@ -18,6 +18,7 @@ pub fn model() -> ModelSpec {
     ModelSpec {
         provider: "offline".into(),
         model: "m".into(),
+        base_model: None,
         price: None,
         context_tokens: 1_000_000,
         max_output_tokens: 4_096,
@@ -108,7 +109,14 @@ pub fn begin(spec: RunSpec, item: WorkItem) -> Native {
 
 pub fn begin_after(spec: RunSpec, item: WorkItem, history: Option<History>) -> Native {
     let (prompts, digest) = (prompts(), Digest::of("test", b""));
-    let facts = Facts { unix_ms: 0, nonce: NONCE.into(), prompts: prompts.hash(), tools: digest, history };
+    let facts = Facts {
+        unix_ms: 0,
+        nonce: NONCE.into(),
+        prompts: prompts.hash(),
+        tools: digest,
+        history,
+        provenance: loop_core::Provenance::default(),
+    };
     let (run, _, _) = Run::start(RunId::new("r1"), Arc::new(spec), item, facts);
     Native { run, prompts, thread: Thread::default(), turns: Vec::new(), now: 0 }
 }

@@ -7,8 +7,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use loop_core::{
-    ErrorStyle, Execution, GateSettings, Limits, ModelSpec, OutputSpec, PicoUsd, ProtocolSpec, Repeats,
-    RunSpec,
+    ErrorStyle, Execution, GateSettings, Limits, ModelSpec, OutputSpec, PicoUsd, Price, ProtocolSpec,
+    Repeats, RunSpec,
 };
 use loop_llm::{ChatModel, Offline, Scripted};
 use loop_prompts::Prompts;
@@ -28,7 +28,7 @@ use crate::journal::{Journal, NoJournal};
 use crate::model::Models;
 use crate::parts::Loop;
 
-/// A model, and what is known of it.
+/// A model, and what is known of it. The price stands in its [`ModelSpec`]; the offline and the scripted model cost nothing.
 #[derive(Clone, Debug)]
 pub struct AgentModel {
     client: Arc<dyn ChatModel>,
@@ -50,7 +50,7 @@ impl From<(Arc<dyn ChatModel>, ModelSpec)> for AgentModel {
 
 impl From<Offline> for AgentModel {
     fn from(model: Offline) -> Self {
-        Self::new(model, ModelSpec::new("offline", "offline-1"))
+        Self::new(model, ModelSpec::new("offline", "offline-1").with_price(Price::flat(0, 0)))
     }
 }
 
@@ -63,7 +63,7 @@ impl From<Scripted> for AgentModel {
 /// A test that keeps its script can ask it afterwards what it was asked.
 impl From<Arc<Scripted>> for AgentModel {
     fn from(client: Arc<Scripted>) -> Self {
-        Self { client, spec: ModelSpec::new("scripted", "script") }
+        Self { client, spec: ModelSpec::new("scripted", "script").with_price(Price::flat(0, 0)) }
     }
 }
 
@@ -83,6 +83,8 @@ pub struct AgentBuilder<Output> {
     errors: ErrorStyle,
     gate: GateSettings,
     limits: Option<Limits>,
+    /// Whether the limit of money was taken away.
+    is_unlimited: bool,
     journal: Arc<dyn Journal>,
     callbacks: Callbacks,
     credentials: Credentials,
@@ -141,12 +143,12 @@ pub enum BuildError {
         /// The setting.
         setting: &'static str,
     },
-    /// There is a limit of money of one's own, and the model's price is unknown, so that nobody could keep it.
+    /// The model's price is unknown, so no limit of money could be kept.
     #[error(
-        "limits.cost is {limit}, and the price of `{model}` is unknown, so that no call could be made; set `price` in its ModelSpec, or cost: None"
+        "the price of `{model}` is unknown, so the limit of {limit} for a run cannot be kept; give the price with ModelSpec::with_price, or run without a limit of money with AgentBuilder::without_cost_limit"
     )]
     CostWithoutPrice {
-        /// The limit.
+        /// The limit: the one that was set, or the default.
         limit: PicoUsd,
         /// The model.
         model: Arc<str>,
@@ -183,6 +185,7 @@ impl<Output> AgentBuilder<Output> {
             errors: ErrorStyle::default(),
             gate: GateSettings { ..RunSpec::conversation("", ModelSpec::new("", "")).gate },
             limits: None,
+            is_unlimited: false,
             journal: Arc::new(NoJournal),
             callbacks: Callbacks::new(),
             credentials: Credentials::none(),
@@ -281,10 +284,29 @@ impl<Output> AgentBuilder<Output> {
         self
     }
 
-    /// The agent within these limits, in place of those of its kind. The usual limit of money, USD 0.10, holds only if the
-    /// model's price is known: nobody could keep it otherwise. Another one is an error of [`build`](Self::build) then.
+    /// The agent within these limits, in place of those of its kind.
+    ///
+    /// Each limit binds as it stands here, `cost` as well: USD 0.10 in [`Limits::default`], no limit where it is `None`. A
+    /// limit of money needs the price of the model, and [`build`](Self::build) refuses a model without one.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
+        self
+    }
+
+    /// The agent without a limit of money, whatever [`limits`](Self::limits) says: for a model whose price is unknown. Its
+    /// limits of passes, calls, tokens and time bind all the same, and the cost of a run is shown as unknown.
+    ///
+    /// ```
+    /// # use loop_runtime::{Agent, AgentModel, BuildError, ModelSpec, Scripted};
+    /// # let client = Scripted::replies(["Hello."]);
+    /// # let again = Scripted::replies(["Hello."]);
+    /// let own = |client| AgentModel::new(client, ModelSpec::new("compatible", "own-model"));
+    /// assert!(matches!(Agent::new(own(client)).build(), Err(BuildError::CostWithoutPrice { .. })));
+    /// let agent = Agent::new(own(again)).without_cost_limit().build()?;
+    /// # Ok::<(), BuildError>(())
+    /// ```
+    pub fn without_cost_limit(mut self) -> Self {
+        self.is_unlimited = true;
         self
     }
 
@@ -379,16 +401,14 @@ impl<Output> AgentBuilder<Output> {
         own.map_err(|(name, known)| BuildError::RequiredUnknown { name, known })?;
         spec.goal = self.instructions;
         spec.gate = gate;
-        if let Some(limits) = self.limits {
-            let base = &spec.models.base;
-            let cost = limits.cost.filter(|_| base.price.is_some());
-            if let Some(limit) =
-                limits.cost.filter(|_| cost.is_none() && limits.cost != Limits::default().cost)
-            {
-                return Err(BuildError::CostWithoutPrice { limit, model: Arc::clone(&base.model) });
-            }
-            spec.limits = Limits { cost, ..limits };
+        let base = &spec.models.base;
+        // A spec without a price has no limit of its own: nobody said so here.
+        let cost = self.limits.as_ref().map_or(Limits::default().cost, |limits| limits.cost);
+        let cost = cost.filter(|_| !self.is_unlimited);
+        if let (Some(limit), None) = (cost, &base.price) {
+            return Err(BuildError::CostWithoutPrice { limit, model: Arc::clone(&base.model) });
         }
+        spec.limits = Limits { cost, ..self.limits.unwrap_or(spec.limits) };
         let mut looping = Loop::new(spec, registry, Models::one(self.model.client))
             .with_journal(self.journal)
             .with_callbacks(self.callbacks)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use loop_core::{CommandKey, Slot, Started, is_unseen};
-use loop_llm::http_error;
+use loop_llm::{Secrets, http_client_for, http_error, is_exposed};
 use reqwest::header::{
     AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
 };
@@ -19,7 +19,7 @@ pub struct HttpTarget {
     url: Url,
     headers: HeaderMap,
     /// What must not show in a message: the values of the headers.
-    secrets: Vec<Arc<str>>,
+    secrets: Secrets,
 }
 
 /// Why an address or a header cannot be used: one line that does not repeat it.
@@ -43,7 +43,7 @@ impl HttpTarget {
         if url.contains(['{', '}']) {
             return Err(TargetError("has a brace; the report names item and run, the address does not"));
         }
-        Ok(Self { url: parsed, headers: HeaderMap::new(), secrets: Vec::new() })
+        Ok(Self { url: parsed, headers: HeaderMap::new(), secrets: Secrets::default() })
     }
 
     /// The same with a header more; its value is held to be secret.
@@ -56,8 +56,7 @@ impl HttpTarget {
             return Err(TargetError("is set by saving itself; leave it out"));
         }
         self.headers.insert(name, secret(value)?);
-        self.secrets.push(value.into());
-        Ok(self)
+        self.keep(value)
     }
 
     /// The same with a token, sent as `authorization: Bearer …`.
@@ -70,13 +69,26 @@ impl HttpTarget {
             return Err(TargetError("the token is empty"));
         }
         self.headers.insert(AUTHORIZATION, secret(&format!("Bearer {token}"))?);
-        self.secrets.push(token.into());
+        self.keep(token)
+    }
+
+    /// The same, with a secret that goes to the server: only where nobody can read it on its way.
+    fn keep(mut self, secret: &str) -> Result<Self, TargetError> {
+        if is_exposed(&self.url) {
+            return Err(TargetError("would send the token unencrypted; write `https://`, or send none"));
+        }
+        self.secrets.extend(&Secrets::of([secret]));
         Ok(self)
+    }
+
+    /// The credentials that it sends.
+    pub(super) fn secrets(&self) -> Secrets {
+        self.secrets.clone()
     }
 
     /// Sends a report; gives where it is: what `Location` says, else the server.
     pub(super) async fn post(&self, started: &Started, report: String) -> Result<Arc<str>, SaveError> {
-        let client = loop_llm::http_client().map_err(|error| self.failed(error.to_string(), None))?;
+        let client = http_client_for(&self.url).map_err(|error| self.failed(error.to_string(), None))?;
         let sending = client.execute(self.request(started, report)?);
         let Ok(sent) = tokio::time::timeout(LIMIT, async { self.read(sending.await).await }).await else {
             return Err(self.failed(format!("no answer after {} s", LIMIT.as_secs()), Some(PAUSE)));
@@ -166,8 +178,7 @@ impl HttpTarget {
     }
 
     fn hidden(&self, text: &str) -> String {
-        let hide = |text: String, secret: &Arc<str>| text.replace(&**secret, "•••");
-        self.secrets.iter().filter(|secret| !secret.is_empty()).fold(text.to_owned(), hide)
+        self.secrets.mask_message(text, "•••")
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use loop_core::{Outcome, Started};
+use loop_llm::Secrets;
 
 use crate::report::Report;
 
@@ -23,6 +24,11 @@ pub trait Saver: Send + Sync + fmt::Debug {
     /// # Errors
     /// Why it is not saved, and whether to try again.
     async fn save(&self, started: &Started, outcome: &Outcome) -> Result<Arc<str>, SaveError>;
+
+    /// The credentials that it uses: they are masked in all runs that it saves.
+    fn secrets(&self) -> Secrets {
+        Secrets::default()
+    }
 }
 
 /// Why an outcome is not saved.
@@ -56,6 +62,13 @@ impl fmt::Display for SaveTarget {
 
 #[async_trait]
 impl Saver for SaveTarget {
+    fn secrets(&self) -> Secrets {
+        match self {
+            Self::File(_) => Secrets::default(),
+            Self::Http(target) => target.secrets(),
+        }
+    }
+
     async fn save(&self, started: &Started, outcome: &Outcome) -> Result<Arc<str>, SaveError> {
         let mut text = serde_json::to_string_pretty(&Report::new(started, outcome))
             .map_err(|error| SaveError { message: error.to_string().into(), retry: None })?;

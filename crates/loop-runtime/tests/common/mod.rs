@@ -40,6 +40,7 @@ pub fn spec() -> RunSpec {
     let model = ModelSpec {
         provider: "offline".into(),
         model: "offline-1".into(),
+        base_model: None,
         price: Some(Price::flat(100_000, 400_000)),
         context_tokens: 128_000,
         max_output_tokens: 8_192,

@@ -29,7 +29,14 @@ pub(crate) fn history(id: &str) -> (Header, Vec<Entry>) {
         origin: None,
     };
     let prompts = Digest::of("prompts", b"");
-    let facts = Facts { unix_ms, nonce: "n-7f3a".into(), prompts, tools: manifest_hash, history: None };
+    let facts = Facts {
+        unix_ms,
+        nonce: "n-7f3a".into(),
+        prompts,
+        tools: manifest_hash,
+        history: None,
+        provenance: loop_core::Provenance::default(),
+    };
     let (mut run, first, notes) = Run::start(header.run.clone(), spec, item, facts);
     let mut entries = vec![Entry { seq: 0, event: first, notes }];
     let mut said = [
@@ -137,6 +144,7 @@ fn spec() -> RunSpec {
     let base = ModelSpec {
         provider: "offline".into(),
         model: "m".into(),
+        base_model: None,
         price: Some(Price::flat(100_000, 400_000)),
         context_tokens: 100_000,
         max_output_tokens: 8_192,

@@ -1,5 +1,6 @@
 //! Runs the command as a person would, with a state folder of its own.
 
+pub mod provider;
 pub mod terminal;
 
 use std::io::Write;

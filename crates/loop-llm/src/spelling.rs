@@ -1,0 +1,214 @@
+//! How a text reads once what hides a secret is taken away: invisible characters, escapes, marks between its letters.
+
+use std::ops::Range;
+
+use loop_core::is_unseen;
+
+/// How a text is read.
+#[derive(Clone, Copy)]
+pub(crate) struct Reading {
+    /// Whether escapes of URLs, JSON, HTML and terminals are undone.
+    pub(crate) decodes: bool,
+    /// Whether only ASCII letters and digits are read, in lower case.
+    pub(crate) alone: bool,
+}
+
+/// Gives each byte that is read and where in the text it stands, in one go over the text. Gives the place where reading
+/// ended: that of an escape which the text ends in, unless it `is_over`.
+pub(crate) fn walk(
+    text: &str,
+    reading: Reading,
+    is_over: bool,
+    mut read: impl FnMut(u8, Range<usize>),
+) -> usize {
+    let mut tell = |c: char, place: Range<usize>| {
+        let Some(c) = visible(c) else { return };
+        if !reading.alone {
+            let mut bytes = [0; 4];
+            c.encode_utf8(&mut bytes).bytes().for_each(|byte| read(byte, place.clone()));
+        } else if c.is_ascii_alphanumeric() {
+            read(c.to_ascii_lowercase() as u8, place);
+        }
+    };
+    let mut at = 0;
+    while let Some(rest) = text.get(at..)
+        && let Some(c) = rest.chars().next()
+    {
+        let escape = if reading.decodes { escape(rest.as_bytes()) } else { Escape::None };
+        let (c, bytes) = match escape {
+            Escape::None => (Some(c), c.len_utf8()),
+            Escape::Cut if is_over => (Some(c), c.len_utf8()),
+            Escape::Cut => return at,
+            Escape::Char(c, bytes) => (Some(c), bytes),
+            Escape::Nothing(bytes) => (None, bytes),
+        };
+        if let Some(c) = c {
+            tell(c, at..at + bytes);
+        }
+        at += bytes;
+    }
+    text.len()
+}
+
+/// A character as a reader takes it; nothing where it is not seen.
+fn visible(c: char) -> Option<char> {
+    let is_hidden = is_unseen(c)
+        || matches!(c, '\u{34f}' | '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}')
+        || c.is_control() && !c.is_whitespace();
+    match c {
+        _ if is_hidden => None,
+        // The wide forms of ASCII.
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(c as u32 - 0xfee0),
+        _ => Some(c),
+    }
+}
+
+/// What a text begins with.
+enum Escape {
+    None,
+    /// It ends before the escape does.
+    Cut,
+    /// The character that so many bytes stand for.
+    Char(char, usize),
+    /// So many bytes that are not read.
+    Nothing(usize),
+}
+
+fn escape(rest: &[u8]) -> Escape {
+    match rest.first() {
+        Some(b'%') => percent(rest),
+        Some(b'\\') => backslash(rest),
+        Some(b'&') => entity(rest),
+        Some(b'<') => tag(rest),
+        Some(0x1b) => sequence(rest),
+        _ => Escape::None,
+    }
+}
+
+/// `%41`, and `%2541`, which is the same encoded once more.
+fn percent(rest: &[u8]) -> Escape {
+    let mut at = 1;
+    while at < MOST_ENCODED {
+        let after = rest.get(at..).unwrap_or_default();
+        if !after.starts_with(b"25") {
+            break;
+        }
+        match hex(after.get(2..).unwrap_or_default(), 2) {
+            Hex::Is(_) => at += 2,
+            Hex::Cut => return Escape::Cut,
+            Hex::None => break,
+        }
+    }
+    match hex(rest.get(at..).unwrap_or_default(), 2) {
+        Hex::Is(byte) => Escape::Char(char::from_u32(byte).unwrap_or_default(), at + 2),
+        Hex::Cut => Escape::Cut,
+        Hex::None => Escape::None,
+    }
+}
+
+/// `\u0041`, `\x41`, `\n` and the like, also where JSON stands within JSON.
+fn backslash(rest: &[u8]) -> Escape {
+    let run = rest.iter().take(MOST_BACKSLASHES).take_while(|byte| **byte == b'\\').count();
+    let after = rest.get(run + 1..).unwrap_or_default();
+    let digits = match rest.get(run) {
+        None => return Escape::Cut,
+        Some(b'u') => 4,
+        Some(b'x') => 2,
+        Some(b'n' | b'r' | b't' | b'b' | b'f') => return Escape::Nothing(run + 1),
+        Some(_) => return Escape::Nothing(run),
+    };
+    match hex(after, digits) {
+        Hex::Is(code) => Escape::Char(char::from_u32(code).unwrap_or_default(), run + 1 + digits),
+        Hex::Cut => Escape::Cut,
+        Hex::None => Escape::Nothing(run),
+    }
+}
+
+/// `&#65;`, `&#x41;`, `&amp;`.
+fn entity(rest: &[u8]) -> Escape {
+    let Some(end) = rest.iter().take(MOST_ENTITY).position(|byte| *byte == b';') else {
+        let is_one = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'#';
+        let is_cut = rest.len() < MOST_ENTITY && rest.iter().skip(1).all(is_one);
+        return if is_cut { Escape::Cut } else { Escape::None };
+    };
+    let name = rest.get(1..end).and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default();
+    let number = match name.strip_prefix('#').map(|number| (number, number.strip_prefix(['x', 'X']))) {
+        Some((_, Some(hex))) => u32::from_str_radix(hex, 16).ok(),
+        Some((number, None)) => number.parse().ok(),
+        None => None,
+    };
+    let c = number.and_then(char::from_u32).or(match name {
+        "amp" => Some('&'),
+        "lt" => Some('<'),
+        "gt" => Some('>'),
+        "quot" => Some('"'),
+        "apos" => Some('\''),
+        _ => None,
+    });
+    match (c, name) {
+        (Some(c), _) => Escape::Char(c, end + 1),
+        (None, "shy" | "nbsp" | "zwj" | "zwnj") => Escape::Nothing(end + 1),
+        (None, _) => Escape::None,
+    }
+}
+
+/// `<b>`, `</span>`: the marks of spans.
+fn tag(rest: &[u8]) -> Escape {
+    match rest.get(1) {
+        None => return Escape::Cut,
+        Some(byte) if byte.is_ascii_alphabetic() || *byte == b'/' => {}
+        Some(_) => return Escape::None,
+    }
+    match rest.iter().take(MOST_TAG).skip(1).position(|byte| matches!(byte, b'<' | b'>')) {
+        Some(at) if rest.get(at + 1) == Some(&b'>') => Escape::Nothing(at + 2),
+        None if rest.len() < MOST_TAG => Escape::Cut,
+        Some(_) | None => Escape::None,
+    }
+}
+
+/// `ESC [ 1 m`: the marks of terminals.
+fn sequence(rest: &[u8]) -> Escape {
+    match rest.get(1) {
+        None => return Escape::Cut,
+        Some(b'[') => {}
+        Some(_) => return Escape::None,
+    }
+    match rest.iter().take(MOST_TAG).skip(2).position(|byte| !(0x20..=0x3f).contains(byte)) {
+        Some(at) if rest.get(at + 2).is_some_and(|byte| (0x40..=0x7e).contains(byte)) => {
+            Escape::Nothing(at + 3)
+        }
+        None if rest.len() < MOST_TAG => Escape::Cut,
+        Some(_) | None => Escape::None,
+    }
+}
+
+/// So many hexadecimal digits.
+enum Hex {
+    Is(u32),
+    /// There are fewer, and nothing else.
+    Cut,
+    None,
+}
+
+fn hex(text: &[u8], digits: usize) -> Hex {
+    let head = text.get(..digits.min(text.len())).unwrap_or_default();
+    if !head.iter().all(u8::is_ascii_hexdigit) {
+        return Hex::None;
+    }
+    if head.len() < digits {
+        return Hex::Cut;
+    }
+    std::str::from_utf8(head)
+        .ok()
+        .and_then(|head| u32::from_str_radix(head, 16).ok())
+        .map_or(Hex::None, Hex::Is)
+}
+
+/// The most bytes of an encoded percent sign.
+const MOST_ENCODED: usize = 17;
+/// The most backslashes before one escape.
+const MOST_BACKSLASHES: usize = 16;
+/// The most bytes of a character's name or number in HTML.
+const MOST_ENTITY: usize = 10;
+/// The most bytes of a mark that is not read.
+const MOST_TAG: usize = 64;

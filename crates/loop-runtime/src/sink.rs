@@ -1,0 +1,139 @@
+//! The one place through which every text passes that a run reads. Secrets are masked here, before the run decides on the
+//! text: what is journaled, shown, saved, traced or sent to a model follows from what the run read.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use loop_core::{
+    Data, Fact, History, ModelFailure, NativeCall, Observation, PersonAnswer, Reply, SaveResult, Scope,
+    Started, Validation, WorkItem,
+};
+use loop_llm::{Message, Secrets};
+
+/// An event as a run may read it. Exhaustive by intent: a new text must show up here.
+pub(crate) fn fact(secrets: &Secrets, mut fact: Fact) -> Fact {
+    if secrets.is_empty() {
+        return fact;
+    }
+    match &mut fact {
+        Fact::Started(started) => mask_started(secrets, started),
+        Fact::ModelReplied { reply, .. } => mask_reply(secrets, reply),
+        Fact::ModelFailed { failure, .. } => mask_failure(secrets, failure),
+        Fact::ToolFinished { observation, .. } => mask_observation(secrets, observation),
+        Fact::PersonAnswered { answer, .. } => match answer {
+            PersonAnswer::Approved => {}
+            PersonAnswer::Denied { why: said } | PersonAnswer::Answered { text: said } => text(secrets, said),
+        },
+        Fact::Told { text: told } => text(secrets, told),
+        Fact::Validated { result, .. } => match result {
+            Validation::Valid => {}
+            Validation::Invalid { by, message } | Validation::Broken { by, message } => {
+                [by, message].into_iter().for_each(|it| text(secrets, it));
+            }
+        },
+        Fact::SaveFinished { result, .. } => match result {
+            SaveResult::Saved { location } => text(secrets, location),
+            SaveResult::Failed { message, .. } => text(secrets, message),
+        },
+        Fact::CallStarted { .. }
+        | Fact::CallRefused { .. }
+        | Fact::ToolStarted { .. }
+        | Fact::StopRequested { .. }
+        | Fact::StopWithdrawn
+        | Fact::DeadlineReached
+        | Fact::Resumed { .. } => {}
+    }
+    fact
+}
+
+/// A work item as a run may read it.
+pub(crate) fn item(secrets: &Secrets, mut item: WorkItem) -> WorkItem {
+    if !secrets.is_empty() {
+        mask_item(secrets, &mut item);
+    }
+    item
+}
+
+/// The messages before a run as it may read them.
+pub(crate) fn messages(secrets: &Secrets, messages: Vec<Message>) -> Vec<Message> {
+    if secrets.is_empty() {
+        return messages;
+    }
+    let Ok(json) = serde_json::to_string(&messages) else { return messages };
+    match secrets.mask_json(&json) {
+        Cow::Borrowed(_) => messages,
+        // A secret that is spelt across several messages leaves none of them.
+        Cow::Owned(masked) => {
+            serde_json::from_str(&masked).unwrap_or_else(|_| vec![Message::user("[masked]")])
+        }
+    }
+}
+
+/// A JSON text without secrets.
+pub(crate) fn json(secrets: &Secrets, json: &mut Arc<str>) {
+    if let Cow::Owned(masked) = secrets.mask_json(json) {
+        *json = masked.into();
+    }
+}
+
+fn text(secrets: &Secrets, text: &mut Arc<str>) {
+    if let Cow::Owned(masked) = secrets.mask(text) {
+        *text = masked.into();
+    }
+}
+
+fn mask_started(secrets: &Secrets, started: &mut Started) {
+    // The provenance is masked where it is made.
+    let Started { item, history, .. } = started;
+    mask_item(secrets, item);
+    if let Some(History { json: messages, .. }) = history {
+        json(secrets, messages);
+    }
+}
+
+fn mask_item(secrets: &Secrets, item: &mut WorkItem) {
+    let WorkItem { id, kind, title, full, compact, scope, caller, trace } = item;
+    let Scope { account, account_name, asset, item, person } = scope;
+    let named = [account, account_name, asset, item, person, caller, trace];
+    let named = named.into_iter().filter_map(Option::as_mut);
+    [id, kind, title, full, compact].into_iter().chain(named).for_each(|it| text(secrets, it));
+}
+
+fn mask_reply(secrets: &Secrets, reply: &mut Reply) {
+    let Reply { text: said, calls, reasoning, raw, served_model, warnings, .. } = reply;
+    for NativeCall { id, name, arguments } in calls {
+        [id, name].into_iter().for_each(|it| text(secrets, it));
+        json(secrets, arguments);
+    }
+    let optional = [reasoning, raw, served_model].into_iter().filter_map(Option::as_mut);
+    std::iter::once(said).chain(optional).chain(warnings).for_each(|it| text(secrets, it));
+}
+
+fn mask_failure(secrets: &Secrets, failure: &mut ModelFailure) {
+    let ModelFailure { message, partial, served_model, .. } = failure;
+    let optional = [partial, served_model].into_iter().filter_map(Option::as_mut);
+    std::iter::once(message).chain(optional).for_each(|it| text(secrets, it));
+}
+
+fn mask_observation(secrets: &Secrets, observation: &mut Observation) {
+    let Observation { summary, markdown, data, digest, warnings, .. } = observation;
+    let is_shared = data.as_text().is_some_and(|text| Arc::ptr_eq(text, markdown));
+    [summary, &mut *markdown].into_iter().chain(warnings).for_each(|it| text(secrets, it));
+    let masked = match data.as_text() {
+        Some(_) if is_shared => Some(Data::text(Arc::clone(markdown))),
+        Some(text) => owned(secrets.mask(text)).map(Data::text),
+        None => owned(secrets.mask_json(data)).map(Data::from),
+    };
+    if let Some(masked) = masked.filter(|masked| masked != data) {
+        *data = masked;
+        // The digest of the data is that of what is kept of it.
+        *digest = data.digest();
+    }
+}
+
+fn owned(text: Cow<'_, str>) -> Option<String> {
+    match text {
+        Cow::Owned(text) => Some(text),
+        Cow::Borrowed(_) => None,
+    }
+}

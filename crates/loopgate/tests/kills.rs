@@ -1,0 +1,184 @@
+//! Processes that are ended from outside: what they leave, and what going on with it comes to.
+
+use crate::common;
+
+use std::fs::OpenOptions;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command};
+
+use common::provider::{Provider, Says, call, text};
+use common::{Ran, Shell};
+use serde_json::json;
+
+const WISH: &str = "Set the company of user 42 to EPAM.";
+
+/// The people register, where changes are allowed and cannot be taken back.
+fn register(shell: &Shell) -> String {
+    let folder = shell.copy_of("examples/crm");
+    std::fs::remove_dir_all(folder.join(".loopgate")).ok();
+    let file = folder.join("loopgate.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("effect = \"write_idempotent\""));
+    std::fs::write(file, text.replace("write_idempotent", "write_irreversible")).unwrap();
+    folder.display().to_string()
+}
+
+fn start(shell: &Shell, folder: &str, provider: &Provider, more: &[&str]) -> Child {
+    let url = format!("base={}", provider.url);
+    let args = ["run", folder, "--profile", "trusted", "--text", WISH, "--model", "base=compatible/m"];
+    shell.command(&[&args[..], &["--base-url", &url], more].concat()).spawn().unwrap()
+}
+
+fn signal(child: &Child, name: &str) {
+    assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
+}
+
+// B14
+#[test]
+fn four_kills_in_one_model_call_do_not_end_the_run() {
+    let shell = Shell::new();
+    let folder = register(&shell);
+    let mut replies: Vec<Says> = (0..4).map(|_| Says::Nothing).collect();
+    replies.push(text("m", "There is nothing to change."));
+    let provider = Provider::replying(replies);
+    let mut child = start(&shell, &folder, &provider, &[]);
+    for _ in 0..3 {
+        provider.wait();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        child = shell.command(&["resume", "last"]).spawn().unwrap();
+    }
+    provider.wait();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let resumed = shell.run(&["resume", "last"]);
+    assert_eq!(resumed.code, 0, "{}{}", resumed.out, resumed.err);
+    assert!(resumed.out.contains("There is nothing to change."), "{}", resumed.out);
+    assert_eq!(provider.heard().len(), 5);
+    let outcome = shell.json(&["show", "last", "--json"]);
+    assert_eq!(
+        (&outcome["stop"]["reason"], &outcome["totals"]["model_calls"]),
+        (&json!("completed"), &json!(5))
+    );
+    let attempts: Vec<u64> =
+        outcome["calls"].as_array().unwrap().iter().map(|call| call["attempt"].as_u64().unwrap()).collect();
+    assert_eq!(attempts, [1, 2, 3, 4, 5], "each call is told");
+}
+
+// B14, H9
+#[test]
+fn a_terminal_that_is_gone_ends_the_run_with_an_outcome() {
+    let shell = Shell::new();
+    let folder = register(&shell);
+    let provider = Provider::replying(vec![Says::Nothing]);
+    let child = start(&shell, &folder, &provider, &["--json"]);
+    provider.wait();
+    signal(&child, "-HUP");
+    let ran: Ran = child.wait_with_output().unwrap().into();
+    assert_eq!(ran.code, 130, "{}{}", ran.out, ran.err);
+    let outcome: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(outcome["stop"]["reason"], "manual_stop");
+    assert_eq!(shell.json(&["show", "last", "--json"])["stop"]["class"], "cancelled");
+}
+
+// W5
+#[test]
+fn a_kill_in_the_middle_of_a_write_leaves_it_in_doubt_with_an_exit_code_of_its_own() {
+    let shell = Shell::new();
+    let folder = register(&shell);
+    // The working copy is there, and its writers have to wait.
+    assert_eq!(shell.run(&["tools", &folder, "call", "search_user", r#"{"name": "Bob"}"#]).code, 0);
+    let copy = std::fs::read_dir(format!("{folder}/.loopgate")).unwrap().map(|entry| entry.unwrap().path());
+    let copy = copy.into_iter().find(|path| path.extension().is_some_and(|it| it == "db")).unwrap();
+    let holder = rusqlite::Connection::open(copy).unwrap();
+    holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let change = json!({"id": 42, "company": "EPAM"});
+    let provider = Provider::replying(vec![call("m", "update_user", &change), text("m", "It is done.")]);
+    let mut child = start(&shell, &folder, &provider, &["--events"]);
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let begun = lines.map_while(Result::ok).any(|line| line.contains("\"tool_started\""));
+    assert!(begun, "the write is announced before it begins");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    holder.execute_batch("ROLLBACK").unwrap();
+    let resumed = shell.run(&["resume", "last"]);
+    assert_eq!(resumed.code, 7, "{}{}", resumed.out, resumed.err);
+    assert!(resumed.err.contains("in doubt: 1/action-0 update_user"), "{}", resumed.err);
+    let company: String =
+        holder.query_row("SELECT company FROM users WHERE id = 42", [], |row| row.get(0)).unwrap();
+    assert_ne!(company, "EPAM", "nothing is done again");
+    assert_eq!(shell.json(&["show", "last", "--json"])["stop"]["effects"]["in_doubt"], 1);
+}
+
+// W6
+#[test]
+fn an_outcome_that_cannot_be_printed_is_told_and_is_in_the_journal() {
+    let shell = Shell::new();
+    let folder = register(&shell);
+    let provider = Provider::replying(vec![text("m", "There is nothing to change.")]);
+    let url = format!("base={}", provider.url);
+    let args = ["run", &folder, "--text", WISH, "--model", "base=compatible/m", "--base-url", &url, "--json"];
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let ran: Ran = shell.command(&args).stdout(full).output().unwrap().into();
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(
+        ran.err.contains("standard output cannot be written") && ran.err.contains("loopgate runs"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(shell.json(&["show", "last", "--json"])["stop"]["reason"], "completed");
+}
+
+// W3
+#[test]
+fn an_outcome_names_provider_models_overridden_settings_and_the_program() {
+    let shell = Shell::new();
+    let folder = register(&shell);
+    let provider = Provider::replying(vec![
+        call("m-2024-08-06", "search_user", &json!({"name": "Bob"})),
+        text("m-mini", "There is nothing to change."),
+    ]);
+    let ran: Ran = start(&shell, &folder, &provider, &["--json", "--set", "limits.max_passes=4"])
+        .wait_with_output()
+        .unwrap()
+        .into();
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let warning = "compatible was asked for m, and m-mini served";
+    assert!(ran.err.contains(&format!("\nwarning: {warning}\n")), "{}", ran.err);
+    let printed: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let shown = shell.json(&["show", "last", "--json"]);
+    for outcome in [printed, shown] {
+        assert_eq!(outcome["program"], concat!("loopgate ", env!("CARGO_PKG_VERSION")));
+        let overridden = json!([
+            {"setting": "profile", "value": "trusted"},
+            {"setting": "limits.max_passes", "value": "4"},
+            {"setting": "models.base", "value": "compatible/m"},
+            {"setting": "models.base.base_url", "value": provider.url},
+        ]);
+        assert_eq!(outcome["overridden"], overridden);
+        let call = |key: &str, served: &str, other: bool| {
+            json!({"call": key, "attempt": 1, "tier": "base", "provider": "compatible", "model": "m",
+                   "served_model": served, "other_model": other})
+        };
+        assert_eq!(
+            outcome["calls"],
+            json!([call("1/main", "m-2024-08-06", false), call("2/main", "m-mini", true)])
+        );
+        let pass = &outcome["passes"][1];
+        assert_eq!(
+            (&pass["provider"], &pass["model"], &pass["served_model"]),
+            (&json!("compatible"), &json!("m"), &json!("m-mini"))
+        );
+        assert_eq!(outcome["warnings"], json!([warning]), "a snapshot of the same model is none");
+    }
+    let text = shell.run(&["show", "last"]).out;
+    for line in [
+        concat!("begun by loopgate ", env!("CARGO_PKG_VERSION")),
+        "overridden: profile = trusted",
+        "overridden: limits.max_passes = 4",
+        "- 1/main (base): compatible m, served by m-2024-08-06",
+        "- 2/main (base): compatible m, served by another model: m-mini",
+    ] {
+        assert!(text.lines().any(|shown| shown == line), "`{line}` is missing in: {text}");
+    }
+}
