@@ -500,7 +500,7 @@ pub fn steps(wide: bool) -> Alphabet {
 pub fn step_documents(wide: bool) -> Alphabet {
     let setup = small(run()).patient().escalating().with(|spec| {
         spec.gate.final_pass = false;
-        (spec.limits.passes, spec.limits.model_calls) = if wide { (4, 4) } else { (3, 3) };
+        (spec.limits.passes, spec.limits.model_calls) = (3, 3);
         spec.limits.tool_calls = 3;
     });
     Alphabet {
