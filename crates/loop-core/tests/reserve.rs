@@ -130,7 +130,7 @@ fn a_run_that_cannot_pay_for_its_model_ends_and_no_cheaper_one_replies() {
 #[test]
 fn failures_that_cost_their_reserve_do_not_bring_the_cheaper_model() {
     // P1: the case that was seen: lost tries take the money of the base model.
-    let failed = || ModelFailure { usage: None, ..broken_stream() };
+    let failed = || ModelFailure { usage: None, ..failure(true) };
     let mut world = run().limits(|limits| limits.cost = usd(2_000_000_000)).start();
     while !world.run.is_done() {
         let is_granted = world.run.quote(&world.call().key, FIRST).is_ok();

@@ -259,7 +259,8 @@ pub fn holds_url_secret(text: &str) -> bool {
         let after = after.get(..end.unwrap_or(after.len())).unwrap_or_default();
         let url = [before.get(at - scheme..).unwrap_or_default(), after].concat();
         match Url::parse(&url) {
-            Ok(url) => !secrets_of(&url).is_empty(),
+            // A short name or password is no word to be masked everywhere, and is a credential here all the same.
+            Ok(url) => !url.username().is_empty() || url.password().is_some() || !secrets_of(&url).is_empty(),
             Err(_) => after.contains('@'),
         }
     })

@@ -193,9 +193,7 @@ impl Run {
         let started = self.take_call("model_failed", key, attempt)?;
         let received = Received { bytes: failure.known_bytes(), ..failure.received };
         let (tier, reserve) = (started.tier, started.reserve);
-        // A count from the beginning of a reply that broke off says nothing of its end: the reserve stands for that.
-        let open = if received.extent == CallExtent::Open { reserve.output_tokens } else { 0 };
-        let usage = failure.usage.map(|usage| proven(usage, open.max(received.bytes / MAX_BYTES_A_TOKEN)));
+        let usage = failure.usage.map(|usage| proven(usage, received.bytes));
         self.charge(Charge { key: *key, attempt, tier, usage, received, reported: None, reserve }, notes);
         self.served_by(failure.served_model.as_ref());
         self.call_failed(key, attempt, failure, notes);
@@ -618,10 +616,11 @@ impl Run {
     }
 }
 
-/// What was reported before a reply broke off, which may be a count from its beginning, with no fewer output tokens than
-/// `least`.
-fn proven(usage: Usage, least: u64) -> Usage {
-    let lacks = least.saturating_sub(usage.total_output());
+/// What was reported before a reply broke off, which may be a count from its beginning, and never less than what was
+/// received proves.
+fn proven(usage: Usage, bytes: u64) -> Usage {
+    let received = bytes / MAX_BYTES_A_TOKEN;
+    let lacks = received.saturating_sub(usage.total_output());
     Usage { output: usage.output.saturating_add(lacks), estimated: usage.estimated || lacks > 0, ..usage }
 }
 

@@ -691,14 +691,8 @@ pub fn failure(retryable: bool) -> ModelFailure {
         partial: None,
         served_model: None,
         usage: Some(used(10, 0)),
-        received: loop_core::Received { bytes: 0, extent: loop_core::CallExtent::NoReply },
+        received: loop_core::Received::default(),
     }
-}
-
-/// A stream that broke off after its provider had counted once.
-pub fn broken_stream() -> ModelFailure {
-    let received = loop_core::Received { bytes: 50, extent: loop_core::CallExtent::Open };
-    ModelFailure { usage: Some(used(10, 1)), received, ..failure(true) }
 }
 
 // ---- what tools bring ----

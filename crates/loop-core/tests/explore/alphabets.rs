@@ -10,8 +10,8 @@ use serde_json::json;
 use crate::alphabet::{Alphabet, Used};
 use crate::checks::CUT;
 use crate::common::{
-    Said, Setup, broken_stream, failure, found, model, observed, run, said, said_bare, saved_at, section,
-    target, text, tool, used,
+    Said, Setup, failure, found, model, observed, run, said, said_bare, saved_at, section, target, text,
+    tool, used,
 };
 use crate::{judged, talks};
 use loop_core::StopReason::{
@@ -199,7 +199,7 @@ pub fn stops() -> Alphabet {
         ]),
         repairs: replies([asks(said_bare("low"), &["c"])]),
         picks: replies([text(r#"[{"tool": "fetch_device", "params": {"target": "p"}}]"#), text("none")]),
-        failures: vec![failure(true), broken_stream()],
+        failures: vec![failure(true)],
         observations: |_| vec![found("it"), observed(Status::Cancelled)],
         answers: vec![PersonAnswer::Approved],
         stops: true,
@@ -412,7 +412,7 @@ fn spending(name: &'static str, setup: Setup, mode: CostMode, wide: bool) -> Alp
     }
     Alphabet {
         replies: [["a", "b"], ["d", "e"]].map(of_pass).to_vec(),
-        failures: if wide { vec![failure(true), broken_stream()] } else { Vec::new() },
+        failures: if wide { vec![failure(true)] } else { Vec::new() },
         usages,
         prompts: vec![(1_000, 0), (3_000, 1_000)],
         observations: sub_calls,

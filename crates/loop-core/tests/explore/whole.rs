@@ -110,13 +110,6 @@ pub fn what_is_not_reported_is_estimated(edge: &Edge<'_>) -> Result {
     let Some((_, usage, cost)) = edge.charges().find(|(charged, ..)| charged == key) else {
         return Err(format!("{key} is not charged"));
     };
-    // A count that stood at the beginning of what broke off says what was read, and not what was written.
-    let broke_off = matches!(edge.event.fact, Fact::ModelFailed { .. }) && extent == CallExtent::Open;
-    if let Some(reported) = reported.filter(|_| broke_off) {
-        let output = reported.total_output().max(started.reserve.output_tokens).max(bytes / 8);
-        let is_input = usage.total_input() == reported.total_input();
-        return must(is_input && usage.total_output() == output, || format!("{usage:?} of {reported:?}"));
-    }
     if let Some(reported) = reported {
         let least = Usage { output: usage.output, estimated: usage.estimated, ..reported };
         let is_raised = usage.total_output() == bytes / 8 && usage.estimated;

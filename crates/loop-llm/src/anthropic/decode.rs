@@ -170,8 +170,9 @@ impl Protocol for Messages {
             "message_start" => {
                 let message = event.message.get();
                 reply.begin(message.and_then(|it| it.id.some()), message.and_then(|it| it.model.some()));
-                if let Some(message) = message {
-                    self.count(message.usage.get(), reply);
+                // These counts say what was read. Told here, they would stand for the whole of a reply that breaks off.
+                if let Some(report) = message.and_then(|it| it.usage.get()) {
+                    self.take(report, reply);
                 }
                 return Ok(());
             }
@@ -347,11 +348,15 @@ impl Messages {
 
     fn count(&mut self, report: Option<&Report<'_>>, reply: &mut Assembly) {
         if let Some(report) = report {
-            self.counts.take(report);
+            self.take(report, reply);
             reply.set_usage(self.counts.told(/*is_over*/ false, self.long_writes));
-            if let Some(tier) = report.service_tier.some() {
-                reply.set_tier(tier);
-            }
+        }
+    }
+
+    fn take(&mut self, report: &Report<'_>, reply: &mut Assembly) {
+        self.counts.take(report);
+        if let Some(tier) = report.service_tier.some() {
+            reply.set_tier(tier);
         }
     }
 
