@@ -84,7 +84,7 @@ impl JudgedAction {
             }
             verdict => return verdict.reason(),
         };
-        match (evidence.iter().find(|it| it.id == *earlier), rule) {
+        match (Evidence::find(evidence, *earlier), rule) {
             (Some(Evidence { id, observation, .. }), _) if observation.status == Status::Denied => {
                 format!("already asked for as {of} and denied: {}; see {id}", observation.summary)
             }

@@ -110,11 +110,7 @@ impl Effects {
             if tool.is_none_or(|tool| tool.effect.is_read()) {
                 continue;
             }
-            let found = || {
-                let id = action.evidence?;
-                let at = evidence.binary_search_by_key(&id, |found| found.id).ok()?;
-                evidence.get(at)
-            };
+            let found = || Evidence::find(evidence, action.evidence?);
             *match &action.verdict {
                 Verdict::Run => {
                     match found().map(|found| (found.observation.status, is_in_doubt(&found.key))) {
@@ -271,6 +267,13 @@ pub struct Evidence {
     pub observation: Observation,
     /// Whether prompts show only its summary, because its body no longer fits.
     pub shortened: bool,
+}
+
+impl Evidence {
+    /// The one of this number, or none. `all` is a run's evidence, in the order of its numbers.
+    pub fn find(all: &[Self], id: EvidenceId) -> Option<&Self> {
+        all.get(all.binary_search_by_key(&id, |evidence| evidence.id).ok()?)
+    }
 }
 
 /// What a run used.

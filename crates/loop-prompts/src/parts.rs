@@ -53,7 +53,7 @@ pub(crate) fn unread(run: &Run, pass: u32) -> Option<String> {
 }
 
 /// One line a call: `- <tool> (target: X): Success — <summary>` (S0-112); what was not run says why. Of the calls that a
-/// limit left undone the first are listed and the rest is counted.
+/// limit or the end of the run left undone the first are listed and the rest is counted.
 pub(crate) fn executed(
     actions: &[JudgedAction],
     all: &[Evidence],
@@ -64,7 +64,8 @@ pub(crate) fn executed(
         |action: &&JudgedAction| matches!(action.verdict, Verdict::OverLimit { .. } | Verdict::Ended { .. });
     let mut over = actions.iter().filter(is_over).skip(MAX_OVER_LIMIT);
     let rest = over.next().map(|first| (first.key, 1 + over.count()));
-    let counted = rest.map(|(_, count)| format!("{count} more calls: Not run — over the limit"));
+    let counted = rest
+        .map(|(_, count)| format!("{count} more calls: Not run — a limit of calls, or the end of the run"));
     let lines: Vec<String> = actions
         .iter()
         .filter(|action| !is_over(action) || rest.is_none_or(|(first, _)| action.key < first))
@@ -74,7 +75,7 @@ pub(crate) fn executed(
             match (&action.verdict, action.evidence) {
                 (Verdict::Run, None) | (Verdict::Kept, _) => None,
                 (Verdict::Run, Some(id)) => {
-                    let found = all.iter().find(|evidence| evidence.id == id)?;
+                    let found = Evidence::find(all, id)?;
                     let word = outcome_word(found.observation.status);
                     let summary = line_without(nonce, &found.observation.summary);
                     Some(format!("- {tool}{target}: {word} — {summary} [{id}]"))

@@ -312,8 +312,7 @@ fn settled<'a>(run: &'a Run, action: &JudgedAction) -> Option<&'a Evidence> {
         | Verdict::OneAtATime
         | Verdict::Ended { .. } => action.evidence,
     }?;
-    let at = run.evidence().binary_search_by_key(&id, |evidence| evidence.id).ok()?;
-    run.evidence().get(at)
+    Evidence::find(run.evidence(), id)
 }
 
 /// The tool's name as the model wrote it, fit for a line.

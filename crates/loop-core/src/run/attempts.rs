@@ -241,8 +241,7 @@ impl Run {
     }
 
     fn evidence_of(&self, id: EvidenceId) -> Option<&Evidence> {
-        let at = self.state.evidence.binary_search_by_key(&id, |evidence| evidence.id).ok()?;
-        self.state.evidence.get(at)
+        Evidence::find(&self.state.evidence, id)
     }
 
     fn set_attempt(&mut self, state: AttemptState) {

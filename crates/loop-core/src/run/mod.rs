@@ -534,7 +534,8 @@ impl Run {
     }
 
     /// Takes an announcement back that was applied as the last event, and could not be made durable: what it announces is
-    /// not begun, costs nothing and is not in doubt. A run whose journal fails ends here; it cannot be driven on.
+    /// not begun, costs nothing and is not in doubt. Other facts announce nothing and are left as they are. A run whose
+    /// journal fails ends here; it cannot be driven on.
     pub fn take_back(&mut self, announced: &Fact) {
         match announced {
             Fact::CallStarted { key, .. } => {
