@@ -182,3 +182,43 @@ fn an_outcome_names_provider_models_overridden_settings_and_the_program() {
         assert!(text.lines().any(|shown| shown == line), "`{line}` is missing in: {text}");
     }
 }
+
+// B14: SIGXFSZ
+#[test]
+fn a_journal_that_may_not_grow_ends_the_run_with_its_outcome_and_advice() {
+    let with_limit = |kilobytes: u32| {
+        let shell = Shell::new();
+        let folder = register(&shell);
+        let provider = Provider::replying(vec![
+            call("m", "search_user", &json!({"name": "Bob"})),
+            text("m", "There is nothing to change."),
+        ]);
+        let url = format!("base={}", provider.url);
+        let args = ["run", &folder, "--text", WISH, "--model", "base=compatible/m", "--base-url", &url];
+        let unlimited = shell.command(&args);
+        let mut limited = Command::new("bash");
+        limited.args(["-c", &format!("ulimit -f {kilobytes}; exec \"$0\" \"$@\"")]);
+        limited.arg(unlimited.get_program()).args(unlimited.get_args());
+        limited.current_dir(unlimited.get_current_dir().unwrap()).env("XDG_STATE_HOME", shell.state.path());
+        let ran: Ran = limited.output().unwrap().into();
+        (ran.code, ran.err)
+    };
+    // The journal takes about 100 KB: the limit is reached before the run began, then in the middle of it.
+    let (code, told) = with_limit(16);
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains("raise it (`ulimit -f`)"), "{told}");
+    let in_the_middle: Vec<String> = [48, 64, 80, 96]
+        .into_iter()
+        .map(with_limit)
+        .filter_map(|(code, told)| {
+            assert!([0, 1, 6].contains(&code), "ended by a signal, or otherwise: {code} {told}");
+            (code == 6).then_some(told)
+        })
+        .collect();
+    assert!(!in_the_middle.is_empty(), "no limit was reached in the middle of a run");
+    for told in in_the_middle {
+        assert!(told.contains("stopped: storage_failed (failed)"), "{told}");
+        assert!(told.contains("raise it (`ulimit -f`)") && told.contains("totals:"), "{told}");
+    }
+    assert_eq!(with_limit(4096).0, 0);
+}
