@@ -122,7 +122,8 @@ impl AskModel for Asker {
         {
             Ok(reply) => {
                 let received = Received { bytes: reply.bytes(), extent: CallExtent::Ended };
-                Ok(Answer { text: reply.text.to_string(), usage: reply.usage, received })
+                let (text, usage, served_model) = (reply.text.to_string(), reply.usage, reply.served_model);
+                Ok(Answer { text, usage, received, served_model })
             }
             Err(error) => {
                 let told = error.partial.as_ref().and_then(|partial| partial.usage);
@@ -130,7 +131,8 @@ impl AskModel for Asker {
                 let usage = if error.is_free() { Some(Usage::default()) } else { told };
                 let bytes = error.partial.as_ref().map_or(0, |partial| partial.bytes());
                 let received = Received { bytes, extent: error.extent() };
-                Err(AskError { message: error.to_string(), usage, received })
+                let served_model = error.partial.as_ref().and_then(|partial| partial.served_model.clone());
+                Err(AskError { message: error.to_string(), usage, received, served_model })
             }
         }
     }

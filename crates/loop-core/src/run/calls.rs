@@ -280,7 +280,7 @@ impl Run {
     }
 
     /// Keeps the name of the model that served the call which settled last.
-    fn served_by(&mut self, model: Option<&Arc<str>>) {
+    pub(super) fn served_by(&mut self, model: Option<&Arc<str>>) {
         if let Some(call) = self.state.calls.last_mut() {
             call.served = model.map(Arc::clone);
         }
