@@ -28,7 +28,7 @@ pub(super) fn read(reply: &Reply) -> Proposal {
         escalated: None,
         // There is none that could be asked for again.
         has_contract: true,
-        unread: 0,
+        unread: reply.unread_calls,
         oddities: if reply.finish.is_cut() { vec![Oddity::CutReply] } else { Vec::new() },
         ending: Ending::None,
     }
