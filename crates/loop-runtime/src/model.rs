@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use loop_core::{
-    CallExtent, CallModel, Execution, Fact, FinishReason, ModelFailure, NativeCall, Received, Reply, Run,
-    Slot, Tier, Usage,
+    CallExtent, CallModel, CostMode, Execution, Fact, FinishReason, ModelFailure, NativeCall, Received,
+    Reply, Run, Slot, Tier, Usage,
 };
 use loop_llm::{
     Caching, Change, ChatModel, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Masker, Memory, Message,
@@ -125,6 +125,7 @@ fn meta(run: &Run, call: &CallModel) -> RequestMeta {
         key: call.key.to_string().into(),
         attempt: call.attempt,
         timeout_ms: Some(call.timeout_ms),
+        strict_cost: run.spec().limits.cost_mode == CostMode::Strict,
     }
 }
 

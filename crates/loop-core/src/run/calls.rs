@@ -425,8 +425,8 @@ impl Run {
         };
         let may_retry = has_tries && failure.retry_at.is_none_or(|at| in_time(at) && !in_vain(at));
         let reroutes = self.state.stop_asked.is_none() && self.has_other_route(failure);
-        // What could not be had was asked for more than once already; what broke off was not.
-        if may_retry && (!reroutes || !brought_nothing || failure.kind.breaks_off()) {
+        // What could not be had was asked for more than once already; what broke off or was lost was not.
+        if may_retry && (!reroutes || !brought_nothing || failure.was_lost()) {
             self.keep_sections(key, failure, notes);
             return self.try_again(key, attempt, failure, notes);
         }
