@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use loop_core::{CallExtent, Fact, Observation, Received, Run, RunTool, SubCallBudget, Usage};
+use loop_core::{CallExtent, CostMode, Fact, Observation, Received, Run, RunTool, SubCallBudget, Usage};
 use loop_llm::{ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelRequest, RequestMeta, complete};
 use loop_prompts::{FilterQuestion, Prompts};
 use loop_tools::{Answer, AskError, AskModel, ChoiceRequest, Credentials, Registry, ToolContext};
@@ -45,6 +45,7 @@ impl ToolCall {
                     key,
                     attempt: wish.attempt,
                     timeout_ms: wish.sub_call.map(|budget| budget.timeout_ms),
+                    strict_cost: run.spec().limits.cost_mode == CostMode::Strict,
                 },
             };
             context = context.with_ask(Arc::new(asker), budget.timeout_ms);

@@ -20,6 +20,7 @@ pub(super) fn read(reply: &Reply) -> Proposal {
         parameters: Arc::clone(&call.arguments),
         priority: Priority::Recommended,
     });
+    let cut = reply.finish.is_cut().then_some(Oddity::CutReply);
     Proposal {
         sections: Vec::new(),
         confidence: Confidence::Unknown,
@@ -29,14 +30,8 @@ pub(super) fn read(reply: &Reply) -> Proposal {
         escalated: None,
         // There is none that could be asked for again.
         has_contract: true,
-        unread: 0,
-        oddities: reply
-            .finish
-            .is_cut()
-            .then_some(Oddity::CutReply)
-            .into_iter()
-            .chain(repeated(reply))
-            .collect(),
+        unread: reply.unread_calls,
+        oddities: cut.into_iter().chain(repeated(reply)).collect(),
         ending: Ending::None,
     }
 }
