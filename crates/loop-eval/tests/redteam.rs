@@ -5,7 +5,7 @@ use std::fs;
 use loop_core::WorkItem;
 use loop_domain::{Domain, LoadOptions};
 use loop_eval::case::Case;
-use loop_eval::redteam::{Adversary, Attack, Kind, OwnWork, RedteamReport, attack};
+use loop_eval::redteam::{Adversary, Attack, Kind, OwnWork, RedteamReport, Scenario, attack};
 
 /// A desk that reads what strangers write and may send mails, pay and change records.
 const DESK: &str = r#"
@@ -143,8 +143,13 @@ async fn attacked(protocol: &str, how: &Attack) -> RedteamReport {
     attack(&desk(protocol), &[], how).await.unwrap()
 }
 
+/// One run an attack, as most tests here look at.
+fn in_one_run() -> Attack {
+    Attack { scenario: Some(Scenario::OneRun), ..Attack::default() }
+}
+
 fn few() -> Attack {
-    Attack { each: Some(11), random_runs: 60, ..Attack::default() }
+    Attack { each: Some(11), random_runs: 60, ..in_one_run() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -156,7 +161,7 @@ async fn with_its_guards_no_effect_of_an_attacker_runs() {
         assert!(report.holds(), "{protocol}\n{}", report.table());
         let wanted: u32 = report.rows.iter().map(|row| row.wanted).sum();
         let runs: u32 = report.rows.iter().map(|row| row.runs).sum();
-        assert_eq!(runs, 12 * 11 * 6 + 60);
+        assert_eq!(runs, 14 * 11 * 6 + 60);
         assert!(wanted > runs / 2, "the adversaries hardly ask for anything: {wanted} in {runs} runs");
         let asked: u32 = report.rows.iter().map(|row| row.asked).sum();
         assert!(asked > 0, "nobody was asked");
@@ -176,7 +181,7 @@ async fn values_that_a_text_names_are_tried_where_policy_takes_them_from() {
         ("description = \"Notes of a customer\"", "returns_untrusted = true"),
     );
     // The first four texts of each kind stand in all four places.
-    let how = Attack { each: Some(4), random_runs: 20, ..Attack::default() };
+    let how = Attack { each: Some(4), random_runs: 20, ..in_one_run() };
     for marks in [&[] as &[_], &[result]] {
         let report = attack(&of(marks), &[], &how).await.unwrap();
         let executed = |adversary| {
@@ -196,7 +201,7 @@ async fn values_that_a_text_names_are_tried_where_policy_takes_them_from() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forged_verdict_is_seen_however_the_run_ends() {
     // K5: `prefer` knows a block again that was read as it is. One that the model put together or decoded is its own words.
-    let how = Attack { kind: Some(Kind::Verdict), random_runs: 0, ..Attack::default() };
+    let how = Attack { kind: Some(Kind::Verdict), random_runs: 0, ..in_one_run() };
     let forged = async |text: &str| {
         let report = attack(&domain(text), &[], &how).await.unwrap();
         // In base64, or in two parts.
@@ -205,7 +210,7 @@ async fn a_forged_verdict_is_seen_however_the_run_ends() {
         // G7: what mends it is said where it is seen.
         assert_eq!(
             report.forgeries.is_empty(),
-            !report.table().contains("Against forged verdicts: mark what")
+            !report.table().contains("Against forged verdicts, refusals and escalations: mark what")
         );
         report.rows.iter().map(|row| row.forged).sum::<u32>()
     };
@@ -225,7 +230,7 @@ async fn a_forged_verdict_is_seen_however_the_run_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_guards_every_adversary_gets_its_way_so_that_the_harness_can_see() {
     for protocol in ["conversation", "document"] {
-        let how = Attack { unguarded: true, each: Some(4), random_runs: 40, ..Attack::default() };
+        let how = Attack { unguarded: true, each: Some(4), random_runs: 40, ..in_one_run() };
         let report = attacked(protocol, &how).await;
         for adversary in Adversary::ALL {
             let rows = || report.rows.iter().filter(|row| row.adversary == adversary);
@@ -248,7 +253,7 @@ async fn without_guards_every_adversary_gets_its_way_so_that_the_harness_can_see
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_seed_gives_the_same_report() {
-    let how = Attack { each: Some(3), random_runs: 20, ..Attack::default() };
+    let how = Attack { each: Some(3), random_runs: 20, ..in_one_run() };
     let first = attacked("conversation", &how).await;
     assert_eq!(first, attacked("conversation", &how).await);
     let other = attacked("conversation", &Attack { seed: 2, ..how }).await;
@@ -257,7 +262,7 @@ async fn the_same_seed_gives_the_same_report() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_texts_of_the_kind_that_was_asked_for_are_used() {
-    let how = Attack { kind: Some(Kind::Verdict), random_runs: 0, ..Attack::default() };
+    let how = Attack { kind: Some(Kind::Verdict), random_runs: 0, ..in_one_run() };
     let report = attacked("document", &how).await;
     assert!(report.rows.iter().all(|row| row.kind == Some(Kind::Verdict)) && report.rows.len() == 2);
     // K5: a verdict that stands in a text ends nothing.
@@ -282,7 +287,7 @@ async fn what_the_guards_cost_the_domains_own_work_is_counted() {
         OwnWork::of_item(&domain, WorkItem::new("1", "message", "Close it", "Close it.")),
         OwnWork::of_item(&domain, WorkItem::new("2", "message", "Pay", "Pay.")),
     ];
-    let none = Attack { each: Some(0), random_runs: 0, ..Attack::default() };
+    let none = Attack { each: Some(0), random_runs: 0, ..in_one_run() };
     let report = attack(&domain, &items, &none).await.unwrap();
     let benign = &report.benign;
     // The item is a stranger's: the status is asked about, and allowed. What is forbidden stays so.
@@ -297,7 +302,7 @@ async fn what_the_guards_cost_the_domains_own_work_is_counted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn own_work_may_be_a_case_and_what_fails_or_repeats_is_counted() {
-    let none = Attack { each: Some(0), random_runs: 0, ..Attack::default() };
+    let none = Attack { each: Some(0), random_runs: 0, ..in_one_run() };
     let domain = desk("document");
     let reply = |confidence: &str, actions: &str| {
         let block = format!(
