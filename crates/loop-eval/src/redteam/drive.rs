@@ -101,20 +101,28 @@ pub(super) async fn in_turns(
     Ok(went)
 }
 
-/// Drives one run, drops its driver after so many entries of its journal or, where it is none, while an effect runs, and
-/// resumes it from its journal.
+/// Where a driver is lost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Crash {
+    /// After so many entries of the journal.
+    pub(super) after: u32,
+    /// While the first effect runs, if that comes first.
+    pub(super) in_effect: bool,
+}
+
+/// Drives one run, drops its driver, and resumes it from its journal.
 pub(super) async fn with_a_crash(
     looping: &Loop,
     world: &World,
     item: WorkItem,
-    after: Option<u32>,
+    crash: Crash,
     answer: impl Fn(&Asked) -> PersonAnswer,
 ) -> Result<Went, AttackError> {
     let mut went = Went::default();
     let mut stream = looping.stream(item).await?;
     let run = stream.id().clone();
     let mut watch = Watch::new(looping, stream.remote());
-    if after.is_none() {
+    if crash.in_effect {
         world.hang();
     }
     let mut entries = 0;
@@ -127,7 +135,7 @@ pub(super) async fn with_a_crash(
         let Some(event) = event else { break false };
         went.asked += watch.see(&event, &answer);
         entries += u32::from(matches!(event, RunEvent::Recorded(_)));
-        if after.is_some_and(|after| entries >= after) {
+        if entries >= crash.after {
             break true;
         }
     };

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use crate::redteam::adversary::{Adversary, Fooled};
 use crate::redteam::canary;
 use crate::redteam::corpus::{Carrier, Injection, Kind, Trick, corpus};
-use crate::redteam::drive::{Went, in_turns, to_the_end, with_a_crash, with_false_approvals};
+use crate::redteam::drive::{Crash, Went, in_turns, to_the_end, with_a_crash, with_false_approvals};
 use crate::redteam::forged::{self, Forged};
 use crate::redteam::own::{OwnWork, own_work};
 use crate::redteam::padding;
@@ -291,9 +291,13 @@ impl Stage<'_> {
             }
             Scenario::Crash => {
                 /// Entries of a run that reads, is answered and acts, about.
-                const ENTRIES: u32 = 14;
-                let after = (nth % 2 == 0).then_some(1 + nth / 2 % ENTRIES);
-                with_a_crash(&looping, &self.world, item(&said), after, answer).await
+                const ENTRIES: u32 = 16;
+                // Each adversary is stopped at each of these places.
+                let place = nth / 2;
+                let crash = Crash { after: 1 + place / 2 % ENTRIES, in_effect: false };
+                let in_effect = Crash { after: ENTRIES + ENTRIES / 2, in_effect: true };
+                let crash = if place % 2 == 0 { crash } else { in_effect };
+                with_a_crash(&looping, &self.world, item(&said), crash, answer).await
             }
             Scenario::Waiting => with_false_approvals(&looping, item(&said), answer).await,
         }
