@@ -222,3 +222,19 @@ fn a_journal_that_may_not_grow_ends_the_run_with_its_outcome_and_advice() {
     }
     assert_eq!(with_limit(4096).0, 0);
 }
+
+// H9
+#[test]
+fn sigterm_ends_a_run_at_work_with_its_outcome_and_143() {
+    let shell = Shell::new();
+    let folder = register(&shell);
+    let provider = Provider::replying(vec![Says::Nothing]);
+    let child = start(&shell, &folder, &provider, &["--json"]);
+    provider.wait();
+    signal(&child, "-TERM");
+    let ran: Ran = child.wait_with_output().unwrap().into();
+    assert_eq!(ran.code, 143, "{}{}", ran.out, ran.err);
+    let outcome: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(outcome["stop"]["reason"], "manual_stop");
+    assert_eq!(shell.json(&["show", "last", "--json"])["stop"]["class"], "cancelled");
+}
