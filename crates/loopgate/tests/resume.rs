@@ -143,3 +143,23 @@ fn what_waits_is_listed_while_other_runs_start() {
         }
     }
 }
+
+// B2
+#[test]
+fn a_damaged_run_that_is_the_newest_hides_no_older_one() {
+    let shell = Shell::new();
+    let folder = register(&shell);
+    let find = ["run", &folder, "--text", "Find user named Alice"];
+    assert_eq!(shell.run(&find).code, 0);
+    let whole = last(&shell);
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    assert_eq!(shell.run(&find).code, 0);
+    let damaged = last(&shell);
+    damage(&shell, &damaged);
+    let ran = shell.run(&["show", "last"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains(&whole) && !ran.out.contains(&damaged), "{}", ran.out);
+    assert!(ran.err.contains(&format!("run {damaged} is newer, and damaged: ")), "{}", ran.err);
+    shell.run(&["show", &damaged]).fails_with(&[&damaged]);
+    assert_eq!(shell.run(&["pending"]).code, 0);
+}

@@ -353,10 +353,16 @@ async fn a_whole_number_that_sqlite_would_round_is_refused() {
     }
     // What SQLite keeps exactly is given exactly, and comes back so.
     for id in [i64::MAX, i64::MIN, (1 << 53) + 1] {
-        let insert = "INSERT INTO people (id, name, company) VALUES (:id, 'Dee ' || :id, 'Dell') RETURNING id";
+        let insert =
+            "INSERT INTO people (id, name, company) VALUES (:id, 'Dee ' || :id, 'Dell') RETURNING id";
         let seen = call(&world, insert, json!({ "id": id, "company": "" })).await;
         assert_eq!((seen.status, seen.data.to_string()), (Status::Ok, format!("[{{\"id\":{id}}}]")));
-        assert_eq!(call(&world, "DELETE FROM people WHERE id = :id", json!({ "id": id, "company": "" })).await.status, Status::Ok);
+        assert_eq!(
+            call(&world, "DELETE FROM people WHERE id = :id", json!({ "id": id, "company": "" }))
+                .await
+                .status,
+            Status::Ok
+        );
     }
     assert_eq!(people(&world.database), "Ann Acme, Bob Acme, Cid Brix");
 }
