@@ -342,7 +342,9 @@ pub(crate) struct ChatArgs {
 
 const CHAT_HELP: &str = "Each line is a turn, and a run in the journal. Answers go to standard output, everything else to \
     standard error. Ctrl-C stops a turn; a second one, Ctrl-D or /quit ends the chat. What changes something and is not \
-    approved by the domain is asked about.";
+    approved by the domain is asked about.\n\nExit codes: 0 the chat ended, 1 it could not begin or a piped line is too long, \
+    2 wrong usage, 5 a turn waits for a person, 7 a turn left an effect whose outcome is unknown, 129, 130 and 143 ended by a \
+    signal.";
 
 /// When the live view is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
