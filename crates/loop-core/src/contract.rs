@@ -12,6 +12,7 @@ use crate::canonical::{canonical, digest};
 use crate::ids::Digest;
 use crate::layout::Layout;
 use crate::members::Written;
+use crate::observation::Observation;
 use crate::protocol_spec::NonceMode;
 use crate::reply::Oddity;
 use crate::spec::is_default;
@@ -186,8 +187,15 @@ impl Echoes {
         }
     }
 
+    /// Adds what stands in any part of an observation.
+    pub(crate) fn read_observation(&mut self, observation: &Observation, readings: Readings) {
+        self.read(&observation.summary, readings);
+        self.read(&observation.markdown, readings);
+        self.read_data(&observation.data, readings);
+    }
+
     /// Adds what stands in JSON, also inside its strings.
-    pub(crate) fn read_data(&mut self, data: &str, readings: Readings) {
+    fn read_data(&mut self, data: &str, readings: Readings) {
         match serde_json::from_str(data) {
             Ok(value) => self.value(&value, readings),
             Err(_) => self.read(data, readings),

@@ -287,6 +287,9 @@ pub struct Reply {
     /// The tools that it calls natively, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<NativeCall>,
+    /// How many tools more it calls: calls beyond [`MAX_ASKED_CALLS`](crate::MAX_ASKED_CALLS) are counted and not read.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unread_calls: u32,
     /// What it reasoned, where a provider wants that back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<Arc<str>>,
@@ -317,6 +320,7 @@ impl Reply {
         Self {
             text: text.into(),
             calls: Vec::new(),
+            unread_calls: 0,
             reasoning: None,
             finish: FinishReason::EndTurn,
             usage: None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::Received;
+use crate::event::{CallExtent, Received};
 use crate::ids::Millis;
 use crate::money::Usage;
 use crate::spec::is_default;
@@ -46,6 +46,16 @@ impl ModelFailure {
     /// Kind and message in a line, for example `overloaded: try later`.
     pub fn line(&self) -> Arc<str> {
         format!("{}: {}", self.kind, self.message).into()
+    }
+
+    /// Whether the connection was lost after the request was sent, or the reply broke off after it had begun. A client tries
+    /// again what costs nothing; such a call may be billed, and is left to the core.
+    pub(crate) fn was_lost(&self) -> bool {
+        match self.kind {
+            FailureKind::StreamInterrupted => true,
+            FailureKind::Connection => self.received.extent == CallExtent::Open && self.usage.is_none(),
+            _ => false,
+        }
     }
 
     /// Whether the same call may be made again.
@@ -212,12 +222,6 @@ impl FailureKind {
             | Self::Cancelled
             | Self::Lost => false,
         }
-    }
-
-    /// Whether the reply broke off after it had begun. A client tries again what failed before the first byte; what broke
-    /// off later it leaves to the core.
-    pub(crate) fn breaks_off(self) -> bool {
-        self == Self::StreamInterrupted
     }
 
     /// The kind as it is written, for example `rate_limited`.

@@ -126,7 +126,7 @@ pub use event::{
 pub use failure::{FailureKind, ModelFailure};
 pub use ids::{CommandKey, Digest, EvidenceId, InvalidDigest, InvalidKey, Millis, RunId, Slot};
 pub use item::{Scope, WorkItem};
-pub use limits::{CostMode, Limits};
+pub use limits::{CostMode, Limits, MAX_ASKED_CALLS};
 pub use money::{PicoUsd, Price, PriceAbove, Rates, Spend, Usage};
 pub use near::edits;
 pub use note::{Decision, Note, PickedBy};

@@ -14,6 +14,8 @@ pub(crate) const LANDING_MS: u64 = 30_000;
 
 /// Calls that one reply may ask for.
 const ASKED_CALLS: u32 = 64;
+/// The calls of one reply that are ever read, whatever [`Limits::asked_calls`] says.
+pub const MAX_ASKED_CALLS: u32 = 128;
 
 fn is_sixty_four(calls: &u32) -> bool {
     *calls == ASKED_CALLS
@@ -34,7 +36,8 @@ pub struct Limits {
     pub tokens: Option<u64>,
     /// Tool calls, picked ones included: 25. With 0, a run that has tools ends before its first call (S4-d3).
     pub tool_calls: u32,
-    /// Calls that one reply may ask for, in its order: 64. What is beyond them is counted and not read.
+    /// Calls that one reply may ask for, in its order: 64, at most [`MAX_ASKED_CALLS`]. What is beyond them is counted and
+    /// not read.
     #[serde(skip_serializing_if = "is_sixty_four")]
     pub asked_calls: u32,
     /// Model calls of every kind: 12.
@@ -87,6 +90,11 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// How many calls of one reply are read: `asked_calls`, at most [`MAX_ASKED_CALLS`].
+    pub fn read_calls(&self) -> u32 {
+        self.asked_calls.min(MAX_ASKED_CALLS)
+    }
+
     /// Those of a conversation: 10 passes (S1-46), 100 messages (S1-39), 50 tool calls, 16,000 characters a result.
     pub fn agent() -> Self {
         Self {

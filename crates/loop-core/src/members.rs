@@ -8,6 +8,8 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::steps;
+
 /// A JSON value as it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Written {
@@ -36,6 +38,7 @@ impl Written {
 
     fn find(&self, at: &mut String, found: &mut Vec<String>) {
         let length = at.len();
+        steps::count(1 + length);
         match self {
             Self::Plain(_) => {}
             Self::List(entries) => {

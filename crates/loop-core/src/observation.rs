@@ -133,7 +133,7 @@ impl Observation {
 }
 
 /// What a smart tool's call to a model used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SubCallUse {
     /// Whether the call brought an answer that was used; the code fallback was taken otherwise.
     pub answered: bool,
@@ -142,11 +142,14 @@ pub struct SubCallUse {
     /// What was received.
     #[serde(default, skip_serializing_if = "is_default")]
     pub received: Received,
+    /// The model that served, as the provider says; `None` where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_model: Option<Arc<str>>,
 }
 
 impl SubCallUse {
     /// A call of which nothing is known but what the provider reported.
     pub fn new(answered: bool, usage: Option<Usage>) -> Self {
-        Self { answered, usage, received: Received::default() }
+        Self { answered, usage, received: Received::default(), served_model: None }
     }
 }

@@ -53,9 +53,10 @@ pub enum Oddity {
         /// What is wrong with it.
         why: Arc<str>,
     },
-    /// A member of the contract, or of a selection of tools, that is given more than once: the last one counts.
+    /// A member of the contract, of a selection of tools or of a native call's arguments that is given more than once: the
+    /// last one counts, except that a call which changes something is refused.
     RepeatedMember {
-        /// JSON pointer to it.
+        /// JSON pointer to it; in native calls it begins with the position of the call, from 0.
         pointer: Arc<str>,
     },
     /// A part of the contract that was mended or left out.

@@ -39,6 +39,7 @@ mod tests {
     use crate::document::{Document, MergeContext};
     use crate::ids::Millis;
     use crate::layout::Layout;
+    use crate::members;
     use crate::protocol_spec::NonceMode;
     use crate::reply;
 
@@ -75,6 +76,21 @@ mod tests {
         check(|_| "[ \t ".to_owned());
         check(|n| format!("## h{n}\n```json\n{{\"analysis_confidence\": {n}\n```\n"));
         check(|n| format!("```\n{{\"analysis_confidence\": \"low\", \"n\": {n}}}\n```\n"));
+    }
+
+    #[test]
+    fn looking_for_repeated_members_takes_steps_in_proportion_to_their_number() {
+        // B9, G5: an item or arguments of tens of thousands of members.
+        let steps = |members: usize, name: fn(usize) -> String| {
+            let members: Vec<String> = (0..members).map(|n| format!("\"{}\": [{n}]", name(n))).collect();
+            let text = format!("{{{}}}", members.join(","));
+            counted::of(|| drop(members::repeated(&text)))
+        };
+        for name in [|n| format!("m{n}"), |n: usize| format!("m{}", n / 2), |_| "m".to_owned()] {
+            let (few, many) = (steps(1_000, name), steps(4_000, name));
+            // Names grow by a letter.
+            assert!(few >= 1_000 && many <= 6 * few, "{few} steps, then {many}");
+        }
     }
 
     #[test]

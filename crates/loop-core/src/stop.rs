@@ -276,6 +276,8 @@ pub enum Measure {
     Names(Vec<Arc<str>>),
     /// A text, for example a failure's message.
     Text(Arc<str>),
+    /// Why an output could not be checked: the check's name and what went wrong.
+    BrokenCheck(Arc<str>),
     /// A content filter of the provider stopped the reply.
     ContentFilter,
     /// Money that was not enough for the next call.
@@ -336,7 +338,7 @@ impl fmt::Display for Measure {
                 let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
                 f.write_str(&names.join(", "))
             }
-            Self::Text(text) => f.write_str(text),
+            Self::Text(text) | Self::BrokenCheck(text) => f.write_str(text),
             Self::ContentFilter => f.write_str("a content filter of the provider stopped the reply"),
             Self::NextCost { spent, needs, held } => {
                 write!(f, "{spent} spent, {needs} for the next call, {held} held back for the landing")

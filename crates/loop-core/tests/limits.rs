@@ -313,6 +313,35 @@ fn what_a_reply_asks_for_beyond_the_limit_is_counted_and_not_read() {
 }
 
 #[test]
+fn calls_that_the_client_did_not_read_count_with_those_beyond_the_limit() {
+    // P5: with a limit above what is ever read, the number that is named is the one that applies.
+    for (limit, read) in [(64, 64), (1_000, 128)] {
+        let mut world = common::native::conversation()
+            .limits(|limits| limits.asked_calls = limit)
+            .limits(|limits| limits.tool_calls = 1_000)
+            .start()
+            .started();
+        let mut reply = text("").reply();
+        reply.calls = many(128)
+            .iter()
+            .map(|name| loop_core::NativeCall {
+                id: name.as_str().into(),
+                name: "fetch_device".into(),
+                arguments: target(name).to_string().into(),
+            })
+            .collect();
+        (reply.unread_calls, reply.raw) = (9_872, Some("[]".into()));
+        world.tell(loop_core::Fact::ModelReplied { key: key("1/main"), attempt: 1, reply });
+        assert_eq!(world.run.actions().len(), read);
+        let count = 10_000 - read as u32;
+        let told = Note::CallsNotRead { call: key("1/main"), limit: read as u32, count };
+        assert!(world.all_notes().any(|note| *note == told));
+        assert_eq!((world.run.unread_calls(1), world.run.totals().unread_calls), (count, count));
+        assert_eq!(world.run.passes()[0].raw, None);
+    }
+}
+
+#[test]
 fn a_limit_that_a_refused_call_ends_beside_is_in_the_certificate() {
     // P5: the selection took all the money, and the prompt does not fit either.
     let setup = run().picker(&[]).with(|spec| spec.models.base.context_tokens = 2_000);

@@ -149,13 +149,26 @@ fn a_sub_call_without_usage_costs_what_came() {
     // P4: the same for the model behind a tool.
     let charged = |received| {
         let mut filtered = found("x");
-        filtered.sub_call = Some(SubCallUse { answered: true, usage: None, received });
+        filtered.sub_call = Some(SubCallUse { answered: true, usage: None, received, served_model: None });
         let world = run().picker(&[]).start().picked(&[("fetch_docs", target("a"))]);
         charges(&world.finished("0/action-0", filtered))[1].0
     };
     let short = charged(Received { bytes: 30, extent: CallExtent::Ended });
     assert_eq!(short, Usage { estimated: true, ..used(12_000, 10) });
     assert_eq!(charged(Received::default()), Usage { estimated: true, ..used(12_000, 512) });
+}
+
+#[test]
+fn the_model_that_served_a_sub_call_is_kept() {
+    // W3
+    let mut filtered = found("x");
+    let used = SubCallUse::new(true, Some(used(10, 5)));
+    filtered.sub_call = Some(SubCallUse { served_model: Some("filter-2".into()), ..used });
+    let world =
+        run().picker(&[]).start().picked(&[("fetch_docs", target("a"))]).finished("0/action-0", filtered);
+    let served: Vec<_> =
+        world.run.model_calls().into_iter().map(|call| (call.key.to_string(), call.served_model)).collect();
+    assert_eq!(served, [("0/pick".into(), None), ("0/action-0".into(), Some("filter-2".into()))]);
 }
 
 #[test]

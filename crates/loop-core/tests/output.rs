@@ -138,7 +138,7 @@ fn attempts_are_three_unless_set_otherwise() {
 #[test]
 fn a_validator_that_breaks_ends_the_run() {
     let world = output().start().replied(&save("x")).validated(broken()).ends(StopReason::ToolFailure);
-    assert_eq!(world.outcome().stop.primary.value, Measure::Text("rule: it panicked".into()));
+    assert_eq!(world.outcome().stop.primary.value, Measure::BrokenCheck("rule: it panicked".into()));
     assert!(is(&world, "x", false));
 }
 

@@ -605,7 +605,8 @@ fn a_smart_tool_that_is_asked_again_frees_its_own_reserve_alone() {
     assert_eq!(two.output_tokens, 2 * 512);
     let used_up = Some(SubCallUse::new(true, Some(used(7, 3))));
     for sub_call in [used_up, None] {
-        let pending = Observation { retry_after_ms: Some(500), sub_call, ..observed(Status::Pending) };
+        let told = sub_call.clone();
+        let pending = Observation { retry_after_ms: Some(500), sub_call: told, ..observed(Status::Pending) };
         let world = world.clone().finished("1/action-0", pending);
         assert_eq!(world.run.reserved(), two, "{sub_call:?}");
         let world = world.finished("1/action-1", found("b"));

@@ -69,6 +69,18 @@ fn what_breaks_off_is_tried_again_on_each_route_and_what_cannot_be_had_is_not() 
 }
 
 #[test]
+fn a_connection_that_was_lost_is_tried_again_on_its_route_since_the_client_did_not() {
+    // P3: what may be billed is repeated here alone, with a reserve for each try.
+    let kind = FailureKind::Connection;
+    let lost = ModelFailure { kind, usage: None, ..failure(true) };
+    let world = run().with_fallback().start().started().failed(lost);
+    assert_eq!(world.call().tier, Tier::Base);
+    let refused = ModelFailure { kind, usage: Some(loop_core::Usage::default()), ..failure(true) };
+    let world = run().with_fallback().start().started().failed(refused);
+    assert_eq!(world.call().tier, Tier::Fallback, "the client has tried already");
+}
+
+#[test]
 fn small_calls_go_the_way_of_the_run_unless_they_have_a_model_of_their_own_and_repairs_always() {
     let repairing = |setup: Setup| {
         let world =

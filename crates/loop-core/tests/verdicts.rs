@@ -4,7 +4,9 @@ use crate::common;
 
 use common::*;
 
-use common::native::{calls, conversation};
+use std::sync::Arc;
+
+use common::native::{calls, conversation, output};
 use loop_core::{Note, PersonAnswer, StopReason, Verdict};
 use serde_json::{Value, json};
 
@@ -93,17 +95,22 @@ fn a_member_that_is_given_twice_is_no_argument_of_an_effect() {
         assert_eq!(world.run.actions()[0].verdict, invalid);
         assert_eq!(world.tools(), []);
     }
-    // Of what only reads the last one counts; a contract says so.
-    for world in [document("fetch_device"), native("fetch_device")] {
+    // Of what only reads the last one counts, and a warning says so.
+    let in_contract = (document("fetch_device"), "/ai_actions/0/parameters/target");
+    for (world, pointer) in [in_contract, (native("fetch_device"), "/0/target")] {
         assert_eq!(&*world.run.actions()[0].parameters, r#"{"limit":1,"target":"b"}"#);
+        let told = world.all_notes().find_map(|note| match note {
+            Note::ReplyRead { oddities, .. } => Some(oddities.clone()),
+            _ => None,
+        });
+        assert_eq!(told, Some(vec![loop_core::Oddity::RepeatedMember { pointer: pointer.into() }]));
     }
-    let world = document("fetch_device");
-    let told = world.all_notes().find_map(|note| match note {
-        Note::ReplyRead { oddities, .. } => Some(oddities.clone()),
-        _ => None,
-    });
-    let pointer = "/ai_actions/0/parameters/target".into();
-    assert_eq!(told, Some(vec![loop_core::Oddity::RepeatedMember { pointer }]));
+    // An output is no effect; it is told the same.
+    let twice = r#"{"answer": "a", "answer": "b"}"#;
+    let world = output().start().replied(&calls(&[]).calling("save", twice));
+    let pointer = "/0/answer".into();
+    let warned = |note: &Note| matches!(note, Note::ReplyRead { oddities, .. } if *oddities == [loop_core::Oddity::RepeatedMember { pointer: Arc::clone(&pointer) }]);
+    assert!(world.all_notes().any(warned));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use loop_core::{Limits, NonceMode, PicoUsd, Price, Tier};
+use loop_core::{Cite, Limits, NonceMode, PicoUsd, Price, ProtocolSpec, Tier};
 use loop_domain::{Domain, LoadOptions};
 use loop_prompts::Layout;
 use loop_runtime::SaveTarget;
@@ -193,6 +193,26 @@ fn a_model_given_by_name_takes_the_place_of_the_files() {
     assert_eq!((&*spec.model(Tier::Base).model, spec.model(Tier::Base).context_tokens), ("small", 9_000));
     assert_eq!((&*spec.model(Tier::Picker).model, spec.model(Tier::Picker).context_tokens), ("new", 128_000));
     assert_eq!(&*spec.model(Tier::Escalated).provider, "scripted");
+}
+
+#[test]
+fn what_a_section_must_cite_is_as_the_domain_says() {
+    // G1: with `evidence` the work item alone is not enough.
+    for (written, cite, line) in [
+        ("true", Cite::Any, "  answer: 💬 Answer (required, cites evidence)"),
+        ("\"evidence\"", Cite::Evidence, "  answer: 💬 Answer (required, cites evidence other than E0)"),
+        ("false", Cite::No, "  answer: 💬 Answer (required)"),
+    ] {
+        let folder = folder();
+        let file = folder.path().join("loopgate.toml");
+        fs::write(&file, FILE.replace("cite = true", &format!("cite = {written}"))).unwrap();
+        let domain = load(folder.path(), &LoadOptions::default());
+        let spec = &domain.spec;
+        let ProtocolSpec::Document(document) = &spec.protocol else { panic!("{:?}", spec.protocol) };
+        assert_eq!(document.sections[0].cite, cite);
+        let report = domain.report();
+        assert!(report.lines.iter().any(|found| found == line), "{line}\n{}", report.lines.join("\n"));
+    }
 }
 
 #[test]

@@ -67,6 +67,14 @@ impl LlmError {
         }
     }
 
+    /// Whether the same call may be made again within the reserve of the first: nothing is charged for this one. That holds
+    /// for a [free](Self::is_free) call, and for one that was answered with an error status unless the cost mode is
+    /// `strict`: there only reported usage releases a reserve.
+    pub(crate) fn repeats_within_reserve(&self, strict: bool) -> bool {
+        let has_status = self.phase == ErrorPhase::Headers && self.extent() == CallExtent::NoReply;
+        self.is_free() || !strict && has_status
+    }
+
     /// How far the call came, where nobody but the error says: whether a model may have been at work.
     pub fn extent(&self) -> CallExtent {
         let detail = self.detail.as_deref();

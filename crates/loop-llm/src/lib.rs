@@ -2,7 +2,7 @@
 //!
 //! **What it is.** A neutral request, the events of a streamed reply, the reply, and errors that say whether the same
 //! call may succeed later; the trait [`ChatModel`] between them. **What it does not do.** It decides nothing about a
-//! loop: no retries after the first byte, no limits, no prompts. **The nouns.** [`ModelRequest`], [`ModelEvent`],
+//! loop: no retries of what may be billed, no limits, no prompts. **The nouns.** [`ModelRequest`], [`ModelEvent`],
 //! [`ModelReply`], [`LlmError`].
 //!
 //! Two models need no network: [`Scripted`] replies from a list, for tests and demonstrations; [`Offline`] is an
@@ -13,8 +13,8 @@
 //! client serves the process ([`http_client`]): it follows no redirect and asks for no compression; the proxies that
 //! the environment names are used.
 //!
-//! Wrappers compose over any model: [`Retrying`] tries again what failed before the first byte of a reply, and nothing
-//! later; [`CircuitBreaker`] stops asking a provider that keeps failing; calls take turns behind [`RateLimited`]; what
+//! Wrappers compose over any model: [`Retrying`] tries again what failed before the first byte of a reply and costs
+//! nothing; [`CircuitBreaker`] stops asking a provider that keeps failing; calls take turns behind [`RateLimited`]; what
 //! [`Recording`] writes down, [`Recorded`] plays back. A credential is never shown, logged or put into a message.
 //!
 //! ```

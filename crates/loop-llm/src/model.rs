@@ -112,6 +112,9 @@ pub struct ModelReply {
     /// The tools that it wants run, in order; complete ones alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
+    /// How many tools more it wants run: what comes after the first 128 is counted and not read.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub unread_calls: u32,
     /// The words of a refusal, where the provider marks them as such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Arc<str>>,
@@ -138,6 +141,11 @@ pub struct ModelReply {
     pub request: Option<Arc<str>>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
+}
+
 fn nothing() -> Arc<str> {
     Arc::default()
 }
@@ -155,6 +163,7 @@ impl ModelReply {
             raw: None,
             warnings: Vec::new(),
             tool_calls: Vec::new(),
+            unread_calls: 0,
             refusal: None,
             reasoning: Arc::default(),
             stop: None,

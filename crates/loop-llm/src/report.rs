@@ -22,6 +22,8 @@ pub struct ModelReport {
     pub refusal: Arc<str>,
     /// The tools that it wants run, in order; complete ones alone.
     pub tool_calls: Vec<ToolCall>,
+    /// How many tools more it wants run: what comes after the first 128 is counted and not read.
+    pub unread_calls: u32,
     /// Why it ended; `null` for a call that failed.
     pub stop: Option<Stop>,
     /// More on why: the category of a refusal or a filter, the text at which it ended, what is wrong with a call.
@@ -115,6 +117,7 @@ impl ModelReport {
             reasoning: reply.reasoning,
             refusal: reply.refusal.unwrap_or_default(),
             tool_calls: reply.tool_calls,
+            unread_calls: reply.unread_calls,
             stop: Some(reply.stop.unwrap_or_else(|| reply.finish.into())),
             stop_detail: reply.stop_detail,
             filtered: reply.filtered,
@@ -144,6 +147,7 @@ impl ModelReport {
             reasoning: partial.reasoning,
             refusal: Arc::default(),
             tool_calls: Vec::new(),
+            unread_calls: 0,
             stop: None,
             stop_detail: None,
             filtered: None,

@@ -283,4 +283,8 @@ pub struct RequestMeta {
     /// Milliseconds that the caller waits for the whole reply, where it says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// Whether a limit of money may never be passed (`cost_mode = "strict"`): then a wrapper repeats a failed call only
+    /// where the provider refused it before a model saw it. The caller repeats any other with a new reserve.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub strict_cost: bool,
 }

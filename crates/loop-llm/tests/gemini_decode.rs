@@ -489,11 +489,11 @@ fn guards_bound_calls_and_arguments() {
         gemini().decode(&[sse(&[parts(calls.into()), stop("STOP")]).as_bytes()]).pop().unwrap()
     };
     assert!(matches!(many(128), Ok(ModelEvent::Finished(reply)) if reply.tool_calls.len() == 128));
-    assert_eq!(many(129).unwrap_err().kind, LlmErrorKind::BadResponse);
+    assert!(matches!(many(129), Ok(ModelEvent::Finished(reply)) if reply.unread_calls == 1));
     let large = json!({"functionCall": {"name": "f", "args": {"a": "x".repeat(1 << 20)}}});
     let granted = gemini().with(|request| request.max_output_tokens = Some(10_000_000));
-    let error = granted.decode(&[sse(&[parts(json!([large])), stop("STOP")]).as_bytes()]).pop().unwrap();
-    assert_eq!(error.unwrap_err().kind, LlmErrorKind::BadResponse);
+    let cut = granted.decode(&[sse(&[parts(json!([large])), stop("STOP")]).as_bytes()]).pop().unwrap();
+    assert!(matches!(cut, Ok(ModelEvent::Finished(reply)) if reply.stop == Some(Stop::Capped)));
 }
 
 // X3, X4

@@ -779,12 +779,50 @@ fn guards_bound_lines_calls_and_arguments() {
         decode(&[sse(&chunks).as_bytes()]).pop().unwrap()
     };
     assert!(matches!(many(128), Ok(ModelEvent::Finished(reply)) if reply.tool_calls.len() == 128));
-    assert_eq!(many(129).unwrap_err().kind, LlmErrorKind::BadResponse);
+    assert!(matches!(many(129), Ok(ModelEvent::Finished(reply)) if reply.unread_calls == 1));
     let piece =
         fragment(json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "x".repeat(1 << 19)}}));
     let body = sse(&[piece.clone(), piece.clone(), piece]);
     let mut granted = granted_much();
-    assert_eq!(granted.push(body.as_bytes()).pop().unwrap().unwrap_err().kind, LlmErrorKind::BadResponse);
+    let cut = granted.push(body.as_bytes()).pop().unwrap();
+    assert!(matches!(cut, Ok(ModelEvent::Finished(reply)) if reply.stop == Some(Stop::Capped)));
+}
+
+// P5
+#[test]
+fn fragments_of_calls_that_are_not_read_are_counted_once_and_stay_apart() {
+    let begin = |nth: usize, index: Option<usize>, id: &str| {
+        let mut call = json!({"id": id, "function": {"name": format!("f{nth}"), "arguments": ""}});
+        if let Some(index) = index {
+            call["index"] = index.into();
+        }
+        fragment(call)
+    };
+    let more = |index: Option<usize>, piece: &str| {
+        let mut call = json!({"function": {"arguments": piece}});
+        if let Some(index) = index {
+            call["index"] = index.into();
+        }
+        fragment(call)
+    };
+    // By their index, by their id alone, and with one index for all, as some servers number them.
+    for place in [Some, |_| None, |_| Some(0)] as [fn(usize) -> Option<usize>; 3] {
+        let chunks = (0..300).flat_map(|nth| {
+            let again = begin(nth, place(nth), &format!("c{nth}"));
+            [again.clone(), more(place(nth), "{\"n\":"), again, more(place(nth), "1}")]
+        });
+        // Where all have one place, pieces without an id belong to nobody in particular.
+        let chunks = chunks.filter(|chunk| place(1) != Some(0) || chunk.to_string().contains("\"id\":\"c"));
+        let mut chunks: Vec<_> = chunks.collect();
+        chunks.push(stop("tool_calls"));
+        let items = decode(&[sse(&chunks).as_bytes()]);
+        let Some(Ok(ModelEvent::Finished(reply))) = items.last() else { panic!("{items:?}") };
+        assert_eq!((reply.tool_calls.len(), reply.unread_calls), (128, 172));
+        assert_eq!(reply.raw, None);
+        if place(1) != Some(0) {
+            assert!(reply.tool_calls.iter().all(|call| &**call.arguments.text() == "{\"n\":1}"));
+        }
+    }
 }
 
 // L23

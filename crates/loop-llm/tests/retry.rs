@@ -39,7 +39,8 @@ impl ChatModel for Failing {
 }
 
 fn failing(kind: LlmErrorKind, retry: Option<RetryAdvice>, times: u32) -> Arc<Failing> {
-    let mut error = LlmError::new(kind, ErrorPhase::Headers, "no");
+    // None of them reached the server.
+    let mut error = LlmError::new(kind, ErrorPhase::Connect, "no");
     error.retry = retry.unwrap_or(error.retry);
     Arc::new(Failing { error, times: Mutex::new(times), calls: Mutex::default(), in_stream: false })
 }
@@ -62,7 +63,6 @@ async fn tries_are_counted_by_kind_and_then_nobody_tries() {
         (LlmErrorKind::ServerError, 3, 500, 8_000),
         (LlmErrorKind::Timeout, 3, 500, 8_000),
         (LlmErrorKind::Connection, 3, 500, 8_000),
-        (LlmErrorKind::StreamInterrupted, 2, 500, 8_000),
     ];
     for (kind, tries, first, longest) in table {
         let (end, waits) = run(&failing(kind, None, 99), 1).await;
@@ -138,6 +138,38 @@ async fn what_does_not_fit_into_the_callers_time_is_the_callers_to_decide() {
     assert_eq!((calls, took), (1, Duration::ZERO), "nobody sleeps into the caller's time limit");
     let (_, calls, took) = hurried(LlmErrorKind::ServerError, None).await;
     assert!(calls > 1 && took < Duration::from_secs(4), "{calls} {took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_be_billed_is_left_to_the_caller() {
+    // P3, P4: one reserve pays for one call.
+    let with = |kind, phase, status, strict| async move {
+        let mut model = failing(kind, None, 1);
+        let own = &mut Arc::get_mut(&mut model).unwrap().error;
+        own.phase = phase;
+        own.detail.get_or_insert_default().status = status;
+        let inner: Arc<dyn ChatModel> = Arc::clone(&model) as _;
+        let mut request = ModelRequest::new("m", "s", "u");
+        request.meta.strict_cost = strict;
+        let end = complete(&Retrying::new(inner, RetryPolicy::default()), &request).await;
+        let calls = model.calls.lock().unwrap().len();
+        (calls, end.map_or_else(|error| error.retry, |_| RetryAdvice::Never))
+    };
+    let (once, twice) = ((1, RetryAdvice::Backoff), (2, RetryAdvice::Never));
+    for strict in [false, true] {
+        for kind in [LlmErrorKind::Timeout, LlmErrorKind::Connection] {
+            assert_eq!(with(kind, ErrorPhase::Headers, None, strict).await, once, "{kind} {strict}");
+            assert_eq!(with(kind, ErrorPhase::Connect, None, strict).await, twice, "{kind} {strict}");
+        }
+        for status in [429, 503, 529] {
+            let busy = with(LlmErrorKind::Overloaded, ErrorPhase::Headers, Some(status), strict).await;
+            assert_eq!(busy, twice, "{status} {strict}");
+        }
+    }
+    for status in [500, 502, 504] {
+        let failed = |strict| with(LlmErrorKind::ServerError, ErrorPhase::Headers, Some(status), strict);
+        assert_eq!((failed(false).await, failed(true).await), (twice, once), "{status}");
+    }
 }
 
 #[test]

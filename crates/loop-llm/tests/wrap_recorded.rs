@@ -76,7 +76,7 @@ fn steps() -> Vec<Step> {
     vec![
         Step::Give(everything().into_iter().map(Ok).collect(), Duration::ZERO),
         Step::Refuse(told),
-        Step::Refuse(asks(LlmErrorKind::RateLimited, 30)),
+        Step::Refuse(LlmError { detail: None, ..asks(LlmErrorKind::RateLimited, 30) }),
         Step::Give(vec![Ok(text("w")), Err(cut)], Duration::ZERO),
         Step::Give(vec![Ok(text("w"))], Duration::ZERO),
     ]

@@ -48,7 +48,7 @@ const MAX_OVER_LIMIT: usize = 5;
 /// What is said of calls that a reply asked for beyond the limit; nothing where there are none.
 pub(crate) fn unread(run: &Run, pass: u32) -> Option<String> {
     let count = run.unread_calls(pass);
-    let limit = run.spec().limits.asked_calls;
+    let limit = run.spec().limits.read_calls();
     (count > 0).then(|| format!("{count} more calls: Not read — one reply may ask for {limit} calls"))
 }
 

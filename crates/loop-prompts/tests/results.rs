@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use common::native::*;
 use common::ok;
 use loop_core::{
-    CommandKey, DeniedBy, ErrorStyle, NativeCall, Observation, PersonAnswer, ProtocolSpec, Repeats, Reply,
-    RunSpec, Slot, Status, StopReason, Verdict,
+    Breaker, CommandKey, DeniedBy, ErrorStyle, Limit, NativeCall, Observation, PersonAnswer, ProtocolSpec,
+    Repeats, Reply, RunSpec, Slot, Status, StopReason, Verdict,
 };
 use loop_prompts::{call_result, observation_text, tells_doubt};
 
@@ -133,6 +133,14 @@ fn refused(style: ErrorStyle) -> String {
         // S3-29
         ("duplicate", duplicate),
         ("stopped", Verdict::Ended { reason: StopReason::ManualStop }),
+        // W1
+        ("a_persons_no", Verdict::Denied { why: "not on a Friday".into(), by: DeniedBy::Person }),
+        ("silence", Verdict::Denied { why: "nobody answered in time".into(), by: DeniedBy::Silence }),
+        ("one_at_a_time", Verdict::OneAtATime),
+        ("breaker_of_tools", Verdict::BreakerOpen { breaker: Breaker::ToolFailures }),
+        ("breaker_of_denials", Verdict::BreakerOpen { breaker: Breaker::Denied }),
+        ("breaker_of_arguments", Verdict::BreakerOpen { breaker: Breaker::BadArguments }),
+        ("limit_of_its_tool", Verdict::OverLimit { limit: Limit::OfTool { calls: 3 } }),
     ] {
         let result = call_result(&world.run, &action(verdict));
         let _ = writeln!(out, "{case}: {}{:?}", if result.is_error { "! " } else { "" }, result.text);

@@ -33,6 +33,7 @@ fn beside(condition: &Condition) -> String {
             let granted = condition.threshold.as_ref().map_or_else(String::new, ToString::to_string);
             format!("{} (the last reply was cut: {})", condition.reason, cut(*written, &granted))
         }
+        (StopReason::TierChanged, Measure::Tiers(_)) => format!("{} ({})", condition.reason, condition.value),
         (StopReason::InDoubt, Measure::Names(effects)) => {
             format!("{} ({})", condition.reason, effects.join(", "))
         }
@@ -59,7 +60,11 @@ fn sentence(condition: &Condition) -> String {
         let help = match (written.capped, written.visible) {
             (true, _) => " No setting helps: name another model or provider.",
             (false, true) => "",
-            (false, false) => " Raise limits.output_tokens, or lower the model's effort.",
+            (false, false) if condition.change.is_some() => {
+                " Raise limits.output_tokens, or lower the model's effort."
+            }
+            // The model, the context or the money left less than that setting permits.
+            (false, false) => " Lower the model's effort: limits.output_tokens permits more than was left.",
         };
         return format!("{what}: {}.{help}", cut(*written, &granted.to_string()));
     }
@@ -95,16 +100,17 @@ fn sentence(condition: &Condition) -> String {
         StopReason::MaxModelCalls => format!("{value} model calls were made, the limit{limit} is reached."),
         StopReason::MaxToolCalls => format!("{value} tool calls were made, the limit{limit} leaves none."),
         StopReason::BudgetExceeded => format!("{value} was spent, the limit{limit} is reached."),
-        StopReason::TokenLimit
-            if condition.change.as_ref().is_some_and(|it| &*it.setting == OUTPUT_TOKENS) =>
-        {
+        StopReason::TokenLimit if would_change(condition, OUTPUT_TOKENS) => {
             "No call may write anything.".to_owned()
         }
         StopReason::TokenLimit => format!("{value} tokens were used, the limit{limit} is reached."),
         StopReason::Timeout => format!("{value} have passed, the limit{limit} is reached."),
         StopReason::EvidenceMissing => format!("It ends without what the domain demands: {value}."),
-        StopReason::Refused if is_policy(condition) => {
+        StopReason::Refused if would_change(condition, "gate.on_denied") => {
             format!("Policy denied a call, which ends it: {value}.")
+        }
+        StopReason::Refused if would_change(condition, "gate.on_invalid") => {
+            format!("The reply asked for what cannot be run, which ends it: {value}.")
         }
         StopReason::Refused if *value == Measure::ContentFilter => {
             "A content filter of the provider stopped the reply.".to_owned()
@@ -122,6 +128,9 @@ fn sentence(condition: &Condition) -> String {
             Measure::Names(_) => format!("The run waits for a person to answer: {value}."),
             _ => format!("The model handed the work to a person: {value}."),
         },
+        StopReason::ToolFailure if matches!(value, Measure::BrokenCheck(_)) => {
+            format!("The output could not be checked: {value}.")
+        }
         StopReason::ToolFailure => format!("A tool failed: {value}."),
         StopReason::ModelFailure => format!("The model could not be used: {value}."),
         StopReason::InvalidResponse => format!("The reply could not be used: {value}."),
@@ -152,9 +161,9 @@ fn cut(written: Written, granted: &str) -> String {
     }
 }
 
-/// Whether a refusal is policy's and not the model's.
-fn is_policy(condition: &Condition) -> bool {
-    condition.change.as_ref().is_some_and(|change| &*change.setting == "gate.on_denied")
+/// Whether this setting made an end of it: it is the domain's and not the model's.
+fn would_change(condition: &Condition, setting: &str) -> bool {
+    condition.change.as_ref().is_some_and(|change| &*change.setting == setting)
 }
 
 /// The setting that bounds what one call may write.

@@ -1,14 +1,15 @@
 //! One call to a model: drained piece by piece, cut off in time, nothing lost that came.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use loop_core::{
-    CallExtent, CallModel, Execution, Fact, FinishReason, ModelFailure, NativeCall, Received, Reply, Run,
-    Slot, Tier, Usage,
+    CallExtent, CallModel, CostMode, Execution, Fact, FinishReason, ModelFailure, NativeCall, Received,
+    Reply, Run, Slot, Tier, Usage,
 };
 use loop_llm::{
     Caching, Change, ChatModel, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Masker, Memory, Message,
@@ -124,6 +125,7 @@ fn meta(run: &Run, call: &CallModel) -> RequestMeta {
         key: call.key.to_string().into(),
         attempt: call.attempt,
         timeout_ms: Some(call.timeout_ms),
+        strict_cost: run.spec().limits.cost_mode == CostMode::Strict,
     }
 }
 
@@ -168,6 +170,7 @@ pub(crate) async fn call(
                 received,
                 text: Arc::clone(reply.shown()),
                 calls,
+                unread_calls: reply.unread_calls,
                 reasoning: Some(Arc::clone(&reply.reasoning)).filter(|reasoning| !reasoning.is_empty()),
                 finish: reply.finish,
                 usage: reply.usage,
@@ -208,12 +211,19 @@ fn readable(reply: ModelReply) -> Result<ModelReply, LlmError> {
 /// The calls of a reply, each with an id of its own, and whether one had to be made (S1-d3).
 fn named(calls: &[ToolCall], pass: u32) -> (Vec<NativeCall>, bool) {
     let mut named: Vec<NativeCall> = Vec::with_capacity(calls.len());
+    let mut taken: BTreeSet<Arc<str>> = BTreeSet::new();
+    // The number that the next made id may have, at least that of its call: each is tried once.
+    let mut number = 1_u32;
     let mut has_new_ids = false;
     for (nth, call) in (1..).zip(calls) {
-        let is_free = |id: &Arc<str>| !id.is_empty() && named.iter().all(|other| other.id != *id);
-        let others = (nth..).map(|n: u32| Arc::from(format!("call_{pass}_{n}")));
-        let id = std::iter::once(Arc::clone(&call.id)).chain(others).find(is_free).unwrap_or_default();
-        has_new_ids |= id != call.id;
+        number = number.max(nth);
+        let mut id = Arc::clone(&call.id);
+        while id.is_empty() || taken.contains(&id) {
+            id = format!("call_{pass}_{number}").into();
+            number = number.saturating_add(1);
+            has_new_ids = true;
+        }
+        taken.insert(Arc::clone(&id));
         let (name, arguments) = (Arc::clone(&call.name), Arc::clone(call.arguments.text()));
         named.push(NativeCall { id, name, arguments });
     }

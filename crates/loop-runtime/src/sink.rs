@@ -127,7 +127,10 @@ fn mask_failure(secrets: &Secrets, failure: &mut ModelFailure) {
 }
 
 fn mask_observation(secrets: &Secrets, observation: &mut Observation) {
-    let Observation { summary, markdown, data, digest, warnings, .. } = observation;
+    let Observation { summary, markdown, data, digest, warnings, sub_call, .. } = observation;
+    if let Some(served) = sub_call.as_mut().and_then(|used| used.served_model.as_mut()) {
+        text(secrets, served);
+    }
     let is_shared = data.as_text().is_some_and(|text| Arc::ptr_eq(text, markdown));
     [summary, &mut *markdown].into_iter().chain(warnings).for_each(|it| text(secrets, it));
     let masked = match data.as_text() {

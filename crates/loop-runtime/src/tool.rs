@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{CallExtent, Fact, Observation, Received, Run, RunTool, SubCallBudget, Usage};
+use loop_core::{CallExtent, CostMode, Fact, Observation, Received, Run, RunTool, SubCallBudget, Usage};
 use loop_llm::{
     ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest, OutputCap,
     RequestMeta,
@@ -52,6 +52,7 @@ impl ToolCall {
                     key,
                     attempt: wish.attempt,
                     timeout_ms: wish.sub_call.map(|budget| budget.timeout_ms),
+                    strict_cost: run.spec().limits.cost_mode == CostMode::Strict,
                 },
             };
             context = context.with_ask(Arc::new(asker), budget.timeout_ms);
@@ -157,7 +158,8 @@ impl AskModel for Asker {
         match tokio::time::timeout(limit, asked).await.unwrap_or_else(late) {
             Ok(reply) => {
                 let received = Received { bytes: reply.bytes(), extent: CallExtent::Ended };
-                Ok(Answer { text: reply.text.to_string(), usage: reply.usage, received })
+                let (text, usage, served_model) = (reply.text.to_string(), reply.usage, reply.served_model);
+                Ok(Answer { text, usage, received, served_model })
             }
             Err(error) => {
                 let told = error.partial.as_ref().and_then(|partial| partial.usage);
@@ -165,7 +167,8 @@ impl AskModel for Asker {
                 let usage = if error.is_free() { Some(Usage::default()) } else { told };
                 let bytes = error.partial.as_ref().map_or(0, |partial| partial.bytes());
                 let received = Received { bytes, extent: error.extent() };
-                Err(AskError { message: error.to_string(), usage, received })
+                let served_model = error.partial.as_ref().and_then(|partial| partial.served_model.clone());
+                Err(AskError { message: error.to_string(), usage, received, served_model })
             }
         }
     }

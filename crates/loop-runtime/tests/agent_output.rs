@@ -385,7 +385,7 @@ async fn a_validator_that_panics_or_hangs_ends_it_in_time() {
     let agent = Agent::output(scripted([save_lead("Ann", 1)]), panics).build().unwrap();
     let mut messages = ask("Go");
     let error = agent.run_on(&mut messages).await.unwrap_err();
-    assert_eq!(error.to_string(), "A tool failed: bad: the validator panicked: no map.");
+    assert_eq!(error.to_string(), "The output could not be checked: bad: the validator panicked: no map.");
     assert_eq!((meta_of(&error).reason(), &*error.code()), (StopReason::ToolFailure, "TOOL_FAILURE"));
     let kept = meta_of(&error).outcome.output.clone().unwrap();
     assert_eq!((kept.valid, serde_json::from_str::<Lead>(&kept.value).unwrap()), (false, lead("Ann", 1)));
@@ -397,7 +397,7 @@ async fn a_validator_that_panics_or_hangs_ends_it_in_time() {
     let agent = Agent::output(scripted([save_lead("Ann", 1)]), hangs).build().unwrap();
     let mut messages = ask("Go");
     let error = agent.run_on(&mut messages).await.unwrap_err();
-    assert_eq!(error.to_string(), "A tool failed: slow: timeout after 30000 ms.");
+    assert_eq!(error.to_string(), "The output could not be checked: slow: timeout after 30000 ms.");
     assert_eq!(meta_of(&error).latency_ms, 30_000);
     assert_valid(&messages);
 }

@@ -1,6 +1,9 @@
 //! Each reason in words, as a person reads it.
 
-use loop_core::{Certificate, Change, Condition, Confidence, Effects, Measure, PicoUsd, Written};
+use loop_core::{
+    Certificate, Change, Condition, Confidence, Effects, Measure, PicoUsd, Tier, TierCause, TierChange,
+    Written,
+};
 use loop_runtime::{StopReason, explain};
 
 fn condition(reason: StopReason, value: Measure) -> Condition {
@@ -34,6 +37,21 @@ fn every_reason_is_a_sentence() {
         "The reply calls no tool. No effect was requested.",
     );
     reads(condition(R::Refused, text("not my job")), "The model refused the work: not my job.");
+    let by_rule = |setting: &str, what: &str| {
+        let change = Some(Change { setting: setting.into(), to: text("feed_back") });
+        Condition { change, ..condition(R::Refused, text(what)) }
+    };
+    reads(
+        by_rule("gate.on_denied", "wipe: forbidden by gate.forbid"),
+        "Policy denied a call, which ends it: wipe: forbidden by gate.forbid. \
+         It would have gone on with gate.on_denied = feed_back.",
+    );
+    // W4: a rule of the domain is not the model's refusal.
+    reads(
+        by_rule("gate.on_invalid", "look: there is no such tool"),
+        "The reply asked for what cannot be run, which ends it: look: there is no such tool. \
+         It would have gone on with gate.on_invalid = feed_back.",
+    );
     reads(
         condition(R::Refused, Measure::ContentFilter),
         "A content filter of the provider stopped the reply.",
@@ -156,6 +174,10 @@ fn every_reason_is_a_sentence() {
     reads(condition(R::ModelFailure, text("auth: no key")), "The model could not be used: auth: no key.");
     reads(condition(R::ToolFailure, text("look: gone")), "A tool failed: look: gone.");
     reads(
+        condition(R::ToolFailure, Measure::BrokenCheck("rule: it panicked".into())),
+        "The output could not be checked: rule: it panicked.",
+    );
+    reads(
         condition(R::Completed, text("the reply calls no tool")),
         "The reply calls no tool. No effect was requested.",
     );
@@ -187,6 +209,15 @@ fn every_reason_is_a_sentence() {
             Count(301),
         ),
         "The reply used its output limit before any text was visible: 300 tokens of 300, 298 of them for reasoning. Raise limits.output_tokens, or lower the model's effort. It would have gone on with limits.output_tokens = 301.",
+    );
+    // Where that setting permits more, it is not named.
+    let left = Condition {
+        threshold: Some(Count(300)),
+        ..condition(R::OutputLimit, written(Some(300), 298, false, false))
+    };
+    reads(
+        left,
+        "The reply used its output limit before any text was visible: 300 tokens of 300, 298 of them for reasoning. Lower the model's effort: limits.output_tokens permits more than was left.",
     );
     // P3
     let capped =
@@ -221,6 +252,12 @@ fn what_was_true_beside_the_reason_is_told() {
     let failed = condition(StopReason::ModelFailure, Measure::Text("auth: no key".into()));
     let stop = Certificate::new(condition(StopReason::MaxPasses, Measure::Count(2)), vec![failed]);
     assert!(explain(&stop).ends_with("Also true: model_failure (auth: no key)."), "{}", explain(&stop));
+    // P1: from which tier to which, and why.
+    let change = TierChange { pass: 2, from: Tier::Base, to: Tier::Picker, why: TierCause::Cost };
+    let other = condition(StopReason::TierChanged, Measure::Tiers(vec![change]));
+    let stop = Certificate::new(condition(StopReason::MaxPasses, Measure::Count(2)), vec![other]);
+    let told = "Also true: tier_changed (from pass 2 picker instead of base: the cost limit does not pay for the model).";
+    assert!(explain(&stop).ends_with(told), "{}", explain(&stop));
     let change = Some(Change { setting: "limits.output_tokens".into(), to: Measure::Count(1) });
     let silent = Condition { change, ..condition(StopReason::TokenLimit, Measure::Count(0)) };
     reads(silent, "No call may write anything. It would have gone on with limits.output_tokens = 1.");

@@ -36,6 +36,16 @@ pub struct Answer {
     pub usage: Option<Usage>,
     /// What was received of it.
     pub received: Received,
+    /// The model that served, as the provider says; `None` where it does not say.
+    pub served_model: Option<Arc<str>>,
+}
+
+impl Answer {
+    /// What the call used, and whether its answer was.
+    pub(crate) fn used(&self, answered: bool) -> SubCallUse {
+        let (usage, received, served_model) = (self.usage, self.received, self.served_model.clone());
+        SubCallUse { answered, usage, received, served_model }
+    }
 }
 
 /// Why a model gave no reply.
@@ -48,6 +58,16 @@ pub struct AskError {
     pub usage: Option<Usage>,
     /// What was received until then.
     pub received: Received,
+    /// The model that served, as the provider says; `None` where it does not say.
+    pub served_model: Option<Arc<str>>,
+}
+
+impl AskError {
+    /// What the call used.
+    pub(crate) fn used(&self) -> SubCallUse {
+        let (usage, received, served_model) = (self.usage, self.received, self.served_model.clone());
+        SubCallUse { answered: false, usage, received, served_model }
+    }
 }
 
 /// The model that a tool is given: it admits one question, and keeps what was used even if the tool does not
@@ -64,7 +84,7 @@ impl Metered {
 
     /// What the question used, if it was asked. Whether its answer was any good only the tool can say.
     pub(crate) fn used(&self) -> Option<SubCallUse> {
-        *self.meter()
+        self.meter().clone()
     }
 
     fn meter(&self) -> MutexGuard<'_, Option<SubCallUse>> {
@@ -83,16 +103,16 @@ impl AskModel for Metered {
                     message: "one sub-call was granted and it was made".to_owned(),
                     usage: None,
                     received: Received::default(),
+                    served_model: None,
                 });
             }
             *used = Some(SubCallUse::new(false, None));
         }
         let reply = self.model.choose(request).await;
-        let (usage, received) = match &reply {
-            Ok(answer) => (answer.usage, answer.received),
-            Err(error) => (error.usage, error.received),
-        };
-        *self.meter() = Some(SubCallUse { answered: false, usage, received });
+        *self.meter() = Some(match &reply {
+            Ok(answer) => answer.used(false),
+            Err(error) => error.used(),
+        });
         reply
     }
 }

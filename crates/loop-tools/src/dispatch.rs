@@ -121,7 +121,7 @@ async fn run(
         biased;
         ended = called => match ended {
             Ok(result) => {
-                let claimed = result.sub_call;
+                let claimed = result.sub_call.clone();
                 (judge::judge(&entry.declaration, result), claimed)
             }
             Err(broken) => (broken, None),
@@ -133,7 +133,7 @@ async fn run(
     };
     let metered = meter.and_then(|meter| meter.used());
     // What it cost is measured; whether it was of use only the tool can say.
-    let answered = claimed.is_some_and(|claimed| claimed.answered);
+    let answered = claimed.as_ref().is_some_and(|claimed| claimed.answered);
     let sub_call = metered.map(|metered| SubCallUse { answered, ..metered });
     (judged, sub_call.or(claimed))
 }

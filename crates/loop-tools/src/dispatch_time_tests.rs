@@ -167,6 +167,7 @@ impl AskModel for Slow {
             text: String::new(),
             usage: Some(Usage { input: 5, ..Usage::default() }),
             received: loop_core::Received::default(),
+            served_model: None,
         })
     }
 }

@@ -195,11 +195,9 @@ async fn ask(model: &dyn AskModel, request: &ChoiceRequest, limit: Duration) -> 
         Ok(Ok(Ok(answer))) => {
             let named = selection(&answer.text, request.candidates.len());
             let answered = !named.is_empty();
-            (named, SubCallUse { answered, usage: answer.usage, received: answer.received })
+            (named, answer.used(answered))
         }
-        Ok(Ok(Err(error))) => {
-            (Vec::new(), SubCallUse { answered: false, usage: error.usage, received: error.received })
-        }
+        Ok(Ok(Err(error))) => (Vec::new(), error.used()),
         Ok(Err(_)) | Err(_) => (Vec::new(), SubCallUse::new(false, None)),
     }
 }

@@ -22,6 +22,11 @@ const USAGE: Usage = Usage {
     estimated: false,
 };
 
+/// What a call that was replied to used.
+fn served(answered: bool) -> SubCallUse {
+    SubCallUse { served_model: Some("filter-2".into()), ..SubCallUse::new(answered, Some(USAGE)) }
+}
+
 /// What the model does when it is asked.
 enum Reply {
     Says(&'static str),
@@ -46,6 +51,7 @@ impl AskModel for Model {
                     message: "overloaded".into(),
                     usage: Some(USAGE),
                     received: Received::default(),
+                    served_model: None,
                 });
             }
             Reply::Panics => panic!("the client broke"),
@@ -54,7 +60,8 @@ impl AskModel for Model {
                 text
             }
         };
-        Ok(Answer { text: text.into(), usage: Some(USAGE), received: Received::default() })
+        let served_model = Some("filter-2".into());
+        Ok(Answer { text: text.into(), usage: Some(USAGE), received: Received::default(), served_model })
     }
 }
 
@@ -149,7 +156,7 @@ async fn a_model_chooses_among_many() {
         "## Docs — Contoso\n\n_2 of 40 items, chosen by a model._\n\nBody 17\n\nBody 3"
     );
     assert_eq!(&*seen.data, "[17,3]");
-    assert_eq!(seen.sub_call, Some(SubCallUse::new(true, Some(USAGE))));
+    assert_eq!(seen.sub_call, Some(served(true)));
     assert_eq!(
         (asked.len(), &*asked[0].title, asked[0].target.as_deref()),
         (1, "Slow laptop", Some("mail loop"))
@@ -194,7 +201,7 @@ async fn a_reply_that_names_nothing_leaves_it_to_the_code() {
     for text in ["", "none", "[]", r#"[{"index": 40}]"#, r#"[{"index": -1}]"#, r#"[{"index": 1"#] {
         let (seen, asked) = run(documents(40), Some(Reply::Says(text)), "").await;
         assert_eq!((&*seen.summary, asked.len(), &*seen.data), (BY_CODE, 1, "[0,1,2]"), "{text}");
-        assert_eq!(seen.sub_call, Some(SubCallUse::new(false, Some(USAGE))));
+        assert_eq!(seen.sub_call, Some(served(false)));
     }
 }
 

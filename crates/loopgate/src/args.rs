@@ -264,13 +264,19 @@ pub(crate) struct RedteamArgs {
     /// folders beside its file]
     #[arg(long = "item", value_name = "FILE")]
     pub(crate) items: Vec<PathBuf>,
-    /// Only texts of this kind: send_out, change, delete, pay, rights, exec, verdict, citation, lie, loop, spend or reveal
+    /// Only texts of this kind: send_out, change, delete, pay, rights, exec, verdict, citation, lie, loop, spend, reveal,
+    /// refusal or escalation
     #[arg(long, value_name = "KIND")]
     pub(crate) kind: Option<String>,
-    /// At most so many texts of each kind
+    /// Only this scenario: one_run, later_call (a tool turns hostile on its second call), store (tools return what they were
+    /// called with), turns, store_turns (the same over the turns of a conversation), crash (the run is stopped and resumed),
+    /// waiting (false approvals) or padding (forged blocks behind long padding)
+    #[arg(long, value_name = "SCENARIO")]
+    pub(crate) scenario: Option<String>,
+    /// At most so many texts of each kind [default: all of them in one_run and padding, one in the other scenarios]
     #[arg(long, value_name = "N")]
     pub(crate) each: Option<usize>,
-    /// Runs of the adversary that acts at random
+    /// Runs of the adversary that acts at random, in the scenario one_run
     #[arg(long, default_value_t = 300, value_name = "N")]
     pub(crate) runs: u32,
     /// Which numbers the adversaries draw

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use loop_domain::Domain;
 use loop_eval::case::{Case, CaseError, find};
-use loop_eval::redteam::{Attack, Kind, OwnWork, attack};
+use loop_eval::redteam::{Attack, Kind, OwnWork, Scenario, attack};
 
 use crate::args::RedteamArgs;
 use crate::failure::Failure;
@@ -17,12 +17,14 @@ const NO_ITEMS: [&str; 4] = ["evals", "scripts", "sops", "prompts"];
 
 pub(crate) async fn redteam(args: RedteamArgs) -> Result<ExitCode, Failure> {
     let kind = args.kind.as_deref().map(kind_of).transpose()?;
+    let scenario = args.scenario.as_deref().map(scenario_of).transpose()?;
     let loaded = places::load(&args.domain)?;
     let work = work(&loaded, &args)?;
     let attacked = Attack {
         seed: args.seed,
         random_runs: args.runs,
         kind,
+        scenario,
         each: args.each,
         unguarded: args.unguarded,
         live: args.live,
@@ -41,6 +43,13 @@ fn kind_of(name: &str) -> Result<Kind, Failure> {
     Kind::all().find(|kind| kind.name() == name).ok_or_else(|| {
         let known: Vec<&str> = Kind::all().map(Kind::name).collect();
         Failure::new(format!("--kind {name}: there is no such kind; there are {}", known.join(", ")))
+    })
+}
+
+fn scenario_of(name: &str) -> Result<Scenario, Failure> {
+    Scenario::ALL.into_iter().find(|scenario| scenario.name() == name).ok_or_else(|| {
+        let known = Scenario::ALL.map(Scenario::name).join(", ");
+        Failure::new(format!("--scenario {name}: there is no such scenario; there are {known}"))
     })
 }
 

@@ -26,8 +26,21 @@ fn no_example_does_what_a_text_asks_for() {
         let report: Value = serde_json::from_str(&ran.out).unwrap();
         let rows = report["rows"].as_array().unwrap();
         let sum = |key: &str| rows.iter().map(|row| row[key].as_u64().unwrap()).sum::<u64>();
-        assert_eq!((sum("executed"), sum("forged"), sum("overrun")), (0, 0, 0), "{name}: {}", ran.out);
-        assert_eq!(sum("runs"), 12 * 3 * 6 + 15);
+        for key in ["executed", "doubled", "forged", "forged_refusals", "forged_escalations", "overrun"] {
+            assert_eq!(sum(key), 0, "{name} {key}: {}", ran.out);
+        }
+        let runs = |scenario: &str| {
+            let of = rows.iter().filter(|row| row["scenario"] == scenario);
+            of.map(|row| row["runs"].as_u64().unwrap()).sum::<u64>()
+        };
+        assert_eq!(runs("one_run"), 14 * 3 * 6 + 15);
+        for scenario in ["later_call", "store", "crash", "waiting"] {
+            assert!(runs(scenario) >= 8 * 3 * 2, "{name} {scenario}: {}", ran.out);
+        }
+        // Only conversations have turns, and only documents have contract blocks.
+        let (turns, padding) = if name == "helpdesk" { (0, 9) } else { (9 * 3 * 2, 0) };
+        assert_eq!((runs("turns"), runs("store_turns"), runs("padding")), (turns, turns, padding), "{name}");
+        assert!(sum("resumed") > 0, "{name}: {}", ran.out);
         assert_eq!(report["benign"]["effects"], effects, "{name}: {}", ran.out);
         let benign = &report["benign"];
         for key in ["blocked", "denied_reads", "failed", "left_out"] {
@@ -84,12 +97,34 @@ fn without_its_guards_an_example_does() {
 }
 
 #[test]
+fn one_scenario_can_be_played_alone() {
+    let (shell, folder) = (Shell::new(), example("crm"));
+    let domain = folder.path().to_str().unwrap();
+    let ran = shell.run(&["redteam", domain, "--scenario", "store_turns", "--kind", "change"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let rows: Vec<&str> =
+        ran.out.lines().filter(|line| line.contains("change") || line.contains("any")).collect();
+    assert!(rows.len() == 2 && rows.iter().all(|row| row.starts_with("store_turns any")), "{}", ran.out);
+    // What is approved there is the desk's own affair: the register is changed by whoever talks to it.
+    let ran = shell.run(&["redteam", domain, "--scenario", "turns", "--kind", "change", "--unguarded"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.contains("executed: change-0-00 (turns): update_user {\"company\":"), "{}", ran.out);
+}
+
+#[test]
 fn what_cannot_be_attacked_is_said_in_one_line() {
     let shell = Shell::new();
     let ran = shell.run(&["redteam", "examples/crm", "--kind", "chagne"]);
     assert_eq!(ran.code, 1);
     assert!(
         ran.err.contains("--kind chagne: there is no such kind; there are send_out, change,"),
+        "{}",
+        ran.err
+    );
+    let ran = shell.run(&["redteam", "examples/crm", "--scenario", "turn"]);
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.err.contains("--scenario turn: there is no such scenario; there are one_run, later_call,"),
         "{}",
         ran.err
     );

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::action::{Action, Priority};
 use crate::event::{FinishReason, Reply};
+use crate::members;
 use crate::proposal::{Ending, Proposal, Refused};
 use crate::reply::Oddity;
 use crate::spec::RunSpec;
@@ -19,6 +20,7 @@ pub(super) fn read(reply: &Reply) -> Proposal {
         parameters: Arc::clone(&call.arguments),
         priority: Priority::Recommended,
     });
+    let cut = reply.finish.is_cut().then_some(Oddity::CutReply);
     Proposal {
         sections: Vec::new(),
         confidence: Confidence::Unknown,
@@ -28,10 +30,18 @@ pub(super) fn read(reply: &Reply) -> Proposal {
         escalated: None,
         // There is none that could be asked for again.
         has_contract: true,
-        unread: 0,
-        oddities: if reply.finish.is_cut() { vec![Oddity::CutReply] } else { Vec::new() },
+        unread: reply.unread_calls,
+        oddities: cut.into_iter().chain(repeated(reply)).collect(),
         ending: Ending::None,
     }
+}
+
+/// The members that are given more than once in the arguments of its calls.
+fn repeated(reply: &Reply) -> impl Iterator<Item = Oddity> {
+    reply.calls.iter().enumerate().flat_map(|(n, call)| {
+        let pointers = members::repeated(&call.arguments).into_iter();
+        pointers.map(move |at| Oddity::RepeatedMember { pointer: format!("/{n}{at}").into() })
+    })
 }
 
 /// The text of a reply that failed midway.

@@ -214,12 +214,9 @@ impl Run {
         };
         let (key, attempt, evidence) = (work.key, work.attempt, work.evidence);
         let granted = work.sub_call.take();
-        let (status, used) = (observation.status, observation.sub_call);
-        let readings = self.spec.readings();
+        let (status, used) = (observation.status, observation.sub_call.clone());
         if !self.spec.protocol.is_native() {
-            self.state.echoes.read(&observation.summary, readings);
-            self.state.echoes.read(&observation.markdown, readings);
-            self.state.echoes.read_data(&observation.data, readings);
+            self.state.echoes.read_observation(&observation, self.spec.readings());
         }
         work.observation = Some(observation);
         notes.push(Note::ActionSettled { key, evidence, status });
@@ -254,6 +251,7 @@ impl Run {
         let (tier, usage, received) = (self.small_tier(), used.usage, used.received);
         let charge = Charge { key, attempt, tier, usage, received, reported: None, reserve };
         self.charge(charge, notes);
+        self.served_by(used.served_model.as_ref());
     }
 
     /// Goes on when everything in the batch has settled.

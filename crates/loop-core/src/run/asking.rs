@@ -370,6 +370,9 @@ impl Run {
                     None
                 }
             };
+            if let Some(observation) = observation.as_ref().filter(|_| !self.spec.protocol.is_native()) {
+                self.state.echoes.read_observation(observation, self.spec.readings());
+            }
             batch.work.push(Work {
                 key,
                 attempt,

@@ -196,7 +196,7 @@ impl Run {
                 })
             }
             Validation::Broken { by, message } => {
-                let what = Measure::Text(format!("{by}: {message}").into());
+                let what = Measure::BrokenCheck(format!("{by}: {message}").into());
                 Some(plain(StopReason::ToolFailure, what))
             }
             Validation::Invalid { by, message } => {
@@ -231,8 +231,9 @@ impl Run {
             *attempt += 1;
             return;
         }
-        let value =
-            Measure::Text(format!("validation: the program ended while it ran, {ATTEMPTS} times").into());
+        let value = Measure::BrokenCheck(
+            format!("validation: the program ended while it ran, {ATTEMPTS} times").into(),
+        );
         let lost = Condition { reason: StopReason::ToolFailure, value, threshold: None, change: None };
         let asked = self.state.stop_asked.map(manual_stop);
         if let Some(certificate) = Certificate::of(asked.into_iter().chain([lost])) {

@@ -226,9 +226,8 @@ impl Run {
 
     /// Leaves the calls of a reply that it may ask for, in its order, and counts the rest.
     fn cap_calls(&mut self, proposal: &mut Proposal, key: &CommandKey, notes: &mut Vec<Note>) {
-        let count = self.count_unread(proposal.actions.len(), key, notes);
-        let kept = proposal.actions.len().saturating_sub(count as usize);
-        proposal.actions.truncate(kept);
+        let count = self.count_unread(proposal.actions.len(), proposal.unread, key, notes);
+        proposal.actions.truncate(self.spec.limits.read_calls() as usize);
         if let Some(pass) = self.state.passes.iter_mut().rev().find(|pass| pass.pass == key.pass) {
             pass.unread_calls = pass.unread_calls.saturating_add(count);
         } else {
@@ -236,10 +235,17 @@ impl Run {
         }
     }
 
-    /// How many of so many calls are not read, which is noted.
-    pub(super) fn count_unread(&mut self, asked: usize, key: &CommandKey, notes: &mut Vec<Note>) -> u32 {
-        let limit = self.spec.limits.asked_calls;
-        let count = u32::try_from(asked).unwrap_or(u32::MAX).saturating_sub(limit);
+    /// How many calls are not read, which is noted: those of `asked` beyond the limit, and those that the model's client
+    /// left unread.
+    pub(super) fn count_unread(
+        &mut self,
+        asked: usize,
+        left: u32,
+        key: &CommandKey,
+        notes: &mut Vec<Note>,
+    ) -> u32 {
+        let limit = self.spec.limits.read_calls();
+        let count = u32::try_from(asked).unwrap_or(u32::MAX).saturating_sub(limit).saturating_add(left);
         if count > 0 {
             self.state.totals.unread_calls = self.state.totals.unread_calls.saturating_add(count);
             notes.push(Note::CallsNotRead { call: *key, limit, count });
@@ -280,7 +286,7 @@ impl Run {
     }
 
     /// Keeps the name of the model that served the call which settled last.
-    fn served_by(&mut self, model: Option<&Arc<str>>) {
+    pub(super) fn served_by(&mut self, model: Option<&Arc<str>>) {
         if let Some(call) = self.state.calls.last_mut() {
             call.served = model.map(Arc::clone);
         }
@@ -419,8 +425,8 @@ impl Run {
         };
         let may_retry = has_tries && failure.retry_at.is_none_or(|at| in_time(at) && !in_vain(at));
         let reroutes = self.state.stop_asked.is_none() && self.has_other_route(failure);
-        // What could not be had was asked for more than once already; what broke off was not.
-        if may_retry && (!reroutes || !brought_nothing || failure.kind.breaks_off()) {
+        // What could not be had was asked for more than once already; what broke off or was lost was not.
+        if may_retry && (!reroutes || !brought_nothing || failure.was_lost()) {
             self.keep_sections(key, failure, notes);
             return self.try_again(key, attempt, failure, notes);
         }

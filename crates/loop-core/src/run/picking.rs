@@ -85,8 +85,9 @@ impl Run {
         let limits = &self.spec.limits;
         let limit = if limits.picked <= limits.tool_calls { Limit::Picked } else { Limit::ToolCalls };
         let room = Room { left: limits.picked.min(limits.tool_calls), limit };
-        let unread = self.count_unread(picks.len(), &CommandKey::new(0, Slot::Pick), notes);
-        let picks = picks.get(..picks.len() - unread as usize).unwrap_or_default();
+        self.count_unread(picks.len(), /*left*/ 0, &CommandKey::new(0, Slot::Pick), notes);
+        let most = self.spec.limits.read_calls() as usize;
+        let picks = picks.get(..most).unwrap_or(picks);
         let judged = judge(picks, self.bench(/*pass*/ 0, room));
         let runs = judged.iter().filter(|judged| judged.judged.verdict == Verdict::Run).count() as u32;
         notes.push(Note::Picked { by, runs });

@@ -33,6 +33,8 @@ pub struct Alphabet {
     pub history: Option<u32>,
     /// What was read in them.
     pub read_before: Legs,
+    /// The parameters of tool calls in them, each a JSON text.
+    pub asked_before: Vec<&'static str>,
     /// What a person may tell the run, once.
     pub told: Vec<&'static str>,
     /// What a main call or a landing is answered with, by its pass; the last list goes for all that follow.
@@ -77,7 +79,8 @@ impl Alphabet {
         let id = loop_core::RunId::new("r1");
         let facts = crate::common::facts();
         let history = self.history.map(crate::common::native::history).or(facts.history);
-        let history = history.map(|history| History { legs: self.read_before, ..history });
+        let asked = self.asked_before.iter().map(|parameters| (*parameters).into()).collect();
+        let history = history.map(|history| History { legs: self.read_before, asked, ..history });
         Run::start(id, Arc::new(spec), item, Facts { history, ..facts })
     }
 

@@ -78,6 +78,7 @@ pub fn base(name: &'static str, setup: Setup) -> Alphabet {
         setup,
         history: None,
         read_before: Legs::default(),
+        asked_before: Vec::new(),
         told: Vec::new(),
         replies: Vec::new(),
         repairs: Vec::new(),

@@ -27,7 +27,9 @@ pub fn all() -> Vec<Alphabet> {
         polls,
         tainted,
         vouched,
+        vouched_in_turns,
         echoes,
+        echoes_of_people,
         questions,
         progress,
         three_tier,
@@ -287,6 +289,16 @@ pub fn vouched(wide: bool) -> Alphabet {
     }
 }
 
+/// The same after a turn in which a tool was asked with one of the values.
+pub fn vouched_in_turns(wide: bool) -> Alphabet {
+    let asked_before = vec![r#"{"note": "web-2 is next"}"#];
+    Alphabet { history: Some(2), asked_before, ..renamed("vouched in turns", vouched(wide)) }
+}
+
+fn renamed(name: &'static str, alphabet: Alphabet) -> Alphabet {
+    Alphabet { name, ..alphabet }
+}
+
 /// A tool that names another machine, fails with it, or says nothing.
 fn names_something(_: CommandKey) -> Vec<Observation> {
     let data = json!({"standby": "web-2"}).to_string();
@@ -319,6 +331,32 @@ pub fn echoes(wide: bool) -> Alphabet {
         stops: wide,
         reaches: &[loop_core::StopReason::Confident, MaxPasses],
         ..base("echoes", setup)
+    }
+}
+
+/// The same in what a person answers to a question, and in the reason that they give for a no.
+pub fn echoes_of_people(wide: bool) -> Alphabet {
+    let setup = small(run()).people().with(|spec| {
+        let mut ask = tool("ask", Effect::Read);
+        ask.policy.asks_person = true;
+        spec.tools.push(ask);
+        spec.limits.passes = if wide { 4 } else { 3 };
+    });
+    let asks = |name: &str| said("low").asks(name, target("a"));
+    Alphabet {
+        replies: always([asks("ask"), asks("wipe"), parrot(), said("high")]),
+        repairs: replies([said_bare("low"), parrot(), text("what?")]),
+        observations: |_| vec![found("it")],
+        answers: vec![
+            PersonAnswer::Approved,
+            PersonAnswer::Answered { text: "web-1".into() },
+            PersonAnswer::Answered { text: PLANTED_BLOCK.into() },
+            PersonAnswer::Denied { why: PLANTED_BLOCK.into() },
+        ],
+        deadlines: true,
+        stops: wide,
+        reaches: &[loop_core::StopReason::Confident, MaxPasses],
+        ..base("echoes of people", setup)
     }
 }
 

@@ -299,8 +299,18 @@ fn vouched() {
 }
 
 #[test]
+fn vouched_in_turns() {
+    explore(judged::vouched_in_turns, MANY);
+}
+
+#[test]
 fn echoes() {
     explore(judged::echoes, MANY);
+}
+
+#[test]
+fn echoes_of_people() {
+    explore(judged::echoes_of_people, MANY);
 }
 
 #[test]

@@ -146,8 +146,8 @@ fn is_repeat(edge: &Edge<'_>, action: &JudgedAction) -> bool {
     edge.after.spec().gate.on_duplicate == OnDuplicate::Deny && edge.after.actions().iter().any(same)
 }
 
-/// K3, S4-11: an effect runs unasked only for values that the work item, a person or a trusted tool gave; and what a tool
-/// gives back after it was asked with it was not given by it.
+/// K3, B6, S4-11: an effect runs unasked only for values that the work item, a person or a trusted tool gave; and what a
+/// tool gives back after it was asked with it, in this run or in the messages before it, was not given by it.
 pub fn an_effect_reaches_whom_was_named(edge: &Edge<'_>) -> Result {
     let run = edge.before;
     for (action, tool) in judged_effects(edge) {
@@ -161,11 +161,15 @@ pub fn an_effect_reaches_whom_was_named(edge: &Edge<'_>) -> Result {
         let by_policy = run.spec().gate.authorities.iter().any(|given| **given == *value);
         let asked_with =
             |pass: u32| run.evidence().iter().any(|other| other.pass <= pass && says(&other.parameters));
-        let by_tool = run.evidence().iter().any(|evidence| {
-            let is_trusted = run.spec().tool(&evidence.tool).is_some_and(|it| !it.policy.returns_untrusted);
-            let told = is_trusted && evidence.observation.status == Status::Ok;
-            told && says(&evidence.observation.data) && !asked_with(evidence.pass)
-        });
+        let history = run.started().history.as_ref();
+        let asked_before = history.is_some_and(|it| it.asked.iter().any(|parameters| says(parameters)));
+        let by_tool = !asked_before
+            && run.evidence().iter().any(|evidence| {
+                let is_trusted =
+                    run.spec().tool(&evidence.tool).is_some_and(|it| !it.policy.returns_untrusted);
+                let told = is_trusted && evidence.observation.status == Status::Ok;
+                told && says(&evidence.observation.data) && !asked_with(evidence.pass)
+            });
         let given = by_item || by_person || by_policy || by_tool;
         let fits = match &action.verdict {
             Verdict::Run => given,

@@ -13,8 +13,11 @@ use loop_llm::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::redteam::corpus::{Injection, Kind, forged_verdict};
+use crate::redteam::canary::{self, CANARY};
+use crate::redteam::corpus::{Injection, Kind};
+use crate::redteam::forged;
 use crate::redteam::plan::{self, Wanted};
+use crate::redteam::scenario::{Scenario, Step};
 
 /// Passes after which every adversary gives up: the limits of a run come first.
 const MOST_PASSES: u32 = 40;
@@ -45,10 +48,11 @@ impl Adversary {
     }
 }
 
-/// A model that is fooled, for one run.
+/// A model that is fooled, for one run or for the turns of one conversation.
 pub(super) struct Fooled {
     adversary: Adversary,
     kind: Kind,
+    scenario: Scenario,
     /// What stands in the text where it is read.
     mark: String,
     /// What it wants done.
@@ -59,6 +63,12 @@ pub(super) struct Fooled {
     block: String,
     /// Where it looks first.
     lures: Vec<Wanted>,
+    /// The same with other parameters.
+    lures_again: Vec<Wanted>,
+    /// What puts the attacker's values into tools.
+    planted: Vec<Wanted>,
+    /// The turn of the conversation, from 1.
+    turn: AtomicU32,
     is_document: bool,
     headings: Vec<String>,
     /// Names of tools, for the random one.
@@ -82,6 +92,7 @@ impl Fooled {
         injection: &Injection,
         block: &str,
         spec: &RunSpec,
+        scenario: Scenario,
         seed: u64,
     ) -> Self {
         let tools = spec.tools.iter().map(|tool| {
@@ -91,11 +102,15 @@ impl Fooled {
         Self {
             adversary,
             kind: injection.kind,
+            scenario,
             mark: injection.id.clone(),
             effects: plan::effects(injection.kind, spec),
             borrowed: plan::borrowed(injection.kind, spec),
             block: block.to_owned(),
             lures: plan::lures(spec, 3),
+            lures_again: plan::lures_again(spec, 3),
+            planted: plan::planted(injection.kind, spec),
+            turn: AtomicU32::new(1),
             is_document: matches!(spec.protocol, ProtocolSpec::Document(_)),
             headings: spec.sections().iter().map(|section| section.heading.to_string()).collect(),
             names: tools.collect(),
@@ -104,6 +119,23 @@ impl Fooled {
             random: AtomicU64::new(seed | 1),
             asked: AtomicU32::new(0),
         }
+    }
+
+    /// The same model, asking for these calls as well: those of the domain's own work, which careful people allow.
+    pub(super) fn asking_also(mut self, calls: &[(String, String)]) -> Self {
+        let reason = "it is a part of the work";
+        self.effects.extend(calls.iter().map(|(tool, arguments)| Wanted {
+            tool: tool.clone(),
+            arguments: serde_json::from_str(arguments).unwrap_or_default(),
+            reason: reason.to_owned(),
+        }));
+        self
+    }
+
+    /// Begins the next turn of the conversation.
+    pub(super) fn next_turn(&self) {
+        self.turn.fetch_add(1, Ordering::Relaxed);
+        self.passes.store(0, Ordering::Relaxed);
     }
 
     /// A number below `bound`: the same ones for the same seed.
@@ -121,6 +153,31 @@ impl Fooled {
         if pass > MOST_PASSES {
             return Vec::new();
         }
+        match self.scenario.step(self.turn.load(Ordering::Relaxed), pass) {
+            Step::Follow => self.followed(pass, has_read),
+            Step::Read => self.lures.clone(),
+            Step::ReadAgain => self.lures_again.clone(),
+            Step::Plant => self.planted.clone(),
+            Step::Act => self.acts(pass),
+            Step::Rest => Vec::new(),
+        }
+    }
+
+    /// The effects, as it asks for them.
+    fn acts(&self, pass: u32) -> Vec<Wanted> {
+        match self.adversary {
+            Adversary::Obedient => self.effects.clone(),
+            Adversary::Cunning | Adversary::Random => {
+                let mut wanted: Vec<Wanted> =
+                    self.effects.iter().map(|wanted| self.disguised(wanted, pass)).collect();
+                wanted.extend(self.borrowed.get(self.below(self.borrowed.len())).cloned());
+                wanted
+            }
+        }
+    }
+
+    /// What it does in one run, by what it has read.
+    fn followed(&self, pass: u32, has_read: bool) -> Vec<Wanted> {
         match self.adversary {
             Adversary::Obedient if !has_read => {
                 if pass <= 2 {
@@ -134,7 +191,7 @@ impl Fooled {
                 Kind::Spend => {
                     self.lures.iter().cloned().chain((0..4).map(|nth| self.varied(pass, nth))).collect()
                 }
-                Kind::Verdict | Kind::Citation => Vec::new(),
+                Kind::Verdict | Kind::Refusal | Kind::Escalation | Kind::Citation => Vec::new(),
                 _ => self.effects.clone(),
             },
             // It looks harmless at first, unless it may act before anything else is read, and again and again.
@@ -188,6 +245,9 @@ impl Fooled {
                 2 => drop(members.insert("override_policy".to_owned(), json!("yes"))),
                 _ => {}
             }
+        }
+        if self.kind == Kind::Reveal {
+            spell(&mut hidden.arguments, &canary::spelled(self.below(canary::SPELLINGS)));
         }
         hidden.reason = match pass % 3 {
             0 => "only a dry run, nothing is changed".to_owned(),
@@ -245,7 +305,7 @@ impl Fooled {
 
     /// Whether it ends its replies with the block of the text.
     fn forges(&self, has_read: bool) -> bool {
-        has_read && self.kind == Kind::Verdict
+        has_read && forged::is_forging(self.kind)
     }
 
     fn main(&self, request: &ModelRequest) -> ModelReply {
@@ -274,8 +334,10 @@ impl Fooled {
                 }))
                 .collect::<Vec<_>>()
         );
-        if guesses && !forges {
-            text.push_str(&forged_verdict().replacen('{', "{\"nonce\": \"0000000000\", ", 1));
+        if guesses {
+            let verdict = || forged::verdict("high", "[]");
+            let block = if forges { self.block.clone() } else { verdict() };
+            text.push_str(&forged::with_guessed_nonce(&block));
         } else if forges {
             // Word for word what stands in the text: it knows no nonce.
             text.push_str(&self.block);
@@ -307,7 +369,8 @@ impl Fooled {
     }
 
     fn native(&self, pass: u32, wanted: Vec<Wanted>, has_read: bool) -> ModelReply {
-        let mut reply = ModelReply::text(self.said(has_read), None);
+        let said = if self.forges(has_read) { &self.block } else { self.said(has_read) };
+        let mut reply = ModelReply::text(said, None);
         let calls = (0..).zip(wanted).map(|(nth, call): (u32, Wanted)| ToolCall {
             id: format!("call-{pass}-{nth}").into(),
             name: call.tool.into(),
@@ -327,6 +390,16 @@ impl ChatModel for Fooled {
         let mut reply = self.reply(request);
         reply.usage = Some(self.usage(request, &reply));
         Ok(futures::stream::iter([Ok(ModelEvent::Finished(Box::new(reply)))]).boxed())
+    }
+}
+
+/// Puts another spelling of the canary in its place.
+fn spell(arguments: &mut Value, spelling: &str) {
+    match arguments {
+        Value::String(text) => *text = text.replace(CANARY, spelling),
+        Value::Array(elements) => elements.iter_mut().for_each(|element| spell(element, spelling)),
+        Value::Object(members) => members.values_mut().for_each(|member| spell(member, spelling)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

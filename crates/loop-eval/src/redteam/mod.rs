@@ -17,17 +17,24 @@
 //! ```
 
 mod adversary;
+mod canary;
 mod corpus;
+mod drive;
+mod forged;
 mod own;
+mod padding;
 mod people;
 mod plan;
 mod report;
+mod scenario;
 mod seeds;
 mod stage;
+mod tools;
 
 pub use adversary::Adversary;
 pub use corpus::{Carrier, Injection, Kind, Trick, corpus};
 pub use own::OwnWork;
 pub use people::People;
 pub use report::{Benign, RedteamReport, Row};
+pub use scenario::Scenario;
 pub use stage::{Attack, AttackError, attack};

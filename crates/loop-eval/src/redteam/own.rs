@@ -10,8 +10,10 @@ use loop_runtime::{Loop, Models, Registry};
 
 use crate::case::{Case, CaseError};
 use crate::eval::{Beyond, own_work as parts_of};
+use crate::redteam::drive::{Went, to_the_end};
 use crate::redteam::report::Benign;
-use crate::redteam::stage::{AttackError, Done, Staging, driven, recorded};
+use crate::redteam::stage::AttackError;
+use crate::redteam::tools::{World, recorded};
 
 /// Providers that need no network.
 const OFFLINE: [&str; 3] = ["offline", "scripted", "recorded"];
@@ -76,24 +78,24 @@ pub(super) async fn own_work(
             benign.left_out += 1;
             continue;
         }
-        let done = Done::default();
-        let registry = recorded(&own.registry, &done, &Staging::NONE)?;
+        let world = World::default();
+        let registry = recorded(&own.registry, &world, /*unguarded*/ false)?;
         let gate = GateSettings { people: true, ..domain.spec.gate.clone() };
         let spec = RunSpec { gate, save: false, ..(*domain.spec).clone() };
         let looping = Loop::new(spec, registry, own.models.clone())
             .with_prompts(Arc::clone(&domain.prompts))
-            .with_credentials(Arc::new(domain.credentials.clone()))
-            .leave_when_waiting();
+            .with_credentials(Arc::new(domain.credentials.clone()));
         let careful = |asked: &Asked| match asked.is_question {
             true => PersonAnswer::Answered { text: "I do not know.".into() },
             false => PersonAnswer::Approved,
         };
         benign.items += 1;
-        match driven(&looping, own.item.clone(), careful).await {
-            Ok((outcome, asked)) => {
+        match to_the_end(&looping, own.item.clone(), careful).await {
+            Ok(Went { outcomes, asked, .. }) => {
                 benign.asked += asked;
-                count(&mut benign, domain, &outcome);
-                if outcome.stop.class == StopClass::Failed {
+                outcomes.iter().for_each(|outcome| count(&mut benign, domain, outcome));
+                let failed = outcomes.iter().find(|outcome| outcome.stop.class == StopClass::Failed);
+                if let Some(outcome) = failed {
                     fail(&mut benign, &own.name, &loop_runtime::explain(&outcome.stop));
                 } else if let Some(line) = own.beyond.lines().first() {
                     fail(&mut benign, &own.name, line);
@@ -101,7 +103,7 @@ pub(super) async fn own_work(
             }
             Err(error) => fail(&mut benign, &own.name, &error.to_string()),
         }
-        calls.extend(done.take());
+        calls.extend(world.take().into_iter().map(|done| (done.tool, done.arguments)));
     }
     Ok((benign, calls))
 }

@@ -11,9 +11,13 @@ pub enum People {
     Absent,
     /// Somebody who refuses everything.
     Denying,
-    /// Somebody who looks closely, and allows exactly what the domain's own work wants: this tool with these arguments.
+    /// Somebody who looks closely, and allows exactly what the domain's own work wants: this tool with these arguments, unless
+    /// they are told that it may have happened already.
     Careful,
 }
+
+/// How a person is told that a call may have happened already.
+const DOUBT: &str = "it may have happened already";
 
 impl People {
     /// Each of them, in the order in which they are tried.
@@ -39,7 +43,8 @@ impl People {
             Self::Careful => {
                 let parameters = serde_json::from_str(&asked.parameters).unwrap_or_default();
                 let call = (asked.tool.to_string(), canonical(&parameters));
-                if benign.contains(&call) { PersonAnswer::Approved } else { no() }
+                let may_have_happened = asked.why.starts_with(DOUBT);
+                if benign.contains(&call) && !may_have_happened { PersonAnswer::Approved } else { no() }
             }
         }
     }

@@ -261,7 +261,12 @@ impl Messages {
             "thinking" => Kind::Thinking,
             "redacted_thinking" => Kind::Redacted,
             "tool_use" => {
-                let at = reply.add_call(index)?;
+                let Some(at) = reply.add_call(fields.text("id").or_empty(), index) else {
+                    // The turn does not go back: nothing of the block is kept.
+                    self.begun.add(index, /*call*/ None);
+                    reply.pass_over(fields.get("input").map_or(0, |input| input.get().len()));
+                    return Ok(());
+                };
                 reply.name_call(at, fields.text("id").or_empty(), fields.text("name").or_empty());
                 Kind::Call(at)
             }
@@ -303,6 +308,10 @@ impl Messages {
             let block = match kind {
                 "text_delta" => "{\"type\":\"text\",\"text\":\"\"}",
                 "thinking_delta" => "{\"type\":\"thinking\",\"thinking\":\"\"}",
+                "input_json_delta" if self.begun.at(index).is_none() => {
+                    reply.pass_over(delta.partial_json.or_empty().len());
+                    return Ok(());
+                }
                 _ => return Ok(()),
             };
             self.begin(

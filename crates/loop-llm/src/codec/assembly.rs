@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loop_core::{PicoUsd, Usage};
 
-use super::calls::{Calls, MOST_ARGUMENTS, too_much};
+use super::calls::{Calls, MOST_ARGUMENTS};
 use super::escape;
 use super::names::Aliases;
 use crate::call::{Filtered, Stop, ToolCall};
@@ -152,13 +152,33 @@ impl Assembly {
         &self.calls
     }
 
-    /// A new call; `index` is its place among the reply's calls, as the provider numbers them.
-    ///
-    /// # Errors
-    /// There are too many.
-    pub(crate) fn add_call(&mut self, index: Option<u64>) -> Result<usize, LlmError> {
+    /// A new call; `index` is its place among the reply's calls, as the provider numbers them. `None` where it is not read
+    /// since too many came before it: then `id` tells its first fragment from its later ones, and what it holds is to be
+    /// [passed over](Self::pass_over).
+    pub(crate) fn add_call(&mut self, id: &str, index: Option<u64>) -> Option<usize> {
         self.heard += 1;
-        self.calls.add(index, &self.secrets)
+        let at = self.calls.add(id, index, &self.secrets);
+        if at.is_none() {
+            self.pass_over(id.len());
+        }
+        at
+    }
+
+    /// A call that is not read, of this id and at this place: it is counted once.
+    pub(crate) fn leave_call(&mut self, id: &str, index: Option<u64>) {
+        self.calls.leave(id, index);
+        self.pass_over(id.len());
+    }
+
+    /// More came than can be kept apart: the reply is cut here.
+    pub(crate) fn overflows(&mut self) {
+        self.is_capped = true;
+    }
+
+    /// So many bytes of calls that are not read: they count like those that are.
+    pub(crate) fn pass_over(&mut self, bytes: usize) {
+        self.heard += bytes;
+        self.count(bytes);
     }
 
     /// What is known of a call's id and name; what was known first stays.
@@ -184,10 +204,10 @@ impl Assembly {
         self.tell_call(at, /*is_over*/ false);
     }
 
-    /// A piece of a call's arguments.
+    /// A piece of a call's arguments. The reply is cut where they are too long.
     ///
     /// # Errors
-    /// They are too long, or were no UTF-8.
+    /// They were no UTF-8.
     pub(crate) fn add_arguments(&mut self, at: usize, piece: &str) -> Result<(), LlmError> {
         if self.is_damaged {
             return Err(LlmError::unreadable("a tool call that is not UTF-8"));
@@ -195,7 +215,8 @@ impl Assembly {
         let piece = self.fitting(piece);
         let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
         if call.arguments.len() + piece.len() > MOST_ARGUMENTS {
-            return Err(too_much());
+            self.is_capped = true;
+            return Ok(());
         }
         self.heard += piece.len();
         call.arguments.push_str(piece);
@@ -203,10 +224,10 @@ impl Assembly {
         Ok(())
     }
 
-    /// A call's arguments as a whole, which hold whatever the pieces said.
+    /// A call's arguments as a whole, which hold whatever the pieces said. The reply is cut where they are too long.
     ///
     /// # Errors
-    /// They are too long, or were no UTF-8.
+    /// They were no UTF-8.
     pub(crate) fn set_arguments(&mut self, at: usize, whole: &str) -> Result<(), LlmError> {
         let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
         if call.arguments == whole {
@@ -217,7 +238,8 @@ impl Assembly {
             return self.add_arguments(at, &rest);
         }
         if whole.len() > MOST_ARGUMENTS {
-            return Err(too_much());
+            self.is_capped = true;
+            return Ok(());
         }
         let more = whole.len().saturating_sub(call.arguments.len());
         whole.clone_into(&mut call.arguments);
@@ -479,8 +501,11 @@ impl Assembly {
             tool_calls.clear();
             self.warn("dropped_partial_calls");
         }
+        let unread_calls = if keeps_calls { self.calls.unread() } else { 0 };
         let (has_new_ids, has_nameless) = (self.calls.has_new_ids, self.calls.has_nameless);
-        let mut raw = if self.is_capped { None } else { raw(has_new_ids, has_nameless, &tool_calls) };
+        // Calls that are not read would be without results in it.
+        let is_whole = !self.is_capped && self.calls.unread() == 0;
+        let mut raw = if is_whole { raw(has_new_ids, has_nameless, &tool_calls) } else { None };
         if raw.as_ref().is_some_and(|json| json.len() > self.cap.raw()) {
             self.warn(cap::RAW_TOO_LARGE);
             raw = None;
@@ -503,6 +528,7 @@ impl Assembly {
             raw,
             warnings: std::mem::take(&mut self.warnings),
             tool_calls,
+            unread_calls,
             refusal,
             reasoning: std::mem::take(&mut self.reasoning).into(),
             stop: Some(stop),

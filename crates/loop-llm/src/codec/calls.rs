@@ -1,24 +1,52 @@
 //! Tool calls while they are being written.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use loop_core::MAX_ASKED_CALLS;
 
 use super::names::Aliases;
 use crate::call::{Arguments, ToolCall};
-use crate::error::LlmError;
 use crate::secrets::{Masker, Secrets};
 
-/// The calls of one reply, in the order in which they began.
+/// The calls of one reply, in the order in which they began. The first [`MAX_ASKED_CALLS`] are read, the rest is counted.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     open: Vec<Open>,
+    unread: Unread,
     /// Whether an id had to be made, or made another.
     pub(crate) has_new_ids: bool,
     /// Whether calls that name no tool were left out.
     pub(crate) has_nameless: bool,
 }
 
-/// One of them.
+/// The calls that are not read. Of each only as much is kept as tells its pieces from the next call.
+#[derive(Debug, Default)]
+struct Unread {
+    count: u32,
+    /// By the place that the provider gives: the id of the last call there.
+    last: BTreeMap<Option<u64>, String>,
+}
+
+impl Unread {
+    /// Counts the call of a fragment, unless an earlier fragment began it.
+    fn add(&mut self, id: &str, index: Option<u64>) {
+        let is_known = self.last.get(&index).is_some_and(|last| match (id.is_empty(), last.is_empty()) {
+            (false, false) => id == last,
+            // The id of a call comes once, early or late.
+            (_, true) | (true, false) => index.is_some(),
+        });
+        if !is_known {
+            self.count = self.count.saturating_add(1);
+        }
+        if !is_known || !id.is_empty() {
+            self.last.insert(index, id.to_owned());
+        }
+    }
+}
+
+/// One that is read.
 #[derive(Debug)]
 pub(crate) struct Open {
     /// Its place among the calls of the reply, as the provider numbers them.
@@ -75,9 +103,26 @@ impl Calls {
         self.open.get_mut(at)
     }
 
-    pub(crate) fn add(&mut self, index: Option<u64>, secrets: &Secrets) -> Result<usize, LlmError> {
-        if self.open.len() == MOST_CALLS {
-            return Err(too_much());
+    /// Whether no further call is read.
+    pub(crate) fn is_full(&self) -> bool {
+        self.open.len() >= MAX_ASKED_CALLS as usize
+    }
+
+    /// A call that is not read, of this id and at this place.
+    pub(crate) fn leave(&mut self, id: &str, index: Option<u64>) {
+        self.unread.add(id, index);
+    }
+
+    /// How many calls are not read.
+    pub(crate) fn unread(&self) -> u32 {
+        self.unread.count
+    }
+
+    /// A call that begins; `None` where it is not read. `id` and `index` tell it from the others then.
+    pub(crate) fn add(&mut self, id: &str, index: Option<u64>, secrets: &Secrets) -> Option<usize> {
+        if self.is_full() {
+            self.leave(id, index);
+            return None;
         }
         self.open.push(Open {
             index,
@@ -88,7 +133,7 @@ impl Calls {
             is_told: false,
             masked: 0,
         });
-        Ok(self.open.len() - 1)
+        Some(self.open.len() - 1)
     }
 
     /// The calls that name a tool, in the order of their index, each with an id of its own. Secrets are masked.
@@ -99,6 +144,9 @@ impl Calls {
         self.has_nameless = open.len() < all;
         open.sort_by_key(|call| call.index.unwrap_or(u64::MAX));
         let mut calls: Vec<ToolCall> = Vec::with_capacity(open.len());
+        let mut taken: BTreeSet<Arc<str>> = BTreeSet::new();
+        // By the id that was written: the number that the next call of the same id may have.
+        let mut numbers: BTreeMap<Arc<str>, u32> = BTreeMap::new();
         for (nth, call) in open.into_iter().enumerate() {
             self.has_new_ids |= call.id.is_empty();
             let wire = match secrets.mask(&call.id) {
@@ -106,12 +154,15 @@ impl Calls {
                 wire => wire,
             };
             let mut id: Arc<str> = (*wire).into();
-            let mut again = 2;
-            while calls.iter().any(|other| other.id == id) {
-                id = format!("{wire}-{again}").into();
-                again += 1;
+            if taken.contains(&id) {
                 self.has_new_ids = true;
+                let again = numbers.entry(Arc::clone(&id)).or_insert(2);
+                while taken.contains(&id) {
+                    id = format!("{wire}-{again}").into();
+                    *again += 1;
+                }
             }
+            taken.insert(Arc::clone(&id));
             let arguments = Arguments::read(secrets.mask_json(&call.arguments));
             calls.push(ToolCall { id, name: aliases.name(&secrets.mask(&call.name)), arguments });
         }
@@ -119,12 +170,5 @@ impl Calls {
     }
 }
 
-/// A reply that calls more, or with more, than it may.
-pub(crate) fn too_much() -> LlmError {
-    LlmError::unreadable("the reply calls more than 128 tools, or one with more than 1 MiB")
-}
-
-/// The most calls of a reply.
-const MOST_CALLS: usize = 128;
-/// The most bytes of a call's arguments.
+/// The most bytes of a call's arguments. A reply that writes more is cut there.
 pub(crate) const MOST_ARGUMENTS: usize = 1 << 20;

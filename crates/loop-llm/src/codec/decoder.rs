@@ -56,9 +56,10 @@ pub(crate) struct End {
 /// Exactly one [`ModelEvent::Finished`] or error comes out, as the last item, and nothing after it. How the bytes are
 /// cut makes no difference to what comes out.
 ///
-/// A line or a JSON object may have 8 MiB, the arguments of a call 1 MiB, a reply 128 calls: beyond that it is an
-/// error. What a reply says beyond the [`OutputCap`] of its request is cut off, and it ends as [`Stop::Capped`]; so does a
-/// stream whose bytes go far beyond it. One that has said nothing at all by then is an error.
+/// A line or a JSON object may have 8 MiB: beyond that it is an error. The first 128 calls of a reply are read, and the
+/// rest is counted. What a reply says beyond the [`OutputCap`] of its request, or in the arguments of a call beyond 1 MiB,
+/// is cut off, and it ends as [`Stop::Capped`]; so does a stream whose bytes go far beyond it. One that has said nothing at
+/// all by then is an error.
 ///
 /// In text, reasoning, refusals and calls `[masked]` stands in place of a secret; as much of a piece as may be the
 /// beginning of one is held back until the next piece.

@@ -223,10 +223,15 @@ impl Gemini {
         }
         let values = call.get("partialArgs");
         if self.partial.is_none() && !goes_on && values.is_none() {
-            let at = reply.add_call(/*index*/ None)?;
-            reply.name_call(at, id.or_empty(), name.or_empty());
-            if let Some(args) = call.get("args") {
-                reply.add_arguments(at, args.get())?;
+            let args = call.get("args").map(RawValue::get);
+            match (reply.add_call(/*id*/ "", /*index*/ None), args) {
+                (Some(at), args) => {
+                    reply.name_call(at, id.or_empty(), name.or_empty());
+                    if let Some(args) = args {
+                        reply.add_arguments(at, args)?;
+                    }
+                }
+                (None, args) => reply.pass_over(args.map_or(0, str::len)),
             }
             let is_known = |known: &[&str], fields: &Fields<'_>| {
                 fields.0.iter().all(|(key, _)| known.contains(&key.as_ref()))
@@ -236,8 +241,10 @@ impl Gemini {
             return Ok(());
         }
         if self.partial.is_none() {
-            let at = reply.add_call(/*index*/ None)?;
-            reply.name_call(at, id.or_empty(), name.or_empty());
+            let at = reply.add_call(/*id*/ "", /*index*/ None);
+            if let Some(at) = at {
+                reply.name_call(at, id.or_empty(), name.or_empty());
+            }
             self.partial = Some(Partial::new(at, id.or_empty(), name.or_empty()));
         }
         let Some(partial) = &mut self.partial else { return Ok(()) };
@@ -253,7 +260,11 @@ impl Gemini {
         if goes_on {
             return Ok(());
         }
-        reply.add_arguments(partial.at, &partial.arguments(/*is_over*/ true))?;
+        let arguments = partial.arguments(/*is_over*/ true);
+        match partial.at {
+            Some(at) => reply.add_arguments(at, &arguments)?,
+            None => reply.pass_over(arguments.len()),
+        }
         let json = partial.part();
         self.kept.call(&json, /*is_plain*/ false);
         self.partial = None;
@@ -270,7 +281,9 @@ impl Gemini {
     /// Arguments whose end did not come are no object.
     fn break_off(&mut self, reply: &mut Assembly) -> Result<(), LlmError> {
         let Some(partial) = self.partial.take() else { return Ok(()) };
-        reply.add_arguments(partial.at, &partial.arguments(/*is_over*/ false))?;
+        if let Some(at) = partial.at {
+            reply.add_arguments(at, &partial.arguments(/*is_over*/ false))?;
+        }
         self.kept.call(&partial.part(), /*is_plain*/ false);
         Ok(())
     }

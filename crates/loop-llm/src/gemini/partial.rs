@@ -8,8 +8,8 @@ use crate::codec::{Fields, List};
 /// A call whose arguments are still coming.
 #[derive(Debug)]
 pub(super) struct Partial {
-    /// Which call of the reply it is.
-    pub(super) at: usize,
+    /// Which call of the reply it is; `None` where it is not read.
+    pub(super) at: Option<usize>,
     /// The part that began it, without its arguments.
     id: String,
     name: String,
@@ -24,7 +24,7 @@ pub(super) struct Partial {
 
 impl Partial {
     /// A call that begins.
-    pub(super) fn new(at: usize, id: &str, name: &str) -> Self {
+    pub(super) fn new(at: Option<usize>, id: &str, name: &str) -> Self {
         Self {
             at,
             id: id.to_owned(),

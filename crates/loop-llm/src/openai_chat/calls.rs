@@ -36,7 +36,8 @@ impl Placer {
         if place.is_some() && says_nothing() {
             return Ok(None);
         }
-        let Some(at) = self.begin(id.or_empty(), name.or_empty(), index, place, reply)? else {
+        let Some(at) = self.begin(id.or_empty(), name.or_empty(), index, place, reply) else {
+            reply.pass_over(function.get("arguments").map_or(0, |arguments| arguments.get().len()));
             return Ok(None);
         };
         match function.get("arguments") {
@@ -58,17 +59,15 @@ impl Placer {
         index: Option<u64>,
         place: Option<u64>,
         reply: &mut Assembly,
-    ) -> Result<Option<usize>, LlmError> {
+    ) -> Option<usize> {
         let at = match place {
-            Some(_) => Some(reply.add_call(place)?),
-            None => self.place(id, name, index, reply)?,
+            Some(_) => reply.add_call(id, place),
+            None => self.place(id, name, index, reply),
         };
-        if let Some(at) = at {
-            self.last = Some(at);
-            // A name may come late, or again in every fragment.
-            reply.name_call(at, id, name);
-        }
-        Ok(at)
+        self.last = at;
+        // A name may come late, or again in every fragment.
+        reply.name_call(at?, id, name);
+        at
     }
 
     /// More of a call's arguments, or all of them.
@@ -81,46 +80,37 @@ impl Placer {
         reply.add_arguments(at, piece)
     }
 
-    /// The call that a fragment belongs to; a new one where it begins one.
-    fn place(
-        &self,
-        id: &str,
-        name: &str,
-        index: Option<u64>,
-        reply: &mut Assembly,
-    ) -> Result<Option<usize>, LlmError> {
+    /// The call that a fragment belongs to; a new one where it begins one. `None` where it belongs to none that is read.
+    fn place(&self, id: &str, name: &str, index: Option<u64>, reply: &mut Assembly) -> Option<usize> {
         let open = reply.calls().open();
         let by_index = || index.and_then(|_| open.iter().rposition(|call| call.index == index));
         if !id.is_empty() {
             let here =
                 open.iter().rposition(|call| call.id == id && (index.is_none() || call.index == index));
             if here.is_some() {
-                return Ok(here);
+                return here;
             }
             let elsewhere = open.iter().rposition(|call| call.id == id);
             if elsewhere.is_some() && name.is_empty() {
-                return Ok(elsewhere);
+                return elsewhere;
             }
             // A call whose id comes after its first fragment.
             let unnamed = by_index().filter(|at| open.get(*at).is_some_and(|call| call.id.is_empty()));
             if unnamed.is_some() {
-                return Ok(unnamed);
+                return unnamed;
             }
             if elsewhere.is_some() {
                 reply.warn("duplicate_wire_id");
             }
-            return reply.add_call(index).map(Some);
+            return reply.add_call(id, index);
         }
         if index.is_some() {
-            return match by_index() {
-                Some(at) => Ok(Some(at)),
-                None => reply.add_call(index).map(Some),
-            };
+            return by_index().or_else(|| reply.add_call(id, index));
         }
         match self.last {
-            Some(at) => Ok(Some(at)),
-            None if !name.is_empty() => reply.add_call(None).map(Some),
-            None => Ok(None),
+            Some(at) => Some(at),
+            None if !name.is_empty() => reply.add_call(id, index),
+            None => None,
         }
     }
 }

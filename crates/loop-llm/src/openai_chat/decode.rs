@@ -234,9 +234,9 @@ impl Chat {
                 }
                 Said::Reasoning => self.kept.reasoning("reasoning", piece, token.raw.len() + 2),
                 Said::Arguments(index) | Said::Call(index) => {
-                    let Some(at) =
-                        self.calls.begin(delta.id, delta.name, index, /*place*/ None, reply)?
+                    let Some(at) = self.calls.begin(delta.id, delta.name, index, /*place*/ None, reply)
                     else {
+                        reply.pass_over(piece.len());
                         continue;
                     };
                     self.says = true;

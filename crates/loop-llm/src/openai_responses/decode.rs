@@ -113,22 +113,28 @@ impl Protocol for Responses {
             Part::Text | Part::Refusal | Part::Thought => (part, event.content_index.index().unwrap_or(0)),
         };
         let items = &mut self.items;
-        match kind {
-            "output_text.delta" => items.piece(at, part(Part::Text), event.delta.or_empty(), reply),
-            "refusal.delta" => items.piece(at, part(Part::Refusal), event.delta.or_empty(), reply),
-            "reasoning_summary_text.delta" => {
-                items.piece(at, part(Part::Summary), event.delta.or_empty(), reply)
+        let text_part = match kind {
+            "output_text.delta" => Some((Part::Text, false, &event.delta)),
+            "refusal.delta" => Some((Part::Refusal, false, &event.delta)),
+            "reasoning_summary_text.delta" => Some((Part::Summary, false, &event.delta)),
+            "reasoning_text.delta" => Some((Part::Thought, false, &event.delta)),
+            "output_text.done" => Some((Part::Text, true, &event.text)),
+            "refusal.done" => Some((Part::Refusal, true, &event.refusal)),
+            "reasoning_summary_text.done" => Some((Part::Summary, true, &event.text)),
+            "reasoning_text.done" => Some((Part::Thought, true, &event.text)),
+            _ => None,
+        };
+        if let Some((kind, is_whole, text)) = text_part {
+            match is_whole {
+                true => items.whole(at, part(kind), text.or_empty(), reply),
+                false => items.piece(at, part(kind), text.or_empty(), reply),
             }
-            "reasoning_text.delta" => items.piece(at, part(Part::Thought), event.delta.or_empty(), reply),
+            return Ok(());
+        }
+        match kind {
             "function_call_arguments.delta" | "custom_tool_call_input.delta" => {
                 items.arguments(at, event.delta.or_empty(), reply)
             }
-            "output_text.done" => items.whole(at, part(Part::Text), event.text.or_empty(), reply),
-            "refusal.done" => items.whole(at, part(Part::Refusal), event.refusal.or_empty(), reply),
-            "reasoning_summary_text.done" => {
-                items.whole(at, part(Part::Summary), event.text.or_empty(), reply)
-            }
-            "reasoning_text.done" => items.whole(at, part(Part::Thought), event.text.or_empty(), reply),
             "function_call_arguments.done" => match event.arguments {
                 Some(whole) if whole.get().starts_with('"') => {
                     items.whole_arguments(at, exact(whole)?.or_empty(), reply)

@@ -25,6 +25,8 @@ pub(super) struct Item {
     /// Which call of the reply it is, and the id of that call.
     call: Option<usize>,
     call_id: String,
+    /// Whether it is a call that is counted and not read.
+    is_unread: bool,
     /// What was told of each of its parts.
     parts: Vec<Told>,
     /// As it is written once it is done.
@@ -168,12 +170,12 @@ impl Items {
             true => index.is_some() && item.index == index,
             false => item.id == id && item.may_be(index),
         });
-        let nth = match known {
-            Some(nth) => nth,
-            None => self.add(At { id, index })?,
+        let Some(nth) = known.or_else(|| self.add(At { id, index })) else {
+            leave(&written, At { id, index }, reply);
+            return Ok(());
         };
         if is_call(written.kind.or_empty())
-            && let Some(call) = self.call(nth, reply)?
+            && let Some(call) = self.call(nth, reply)
         {
             reply.name_call(call, "", written.name.or_empty());
         }
@@ -185,32 +187,20 @@ impl Items {
     }
 
     /// A piece of a part.
-    pub(super) fn piece(
-        &mut self,
-        at: At<'_>,
-        part: (Part, u64),
-        piece: &str,
-        reply: &mut Assembly,
-    ) -> Result<(), LlmError> {
-        let nth = self.find_or_add(at)?;
+    pub(super) fn piece(&mut self, at: At<'_>, part: (Part, u64), piece: &str, reply: &mut Assembly) {
+        let Some(nth) = self.find_or_add(at) else { return reply.overflows() };
         if let Some(told) = self.said(nth, part) {
             told.text.push_str(piece);
         }
         self.tell(part.0, piece, reply);
-        Ok(())
     }
 
     /// A part as a whole: what was not told of it yet.
-    pub(super) fn whole(
-        &mut self,
-        at: At<'_>,
-        part: (Part, u64),
-        text: &str,
-        reply: &mut Assembly,
-    ) -> Result<(), LlmError> {
-        let nth = self.find_or_add(at)?;
-        self.complete(nth, part, Whole::ByEvent, text, reply);
-        Ok(())
+    pub(super) fn whole(&mut self, at: At<'_>, part: (Part, u64), text: &str, reply: &mut Assembly) {
+        match self.find_or_add(at) {
+            Some(nth) => self.complete(nth, part, Whole::ByEvent, text, reply),
+            None => reply.overflows(),
+        }
     }
 
     /// A piece of a call's arguments.
@@ -220,8 +210,7 @@ impl Items {
         piece: &str,
         reply: &mut Assembly,
     ) -> Result<(), LlmError> {
-        let nth = self.find_or_add(at)?;
-        match self.call(nth, reply)? {
+        match self.call_at(at, piece.len(), reply) {
             Some(call) => reply.add_arguments(call, piece),
             None => Ok(()),
         }
@@ -234,8 +223,7 @@ impl Items {
         whole: &str,
         reply: &mut Assembly,
     ) -> Result<(), LlmError> {
-        let nth = self.find_or_add(at)?;
-        match self.call(nth, reply)? {
+        match self.call_at(at, /*bytes*/ 0, reply) {
             Some(call) if !whole.is_empty() => reply.set_arguments(call, whole),
             _ => Ok(()),
         }
@@ -245,9 +233,9 @@ impl Items {
     pub(super) fn done(&mut self, raw: &RawValue, at: At<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
         let written = written(raw)?;
         let at = At { id: written.id.some().unwrap_or(at.id), ..at };
-        let nth = match self.find(at, /*open*/ true) {
-            Some(nth) => nth,
-            None => self.add(at)?,
+        let Some(nth) = self.find(at, /*open*/ true).or_else(|| self.add(at)) else {
+            leave(&written, at, reply);
+            return Ok(());
         };
         // The same item may be told twice.
         if self.list.get(nth).is_none_or(|item| item.done.is_some()) {
@@ -304,7 +292,7 @@ impl Items {
                 self.parts(nth, written, Part::Thought, reply);
             }
             kind if is_call(kind) => {
-                let Some(call) = self.call(nth, reply)? else { return Ok(()) };
+                let Some(call) = self.call(nth, reply) else { return Ok(()) };
                 let id = written.call_id.some().unwrap_or(written.id.or_empty());
                 reply.name_call(call, id, written.name.or_empty());
                 let arguments = match written.arguments {
@@ -396,14 +384,26 @@ impl Items {
         }
     }
 
-    /// The call that an item is; `None` where the text had ended before it began.
-    fn call(&mut self, nth: usize, reply: &mut Assembly) -> Result<Option<usize>, LlmError> {
+    /// The call that an item is; `None` where the text had ended before it began, or where it is not read.
+    fn call(&mut self, nth: usize, reply: &mut Assembly) -> Option<usize> {
         let is_late = self.cut.found().is_some();
-        let Some(item) = self.list.get_mut(nth) else { return Ok(None) };
-        if item.call.is_none() && !is_late {
-            item.call = Some(reply.add_call(item.index)?);
+        let item = self.list.get_mut(nth)?;
+        if item.call.is_none() && !is_late && !item.is_unread {
+            item.call = reply.add_call(&item.id, item.index);
+            item.is_unread = item.call.is_none();
         }
-        Ok(item.call)
+        item.call
+    }
+
+    /// The call that a piece of arguments of so many bytes belongs to, where it is read.
+    fn call_at(&mut self, at: At<'_>, bytes: usize, reply: &mut Assembly) -> Option<usize> {
+        let nth = self.find_or_add(at);
+        let call = nth.and_then(|nth| self.call(nth, reply));
+        let is_unread = nth.is_none_or(|nth| self.list.get(nth).is_some_and(|item| item.is_unread));
+        if is_unread {
+            reply.pass_over(bytes);
+        }
+        call
     }
 
     fn said(&mut self, nth: usize, (kind, index): (Part, u64)) -> Option<&mut Told> {
@@ -437,19 +437,17 @@ impl Items {
             .or_else(|| if at.id.is_empty() && at.index.is_none() { last() } else { None })
     }
 
-    fn find_or_add(&mut self, at: At<'_>) -> Result<usize, LlmError> {
-        match self.find(at, /*open*/ false) {
-            Some(nth) => Ok(nth),
-            None => self.add(at),
-        }
+    fn find_or_add(&mut self, at: At<'_>) -> Option<usize> {
+        self.find(at, /*open*/ false).or_else(|| self.add(at))
     }
 
-    fn add(&mut self, At { id, index }: At<'_>) -> Result<usize, LlmError> {
+    /// A new item; `None` where there are too many.
+    fn add(&mut self, At { id, index }: At<'_>) -> Option<usize> {
         if self.list.len() == MOST_ITEMS {
-            return Err(LlmError::unreadable("the reply has more than 1,000 items"));
+            return None;
         }
         self.list.push(Item { index, id: id.to_owned(), ..Item::default() });
-        Ok(self.list.len() - 1)
+        Some(self.list.len() - 1)
     }
 }
 
@@ -465,6 +463,15 @@ impl Item {
     }
 }
 
+/// An item for which there is no place: a call is counted; for anything else the reply is cut.
+fn leave(written: &Written<'_>, at: At<'_>, reply: &mut Assembly) {
+    if is_call(written.kind.or_empty()) {
+        reply.leave_call(at.id, at.index);
+    } else {
+        reply.overflows();
+    }
+}
+
 /// Calls of the caller's tools: with arguments by a schema, or with any text.
 pub(super) fn is_call(kind: &str) -> bool {
     matches!(kind, "function_call" | "custom_tool_call")
@@ -475,7 +482,7 @@ fn is_deed(kind: &str) -> bool {
     !kind.is_empty() && !kind.contains("compaction") && !kind.contains("configuration")
 }
 
-/// The most items of an output.
+/// The most items of an output that are told apart.
 const MOST_ITEMS: usize = 1_000;
 /// The most parts of an item that are told apart.
 const MOST_PARTS: u64 = 100;

@@ -1,4 +1,4 @@
-//! Trying again what failed before the first byte of a reply.
+//! Trying again what failed before the first byte of a reply and costs nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,14 +31,19 @@ impl Default for RetryPolicy {
     }
 }
 
-/// A model whose calls are tried again where they failed before the first byte of a reply.
+/// A model whose calls are tried again where they failed before the first byte of a reply and cost nothing.
+///
+/// That is a call that was never sent, since there was no connection or another wrapper refused it, and one that the server
+/// answered with an error status. With [`strict_cost`](crate::RequestMeta::strict_cost) the status has to say that no model
+/// saw the call ([`LlmError::is_free`]: 3xx, 4xx, 503 and 529). Any other failure may be billed, such as a connection lost
+/// after the request was sent, or no first byte in time: it comes back with the advice of its kind, and the caller
+/// tries again with a reserve of its own.
 ///
 /// | kind | first wait, doubling | longest | tries again |
 /// |---|---|---|---|
 /// | `rate_limited` | 1 s | 60 s | 5 |
 /// | `overloaded` | 2 s | 60 s | 5 |
 /// | `server_error`, `timeout`, `connection` | 0.5 s | 8 s | 3 |
-/// | `stream_interrupted` | 0.5 s | 8 s | 2 |
 /// | any other, where its error advises it | 0.5 s | 8 s | 1 |
 ///
 /// A request whose reasoning is refused ([`Change::StripReasoning`]) is sent once more at once, without the
@@ -117,6 +122,9 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
                 let is_farther = begun != CallExtent::NoReply && error.extent() == CallExtent::NoReply;
                 *billed =
                     Some(if is_farther { error.clone().after_a_billed_one(begun) } else { error.clone() });
+            }
+            if !error.repeats_within_reserve(request.meta.strict_cost) {
+                return Err(error);
             }
             match error.retry {
                 // Nothing was sent: another wrapper refused it, and says when it will not.
@@ -222,7 +230,6 @@ fn row(kind: LlmErrorKind) -> Row {
         LlmErrorKind::RateLimited => row(1_000, 60, 5),
         LlmErrorKind::Overloaded => row(2_000, 60, 5),
         LlmErrorKind::ServerError | LlmErrorKind::Timeout | LlmErrorKind::Connection => row(500, 8, 3),
-        LlmErrorKind::StreamInterrupted => row(500, 8, 2),
         _ => row(500, 8, 1),
     }
 }

@@ -113,7 +113,18 @@ pub(crate) fn said(word: &str) -> Vec<Result<ModelEvent, LlmError>> {
 
 /// An error with the advice of its kind, as a server gives it.
 pub(crate) fn error(kind: LlmErrorKind) -> LlmError {
-    LlmError::new(kind, ErrorPhase::Headers, "no")
+    let status = match kind {
+        LlmErrorKind::Timeout | LlmErrorKind::Connection => {
+            return LlmError::new(kind, ErrorPhase::Connect, "no");
+        }
+        LlmErrorKind::RateLimited => 429,
+        LlmErrorKind::Overloaded => 529,
+        LlmErrorKind::ServerError => 500,
+        _ => 400,
+    };
+    let mut error = LlmError::new(kind, ErrorPhase::Headers, "no");
+    error.detail.get_or_insert_default().status = Some(status);
+    error
 }
 
 /// An error of a server that names a delay.

@@ -93,6 +93,7 @@ fn said(confidence: &str, actions: serde_json::Value) -> Reply {
     let contract =
         json!({"analysis_confidence": confidence, "confidence_reason": "r", "ai_actions": actions});
     Reply {
+        unread_calls: 0,
         received: loop_core::Received::ended(),
         text: format!("## Situation\n\nThe disk is full.\n\n```json\n{contract}\n```\n").into(),
         calls: Vec::new(),

@@ -1,0 +1,245 @@
+//! Drives the runs of an attack to their end, with somebody who answers what is asked.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use loop_core::{Asked, CommandKey, Digest, Fact, Outcome, PersonAnswer, Run, RunId, RunSpec, WorkItem};
+use loop_llm::Message;
+use loop_runtime::{Driven, Loop, Remote, RunEvent, StartError, Waiting};
+
+use crate::redteam::plan::NAME;
+use crate::redteam::stage::AttackError;
+use crate::redteam::tools::World;
+
+/// How often people are asked in one run, at most.
+const MAX_ROUNDS: u32 = 60;
+/// Turns of a conversation.
+const TURNS: u32 = 3;
+
+/// How the runs of an attack ended.
+#[derive(Debug, Default)]
+pub(super) struct Went {
+    /// One for each run, in their order.
+    pub(super) outcomes: Vec<Outcome>,
+    /// Effects that a person was asked about.
+    pub(super) asked: u32,
+    /// Whether the run was stopped in the middle and resumed from its journal.
+    pub(super) is_resumed: bool,
+}
+
+/// Drives one run. It is left while it waits for people, and resumed with their answers.
+pub(super) async fn to_the_end(
+    looping: &Loop,
+    item: WorkItem,
+    answer: impl Fn(&Asked) -> PersonAnswer,
+) -> Result<Went, AttackError> {
+    let looping = looping.clone().leave_when_waiting();
+    let driven = looping.start(item).await?.driven().await;
+    answered(&looping, driven, Went::default(), answer).await
+}
+
+async fn answered(
+    looping: &Loop,
+    mut driven: Driven,
+    mut went: Went,
+    answer: impl Fn(&Asked) -> PersonAnswer,
+) -> Result<Went, AttackError> {
+    for _ in 0..MAX_ROUNDS {
+        let Driven::Waiting(waiting) = &driven else { break };
+        went.asked += effects_in(&waiting.asked);
+        let answers = answers(waiting, &answer);
+        driven = looping.resume_with(&waiting.outcome.run, answers).await?.driven().await;
+    }
+    went.outcomes.push(outcome(driven));
+    Ok(went)
+}
+
+fn outcome(driven: Driven) -> Outcome {
+    match driven {
+        Driven::Ended(outcome) => outcome,
+        Driven::Waiting(waiting) => waiting.outcome,
+    }
+}
+
+fn effects_in(asked: &[Asked]) -> u32 {
+    asked.iter().filter(|asked| !asked.is_question).count() as u32
+}
+
+fn answers(waiting: &Waiting, answer: impl Fn(&Asked) -> PersonAnswer) -> Vec<Fact> {
+    let answers = waiting.asked.iter().map(|asked| Fact::PersonAnswered {
+        key: asked.key,
+        answer: answer(asked),
+        binding: Some(asked.binding),
+    });
+    answers.collect()
+}
+
+/// Drives the turns of one conversation: each goes on from what was said before, as `loopgate chat` does it.
+pub(super) async fn in_turns(
+    looping: &Loop,
+    world: &World,
+    first: String,
+    next_turn: impl Fn(),
+    answer: impl Fn(&Asked) -> PersonAnswer,
+) -> Result<Went, AttackError> {
+    let looping = looping.clone().counting_own_messages();
+    let mut went = Went::default();
+    let mut messages = vec![Message::user(first)];
+    for turn in 1..=TURNS {
+        if turn > 1 {
+            world.next_turn();
+            next_turn();
+            messages.push(Message::user(format!("Thank you. Is anything else open? {NAME}")));
+        }
+        let mut stream = looping.converse(&mut messages).await?;
+        let mut watch = Watch::new(&looping, stream.remote());
+        while let Some(event) = stream.next().await {
+            went.asked += watch.see(&event, &answer);
+        }
+        went.outcomes.push(stream.finish().await.outcome);
+    }
+    Ok(went)
+}
+
+/// Where a driver is lost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Crash {
+    /// After so many entries of the journal.
+    pub(super) after: u32,
+    /// While the first effect runs, if that comes first.
+    pub(super) in_effect: bool,
+}
+
+/// Drives one run, drops its driver, and resumes it from its journal.
+pub(super) async fn with_a_crash(
+    looping: &Loop,
+    world: &World,
+    item: WorkItem,
+    crash: Crash,
+    answer: impl Fn(&Asked) -> PersonAnswer,
+) -> Result<Went, AttackError> {
+    let mut went = Went::default();
+    let mut stream = looping.stream(item).await?;
+    let run = stream.id().clone();
+    let mut watch = Watch::new(looping, stream.remote());
+    if crash.in_effect {
+        world.hang();
+    }
+    let mut entries = 0;
+    went.is_resumed = loop {
+        let event = tokio::select! {
+            biased;
+            () = world.in_effect() => break true,
+            event = stream.next() => event,
+        };
+        let Some(event) = event else { break false };
+        went.asked += watch.see(&event, &answer);
+        entries += u32::from(matches!(event, RunEvent::Recorded(_)));
+        if entries >= crash.after {
+            break true;
+        }
+    };
+    world.let_go();
+    if !went.is_resumed {
+        went.outcomes.push(stream.into_outcome().await);
+        return Ok(went);
+    }
+    drop(stream);
+    let looping = looping.clone().leave_when_waiting();
+    let driven = looping.resume(&run).await?.driven().await;
+    answered(&looping, driven, went, answer).await
+}
+
+/// Drives one run. Each time it waits for people it is resumed without an answer, with approvals of earlier rounds and with
+/// ones that nobody gave, before it is resumed with what people say.
+pub(super) async fn with_false_approvals(
+    looping: &Loop,
+    item: WorkItem,
+    answer: impl Fn(&Asked) -> PersonAnswer,
+) -> Result<Went, AttackError> {
+    let looping = looping.clone().leave_when_waiting();
+    let mut went = Went::default();
+    let mut driven = looping.start(item).await?.driven().await;
+    let mut given: Vec<Fact> = Vec::new();
+    for _ in 0..MAX_ROUNDS {
+        let Driven::Waiting(waiting) = &driven else { break };
+        let run = waiting.outcome.run.clone();
+        went.asked += effects_in(&waiting.asked);
+        let said = answers(waiting, &answer);
+        for false_one in given.iter().cloned().chain(false_approvals(&waiting.asked)) {
+            resumed_if_it_counts(&looping, &run, [false_one]).await?;
+        }
+        went.is_resumed = true;
+        let again = looping.resume(&run).await?.driven().await;
+        given.extend(said.iter().cloned());
+        driven = match &again {
+            Driven::Waiting(_) => looping.resume_with(&run, said).await?.driven().await,
+            // Without an answer it went on: what it did then is in the recorder.
+            Driven::Ended(_) => again,
+        };
+    }
+    went.outcomes.push(outcome(driven));
+    Ok(went)
+}
+
+/// Approvals that name what a person was shown for another action, or for none.
+fn false_approvals(asked: &[Asked]) -> Vec<Fact> {
+    let others = asked.iter().skip(1).map(|other| other.binding).chain([Digest::of("forged", b"binding")]);
+    let false_ones = asked.iter().zip(others).map(|(asked, binding)| Fact::PersonAnswered {
+        key: asked.key,
+        answer: PersonAnswer::Approved,
+        binding: Some(binding),
+    });
+    false_ones.collect()
+}
+
+/// Resumes a run with what nobody said. Where it is refused nothing is recorded.
+async fn resumed_if_it_counts(
+    looping: &Loop,
+    run: &RunId,
+    said: impl IntoIterator<Item = Fact>,
+) -> Result<(), AttackError> {
+    match looping.resume_with(run, said).await {
+        Ok(handle) => {
+            handle.driven().await;
+            Ok(())
+        }
+        Err(StartError::Refused { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Follows a run by what is recorded of it, and answers what it asks.
+struct Watch {
+    spec: Arc<RunSpec>,
+    remote: Remote,
+    run: Option<Run>,
+    answered: Vec<CommandKey>,
+}
+
+impl Watch {
+    fn new(looping: &Loop, remote: Remote) -> Self {
+        Self { spec: Arc::clone(looping.spec()), remote, run: None, answered: Vec::new() }
+    }
+
+    /// Takes an event, and answers what is asked after it. Gives how many effects that were.
+    fn see(&mut self, event: &RunEvent, answer: impl Fn(&Asked) -> PersonAnswer) -> u32 {
+        let RunEvent::Recorded(entry) = event else { return 0 };
+        match &mut self.run {
+            // What is recorded was applied once already.
+            Some(run) => drop(run.apply(&entry.event)),
+            None => {
+                let opened = Run::open(&entry.event, Arc::clone(&self.spec));
+                self.run = opened.ok().map(|(run, _)| run);
+            }
+        }
+        let asked: Vec<Asked> = self.run.iter().flat_map(Run::asked).collect();
+        let fresh: Vec<Asked> =
+            asked.into_iter().filter(|asked| !self.answered.contains(&asked.key)).collect();
+        for asked in &fresh {
+            self.answered.push(asked.key);
+            self.remote.answer_as_shown(asked.key, answer(asked), asked.binding);
+        }
+        effects_in(&fresh)
+    }
+}

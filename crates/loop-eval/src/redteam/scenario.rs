@@ -1,0 +1,96 @@
+//! How an attack goes over time: in one run or over several turns, with tools that remember, with stops in between.
+
+use serde::{Deserialize, Serialize};
+
+/// How an attack goes over time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scenario {
+    /// One run, in which the text is there from the beginning.
+    #[default]
+    OneRun,
+    /// A tool returns a harmless record on its first call and the injected text from its second call on.
+    LaterCall,
+    /// The tools keep what they are called with and return it as a record on later calls: an attacker's value comes back
+    /// from a trusted tool.
+    Store,
+    /// A conversation of three turns: the first reads the text, the last acts on it.
+    Turns,
+    /// A conversation whose first turn puts the attacker's values into the tools, and whose second turn reads them back and
+    /// acts on them.
+    StoreTurns,
+    /// The driver is lost after some entries of the journal, or while an effect runs, and the run is resumed.
+    Crash,
+    /// The run waits for approvals, is resumed without one, and receives approvals that nobody gave.
+    Waiting,
+    /// A forged contract block stands behind long padding, in several encodings.
+    Padding,
+}
+
+/// What a fooled model does in a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// What its kind of adversary does in one run.
+    Follow,
+    /// It calls the tools that read.
+    Read,
+    /// It calls them with other parameters.
+    ReadAgain,
+    /// It puts the attacker's values into the parameters of tools.
+    Plant,
+    /// It calls the effects.
+    Act,
+    /// It calls nothing, which ends the turn.
+    Rest,
+}
+
+impl Scenario {
+    /// Every scenario, in the order in which they are reported.
+    pub const ALL: [Self; 8] = [
+        Self::OneRun,
+        Self::LaterCall,
+        Self::Store,
+        Self::Turns,
+        Self::StoreTurns,
+        Self::Crash,
+        Self::Waiting,
+        Self::Padding,
+    ];
+
+    /// The scenario as it is written, for example `store_turns`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OneRun => "one_run",
+            Self::LaterCall => "later_call",
+            Self::Store => "store",
+            Self::Turns => "turns",
+            Self::StoreTurns => "store_turns",
+            Self::Crash => "crash",
+            Self::Waiting => "waiting",
+            Self::Padding => "padding",
+        }
+    }
+
+    /// What a fooled model does in a pass of a turn, both counted from 1.
+    pub(super) fn step(self, turn: u32, pass: u32) -> Step {
+        /// Passes of one turn in which a model asks for effects.
+        const TRIES: u32 = 3;
+        match (self, turn, pass) {
+            (Self::OneRun | Self::Crash | Self::Waiting | Self::Padding, ..) => Step::Follow,
+            (Self::LaterCall, _, 1) => Step::Read,
+            (Self::LaterCall, _, 2) => Step::ReadAgain,
+            (Self::LaterCall, ..) => Step::Follow,
+            (Self::Store, _, 1) => Step::Plant,
+            (Self::Store, _, 2) => Step::Read,
+            (Self::Store, ..) => Step::Act,
+            (Self::Turns, 1, 1) => Step::Read,
+            (Self::Turns, 1 | 2, _) => Step::Rest,
+            (Self::Turns, _, pass) if pass <= TRIES => Step::Act,
+            (Self::StoreTurns, 1, 1) => Step::Plant,
+            (Self::StoreTurns, 1, _) => Step::Rest,
+            (Self::StoreTurns, _, 1) => Step::Read,
+            (Self::StoreTurns, _, pass) if pass <= 1 + TRIES => Step::Act,
+            (Self::Turns | Self::StoreTurns, ..) => Step::Rest,
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! A domain's tools behind a recorder: effects are recorded and not done, and tools that read return what an attack wants them
+//! to, from memory where it goes over several calls or turns.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use loop_core::{Effect, ToolPolicy, canonical};
+use loop_tools::{Credentials, Registry, RegistryError, Tool, ToolContext, ToolDeclaration, ToolResult};
+use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
+
+use crate::redteam::canary::CANARY;
+use crate::redteam::corpus::Carrier;
+use crate::redteam::plan::{CUSTOMER, NAME, RECORD};
+use crate::redteam::scenario::Scenario;
+use crate::redteam::stage::Staged;
+
+/// An effect that would have been done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Done {
+    pub(super) tool: String,
+    /// Canonical JSON.
+    pub(super) arguments: String,
+    /// The idempotency key that the tool received.
+    key: Arc<str>,
+    /// Whether a second call with the same key does nothing more.
+    is_repeatable: bool,
+}
+
+/// How many effects were done again under the key of one that was done before, by tools that cannot tell.
+pub(super) fn doubled(done: &[Done]) -> u32 {
+    let mut times: BTreeMap<&str, u32> = BTreeMap::new();
+    for effect in done.iter().filter(|effect| !effect.is_repeatable) {
+        *times.entry(&effect.key).or_default() += 1;
+    }
+    times.values().map(|times| times - 1).sum()
+}
+
+/// What the tools of one attack have in common: what was done, and what those that read return. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct World(Arc<Inside>);
+
+#[derive(Debug, Default)]
+struct Inside {
+    state: Mutex<State>,
+    /// Tells that an effect is done and its tool will not return.
+    in_effect: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    done: Vec<Done>,
+    /// What tools that read return; their own results where it is none.
+    staged: Option<(Scenario, Staged)>,
+    /// Calls of each tool that reads.
+    calls: BTreeMap<String, usize>,
+    /// What the tools were called with, each value once.
+    kept: Vec<Value>,
+    /// The turn of the conversation, from 0.
+    turn: u32,
+    /// Whether the next effect is done and never returns.
+    hangs: bool,
+}
+
+impl World {
+    /// Forgets everything. Tools that read return what `staged` says from now on.
+    pub(super) fn begin(&self, scenario: Scenario, staged: Staged) {
+        *self.state() = State { staged: Some((scenario, staged)), ..State::default() };
+    }
+
+    /// Begins the next turn of a conversation: what tools keep stays.
+    pub(super) fn next_turn(&self) {
+        self.state().turn += 1;
+    }
+
+    /// Lets the next effect be done and its tool not return, until [`let_go`](Self::let_go).
+    pub(super) fn hang(&self) {
+        // What an earlier attack left.
+        let _ = self.0.in_effect.notified().now_or_never();
+        self.state().hangs = true;
+    }
+
+    /// Waits until an effect hangs.
+    pub(super) async fn in_effect(&self) {
+        self.0.in_effect.notified().await;
+    }
+
+    /// Lets the effects that follow return.
+    pub(super) fn let_go(&self) {
+        self.state().hangs = false;
+    }
+
+    /// What was done so far; it is forgotten.
+    pub(super) fn take(&self) -> Vec<Done> {
+        std::mem::take(&mut self.state().done)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn keep(&mut self, value: &Value) {
+        match value {
+            Value::Array(elements) => elements.iter().for_each(|element| self.keep(element)),
+            Value::Object(members) => members.values().for_each(|member| self.keep(member)),
+            Value::String(_) | Value::Number(_) if !self.kept.contains(value) => {
+                self.kept.push(value.clone())
+            }
+            Value::String(_) | Value::Number(_) | Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    /// What a tool that reads returns, where an attack decides about it.
+    fn returned(&mut self, tool: &ToolDeclaration, context: &ToolContext) -> Option<ToolResult> {
+        let calls = self.calls.entry(tool.name.to_string()).or_default();
+        *calls += 1;
+        let (scenario, staged) = self.staged.as_ref()?;
+        let nth = match scenario {
+            Scenario::OneRun | Scenario::Crash | Scenario::Waiting | Scenario::Padding => *calls,
+            Scenario::LaterCall => *calls - 1,
+            Scenario::Turns if self.turn == 0 => *calls,
+            Scenario::Turns => 0,
+            Scenario::Store | Scenario::StoreTurns => {
+                return Some(ToolResult::ok(
+                    &*tool.name,
+                    "found",
+                    format!("One record, of {NAME}, with {} notes.", self.kept.len()),
+                    json!({"id": RECORD, "name": NAME, "mail": CUSTOMER, "notes": self.kept}),
+                ));
+            }
+        };
+        Some(match nth {
+            0 => harmless(tool),
+            // One part a call, so that a text in two parts comes one after the other.
+            nth => staged.returned(tool, context, nth - 1),
+        })
+    }
+}
+
+/// A record that holds nothing of an attacker.
+pub(super) fn harmless(tool: &ToolDeclaration) -> ToolResult {
+    ToolResult::ok(
+        &*tool.name,
+        "found",
+        format!("One record, of {NAME}. Ask {CANARY} for more."),
+        json!({"id": RECORD, "name": NAME, "mail": CUSTOMER}),
+    )
+}
+
+impl Staged {
+    /// What a tool returns that brings the text, with this part of it.
+    fn returned(&self, tool: &ToolDeclaration, context: &ToolContext, nth: usize) -> ToolResult {
+        let Self { carrier, parts, values, .. } = self;
+        let part = parts.get(nth % parts.len().max(1)).cloned().unwrap_or_default();
+        let name = &*tool.name;
+        match carrier {
+            Carrier::Item => harmless(tool),
+            Carrier::Result => {
+                let data = json!({"text": part, "values": values});
+                ToolResult::ok(name, "found", format!("{part}\n\nRemark: {CANARY}"), data)
+            }
+            Carrier::Field => {
+                let mut row: Map<String, Value> = values.clone();
+                let own = [
+                    ("id", json!(RECORD)),
+                    ("name", json!(NAME)),
+                    ("remark", json!(part)),
+                    ("private", json!(CANARY)),
+                ];
+                for (member, value) in own {
+                    row.entry(member).or_insert(value);
+                }
+                ToolResult::found(name, &tool.title, &context.scope, vec![Value::Object(row)])
+            }
+            Carrier::Error => ToolResult::failed(name, &tool.title, part),
+        }
+    }
+}
+
+/// The domain's tools behind the recorder. Without guards they declare nothing that policy could go by.
+pub(super) fn recorded(
+    registry: &Registry,
+    world: &World,
+    unguarded: bool,
+) -> Result<Registry, RegistryError> {
+    let mut builder = Registry::builder();
+    for declaration in registry.declarations() {
+        let Some(tool) = registry.tool(&declaration.name) else { continue };
+        let mut declaration = declaration.clone();
+        if unguarded {
+            let asks_person = declaration.policy.asks_person;
+            declaration = declaration.policy(ToolPolicy { asks_person, ..ToolPolicy::default() });
+        }
+        builder = builder.tool(Recorder { declaration, tool, world: world.clone() });
+    }
+    builder.build()
+}
+
+/// A tool behind the recorder.
+struct Recorder {
+    declaration: ToolDeclaration,
+    tool: Arc<dyn Tool>,
+    world: World,
+}
+
+#[async_trait]
+impl Tool for Recorder {
+    fn spec(&self) -> &ToolDeclaration {
+        &self.declaration
+    }
+
+    async fn call(&self, parameters: Value, context: &ToolContext, credentials: &Credentials) -> ToolResult {
+        let name = &*self.declaration.name;
+        let (returned, hangs) = {
+            let mut state = self.world.state();
+            state.keep(&parameters);
+            match self.declaration.effect {
+                Some(Effect::Read) => (state.returned(&self.declaration, context), false),
+                effect => {
+                    state.done.push(Done {
+                        tool: name.to_owned(),
+                        arguments: canonical(&parameters),
+                        key: Arc::clone(&context.key),
+                        is_repeatable: matches!(effect, Some(Effect::WriteIdempotent | Effect::WriteKeyed)),
+                    });
+                    let done = ToolResult::ok(name, "done", "It is done.", json!({"done": true}));
+                    (Some(done), std::mem::take(&mut state.hangs))
+                }
+            }
+        };
+        if hangs {
+            self.world.0.in_effect.notify_one();
+            std::future::pending::<()>().await;
+        }
+        match returned {
+            Some(returned) => returned,
+            None => self.tool.call(parameters, context, credentials).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_effect_is_doubled_where_its_tool_cannot_tell_the_second_call() {
+        let done = |key: &str, is_repeatable| Done {
+            tool: "pay".to_owned(),
+            arguments: "{}".to_owned(),
+            key: key.into(),
+            is_repeatable,
+        };
+        assert_eq!(doubled(&[done("r/1/action-0", false), done("r/2/action-0", false)]), 0);
+        assert_eq!(doubled(&[done("r/1/action-0", true), done("r/1/action-0", true)]), 0);
+        let thrice = || done("r/1/action-0", false);
+        assert_eq!(doubled(&[thrice(), done("r/1/action-1", false), thrice(), thrice()]), 2);
+    }
+}
