@@ -8,7 +8,7 @@ use std::time::Duration;
 use loop_core::{Overridden, RunSpec, Tier, WorkItem};
 use loop_llm::{RecordError, Recorder, Secrets};
 use loop_prompts::Prompts;
-use loop_runtime::{Entry, Loop, Models, SaveTarget};
+use loop_runtime::{Entry, Loop, Models, SaveTarget, Saver};
 use loop_tools::{Credentials, Registry};
 
 use crate::error::{DomainError, ItemError};
@@ -89,10 +89,14 @@ impl Domain {
         let tools = tools::tools(&file)?;
         let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry)?;
         remote::check(&file)?;
-        let Built { models, found, scripts, recorder } = models::models(&file, options.record.as_deref())?;
-        let prompts = parts::prompts(&file)?;
         let mut unset_to_save = Vec::new();
-        let save = parts::save(&file, &mut unset_to_save)?;
+        let save = parts::save(&file, &mut unset_to_save);
+        // What saving sends is a secret in every run, also in one that does not save.
+        let own = save.as_ref().ok().and_then(Option::as_ref).map(Saver::secrets).unwrap_or_default();
+        let Built { models, found, scripts, recorder } =
+            models::models(&file, options.record.as_deref(), &own)?;
+        let prompts = parts::prompts(&file)?;
+        let save = save?;
         let mut warnings = report::warnings(&spec);
         warnings.extend(tools.warnings);
         warnings.extend(remote::warnings(&file, &spec));

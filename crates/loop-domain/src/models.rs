@@ -43,8 +43,8 @@ struct Bare<'a> {
     model: Arc<dyn ChatModel>,
 }
 
-/// The model of each tier; their exchanges are written to `record`, where that is given.
-pub(crate) fn models(file: &File, record: Option<&Path>) -> Result<Built, DomainError> {
+/// The model of each tier; their exchanges are written to `record`, where that is given. What they use and `own` is secret.
+pub(crate) fn models(file: &File, record: Option<&Path>, own: &Secrets) -> Result<Built, DomainError> {
     let config = &file.config.models;
     let mut found = Found::default();
     let mut bare = |tier: &'static str, config| bare(file, tier, config, &mut found);
@@ -53,6 +53,7 @@ pub(crate) fn models(file: &File, record: Option<&Path>) -> Result<Built, Domain
     let escalated = config.escalated.as_ref().map(|config| bare("escalated", config)).transpose()?;
     let fallback = config.fallback.as_ref().map(|config| bare("fallback", config)).transpose()?;
     found.secrets.extend(&of_environment());
+    found.secrets.extend(own);
     let recorder = match record {
         Some(path) => Some(Recorder::create(path, found.secrets.clone()).map_err(|error| {
             DomainError::Option { option: format!("--record {}", path.display()), message: error.to_string() }

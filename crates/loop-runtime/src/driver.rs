@@ -45,7 +45,7 @@ use crate::talk::{self, Talk};
 use crate::tool::ToolCall;
 use crate::uses::{ToolUse, ToolUses};
 use crate::validate::{self, Checks};
-use crate::waits::{CallEvent, Waits};
+use crate::waits::{CallEvent, Hear, Waits};
 
 /// A run on its way.
 pub(crate) struct Driver {
@@ -473,23 +473,27 @@ impl Driver {
         };
         let token = CancellationToken::new();
         let client = Arc::clone(self.parts.models.of(call.tier));
-        let feeds = self.feeds.clone();
-        let (key, attempt) = (call.key, call.attempt);
+        let hear = self.hear(call.key, call.attempt);
         let ends = Instant::now() + Duration::from_millis(call.timeout_ms);
         let waits = Arc::new(Waits::new(&token));
         let begun = InFlight { cancel: token.clone(), ends: Some(ends), waits: Some(Arc::clone(&waits)) };
         self.in_flight.insert((call.key, call.attempt), begun);
-        let tell = move |heard: CallEvent<'_>| {
-            for feed in &feeds {
-                feed.tell(match &heard {
-                    CallEvent::Text(text) => RunEvent::Text { key, attempt, text: Arc::clone(text) },
-                    CallEvent::News(news) => RunEvent::Call { key, attempt, news: news.clone() },
-                });
-            }
-        };
         let masker = Masker::new(&self.parts.secrets);
-        let call = model::call(client, request, call, (token, ends), waits, (Arc::new(tell), masker));
+        let call = model::call(client, request, call, (token, ends), waits, (hear, masker));
         self.tasks.push(call.boxed());
+    }
+
+    /// What hears of one call, and tells the run's listeners.
+    fn hear(&self, key: CommandKey, attempt: u32) -> Hear {
+        let (feeds, secrets) = (self.feeds.clone(), self.parts.secrets.clone());
+        Arc::new(move |heard: CallEvent<'_>| {
+            let event = match heard {
+                // Its pieces are masked where they come together.
+                CallEvent::Text(text) => RunEvent::Text { key, attempt, text: Arc::clone(text) },
+                CallEvent::News(news) => RunEvent::Call { key, attempt, news: sink::news(&secrets, news) },
+            };
+            feeds.iter().for_each(|feed| feed.tell(event.clone()));
+        })
     }
 
     /// The prompt that was announced for a call; rendered again where it is not at hand.
@@ -521,7 +525,8 @@ impl Driver {
         let token = CancellationToken::new();
         self.in_flight.insert((wish.key, wish.attempt), InFlight::with(&token));
         let model = self.parts.models.of(self.run.small_tier());
-        let call = ToolCall::new(&self.run, wish, model, &self.parts.prompts, token);
+        let hear = self.hear(wish.key, wish.attempt);
+        let call = ToolCall::new(&self.run, wish, (model, &self.parts.prompts), token, hear);
         let (registry, credentials) = (self.parts.registry.clone(), (*self.parts.credentials).clone());
         self.tasks.push(call.run(registry, credentials).boxed());
     }

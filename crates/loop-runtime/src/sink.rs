@@ -1,4 +1,4 @@
-//! The one place through which every text passes that a run reads. Secrets are masked here, before the run decides on the
+//! The one place through which every text passes that a run reads or tells. Secrets are masked here, before the run decides on the
 //! text: what is journaled, shown, saved, traced or sent to a model follows from what the run read.
 
 use std::borrow::Cow;
@@ -9,6 +9,8 @@ use loop_core::{
     Started, Validation, WorkItem,
 };
 use loop_llm::{Message, Secrets};
+
+use crate::events::CallNews;
 
 /// An event as a run may read it. Exhaustive by intent: a new text must show up here.
 pub(crate) fn fact(secrets: &Secrets, mut fact: Fact) -> Fact {
@@ -44,6 +46,15 @@ pub(crate) fn fact(secrets: &Secrets, mut fact: Fact) -> Fact {
         | Fact::Resumed { .. } => {}
     }
     fact
+}
+
+/// What a call waits for, as it may be told.
+pub(crate) fn news(secrets: &Secrets, mut news: CallNews) -> CallNews {
+    match &mut news {
+        CallNews::Retrying { message, .. } => text(secrets, message),
+        CallNews::Queued { .. } | CallNews::Sent | CallNews::Silent { .. } => {}
+    }
+    news
 }
 
 /// A work item as a run may read it.

@@ -1,16 +1,22 @@
 //! One tool call: dispatched through the registry, with a model to ask where that was granted.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::StreamExt;
 use loop_core::{CallExtent, CostMode, Fact, Observation, Received, Run, RunTool, SubCallBudget, Usage};
-use loop_llm::{ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelRequest, RequestMeta, complete};
+use loop_llm::{
+    ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest, OutputCap,
+    RequestMeta,
+};
 use loop_prompts::{FilterQuestion, Prompts};
 use loop_tools::{Answer, AskError, AskModel, ChoiceRequest, Credentials, Registry, ToolContext};
 use tokio_util::sync::CancellationToken;
 
 use crate::model::Settled;
+use crate::waits::{Hear, Quiet, Waits};
 
 /// What a tool call needs of its run; taken before the call, so that the run is free meanwhile.
 #[derive(Debug)]
@@ -24,9 +30,9 @@ impl ToolCall {
     pub(crate) fn new(
         run: &Run,
         wish: RunTool,
-        model: &Arc<dyn ChatModel>,
-        prompts: &Arc<Prompts>,
+        (model, prompts): (&Arc<dyn ChatModel>, &Arc<Prompts>),
         cancel: CancellationToken,
+        hear: Hear,
     ) -> Self {
         let item = &run.started().item;
         // Parallel siblings never share it, every retry of one action reuses it (S4-30).
@@ -40,6 +46,7 @@ impl ToolCall {
                 prompts: Arc::clone(prompts),
                 id: Arc::clone(&run.spec().model(run.small_tier()).model),
                 budget,
+                hear,
                 meta: RequestMeta {
                     run: Arc::clone(&run.id().0),
                     key,
@@ -86,14 +93,39 @@ fn bounded(mut observation: Observation) -> Observation {
 /// How many bytes of JSON a tool's data may be.
 const MAX_DATA_BYTES: usize = 8 << 20;
 
+/// Drains a call, and tells how long nothing comes.
+async fn complete(
+    model: &dyn ChatModel,
+    request: &ModelRequest,
+    mut quiet: Quiet<'_>,
+) -> Result<ModelReply, LlmError> {
+    let mut events = quiet.during(model.stream(request)).await?;
+    while let Some(event) = quiet.during(events.next()).await {
+        if !matches!(event, Ok(ModelEvent::KeepAlive)) {
+            quiet.ends();
+        }
+        if let ModelEvent::Finished(reply) = event? {
+            return Ok(OutputCap::of(request.max_output_tokens).hold(*reply));
+        }
+    }
+    Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
+}
+
 /// The cheap model behind a smart tool, within what was granted.
-#[derive(Debug)]
 struct Asker {
     model: Arc<dyn ChatModel>,
     prompts: Arc<Prompts>,
     id: Arc<str>,
     budget: SubCallBudget,
+    /// Hears what the question waits for.
+    hear: Hear,
     meta: RequestMeta,
+}
+
+impl fmt::Debug for Asker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asker").field("model", &self.id).field("budget", &self.budget).finish_non_exhaustive()
+    }
 }
 
 #[async_trait]
@@ -106,7 +138,10 @@ impl AskModel for Asker {
             bytes: self.budget.bytes,
         });
         let messages = prompt.turns.iter().map(|turn| Message::user(turn.text()));
+        // The question ends with its time, and the tool with the run: no stop has to end its wait.
+        let waits = Arc::new(Waits::new(&CancellationToken::new()));
         let request = ModelRequest {
+            progress: waits.listener(&self.hear),
             model: Arc::clone(&self.id),
             system: prompt.system.clone(),
             messages: messages.collect(),
@@ -119,8 +154,8 @@ impl AskModel for Asker {
             let message = format!("no whole reply after {} ms", self.budget.timeout_ms);
             Err(LlmError::new(LlmErrorKind::Timeout, ErrorPhase::Stream, message))
         };
-        match tokio::time::timeout(limit, complete(self.model.as_ref(), &request)).await.unwrap_or_else(late)
-        {
+        let asked = complete(self.model.as_ref(), &request, Quiet::new(&waits, &self.hear));
+        match tokio::time::timeout(limit, asked).await.unwrap_or_else(late) {
             Ok(reply) => {
                 let received = Received { bytes: reply.bytes(), extent: CallExtent::Ended };
                 let (text, usage, served_model) = (reply.text.to_string(), reply.usage, reply.served_model);

@@ -106,7 +106,7 @@ pub(crate) struct Quiet<'a> {
 impl<'a> Quiet<'a> {
     pub(crate) fn new(waits: &'a Waits, hear: &'a Hear) -> Self {
         let since = Instant::now();
-        Self { waits, hear, since, next: since + QUIET }
+        Self { waits, hear, since, next: since + FIRST }
     }
 
     /// Something has come.
@@ -125,7 +125,8 @@ impl<'a> Quiet<'a> {
                 Err(_) if self.waits.lock().waits => self.ends(),
                 Err(_) => {
                     (self.hear)(CallEvent::News(CallNews::Silent { for_ms: millis(self.since.elapsed()) }));
-                    self.next = Instant::now() + QUIET_AGAIN;
+                    let (now, soon) = (Instant::now(), self.since + QUIET);
+                    self.next = if soon > now { soon } else { now + QUIET_AGAIN };
                 }
             }
         }
@@ -136,7 +137,9 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How long a provider may send nothing before that is told.
+/// How long a provider may send nothing after it was called before that is told.
+const FIRST: Duration = Duration::from_millis(800);
+/// How long it may send nothing after that, or between two pieces, before that is told.
 const QUIET: Duration = Duration::from_secs(5);
 /// How long until it is told again.
 const QUIET_AGAIN: Duration = Duration::from_secs(15);

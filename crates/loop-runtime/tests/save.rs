@@ -245,6 +245,28 @@ impl Saver for Slow {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn all_tries_to_save_share_one_limit() {
+    // W6
+    let saved = async |takes_ms: u64, retry_ms: u64| {
+        let log = Log::new();
+        let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
+        let saver = Slow { takes_ms, retry_ms, log: log.clone() };
+        let looping = looping(unpicked(), &log, stage).with_saver(Arc::new(saver));
+        let began = tokio::time::Instant::now();
+        let outcome = looping.with_save_limit(Duration::from_secs(1)).run(common::item()).await.unwrap();
+        assert_eq!(outcome.stop.reason(), StopReason::Confident);
+        let Some(Saved::Not { message }) = outcome.saved else { panic!("{:?}", outcome.saved) };
+        (message.to_string(), log.count("save"), log.count("ended"), began.elapsed().as_millis())
+    };
+    // The second try is cut off at what the first has left.
+    assert_eq!(saved(600, 100).await, ("not saved after 1 s".to_owned(), 2, 1, 1_000));
+    // A wait that is longer than what is left is not waited for.
+    let late = "busy; not tried again, since saving may take 1 s in all";
+    assert_eq!(saved(600, 400).await, (late.to_owned(), 1, 1, 600));
+    assert_eq!(saved(1_200, 0).await, ("not saved after 1 s".to_owned(), 1, 0, 1_000));
+}
+
 /// Runs to the saving, asks for these stops at these instants, and gives the outcome, the instant at which it was
 /// there, and how many tries were begun and ended.
 async fn stopped(saver: (u64, u64), stops: &[(u64, StopMode)]) -> (Outcome, u64, [usize; 2]) {

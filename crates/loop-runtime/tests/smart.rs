@@ -3,11 +3,12 @@
 use crate::common;
 
 use async_trait::async_trait;
-use common::world::{End, Log, Play, Stage, USAGE, answer, notes, refuses, says, unpicked};
+use common::world::{End, Log, Play, Stage, USAGE, answer, drained, notes, refuses, says, unpicked};
 use loop_core::{Effect, Note, Price, Tier};
-use loop_llm::LlmErrorKind;
+use loop_llm::{LlmErrorKind, RetryPolicy, Retrying};
 use loop_runtime::{
-    Loop, Models, Outcome, Registry, RunSpec, StopReason, ToolContext, ToolDeclaration, ToolResult,
+    CallNews, Loop, Models, Outcome, Registry, RunEvent, RunSpec, StopReason, ToolContext, ToolDeclaration,
+    ToolResult,
 };
 use loop_tools::{Candidate, Credentials, Smart, Source};
 use serde_json::{Value, json};
@@ -69,6 +70,69 @@ async fn asking(spec: RunSpec, plays: Vec<Play>) -> Asked {
     let outcome = looping.run(common::item()).await.unwrap();
     let notes = notes(&looping, &outcome.run).await;
     Asked { outcome, notes, asked: picker.requests("action-0"), log }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_question_of_a_smart_tool_waits_for_is_told() {
+    // W6: within a second, under the key of the tool's call.
+    let log = Log::new();
+    let declaration = ToolDeclaration::new("fetch_docs").title("Docs").effect(Effect::Read);
+    let registry = Registry::builder().tool(Smart::new(Documents(declaration))).build().unwrap();
+    let action = json!({"action_type": "fetch_docs", "parameters": {}, "priority": "required"});
+    let main = Stage::new(&log).on("main", [says(answer("medium", &[action])), says(answer("high", &[]))]);
+    let main = Arc::new(main);
+    let mut slow = says(r#"[{"index": 7}]"#).after(6_000);
+    // What comes piece by piece is no silence.
+    slow.pieces.insert(0, (0, " ".to_owned()));
+    slow.pieces[1].0 = 2_000;
+    let plays = [refuses(LlmErrorKind::Overloaded), slow];
+    let picker = Retrying::new(Arc::new(Stage::new(&log).on("action-0", plays)), RetryPolicy::default());
+    let models =
+        Models { picker: Arc::new(picker), base: main.clone(), escalated: main.clone(), fallback: main };
+    let mut spec = spec(|_| {});
+    spec.limits.sub_call_ms = 20_000;
+    spec.tools.iter_mut().for_each(|tool| tool.timeout_ms = 30_000);
+    let mut handle = Loop::new(spec, registry, models).start(common::item()).await.unwrap();
+    let events = handle.events().unwrap();
+    let (outcome, events) = tokio::join!(handle.wait(), drained(events));
+    assert_eq!(&*outcome.evidence[0].observation.summary, "Found 40 items, kept 1, chosen by a model");
+    let told: Vec<String> = events
+        .iter()
+        .filter_map(|event| match event {
+            RunEvent::Call { key, news, .. } => Some(match news {
+                CallNews::Retrying { next_try, .. } => format!("{key} retrying, try {next_try}"),
+                CallNews::Silent { for_ms } => format!("{key} silent for {for_ms}"),
+                other => format!("{key} {other:?}"),
+            }),
+            RunEvent::Recorded(_) | RunEvent::Text { .. } | RunEvent::Lost { .. } => None,
+        })
+        .collect();
+    let expected = ["1/action-0 retrying, try 2", "1/action-0 Sent", "1/action-0 silent for 5000"];
+    assert_eq!(told, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_model_behind_a_smart_tool_is_told_within_a_second() {
+    // W6
+    let log = Log::new();
+    let declaration = ToolDeclaration::new("fetch_docs").title("Docs").effect(Effect::Read);
+    let registry = Registry::builder().tool(Smart::new(Documents(declaration))).build().unwrap();
+    let action = json!({"action_type": "fetch_docs", "parameters": {}, "priority": "required"});
+    let main = Stage::new(&log).on("main", [says(answer("medium", &[action])), says(answer("high", &[]))]);
+    let main = Arc::new(main);
+    let picker = Arc::new(Stage::new(&log).on("action-0", [says(r#"[{"index": 7}]"#).after(1_000)]));
+    let models = Models { picker, base: main.clone(), escalated: main.clone(), fallback: main };
+    let mut handle = Loop::new(spec(|_| {}), registry, models).start(common::item()).await.unwrap();
+    let events = handle.events().unwrap();
+    let (_, events) = tokio::join!(handle.wait(), drained(events));
+    let told: Vec<&CallNews> = events
+        .iter()
+        .filter_map(|event| match event {
+            RunEvent::Call { news, .. } => Some(news),
+            RunEvent::Recorded(_) | RunEvent::Text { .. } | RunEvent::Lost { .. } => None,
+        })
+        .collect();
+    assert_eq!(told, [&CallNews::Silent { for_ms: 800 }]);
 }
 
 fn summary(asked: &Asked) -> &str {

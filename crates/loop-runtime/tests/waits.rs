@@ -9,7 +9,8 @@ use std::time::Duration;
 use common::world::{Log, Stage, answer, drained, refuses, says, tools, unpicked};
 use loop_core::{StopMode, Usage};
 use loop_llm::{
-    ChatModel, LlmErrorKind, ModelRequest, RateGate, RateLimited, RateLimits, RetryPolicy, Retrying, complete,
+    ChatModel, LlmErrorKind, ModelRequest, RateGate, RateLimited, RateLimits, RetryPolicy, Retrying, Secrets,
+    complete,
 };
 use loop_runtime::{CallNews, Loop, Models, RunEvent, RunId, StopReason};
 
@@ -56,6 +57,24 @@ async fn a_retry_of_the_client_is_told_while_it_waits() {
     assert!(events.iter().position(is_news) < events.iter().position(is_reply));
     looping.observers_caught_up().await;
     assert_eq!(news(&heard.lock().unwrap()), told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_call_waits_for_is_told_without_the_secrets_of_the_run() {
+    // B13: what a provider says of a failed try may hold a secret that its client does not know.
+    let log = Log::new();
+    let mut refused = refuses(LlmErrorKind::RateLimited);
+    refused.refuses.as_mut().unwrap().message = "not today, hunter2-of-the-crm".into();
+    let plays = [refused, says(answer("high", &[]))];
+    let looping = looping(&log, retrying(Stage::new(&log).on("main", plays)))
+        .with_secrets(&Secrets::of(["hunter2-of-the-crm"]));
+    let mut handle = looping.start(common::item()).await.unwrap();
+    let events = handle.events().unwrap();
+    let (outcome, events) = tokio::join!(handle.wait(), drained(events));
+    assert_eq!(outcome.stop.reason(), StopReason::Confident);
+    let told = news(&events);
+    let [CallNews::Retrying { message, .. }, CallNews::Sent] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(&**message, "not today, [masked]");
 }
 
 fn one_a_minute() -> RateGate {
@@ -151,5 +170,6 @@ async fn a_provider_that_sends_nothing_is_told_about() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(silent, [5_000, 20_000]);
+    // The first within a second.
+    assert_eq!(silent, [800, 5_000, 20_000]);
 }

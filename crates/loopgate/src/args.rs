@@ -16,7 +16,7 @@ pub(crate) struct Args {
 }
 
 const EXIT_CODES: &str = "Exit codes of `run`: 0 answered, 3 partial, 4 refused, 5 a person has to go on, 6 failed, \
-    130 stopped by hand; 1 an error before the run began, 2 wrong usage.";
+    7 the outcome of an effect is unknown, 130 stopped by hand, 143 stopped by SIGTERM; 1 an error before the run began, 2 wrong usage.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -156,9 +156,18 @@ pub(crate) struct TellArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit codes of --all: 0 each run ended as answered, waits for a person or is driven by another process; 1 one \
+                  could not be resumed or ended otherwise, as its line says; 2 wrong usage; 130 and 143 stopped by a signal."
+)]
 pub(crate) struct ResumeArgs {
     /// The run's id, the beginning of one, or `last`
-    pub(crate) run: String,
+    #[arg(required_unless_present = "all")]
+    pub(crate) run: Option<String>,
+    /// Every run of the journal that is not over, one after another, the oldest first: a line each; one that waits for a
+    /// person stays as it is
+    #[arg(long, conflicts_with_all = ["run", "json", "no_wait"])]
+    pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) go_on: GoOnArgs,
 }
@@ -339,7 +348,9 @@ pub(crate) struct ChatArgs {
 
 const CHAT_HELP: &str = "Each line is a turn, and a run in the journal. Answers go to standard output, everything else to \
     standard error. Ctrl-C stops a turn; a second one, Ctrl-D or /quit ends the chat. What changes something and is not \
-    approved by the domain is asked about.";
+    approved by the domain is asked about.\n\nExit codes: 0 the chat ended, 1 it could not begin or a piped line is too long, \
+    2 wrong usage, 5 a turn waits for a person, 7 a turn left an effect whose outcome is unknown, 129, 130 and 143 ended by a \
+    signal.";
 
 /// When the live view is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

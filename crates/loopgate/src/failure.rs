@@ -14,9 +14,13 @@ impl Failure {
 
     /// Prints it, and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        let line = self.0.lines().map(str::trim).collect::<Vec<_>>().join(" ");
-        crate::stream::note(format!("loopgate: {line}"));
+        crate::stream::note(format!("loopgate: {}", self.line()));
         ExitCode::from(1)
+    }
+
+    /// What it says, in one line.
+    pub(crate) fn line(&self) -> String {
+        self.0.lines().map(str::trim).collect::<Vec<_>>().join(" ")
     }
 }
 

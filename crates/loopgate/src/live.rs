@@ -9,7 +9,7 @@ use loop_core::{
     Action, Decision, Fact, JudgedAction, LiveText, Millis, Note, PickedBy, Run, RunSpec, Slot, Status, Tier,
     TierCause, Validation, Verdict,
 };
-use loop_runtime::{Entry, RunEvent};
+use loop_runtime::{CallNews, Entry, RunEvent};
 
 use crate::run::cost;
 use crate::stream::{self, Line, harmless, note, note_part};
@@ -58,9 +58,14 @@ impl Live {
                 self.stream(&shown);
             }
             RunEvent::Text { .. } => {}
-            RunEvent::Call { news, .. } => {
+            // The line of the pass was shown when the call began.
+            RunEvent::Call { key, news: CallNews::Silent { for_ms: ..1_000 }, .. }
+                if !matches!(key.slot, Slot::Action(_)) => {}
+            RunEvent::Call { key, news, .. } => {
                 self.end_line();
-                note(Line::from("  ").styled(ODD, stream::news(news)));
+                let tool = self.action(*key).map(|action| format!("{}: ", action.tool_name()));
+                let what = format!("{}{}", tool.unwrap_or_default(), stream::news(news));
+                note(Line::from("  ").styled(ODD, what));
             }
             RunEvent::Recorded(entry) => self.recorded(entry),
             RunEvent::Lost { texts, entries } => self.lost(*texts, *entries),

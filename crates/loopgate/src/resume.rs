@@ -4,17 +4,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::{Fact, Run};
+use loop_core::{Fact, Phase, Run, Saved, StopClass};
 use loop_domain::Domain;
 use loop_llm::holds_url_secret;
-use loop_runtime::{Journal, Loop, Recorded, RunId, SqliteJournal, StartError, replay};
+use loop_runtime::{Driven, Journal, Loop, Recorded, RunId, RunLine, SqliteJournal, StartError, replay};
 use serde::{Deserialize, Serialize};
 
 use crate::args::{DomainArgs, GoOnArgs, ResumeArgs};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::run::{Driving, Signals};
-use crate::{places, saving, show, stream};
+use crate::{places, run, saving, show, stream};
 
 /// How a run was begun: what its loop was put together from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,8 +116,12 @@ impl Found {
     pub(crate) async fn any(named: &str, go_on: &GoOnArgs) -> Result<Self, Failure> {
         let journal = places::existing_journal(&go_on.journal)?;
         let line = show::find(journal.as_ref(), named).await?;
-        let recorded = journal.read(&line.run).await?;
-        let run = replay(&line.run, &recorded)?;
+        Self::read(journal, &line.run).await
+    }
+
+    async fn read(journal: Arc<SqliteJournal>, id: &RunId) -> Result<Self, Failure> {
+        let recorded = journal.read(id).await?;
+        let run = replay(id, &recorded)?;
         Ok(Self { journal, recorded, run })
     }
 
@@ -225,10 +229,100 @@ fn explained(error: StartError, domain: &Path) -> Failure {
     }
 }
 
-/// `loopgate resume`: goes on with a run that is not over.
+/// `loopgate resume`: goes on with a run that is not over, or with all of them.
 pub(crate) async fn resume(args: ResumeArgs) -> Result<ExitCode, Failure> {
-    let found = Found::open(&args.run, &args.go_on).await?;
-    found.go_on(Vec::new(), &args.go_on).await
+    match &args.run {
+        Some(run) => Found::open(run, &args.go_on).await?.go_on(Vec::new(), &args.go_on).await,
+        None => resume_all(&args.go_on).await,
+    }
+}
+
+/// Goes on with each run that is not over, the oldest first. A run that cannot be resumed is a line like any other.
+async fn resume_all(go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
+    let journal = places::existing_journal(&go_on.journal)?;
+    let runs = journal.runs().await?;
+    // What is damaged may be over, and nobody can say so.
+    let mut open: Vec<_> =
+        runs.into_iter().filter(|line| line.stop.is_none() || line.trouble.is_some()).collect();
+    open.reverse();
+    if open.is_empty() {
+        stream::note("no run is to be resumed");
+    }
+    let mut signals = Signals::new()?;
+    let (mut is_well, all) = (true, open.len());
+    for (nth, line) in (1..).zip(open) {
+        let id = line.run.clone();
+        let resumed = match resume_one(&journal, line, go_on, &mut signals).await {
+            Ok(resumed) => resumed,
+            Err(failure) => Resumed { is_well: false, says: format!("not resumed: {}", failure.line()) },
+        };
+        is_well &= resumed.is_well;
+        stream::print(&format!("{id}  {}\n", stream::one_line(&resumed.says)));
+        if let Some(heard) = signals.heard() {
+            if nth < all {
+                stream::note(format!(
+                    "stopped by a signal; {} not looked at",
+                    run::count(u32::try_from(all - nth).unwrap_or(u32::MAX), "run", "runs")
+                ));
+            }
+            stream::exit(heard.exit_code());
+        }
+    }
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What became of one of several runs.
+struct Resumed {
+    /// It has an answer, or others go on with it.
+    is_well: bool,
+    says: String,
+}
+
+async fn resume_one(
+    journal: &Arc<SqliteJournal>,
+    line: RunLine,
+    go_on: &GoOnArgs,
+    signals: &mut Signals,
+) -> Result<Resumed, Failure> {
+    let id = &line.run;
+    if let Some(trouble) = line.trouble {
+        return Err(Failure::new(format!("damaged: {trouble}")));
+    }
+    if line.is_written {
+        return Ok(Resumed { is_well: true, says: "running: another process drives it".to_owned() });
+    }
+    let waits = || Resumed {
+        is_well: true,
+        says: format!("waiting: a person has to answer; `loopgate pending {id}{}` shows what", go_on.at()),
+    };
+    let found = Found::read(Arc::clone(journal), id).await?;
+    let now = found.recorded.now();
+    let is_waiting = matches!(found.run.phase(), Phase::WaitingForPerson { .. });
+    // Silence that has lasted long enough is a no, and the run goes on with that.
+    if is_waiting && found.run.asked().iter().all(|asked| asked.deadline > now) {
+        return Ok(waits());
+    }
+    let (domain, looping) = found.looping(go_on)?;
+    let handle = looping.resume(id).await.map_err(|error| explained(error, domain.folder()))?;
+    let remote = handle.remote();
+    let driven = tokio::select! {
+        driven = handle.driven() => driven,
+        never = signals.stop(&remote) => match never {},
+    };
+    let outcome = match driven {
+        Driven::Ended(outcome) => outcome,
+        Driven::Waiting(_) => return Ok(waits()),
+    };
+    run::doubts(&outcome);
+    let (reason, class) = (outcome.stop.reason(), outcome.stop.class);
+    let not_saved = match &outcome.saved {
+        Some(Saved::Not { message }) => format!("; not saved: {message}"),
+        Some(Saved::At { .. }) | None => String::new(),
+    };
+    Ok(Resumed {
+        is_well: class == StopClass::Answered && not_saved.is_empty(),
+        says: format!("stopped: {reason} ({}){not_saved}", class.name()),
+    })
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ impl Driving<'_> {
                 Driven::Waiting(Waiting { outcome, asked }) => (outcome, asked),
             };
             if !asked.is_empty() && is_answered_here() {
-                let typed = typed.get_or_insert_with(typed::Lines::begin);
+                let typed = typed.get_or_insert_with(|| typed::Lines::begin(MAX_ANSWER_BYTES));
                 if let Some(said) = self.ask(typed, &asked).await {
                     let run = &outcome.run;
                     handle = match self.looping.resume_with(run, said).await {
@@ -150,7 +150,7 @@ impl Driving<'_> {
         asked: Vec<Asked>,
     ) -> Result<(ExitCode, Signals), Failure> {
         let Self { journal, at, json, prints, mut signals, .. } = self;
-        let code = ExitCode::from(outcome.stop.class.exit_code());
+        let code = signals.exit_code(&outcome);
         // What still waits as a run ends has time left: the run would have ended its wait otherwise.
         let words = (!asked.is_empty()).then(|| people::in_words(started, &asked, Millis(0), at.as_deref()));
         let report = if json {
@@ -249,8 +249,13 @@ pub(crate) fn summary(outcome: &Outcome) {
     stream::note(format!("run:     {}", outcome.run));
 }
 
+/// Whether the outcome of an effect is unknown.
+pub(crate) fn is_doubtful(outcome: &Outcome) -> bool {
+    outcome.stop.also.iter().any(|condition| condition.reason == StopReason::InDoubt)
+}
+
 /// The effects whose outcome is unknown, on standard error.
-fn doubts(outcome: &Outcome) {
+pub(crate) fn doubts(outcome: &Outcome) {
     for condition in outcome.stop.also.iter().filter(|condition| condition.reason == StopReason::InDoubt) {
         let effects = match &condition.value {
             Measure::Names(effects) => effects.join(", "),
@@ -261,6 +266,9 @@ fn doubts(outcome: &Outcome) {
         ));
     }
 }
+
+/// How many bytes a person's answer may have.
+const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
 /// How many undone actions are listed; the rest is counted.
 const MAX_UNDONE: usize = 20;
@@ -354,6 +362,8 @@ pub(crate) struct Signals {
     terminate: Signal,
     /// The terminal is gone. None where the program was started so that it outlives one, as `nohup` does.
     hangup: Option<Signal>,
+    /// The last one by which a run was asked to stop.
+    heard: Option<Heard>,
 }
 
 /// One of them.
@@ -369,7 +379,7 @@ impl Heard {
     pub(crate) fn exit_code(self) -> i32 {
         match self {
             Self::Interrupt => 130,
-            Self::Terminate => 143,
+            Self::Terminate => SIGTERM_EXIT.into(),
             Self::HangUp => 129,
         }
     }
@@ -379,7 +389,7 @@ impl Signals {
     pub(crate) fn new() -> std::io::Result<Self> {
         let hangup = if is_ignored(SIGHUP) { None } else { Some(signal(SignalKind::hangup())?) };
         let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        Ok(Self { interrupt, terminate, hangup })
+        Ok(Self { interrupt, terminate, hangup, heard: None })
     }
 
     pub(crate) async fn next(&mut self) -> Heard {
@@ -399,11 +409,25 @@ impl Signals {
         }
     }
 
+    /// The signal by which a run was asked to stop, if one was heard.
+    pub(crate) fn heard(&self) -> Option<Heard> {
+        self.heard
+    }
+
+    /// The exit code for what a run came to: that of its class, or what a shell shows for SIGTERM where that stopped it.
+    fn exit_code(&self, outcome: &Outcome) -> ExitCode {
+        match (outcome.stop.class, self.heard) {
+            (StopClass::Cancelled, Some(Heard::Terminate)) => ExitCode::from(SIGTERM_EXIT),
+            (class, _) => ExitCode::from(class.exit_code()),
+        }
+    }
+
     /// The first Ctrl-C stops at the next gate, the second at once; SIGTERM and SIGHUP stop at once.
-    async fn stop(&mut self, remote: &Remote) -> Infallible {
+    pub(crate) async fn stop(&mut self, remote: &Remote) -> Infallible {
         let mut is_first = true;
         loop {
             let heard = self.next().await;
+            self.heard = Some(heard);
             if is_first && heard == Heard::Interrupt {
                 remote.stop(StopMode::AtGate);
                 // Not waited for: a terminal that takes nothing must not keep the next signal out.
@@ -441,6 +465,8 @@ fn is_ignored(signal: u32) -> bool {
     mask & (1 << (signal - 1)) != 0
 }
 
+/// What a shell shows for a program that SIGTERM has ended.
+const SIGTERM_EXIT: u8 = 143;
 const SIGHUP: u32 = 1;
 /// The same number on Linux and macOS.
 const SIGXFSZ: i32 = 25;

@@ -2,8 +2,13 @@
 
 use crate::common;
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::Stdio;
+
 use common::Shell;
+use common::provider::{Provider, Says, call, text};
 use common::terminal::Terminal;
+use serde_json::json;
 
 #[test]
 fn people_are_found_and_changed_in_a_conversation() {
@@ -193,4 +198,114 @@ fn a_question_that_was_answered_is_shown_once() {
     assert_eq!(code, 0, "{screen}");
     assert!(screen.contains("The evidence is sufficient"), "{screen}");
     assert_eq!(screen.matches("ask_customer_clarifying_question").count(), 1, "{screen}");
+}
+
+/// The people register, where changes are allowed and cannot be taken back, and a holder of the lock that they wait for.
+fn locked_register(shell: &Shell) -> (String, rusqlite::Connection) {
+    let folder = shell.copy_of("examples/crm");
+    std::fs::remove_dir_all(folder.join(".loopgate")).ok();
+    let file = folder.join("loopgate.toml");
+    let written = std::fs::read_to_string(&file).unwrap();
+    let change = "effect = \"write_idempotent\"";
+    assert!(written.contains(change));
+    std::fs::write(&file, written.replace(change, "effect = \"write_irreversible\"\ntimeout_ms = 300"))
+        .unwrap();
+    let folder = folder.display().to_string();
+    assert_eq!(shell.run(&["tools", &folder, "call", "search_user", r#"{"name": "Bob"}"#]).code, 0);
+    let mut copies =
+        std::fs::read_dir(format!("{folder}/.loopgate")).unwrap().map(|entry| entry.unwrap().path());
+    let copy = copies.find(|path| path.extension().is_some_and(|it| it == "db")).unwrap();
+    let holder = rusqlite::Connection::open(copy).unwrap();
+    holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    (folder, holder)
+}
+
+#[test]
+fn a_turn_that_ends_in_doubt_says_so_at_its_end_and_in_the_exit_code() {
+    // W5
+    let shell = Shell::new();
+    let (folder, _holder) = locked_register(&shell);
+    let change = json!({"id": 42, "company": "EPAM"});
+    let provider = Provider::replying(vec![
+        call("m", "update_user", &change),
+        text("m", "It is done."),
+        text("m", "You are welcome."),
+    ]);
+    let url = format!("base={}", provider.url);
+    let args = ["chat", &folder, "--profile", "trusted", "--model", "base=compatible/m", "--base-url", &url];
+    // A later turn that ends well takes nothing back.
+    let ran = shell.run_with_input(&args, "Set the company of user 42 to EPAM.\nThank you\n/quit\n");
+    assert_eq!(ran.code, 7, "{}", ran.err);
+    let doubt = "in doubt: 1/action-0 update_user: it may or may not have happened; look before anything is done again";
+    assert_eq!(ran.err.lines().filter(|line| *line == doubt).count(), 1, "{}", ran.err);
+    assert!(ran.err.contains("session: 2 turns"), "{}", ran.err);
+}
+
+#[test]
+fn a_line_that_is_longer_than_a_work_item_may_be_ends_a_piped_chat_with_one_line() {
+    // B10
+    let shell = Shell::new();
+    let folder = shell.copy_of("examples/crm");
+    let folder = folder.to_str().unwrap();
+    let args = ["chat", folder, "--set", "item.max_bytes=64"];
+    let fits = "Find user named Alice, and tell me all that is known of her 12345";
+    assert_eq!(fits.len(), 65);
+    let ran = shell.run_with_input(&args, &format!("{}\n", &fits[..64]));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let ran = shell.run_with_input(&args, &format!("{fits}\nFind user named Alice\n"));
+    let expected = "loopgate: standard input: a line has more than 64 bytes, which is the domain's limit of a work item; shorten \
+                    it, or raise `item.max_bytes` in loopgate.toml";
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert_eq!((ran.out.as_str(), ran.err.lines().next_back()), ("", Some(expected)), "{}", ran.err);
+    // One that never ends is not read on: memory and time are bounded.
+    let zeros = std::fs::File::open("/dev/zero").unwrap();
+    let ran: common::Ran = shell.command(&["chat", folder]).stdin(zeros).output().unwrap().into();
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("a line has more than 1048576 bytes"), "{}", ran.err);
+}
+
+#[test]
+fn a_text_that_is_longer_than_a_work_item_may_be_is_no_turn_at_a_terminal() {
+    // B10: a paste is one text, however many lines it has.
+    let shell = Shell::new();
+    let folder = shell.copy_of("examples/crm");
+    let mut person =
+        Terminal::run(shell.command(&["chat", folder.to_str().unwrap(), "--set", "item.max_bytes=64"]));
+    person.wait_for("You: ");
+    person.press(&format!("\x1b[200~{}\x1b[201~\n", "Find user named Alice\n".repeat(40)));
+    person
+        .wait_for("a message has more than 64 bytes, which is the domain's limit of a work item; shorten it");
+    person.wait_for("You: ");
+    person.press("Find user named Alice\n");
+    person.wait_for("Found 15 users named Alice");
+    person.wait_for("You: ");
+    person.press("/quit\n");
+    let (code, screen) = person.end();
+    assert_eq!(code, 0, "{screen}");
+    assert!(screen.contains("session: 1 turn,"), "{screen}");
+}
+
+#[test]
+fn a_provider_that_sends_nothing_is_told_about_in_a_chat() {
+    // W6: how soon is in the tests of loop-runtime, where time is moved by hand.
+    let shell = Shell::new();
+    let folder = shell.copy_of("examples/crm");
+    let provider = Provider::replying(vec![Says::Nothing]);
+    let url = format!("base={}", provider.url);
+    let args = ["chat", folder.to_str().unwrap(), "--model", "base=compatible/m", "--base-url", &url];
+    let mut child = shell.command(&args).stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"Find user named Alice\n").unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let first = lines.next().unwrap();
+    assert!(first.starts_with("· the provider has sent nothing for "), "{first}");
+    // H9: the turn ends with its outcome, and the program with what a shell shows for the signal.
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(143), "{rest:?}");
+    assert_eq!(shell.json(&["show", "last", "--json"])["stop"]["reason"], "manual_stop", "{rest:?}");
+    let mut out = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    assert_eq!(out, "");
 }

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use std::io::Read;
+use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -352,6 +352,51 @@ fn a_server_that_never_answers_holds_no_signal_up_and_its_secret_path_is_not_tol
     assert_eq!(ran.code, 0, "the run had ended before: {}", ran.err);
     assert!(ran.err.contains("saved:   no: stopped before it was saved; the journal has it"), "{}", ran.err);
     assert!(!ran.err.contains("s3cret"), "{}", ran.err);
+}
+
+#[test]
+fn saving_has_the_limit_of_the_domain_and_says_what_it_waits_for() {
+    // W6
+    let shell = Shell::new();
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("save={{ url = \"http://{}/in\", limit_ms = 1500 }}", server.local_addr().unwrap());
+    let ran = shell.run(&["run", HELPDESK, &ticket(1042), "--set", &url]);
+    assert_eq!(ran.code, 0, "the outcome is what it is: {}", ran.err);
+    let told: Vec<&str> =
+        ran.err.lines().filter(|line| line.starts_with("saving:") || line.starts_with("saved:")).collect();
+    let slow = "saving:  not done yet; Ctrl-C ends it, and the journal has the outcome";
+    assert_eq!(told, [slow, "saved:   no: not saved after 1.5 s; the journal has it"], "{}", ran.err);
+}
+
+#[test]
+fn a_save_that_is_tried_again_says_so() {
+    // W6
+    let shell = Shell::new();
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("save={{ url = \"http://{}/in\" }}", server.local_addr().unwrap());
+    let answers = std::thread::spawn(move || {
+        for answer in ["503 Busy\r\nretry-after: 0", "204 No Content"] {
+            let (mut stream, _) = server.accept().unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut line, mut length) = (String::new(), 0);
+            while reader.read_line(&mut line).unwrap() > 2 {
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            reader.read_exact(&mut vec![0; length]).unwrap();
+            write!(stream, "HTTP/1.1 {answer}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+        }
+    });
+    let ran = shell.run(&["run", HELPDESK, &ticket(1042), "--set", &url]);
+    answers.join().unwrap();
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let told: Vec<&str> =
+        ran.err.lines().filter(|line| line.starts_with("saving:") || line.starts_with("saved:")).collect();
+    let [again, saved] = told[..] else { panic!("{}", ran.err) };
+    assert!(again.contains("503") && again.ends_with("; it is tried again"), "{again}");
+    assert!(saved.starts_with("saved:   http://127.0.0.1:"), "{saved}");
 }
 
 #[test]

@@ -133,6 +133,9 @@ fn a_run_of_the_journal_becomes_a_case_that_passes() {
     let ran = shell.run(&["eval", "record", "last", "-o", file]);
     assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{}", ran.err);
     assert!(ran.err.contains("ends with completed again"), "{}", ran.err);
+    // B13: it holds what the run has read.
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
     let ran = shell.run(&["eval", file]);
     assert_eq!(ran.code, 0, "{}", ran.out);
     shell.run(&["eval", "record", "last", "-o", file]).fails_with(&["name a file that is not there yet"]);

@@ -222,3 +222,44 @@ fn a_journal_that_may_not_grow_ends_the_run_with_its_outcome_and_advice() {
     }
     assert_eq!(with_limit(4096).0, 0);
 }
+
+// H9
+#[test]
+fn sigterm_ends_a_run_at_work_with_its_outcome_and_143() {
+    let shell = Shell::new();
+    let folder = register(&shell);
+    let provider = Provider::replying(vec![Says::Nothing]);
+    let child = start(&shell, &folder, &provider, &["--json"]);
+    provider.wait();
+    signal(&child, "-TERM");
+    let ran: Ran = child.wait_with_output().unwrap().into();
+    assert_eq!(ran.code, 143, "{}{}", ran.out, ran.err);
+    let outcome: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(outcome["stop"]["reason"], "manual_stop");
+    assert_eq!(shell.json(&["show", "last", "--json"])["stop"]["class"], "cancelled");
+}
+
+// B14
+#[test]
+fn a_journal_that_cannot_be_written_is_read_and_says_so_where_it_is_to_be_written() {
+    let shell = Shell::new();
+    let folder = register(&shell);
+    let provider = Provider::replying(vec![text("m", "There is nothing to change.")]);
+    assert_eq!(start(&shell, &folder, &provider, &[]).wait().unwrap().code(), Some(0));
+    let at = shell.state.path().join("loopgate");
+    // SQLite writes its log and its index beside the file, and here it cannot, whoever runs this test.
+    for name in ["journal.db-wal", "journal.db-shm"] {
+        std::fs::remove_file(at.join(name)).ok();
+    }
+    std::fs::create_dir(at.join("journal.db-shm")).unwrap();
+    let runs = shell.run(&["runs"]);
+    assert_eq!(runs.code, 0, "{}", runs.err);
+    assert!(runs.out.contains("completed") && runs.out.lines().count() == 1, "{}", runs.out);
+    let shown = shell.run(&["show", "last"]);
+    assert_eq!(shown.code, 0, "{}", shown.err);
+    assert!(shown.out.contains("There is nothing to change."), "{}", shown.out);
+    assert_eq!(shell.run(&["pending"]).code, 0);
+    let ran: Ran = start(&shell, &folder, &provider, &[]).wait_with_output().unwrap().into();
+    ran.fails_with(&["journal.db: the journal cannot be written", "another file with --journal"]);
+    assert_eq!(provider.heard().len(), 1, "no call is made that could not be journaled");
+}

@@ -18,6 +18,7 @@ mod outside;
 mod people;
 mod policy;
 mod redteam;
+mod resume;
 mod scripts;
 mod secrets;
 mod terminal;

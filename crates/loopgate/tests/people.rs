@@ -478,3 +478,80 @@ fn the_example_of_a_question_waits_as_its_page_says() {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     assert!(ran.out.contains("The evidence is sufficient"), "{}", ran.out);
 }
+
+#[test]
+fn last_is_answered_only_together_with_what_was_shown() {
+    // B14: another run may be newer than the one that a person was shown.
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let (_, run) = waiting(&shell, &folder, &[]);
+    let before = facts(&shell, &run);
+    for args in [
+        &["approve", "last", "3/action-0"][..],
+        &["deny", "last", "3/action-0"],
+        &["answer", "last", "3/action-0", "yes"],
+    ] {
+        let parts =
+            ["`last` may be another run than the one that you were shown", "--binding", "loopgate pending"];
+        shell.run(args).fails_with(&parts);
+    }
+    shell
+        .run(&["approve", "last", "3/action-0", "--binding", "000000000000"])
+        .fails_with(&["is not its own"]);
+    assert_eq!(facts(&shell, &run), before, "nothing is journaled");
+    let binding = pending(&shell)[0]["binding"].as_str().unwrap().to_owned();
+    let ran = shell.run(&["approve", "last", "3/action-0", "--binding", &binding]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Updated Bob.\n"), "{}", ran.err);
+}
+
+/// A library that sets the clock of the wall back by `CLOCK_BACK` seconds, for a program that cannot see for how long the
+/// machine has been up.
+fn clocks_back(shell: &Shell) -> PathBuf {
+    let source = shell.file(
+        "clock.c",
+        "#include <errno.h>\n#include <fcntl.h>\n#include <stdarg.h>\n#include <stdlib.h>\n#include <string.h>\n#include <sys/syscall.h>\n\
+         #include <time.h>\n#include <unistd.h>\n\
+         int open64(const char *path, int flags, ...) {\n\
+           va_list more; va_start(more, flags); int mode = va_arg(more, int); va_end(more);\n\
+           if (strcmp(path, \"/proc/uptime\") == 0) { errno = ENOENT; return -1; }\n\
+           return syscall(SYS_openat, AT_FDCWD, path, flags, mode);\n}\n\
+         int clock_gettime(clockid_t id, struct timespec *at) {\n\
+           int told = syscall(SYS_clock_gettime, id, at);\n\
+           const char *back = getenv(\"CLOCK_BACK\");\n\
+           if (told == 0 && back && id == CLOCK_REALTIME) at->tv_sec -= atoi(back);\n\
+           return told;\n}\n",
+    );
+    let library = shell.state.path().join("clock.so");
+    let mut compiler = std::process::Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-D_GNU_SOURCE", "-o"]).arg(&library).arg(source);
+    assert!(compiler.status().unwrap().success());
+    library
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_was_seen_to_be_over_stays_over_whatever_the_clock_is_set_to() {
+    // B11
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let before = company_before(&shell, &folder);
+    let library = clocks_back(&shell);
+    let back = |args: &[&str], seconds: &str| -> Ran {
+        let mut command = shell.command(args);
+        command.env("LD_PRELOAD", &library).env("CLOCK_BACK", seconds).output().unwrap().into()
+    };
+    let (_, run) = waiting(&shell, &folder, &["--set", "limits.person_ms=1500"]);
+    // The library does what it is to do: before its time is over the action waits, however late it is.
+    std::thread::sleep(Duration::from_millis(1_600));
+    assert!(back(&["pending", &run], "3600").out.contains("loopgate approve"), "the clocks are set back");
+    // It is seen to be over.
+    let listed = shell.run(&["pending", &run]);
+    assert!(listed.out.contains("which counts as a no"), "{}", listed.out);
+    let listed = back(&["pending", &run], "3600");
+    assert!(listed.out.contains("which counts as a no") && !listed.out.contains("approve"), "{}", listed.out);
+    let ran = back(&["approve", &run, "3/action-0"], "3600");
+    ran.fails_with(&["counts as a no", "loopgate resume"]);
+    let ran = back(&["resume", &run], "3600");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(company(&folder), before);
+}

@@ -107,6 +107,68 @@ fn a_key_in_a_tools_result_or_in_a_reply_is_shown_saved_and_sent_nowhere_however
     }
 }
 
+/// A secret that looks like none, and is known as what saving sends.
+const TOKEN: &str = "Violet-Harbour-2291";
+
+// B13
+#[test]
+fn keys_are_shown_nowhere_while_a_run_goes_on_or_is_traced() {
+    let shell = Shell::new();
+    let note = format!("Server keys: {KEY}, {OTHER_KEY}, {TOKEN}");
+    // It comes in pieces, of which none is the whole secret.
+    let said = format!("It is web-1. The keys are {KEY}, {OTHER_KEY} and {TOKEN}.");
+    let replies = || vec![call("m", "read_notes", &json!({"query": "server keys"})), text("m", &said)];
+    let provider = Provider::replying((0..5).flat_map(|_| replies()).collect());
+    let folder = notes(&shell, &provider.url, &note);
+    let file = folder.join("loopgate.toml");
+    let written = std::fs::read_to_string(&file).unwrap();
+    let saves = "file = \"out/{run}.json\"";
+    assert!(written.contains(saves));
+    let saves_to = "url = \"http://127.0.0.1:9/in\"\nlimit_ms = 50\nbearer_env = \"REPORTS_TOKEN\"";
+    std::fs::write(&file, written.replace(saves, saves_to)).unwrap();
+    let folder = folder.to_str().unwrap();
+    let wish = "Which server has the keys?";
+    let ran = |args: &[&str], input: &str| -> Ran {
+        let mut command = shell.command(args);
+        command.env("CANARY_KEY", KEY).env("ANTHROPIC_API_KEY", OTHER_KEY).env("REPORTS_TOKEN", TOKEN);
+        let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap().into()
+    };
+    let case = shell.state.path().join("case.json");
+    let case = case.to_str().unwrap();
+    let exchanges = shell.state.path().join("exchanges.jsonl");
+    let exchanges = exchanges.to_str().unwrap();
+    let records = ["run", folder, "--text", wish, "--no-save", "--record", exchanges];
+    for (what, ran) in [
+        ("run --record", ran(&records, "")),
+        ("run --events", ran(&["run", folder, "--text", wish, "--events"], "")),
+        ("the live view", ran(&["run", folder, "--text", wish, "--progress", "always"], "")),
+        ("run --no-save", ran(&["run", folder, "--text", wish, "--progress", "always", "--no-save"], "")),
+        ("chat", ran(&["chat", folder], &format!("{wish}\n/history\n/quit\n"))),
+        ("show --tools", ran(&["show", "last", "--tools"], "")),
+        ("show", ran(&["show", "last"], "")),
+        ("eval record", ran(&["eval", "record", "last", "-o", case], "")),
+        ("eval --trace", ran(&["eval", case, "--trace"], "")),
+    ] {
+        assert!(!format!("{}{}", ran.out, ran.err).trim().is_empty(), "{what}");
+        for text in [&ran.out, &ran.err] {
+            holds_no_key(what, text);
+            assert!(!plain(text).contains(&plain(TOKEN)), "{what} holds the token: {text}");
+        }
+    }
+    for file in [case, exchanges] {
+        let text = std::fs::read_to_string(file).unwrap();
+        assert!(text.contains("web-1"), "{file}");
+        holds_no_key(file, &text);
+        assert!(!plain(&text).contains(&plain(TOKEN)), "{file} holds the token");
+    }
+    for call in provider.heard() {
+        let (_, body) = call.split_once("\r\n\r\n").unwrap();
+        assert!(!plain(body).contains(&plain(TOKEN)), "a call holds the token");
+    }
+}
+
 // B13
 #[test]
 fn what_is_saved_is_its_owners_alone() {

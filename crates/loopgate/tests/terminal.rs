@@ -1,6 +1,7 @@
 //! Questions at a terminal: what answers them, and what was typed or pasted and must not (B1).
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::common;
 
@@ -144,6 +145,90 @@ fn what_cannot_be_undone_is_allowed_by_its_short_key_and_by_no_yes() {
         }
         let (_, screen) = person.end();
         assert_eq!((said(&shell), begun(&shell, "send_mail")), (vec!["approved".to_owned()], 1), "{screen}");
+    }
+}
+
+#[test]
+fn the_rest_of_a_paste_that_a_question_cut_in_two_answers_it_at_no_time() {
+    // B1: a slow link, on which the rest of a mail comes only when the question is there.
+    let shell = Shell::new();
+    let folder = register(&shell);
+    let mut person = terminal(&shell, &["run", folder.to_str().unwrap(), "--text", WISH]);
+    person.press("\x1b[200~Dear all,\ny\n");
+    person.wait_for("Allow update_user? [y/N] ");
+    for piece in ["y\n", "yes\ny\n", "y\n"] {
+        // Longer than a program waits for quiet, and longer than a pause within one paste.
+        std::thread::sleep(Duration::from_millis(1_200));
+        person.press(piece);
+    }
+    person.press("y\x1b[201~\n");
+    person.wait_for("pasted text is not an answer; type it");
+    person.wait_for("Allow update_user? [y/N] ");
+    person.press("n\n");
+    let (_, screen) = person.end();
+    assert_eq!((said(&shell), begun(&shell, "update_user")), (vec!["denied".to_owned()], 0), "{screen}");
+}
+
+#[test]
+fn the_rest_of_a_paste_is_not_what_a_person_answers_to_a_question() {
+    // B1: text that is pasted into the question itself is an answer, and text that was under way is none.
+    let shell = Shell::new();
+    let domain = shell.copy_of("examples/refunds");
+    let script = domain.join("scripts/asks-the-customer.json");
+    let model = format!("base=scripted/{}", script.display());
+    let mut person =
+        terminal(&shell, &["chat", domain.to_str().unwrap(), "--profile", "people", "--model", &model]);
+    person.wait_for("You: ");
+    person.press("Please refund order O-104\n\x1b[200~Dear all,\n");
+    person.wait_for("Answer: ");
+    std::thread::sleep(Duration::from_millis(400));
+    person.press("I postponed it.\x1b[201~\n");
+    person.wait_for("this is the rest of a text that was pasted before; answer again");
+    person.wait_for("Answer: ");
+    person.press("\x1b[200~I never\npostponed it.\x1b[201~\n");
+    person.wait_for("You: ");
+    person.press("/quit\n");
+    let (code, screen) = person.end();
+    assert_eq!(code, 0, "{screen}");
+    let events = shell.run(&["show", "last", "--events"]);
+    let lines = events.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let texts: Vec<Value> = lines
+        .filter(|line| line["event"]["type"] == "person_answered")
+        .map(|line| line["event"]["answer"]["text"].clone())
+        .collect();
+    assert_eq!(texts, ["I never\npostponed it."]);
+}
+
+#[test]
+fn two_questions_are_not_both_answered_by_what_was_typed_at_once() {
+    // B1
+    let shell = Shell::new();
+    let folder = register(&shell);
+    let change = |id: u32| {
+        let arguments = json!({"id": id, "company": "EPAM"}).to_string();
+        json!({"id": format!("c{id}"), "name": "update_user", "arguments": arguments})
+    };
+    let replies =
+        json!({"version": 1, "replies": [{"calls": [change(42), change(43)]}, {"text": "That was it."}]});
+    let script = shell.file("replies.json", &replies.to_string());
+    let model = format!("base=scripted/{}", script.display());
+    let folder = folder.to_str().unwrap();
+    let run = ["run", folder, "--text", "Set the company of users 42 and 43 to EPAM", "--model", &model];
+    let chat = ["chat", folder, "--model", &model];
+    for (args, first) in [(&run[..], ""), (&chat[..], "Set the company of users 42 and 43 to EPAM\n")] {
+        let mut person = terminal(&shell, args);
+        person.press(first);
+        person.wait_for("Allow update_user? [y/N] ");
+        person.press("y\ny\n");
+        person.wait_for("Allow update_user? [y/N] ");
+        person.press("n\n");
+        person.wait_for("That was it.");
+        if !first.is_empty() {
+            person.wait_for("You: ");
+            person.press("/quit\n");
+        }
+        let (_, screen) = person.end();
+        assert_eq!(said(&shell), ["approved", "denied"], "{screen}");
     }
 }
 

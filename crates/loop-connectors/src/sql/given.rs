@@ -82,10 +82,11 @@ fn sql_of(name: &str, value: Option<&Value>) -> Result<SqlValue, QueryFailure> {
         Some(Value::Number(number)) => match (number.as_i64(), number.as_f64()) {
             (Some(whole), _) => SqlValue::Integer(whole),
             // What was shown to a person must be what is stored.
-            (None, _) if number.is_u64() => {
-                let most = i64::MAX;
+            (None, real) if number.is_u64() || real.is_some_and(may_be_rounded) => {
+                let (least, most) = (i64::MIN, i64::MAX);
                 let says = format!(
-                    "`{name}` is {number}, and whole numbers of SQLite end at {most}; give it as a text"
+                    "`{name}` is {number}, and whole numbers of SQLite are from {least} to {most}; give it as a text, for a \
+                     column of type TEXT"
                 );
                 return Err(QueryFailure::Permanent(says));
             }
@@ -94,4 +95,11 @@ fn sql_of(name: &str, value: Option<&Value>) -> Result<SqlValue, QueryFailure> {
         },
         Some(nested) => SqlValue::Text(loop_core::canonical(nested)),
     })
+}
+
+/// Whether a real may stand for a whole number that was too large to be read exactly: nobody can tell it from one that was
+/// written with an exponent.
+fn may_be_rounded(real: f64) -> bool {
+    // -2^63 is a whole number of its own where it was read exactly.
+    real.abs() >= 9_223_372_036_854_775_808.0
 }

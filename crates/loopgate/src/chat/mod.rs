@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::people;
 use crate::places;
 use crate::resume::Origin;
-use crate::run::{Heard, Signals, bill, count};
+use crate::run::{Heard, Signals, bill, count, doubts, is_doubtful};
 use crate::stream::{self, Line, cut, note, note_part};
 
 use typed::{Lines, Typed};
@@ -44,7 +44,8 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     domain.ready(false)?;
     let journal = places::journal(&args.journal)?;
     let origin = Origin::of(&args.domain, /*saves*/ false, /*asks*/ true)?.text()?;
-    let lines = Lines::begin();
+    let item_bytes_max = domain.item_bytes_max();
+    let lines = Lines::begin(item_bytes_max);
     let looping = domain.unsaved_loop().with_people().counting_own_messages();
     let looping = looping.with_journal(journal as Arc<dyn Journal>).with_origin(origin);
     // What is piped in answers nothing: a turn that needs a person waits in the journal.
@@ -56,7 +57,9 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
         lines,
         messages: Vec::new(),
         session: Session::default(),
+        item_bytes_max,
         is_warned: false,
+        is_in_doubt: false,
     };
     if chat.lines.is_terminal() {
         note(Line::new().styled(BOLD, &domain.spec.domain).plain("  ").plain(&domain.spec.goal));
@@ -72,6 +75,7 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
         (Err(error), _) => note(format!("recorded: no: {error}")),
     }
     match ended? {
+        End::Quit | End::Waiting if chat.is_in_doubt => Ok(ExitCode::from(StopClass::InDoubt.exit_code())),
         End::Quit => Ok(ExitCode::SUCCESS),
         End::Waiting => Ok(ExitCode::from(StopClass::NeedsHuman.exit_code())),
         // Whoever ended it does not wait for what is still read from standard input.
@@ -108,8 +112,12 @@ struct Chat {
     lines: Lines,
     messages: Vec<Message>,
     session: Session,
+    /// Bytes that a message may have: as many as the domain allows a work item.
+    item_bytes_max: u64,
     /// Whether the next Ctrl-C ends the chat.
     is_warned: bool,
+    /// Whether a turn has ended with an effect whose outcome is unknown.
+    is_in_doubt: bool,
 }
 
 /// What is done with a line.
@@ -143,7 +151,7 @@ impl Chat {
                 typed = self.lines.next() => typed,
             };
             self.is_warned = false;
-            match self.said(typed) {
+            match self.said(typed)? {
                 Said::Nothing => {}
                 Said::Quit => return Ok(End::Quit),
                 Said::Message(text) => {
@@ -155,34 +163,52 @@ impl Chat {
         }
     }
 
-    fn said(&mut self, typed: Typed) -> Said {
+    fn said(&mut self, typed: Typed) -> Result<Said, Failure> {
         let line = match typed {
             Typed::Line(line) => line,
             // Pasted text is a message, also where it looks like a command.
             Typed::Pasted(text) => {
                 let text = text.trim();
-                return if text.is_empty() { Said::Nothing } else { Said::Message(text.to_owned()) };
+                let is_blank = text.is_empty();
+                return Ok(if is_blank { Said::Nothing } else { Said::Message(text.to_owned()) });
+            }
+            Typed::Rest => {
+                note("this is the rest of a text that was pasted before, and is left out");
+                return Ok(Said::Nothing);
+            }
+            Typed::TooLong => {
+                let most = self.item_bytes_max;
+                let limit = format!(
+                    "more than {most} bytes, which is the domain's limit of a work item; shorten it, or raise \
+                     `item.max_bytes` in loopgate.toml"
+                );
+                // What follows in a pipe was written to follow this line.
+                if !self.lines.is_terminal() {
+                    return Err(Failure::new(format!("standard input: a line has {limit}")));
+                }
+                note(format!("a message has {limit}"));
+                return Ok(Said::Nothing);
             }
             Typed::Unreadable => {
                 note("this line is no UTF-8 text, and is left out");
-                return Said::Nothing;
+                return Ok(Said::Nothing);
             }
             Typed::End => {
                 if self.lines.is_terminal() {
                     note("");
                 }
-                return Said::Quit;
+                return Ok(Said::Quit);
             }
         };
         let text = line.trim();
         if text.is_empty() {
-            return Said::Nothing;
+            return Ok(Said::Nothing);
         }
         if !text.starts_with('/') {
-            return Said::Message(text.to_owned());
+            return Ok(Said::Message(text.to_owned()));
         }
         match text {
-            "/quit" | "/exit" => return Said::Quit,
+            "/quit" | "/exit" => return Ok(Said::Quit),
             "/help" => HELP.lines().for_each(note),
             "/bill" => note(self.session.to_string()),
             "/clear" => {
@@ -192,23 +218,25 @@ impl Chat {
             "/history" => self.history(),
             other => note(format!("there is no `{other}`; /help lists what there is")),
         }
-        Said::Nothing
+        Ok(Said::Nothing)
     }
 
     /// One turn: a run that answers `text`. Gives what ends the whole chat, if anything did.
     async fn turn(&mut self, text: String) -> Result<Option<End>, Failure> {
-        let Self { looping, journal, signals, lines, messages, session, is_warned } = self;
+        let Self { looping, journal, signals, lines, messages, session, is_warned, is_in_doubt, .. } = self;
         let before = messages.len();
         messages.push(Message::user(text));
         let mut view = View::new(looping.spec());
         let mut run = looping.converse(messages).await?;
         let remote = run.remote();
         let mut asked = None;
+        // What ends the chat once the turn has ended.
+        let mut ends = None;
         loop {
             let event = tokio::select! {
                 biased;
                 heard = signals.next() => {
-                    if let Some(heard) = stop(heard, is_warned, &remote, &mut view) {
+                    if stop(heard, is_warned, &mut ends, &remote, &mut view) {
                         return Ok(Some(End::Signal(heard)));
                     }
                     continue;
@@ -217,7 +245,7 @@ impl Chat {
             };
             let Some(event) = event else { break };
             view.show(&event);
-            if *is_warned || !lines.is_answered() {
+            if *is_warned || ends.is_some() || !lines.is_answered() {
                 continue;
             }
             if let Some(action) = view.question().filter(|action| asked != Some(action.key)) {
@@ -227,7 +255,7 @@ impl Chat {
                     biased;
                     heard = signals.next() => {
                         note("");
-                        if let Some(heard) = stop(heard, is_warned, &remote, &mut view) {
+                        if stop(heard, is_warned, &mut ends, &remote, &mut view) {
                             return Ok(Some(End::Signal(heard)));
                         }
                     }
@@ -239,17 +267,26 @@ impl Chat {
             }
         }
         let meta = run.finish().await;
-        if let Some(words) = view.waiting(journal.as_deref()) {
-            session.add(&meta);
+        session.add(&meta);
+        *is_in_doubt |= is_doubtful(&meta.outcome);
+        let waits = view.waiting(journal.as_deref());
+        if let Some(words) = &waits {
             view.end_line();
             words.lines().for_each(note);
             note("");
             note(
                 "waiting: a person has to answer, and standard input is not a terminal, so nothing in it is an answer",
             );
+        } else {
+            view.finish(&meta.outcome);
+        }
+        doubts(&meta.outcome);
+        if let Some(heard) = ends {
+            return Ok(Some(End::Signal(heard)));
+        }
+        if waits.is_some() {
             return Ok(Some(End::Waiting));
         }
-        view.finish(&meta.outcome);
         let has_room = !matches!(meta.reason(), StopReason::MaxMessages | StopReason::TokenLimit);
         if !has_room && meta.totals.passes == 0 {
             // What came before stays as it was, so that another question can be put.
@@ -257,7 +294,6 @@ impl Chat {
             let clear = if before > 0 { "; /clear forgets what was said before it" } else { "" };
             note(format!("the question is not kept, since nothing could answer it{clear}"));
         }
-        session.add(&meta);
         Ok(None)
     }
 
@@ -288,15 +324,26 @@ impl Chat {
     }
 }
 
-/// Stops the turn at the first Ctrl-C; gives the signal where it ends the chat.
-fn stop(heard: Heard, is_warned: &mut bool, remote: &Remote, view: &mut View) -> Option<Heard> {
+/// Stops the turn at the first signal. A first Ctrl-C ends the turn alone, another signal the chat after it; true where
+/// it is the second one, which ends the chat at once.
+fn stop(
+    heard: Heard,
+    is_warned: &mut bool,
+    ends: &mut Option<Heard>,
+    remote: &Remote,
+    view: &mut View,
+) -> bool {
     remote.stop(StopMode::Now);
     view.end_line();
-    if heard != Heard::Interrupt || std::mem::replace(is_warned, true) {
-        return Some(heard);
+    if ends.is_some() || std::mem::replace(is_warned, true) {
+        return true;
     }
-    note("stopping; press Ctrl-C again to end the chat");
-    None
+    if heard == Heard::Interrupt {
+        note("stopping; press Ctrl-C again to end the chat");
+    } else {
+        *ends = Some(heard);
+    }
+    false
 }
 
 /// Asks whether an action may run, or what it asks, once all of it is shown. What was typed before that, and what is
@@ -320,8 +367,16 @@ pub(crate) async fn ask(lines: &mut Lines, asked: &Asked) -> Option<PersonAnswer
         let said = match lines.next().await {
             Typed::Line(line) => line,
             Typed::Pasted(text) if *is_question => text,
-            Typed::Pasted(_) => {
+            Typed::Rest if *is_question => {
+                note("this is the rest of a text that was pasted before; answer again");
+                continue;
+            }
+            Typed::Pasted(_) | Typed::Rest => {
                 note("pasted text is not an answer; type it");
+                continue;
+            }
+            Typed::TooLong => {
+                note("this is too long; answer again");
                 continue;
             }
             Typed::Unreadable => {

@@ -84,7 +84,12 @@ impl View {
                 self.answer(text);
             }
             RunEvent::Text { .. } => {}
-            RunEvent::Call { news, .. } => self.remark(&stream::news(news)),
+            RunEvent::Call { key, news, .. } => {
+                // The question of a smart tool is not the turn's own call.
+                let tool = self.run.as_ref().and_then(|run| action(run, *key));
+                let tool = tool.map_or_else(String::new, |action| format!("{}: ", action.tool_name()));
+                self.remark(&format!("{tool}{}", stream::news(news)));
+            }
             RunEvent::Recorded(entry) => self.recorded(entry),
             RunEvent::Lost { texts, .. } => {
                 self.end_line();

@@ -150,3 +150,56 @@ fn advice(error: &rusqlite::Error, path: &Path) -> String {
         _ => said,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use rusqlite::ffi;
+
+    use super::*;
+
+    fn of_sqlite(code: i32) -> Fault {
+        Fault::Sql(rusqlite::Error::SqliteFailure(
+            ffi::Error::new(code),
+            Some("no such thing\nat all".to_owned()),
+        ))
+    }
+
+    #[test]
+    fn each_failure_says_what_is_wrong_and_what_to_do() {
+        // B14: advice that helps, and no other.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.db");
+        let gone = folder.path().join("none/journal.db");
+        let of_system = |kind: ErrorKind| Fault::Io(kind.into());
+        let rights = "change its permissions";
+        for (fault, path, says) in [
+            (of_sqlite(ffi::SQLITE_FULL), &path, FULL),
+            (of_system(ErrorKind::StorageFull), &path, FULL),
+            (of_system(ErrorKind::QuotaExceeded), &path, FULL),
+            (of_system(ErrorKind::FileTooLarge), &path, TOO_LARGE),
+            (
+                of_system(ErrorKind::ReadOnlyFilesystem),
+                &path,
+                "it lies where nothing can be written; use another file",
+            ),
+            (of_system(ErrorKind::PermissionDenied), &path, NOT_WRITABLE),
+            // Beside it can be written, so it is the file that cannot.
+            (of_sqlite(ffi::SQLITE_CANTOPEN), &path, NOT_WRITABLE),
+            (of_sqlite(ffi::SQLITE_READONLY), &path, NOT_WRITABLE),
+            // Beside it cannot be written either: the system says why.
+            (of_sqlite(ffi::SQLITE_IOERR), &gone, "the journal cannot be written (No such file"),
+            (of_sqlite(ffi::SQLITE_BUSY), &path, "in use by another process; try again"),
+            (of_sqlite(ffi::SQLITE_CORRUPT), &path, "the file is damaged; restore a copy of it"),
+            (of_sqlite(ffi::SQLITE_NOTADB), &path, "not a SQLite database"),
+        ] {
+            let has_rights = says == NOT_WRITABLE;
+            let told = fault.at(path).to_string();
+            assert!(told.starts_with(&path.display().to_string()) && told.contains(says), "{says}: {told}");
+            assert_eq!(told.contains(rights), has_rights, "{told}");
+            assert_eq!(told.lines().count(), 1, "{told}");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+    }
+}
