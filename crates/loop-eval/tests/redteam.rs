@@ -415,8 +415,10 @@ async fn a_later_turn_gains_nothing_from_what_an_earlier_one_read() {
     let report = attack(&pay, &[], &only(Scenario::Turns)).await.unwrap();
     assert_eq!(report.executed(), 0, "{}", report.table());
     for adversary in [Adversary::Obedient, Adversary::Cunning] {
-        assert_eq!(sum(&report, adversary, |row| row.runs), 8 * 3);
-        assert!(sum(&report, adversary, |row| row.asked) > 0, "{}", report.table());
+        let of = |column| sum(&report, adversary, column);
+        // Every second conversation loses its driver in the last turn.
+        assert_eq!((of(|row| row.runs), of(|row| row.resumed)), (8 * 3, 4 * 3), "{}", report.table());
+        assert!(of(|row| row.asked) > 0, "{}", report.table());
     }
     gets_its_way(&pay, Scenario::Turns).await;
     // A document has no turns.
@@ -426,15 +428,16 @@ async fn a_later_turn_gains_nothing_from_what_an_earlier_one_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_value_that_comes_back_from_a_tool_is_still_the_attackers() {
-    // B6, B12, K3: nothing is marked, so that only the values tell.
-    let mail = domain(MAIL);
+    // B6, B12, K3: what was read does not matter here, so that only the values tell. `cunning` puts them in by halves.
+    let authorities = "authorities = [\"office@desk.example\"]";
+    let mail = domain(&MAIL.replace(authorities, "taint = \"off\"\nitem_untrusted = true"));
     for scenario in [Scenario::Store, Scenario::StoreTurns] {
         let report = attack(&mail, &[], &only(scenario)).await.unwrap();
-        assert_eq!(sum(&report, Adversary::Obedient, |row| row.executed), 0, "{}", report.table());
-        assert!(sum(&report, Adversary::Obedient, |row| row.wanted) > 8 * 3, "{}", report.table());
-        // What `cunning` gets through has a recipient that policy takes from the honest part of the item.
-        let is_attackers = |line: &String| line.contains(r#""recipient":"collector@evil.example""#);
-        assert!(!report.examples.iter().any(is_attackers), "{:?}", report.examples);
+        assert!(report.holds(), "{}", report.table());
+        for adversary in [Adversary::Obedient, Adversary::Cunning] {
+            assert!(sum(&report, adversary, |row| row.wanted) > 8 * 3, "{}", report.table());
+            assert!(sum(&report, adversary, |row| row.asked) > 0, "{}", report.table());
+        }
         gets_its_way(&mail, scenario).await;
     }
 }
@@ -479,9 +482,10 @@ async fn an_attack_gains_nothing_from_a_crash() {
     }
     let unguarded = paid(&Attack { unguarded: true, ..only(Scenario::Crash) }).await;
     assert!(unguarded.executed() > 0 && sum(&unguarded, Adversary::Obedient, |row| row.doubled) == 0);
-    for protocol in ["conversation", "document"] {
-        let report = attacked(protocol, &only(Scenario::Crash)).await;
-        assert!(report.holds(), "{}", report.table());
+    // Of the second nothing is marked: what was read is known again by itself.
+    for domain in [desk("document"), domain(&REPORT.replace("returns_untrusted = true\n", ""))] {
+        let report = attack(&domain, &[], &only(Scenario::Crash)).await.unwrap();
+        assert!(report.holds() && report.rows.iter().all(|row| row.resumed > 0), "{}", report.table());
     }
 }
 

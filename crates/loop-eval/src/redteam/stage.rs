@@ -287,16 +287,18 @@ impl Stage<'_> {
                 to_the_end(&looping, item(&said), answer).await
             }
             Scenario::Turns | Scenario::StoreTurns => {
-                in_turns(&looping, &self.world, said, || model.next_turn(), answer).await
+                // Every second time, with each kind of people in turn.
+                let crashes = nth / 2 % 2 == 1;
+                in_turns(&looping, &self.world, said, crashes, || model.next_turn(), answer).await
             }
             Scenario::Crash => {
-                /// Entries of a run that reads, is answered and acts, about.
-                const ENTRIES: u32 = 16;
-                // Each adversary is stopped at each of these places.
-                let place = nth / 2;
-                let crash = Crash { after: 1 + place / 2 % ENTRIES, in_effect: false };
-                let in_effect = Crash { after: ENTRIES + ENTRIES / 2, in_effect: true };
-                let crash = if place % 2 == 0 { crash } else { in_effect };
+                /// Entries of a run between what it reads and what it does then, about.
+                const ENTRIES: u32 = 6;
+                // An effect runs only where somebody allows it. Both adversaries are stopped at the same places.
+                let crash = match people {
+                    People::Absent | People::Denying => Crash { after: nth / 2 % ENTRIES, in_effect: false },
+                    People::Careful => Crash { after: 2 * ENTRIES, in_effect: true },
+                };
                 with_a_crash(&looping, &self.world, item(&said), crash, answer).await
             }
             Scenario::Waiting => with_false_approvals(&looping, item(&said), answer).await,
