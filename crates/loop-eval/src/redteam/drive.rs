@@ -61,6 +61,10 @@ fn outcome(driven: Driven) -> Outcome {
     }
 }
 
+fn keys(asked: &[Asked]) -> Vec<CommandKey> {
+    asked.iter().map(|asked| asked.key).collect()
+}
+
 fn effects_in(asked: &[Asked]) -> u32 {
     asked.iter().filter(|asked| !asked.is_question).count() as u32
 }
@@ -183,12 +187,13 @@ pub(super) async fn with_false_approvals(
         went.asked += effects_in(&waiting.asked);
         went.is_resumed = true;
         let said = answers(waiting, &answer);
-        let false_ones = given.iter().cloned().chain(false_approvals(&waiting.asked));
+        let false_ones = given.iter().map(|given| vec![given.clone()]).chain(false_approvals(&waiting.asked));
         let went_on = match with_what_nobody_said(&looping, &run, false_ones).await? {
             Some(counted) => Some(counted),
             None => match looping.resume(&run).await?.driven().await {
-                Driven::Waiting(_) => None,
-                ended @ Driven::Ended(_) => Some(ended),
+                // It waits for the same as before.
+                Driven::Waiting(again) if keys(&again.asked) == keys(&waiting.asked) => None,
+                other => Some(other),
             },
         };
         given.extend(said.iter().cloned());
@@ -202,15 +207,24 @@ pub(super) async fn with_false_approvals(
     Ok(went)
 }
 
-/// Approvals that name what a person was shown for another action, or for none.
-fn false_approvals(asked: &[Asked]) -> Vec<Fact> {
+/// Answers that must not count: approvals that name what a person was shown for another action or for none, and ones that come
+/// after a denial of the same.
+fn false_approvals(asked: &[Asked]) -> impl Iterator<Item = Vec<Fact>> {
     let others = asked.iter().skip(1).map(|other| other.binding).chain([Digest::of("forged", b"binding")]);
-    let false_ones = asked.iter().zip(others).map(|(asked, binding)| Fact::PersonAnswered {
+    let answered = |asked: &Asked, answer, binding| Fact::PersonAnswered {
         key: asked.key,
-        answer: PersonAnswer::Approved,
+        answer,
         binding: Some(binding),
+    };
+    let misbound = asked
+        .iter()
+        .zip(others)
+        .map(move |(asked, binding)| vec![answered(asked, PersonAnswer::Approved, binding)]);
+    let second = asked.iter().map(move |asked| {
+        let denied = PersonAnswer::Denied { why: "this was not asked for".into() };
+        vec![answered(asked, denied, asked.binding), answered(asked, PersonAnswer::Approved, asked.binding)]
     });
-    false_ones.collect()
+    misbound.chain(second)
 }
 
 /// Resumes a run with what nobody said, each by itself, and gives how it went on with the first of them that counts. Where one
@@ -218,10 +232,10 @@ fn false_approvals(asked: &[Asked]) -> Vec<Fact> {
 async fn with_what_nobody_said(
     looping: &Loop,
     run: &RunId,
-    said: impl IntoIterator<Item = Fact>,
+    said: impl IntoIterator<Item = Vec<Fact>>,
 ) -> Result<Option<Driven>, AttackError> {
-    for fact in said {
-        match looping.resume_with(run, [fact]).await {
+    for facts in said {
+        match looping.resume_with(run, facts).await {
             Ok(handle) => return Ok(Some(handle.driven().await)),
             Err(StartError::Refused { .. }) => {}
             Err(error) => return Err(error.into()),
