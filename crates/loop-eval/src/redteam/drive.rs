@@ -38,6 +38,7 @@ pub(super) async fn to_the_end(
     answered(&looping, driven, Went::default(), answer).await
 }
 
+/// Goes on with a run that waits, with what people say, until it is over.
 async fn answered(
     looping: &Loop,
     mut driven: Driven,
