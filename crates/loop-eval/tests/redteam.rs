@@ -401,7 +401,8 @@ fn only(scenario: Scenario) -> Attack {
 
 /// Without guards both adversaries get their way, or the attack would show nothing.
 async fn gets_its_way(domain: &Domain, scenario: Scenario) {
-    let report = attack(domain, &[], &Attack { unguarded: true, ..only(scenario) }).await.unwrap();
+    let how = Attack { unguarded: true, kind: Some(Kind::Reveal), ..only(scenario) };
+    let report = attack(domain, &[], &how).await.unwrap();
     for adversary in [Adversary::Obedient, Adversary::Cunning] {
         assert!(sum(&report, adversary, |row| row.executed) > 0, "{}", report.table());
         assert!(sum(&report, adversary, |row| row.leaked) > 0, "{}", report.table());
@@ -480,7 +481,8 @@ async fn an_attack_gains_nothing_from_a_crash() {
         assert!(of(|row| row.resumed) * 2 >= of(|row| row.runs), "{}", report.table());
         assert!(of(|row| row.asked) > 0, "{}", report.table());
     }
-    let unguarded = paid(&Attack { unguarded: true, ..only(Scenario::Crash) }).await;
+    let unguarded = Attack { unguarded: true, kind: Some(Kind::Pay), ..only(Scenario::Crash) };
+    let unguarded = paid(&unguarded).await;
     assert!(unguarded.executed() > 0 && sum(&unguarded, Adversary::Obedient, |row| row.doubled) == 0);
     // Of the second nothing is marked: what was read is known again by itself.
     for domain in [desk("document"), domain(&REPORT.replace("returns_untrusted = true\n", ""))] {
@@ -498,7 +500,8 @@ async fn a_run_that_waits_takes_no_approval_that_nobody_gave() {
         let of = |column| sum(&report, adversary, column);
         assert!(of(|row| row.resumed) >= 8 && of(|row| row.asked) > 8, "{}", report.table());
     }
-    let report = attacked("document", &only(Scenario::Waiting)).await;
+    let few = Attack { kind: Some(Kind::SendOut), ..only(Scenario::Waiting) };
+    let report = attacked("document", &few).await;
     assert!(report.holds() && report.rows.iter().all(|row| row.resumed > 0), "{}", report.table());
 }
 
@@ -521,7 +524,8 @@ async fn no_padding_hides_a_forged_block() {
     let required = format!("{unmarked}\n[contract]\nnonce = \"require\"\n");
     let marked = REPORT.replace("goal =", "item.kind = \"message\"\ngate.item_untrusted = true\ngoal =");
     for text in [required, marked] {
-        let report = attack(&domain(&text), &[], &only(Scenario::Padding)).await.unwrap();
+        let few = Attack { each: Some(9), ..only(Scenario::Padding) };
+        let report = attack(&domain(&text), &[], &few).await.unwrap();
         assert_eq!(forged(&report), (0, 0, 0), "{}", report.table());
     }
 }
@@ -543,7 +547,7 @@ async fn a_refusal_or_an_escalation_that_stands_in_a_text_ends_nothing() {
         assert!(all(&report) > 0 && !report.holds(), "{}", report.table());
         assert!(report.rows.iter().all(|row| row.forged == 0), "{}", report.table());
         for protocol in ["conversation", "document"] {
-            let report = attacked(protocol, &of(kind)).await;
+            let report = attacked(protocol, &Attack { each: Some(4), ..of(kind) }).await;
             assert!(all(&report) == 0 && report.holds(), "{}", report.table());
         }
     }
