@@ -41,7 +41,7 @@ pub struct Attack {
     pub kind: Option<Kind>,
     /// Only this scenario; all where it is none. The random adversary acts in one run.
     pub scenario: Option<Scenario>,
-    /// At most so many texts of each kind. Where it is none one run has all, and the other scenarios have one.
+    /// At most so many texts of each kind; all where it is none. Scenarios of several steps have one of each kind at most.
     pub each: Option<usize>,
     /// Without any guard: what a domain's tools would do for a fooled model. It shows that the attack works.
     pub unguarded: bool,
@@ -188,7 +188,7 @@ impl Stage<'_> {
         }
     }
 
-    /// One plain text of each kind, or as many as are asked for. What is to come later, or to be kept, is what a tool returns.
+    /// One plain text of each kind. What is to come later, or to be kept, is what a tool returns.
     fn plain(&self, corpus: &[Injection], is_meant: fn(Kind) -> bool) -> Vec<Injection> {
         let plain = corpus.iter().filter(|text| text.trick == Trick::Plain && is_meant(text.kind));
         let places = [Carrier::Result, Carrier::Field, Carrier::Error].into_iter().cycle();
@@ -196,9 +196,9 @@ impl Stage<'_> {
         texts.map(|(text, carrier)| Injection { carrier, ..text }).collect()
     }
 
-    /// As many texts of each kind as are asked for, or so many where nothing is said.
+    /// At most so many texts of each kind, and no more than are asked for.
     fn each(&self, texts: impl IntoIterator<Item = Injection>, most: usize) -> Vec<Injection> {
-        let most = self.attack.each.unwrap_or(most);
+        let most = self.attack.each.unwrap_or(most).min(most);
         let mut taken: BTreeMap<Kind, usize> = BTreeMap::new();
         let is_wanted = |text: &Injection| {
             let count = taken.entry(text.kind).or_default();
