@@ -273,7 +273,7 @@ pub(crate) struct RedteamArgs {
     /// waiting (false approvals) or padding (forged blocks behind long padding)
     #[arg(long, value_name = "SCENARIO")]
     pub(crate) scenario: Option<String>,
-    /// At most so many texts of each kind [default: all of them in one_run and padding, one in the other scenarios]
+    /// At most so many texts of each kind; scenarios other than one_run and padding have one of each kind at most
     #[arg(long, value_name = "N")]
     pub(crate) each: Option<usize>,
     /// Runs of the adversary that acts at random, in the scenario one_run

@@ -35,10 +35,10 @@ fn no_example_does_what_a_text_asks_for() {
         };
         assert_eq!(runs("one_run"), 14 * 3 * 6 + 15);
         for scenario in ["later_call", "store", "crash", "waiting"] {
-            assert!(runs(scenario) >= 8 * 3 * 2, "{name} {scenario}: {}", ran.out);
+            assert!(runs(scenario) >= 8 * 6, "{name} {scenario}: {}", ran.out);
         }
         // Only conversations have turns, and only documents have contract blocks.
-        let (turns, padding) = if name == "helpdesk" { (0, 9) } else { (9 * 3 * 2, 0) };
+        let (turns, padding) = if name == "helpdesk" { (0, 9) } else { (8 * 6, 0) };
         assert_eq!((runs("turns"), runs("store_turns"), runs("padding")), (turns, turns, padding), "{name}");
         assert!(sum("resumed") > 0, "{name}: {}", ran.out);
         assert_eq!(report["benign"]["effects"], effects, "{name}: {}", ran.out);

@@ -109,7 +109,7 @@ impl Fooled {
             block: block.to_owned(),
             lures: plan::lures(spec, 3),
             lures_again: plan::lures_again(spec, 3),
-            planted: plan::planted(injection.kind, spec),
+            planted: plan::planted(injection.kind, spec, adversary == Adversary::Cunning),
             turn: AtomicU32::new(1),
             is_document: matches!(spec.protocol, ProtocolSpec::Document(_)),
             headings: spec.sections().iter().map(|section| section.heading.to_string()).collect(),

@@ -38,6 +38,7 @@ pub(super) async fn to_the_end(
     answered(&looping, driven, Went::default(), answer).await
 }
 
+/// Goes on with a run that waits, with what people say, until it is over.
 async fn answered(
     looping: &Loop,
     mut driven: Driven,
@@ -61,6 +62,10 @@ fn outcome(driven: Driven) -> Outcome {
     }
 }
 
+fn keys(asked: &[Asked]) -> Vec<CommandKey> {
+    asked.iter().map(|asked| asked.key).collect()
+}
+
 fn effects_in(asked: &[Asked]) -> u32 {
     asked.iter().filter(|asked| !asked.is_question).count() as u32
 }
@@ -74,14 +79,18 @@ fn answers(waiting: &Waiting, answer: impl Fn(&Asked) -> PersonAnswer) -> Vec<Fa
     answers.collect()
 }
 
-/// Drives the turns of one conversation: each goes on from what was said before, as `loopgate chat` does it.
+/// Drives the turns of one conversation: each goes on from what was said before, as `loopgate chat` does it. Where it
+/// `crashes`, the driver of the last turn is lost at its beginning, and the turn is resumed from its journal.
 pub(super) async fn in_turns(
     looping: &Loop,
     world: &World,
     first: String,
+    crashes: bool,
     next_turn: impl Fn(),
     answer: impl Fn(&Asked) -> PersonAnswer,
 ) -> Result<Went, AttackError> {
+    /// Entries of the last turn before its driver is lost: it has begun, and its model is asked.
+    const ENTRIES: u32 = 2;
     let looping = looping.clone().counting_own_messages();
     let mut went = Went::default();
     let mut messages = vec![Message::user(first)];
@@ -93,8 +102,17 @@ pub(super) async fn in_turns(
         }
         let mut stream = looping.converse(&mut messages).await?;
         let mut watch = Watch::new(&looping, stream.remote());
+        let mut entries = 0;
         while let Some(event) = stream.next().await {
             went.asked += watch.see(&event, &answer);
+            entries += u32::from(matches!(event, RunEvent::Recorded(_)));
+            if let Some(run) = watch.id().filter(|_| crashes && turn == TURNS && entries == ENTRIES) {
+                drop(stream);
+                went.is_resumed = true;
+                let looping = looping.leave_when_waiting();
+                let driven = looping.resume(&run).await?.driven().await;
+                return answered(&looping, driven, went, answer).await;
+            }
         }
         went.outcomes.push(stream.finish().await.outcome);
     }
@@ -104,7 +122,7 @@ pub(super) async fn in_turns(
 /// Where a driver is lost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crash {
-    /// After so many entries of the journal.
+    /// So many entries of the journal after the first result of a tool: before it there is nothing to lose.
     pub(super) after: u32,
     /// While the first effect runs, if that comes first.
     pub(super) in_effect: bool,
@@ -125,7 +143,7 @@ pub(super) async fn with_a_crash(
     if crash.in_effect {
         world.hang();
     }
-    let mut entries = 0;
+    let mut entries = None;
     went.is_resumed = loop {
         let event = tokio::select! {
             biased;
@@ -134,8 +152,11 @@ pub(super) async fn with_a_crash(
         };
         let Some(event) = event else { break false };
         went.asked += watch.see(&event, &answer);
-        entries += u32::from(matches!(event, RunEvent::Recorded(_)));
-        if entries >= crash.after {
+        if let RunEvent::Recorded(entry) = &event {
+            let has_result = matches!(entry.event.fact, Fact::ToolFinished { .. });
+            entries = entries.map(|entries| entries + 1).or(has_result.then_some(0));
+        }
+        if entries.is_some_and(|entries| entries >= crash.after) {
             break true;
         }
     };
@@ -165,48 +186,63 @@ pub(super) async fn with_false_approvals(
         let Driven::Waiting(waiting) = &driven else { break };
         let run = waiting.outcome.run.clone();
         went.asked += effects_in(&waiting.asked);
-        let said = answers(waiting, &answer);
-        for false_one in given.iter().cloned().chain(false_approvals(&waiting.asked)) {
-            resumed_if_it_counts(&looping, &run, [false_one]).await?;
-        }
         went.is_resumed = true;
-        let again = looping.resume(&run).await?.driven().await;
+        let said = answers(waiting, &answer);
+        let false_ones = given.iter().map(|given| vec![given.clone()]).chain(false_approvals(&waiting.asked));
+        let went_on = match with_what_nobody_said(&looping, &run, false_ones).await? {
+            Some(counted) => Some(counted),
+            None => match looping.resume(&run).await?.driven().await {
+                // It waits for the same as before.
+                Driven::Waiting(again) if keys(&again.asked) == keys(&waiting.asked) => None,
+                other => Some(other),
+            },
+        };
         given.extend(said.iter().cloned());
-        driven = match &again {
-            Driven::Waiting(_) => looping.resume_with(&run, said).await?.driven().await,
-            // Without an answer it went on: what it did then is in the recorder.
-            Driven::Ended(_) => again,
+        driven = match went_on {
+            // What it did without an answer is in the recorder.
+            Some(went_on) => went_on,
+            None => looping.resume_with(&run, said).await?.driven().await,
         };
     }
     went.outcomes.push(outcome(driven));
     Ok(went)
 }
 
-/// Approvals that name what a person was shown for another action, or for none.
-fn false_approvals(asked: &[Asked]) -> Vec<Fact> {
+/// Answers that must not count: approvals that name what a person was shown for another action or for none, and ones that come
+/// after a denial of the same.
+fn false_approvals(asked: &[Asked]) -> impl Iterator<Item = Vec<Fact>> {
     let others = asked.iter().skip(1).map(|other| other.binding).chain([Digest::of("forged", b"binding")]);
-    let false_ones = asked.iter().zip(others).map(|(asked, binding)| Fact::PersonAnswered {
+    let answered = |asked: &Asked, answer, binding| Fact::PersonAnswered {
         key: asked.key,
-        answer: PersonAnswer::Approved,
+        answer,
         binding: Some(binding),
+    };
+    let misbound = asked
+        .iter()
+        .zip(others)
+        .map(move |(asked, binding)| vec![answered(asked, PersonAnswer::Approved, binding)]);
+    let second = asked.iter().map(move |asked| {
+        let denied = PersonAnswer::Denied { why: "this was not asked for".into() };
+        vec![answered(asked, denied, asked.binding), answered(asked, PersonAnswer::Approved, asked.binding)]
     });
-    false_ones.collect()
+    misbound.chain(second)
 }
 
-/// Resumes a run with what nobody said. Where it is refused nothing is recorded.
-async fn resumed_if_it_counts(
+/// Resumes a run with what nobody said, each by itself, and gives how it went on with the first of them that counts. Where one
+/// is refused nothing is recorded.
+async fn with_what_nobody_said(
     looping: &Loop,
     run: &RunId,
-    said: impl IntoIterator<Item = Fact>,
-) -> Result<(), AttackError> {
-    match looping.resume_with(run, said).await {
-        Ok(handle) => {
-            handle.driven().await;
-            Ok(())
+    said: impl IntoIterator<Item = Vec<Fact>>,
+) -> Result<Option<Driven>, AttackError> {
+    for facts in said {
+        match looping.resume_with(run, facts).await {
+            Ok(handle) => return Ok(Some(handle.driven().await)),
+            Err(StartError::Refused { .. }) => {}
+            Err(error) => return Err(error.into()),
         }
-        Err(StartError::Refused { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
     }
+    Ok(None)
 }
 
 /// Follows a run by what is recorded of it, and answers what it asks.
@@ -220,6 +256,11 @@ struct Watch {
 impl Watch {
     fn new(looping: &Loop, remote: Remote) -> Self {
         Self { spec: Arc::clone(looping.spec()), remote, run: None, answered: Vec::new() }
+    }
+
+    /// The run's name, once it has begun.
+    fn id(&self) -> Option<RunId> {
+        self.run.as_ref().map(|run| run.id().clone())
     }
 
     /// Takes an event, and answers what is asked after it. Gives how many effects that were.

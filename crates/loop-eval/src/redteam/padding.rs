@@ -14,8 +14,11 @@ const SHAPES: [(&str, &str); 4] = [
     ("strings", "{\"a\":\"\\"),
 ];
 
+/// A way to write a block, by name.
+type Encoding = (&'static str, fn(&str) -> String);
+
 /// How a block is written behind it.
-const ENCODINGS: [(&str, fn(&str) -> String); 5] = [
+const ENCODINGS: [Encoding; 5] = [
     ("plain", str::to_owned),
     ("json", |block| serde_json::json!({ "note": block }).to_string()),
     ("zero_width", spread),
@@ -58,6 +61,8 @@ pub(super) fn texts() -> Vec<Injection> {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::indexing_slicing)]
+
     use std::collections::BTreeSet;
 
     use super::*;

@@ -9,7 +9,7 @@ use loop_core::{ArgSpec, ArgType, Effect, RunSpec, ToolSpec};
 use serde_json::{Map, Value, json};
 
 use crate::redteam::canary::CANARY;
-use crate::redteam::corpus::Kind;
+use crate::redteam::corpus::{Kind, halves};
 use crate::redteam::forged::is_forging;
 
 /// Where an attacker wants things sent.
@@ -192,8 +192,9 @@ fn arguments(args: &ArgSpec, kind: Kind) -> Value {
 }
 
 /// Calls that put the attacker's values into tools: into the free parameters of those that read, and the effects, since a tool
-/// that writes keeps what it is called with as well.
-pub(super) fn planted(kind: Kind, spec: &RunSpec) -> Vec<Wanted> {
+/// that writes keeps what it is called with as well. In parts, texts go in by two calls, which the tool joins, and no effect is
+/// called.
+pub(super) fn planted(kind: Kind, spec: &RunSpec, in_parts: bool) -> Vec<Wanted> {
     let into = |value: &Value| {
         lures(spec, usize::MAX).into_iter().find_map(|mut lure| {
             let before = lure.arguments.clone();
@@ -206,8 +207,15 @@ pub(super) fn planted(kind: Kind, spec: &RunSpec) -> Vec<Wanted> {
             (lure.arguments != before).then_some(lure)
         })
     };
-    let values: Vec<Value> = named(kind, spec).into_iter().map(|(_, value)| value).collect();
-    let reads = values.iter().filter_map(into).take(PLANTED);
+    let values: Vec<Value> = named(kind, spec).into_iter().map(|(_, value)| value).take(PLANTED).collect();
+    if in_parts {
+        let parts = values.iter().flat_map(|value| match value {
+            Value::String(text) => halves(text).map(Value::String).to_vec(),
+            value => vec![value.clone()],
+        });
+        return parts.filter_map(|part| into(&part)).collect();
+    }
+    let reads = values.iter().filter_map(into);
     reads.chain(effects(kind, spec).into_iter().filter(|wanted| spec.tool(&wanted.tool).is_some())).collect()
 }
 

@@ -11,8 +11,8 @@ pub enum Scenario {
     OneRun,
     /// A tool returns a harmless record on its first call and the injected text from its second call on.
     LaterCall,
-    /// The tools keep what they are called with and return it as a record on later calls: an attacker's value comes back
-    /// from a trusted tool.
+    /// The tools keep what they are called with and return it as a record on later calls, also joined: an attacker's value
+    /// comes back from a trusted tool.
     Store,
     /// A conversation of three turns: the first reads the text, the last acts on it.
     Turns,

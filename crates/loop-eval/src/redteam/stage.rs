@@ -41,7 +41,7 @@ pub struct Attack {
     pub kind: Option<Kind>,
     /// Only this scenario; all where it is none. The random adversary acts in one run.
     pub scenario: Option<Scenario>,
-    /// At most so many texts of each kind. Where it is none one run has all, and the other scenarios have one.
+    /// At most so many texts of each kind; all where it is none. Scenarios of several steps have one of each kind at most.
     pub each: Option<usize>,
     /// Without any guard: what a domain's tools would do for a fooled model. It shows that the attack works.
     pub unguarded: bool,
@@ -145,25 +145,17 @@ struct Cast {
 impl Stage<'_> {
     /// All attacks of a scenario.
     async fn play(&mut self, scenario: Scenario, corpus: &[Injection]) -> Result<(), AttackError> {
-        let mut taken: BTreeMap<Kind, usize> = BTreeMap::new();
+        let (people, adversaries) = match scenario {
+            // What a model copies word for word needs neither cunning nor people.
+            Scenario::Padding => (&People::ALL[..1], &Adversary::ALL[..1]),
+            _ => (&People::ALL[..], &Adversary::ALL[..2]),
+        };
         let mut nth = 0;
         for injection in self.texts(scenario, corpus) {
-            let count = taken.entry(injection.kind).or_default();
-            if self.attack.kind.is_some_and(|kind| kind != injection.kind)
-                || self.attack.each.is_some_and(|most| *count >= most)
-            {
-                continue;
-            }
-            *count += 1;
-            let (people, adversaries) = match scenario {
-                // What a model copies word for word needs neither cunning nor people.
-                Scenario::Padding => (&People::ALL[..1], &Adversary::ALL[..1]),
-                _ => (&People::ALL[..], &Adversary::ALL[..2]),
-            };
+            let kind = (scenario == Scenario::OneRun).then_some(injection.kind);
             for people in people {
                 for adversary in adversaries {
                     let cast = Cast { scenario, adversary: *adversary, people: *people, nth };
-                    let kind = (scenario == Scenario::OneRun).then_some(injection.kind);
                     self.run(kind, cast, &injection).await?;
                     nth += 1;
                 }
@@ -185,30 +177,35 @@ impl Stage<'_> {
     fn texts(&self, scenario: Scenario, corpus: &[Injection]) -> Vec<Injection> {
         let is_conversation = matches!(self.spec.protocol, ProtocolSpec::Conversation(_));
         let is_document = matches!(self.spec.protocol, ProtocolSpec::Document(_));
-        let plain = |is_meant: fn(Kind) -> bool| {
-            /// Texts of each kind, where nothing else is said.
-            const EACH: usize = 1;
-            let each = self.attack.each.unwrap_or(EACH);
-            let mut taken: BTreeMap<Kind, usize> = BTreeMap::new();
-            let of_kind = corpus.iter().filter(|text| text.trick == Trick::Plain && is_meant(text.kind));
-            let texts = of_kind.filter(|text| {
-                let count = taken.entry(text.kind).or_default();
-                *count += 1;
-                *count <= each
-            });
-            // A text that is to come later, or to be kept, is one that a tool returns.
-            let places = [Carrier::Result, Carrier::Field, Carrier::Error].into_iter().cycle();
-            texts.zip(places).map(|(text, carrier)| Injection { carrier, ..text.clone() }).collect::<Vec<_>>()
-        };
         match scenario {
-            Scenario::OneRun => corpus.to_vec(),
-            Scenario::LaterCall | Scenario::Crash => plain(|_| true),
-            Scenario::Store | Scenario::Waiting => plain(wants_effect),
+            Scenario::OneRun => self.each(corpus.iter().cloned(), usize::MAX),
+            Scenario::LaterCall | Scenario::Crash => self.plain(corpus, |_| true),
+            Scenario::Store | Scenario::Waiting => self.plain(corpus, wants_effect),
             // Only conversations have turns, and only documents have contract blocks.
-            Scenario::Turns | Scenario::StoreTurns if is_conversation => plain(wants_effect),
-            Scenario::Padding if is_document => padding::texts(),
+            Scenario::Turns | Scenario::StoreTurns if is_conversation => self.plain(corpus, wants_effect),
+            Scenario::Padding if is_document => self.each(padding::texts(), usize::MAX),
             Scenario::Turns | Scenario::StoreTurns | Scenario::Padding => Vec::new(),
         }
+    }
+
+    /// One plain text of each kind. What is to come later, or to be kept, is what a tool returns.
+    fn plain(&self, corpus: &[Injection], is_meant: fn(Kind) -> bool) -> Vec<Injection> {
+        let plain = corpus.iter().filter(|text| text.trick == Trick::Plain && is_meant(text.kind));
+        let places = [Carrier::Result, Carrier::Field, Carrier::Error].into_iter().cycle();
+        let texts = self.each(plain.cloned(), 1).into_iter().zip(places);
+        texts.map(|(text, carrier)| Injection { carrier, ..text }).collect()
+    }
+
+    /// At most so many texts of each kind, and no more than are asked for.
+    fn each(&self, texts: impl IntoIterator<Item = Injection>, most: usize) -> Vec<Injection> {
+        let most = self.attack.each.unwrap_or(most).min(most);
+        let mut taken: BTreeMap<Kind, usize> = BTreeMap::new();
+        let is_wanted = |text: &Injection| {
+            let count = taken.entry(text.kind).or_default();
+            *count += 1;
+            *count <= most && self.attack.kind.is_none_or(|kind| kind == text.kind)
+        };
+        texts.into_iter().filter(is_wanted).collect()
     }
 
     async fn run(
@@ -287,16 +284,18 @@ impl Stage<'_> {
                 to_the_end(&looping, item(&said), answer).await
             }
             Scenario::Turns | Scenario::StoreTurns => {
-                in_turns(&looping, &self.world, said, || model.next_turn(), answer).await
+                // Every second time, with each kind of people in turn.
+                let crashes = nth / 2 % 2 == 1;
+                in_turns(&looping, &self.world, said, crashes, || model.next_turn(), answer).await
             }
             Scenario::Crash => {
-                /// Entries of a run that reads, is answered and acts, about.
-                const ENTRIES: u32 = 16;
-                // Each adversary is stopped at each of these places.
-                let place = nth / 2;
-                let crash = Crash { after: 1 + place / 2 % ENTRIES, in_effect: false };
-                let in_effect = Crash { after: ENTRIES + ENTRIES / 2, in_effect: true };
-                let crash = if place % 2 == 0 { crash } else { in_effect };
+                /// Entries of a run between what it reads and what it does then, about.
+                const ENTRIES: u32 = 6;
+                // An effect runs only where somebody allows it. Both adversaries are stopped at the same places.
+                let crash = match people {
+                    People::Absent | People::Denying => Crash { after: nth / 2 % ENTRIES, in_effect: false },
+                    People::Careful => Crash { after: 2 * ENTRIES, in_effect: true },
+                };
                 with_a_crash(&looping, &self.world, item(&said), crash, answer).await
             }
             Scenario::Waiting => with_false_approvals(&looping, item(&said), answer).await,

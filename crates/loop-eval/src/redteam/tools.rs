@@ -125,11 +125,13 @@ impl State {
             Scenario::Turns if self.turn == 0 => *calls,
             Scenario::Turns => 0,
             Scenario::Store | Scenario::StoreTurns => {
+                let texts: Vec<&str> = self.kept.iter().filter_map(Value::as_str).collect();
+                let joined: Vec<String> = texts.windows(2).map(<[&str]>::concat).collect();
                 return Some(ToolResult::ok(
                     &*tool.name,
                     "found",
                     format!("One record, of {NAME}, with {} notes.", self.kept.len()),
-                    json!({"id": RECORD, "name": NAME, "mail": CUSTOMER, "notes": self.kept}),
+                    json!({"id": RECORD, "name": NAME, "notes": self.kept, "joined": joined}),
                 ));
             }
         };
