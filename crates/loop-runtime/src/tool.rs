@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use loop_core::{CallExtent, CostMode, Fact, Observation, Received, Run, RunTool, SubCallBudget, Usage};
+use loop_core::{
+    CallExtent, CostMode, Fact, FinishReason, Observation, Received, Run, RunTool, SubCallBudget, Usage,
+};
 use loop_llm::{ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelRequest, RequestMeta, complete};
 use loop_prompts::{FilterQuestion, Prompts};
 use loop_tools::{Answer, AskError, AskModel, ChoiceRequest, Credentials, Registry, ToolContext};
@@ -122,7 +124,9 @@ impl AskModel for Asker {
         match tokio::time::timeout(limit, complete(self.model.as_ref(), &request)).await.unwrap_or_else(late)
         {
             Ok(reply) => {
-                let received = Received { bytes: reply.bytes(), extent: CallExtent::Ended };
+                let is_cut = reply.finish == FinishReason::Capped;
+                let extent = if is_cut { CallExtent::Open } else { CallExtent::Ended };
+                let received = Received { bytes: reply.bytes(), extent, ..Received::default() };
                 Ok(Answer { text: reply.text.to_string(), usage: reply.usage, received })
             }
             Err(error) => {
@@ -130,7 +134,9 @@ impl AskModel for Asker {
                 // A call that no model saw costs nothing.
                 let usage = if error.is_free() { Some(Usage::default()) } else { told };
                 let bytes = error.partial.as_ref().map_or(0, |partial| partial.bytes());
-                let received = Received { bytes, extent: error.extent() };
+                let reported = error.partial.as_ref().and_then(|partial| partial.usage_so_far);
+                let reported = reported.unwrap_or_default();
+                let received = Received { bytes, extent: error.extent(), reported };
                 Err(AskError { message: error.to_string(), usage, received })
             }
         }
