@@ -24,6 +24,10 @@ pub struct ArgSpec {
     /// An object's declared members.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<Arc<str>, ArgSpec>,
+    /// The names of the declared members in the order in which they were declared; empty where that is the order of the
+    /// alphabet. Models answer in the order of a schema.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub property_order: Vec<Arc<str>>,
     /// Members that must be there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<Arc<str>>,
@@ -94,13 +98,16 @@ impl ArgSpec {
         };
         let known = |key: &str| map.get(key).cloned();
         let nested = |value: &Value| Self::from_schema(value);
+        let declared = map.get("properties").and_then(Value::as_object);
         Self {
             kind: known("type").and_then(|kind| serde_json::from_value(kind).ok()),
             description: map.get("description").and_then(Value::as_str).map(Arc::from),
             examples: map.get("examples").and_then(Value::as_array).cloned().unwrap_or_default(),
-            properties: map
-                .get("properties")
-                .and_then(Value::as_object)
+            property_order: declared
+                .filter(|members| !members.keys().is_sorted())
+                .map(|members| members.keys().map(|name| Arc::from(name.as_str())).collect())
+                .unwrap_or_default(),
+            properties: declared
                 .map(|members| {
                     members.iter().map(|(name, spec)| (Arc::from(name.as_str()), nested(spec))).collect()
                 })
@@ -120,6 +127,14 @@ impl ArgSpec {
             max_length: map.get("maxLength").and_then(Value::as_u64).and_then(|n| n.try_into().ok()),
             default: known("default"),
         }
+    }
+
+    /// The declared members in the order in which they were declared.
+    pub fn ordered(&self) -> impl Iterator<Item = (&Arc<str>, &Self)> {
+        let named = self.property_order.iter().filter_map(|name| self.properties.get_key_value(name));
+        let is_other =
+            |name: &Arc<str>| self.property_order.is_empty() || !self.property_order.contains(name);
+        named.chain(self.properties.iter().filter(move |(name, _)| is_other(name)))
     }
 
     /// The value rebuilt from declared fields only, with defaults filled in (S4-81, C24).
@@ -335,6 +350,21 @@ fn at<T>(pointer: &mut String, step: &str, visit: impl FnOnce(&mut String) -> T)
 mod tests {
     use super::*;
     use serde_json::json;
+
+    // X1
+    #[test]
+    fn members_keep_the_order_of_their_declaration_also_in_a_journal() {
+        let names = |spec: &ArgSpec| spec.ordered().map(|(name, _)| name.to_string()).collect::<Vec<_>>();
+        let declared = json!({"properties": {"target": {}, "limit": {}, "kinds": {}}});
+        let spec = ArgSpec::from_schema(&declared);
+        assert_eq!(names(&spec), ["target", "limit", "kinds"]);
+        // The journal writes members in the order of the alphabet.
+        let written = crate::canonical::canonical(&serde_json::to_value(&spec).unwrap());
+        let read: ArgSpec = serde_json::from_str(&written).unwrap();
+        assert_eq!((names(&read), &read), (names(&spec), &spec));
+        let sorted = ArgSpec::from_schema(&json!({"properties": {"a": {}, "b": {}}}));
+        assert_eq!((names(&sorted), sorted.property_order.len()), (vec!["a".to_owned(), "b".to_owned()], 0));
+    }
 
     fn spec() -> ArgSpec {
         ArgSpec::from_schema(&json!({

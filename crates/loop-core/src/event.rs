@@ -402,12 +402,16 @@ pub struct Received {
     pub bytes: u64,
     /// How far the call came.
     pub extent: CallExtent,
+    /// Tokens that the provider reported before the end of the reply. They are not those of the whole, and the estimate is
+    /// never below them; zero where it reported none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub reported: Usage,
 }
 
 impl Received {
     /// A reply that the provider ended, whose bytes were not counted apart from what is kept of it.
     pub fn ended() -> Self {
-        Self { bytes: 0, extent: CallExtent::Ended }
+        Self { extent: CallExtent::Ended, ..Self::default() }
     }
 
     fn is_ended(&self) -> bool {

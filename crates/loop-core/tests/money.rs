@@ -91,7 +91,7 @@ fn a_reply_without_usage_that_is_longer_than_was_granted_costs_what_came() {
     let mut reply = said("high").using(None).reply();
     reply.reasoning = Some("r".repeat(600_000).into());
     assert!(reply.known_bytes() > 600_000);
-    reply.received = Received { bytes: 3 << 20, extent: CallExtent::Ended };
+    reply.received = Received { bytes: 3 << 20, ..Received::ended() };
     let mut world = world;
     world.tell(loop_core::Fact::ModelReplied { key: key("1/main"), attempt: 1, reply });
     assert_eq!(world.outcome().totals.usage, Usage { estimated: true, ..used(1_000, 1 << 20) });
@@ -110,7 +110,7 @@ fn in_strict_mode_only_reported_usage_releases_a_reserve() {
     let reserve = 2_000 + 256;
     assert_eq!(strict(0), Usage { estimated: true, ..used(reserve, 4_096) });
     assert_eq!(strict(3 << 20), Usage { estimated: true, ..used(reserve, 1 << 20) });
-    let refused = Received { bytes: 0, extent: CallExtent::NoReply };
+    let refused = Received { extent: CallExtent::NoReply, ..Received::default() };
     assert_eq!(charged(CostMode::Strict, refused).0, Usage { estimated: true, ..used(reserve, 4_096) });
 }
 
@@ -126,7 +126,7 @@ fn a_failed_call_without_usage_costs_by_how_far_it_came() {
         (CallExtent::Open, 300, estimated(4_096)),
         (CallExtent::Open, 3 << 20, estimated(1 << 20)),
     ] {
-        let (usage, cost) = charged(CostMode::Estimated, Received { bytes, extent });
+        let (usage, cost) = charged(CostMode::Estimated, Received { bytes, extent, ..Received::default() });
         assert_eq!(usage, expected, "{extent:?} {bytes}");
         assert_eq!(cost, usd(usage.input * 100_000 + usage.output * 400_000), "{extent:?} {bytes}");
     }
@@ -137,11 +137,26 @@ fn a_count_that_was_reported_before_a_reply_broke_off_is_no_less_than_what_came(
     // P4: some providers count once at the beginning.
     let begun = ModelFailure {
         usage: Some(used(500, 1)),
-        received: Received { bytes: 8_000, extent: CallExtent::Open },
+        received: Received { bytes: 8_000, ..Received::default() },
         ..failure(false)
     };
     let world = run().start().started().failed(begun);
     assert_eq!(charges(&world)[0].0, Usage { estimated: true, ..used(500, 1_000) });
+}
+
+#[test]
+fn what_was_reported_before_the_end_is_the_least_and_not_the_whole() {
+    // P4: Gemini counts in every chunk. Where the stream breaks, the last count is of a part.
+    let reported = |input, output| Usage { reasoning: 100, ..used(input, output) };
+    let charged = |mode, reported| {
+        let received = Received { bytes: 300, reported, ..Received::default() };
+        charged(mode, received).0
+    };
+    let estimated = |input, output| Usage { estimated: true, ..reported(input, output) };
+    assert_eq!(charged(CostMode::Estimated, reported(800, 50)), estimated(800, 3_996));
+    assert_eq!(charged(CostMode::After, reported(800, 9_000)), estimated(800, 9_000));
+    assert_eq!(charged(CostMode::Strict, reported(800, 50)), estimated(2_256, 3_996));
+    assert_eq!(charged(CostMode::Strict, reported(9_000, 9_000)), estimated(9_000, 9_000));
 }
 
 #[test]
@@ -153,7 +168,7 @@ fn a_sub_call_without_usage_costs_what_came() {
         let world = run().picker(&[]).start().picked(&[("fetch_docs", target("a"))]);
         charges(&world.finished("0/action-0", filtered))[1].0
     };
-    let short = charged(Received { bytes: 30, extent: CallExtent::Ended });
+    let short = charged(Received { bytes: 30, ..Received::ended() });
     assert_eq!(short, Usage { estimated: true, ..used(12_000, 10) });
     assert_eq!(charged(Received::default()), Usage { estimated: true, ..used(12_000, 512) });
 }

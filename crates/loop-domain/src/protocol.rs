@@ -166,5 +166,5 @@ pub(crate) fn members(spec: &RunSpec) -> Option<String> {
         true => name.to_string(),
         false => format!("{name} (optional)"),
     };
-    Some(args.properties.keys().map(shown).collect::<Vec<_>>().join(", "))
+    Some(args.ordered().map(|(name, _)| shown(name)).collect::<Vec<_>>().join(", "))
 }

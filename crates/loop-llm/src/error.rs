@@ -149,9 +149,12 @@ pub struct Partial {
     /// The model that really served, where the provider had said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_model: Option<Arc<str>>,
-    /// Tokens, where the provider had said so.
+    /// Tokens of all that was generated, where the provider had reported them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// Tokens that the provider had reported before the end came: of a part, and so the least that it bills.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage_so_far: Option<Usage>,
 }
 
 impl Partial {

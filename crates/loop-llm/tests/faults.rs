@@ -735,7 +735,8 @@ async fn tokens_that_are_reported_while_a_reply_comes_cut_it_and_those_of_a_whol
         let server = answering(Behaviour::body(body.clone()));
         let reply = granted_little(&client(api, &server), /*no_stream*/ false).await;
         assert_eq!((reply.stop, &*reply.text), (Some(wanted), "Hi"), "{}: {body}", api.name());
-        assert!(reply.usage.is_some(), "{}", api.name());
+        // P4: the tokens of a part are not those of what the provider goes on to generate.
+        assert_eq!(reply.usage.is_some(), wanted != Stop::Capped, "{}", api.name());
     }
 }
 

@@ -509,3 +509,28 @@ fn a_body_that_is_whole_is_complete_and_a_call_that_names_no_tool_is_left_out() 
     assert_eq!((&*reply.text, reply.tool_calls.len(), reply.stop), ("Hi", 0, Some(Stop::EndTurn)));
     assert_eq!((&*reply.warnings, &reply.raw), (&["call_without_name".into()][..], &None));
 }
+
+// P4
+#[test]
+fn a_count_before_the_end_is_not_that_of_the_whole() {
+    let counted = json!({"candidates": [{"content": {"parts": [{"text": "So far"}]}}],
+        "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 2}});
+    let broken = |chunks: &[Value]| {
+        let wire = gemini();
+        let mut decoder = wire.codec.decoder(&wire.request, wire.aliases, wire.secrets);
+        decoder.push(sse(chunks).as_bytes());
+        decoder.interrupt(LlmErrorKind::StreamInterrupted, "gone").pop().unwrap()
+    };
+    let partial = *broken(std::slice::from_ref(&counted)).unwrap_err().partial.unwrap();
+    let so_far = Usage { input: 9, output: 2, ..Usage::default() };
+    assert_eq!((partial.usage, partial.usage_so_far), (None, Some(so_far)));
+    let Ok(ModelEvent::Finished(whole)) = broken(&[counted.clone(), stop("STOP")]) else { panic!() };
+    assert_eq!(whole.usage, Some(so_far));
+    // What our own cap cut may go on with the provider.
+    let wire = gemini().with(|request| request.max_output_tokens = Some(100));
+    let long = parts(json!([{"text": "x".repeat(10_000)}]));
+    let Some(Ok(ModelEvent::Finished(cut))) = wire.decode(&[sse(&[counted, long]).as_bytes()]).pop() else {
+        panic!()
+    };
+    assert_eq!((cut.stop, cut.usage), (Some(Stop::Capped), None));
+}

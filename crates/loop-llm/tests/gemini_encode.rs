@@ -385,7 +385,7 @@ fn a_history_that_would_be_refused_is_not_sent() {
     let one_result = Message::Tool { results: vec![result("a", false, "1")] };
     for turns in [
         vec![],
-        vec![Message::assistant("Hi"), Message::user("?")],
+        vec![two(), Message::Tool { results: vec![result("a", false, "1"), result("b", false, "1")] }],
         vec![Message::user("?"), two()],
         vec![Message::user("?"), two(), one_result.clone()],
         vec![Message::user("?"), one_result],
@@ -478,6 +478,18 @@ fn an_empty_prompt_is_sent() {
     assert_eq!(gemini().turns(&[Message::user("")]).sent()["contents"], json!([empty]));
     let longer = gemini().turns(&[Message::user(""), Message::assistant("Hi"), Message::user("?")]).sent();
     assert_eq!((&longer["contents"][0], longer["contents"].as_array().unwrap().len()), (&empty, 3));
+}
+
+// X9
+#[test]
+fn a_history_that_begins_with_the_model_is_sent_and_told() {
+    let wire = gemini().turns(&[Message::assistant("Hi"), Message::user("?")]);
+    let contents = json!([
+        {"role": "model", "parts": [{"text": "Hi"}]}, {"role": "user", "parts": [{"text": "?"}]},
+    ]);
+    assert_eq!(wire.sent()["contents"], contents);
+    assert_eq!(wire.warnings(), ["begins_with_model_turn"]);
+    assert!(gemini().turns(&[Message::user("?")]).warnings().is_empty());
 }
 
 // X9

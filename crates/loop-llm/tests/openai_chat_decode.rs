@@ -925,3 +925,16 @@ fn what_was_no_text_does_not_go_back_as_it_came() {
     let reply = openrouter.end(&damaged).unwrap();
     assert_eq!((reply.raw, &*reply.text), (None, "Hi"));
 }
+
+// P4
+#[test]
+fn a_count_in_every_chunk_is_not_that_of_the_whole_where_the_stream_breaks() {
+    let mut counted = text("So far");
+    counted["usage"] = json!({"prompt_tokens": 9, "completion_tokens": 2});
+    let mut decoder = granted_much();
+    decoder.push(sse(&[counted]).as_bytes());
+    let broken = decoder.interrupt(LlmErrorKind::StreamInterrupted, "gone").pop().unwrap();
+    let partial = *broken.unwrap_err().partial.unwrap();
+    let so_far = Usage { input: 9, output: 2, ..Usage::default() };
+    assert_eq!((partial.usage, partial.usage_so_far), (None, Some(so_far)));
+}

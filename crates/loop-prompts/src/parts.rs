@@ -131,7 +131,7 @@ pub(crate) fn tools<'a>(tools: impl Iterator<Item = &'a ToolSpec>) -> String {
                 entry.push_str(if ends { " When: " } else { ". When: " });
                 entry.push_str(&line(&tool.when));
             }
-            for (name, spec) in &tool.args.properties {
+            for (name, spec) in tool.args.ordered() {
                 entry.push_str("\n  - ");
                 entry.push_str(&parameter(name, spec, tool.args.required.contains(name)));
             }

@@ -165,7 +165,8 @@ pub(crate) async fn call(
     match result {
         Ok(reply) => {
             let (calls, has_new_ids) = named(&reply.tool_calls, key.pass);
-            let received = Received { bytes: heard.bytes.max(reply.bytes()), extent: heard.extent };
+            let reported = heard.usage.filter(|_| reply.usage.is_none()).unwrap_or_default();
+            let received = Received { bytes: heard.bytes.max(reply.bytes()), extent: heard.extent, reported };
             let reply = Reply {
                 received,
                 text: Arc::clone(reply.shown()),
@@ -341,7 +342,7 @@ async fn drain(
         }
         if is_beyond {
             heard.extent = CallExtent::Open;
-            return Ok(cap.cut(&heard.text, heard.usage));
+            return Ok(cap.cut(&heard.text, /*usage*/ None));
         }
     }
     Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
@@ -396,11 +397,12 @@ fn failure(error: LlmError, heard: Heard, cap: OutputCap) -> ModelFailure {
     };
     let served = error.partial.as_ref().and_then(|partial| partial.served_model.clone());
     let served_model = served.or(heard.served_model);
-    // What the client says at the end counts, also where it takes an earlier count back.
-    let (text, usage) = match error.partial {
-        Some(told) if told.text.is_empty() => (heard.text.into(), told.usage),
-        Some(told) => (told.text, told.usage),
-        None => (heard.text.into(), heard.usage),
+    // What the client says at the end counts, also where it takes an earlier count back. What was reported before a reply
+    // broke off are not the tokens of the whole.
+    let (text, usage, so_far) = match error.partial {
+        Some(told) if told.text.is_empty() => (heard.text.into(), told.usage, told.usage_so_far),
+        Some(told) => (told.text, told.usage, told.usage_so_far),
+        None => (heard.text.into(), None, heard.usage),
     };
     ModelFailure {
         kind: error.kind.into(),
@@ -410,7 +412,7 @@ fn failure(error: LlmError, heard: Heard, cap: OutputCap) -> ModelFailure {
         partial: (!text.is_empty()).then(|| cap.hold_text(&text)),
         served_model,
         usage: if is_free { Some(Usage::default()) } else { usage },
-        received: Received { bytes, extent },
+        received: Received { bytes, extent, reported: so_far.unwrap_or_default() },
     }
 }
 

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use loop_core::policy::{forbids, is_barred};
 use loop_core::{
-    Event, Fact, Facts, GateSettings, History, Millis, Note, Outcome, Overridden, Phase, Provenance,
+    Event, Fact, Facts, GateSettings, History, Millis, Note, Outcome, Overridden, Phase, PicoUsd, Provenance,
     Rejected, Run, RunId, RunSpec, SpecNames, Started, WorkItem,
 };
 use loop_llm::{Message, Secrets, holds_url_secret};
@@ -128,6 +128,16 @@ pub enum StartError {
         /// What such an item is called, for example `ticket` or `message`.
         kind: Arc<str>,
     },
+    /// The spec has a limit of money, and the price of its model is unknown, so the limit could not be kept.
+    #[error(
+        "the price of `{model}` is unknown, so the limit of {limit} for a run cannot be kept; give the price with ModelSpec::with_price, or set limits.cost to None"
+    )]
+    CostWithoutPrice {
+        /// The limit.
+        limit: PicoUsd,
+        /// The model, as its provider names it.
+        model: Arc<str>,
+    },
     /// What people say to the run does not count.
     #[error("run {run}: {rejected}")]
     Refused {
@@ -151,7 +161,8 @@ pub enum StartError {
 impl Loop {
     /// A loop over these tools and models, with the built-in prompts and a journal in memory.
     ///
-    /// The spec's list of tools is taken from the registry.
+    /// The spec's list of tools is taken from the registry. Where its limit of money could not be kept, since the price of
+    /// its base model is unknown, a run does not start: [`StartError::CostWithoutPrice`].
     pub fn new(spec: RunSpec, registry: Registry, models: Models) -> Self {
         let spec = Arc::new(RunSpec { tools: registry.specs(), save: false, ..spec });
         let parts = Parts {
@@ -517,6 +528,10 @@ impl Loop {
     pub(crate) async fn open(&self, item: WorkItem, history: Vec<Message>) -> Result<Opening, StartError> {
         if history.is_empty() && item.is_blank() {
             return Err(StartError::Blank { kind: item.kind });
+        }
+        let base = &self.parts.spec.models.base;
+        if let (Some(limit), None) = (self.parts.spec.limits.cost, &base.price) {
+            return Err(StartError::CostWithoutPrice { limit, model: Arc::clone(&base.model) });
         }
         let secrets = &self.parts.secrets;
         let (item, history) = (sink::item(secrets, item), sink::messages(secrets, history));

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{CallExtent, CostMode, Fact, Observation, Received, Run, RunTool, SubCallBudget, Usage};
+use loop_core::{
+    CallExtent, CostMode, Fact, FinishReason, Observation, Received, Run, RunTool, SubCallBudget, Usage,
+};
 use loop_llm::{
     ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest, OutputCap,
     RequestMeta,
@@ -157,7 +159,9 @@ impl AskModel for Asker {
         let asked = complete(self.model.as_ref(), &request, Quiet::new(&waits, &self.hear));
         match tokio::time::timeout(limit, asked).await.unwrap_or_else(late) {
             Ok(reply) => {
-                let received = Received { bytes: reply.bytes(), extent: CallExtent::Ended };
+                let is_cut = reply.finish == FinishReason::Capped;
+                let extent = if is_cut { CallExtent::Open } else { CallExtent::Ended };
+                let received = Received { bytes: reply.bytes(), extent, ..Received::default() };
                 let (text, usage, served_model) = (reply.text.to_string(), reply.usage, reply.served_model);
                 Ok(Answer { text, usage, received, served_model })
             }
@@ -166,7 +170,9 @@ impl AskModel for Asker {
                 // A call that no model saw costs nothing.
                 let usage = if error.is_free() { Some(Usage::default()) } else { told };
                 let bytes = error.partial.as_ref().map_or(0, |partial| partial.bytes());
-                let received = Received { bytes, extent: error.extent() };
+                let reported = error.partial.as_ref().and_then(|partial| partial.usage_so_far);
+                let reported = reported.unwrap_or_default();
+                let received = Received { bytes, extent: error.extent(), reported };
                 let served_model = error.partial.as_ref().and_then(|partial| partial.served_model.clone());
                 Err(AskError { message: error.to_string(), usage, received, served_model })
             }

@@ -150,6 +150,20 @@ async fn an_unknown_price_is_no_price_of_nothing() {
     assert_eq!((&report["totals"]["cost_usd"], &report["saved"]), (&Value::Null, &Value::Null));
 }
 
+#[tokio::test]
+async fn a_limit_of_money_without_a_price_starts_no_run() {
+    // P7: below the agent's builder too, a limit that was set binds or is refused.
+    let log = Log::new();
+    let spec = common::world::spec(|spec| {
+        spec.models.base.price = None;
+        spec.limits.cost = Some(loop_core::PicoUsd(50_000_000_000));
+    });
+    let looping = looping(spec, &log, Stage::new(&log));
+    let error = looping.start(common::item()).await.unwrap_err();
+    assert!(error.to_string().contains("the limit of $0.050000 for a run cannot be kept"), "{error}");
+    assert!(looping.journal().runs().await.unwrap().is_empty(), "nothing was begun");
+}
+
 #[test]
 fn the_committed_schema_is_that_of_the_report() {
     // S0-57: run with UPDATE_SCHEMA=1 to write it anew.

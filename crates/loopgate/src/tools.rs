@@ -32,7 +32,7 @@ fn list(domain: &Domain) -> String {
         if !tool.when.is_empty() {
             let _ = writeln!(text, "    when: {}", tool.when);
         }
-        for (name, spec) in &tool.args.properties {
+        for (name, spec) in tool.args.ordered() {
             let need = if tool.args.required.contains(name) { "required" } else { "optional" };
             let about = spec.description.as_deref().unwrap_or_default();
             let examples: Vec<String> = spec.examples.iter().map(Value::to_string).collect();

@@ -329,7 +329,15 @@ impl Run {
             CallExtent::NoReply | CallExtent::Ended => (input_tokens, received),
             CallExtent::Open => (input_tokens, received.max(output_tokens)),
         };
-        Usage { input, output, estimated: true, ..Usage::default() }
+        let reported = charge.received.reported;
+        let output = output.max(reported.total_output()) - reported.reasoning;
+        // What was read is known once it was reported; in `strict` the reserve stands all the same.
+        let keeps = self.spec.limits.cost_mode == CostMode::Strict || reported.total_input() == 0;
+        if keeps && input >= reported.total_input() {
+            let reasoning = reported.reasoning;
+            return Usage { input, output, reasoning, estimated: true, ..Usage::default() };
+        }
+        Usage { output, estimated: true, ..reported }
     }
 
     /// The wished call of the phase, if it is the one that the event names and may start now.

@@ -3,9 +3,11 @@
 //! `expected.txt` says for each what the run must come to. A row is written by `UPDATE_LIES=1 cargo test -p loop-domain
 //! --test it lies::` and is read against the documentation before it is committed. `known.txt` holds what is found in
 //! place of a row that does not hold yet; a row that holds must not be in it. What must hold for all stands in
-//! `invariants.rs`. `LIES_ONLY=NAME,NAME` runs some, and prints each certificate.
+//! `invariants.rs`. A share of the behaviours runs in the other cost modes too, without a table: `modes.rs` says what holds
+//! there, and `LIES_SEED=N` draws another share. `LIES_ONLY=NAME,NAME` runs some, and prints each certificate.
 
 mod invariants;
+mod modes;
 mod table;
 mod world;
 
@@ -13,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::sync::Arc;
 
+use loop_core::CostMode;
 use loop_llm::Api;
 use loop_llm::testing::Lie;
 use tokio::sync::Semaphore;
@@ -43,7 +46,8 @@ async fn every_lie_ends_as_the_table_says_over_every_protocol_and_breaks_no_prom
                     let _turn = gate.acquire_owned().await.unwrap();
                     let name = world.name;
                     // A panic of the run is a result as well.
-                    let run = tokio::spawn(async move { world.run(lie, api).await }).await;
+                    let run =
+                        tokio::spawn(async move { world.run(lie, api, CostMode::Estimated).await }).await;
                     (lie.name, name, api, run)
                 });
             }

@@ -5,12 +5,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{Limits, Outcome, PicoUsd, Price, RunSpec, WorkItem};
+use loop_core::{CostMode, Limits, Outcome, PicoUsd, Price, RunSpec, WorkItem};
 use loop_domain::{Domain, LoadOptions};
 use loop_llm::testing::{Lie, Received, Server, Service};
 use loop_llm::{Api, Offline};
-use loop_runtime::{Driven, Report, explain};
+use loop_runtime::{Driven, Entry, Journal, MemoryJournal, Report, explain};
 use tempfile::TempDir;
+
+/// What the models cost.
+pub(super) fn price() -> Price {
+    Price::flat(1_000_000, 4_000_000)
+}
 
 /// How long one run may take before it counts as one that does not end.
 const LONGEST: Duration = Duration::from_secs(620);
@@ -31,6 +36,8 @@ pub(super) struct Shown {
     pub(super) outcome: Outcome,
     pub(super) spec: Arc<RunSpec>,
     pub(super) requests: Vec<Received>,
+    /// What the journal holds.
+    pub(super) entries: Vec<Entry>,
     /// How many answers were lies.
     pub(super) lied: usize,
     /// The outcome as JSON, and the certificate in words.
@@ -89,10 +96,11 @@ impl World {
         self
     }
 
-    fn load(&self, lie: &Lie, api: Api, url: &str) -> Domain {
+    fn load(&self, lie: &Lie, api: Api, mode: CostMode, url: &str) -> Domain {
         let mut set: Vec<(String, String)> = Vec::new();
         let mut put = |key: &str, value: &str| set.push((key.to_owned(), value.to_owned()));
         put("limits.cost_usd", "0.10");
+        put("limits.cost_mode", mode.name());
         put("limits.output_tokens", "2048");
         put("limits.wall_ms", "600000");
         if self.name == "desk" {
@@ -118,13 +126,14 @@ impl World {
     }
 
     /// One run against a server that lies.
-    pub(super) async fn run(&self, lie: &'static Lie, api: Api) -> Result<Shown, String> {
+    pub(super) async fn run(&self, lie: &'static Lie, api: Api, mode: CostMode) -> Result<Shown, String> {
         let server = Server::start(Service::of(Arc::new(Offline::new())).lying(lie)).unwrap();
-        let domain = self.load(lie, api, &server.base_url());
-        let prepared = domain.unsaved_loop().leave_when_waiting();
+        let domain = self.load(lie, api, mode, &server.base_url());
+        let journal = Arc::new(MemoryJournal::new());
+        let prepared = domain.unsaved_loop().leave_when_waiting().with_journal(Arc::clone(&journal) as _);
         let spec = Arc::clone(prepared.spec());
         let handle = prepared.start(self.item(&domain)).await.map_err(|error| error.to_string())?;
-        let started = Arc::clone(handle.started());
+        let (id, started) = (handle.id().clone(), Arc::clone(handle.started()));
         let driven = tokio::time::timeout(LONGEST, handle.driven()).await;
         let (outcome, waits) = match driven.map_err(|_| "the run does not end".to_owned())? {
             Driven::Ended(outcome) => (outcome, false),
@@ -138,7 +147,8 @@ impl World {
         let report =
             serde_json::to_string(&Report::new(&started, &outcome)).map_err(|error| error.to_string())?;
         let words = explain(&outcome.stop);
-        Ok(Shown { lie: lie.name, outcome, spec, requests, lied, report, words, waits })
+        let entries = journal.read(&id).await.map_err(|error| error.to_string())?.entries;
+        Ok(Shown { entries, lie: lie.name, outcome, spec, requests, lied, report, words, waits })
     }
 }
 
@@ -149,16 +159,14 @@ impl Shown {
 
     /// What the dearest reply truly cost that the server has generated.
     pub(super) fn dearest(&self) -> PicoUsd {
-        let price = Price::flat(1_000_000, 4_000_000);
         let usages = self.requests.iter().filter_map(|request| request.usage.as_ref());
-        usages.map(|usage| price.of(usage)).max().unwrap_or_default()
+        usages.map(|usage| price().of(usage)).max().unwrap_or_default()
     }
 
     /// What the replies truly cost that the server has generated.
     pub(super) fn truth(&self) -> PicoUsd {
-        let price = Price::flat(1_000_000, 4_000_000);
         let usages = self.requests.iter().filter_map(|request| request.usage.as_ref());
-        usages.fold(PicoUsd(0), |sum, usage| sum.plus(price.of(usage)))
+        usages.fold(PicoUsd(0), |sum, usage| sum.plus(price().of(usage)))
     }
 }
 

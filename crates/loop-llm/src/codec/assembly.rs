@@ -375,14 +375,21 @@ impl Assembly {
 
     /// Whether more tokens were reported before its end than it may have.
     pub(super) fn reports_beyond_cap(&self) -> bool {
-        let is_open = self.stop.is_none() && !self.is_closing;
-        let tokens = self.usage.filter(|_| is_open).map_or(0, |usage| usage.total_output());
+        let tokens = self.usage.filter(|_| self.is_open()).map_or(0, |usage| usage.total_output());
         tokens > self.cap.tokens
     }
 
-    /// Cuts it here.
+    /// Whether its end is still to come: what is reported until then are the tokens of a part.
+    fn is_open(&self) -> bool {
+        self.stop.is_none() && !self.is_closing
+    }
+
+    /// Cuts it here. The provider may go on: tokens that were reported by now are not those of the whole.
     pub(super) fn cap(&mut self) {
         self.is_capped = true;
+        if self.is_open() {
+            self.usage = None;
+        }
         self.warn(cap::CUT);
         if self.stop.is_none() {
             self.stop = Some((Arc::default(), Stop::Capped));
@@ -442,7 +449,8 @@ impl Assembly {
             text: self.text.as_str().into(),
             reasoning: self.reasoning.as_str().into(),
             served_model: self.model.clone(),
-            usage: self.usage,
+            usage: self.usage.filter(|_| !self.is_open()),
+            usage_so_far: self.usage.filter(|_| self.is_open()),
         })
     }
 

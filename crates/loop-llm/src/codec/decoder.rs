@@ -286,6 +286,7 @@ impl Decoder {
         if body.first() == Some(&b'<') {
             return self.fail(again("an HTML page in place of a reply"));
         }
+        self.reply.closes();
         let result = match std::str::from_utf8(body) {
             Ok(body) => self.protocol.whole(body, &mut self.reply),
             Err(_) => Err(again("a body that is not UTF-8 in place of a reply")),

@@ -21,8 +21,20 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     let aliases = Aliases::of(&request.tools)?;
     let abilities = abilities(if target.profile.known_models { target.known_as } else { "" });
     let turns = turns(request, &Writer { target: *target, abilities })?;
-    if turns.iter().find(|turn| turn.values > 0).is_none_or(|turn| turn.joint != USER) {
-        let message = "the first turn that says something has to be the user's";
+    let first = turns.iter().position(|turn| turn.values > 0);
+    let is_models = first.and_then(|first| turns.get(first)).is_some_and(|turn| turn.joint != USER);
+    let calls_first = request.messages.iter().find_map(|message| match message {
+        Message::Assistant(turn) if turn.raw.is_some() || !turn.text.is_empty() || !turn.calls.is_empty() => {
+            Some(!turn.calls.is_empty())
+        }
+        _ => None,
+    });
+    // A call has to come right after a turn of the user's, or after results.
+    if first.is_none() || is_models && calls_first == Some(true) {
+        let message = match first {
+            None => "no turn says anything",
+            Some(_) => "a call of the model's needs a turn of the user's before it",
+        };
         return Err(LlmError::unsendable(LlmErrorKind::InvalidRequest, message));
     }
     // What is kept at the provider has its own rules and tools.
@@ -39,6 +51,10 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     body.push(close.as_bytes());
     body.push(&b"]"[..]);
     let mut warnings = Warnings::of(request.unsupported, &turns)?;
+    if is_models {
+        // Servers take it, and are not bound to.
+        warnings.warn("begins_with_model_turn");
+    }
     let mut members = Members::new(&request.extra);
     if !is_kept_there {
         tools(request, target, &abilities, &mut members, &mut warnings)?;

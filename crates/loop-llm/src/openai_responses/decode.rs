@@ -204,6 +204,7 @@ impl Responses {
     /// The end of a reply, which has all of it once more.
     fn end(&mut self, status: &str, response: &Response<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
         reply.begin(response.id.some(), response.model.some());
+        reply.closes();
         if let Some(report) = response.usage.get() {
             reply.set_usage(report.usage());
             if let Some(dollars) = report.dollars() {
