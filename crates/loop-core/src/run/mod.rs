@@ -644,7 +644,7 @@ impl Run {
                     missing.push(what.into());
                 }
                 // One that is sound does not vouch for the others.
-                Some(section) if spec.cite != Cite::No && self.spec.has_judgement() => {
+                Some(section) if spec.cite != Cite::No => {
                     let bad = section.bad_citations();
                     if !bad.is_empty() {
                         let bad: Vec<String> = bad.iter().map(|id| format!("[{id}]")).collect();
@@ -700,7 +700,7 @@ impl Run {
         let item = &started.item;
         if !spec.protocol.is_native() {
             for text in [&item.title, &item.full, &item.compact] {
-                echoes.read(text, spec.readings());
+                echoes.read(text);
             }
         }
         let call = Call::wished(CommandKey::new(0, Slot::Pick), Tier::Picker);
@@ -753,7 +753,7 @@ impl Run {
             let at = reached.iter().position(|limit| limit.reason == StopReason::Timeout);
             reached.insert(at.unwrap_or(reached.len()), gate::no_tool_calls());
         }
-        if run.spec.has_whole_gate() && run.spec.limits.cost_mode != CostMode::After {
+        if run.spec.limits.cost_mode != CostMode::After {
             // What the first call takes is not known before it is rendered: no amount can be named that would do.
             let is_amount = |reason| matches!(reason, StopReason::BudgetExceeded | StopReason::TokenLimit);
             reached.iter_mut().filter(|limit| is_amount(limit.reason)).for_each(|limit| limit.change = None);
@@ -769,7 +769,7 @@ impl Run {
     /// A limit of money that nobody could keep, since the price is not known.
     fn unpriced_limit(&self) -> Option<Condition> {
         let model = &self.spec.models.base;
-        let limit = self.spec.limits.cost.filter(|_| self.spec.has_whole_gate() && model.price.is_none())?;
+        let limit = self.spec.limits.cost.filter(|_| model.price.is_none())?;
         let value = format!("the price of {}/{} is not known", model.provider, model.model);
         Some(Condition {
             reason: StopReason::BudgetExceeded,
