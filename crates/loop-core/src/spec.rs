@@ -477,7 +477,7 @@ pub struct GateSettings {
     /// Values that authority-bearing parameters may have, as policy says, for example `support@example.com` (K3).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub authorities: Vec<Arc<str>>,
-    /// When repeated trouble opens a breaker; from version 3 of the spec on.
+    /// When repeated trouble opens a breaker.
     #[serde(skip_serializing_if = "is_default")]
     pub breakers: Breakers,
 }
