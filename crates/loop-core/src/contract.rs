@@ -47,8 +47,6 @@ pub(crate) struct Rules<'a> {
     pub(crate) mode: NonceMode,
     /// Contracts that stand in tool texts or in the work item.
     pub(crate) echoes: &'a Echoes,
-    /// Whether every block that does not count is told and hidden; version 1 did not.
-    pub(crate) is_thorough: bool,
 }
 
 /// The contract among the top-level fenced blocks of a reply: of those that count, the last.
@@ -77,9 +75,7 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
                 found.hidden.push(block.whole.clone());
                 found.oddities.push(Oddity::GarbledContract { why: why.into() });
                 // The last block is what counts, and it cannot be read.
-                if let Some((_, earlier)) = unmarked.take()
-                    && rules.is_thorough
-                {
+                if let Some((_, earlier)) = unmarked.take() {
                     found.hidden.push(earlier);
                     found.oddities.push(Oddity::IgnoredContract { why: "another one follows".into() });
                 }
@@ -89,7 +85,7 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
                 Some(nonce) => {
                     found.hidden.push(block.whole.clone());
                     if nonce.as_str() == Some(rules.nonce) {
-                        if marked.replace((object, content)).is_some() && rules.is_thorough {
+                        if marked.replace((object, content)).is_some() {
                             let why = "another one follows".into();
                             found.oddities.push(Oddity::IgnoredContract { why });
                         }
@@ -99,9 +95,7 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
                 }
                 None => {
                     if let Some((_, earlier)) = unmarked.replace(((object, content), block.whole.clone())) {
-                        if rules.is_thorough {
-                            found.hidden.push(earlier);
-                        }
+                        found.hidden.push(earlier);
                         found.oddities.push(Oddity::IgnoredContract { why: "another one follows".into() });
                     }
                 }
@@ -109,9 +103,7 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
         }
     }
     if let (Some(_), Some((_, whole))) = (&marked, &unmarked) {
-        if rules.is_thorough {
-            found.hidden.push(whole.clone());
-        }
+        found.hidden.push(whole.clone());
         found.oddities.push(Oddity::IgnoredContract { why: "another one has the nonce".into() });
     }
     let chosen = marked.or_else(|| {
@@ -120,9 +112,7 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
             NonceMode::Require => Some("no nonce"),
             NonceMode::Prefer => rules.echoes.objection(&object),
         };
-        if why.is_none() || rules.is_thorough {
-            found.hidden.push(whole);
-        }
+        found.hidden.push(whole);
         if let Some(why) = why {
             found.oddities.push(Oddity::IgnoredContract { why: why.into() });
             return None;
@@ -147,17 +137,9 @@ pub(crate) fn find_repaired(text: &str, rules: Rules<'_>) -> Found {
 /// Tells the characters that a way of reading leaves out.
 type Unseen = fn(char) -> bool;
 
-/// The ways in which a text can be read that a model was shown.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Readings(&'static [Unseen]);
-
-impl Readings {
-    /// As a prompt shows it, and as a model may repeat that: without the joiners.
-    pub(crate) const SHOWN: Self =
-        Self(&[is_hidden, |c| is_hidden(c) || matches!(c, '\u{200c}' | '\u{200d}')]);
-    /// What version 1 looked at.
-    pub(crate) const VERSION_1: Self = Self(&[is_hidden_1]);
-}
+/// The ways in which a text can be read that a model was shown: as a prompt shows it, and as a model may repeat that,
+/// without the joiners.
+const READINGS: [Unseen; 2] = [is_hidden, |c| is_hidden(c) || matches!(c, '\u{200c}' | '\u{200d}')];
 
 /// The contracts that stand in what was read, as digests: a reply that repeats one of them without a nonce says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -173,36 +155,36 @@ impl Echoes {
     ///
     /// One scan forward: an object that parses is passed over whole, its members looked at once. The text is looked at
     /// as it is, and in each way in which it can be read.
-    pub(crate) fn read(&mut self, text: &str, readings: Readings) {
+    pub(crate) fn read(&mut self, text: &str) {
         if text.contains(MARK) {
-            self.scan(text, readings);
+            self.scan(text);
         }
-        for unseen in readings.0 {
-            if text.contains(*unseen) {
+        for unseen in READINGS {
+            if text.contains(unseen) {
                 let seen: String = text.chars().filter(|c| !unseen(*c)).collect();
                 if seen.contains(MARK) {
-                    self.scan(&seen, readings);
+                    self.scan(&seen);
                 }
             }
         }
     }
 
     /// Adds what stands in any part of an observation.
-    pub(crate) fn read_observation(&mut self, observation: &Observation, readings: Readings) {
-        self.read(&observation.summary, readings);
-        self.read(&observation.markdown, readings);
-        self.read_data(&observation.data, readings);
+    pub(crate) fn read_observation(&mut self, observation: &Observation) {
+        self.read(&observation.summary);
+        self.read(&observation.markdown);
+        self.read_data(&observation.data);
     }
 
     /// Adds what stands in JSON, also inside its strings.
-    fn read_data(&mut self, data: &str, readings: Readings) {
+    fn read_data(&mut self, data: &str) {
         match serde_json::from_str(data) {
-            Ok(value) => self.value(&value, readings),
-            Err(_) => self.read(data, readings),
+            Ok(value) => self.value(&value),
+            Err(_) => self.read(data),
         }
     }
 
-    fn scan(&mut self, text: &str, readings: Readings) {
+    fn scan(&mut self, text: &str) {
         /// How often the text may be parsed over in all: braces that lead nowhere must not cost its square.
         const TIMES: usize = 8;
         let mut spare = text.len().saturating_mul(TIMES);
@@ -212,7 +194,7 @@ impl Echoes {
             let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
             match values.next() {
                 Some(Ok(value)) => {
-                    self.value(&value, readings);
+                    self.value(&value);
                     at = open + values.byte_offset().max(1);
                 }
                 Some(Err(error)) => {
@@ -231,16 +213,16 @@ impl Echoes {
     }
 
     /// Contracts in a value, and in the texts that it holds.
-    fn value(&mut self, value: &Value, readings: Readings) {
+    fn value(&mut self, value: &Value) {
         match value {
             Value::Object(object) => {
                 if object.contains_key(MARK) {
                     self.known.insert(contract_digest(object));
                 }
-                object.values().for_each(|member| self.value(member, readings));
+                object.values().for_each(|member| self.value(member));
             }
-            Value::Array(items) => items.iter().for_each(|item| self.value(item, readings)),
-            Value::String(text) => self.read(text, readings),
+            Value::Array(items) => items.iter().for_each(|item| self.value(item)),
+            Value::String(text) => self.read(text),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
@@ -258,20 +240,6 @@ impl Echoes {
 /// What prompts leave out.
 fn is_hidden(c: char) -> bool {
     !matches!(c, '\n' | '\t') && (c.is_control() || is_unseen(c))
-}
-
-/// What version 1 took for that.
-fn is_hidden_1(c: char) -> bool {
-    match c {
-        '\n' | '\t' => false,
-        '\u{200b}'..='\u{200f}'
-        | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}'
-        | '\u{feff}'
-        | '\u{ad}' => true,
-        '\u{e0000}'..='\u{e007f}' => true,
-        c => c.is_control(),
-    }
 }
 
 fn contract_digest(object: &Map<String, Value>) -> Digest {

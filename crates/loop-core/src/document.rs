@@ -89,8 +89,6 @@ pub struct MergeContext<'a> {
     pub at: Millis,
     /// Evidence that may be cited, in ascending order.
     pub citable: &'a [EvidenceId],
-    /// Whether the citations of a body that comes back unchanged are read again: what it cites may have come since.
-    pub rereads: bool,
 }
 
 impl Document {
@@ -164,9 +162,8 @@ impl<'a> Draft<'a> {
         let before = at.and_then(|at| self.sections.get(at)).and_then(Option::as_ref);
         let is_citable = |id: &EvidenceId| context.citable.binary_search(id).is_ok();
         if before.is_some_and(|before| before.body == proposal.body) {
-            if let Some(same) =
-                at.and_then(|at| self.sections.get_mut(at)?.as_mut()).filter(|_| context.rereads)
-            {
+            // What it cites may have come since.
+            if let Some(same) = at.and_then(|at| self.sections.get_mut(at)?.as_mut()) {
                 same.evidence = citations(&same.body).into_iter().filter(is_citable).collect();
             }
             merge.identical.push(Arc::clone(&proposal.id));

@@ -28,7 +28,7 @@ pub(crate) struct View<'a> {
     /// What the domain demands and is not there.
     pub(crate) missing: &'a [Arc<str>],
     /// What the passes before tell; nothing under the rules of version 1.
-    pub(crate) history: Option<History>,
+    pub(crate) history: History,
     /// What the reply ends by itself, where calls are native; nothing where confidence tells.
     pub(crate) native: Option<Native<'a>>,
     /// Trouble that repeats.
@@ -257,11 +257,8 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
         found.extend(view.trouble.broken.clone());
     }
     if candidates.needs_person > 0 && !is_open {
-        // No setting brings somebody who can be asked; version 1 named one.
-        let people = Change { setting: "gate.people".into(), to: Measure::Text("true".into()) };
-        let change = view.history.is_none().then_some(people);
-        let value = Measure::Count(candidates.needs_person.into());
-        found.push(Condition { reason: StopReason::NeedsHuman, value, threshold: None, change });
+        // No setting brings somebody who can be asked.
+        found.push(plain(StopReason::NeedsHuman, Measure::Count(candidates.needs_person.into())));
     }
     let confidence = Measure::Confidence(view.confidence);
     let high = Some(Measure::Confidence(Confidence::High));
@@ -318,7 +315,7 @@ fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
         }
         Ending::SubmitBeforeOutput => found.push(submit_before_output()),
     }
-    let idle = view.history.map_or(0, |history| history.idle);
+    let idle = view.history.idle;
     if !view.is_open() && candidates.kept == 0 {
         found.extend(view.trouble.opened.clone());
         // What it says of a tool that is not run any more is given to the model once.
@@ -417,10 +414,8 @@ fn stuck(view: &View<'_>, history: History) -> Vec<Condition> {
 /// Stop, and why; or what follows. `cause` is what a landing was entered for: it comes first.
 pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
     let is_landing = cause.is_some();
-    // Version 1 put the cause of a landing before a stop that was asked for.
     let asked = view.stop_asked.map(manual_stop);
-    let (first, second) = if view.history.is_some() { (asked, cause) } else { (cause, asked) };
-    let mut conditions: Vec<Condition> = first.into_iter().chain(second).collect();
+    let mut conditions: Vec<Condition> = asked.into_iter().chain(cause).collect();
     // What would only forbid another call does not keep this reply's calls from running.
     let reached = limits_reached(view.limits, view.totals, view.elapsed_ms);
     let (reached, before_next) = split(reached, view.acts_last);
@@ -434,13 +429,11 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
     // Before the limit of all passes, which may be reached with it: an attempt's own says more.
     conditions.extend(view.native.and_then(attempt_over));
     conditions.extend(reached);
-    if view.history.is_some_and(|history| history.is_out_of_time && !is_landing) {
+    if view.history.is_out_of_time && !is_landing {
         conditions.push(over_time(view.limits, view.elapsed_ms));
     }
     conditions.extend(view.trouble.denied.clone());
-    let may_mend = conditions.is_empty()
-        && before_next.is_empty()
-        && view.history.is_some_and(|history| history.may_mend);
+    let may_mend = conditions.is_empty() && before_next.is_empty() && view.history.may_mend;
     let mends = |end: &[Condition]| end.first().is_some_and(|end| end.reason == StopReason::EvidenceMissing);
     if let Some(native) = view.native {
         let end = native_end(view, native);
@@ -455,12 +448,10 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
     if may_mend && mends(&nothing_left) {
         return Ruling::Mend;
     }
-    let escalate = nothing_left.is_empty()
-        && before_next.is_empty()
-        && view.history.is_some_and(|history| history.may_escalate);
+    let escalate = nothing_left.is_empty() && before_next.is_empty() && view.history.may_escalate;
     conditions.extend(nothing_left);
-    if let Some(history) = view.history.filter(|_| view.is_open() && !escalate) {
-        conditions.extend(stuck(view, history));
+    if view.is_open() && !escalate {
+        conditions.extend(stuck(view, view.history));
     }
     view.rule(conditions, before_next, escalate)
 }

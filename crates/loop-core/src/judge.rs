@@ -9,7 +9,6 @@ use crate::canonical::canonical;
 use crate::ids::{CommandKey, Slot};
 use crate::ledger::{Ledger, Siblings, Standing};
 use crate::members;
-use crate::near::near_names;
 use crate::policy::{self, Legs, PolicyAsk, Resolved, RunSources};
 use crate::policy_spec::{OnDuplicate, Repeats};
 use crate::protocol;
@@ -124,9 +123,6 @@ fn one(action: &Action, key: CommandKey, bench: Bench<'_>, seen: &mut Siblings) 
         return judged;
     }
     judged.judged.verdict = match tool {
-        None if !bench.spec.has_judgement() => {
-            Verdict::UnknownTool { near: near_names(&action.tool, &bench.spec.tools) }
-        }
         // To ask for what policy does not let run is no slip, be it there or not (S4-79, S4-83).
         None => match policy::bars_name(bench.spec, &action.tool) {
             Some(why) => Verdict::Denied { why: why.to_string().into(), by: DeniedBy::Policy },
@@ -216,12 +212,12 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
                 Some(Verdict::NeedsPerson { why: Some(why), .. }) => format!("{doubt}; {why}").into(),
                 _ => doubt.into(),
             };
-            return Verdict::NeedsPerson { effect: tool.effect, why: spec.has_judgement().then_some(why) };
+            return Verdict::NeedsPerson { effect: tool.effect, why: Some(why) };
         }
         Standing::Again { key, attempt } => judged.run_as = (key, attempt),
         Standing::New => {}
     }
-    if spec.has_judgement() && bench.trouble.is_broken(&tool.name, &spec.gate.breakers) {
+    if bench.trouble.is_broken(&tool.name, &spec.gate.breakers) {
         return Verdict::BreakerOpen { breaker: Breaker::ToolFailures };
     }
     if bench.pass == 0

@@ -253,10 +253,10 @@ impl Ledger {
             Repeats::Reuse => self.reuse(sign, siblings),
             Repeats::Off => self.off(sign, siblings),
         };
-        if self.is_in_doubt(sign, rules, &standing) {
+        if self.is_in_doubt(sign, &standing) {
             return Standing::InDoubt;
         }
-        let begun = || self.entries.get(&sign.signature).filter(|entry| rules.is_careful && entry.is_open);
+        let begun = || self.entries.get(&sign.signature).filter(|entry| entry.is_open);
         match standing {
             Standing::New => match begun() {
                 Some(entry) => entry.begun_already(siblings.same(sign)),
@@ -268,24 +268,21 @@ impl Ledger {
 
     /// Whether a call may have happened and a person has to be asked about it, where the policy says this to it. Once
     /// they have said no, what the policy refuses is not asked about again.
-    fn is_in_doubt(&self, sign: &Sign, rules: &Rules<'_>, standing: &Standing) -> bool {
+    fn is_in_doubt(&self, sign: &Sign, standing: &Standing) -> bool {
         let status = self.entries.get(&sign.signature).and_then(|entry| entry.status);
-        if !rules.is_careful {
-            return rules.repeats != Repeats::NeverRerun && status == Some(Status::InDoubt);
-        }
         let is_answered = status == Some(Status::Denied) && matches!(standing, Standing::Repeat { .. });
         self.doubts.contains_key(&sign.signature) && !is_answered
     }
 
     /// The key and the next try of a call that was begun before and is to be made again under its key: it failed in a
     /// way that may pass and tries are left, or under another key it could happen twice.
-    pub fn next_try(&self, signature: &Digest, rules: &Rules<'_>) -> Option<(CommandKey, u32)> {
-        if let Some(doubt) = self.doubts.get(signature).filter(|_| rules.is_careful) {
+    pub fn next_try(&self, signature: &Digest) -> Option<(CommandKey, u32)> {
+        if let Some(doubt) = self.doubts.get(signature) {
             return doubt.map(|last| (last.key, last.attempt.saturating_add(1)));
         }
         let entry = self.entries.get(signature)?;
         // While it runs a second one has a key of its own.
-        let is_begun = rules.is_careful && entry.is_open && entry.status.is_some();
+        let is_begun = entry.is_open && entry.status.is_some();
         (entry.has_tries() || is_begun).then(|| (entry.key, entry.attempts.saturating_add(1)))
     }
 
@@ -356,10 +353,10 @@ impl Ledger {
 
     /// A scope began: what was told before is forgotten. What may still be tried again keeps its key, and what may have
     /// happened stays in doubt.
-    pub fn new_scope(&mut self, rules: &Rules<'_>) {
+    pub fn new_scope(&mut self) {
         let doubts = &self.doubts;
         let stays = |signature: &Digest, entry: &Entry| {
-            let is_begun = rules.is_careful && (entry.is_open || doubts.contains_key(signature));
+            let is_begun = entry.is_open || doubts.contains_key(signature);
             entry.status.is_none() || entry.status == Some(Status::InDoubt) || entry.has_tries() || is_begun
         };
         self.entries.retain(|signature, entry| stays(signature, entry));

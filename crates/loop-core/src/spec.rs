@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use crate::args::ArgSpec;
 use crate::canonical::digest;
-use crate::contract::Readings;
 use crate::ids::Digest;
 use crate::limits::Limits;
 use crate::money::Price;
@@ -25,13 +24,9 @@ use crate::protocol_spec::{
 };
 use crate::stop_own::OwnReason;
 
-/// The version of [`RunSpec`] that this crate writes: which rules a run follows.
-///
-/// A stored run keeps the rules that it was started with. 1 checks money and tokens at the gate alone, and knows no
-/// stale confidence, no lack of progress, no escalation and no mending; 2 has no breakers, asks no tool again that is not
-/// ready, lets a conversation make every call again, and demands nothing of an answer whose calls are native; 3 is
-/// everything that is documented.
-pub const SPEC_VERSION: u32 = 3;
+/// The version of [`RunSpec`] that this crate writes and reads: which rules a run follows. Another one is refused by its
+/// number.
+pub const SPEC_VERSION: u32 = 1;
 
 /// After how many passes in a row in which nothing could be run a conversation ends.
 const NATIVE_NO_PROGRESS: u32 = 3;
@@ -169,37 +164,16 @@ impl RunSpec {
         self.tools.iter().any(may_run)
     }
 
-    /// Whether the rules of version 2 hold: see [`SPEC_VERSION`].
-    pub(crate) fn has_whole_gate(&self) -> bool {
-        self.version >= 2
-    }
-
-    /// Whether the rules of version 3 hold: see [`SPEC_VERSION`].
-    pub(crate) fn has_judgement(&self) -> bool {
-        self.version >= 3
-    }
-
-    /// How texts are read that may hold a contract.
-    pub(crate) fn readings(&self) -> Readings {
-        if self.has_whole_gate() { Readings::SHOWN } else { Readings::VERSION_1 }
-    }
-
     /// The digest that names this spec.
     pub fn hash(&self) -> Digest {
         digest("spec", &serde_json::to_value(self).unwrap_or_default())
     }
 
-    /// The digest of the part that decides rather than describes: limits, gate, and from version 3 on what policy knows
-    /// of each tool.
+    /// The digest of the part that decides rather than describes: limits, gate, and what policy knows of each tool.
     pub fn policy_hash(&self) -> Digest {
-        let decides = match self.version {
-            ..3 => serde_json::to_value((&self.limits, &self.gate)),
-            _ => {
-                let known = |tool: &ToolSpec| json!([tool.name, tool.aliases, tool.effect, tool.policy]);
-                let tools: Vec<Value> = self.tools.iter().map(known).collect();
-                serde_json::to_value((&self.limits, &self.gate, tools))
-            }
-        };
+        let known = |tool: &ToolSpec| json!([tool.name, tool.aliases, tool.effect, tool.policy]);
+        let tools: Vec<Value> = self.tools.iter().map(known).collect();
+        let decides = serde_json::to_value((&self.limits, &self.gate, tools));
         digest("policy", &decides.unwrap_or_default())
     }
 
@@ -230,11 +204,8 @@ impl RunSpec {
 
     /// What becomes of a call that was made before: what the gate's settings say, or what suits the protocol.
     pub fn repeats(&self) -> Repeats {
-        self.gate.repeats.unwrap_or(match (self.protocol.is_native(), self.has_judgement()) {
-            (true, true) => Repeats::Progress,
-            (true, false) => Repeats::Off,
-            (false, _) => Repeats::NeverRerun,
-        })
+        let suits = if self.protocol.is_native() { Repeats::Progress } else { Repeats::NeverRerun };
+        self.gate.repeats.unwrap_or(suits)
     }
 }
 
@@ -506,7 +477,7 @@ pub struct GateSettings {
     /// Values that authority-bearing parameters may have, as policy says, for example `support@example.com` (K3).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub authorities: Vec<Arc<str>>,
-    /// When repeated trouble opens a breaker; from version 3 of the spec on.
+    /// When repeated trouble opens a breaker.
     #[serde(skip_serializing_if = "is_default")]
     pub breakers: Breakers,
 }

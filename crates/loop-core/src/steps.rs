@@ -46,11 +46,11 @@ mod tests {
     /// Reads a reply and merges it, twice, as a run does.
     fn read(text: &str) {
         let echoes = Echoes::default();
-        let rules = Rules { nonce: "n", mode: NonceMode::Prefer, echoes: &echoes, is_thorough: true };
+        let rules = Rules { nonce: "n", mode: NonceMode::Prefer, echoes: &echoes };
         let layout = Layout::of(text);
         let found = contract::find(text, &layout, rules);
         let parsed = reply::parse(text, &layout, &found.hidden, &[]);
-        let context = MergeContext { declared: &[], pass: 1, at: Millis(0), citable: &[], rereads: true };
+        let context = MergeContext { declared: &[], pass: 1, at: Millis(0), citable: &[] };
         let (document, _) = Document::default().merged(&parsed.sections, context);
         document.merged(&parsed.sections, context);
         citations(text);

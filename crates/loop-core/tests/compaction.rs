@@ -139,9 +139,6 @@ fn what_the_provider_finds_too_long_is_shortened_once() {
     refused(after(output(), None, 0)).ends(StopReason::TokenLimit);
     let world = after(conversation(), None, 2).started().stop(StopMode::AtGate).failed(too_long());
     assert_eq!(world.ends(StopReason::ManualStop).run.compacted_through(), 0);
-    // By the rules before it is a failure like any other.
-    let earlier = after(conversation().with(|spec| spec.version = 2), None, 2);
-    refused(earlier).ends(StopReason::ModelFailure);
 }
 
 #[test]

@@ -29,13 +29,7 @@ fn merged(document: &Document, pass: u32, sections: &[ProposedSection]) -> (Docu
     let declared = declared();
     document.merged(
         sections,
-        MergeContext {
-            declared: &declared,
-            pass,
-            at: Millis(u64::from(pass)),
-            citable: &CITABLE,
-            rereads: true,
-        },
+        MergeContext { declared: &declared, pass, at: Millis(u64::from(pass)), citable: &CITABLE },
     )
 }
 
@@ -163,15 +157,14 @@ fn an_identical_body_may_cite_what_has_come_since() {
     );
     let body = [proposed("findings", "a [E1], b [E2]")];
     let declared = declared();
-    let merged = |document: &Document, pass, citable: &[EvidenceId], rereads| {
+    let merged = |document: &Document, pass, citable: &[EvidenceId]| {
         let at = Millis(u64::from(pass));
-        document.merged(&body, MergeContext { declared: &declared, pass, at, citable, rereads }).0
+        document.merged(&body, MergeContext { declared: &declared, pass, at, citable }).0
     };
-    let first = merged(&Document::default(), 1, &[EvidenceId(0)], true);
-    let second = merged(&first, 2, &CITABLE, true);
+    let first = merged(&Document::default(), 1, &[EvidenceId(0)]);
+    let second = merged(&first, 2, &CITABLE);
     assert_eq!((cites(&first), cites(&second), pass(&second)), (0, 1, 1));
     assert_eq!(second.get("findings").unwrap().bad_citations(), [EvidenceId(2)]);
-    assert_eq!(merged(&first, 2, &CITABLE, false), first);
 }
 
 #[test]

@@ -248,16 +248,6 @@ fn a_lost_driver_counts_tries_alone() {
 }
 
 #[test]
-fn an_older_run_asks_once() {
-    let older = setup(Repeats::Off).with(|spec| spec.version = 2);
-    let world = failed(older.start().replied(&write("wipe", "a")), Status::Timeout);
-    let world = world.replied(&write("wipe", "a")).answered_by_person("2/action-0", no());
-    world.replied(&write("wipe", "a")).expect_tools(&["3/action-0#1 wipe"]);
-    let older = setup(Repeats::Off).with(|spec| spec.version = 2);
-    after_a_turn(older, &["wipe"]).replied(&write("wipe", "a")).expect_tools(&["1/action-0#1 wipe"]);
-}
-
-#[test]
 fn the_next_scope_does_not_forget_a_write_that_timed_out_at_its_only_try() {
     // M1, I-6: nothing but a look at what became of it tells whether it happened; a new key could do it twice.
     for repeats in POLICIES {

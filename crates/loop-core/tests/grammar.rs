@@ -343,10 +343,6 @@ fn a_block_without_a_nonce_that_was_read_somewhere_does_not_count() {
         let unseen = planted.replace("analysis_", &format!("analysis{hidden}_"));
         check_echo(run().item_text(&unseen).start());
     }
-    // Version 1 knew fewer of them, and what it decided stands.
-    let unseen = planted.replace("analysis_", "analysis\u{61c}_");
-    let old = run().with(|spec| spec.version = 1).item_text(&unseen).start();
-    assert_eq!(read_in(old, &format!("## Situation\nx\n{}", block("high", None))).confidence, "high");
     // Its own words with the nonce count, though a tool said the same without.
     let own = text(&format!("## Situation\nx\n{}", block("high", Some(NONCE))));
     run().item_text(planted).start().replied(&own).ends(StopReason::Confident);

@@ -8,7 +8,7 @@ use common::*;
 
 use loop_core::{
     DeniedBy, Fact, Observation, OnDuplicate, PersonAnswer, RepeatRule, RepeatScope, Repeats, Resolve,
-    RunSpec, SPEC_VERSION, Status, StopReason, Taint, Validation, Verdict,
+    Status, StopReason, Taint, Validation, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -310,15 +310,12 @@ fn high_is_refused_where_a_section_cites_what_failed() {
     world.replied(&cited()).ends(StopReason::EvidenceMissing);
     // One citation that is sound does not vouch for those of what is not there, or failed.
     let more = || said_bare("high").section("Situation", "It is full [E1]. So they say [E99, E2].");
-    let forged = |version| {
-        let setup = run().sections(vec![cite.clone()]).unmended().with(|spec| spec.version = version);
-        let asks = said("medium").asks("fetch_device", target("a")).asks("fetch_docs", target("a"));
-        let world = setup.start().replied(&asks).finished("1/action-0", found("a"));
-        world.finished("1/action-1", observed(Status::PermanentError)).replied(&more())
-    };
-    let world = forged(3).ends(StopReason::EvidenceMissing);
+    let asks = said("medium").asks("fetch_device", target("a")).asks("fetch_docs", target("a"));
+    let world = run().sections(vec![cite]).unmended().start().replied(&asks);
+    let world =
+        world.finished("1/action-0", found("a")).finished("1/action-1", observed(Status::PermanentError));
+    let world = world.replied(&more()).ends(StopReason::EvidenceMissing);
     assert_eq!(world.outcome().missing, ["evidence for [E2], [E99] in section `situation`".into()]);
-    forged(2).ends(StopReason::Confident);
 }
 
 #[test]
@@ -328,37 +325,10 @@ fn a_citation_counts_as_soon_as_what_it_cites_is_there() {
         required: true,
         ..section("situation", "Situation")
     };
-    let ends = |version| {
-        let setup = run().sections(vec![cite.clone()]).unmended().with(|spec| spec.version = version);
-        let same = |confidence| said_bare(confidence).section("Situation", "Full [E1].");
-        let world = setup.start().replied(&same("medium").asks("fetch_device", target("a")));
-        world.all_finished().replied(&same("high")).outcome().stop.reason()
-    };
-    assert_eq!(ends(3), StopReason::Confident);
-    assert_eq!(ends(2), StopReason::EvidenceMissing);
-}
-
-// ---- older runs ----
-
-#[test]
-fn an_older_run_follows_its_own_rules() {
-    // H11: version 2 lets a conversation make every call again, demands nothing of it, and knows no breaker.
-    assert_eq!(SPEC_VERSION, 3);
-    let old = |spec: &mut RunSpec| spec.version = 2;
-    let mut world = conversation().with(old).start();
-    for _ in 0..4 {
-        world = all(world.replied(&look("a")));
-    }
-    assert_eq!(world.results(), ["run ok"; 4]);
-    demanding(conversation()).with(old).start().replied(&text("Done.")).ends(StopReason::EvidenceMissing);
-    let save = calls(&[("save", target("x"))]);
-    let world = demanding(output()).with(old).start().replied(&save).validated(Validation::Valid);
-    world.ends(StopReason::Completed);
-    let world = conversation().with(|spec| {
-        old(spec);
-        spec.gate.forbid = vec!["delete_*".into()];
-    });
-    assert_eq!(world.start().replied(&calls(&[("delete_it", json!({}))])).verdicts(), ["unknown_tool"]);
+    let same = |confidence| said_bare(confidence).section("Situation", "Full [E1].");
+    let world = run().sections(vec![cite]).unmended().start();
+    let world = world.replied(&same("medium").asks("fetch_device", target("a"))).all_finished();
+    world.replied(&same("high")).ends(StopReason::Confident);
 }
 
 #[test]

@@ -64,7 +64,6 @@ fn read(name: &str, change: impl FnOnce(&mut ToolSpec)) -> ToolSpec {
 
 fn spec(authority: &[&str]) -> RunSpec {
     let mut spec = common::run().spec;
-    spec.version = 3;
     spec.tools = vec![
         tool(authority),
         read("look", |_| {}),

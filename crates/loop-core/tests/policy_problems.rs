@@ -16,7 +16,6 @@ fn tool(name: &str, effect: Effect) -> ToolSpec {
 
 fn spec() -> RunSpec {
     let mut spec = common::run().spec;
-    spec.version = 3;
     let mut read = tool("read_order", Effect::Read);
     read.aliases = vec!["get_order".into()];
     let mut send = tool("send_mail", Effect::Egress);
@@ -120,7 +119,6 @@ fn what_is_demanded_and_may_never_run() {
         ],
     );
     let mut spec = common::native::output().spec;
-    spec.version = 3;
     let output = spec.protocol.output().unwrap().tool.clone();
     spec.gate.forbid = vec![Arc::clone(&output)];
     let expected = format!("gate.forbid: `{output}` means `{output}`, with which the run ends; take it out");

@@ -208,12 +208,6 @@ fn a_failure_beside_it_that_ends_the_run_does_not_wait_for_it() {
 }
 
 #[test]
-fn an_older_run_gives_it_to_the_model() {
-    let older = conversation().with(|spec| spec.version = 2);
-    assert_eq!(asked(older).expect_call("2/main", 1).results(), ["run pending"]);
-}
-
-#[test]
 fn a_write_that_waits_to_be_asked_again_is_pending_when_the_run_stops() {
     // M12, C31: it answered, and nothing of it is in flight: it is as ready as it said, and not in doubt.
     let waits = || {

@@ -166,13 +166,13 @@ fn a_new_scope_forgets_results_and_keeps_keys_and_doubts() {
     let failing = Step { status: Status::Timeout, ..write(1) };
     let lost = Step { status: Status::InDoubt, ..write(2) };
     world.reply(&[read(0), failing, lost]);
-    world.ledger.new_scope(&Rules::of(&world.gate, world.repeats));
+    world.ledger.new_scope();
     let said = world.reply(&[read(0), write(1), write(2)]);
     assert_eq!(said[..2], [Standing::New, Standing::Again { key: key("1/action-1"), attempt: 2 }]);
     assert_eq!(said[2], Standing::InDoubt);
     let mut world = World::new(Repeats::Progress);
     world.reply(&[lost]);
-    world.ledger.new_scope(&Rules::of(&world.gate, world.repeats));
+    world.ledger.new_scope();
     assert_eq!(world.reply(&[write(2)]), [Standing::InDoubt]);
 }
 

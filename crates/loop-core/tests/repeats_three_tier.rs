@@ -428,6 +428,6 @@ fn a_turn_takes_a_few_kilobytes_and_a_scope_gives_them_back() {
         assert_eq!(turn.reply(&[&word(n)]), ["run"]);
     }
     assert!(size(&turn) - empty <= 15 * 1_400, "{} bytes", size(&turn));
-    turn.ledger.new_scope(&Rules::of(&turn.gate, Repeats::ThreeTier));
+    turn.ledger.new_scope();
     assert!(size(&turn) <= empty + 16, "{} bytes", size(&turn));
 }

@@ -383,22 +383,6 @@ fn the_reserve_is_what_is_in_flight() {
 }
 
 #[test]
-fn version_1_keeps_its_rules() {
-    // A stored run replays as it was decided: no refusal for money, no time held back.
-    let world = with_money(1_000).with(|spec| spec.version = 1).start();
-    assert!(world.run.quote(&key("1/main"), FIRST).is_ok());
-    assert_eq!(world.call().timeout_ms, 60_000);
-    let low = |n: &str| said("low").asks("fetch_device", target(n));
-    let mut world = run().escalating().with(|spec| spec.version = 1).start();
-    for name in ["a", "b", "c"] {
-        world = world.replied(&low(name)).all_finished();
-    }
-    assert_eq!((world.call().tier, world.call().key), (Tier::Base, key("4/main")));
-    let bare = said_bare("high").section("Findings", "x");
-    run().with(|spec| spec.version = 1).start().replied(&bare).ends(StopReason::EvidenceMissing);
-}
-
-#[test]
 fn a_call_that_was_refused_is_noted_with_the_cause() {
     let world = second_call(with_money(300_000_000)).started_with(SECOND);
     let refused: Vec<&Note> =

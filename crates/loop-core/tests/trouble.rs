@@ -95,13 +95,10 @@ fn a_document_ends_where_only_a_broken_tool_is_left() {
 }
 
 #[test]
-fn breakers_can_be_switched_off_and_an_older_run_has_none() {
+fn breakers_can_be_switched_off() {
     let off = conversation().with(|spec| spec.gate.breakers.tool_failures = 0);
-    let older = conversation().with(|spec| spec.version = 2);
-    for setup in [off, older] {
-        let world = looked(setup.start(), &["a", "b", "c", "d"], Status::Timeout);
-        world.replied(&look("e")).expect_tools(&["5/action-0#1 fetch_device"]);
-    }
+    let world = looked(off.start(), &["a", "b", "c", "d"], Status::Timeout);
+    world.replied(&look("e")).expect_tools(&["5/action-0#1 fetch_device"]);
 }
 
 // ---- calls that are denied, or of no use ----

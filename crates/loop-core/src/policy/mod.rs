@@ -174,7 +174,7 @@ pub(crate) fn unselectable(tool: &ToolSpec) -> Option<&'static str> {
 
 /// Whether `gate.forbid` means this name, be there a tool of that name or not: to ask for what is forbidden is no slip.
 pub fn forbids(spec: &RunSpec, name: &str) -> bool {
-    names(spec, &spec.gate.forbid, name)
+    names(&spec.gate.forbid, name)
 }
 
 /// Why a call of a name that no tool has is denied, if it is: policy forbids the name, or has a list of what it allows and
@@ -184,19 +184,19 @@ pub(crate) fn bars_name(spec: &RunSpec, name: &str) -> Option<Reason> {
     if forbids(spec, name) {
         return Some(Reason::Forbidden);
     }
-    let listed = gate.allow.is_empty() || names(spec, &gate.allow, name);
+    let listed = gate.allow.is_empty() || names(&gate.allow, name);
     (!listed).then_some(Reason::NotAllowed)
 }
 
 /// Whether calls of this tool are judged as repeats.
 pub(crate) fn judges_repeats(spec: &RunSpec, name: &str) -> bool {
     let gate = &spec.gate;
-    gate.repeats_for.is_empty() || names(spec, &gate.repeats_for, name)
+    gate.repeats_for.is_empty() || names(&gate.repeats_for, name)
 }
 
 /// Whether `gate.approved` means this tool: whoever wrote it there has given consent to its effect.
 pub fn approves(spec: &RunSpec, name: &str) -> bool {
-    names(spec, &spec.gate.approved, name)
+    names(&spec.gate.approved, name)
 }
 
 /// What policy says to a call. Repeats and limits are not its business.
@@ -289,16 +289,14 @@ pub(crate) fn barred(spec: &RunSpec, tool: &ToolSpec) -> Option<Reason> {
     if forbids(spec, &tool.name) {
         return Some(Reason::Forbidden);
     }
-    let listed = gate.allow.is_empty() || names(spec, &gate.allow, &tool.name);
+    let listed = gate.allow.is_empty() || names(&gate.allow, &tool.name);
     // What a run ends with is no tool to choose.
     (!listed && !protocol::keeps(spec, &tool.name)).then_some(Reason::NotAllowed)
 }
 
-/// Whether one of the patterns means the tool. Before version 3 a `*` was a letter like any other.
-fn names(spec: &RunSpec, patterns: &[Arc<str>], tool: &str) -> bool {
-    let means =
-        |pattern: &str| if spec.version >= 3 { glob::matches(pattern, tool) } else { pattern == tool };
-    patterns.iter().any(|pattern| means(pattern))
+/// Whether one of the patterns means the tool.
+fn names(patterns: &[Arc<str>], tool: &str) -> bool {
+    patterns.iter().any(|pattern| glob::matches(pattern, tool))
 }
 
 /// Whether an effect can carry data out of the run's world. A program can.

@@ -34,7 +34,7 @@ pub fn problems(spec: &RunSpec) -> Vec<String> {
 /// What a policy forbids and no tool is, one line each: it does no harm, and may be a slip all the same.
 pub fn forbids_nothing(spec: &RunSpec) -> Vec<String> {
     let means_none = |entry: &&Arc<str>| {
-        !spec.tools.iter().any(|tool| names(spec, std::slice::from_ref(*entry), &tool.name))
+        !spec.tools.iter().any(|tool| names(std::slice::from_ref(*entry), &tool.name))
             && !is_slip(spec, entry)
     };
     let line = |entry: &Arc<str>| {
@@ -51,11 +51,8 @@ fn lists(spec: &RunSpec, found: &mut Vec<String>) {
     let gate = &spec.gate;
     for (key, entries) in [("allow", &gate.allow), ("forbid", &gate.forbid), ("approved", &gate.approved)] {
         for entry in entries {
-            let meant: Vec<&ToolSpec> = spec
-                .tools
-                .iter()
-                .filter(|tool| names(spec, std::slice::from_ref(entry), &tool.name))
-                .collect();
+            let meant: Vec<&ToolSpec> =
+                spec.tools.iter().filter(|tool| names(std::slice::from_ref(entry), &tool.name)).collect();
             if meant.is_empty() {
                 // To forbid what is not there says what a model shall not even ask for; unless it is a slip.
                 if key != "forbid" || is_slip(spec, entry) {
@@ -212,7 +209,7 @@ fn settings(spec: &RunSpec, found: &mut Vec<String>) {
         return;
     }
     for row in table(spec) {
-        let approved = !row.effect.is_read() && names(spec, &gate.approved, &row.tool);
+        let approved = !row.effect.is_read() && names(&gate.approved, &row.tool);
         let held_up = matches!(row.at_start.may, May::LeftUndone | May::Denied);
         let is_barred = spec.tools.iter().any(|tool| tool.name == row.tool && barred(spec, tool).is_some());
         if approved && held_up && !is_barred && gate.item_untrusted {

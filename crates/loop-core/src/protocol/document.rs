@@ -77,7 +77,6 @@ fn rules<'a>(document: &DocumentSpec, reading: Reading<'a>) -> Rules<'a> {
             mode => mode,
         },
         echoes: reading.echoes,
-        is_thorough: reading.spec.has_whole_gate(),
     }
 }
 

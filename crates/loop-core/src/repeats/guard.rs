@@ -108,12 +108,12 @@ impl Guard {
 
     /// The user has said something: what was asked for before may be asked for again (S3-21, S3-38).
     pub fn new_turn(&mut self) {
-        self.ledger.new_scope(&Self::rules(self.repeats, &self.three_tier));
+        self.ledger.new_scope();
         self.open.clear();
     }
 
     fn rules(repeats: Repeats, three_tier: &ThreeTier) -> Rules<'_> {
-        Rules { repeats, three_tier, is_careful: true }
+        Rules { repeats, three_tier }
     }
 
     fn settle(&mut self, call: Running, status: Status, data: &str) {

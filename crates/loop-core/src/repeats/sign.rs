@@ -47,25 +47,17 @@ pub struct Rules<'a> {
     pub repeats: Repeats,
     /// The numbers of the policy `three_tier`; how alike two search texts have to be counts under each policy.
     pub three_tier: &'a ThreeTier,
-    /// Whether what may have happened, or is under way, is never begun anew, whatever the policy: from version 3 of the
-    /// spec on.
-    pub is_careful: bool,
 }
 
 impl<'a> Rules<'a> {
     /// The policy `repeats` with the numbers of these settings.
     pub fn of(gate: &'a GateSettings, repeats: Repeats) -> Self {
-        Self { repeats, three_tier: &gate.three_tier, is_careful: true }
+        Self { repeats, three_tier: &gate.three_tier }
     }
 
     /// The rules that a run follows.
     pub fn of_run(spec: &'a RunSpec) -> Self {
-        let repeats = match spec.repeats() {
-            // A run that was begun before these rules existed goes on without them.
-            Repeats::Progress | Repeats::ThreeTier if !spec.has_judgement() => Repeats::Off,
-            repeats => repeats,
-        };
-        Self { is_careful: spec.has_judgement(), ..Self::of(&spec.gate, repeats) }
+        Self::of(&spec.gate, spec.repeats())
     }
 }
 

@@ -87,8 +87,7 @@ impl Run {
         let polls = self.spec.tool(action.tool_name())?.policy.repeats.polls;
         let not_before = self.state.now.plus(after.max(1));
         let has_time = self.elapsed_ms().saturating_add(not_before.since(self.state.now)) < self.working_ms();
-        let may = self.spec.has_judgement()
-            && self.state.phase.is_working()
+        let may = self.state.phase.is_working()
             && !self.is_held()
             && self.is_repeatable(at)
             && work.poll.as_ref().map_or(0, |poll| poll.times) < polls
@@ -125,8 +124,7 @@ impl Run {
         let setting = self.spec.gate.on_tool_error;
         let ends = |work: &Work| work.observation.as_ref().is_some_and(|it| setting.stops_at(it.status));
         self.state.stop_asked.is_some()
-            || self.spec.has_judgement()
-                && self.state.phase.batch().is_some_and(|batch| batch.work.iter().any(ends))
+            || self.state.phase.batch().is_some_and(|batch| batch.work.iter().any(ends))
     }
 
     /// What the actions of a pass are judged against.
@@ -216,7 +214,7 @@ impl Run {
         let granted = work.sub_call.take();
         let (status, used) = (observation.status, observation.sub_call.clone());
         if !self.spec.protocol.is_native() {
-            self.state.echoes.read_observation(&observation, self.spec.readings());
+            self.state.echoes.read_observation(&observation);
         }
         work.observation = Some(observation);
         notes.push(Note::ActionSettled { key, evidence, status });
@@ -302,7 +300,7 @@ impl Run {
     /// Settles writes that wait for their turn while the same call before them may or may not have happened: they are
     /// not started, and whoever still wants one asks for it again.
     fn hold_back_doubtful(&mut self, notes: &mut Vec<Note>) {
-        let Some(batch) = self.state.phase.batch().filter(|_| self.spec.has_judgement()) else { return };
+        let Some(batch) = self.state.phase.batch() else { return };
         let is_doubtful = |work: &Work| {
             work.observation.as_ref().is_some_and(|observation| observation.status == Status::InDoubt)
         };
@@ -399,7 +397,7 @@ impl Run {
     /// where their evidence begins.
     fn ended_by_trouble(&self, first: usize) -> Option<Certificate> {
         let gate = &self.spec.gate;
-        let settled = self.state.evidence.get(first..).filter(|_| self.spec.has_judgement())?;
+        let settled = self.state.evidence.get(first..)?;
         let mut failed = settled.iter().filter(|evidence| is_failure(evidence.observation.status));
         let setting = gate.on_tool_error;
         let stops = failed.clone().find(|evidence| setting.stops_at(evidence.observation.status));
@@ -439,9 +437,7 @@ impl Run {
             if let Some(tool) = self.spec.tool(action.tool_name()) {
                 self.state.legs = self.state.legs.after(tool, observation.status);
             }
-            if self.spec.has_judgement() {
-                self.state.trouble.settled(action.tool_name(), observation.status);
-            }
+            self.state.trouble.settled(action.tool_name(), observation.status);
             let (key, name) = (work.key, Arc::from(action.tool_name()));
             match self.is_unknown(&work, observation.status) {
                 Some(true) => _ = self.state.doubts.insert(key, name),

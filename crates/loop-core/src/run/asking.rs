@@ -248,7 +248,7 @@ impl Run {
         };
         let from_pass = self.state.passes.len() as u32 + 1 + u32::from(announced);
         if !self.spec.protocol.is_native() {
-            self.state.echoes.read(text, self.spec.readings());
+            self.state.echoes.read(text);
         }
         self.state.told.push(Told { from_pass, text: Arc::clone(text) });
         Ok(())
@@ -340,7 +340,7 @@ impl Run {
             let rules = Rules::of_run(&self.spec);
             let sign = Sign::of(&CallFacts::of(tool, &parameters), &rules);
             let signature = sign.signature();
-            let (key, attempt) = self.state.ledger.next_try(&signature, &rules).unwrap_or((action.key, 1));
+            let (key, attempt) = self.state.ledger.next_try(&signature).unwrap_or((action.key, 1));
             self.state.ledger.started(&sign, key, attempt, evidence);
             let observation = match (&action.verdict, answer) {
                 (_, Some(text)) => {
@@ -371,7 +371,7 @@ impl Run {
                 }
             };
             if let Some(observation) = observation.as_ref().filter(|_| !self.spec.protocol.is_native()) {
-                self.state.echoes.read_observation(observation, self.spec.readings());
+                self.state.echoes.read_observation(observation);
             }
             batch.work.push(Work {
                 key,
@@ -396,8 +396,7 @@ impl Run {
         };
         let answered = asks.iter().filter(|ask| ask.answer.is_some());
         let answered: Vec<_> = answered.map(|ask| (ask.action, ask.answer.clone())).collect();
-        let keeps = self.spec.has_judgement() && !answered.is_empty();
-        keeps.then(|| self.take_answers(answered, notes))
+        (!answered.is_empty()).then(|| self.take_answers(answered, notes))
     }
 
     /// Takes the time since `since` out of the wall clock: it was spent waiting for a person.

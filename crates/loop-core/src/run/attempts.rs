@@ -14,7 +14,6 @@ use crate::outcome::{Evidence, Output, Rejection};
 use crate::policy_spec::{RepeatScope, Repeats};
 use crate::proposal::Ending;
 use crate::protocol;
-use crate::repeats::Rules;
 use crate::run::calls::ATTEMPTS;
 use crate::run::{Phase, Rejected, Run};
 use crate::stop::{Certificate, Change, Condition, Measure, StopReason};
@@ -61,7 +60,7 @@ impl Run {
             return;
         }
         if self.spec.repeats() == Repeats::Reuse || self.spec.gate.scope == RepeatScope::Attempt {
-            self.state.ledger.new_scope(&Rules::of_run(&self.spec));
+            self.state.ledger.new_scope();
         }
         let pass = self.state.passes.len() as u32 + 1;
         self.state.attempts.push(Attempt { from_pass: pass, output: None, state: AttemptState::Open });
@@ -89,9 +88,6 @@ impl Run {
 
     /// Whether a call of the output tool was answered by its schema that it does not fit, or repeats one that was.
     pub(super) fn is_misfit(&self, judged: &JudgedAction) -> bool {
-        if !self.spec.has_judgement() {
-            return false;
-        }
         let settled = match &judged.verdict {
             Verdict::Duplicate { of, evidence: None, .. } => {
                 self.state.evidence.iter().rev().find(|evidence| evidence.key == *of)
@@ -112,7 +108,7 @@ impl Run {
             evidence.tool == output.tool && evidence.observation.status == Status::InvalidInput
         };
         let settled = self.state.evidence.get(first..).unwrap_or_default();
-        let Some(attempt) = self.state.attempts.last().filter(|_| self.spec.has_judgement()) else { return };
+        let Some(attempt) = self.state.attempts.last() else { return };
         if !settled.iter().any(is_misfit) {
             return;
         }
@@ -187,7 +183,7 @@ impl Run {
         let ends = match result {
             Validation::Valid => {
                 self.set_attempt(AttemptState::Valid);
-                let missing = if self.spec.has_judgement() { self.missing() } else { Vec::new() };
+                let missing = self.missing();
                 let what = Measure::Text("the output is valid".into());
                 Some(match missing.is_empty() {
                     true => plain(StopReason::Completed, what),

@@ -390,7 +390,6 @@ impl Run {
         cut: Option<Cut>,
         notes: &mut Vec<Note>,
     ) {
-        let is_whole = self.spec.has_whole_gate();
         let tries = self.state.phase.call().map_or(attempt, Call::try_here);
         let has_tries = failure.may_pass() && tries < ATTEMPTS && self.state.stop_asked.is_none();
         let brought_nothing = failure
@@ -412,9 +411,7 @@ impl Run {
             let call = Call { kept, ..Call::wished(*key, self.state.tier) };
             return self.land_or_stop(call, cause, notes);
         }
-        let is_too_long = failure.kind == FailureKind::ContextTooLong
-            && self.spec.has_judgement()
-            && self.spec.protocol.is_native();
+        let is_too_long = failure.kind == FailureKind::ContextTooLong && self.spec.protocol.is_native();
         // Once a call: what is too long even then stays so.
         let may_shorten = is_too_long && self.state.phase.call().is_some_and(|call| !call.shortened);
         if may_shorten && self.state.stop_asked.is_none() && self.compact(notes) {
@@ -424,7 +421,7 @@ impl Run {
             return self.try_again(key, attempt, failure, notes);
         }
         // What may succeed only after the end fails now.
-        let in_time = |at: Millis| !is_whole || at < self.ends_at();
+        let in_time = |at: Millis| at < self.ends_at();
         // Nor is it waited for into the landing's time, where a landing would bring nothing.
         let in_vain = |at: Millis| {
             matches!(self.state.phase, Phase::Calling { .. })
@@ -467,7 +464,6 @@ impl Run {
             (_, None) => vec![failed],
         };
         let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
-        let reached = reached.into_iter().filter(|_| is_whole);
         let conditions = conditions.into_iter().chain(reached).chain(self.unmended(key.pass));
         if let Some(certificate) = Certificate::of(conditions) {
             self.stop(certificate, notes);
@@ -603,7 +599,6 @@ impl Run {
             pass,
             at: self.state.now,
             citable: &self.state.citable,
-            rereads: self.spec.has_judgement(),
         };
         let (document, merge) = self.state.document.merged(&proposal.sections, context);
         self.state.document = document;

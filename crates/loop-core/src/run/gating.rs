@@ -131,7 +131,7 @@ impl Run {
     }
 
     /// What the gate knows of the passes so far where calls are native: how many in a row could run nothing.
-    fn native_history(&self, now: Candidates) -> Option<History> {
+    fn native_history(&self, now: Candidates) -> History {
         let pass = self.state.passes.len() as u32;
         let moves = |action: &JudgedAction| match action.verdict {
             Verdict::Run | Verdict::Kept | Verdict::NeedsPerson { .. } => true,
@@ -154,22 +154,19 @@ impl Run {
             let began = self.state.attempts.last().map_or(0, |attempt| attempt.from_pass.saturating_sub(1));
             idle = pass.saturating_sub(moved.max(began));
         }
-        Some(History {
+        History {
             pass,
             before: None,
             fresh: false,
             idle,
             may_escalate: false,
-            may_mend: self.spec.has_judgement() && self.may_mend(),
+            may_mend: self.may_mend(),
             is_out_of_time: self.out_of_time().is_some(),
-        })
+        }
     }
 
     /// What the gate knows of the passes so far.
-    fn history(&self) -> Option<History> {
-        if !self.spec.has_whole_gate() {
-            return None;
-        }
+    fn history(&self) -> History {
         let settings = &self.spec.gate;
         let passes = &self.state.passes;
         let pass = passes.len() as u32;
@@ -185,7 +182,7 @@ impl Run {
         let counted =
             passes.iter().rev().take_while(|record| restarted.is_none_or(|from| record.pass >= from));
         let idle = counted.take_while(|pass| !pass.fresh && pass.changed.is_empty()).count() as u32;
-        Some(History {
+        History {
             pass,
             before: before.map(|pass| pass.confidence),
             fresh: passes.last().is_some_and(|pass| pass.fresh),
@@ -196,7 +193,7 @@ impl Run {
                 && last(settings.escalate_after).is_some_and(is_low),
             may_mend: self.may_mend(),
             is_out_of_time: self.out_of_time().is_some(),
-        })
+        }
     }
 
     fn may_mend(&self) -> bool {
@@ -205,9 +202,6 @@ impl Run {
 
     /// Counts the trouble of a reply, and tells what of it the gate has to know.
     fn find_trouble(&mut self, judged: &[Judged]) -> Found {
-        if !self.spec.has_judgement() {
-            return Found::default();
-        }
         let gate = &self.spec.gate;
         let matters = |judged: &&Judged| judged.judged.action.priority != Priority::NiceToHave;
         let mut found = Found::default();
@@ -257,7 +251,7 @@ impl Run {
 
     /// Whether an output comes before a tool was observed that the domain demands, and that the same reply does not run.
     fn output_lacks(&self, missing: &[Arc<str>], judged: &[Judged]) -> bool {
-        if !self.spec.has_judgement() || missing.is_empty() {
+        if missing.is_empty() {
             return false;
         }
         let runs = |tool: &Arc<str>| {

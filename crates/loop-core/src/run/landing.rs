@@ -5,7 +5,6 @@ use crate::gate::{self, evidence_missing, over_time};
 use crate::ids::{CommandKey, Millis, Slot};
 use crate::note::Note;
 use crate::policy_spec::RepeatScope;
-use crate::repeats::Rules;
 use crate::run::{Call, Phase, PromptSize, Run};
 use crate::stop::{Certificate, Condition, Measure, StopReason};
 
@@ -20,7 +19,7 @@ impl Run {
         }
         self.open_attempt(notes);
         if self.spec.gate.scope == RepeatScope::Step {
-            self.state.ledger.new_scope(&Rules::of_run(&self.spec));
+            self.state.ledger.new_scope();
         }
         if self.spec.acts_last() {
             let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
@@ -85,10 +84,7 @@ impl Run {
         let (failed_first, failed_last) =
             if self.state.passes.is_empty() { (failed, None) } else { (None, failed) };
         let cause = match &self.state.phase {
-            // Version 1 told the refusal in place of its like.
-            Phase::Landing { cause, .. } if self.spec.has_whole_gate() || cause.reason != refused.reason => {
-                Some(cause.clone())
-            }
+            Phase::Landing { cause, .. } => Some(cause.clone()),
             _ => None,
         };
         let limits = cause.into_iter().chain([refused]);
@@ -155,14 +151,14 @@ impl Run {
     /// The same at an instant to come.
     pub(super) fn out_of_time_at(&self, at: Millis) -> Option<Condition> {
         let elapsed = self.elapsed_ms().saturating_add(at.since(self.state.now));
-        let is_over = self.spec.has_whole_gate() && self.spec.lands() && elapsed >= self.working_ms();
+        let is_over = self.spec.lands() && elapsed >= self.working_ms();
         is_over.then(|| over_time(&self.spec.limits, elapsed))
     }
 
     /// Milliseconds of the wall clock that everything but the landing may take.
     pub(super) fn working_ms(&self) -> u64 {
         let limits = &self.spec.limits;
-        let held = if self.spec.has_whole_gate() && self.spec.lands() { limits.landing_ms() } else { 0 };
+        let held = if self.spec.lands() { limits.landing_ms() } else { 0 };
         limits.wall_ms.saturating_sub(held)
     }
 }

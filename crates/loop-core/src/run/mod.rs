@@ -50,7 +50,7 @@ use crate::outcome::{Evidence, Outcome, PassSummary, ServedCall, StoppedIn, Tota
 use crate::policy::{self, Legs};
 use crate::protocol::Reading;
 use crate::protocol_spec::Cite;
-use crate::spec::{RunSpec, SpecNames, Tier, ToolSpec, is_default};
+use crate::spec::{RunSpec, SPEC_VERSION, SpecNames, Tier, ToolSpec, is_default};
 use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason, TierChange, Written};
 use crate::trouble::Trouble;
 
@@ -274,6 +274,12 @@ pub enum Rejected {
         /// The hash of the spec at hand.
         found: Digest,
     },
+    /// The spec follows rules that this crate does not know.
+    #[error("the spec has version {found}, and this crate knows version {SPEC_VERSION}")]
+    UnknownVersion {
+        /// The version of the spec at hand.
+        found: u32,
+    },
     /// Time goes forward only.
     #[error("{event} at {at} ms, after an event at {now} ms")]
     BackInTime {
@@ -367,27 +373,21 @@ impl Run {
     /// How a replay begins: the first event, and the spec that it names by hash.
     ///
     /// # Errors
-    /// When the event is not `started`, or names another spec.
+    /// When the event is not `started`, or names another spec, or the spec has a version that this crate does not know.
     pub fn open(first: &Event, spec: Arc<RunSpec>) -> Result<(Self, Vec<Note>), Rejected> {
         let Fact::Started(started) = &first.fact else {
             return Err(Rejected::NotTheStart(first.fact.name()));
         };
-        let found = spec.hash();
-        if started.spec != found {
-            return Err(Rejected::OtherSpec { expected: started.spec, found });
-        }
+        check_spec(&spec, started.spec)?;
         Ok(Self::begin(spec, (**started).clone()))
     }
 
     /// The run that a checkpoint holds.
     ///
     /// # Errors
-    /// When the spec is not the one that the run was started with.
+    /// When the spec is not the one that the run was started with, or has a version that this crate does not know.
     pub fn restore(state: State, spec: Arc<RunSpec>) -> Result<Self, Rejected> {
-        let found = spec.hash();
-        if state.started.spec != found {
-            return Err(Rejected::OtherSpec { expected: state.started.spec, found });
-        }
+        check_spec(&spec, state.started.spec)?;
         Ok(Self { spec, state })
     }
 
@@ -644,7 +644,7 @@ impl Run {
                     missing.push(what.into());
                 }
                 // One that is sound does not vouch for the others.
-                Some(section) if spec.cite != Cite::No && self.spec.has_judgement() => {
+                Some(section) if spec.cite != Cite::No => {
                     let bad = section.bad_citations();
                     if !bad.is_empty() {
                         let bad: Vec<String> = bad.iter().map(|id| format!("[{id}]")).collect();
@@ -700,7 +700,7 @@ impl Run {
         let item = &started.item;
         if !spec.protocol.is_native() {
             for text in [&item.title, &item.full, &item.compact] {
-                echoes.read(text, spec.readings());
+                echoes.read(text);
             }
         }
         let call = Call::wished(CommandKey::new(0, Slot::Pick), Tier::Picker);
@@ -753,7 +753,7 @@ impl Run {
             let at = reached.iter().position(|limit| limit.reason == StopReason::Timeout);
             reached.insert(at.unwrap_or(reached.len()), gate::no_tool_calls());
         }
-        if run.spec.has_whole_gate() && run.spec.limits.cost_mode != CostMode::After {
+        if run.spec.limits.cost_mode != CostMode::After {
             // What the first call takes is not known before it is rendered: no amount can be named that would do.
             let is_amount = |reason| matches!(reason, StopReason::BudgetExceeded | StopReason::TokenLimit);
             reached.iter_mut().filter(|limit| is_amount(limit.reason)).for_each(|limit| limit.change = None);
@@ -769,7 +769,7 @@ impl Run {
     /// A limit of money that nobody could keep, since the price is not known.
     fn unpriced_limit(&self) -> Option<Condition> {
         let model = &self.spec.models.base;
-        let limit = self.spec.limits.cost.filter(|_| self.spec.has_whole_gate() && model.price.is_none())?;
+        let limit = self.spec.limits.cost.filter(|_| model.price.is_none())?;
         let value = format!("the price of {}/{} is not known", model.provider, model.model);
         Some(Condition {
             reason: StopReason::BudgetExceeded,
@@ -795,4 +795,16 @@ impl Run {
     fn not_open(&self, event: &'static str, key: &CommandKey, attempt: u32) -> Rejected {
         Rejected::NotOpen { event, key: *key, attempt, phase: self.state.phase.name() }
     }
+}
+
+/// Whether a run can go on by this spec: it is the one that the run was started with, and its rules are known.
+fn check_spec(spec: &RunSpec, expected: Digest) -> Result<(), Rejected> {
+    let found = spec.hash();
+    if found != expected {
+        return Err(Rejected::OtherSpec { expected, found });
+    }
+    if spec.version != SPEC_VERSION {
+        return Err(Rejected::UnknownVersion { found: spec.version });
+    }
+    Ok(())
 }

@@ -146,25 +146,23 @@ impl Run {
         }
     }
 
-    /// Whether a tier has a model of its own beside the wished one; under the rules of version 1 no other is asked.
+    /// Whether a tier has a model of its own beside the wished one.
     fn is_another(&self, tier: Tier, wished: Tier) -> bool {
-        self.spec.has_whole_gate() && self.spec.model(tier) != self.spec.model(wished)
+        self.spec.model(tier) != self.spec.model(wished)
     }
 
     fn quote_on(&self, tier: Tier, slot: Slot, prompt: PromptSize) -> Result<Quote, Refusal> {
         let model = self.spec.model(tier);
         let fits = self.fits(tier, prompt)?;
         let mut max_output_tokens = fits.output_tokens;
-        if self.spec.has_whole_gate() {
-            let mode = self.spec.limits.cost_mode;
-            if let Some(purse) = self.tokens(slot, fits.input_tokens) {
-                let paid = purse.output_tokens(mode, fits.least).ok_or(Refusal::Tokens)?;
-                max_output_tokens = max_output_tokens.min(paid);
-            }
-            if let Some(purse) = self.money(tier, slot, fits.input_tokens)? {
-                let paid = purse.output_tokens(mode, fits.least).ok_or(Refusal::Cost)?;
-                max_output_tokens = max_output_tokens.min(paid);
-            }
+        let mode = self.spec.limits.cost_mode;
+        if let Some(purse) = self.tokens(slot, fits.input_tokens) {
+            let paid = purse.output_tokens(mode, fits.least).ok_or(Refusal::Tokens)?;
+            max_output_tokens = max_output_tokens.min(paid);
+        }
+        if let Some(purse) = self.money(tier, slot, fits.input_tokens)? {
+            let paid = purse.output_tokens(mode, fits.least).ok_or(Refusal::Cost)?;
+            max_output_tokens = max_output_tokens.min(paid);
         }
         let input_tokens = fits.input_tokens;
         let cost = model.price.as_ref().map(|price| self.price(price, input_tokens, max_output_tokens));
@@ -184,7 +182,7 @@ impl Run {
         let output_tokens = room.min(wanted);
         // 256, or all that the limit or the model would ever grant where that is less.
         let least = LEAST_OUTPUT_TOKENS.min(wanted.max(1));
-        if output_tokens < least && self.spec.has_whole_gate() {
+        if output_tokens < least {
             return Err(Refusal::Tokens);
         }
         Ok(Fits { input_tokens, output_tokens, least })
@@ -221,9 +219,6 @@ impl Run {
 
     /// Whether money and tokens are left for one more sub-call.
     pub(super) fn pays_for_sub_call(&self) -> bool {
-        if !self.spec.has_whole_gate() {
-            return true;
-        }
         let reserve = self.sub_call_reserve();
         let pays = |purse: Option<Purse>| {
             purse.is_none_or(|purse| {
@@ -377,11 +372,9 @@ impl Run {
                 let added = prompt.bytes.saturating_sub(last.bytes);
                 if last.tier == tier {
                     last.input_tokens.saturating_add(added)
-                } else if self.spec.has_whole_gate() {
+                } else {
                     // Another model counts otherwise, and hardly to less than half.
                     first.max(last.input_tokens.saturating_add(added.div_ceil(2)))
-                } else {
-                    first
                 }
             }
             Some(_) | None => first,

@@ -69,13 +69,11 @@ impl Run {
                 if is_over =>
             {
                 // In the gate's order: whoever asked for a stop before gets that as the reason.
-                let is_whole = self.spec.has_whole_gate();
                 let cause = match &self.state.phase {
-                    Phase::Landing { cause, .. } if is_whole => Some(cause.clone()),
+                    Phase::Landing { cause, .. } => Some(cause.clone()),
                     _ => None,
                 };
-                let failed =
-                    self.state.phase.call().filter(|_| is_whole).and_then(|call| call.failed.clone());
+                let failed = self.state.phase.call().and_then(|call| call.failed.clone());
                 let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
                 let asked = self.state.stop_asked.map(manual_stop);
                 let failed = failed.map(model_failure);
@@ -167,11 +165,10 @@ impl Run {
         let call = self.state.phase.call().filter(|call| call.started.is_some()).cloned();
         if let Phase::WaitingForPerson { since, asks } = &self.state.phase {
             // Approved and never started. What a question was answered stays.
-            let stays = self.spec.has_judgement();
             let is_approved = |at: &u32| {
                 self.state.actions.get(*at as usize).is_some_and(|action| action.verdict == Verdict::Run)
             };
-            let undone = asks.iter().filter(|ask| !stays || ask.answer.is_none());
+            let undone = asks.iter().filter(|ask| ask.answer.is_none());
             let approved: Vec<u32> = undone.map(|ask| ask.action).filter(is_approved).collect();
             self.count_waiting(*since);
             self.leave_undone(&approved, certificate.reason(), notes);

@@ -106,9 +106,6 @@ impl Run {
 
     /// A time that leaves the landing its own.
     fn in_time(&self, timeout_ms: u64) -> u64 {
-        if !self.spec.has_whole_gate() {
-            return timeout_ms;
-        }
         timeout_ms.min(self.working_ms().saturating_sub(self.elapsed_ms())).max(1)
     }
 

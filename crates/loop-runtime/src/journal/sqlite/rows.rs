@@ -326,9 +326,9 @@ pub(super) fn recorded(
         return Err(corrupt(run, 0, "the spec is not the one that its hash names"));
     }
     let version: SpecVersion = parse(&spec, "spec", run, 0)?;
-    if version.version > SPEC_VERSION {
+    if version.version != SPEC_VERSION {
         let message = format!(
-            "its spec was written by a newer loopgate (version {}, this one knows {SPEC_VERSION}); use that version",
+            "its spec was written by another loopgate (version {}, this one knows {SPEC_VERSION}); use that version",
             version.version
         );
         return Err(corrupt(run, 0, message));

@@ -13,7 +13,7 @@ use crate::files::{create_folder, private};
 use crate::journal::JournalError;
 
 /// The format that this program writes and reads.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 1;
 
 /// `LpGt`: what tells a journal from another program's database.
 const APPLICATION: u32 = 0x4c70_4774;
@@ -188,13 +188,6 @@ fn format_of(connection: &mut Connection, path: &Path) -> Result<u32, Fault> {
             Err(JournalError::Newer { path: path.to_owned(), found, known: FORMAT }.into())
         }
         (APPLICATION, Ok(FORMAT)) => Ok(FORMAT),
-        (APPLICATION, Ok(found)) if found > 0 => {
-            let message = format!(
-                "written by an earlier loopgate (format {found}, this one knows {FORMAT}); use that version, or another \
-                 file with --journal"
-            );
-            Err(storage(path, message).into())
-        }
         _ => {
             let message =
                 "not a loopgate journal but another program's database; use another file with --journal";
