@@ -91,8 +91,9 @@ fn reached_cost(shown: &Shown) -> bool {
     }
 }
 
-/// Words that a reader can use: of a document some section's, of a conversation its answer's.
+/// Words that a reader can use: of a document some section's, of a conversation its answer's, or an output.
 fn has_answer(outcome: &Outcome) -> bool {
     let visible = |text: &str| text.chars().any(char::is_alphanumeric);
-    visible(&outcome.document.to_markdown()) || outcome.answer.as_deref().is_some_and(visible)
+    let texts = [outcome.answer.as_deref(), outcome.output.as_ref().map(|output| &*output.value)];
+    visible(&outcome.document.to_markdown()) || texts.into_iter().flatten().any(visible)
 }

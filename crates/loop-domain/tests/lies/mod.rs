@@ -30,15 +30,15 @@ const AT_ONCE: usize = 10;
 async fn every_lie_ends_as_the_table_says_over_every_protocol_and_breaks_no_promise() {
     let only = std::env::var("LIES_ONLY").ok();
     let wanted = |lie: &Lie| only.as_deref().is_none_or(|only| only.split(',').any(|name| name == lie.name));
-    let (desk, crm) = (Arc::new(World::desk()), Arc::new(World::crm()));
+    let [desk, crm, record] = [World::desk(), World::crm(), World::record()].map(Arc::new);
     let gate = Arc::new(Semaphore::new(AT_ONCE));
     let mut runs = tokio::task::JoinSet::new();
     for (group, lie) in
         Lie::groups().iter().flat_map(|(group, lies)| lies.iter().map(move |lie| (group, lie)))
     {
-        // How an answer travels does not depend on what it answers, and a conversation has no sections.
+        // How an answer travels does not depend on what it answers, and only a document has sections.
         let is_everywhere = !matches!(*group, "connections" | "gateways" | "documents");
-        let worlds = [Some(&desk), is_everywhere.then_some(&crm)];
+        let worlds = [Some(&desk), is_everywhere.then_some(&crm), is_everywhere.then_some(&record)];
         for world in worlds.into_iter().flatten().filter(|_| wanted(lie)) {
             for api in Api::ALL {
                 let (world, gate) = (Arc::clone(world), Arc::clone(&gate));

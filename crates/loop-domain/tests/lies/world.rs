@@ -1,5 +1,5 @@
 //! The domains that are lied to: the help desk, whose runs write a document, and the people register, whose runs are
-//! conversations. Both have a tool that writes, and neither may use it.
+//! conversations or end with an output. Each has a tool that writes, and none may use it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -64,6 +64,30 @@ required = true
 min_length = 1
 "#;
 
+/// What the register's runs end with, where they end with an output.
+const RECORD: &str = r#"
+[output]
+name = "save_people"
+description = "Save whom the request names, once all of them were looked up"
+
+[output.schema]
+type = "object"
+required = ["people"]
+additionalProperties = false
+
+[output.schema.properties.people]
+type = "array"
+maxItems = 50
+
+[output.schema.properties.people.items]
+type = "object"
+required = ["name", "company"]
+
+[output.schema.properties.people.items.properties]
+name = { type = "string", minLength = 1 }
+company = { type = "string" }
+"#;
+
 impl World {
     pub(super) fn desk() -> Self {
         let item = include_str!("../../../../examples/helpdesk/tickets/T-1042.json");
@@ -80,6 +104,17 @@ impl World {
 
     pub(super) fn crm() -> Self {
         Self::copy("crm", "crm", "Find Alice and Bob, and say who they work for.").warmed()
+    }
+
+    pub(super) fn record() -> Self {
+        let world = Self::copy("record", "crm", "Find Alice and Bob, and save who they work for.");
+        let file = world.folder.path().join("loopgate.toml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let ends = text.replacen("type = \"conversation\"", "type = \"output\"", 1);
+        assert_ne!(ends, text);
+        std::fs::write(&file, ends.replacen("\n[sources.crm]", &format!("{RECORD}\n[sources.crm]"), 1))
+            .unwrap();
+        world.warmed()
     }
 
     fn copy(name: &'static str, example: &str, item: &'static str) -> Self {
