@@ -220,7 +220,7 @@ mod tests {
     }
 
     fn after(values: &Value) -> Partial {
-        let mut partial = Partial::new(0, "", "f");
+        let mut partial = Partial::new(Some(0), "", "f");
         partial.add(&serde_json::from_str::<Box<RawValue>>(&values.to_string()).unwrap());
         partial
     }
