@@ -22,6 +22,7 @@ mod offline_talk;
 mod openai_chat_decode;
 mod openai_chat_encode;
 mod openai_chat_ordinary;
+mod openai_chat_parts;
 mod openai_chat_servers;
 mod openai_responses_decode;
 mod openai_responses_encode;

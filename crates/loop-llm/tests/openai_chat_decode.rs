@@ -22,12 +22,12 @@ fn decoder() -> Decoder {
 }
 
 /// A decoder of a call that was granted more than any model writes.
-fn granted_much() -> Decoder {
+pub(crate) fn granted_much() -> Decoder {
     let wire = chat().with(|request| request.max_output_tokens = Some(10_000_000));
     wire.codec.decoder(&wire.request, wire.aliases, wire.secrets)
 }
 
-fn decode(pieces: &[&[u8]]) -> Vec<Item> {
+pub(crate) fn decode(pieces: &[&[u8]]) -> Vec<Item> {
     chat().decode(pieces)
 }
 
@@ -788,43 +788,6 @@ fn guards_bound_lines_calls_and_arguments() {
     assert!(matches!(cut, Ok(ModelEvent::Finished(reply)) if reply.stop == Some(Stop::Capped)));
 }
 
-// P5
-#[test]
-fn fragments_of_calls_that_are_not_read_are_counted_once_and_stay_apart() {
-    let begin = |nth: usize, index: Option<usize>, id: &str| {
-        let mut call = json!({"id": id, "function": {"name": format!("f{nth}"), "arguments": ""}});
-        if let Some(index) = index {
-            call["index"] = index.into();
-        }
-        fragment(call)
-    };
-    let more = |index: Option<usize>, piece: &str| {
-        let mut call = json!({"function": {"arguments": piece}});
-        if let Some(index) = index {
-            call["index"] = index.into();
-        }
-        fragment(call)
-    };
-    // By their index, by their id alone, and with one index for all, as some servers number them.
-    for place in [Some, |_| None, |_| Some(0)] as [fn(usize) -> Option<usize>; 3] {
-        let chunks = (0..300).flat_map(|nth| {
-            let again = begin(nth, place(nth), &format!("c{nth}"));
-            [again.clone(), more(place(nth), "{\"n\":"), again, more(place(nth), "1}")]
-        });
-        // Where all have one place, pieces without an id belong to nobody in particular.
-        let chunks = chunks.filter(|chunk| place(1) != Some(0) || chunk.to_string().contains("\"id\":\"c"));
-        let mut chunks: Vec<_> = chunks.collect();
-        chunks.push(stop("tool_calls"));
-        let items = decode(&[sse(&chunks).as_bytes()]);
-        let Some(Ok(ModelEvent::Finished(reply))) = items.last() else { panic!("{items:?}") };
-        assert_eq!((reply.tool_calls.len(), reply.unread_calls), (128, 172));
-        assert_eq!(reply.raw, None);
-        if place(1) != Some(0) {
-            assert!(reply.tool_calls.iter().all(|call| &**call.arguments.text() == "{\"n\":1}"));
-        }
-    }
-}
-
 // L23
 #[test]
 fn a_reply_of_a_hundred_megabytes_is_cut() {
@@ -924,17 +887,4 @@ fn what_was_no_text_does_not_go_back_as_it_came() {
     damaged[at] = 0xff;
     let reply = openrouter.end(&damaged).unwrap();
     assert_eq!((reply.raw, &*reply.text), (None, "Hi"));
-}
-
-// P4
-#[test]
-fn a_count_in_every_chunk_is_not_that_of_the_whole_where_the_stream_breaks() {
-    let mut counted = text("So far");
-    counted["usage"] = json!({"prompt_tokens": 9, "completion_tokens": 2});
-    let mut decoder = granted_much();
-    decoder.push(sse(&[counted]).as_bytes());
-    let broken = decoder.interrupt(LlmErrorKind::StreamInterrupted, "gone").pop().unwrap();
-    let partial = *broken.unwrap_err().partial.unwrap();
-    let so_far = Usage { input: 9, output: 2, ..Usage::default() };
-    assert_eq!((partial.usage, partial.usage_so_far), (None, Some(so_far)));
 }
