@@ -112,7 +112,7 @@ fn an_output_is_a_tool_of_its_own_schema() {
     let tool = spec.tool("save").unwrap();
     assert_eq!((tool.effect, tool.args.required.len()), (Effect::Read, 1));
     let report = domain.report();
-    let shown = "output save with city (optional), name: 2 attempts of 4 passes, tools one after another, errors plain";
+    let shown = "output save with name, city (optional): 2 attempts of 4 passes, tools one after another, errors plain";
     assert!(report.lines.iter().any(|line| line == shown), "{:#?}", report.lines);
     assert!(report.lines.iter().any(|line| line == "1 tool"), "the output is none to choose");
     let unset = load(VALUE);

@@ -340,7 +340,7 @@ pub fn echoes_of_people(wide: bool) -> Alphabet {
         let mut ask = tool("ask", Effect::Read);
         ask.policy.asks_person = true;
         spec.tools.push(ask);
-        spec.limits.passes = if wide { 4 } else { 3 };
+        spec.limits.passes = 3;
     });
     let asks = |name: &str| said("low").asks(name, target("a"));
     Alphabet {
