@@ -4,7 +4,7 @@ use crate::common;
 
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use common::provider::{Provider, Says, call, text};
 use common::{Ran, Shell};
@@ -65,13 +65,32 @@ fn four_kills_in_one_model_call_do_not_end_the_run() {
     assert_eq!(attempts, [1, 2, 3, 4, 5], "each call is told");
 }
 
+/// A command that hears SIGHUP, also where these tests are run by something that ignores it, such as `nohup`.
+fn hearing_hangups(command: Command) -> Command {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    if ignored & 1 == 0 {
+        return command;
+    }
+    let mut heard = Command::new("env");
+    heard.arg("--default-signal=HUP").arg(command.get_program()).args(command.get_args());
+    heard.current_dir(command.get_current_dir().unwrap());
+    heard.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    heard.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    heard
+}
+
 // B14, H9
 #[test]
 fn a_terminal_that_is_gone_ends_the_run_with_an_outcome() {
     let shell = Shell::new();
     let folder = register(&shell);
     let provider = Provider::replying(vec![Says::Nothing]);
-    let child = start(&shell, &folder, &provider, &["--json"]);
+    let url = format!("base={}", provider.url);
+    let args = ["run", &folder, "--profile", "trusted", "--text", WISH, "--model", "base=compatible/m"];
+    let command = shell.command(&[&args[..], &["--base-url", &url, "--json"]].concat());
+    let child = hearing_hangups(command).spawn().unwrap();
     provider.wait();
     signal(&child, "-HUP");
     let ran: Ran = child.wait_with_output().unwrap().into();
