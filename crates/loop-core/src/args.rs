@@ -132,8 +132,7 @@ impl ArgSpec {
     /// The declared members in the order in which they were declared.
     pub fn ordered(&self) -> impl Iterator<Item = (&Arc<str>, &Self)> {
         let named = self.property_order.iter().filter_map(|name| self.properties.get_key_value(name));
-        let is_other =
-            |name: &Arc<str>| self.property_order.is_empty() || !self.property_order.contains(name);
+        let is_other = |name: &Arc<str>| !self.property_order.contains(name);
         named.chain(self.properties.iter().filter(move |(name, _)| is_other(name)))
     }
 

@@ -113,7 +113,7 @@ pub struct ModelReply {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
     /// How many tools more it wants run: what comes after the first 128 is counted and not read.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "crate::request::is_default")]
     pub unread_calls: u32,
     /// The words of a refusal, where the provider marks them as such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -139,11 +139,6 @@ pub struct ModelReply {
     /// The provider's id of the exchange, for its support.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Arc<str>>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
-fn is_none(count: &u32) -> bool {
-    *count == 0
 }
 
 fn nothing() -> Arc<str> {

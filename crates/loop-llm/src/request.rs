@@ -96,7 +96,7 @@ fn no_tools() -> Arc<[ToolSpec]> {
     Arc::default()
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 

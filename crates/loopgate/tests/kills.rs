@@ -73,12 +73,17 @@ fn hearing_hangups(command: Command) -> Command {
     if ignored & 1 == 0 {
         return command;
     }
-    let mut heard = Command::new("env");
-    heard.arg("--default-signal=HUP").arg(command.get_program()).args(command.get_args());
-    heard.current_dir(command.get_current_dir().unwrap());
-    heard.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    heard.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    heard
+    through("env", &["--default-signal=HUP"], &command)
+}
+
+/// A command that another program starts in its own place, for example with other limits.
+fn through(program: &str, args: &[&str], command: &Command) -> Command {
+    let mut wrapped = Command::new(program);
+    wrapped.args(args).arg(command.get_program()).args(command.get_args());
+    wrapped.current_dir(command.get_current_dir().unwrap());
+    wrapped.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    wrapped.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    wrapped
 }
 
 // B14, H9
@@ -214,12 +219,8 @@ fn a_journal_that_may_not_grow_ends_the_run_with_its_outcome_and_advice() {
         ]);
         let url = format!("base={}", provider.url);
         let args = ["run", &folder, "--text", WISH, "--model", "base=compatible/m", "--base-url", &url];
-        let unlimited = shell.command(&args);
-        let mut limited = Command::new("bash");
-        limited.args(["-c", &format!("ulimit -f {kilobytes}; exec \"$0\" \"$@\"")]);
-        limited.arg(unlimited.get_program()).args(unlimited.get_args());
-        limited.current_dir(unlimited.get_current_dir().unwrap()).env("XDG_STATE_HOME", shell.state.path());
-        let ran: Ran = limited.output().unwrap().into();
+        let limit = format!("ulimit -f {kilobytes}; exec \"$0\" \"$@\"");
+        let ran: Ran = through("bash", &["-c", &limit], &shell.command(&args)).output().unwrap().into();
         (ran.code, ran.err)
     };
     // The journal takes about 100 KB: the limit is reached before the run began, then in the middle of it.
