@@ -94,6 +94,7 @@ mod money;
 mod near;
 mod note;
 mod observation;
+mod origin;
 mod outcome;
 pub mod policy;
 mod policy_spec;
@@ -131,6 +132,7 @@ pub use money::{PicoUsd, Price, PriceAbove, Rates, Spend, Usage};
 pub use near::edits;
 pub use note::{Decision, Note, PickedBy};
 pub use observation::{Observation, Status, SubCallUse};
+pub use origin::ResultOrigin;
 pub use outcome::{
     Effects, Evidence, Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn, Totals,
 };
