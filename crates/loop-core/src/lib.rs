@@ -78,6 +78,7 @@ mod canonical;
 mod citation;
 mod command;
 mod contract;
+mod cost_limit;
 mod data;
 mod document;
 mod event;
@@ -118,6 +119,7 @@ pub use args::{ArgSpec, ArgType, Misfit};
 pub use canonical::{canonical, digest, digest_text};
 pub use citation::citations;
 pub use command::{CallModel, Command, RunTool, SubCallBudget, Validate};
+pub use cost_limit::{CostLimit, LimitWithoutPrice};
 pub use data::Data;
 pub use document::{BadCitation, Document, Merge, MergeContext, Section, SectionChange};
 pub use event::{
