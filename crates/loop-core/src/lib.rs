@@ -104,6 +104,7 @@ pub use gate::{
     Breaker, Certificate, Change, Condition, DeniedBy, Effects, JudgedAction, Limit, Measure, StopReason,
     TierCause, TierChange, Verdict, Written,
 };
+pub use policy::ResultOrigin;
 pub use repeats::RepeatRule;
 pub use reply::{
     BadCitation, Document, Ending, FinishReason, LiveText, Merge, MergeContext, NativeCall, Oddity, PREAMBLE,
@@ -117,11 +118,11 @@ pub use run::{
     Validation, Work,
 };
 pub use spec::{
-    ArgSpec, ArgType, Breakers, Cite, ConversationSpec, CostMode, DefaultCall, DocumentSpec, ErrorStyle,
-    Execution, GateSettings, InvalidReason, Limits, MAX_ASKED_CALLS, Misfit, ModelSpec, Models, NonceMode,
-    OnDenied, OnDuplicate, OnInvalid, OnToolError, OutputSpec, OwnReason, Picking, ProtocolSpec, ReasonName,
-    RepeatScope, Repeats, Resolve, RunSpec, SPEC_VERSION, SectionSpec, SpecNames, Stale, Taint, ThreeTier,
-    ToolPolicy, ToolRepeats, ToolSpec,
+    ArgSpec, ArgType, Breakers, Cite, ConversationSpec, CostLimit, CostMode, DefaultCall, DocumentSpec,
+    ErrorStyle, Execution, GateSettings, InvalidReason, LimitWithoutPrice, Limits, MAX_ASKED_CALLS, Misfit,
+    ModelSpec, Models, NonceMode, OnDenied, OnDuplicate, OnInvalid, OnToolError, OutputSpec, OwnReason,
+    Picking, ProtocolSpec, ReasonName, RepeatScope, Repeats, Resolve, RunSpec, SPEC_VERSION, SectionSpec,
+    SpecNames, Stale, Taint, ThreeTier, ToolPolicy, ToolRepeats, ToolSpec,
 };
 pub use types::{
     Action, CallExtent, CommandKey, Confidence, Data, Digest, Effect, Evidence, EvidenceId, FailureKind,

@@ -17,6 +17,7 @@ mod authority;
 mod echo;
 mod free_text;
 mod glob;
+mod origin;
 mod pointer;
 mod problems;
 mod resolve;
@@ -39,6 +40,7 @@ pub use crate::types::Legs;
 
 pub use authority::Foreign;
 pub use glob::matches as fits;
+pub use origin::ResultOrigin;
 pub use problems::{forbids_nothing, problems};
 pub use resolve::{Resolved, near, resolve};
 pub use shown::{ShownArgs, shown};

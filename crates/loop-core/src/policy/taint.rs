@@ -1,6 +1,6 @@
 //! What reading a result adds to the taint of a run.
 
-use crate::spec::{RunSpec, ToolSpec};
+use crate::spec::{RunSpec, ToolPolicy, ToolSpec};
 use crate::types::{Legs, Status};
 
 impl Legs {
@@ -12,21 +12,10 @@ impl Legs {
     /// The legs after an observation of `tool` was read. What a tool never said, because it was not run, marks nothing;
     /// an error can hold its words.
     pub fn after(self, tool: &ToolSpec, status: Status) -> Self {
-        match status {
-            Status::Denied | Status::Duplicate | Status::Skipped => self,
-            Status::Ok
-            | Status::Empty
-            | Status::RetryableError
-            | Status::PermanentError
-            | Status::InvalidInput
-            | Status::MalformedResult
-            | Status::Timeout
-            | Status::Cancelled
-            | Status::Pending
-            | Status::InDoubt => Self {
-                untrusted: self.untrusted || tool.policy.returns_untrusted,
-                private: self.private || tool.policy.reads_private,
-            },
+        if status.is_unrun() {
+            return self;
         }
+        let ToolPolicy { returns_untrusted, reads_private, .. } = tool.policy;
+        self.and(Self { untrusted: returns_untrusted, private: reads_private })
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::spec::cost_limit::CostLimit;
 use crate::types::{PicoUsd, is_default};
 
 /// Output tokens that are held back for the landing.

@@ -7,6 +7,7 @@
 //! It never looks at what happened in a run.
 
 mod args;
+mod cost_limit;
 mod gate;
 mod limits;
 mod models;
@@ -18,6 +19,7 @@ mod select;
 mod tool;
 
 pub use args::{ArgSpec, ArgType, Misfit};
+pub use cost_limit::{CostLimit, LimitWithoutPrice};
 pub use gate::{GateSettings, Stale};
 pub use limits::{CostMode, Limits, MAX_ASKED_CALLS};
 pub use models::{ModelSpec, Models};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::spec::cost_limit::CostLimit;
 use crate::spec::gate::GateSettings;
 use crate::spec::limits::Limits;
 use crate::spec::models::{ModelSpec, Models};
@@ -18,7 +19,7 @@ use crate::spec::protocol::{
 };
 use crate::spec::select::Picking;
 use crate::spec::tool::ToolSpec;
-use crate::types::{Digest, Tier, digest};
+use crate::types::{Digest, PicoUsd, Tier, digest};
 
 /// The version of [`RunSpec`] that this crate writes and reads: which rules a run follows. Another one is refused by its
 /// number.
@@ -126,7 +127,8 @@ impl RunSpec {
         mut limits: Limits,
         gate: GateSettings,
     ) -> Self {
-        limits.cost = limits.cost.filter(|_| model.price.is_some());
+        // A default never fails to resolve.
+        limits.cost = CostLimit::Default.resolve(model.price.is_some()).unwrap_or_default();
         Self {
             version: SPEC_VERSION,
             domain,
@@ -141,6 +143,13 @@ impl RunSpec {
             save: false,
             stop_reasons: Vec::new(),
         }
+    }
+
+    /// The limit of money, where it could not be kept since the price of the base model is unknown. Such a run ends before
+    /// its first call.
+    pub fn unpriced_limit(&self) -> Option<PicoUsd> {
+        let limit = CostLimit::from(self.limits.cost).resolve(self.models.base.price.is_some());
+        limit.err().map(|without| without.limit)
     }
 
     /// Whether a stop by a limit leaves a final pass: a last call without tools that finishes the answer.
