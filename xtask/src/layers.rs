@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
+use crate::rooms;
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
@@ -62,12 +63,13 @@ const FORBIDDEN: [(&str, &[&str]); 5] = [
 const MOST_PACKAGES: [(&str, usize); 1] = [("loop-core", 40)];
 
 pub(crate) fn run() -> Result<(), Failure> {
-    let (metadata, problems) = find_problems()?;
+    let (metadata, mut problems) = find_problems()?;
+    problems.extend(rooms::find_problems()?);
     workspace::report("layers", &problems)?;
     for (name, most) in MOST_PACKAGES {
         println!("layers: {name} brings in {} packages, {most} are allowed", metadata.reach(name).len());
     }
-    println!("layers: every arrow is in the table");
+    println!("layers: every arrow is in the table, and the rooms of loop-core use the rooms below them");
     Ok(())
 }
 

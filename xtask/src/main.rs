@@ -9,6 +9,7 @@ mod flags;
 mod layers;
 mod prices;
 mod requirements;
+mod rooms;
 mod rust_text;
 mod teed;
 mod test;

@@ -170,8 +170,8 @@ impl Driver {
         pace: Pace,
     ) -> Self {
         let Opening { run, writer, seq, opened, clock, first, uses, history } = opening;
-        let is_native = run.spec().protocol.is_native();
-        let talk = is_native.then(|| Talk::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
+        let has_messages = run.spec().protocol.properties().answers_every_call;
+        let talk = has_messages.then(|| Talk::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
         Self {
             talk,
             caller: Caller::new(Arc::clone(&parts.callbacks)),

@@ -209,7 +209,7 @@ impl Run {
         let (key, attempt, evidence) = (work.key, work.attempt, work.evidence);
         let granted = work.sub_call.take();
         let (status, used) = (observation.status, observation.sub_call.clone());
-        if !self.spec.protocol.is_native() {
+        if self.spec.protocol.properties().has_contract {
             self.state.echoes.read_observation(&observation);
         }
         work.observation = Some(observation);
@@ -359,7 +359,7 @@ impl Run {
 
     /// Judges what a reply asks for that came when the reason was fixed already: nothing of it is run.
     pub(super) fn leave_all_undone(&mut self, proposal: &Proposal, notes: &mut Vec<Note>) {
-        if !self.spec.protocol.is_native() {
+        if !self.spec.protocol.properties().answers_every_call {
             return;
         }
         let Phase::Stopping { certificate, .. } = &self.state.phase else { return };

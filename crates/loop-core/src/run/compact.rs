@@ -34,7 +34,7 @@ impl Run {
 
     /// The condition that the next call would have more messages than it may, or that after it none could be made.
     pub(super) fn too_many_messages(&self, more: u32) -> Option<Condition> {
-        let limit = self.spec.limits.messages.filter(|_| self.spec.protocol.is_native())?;
+        let limit = self.spec.limits.messages.filter(|_| self.spec.protocol.properties().counts_messages)?;
         let messages = self.messages().saturating_add(more);
         let count = |n: u32| Measure::Count(n.into());
         (messages > limit).then(|| Condition {

@@ -703,12 +703,12 @@ impl Run {
         let is_no_choice =
             |tool: &ToolSpec| policy::is_barred(&spec, tool) || policy::unselectable(tool).is_some();
         let picks = spec.picking.enabled
-            && !spec.protocol.is_native()
+            && spec.protocol.properties().selects_tools
             && !spec.tools.iter().all(is_no_choice)
             && may_pick;
         let mut echoes = Echoes::default();
         let item = &started.item;
-        if !spec.protocol.is_native() {
+        if spec.protocol.properties().has_contract {
             for text in [&item.title, &item.full, &item.compact] {
                 echoes.read(text);
             }

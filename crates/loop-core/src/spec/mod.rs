@@ -29,8 +29,8 @@ pub use policy::{
     ToolPolicy, ToolRepeats,
 };
 pub use protocol::{
-    Cite, ConversationSpec, DocumentSpec, ErrorStyle, Execution, NonceMode, OutputSpec, ProtocolSpec,
-    SectionSpec,
+    Cite, ConversationSpec, DocumentSpec, ErrorStyle, Execution, NonceMode, OutputSpec, Properties,
+    ProtocolSpec, SectionSpec,
 };
 pub use run_spec::{RunSpec, SPEC_VERSION, SpecNames};
 pub use select::{DefaultCall, Picking};
