@@ -6,6 +6,13 @@ use serde_json::{Value, json};
 
 use super::*;
 
+#[test]
+fn a_dash_is_a_name() {
+    let sorted = |arguments: &[&str]| dashes_last(arguments.iter().map(OsString::from));
+    assert_eq!(sorted(&["-", "--json"]), ["--json", "--", "-"]);
+    assert_eq!(sorted(&["a"]), ["a"]);
+}
+
 /// A conversation of two exchanges for each protocol: a call, then its result and an answer. Written by hand.
 fn conversations() -> String {
     let lines = [chat(), responses(), anthropic(), gemini()].concat();

@@ -9,7 +9,7 @@
 
 mod bare;
 mod by_hand;
-#[path = "../../../crates/loop-runtime/examples/load/meter.rs"]
+#[path = "../../../loop-runtime/examples/load/meter.rs"]
 mod meter;
 mod replies;
 mod serve;

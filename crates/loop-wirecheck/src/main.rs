@@ -1,4 +1,5 @@
 //! `cargo xtask wire FILE.jsonl`: our codecs against recorded exchanges with providers. See `docs/wire.md`.
+#![expect(clippy::print_stderr, reason = "printing is what this binary is for")]
 
 mod anthropic;
 mod canon;
@@ -7,6 +8,7 @@ mod decoding;
 mod exceptions;
 mod exchange;
 mod expected;
+mod flags;
 mod gemini;
 mod judge;
 mod options;
@@ -17,10 +19,13 @@ mod responses;
 mod target;
 #[cfg(test)]
 mod tests;
+mod workspace;
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use loop_llm::{Api, Codec, ModelReply, ModelRequest};
 
@@ -31,13 +36,41 @@ use self::judge::{Column, Difference, Findings};
 use self::replay::{Replayed, Step};
 use self::report::{Judged, Report};
 use self::request::{Neutral, Said};
-use crate::workspace::{self, Failure};
+use crate::workspace::Failure;
+
+fn main() -> ExitCode {
+    let flags = match flags::Wirecheck::from_vec(dashes_last(std::env::args_os().skip(1))) {
+        Ok(flags) => flags,
+        Err(error) => error.exit(),
+    };
+    match run(&flags.files, flags.differences, flags.json) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(message)) => {
+            eprintln!("error: {message}");
+            ExitCode::from(2)
+        }
+        Err(Failure::Check(message)) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Arguments with each `-` at the end, after `--`: only there it is taken for a name.
+fn dashes_last(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let (dashes, mut others): (Vec<_>, Vec<_>) = arguments.partition(|argument| argument == OsStr::new("-"));
+    if !dashes.is_empty() {
+        others.push("--".into());
+        others.extend(dashes);
+    }
+    others
+}
 
 /// Compares all exchanges of `files`, of which `-` is what comes in, and prints what came out.
 ///
 /// # Errors
 /// A file that cannot be read, or nothing in it that is ours: as a wrong command line. A difference: as a failed check.
-pub(crate) fn run(files: &[PathBuf], differences: Option<usize>, as_json: bool) -> Result<(), Failure> {
+fn run(files: &[PathBuf], differences: Option<usize>, as_json: bool) -> Result<(), Failure> {
     if files.is_empty() {
         return Err(Failure::Usage("name a file of exchanges, or `-`".to_owned()));
     }

@@ -20,14 +20,14 @@ pub(crate) struct Row {
     pub(crate) why: String,
 }
 
-/// The rows of `xtask/wire-exceptions.json`.
+/// The rows of `exceptions.json`.
 pub(crate) fn load() -> Result<Vec<Row>, Failure> {
-    let path = workspace::root().join("xtask/wire-exceptions.json");
+    let path = workspace::package().join("exceptions.json");
     parse(&path, &workspace::read(&path)?)
 }
 
 fn parse(path: &Path, json: &str) -> Result<Vec<Row>, Failure> {
-    let file = workspace::shown(workspace::root(), path);
+    let file = workspace::shown(path);
     let failed = |what: &str| Failure::Check(format!("{file}: {what}"));
     let value: Value = serde_json::from_str(json).map_err(|error| failed(&error.to_string()))?;
     let rows = value.as_array().ok_or_else(|| failed("is no list"))?.iter().enumerate().map(|(nth, row)| {
@@ -56,14 +56,14 @@ mod tests {
 
     #[test]
     fn a_row_has_all_four_members_and_its_bytes_stand_in_the_recording() {
-        let path = workspace::root().join("rows.json");
+        let path = workspace::package().join("rows.json");
         let rows = parse(&path, "[{\"id\":\"a#0\",\"field\":\"text\",\"bytes\":\"x\\\"y\",\"why\":\"cut\"}]")
             .unwrap();
         let row = rows.first().unwrap();
         let holds = |body: &str| row.is_in(&Exchange { body: body.into(), ..Exchange::default() });
         assert!(holds("{x\"y}") && !holds("xy"));
         let error = parse(&path, "[{\"id\":\"a\",\"field\":\"text\",\"bytes\":\"x\"}]").unwrap_err();
-        assert_eq!(error.to_string(), "rows.json: row 1 has no `why`");
+        assert_eq!(error.to_string(), "crates/loop-wirecheck/rows.json: row 1 has no `why`");
         assert!(parse(&path, "{}").is_err() && parse(&path, "[").is_err());
     }
 
