@@ -12,13 +12,15 @@ use crate::rooms;
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("loop-core", &[]),
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
     ("loop-prices", &["loop-core"]),
+    ("loop-mock", &["loop-core", "loop-llm"]),
+    ("loop-offline", &["loop-core", "loop-llm", "loop-prompts"]),
     ("loop-prompts", &["loop-core"]),
-    ("loop-runtime", &["loop-core", "loop-llm", "loop-prices", "loop-prompts", "loop-tools"]),
+    ("loop-runtime", &["loop-core", "loop-llm", "loop-offline", "loop-prices", "loop-prompts", "loop-tools"]),
     ("loop-connectors", &["loop-core", "loop-tools"]),
     (
         "loop-domain",
@@ -26,6 +28,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "loop-connectors",
             "loop-core",
             "loop-llm",
+            "loop-offline",
             "loop-prices",
             "loop-prompts",
             "loop-runtime",
@@ -41,13 +44,17 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "loop-domain",
             "loop-eval",
             "loop-llm",
+            "loop-mock",
+            "loop-offline",
             "loop-prices",
             "loop-prompts",
             "loop-runtime",
             "loop-tools",
         ],
     ),
-    ("xtask", &["loop-core", "loop-llm"]),
+    ("loop-bench", &[]),
+    ("loop-wirecheck", &["loop-core", "loop-llm"]),
+    ("xtask", &[]),
 ];
 
 /// What a crate must not bring in, at any depth.

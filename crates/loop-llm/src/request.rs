@@ -180,7 +180,7 @@ impl Message {
     }
 
     /// The calls that the next turn has to answer.
-    pub(crate) fn calls(&self) -> &[ToolCall] {
+    pub fn calls(&self) -> &[ToolCall] {
         match self {
             Self::Assistant(turn) => &turn.calls,
             Self::User { .. } | Self::Tool { .. } | Self::Operator { .. } => &[],

@@ -205,7 +205,7 @@ fn broken_off(reply: &ModelReply, message: String) -> EventStream {
 }
 
 /// The tokens of a call where four bytes count as one, as is usual for English text.
-pub(crate) fn estimated(request: &ModelRequest, reply: &ModelReply) -> Usage {
+pub fn estimated(request: &ModelRequest, reply: &ModelReply) -> Usage {
     let calls = reply.tool_calls.iter().map(|call| call.name.len() + call.arguments.text().len());
     Usage {
         input: request.bytes().div_ceil(4) as u64,
@@ -216,7 +216,7 @@ pub(crate) fn estimated(request: &ModelRequest, reply: &ModelReply) -> Usage {
 }
 
 /// Whether a request is a turn of a conversation with native tools: it offers some, or holds their results.
-pub(crate) fn has_tools(request: &ModelRequest) -> bool {
+pub fn has_tools(request: &ModelRequest) -> bool {
     let is_result = |message: &Message| matches!(message, Message::Tool { .. });
     !request.tools.is_empty() || request.messages.iter().any(is_result)
 }

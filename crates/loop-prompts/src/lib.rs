@@ -12,6 +12,7 @@
 //! Text from tools stands between marks that carry the run's nonce, without control characters, labelled with its
 //! source. A domain may bring its own template files as long as they keep the anchors.
 
+pub mod anchors;
 mod dialogue;
 mod error;
 mod filter;

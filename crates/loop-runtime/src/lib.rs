@@ -104,6 +104,8 @@ pub use loop_core::{
     PicoUsd, Price, Repeats, RunId, RunSpec, SectionSpec, StopClass, StopMode, StopReason, ToolPolicy,
     Verdict, WorkItem,
 };
-pub use loop_llm::{ChatModel, HttpModel, Message, Offline, Profile, Scripted, ScriptedReply};
+pub use loop_llm::{ChatModel, HttpModel, Message, Profile, Scripted, ScriptedReply};
+#[cfg(feature = "offline")]
+pub use loop_offline::Offline;
 pub use loop_prompts::Prompts;
 pub use loop_tools::{CancellationToken, Registry, ToolContext, ToolDeclaration, ToolResult};

@@ -10,11 +10,11 @@ use agents::{
 };
 use futures::StreamExt;
 use loop_core::FinishReason;
-use loop_llm::testing::{Behaviour, Chunks, Server, Service};
 use loop_llm::{
     AssistantTurn, ChatModel, Codec, EventStream, HttpModel, LlmError, ModelEvent, ModelRequest, Profile,
     Scripted, ScriptedReply, Stop,
 };
+use loop_mock::{Behaviour, Chunks, Server, Service};
 use loop_runtime::{Agent, AgentModel, Message, ModelSpec, StopReason};
 use serde_json::json;
 

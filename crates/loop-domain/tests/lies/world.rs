@@ -7,10 +7,17 @@ use std::time::Duration;
 
 use loop_core::{CostMode, Limits, Outcome, PicoUsd, Price, RunSpec, WorkItem};
 use loop_domain::{Domain, LoadOptions};
-use loop_llm::testing::{Lie, Received, Server, Service};
-use loop_llm::{Api, Offline};
+use loop_llm::{Api, ModelRequest};
+use loop_mock::{Described, Lie, Received, Server, Service};
+use loop_runtime::Offline;
 use loop_runtime::{Driven, Entry, Journal, MemoryJournal, Report, explain};
 use tempfile::TempDir;
+
+/// What a prompt of a document describes in words.
+fn described(request: &ModelRequest) -> Described {
+    let (tools, headings) = loop_offline::described(request);
+    Described { tools, headings }
+}
 
 /// What the models cost.
 pub(super) fn price() -> Price {
@@ -162,7 +169,8 @@ impl World {
 
     /// One run against a server that lies.
     pub(super) async fn run(&self, lie: &'static Lie, api: Api, mode: CostMode) -> Result<Shown, String> {
-        let server = Server::start(Service::of(Arc::new(Offline::new())).lying(lie)).unwrap();
+        let server =
+            Server::start(Service::of(Arc::new(Offline::new())).lying(lie).describing(described)).unwrap();
         let domain = self.load(lie, api, mode, &server.base_url());
         let journal = Arc::new(MemoryJournal::new());
         let prepared = domain.unsaved_loop().leave_when_waiting().with_journal(Arc::clone(&journal) as _);
