@@ -105,6 +105,7 @@ mod protocol_spec;
 pub mod repeats;
 mod reply;
 mod run;
+mod setting;
 mod spec;
 mod steps;
 mod stop;
@@ -152,6 +153,7 @@ pub use run::{
     AnswerFault, Ask, Asked, Attempt, AttemptState, Batch, Call, Cut, Facts, PassRecord, Phase, Poll,
     PromptSize, Quote, Rejected, Run, StartedCall, State, Told, Work,
 };
+pub use setting::Setting;
 pub use spec::{
     DefaultCall, Effect, GateSettings, ModelSpec, Models, Picking, RunSpec, SPEC_VERSION, SpecNames, Stale,
     Tier, ToolSpec,

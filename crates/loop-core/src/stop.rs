@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::EvidenceId;
 use crate::money::PicoUsd;
 use crate::outcome::Effects;
+use crate::setting::Setting;
 use crate::spec::Tier;
 use crate::stop_own::ReasonName;
 
@@ -469,8 +470,8 @@ impl TierCause {
 /// A setting and the value that it would have needed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Change {
-    /// The setting's path, for example `limits.passes`.
-    pub setting: Arc<str>,
+    /// The setting; in JSON its path, for example `limits.passes`.
+    pub setting: Setting,
     /// The nearest value under which the run would have gone on.
     pub to: Measure,
 }

@@ -19,6 +19,7 @@ use crate::protocol;
 use crate::run::calls::Charge;
 use crate::run::gating;
 use crate::run::{Ask, Batch, Phase, Poll, Rejected, Run, Work};
+use crate::setting::Setting;
 use crate::spec::Effect;
 use crate::stop::{Certificate, Change, Condition, Measure, StopReason};
 use crate::trouble::is_failure;
@@ -545,6 +546,6 @@ fn tool_failure(evidence: &Evidence, setting: OnToolError) -> Condition {
         reason: StopReason::ToolFailure,
         value: Measure::Text(what.into()),
         threshold: None,
-        change: Some(Change { setting: "gate.on_tool_error".into(), to }),
+        change: Some(Change { setting: Setting::OnToolError, to }),
     }
 }

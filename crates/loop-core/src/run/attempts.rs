@@ -16,6 +16,7 @@ use crate::proposal::Ending;
 use crate::protocol;
 use crate::run::calls::ATTEMPTS;
 use crate::run::{Phase, Rejected, Run};
+use crate::setting::Setting;
 use crate::stop::{Certificate, Change, Condition, Measure, StopReason};
 use crate::verdict::Verdict;
 
@@ -256,7 +257,7 @@ impl Run {
             reason: StopReason::MaxAttempts,
             value: count(number),
             threshold: Some(count(limit)),
-            change: Some(Change { setting: "output.attempts".into(), to }),
+            change: Some(Change { setting: Setting::Attempts, to }),
         })
     }
 }

@@ -17,6 +17,7 @@ use crate::reply::Oddity;
 use crate::run::{
     Call, CallRecord, Cut, MainCall, PassRecord, Phase, PromptSize, Quote, Rejected, Run, StartedCall,
 };
+use crate::setting::Setting;
 use crate::spec::Tier;
 use crate::stop::{
     Certificate, Change, Condition, Confidence, Measure, StopReason, TierCause, TierChange, Written,
@@ -546,7 +547,7 @@ impl Run {
             reason: StopReason::OutputLimit,
             value: Measure::Output(cut.written),
             threshold: Some(Measure::Count(granted)),
-            change: is_the_setting.then(|| Change { setting: "limits.output_tokens".into(), to }),
+            change: is_the_setting.then(|| Change { setting: Setting::OutputTokens, to }),
         }
     }
 

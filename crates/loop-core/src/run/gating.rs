@@ -11,6 +11,7 @@ use crate::policy_spec::{OnDenied, OnInvalid};
 use crate::proposal::Proposal;
 use crate::protocol;
 use crate::run::{AttemptState, Call, Mending, PassRecord, Run};
+use crate::setting::Setting;
 use crate::spec::Tier;
 use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason, TierCause, TierChange};
 use crate::verdict::{Limit, Verdict};
@@ -299,7 +300,7 @@ impl Run {
     fn tier_changed(&self) -> Option<Condition> {
         let changes = &self.state.tier_changes;
         let by_cost = changes.iter().any(|it| it.why == TierCause::Cost && it.to == Tier::Picker);
-        let off = Change { setting: "gate.cheaper_tier".into(), to: Measure::Text("false".into()) };
+        let off = Change { setting: Setting::CheaperTier, to: Measure::Text("false".into()) };
         (!changes.is_empty()).then(|| Condition {
             reason: StopReason::TierChanged,
             value: Measure::Tiers(changes.clone()),
@@ -316,7 +317,7 @@ fn denial(tool: &str, why: &str) -> Condition {
         reason: StopReason::Refused,
         value: Measure::Text(format!("{tool}: {why}").into()),
         threshold: None,
-        change: Some(Change { setting: "gate.on_denied".into(), to }),
+        change: Some(Change { setting: Setting::OnDenied, to }),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::note::Note;
 use crate::run::{AttemptState, Run};
+use crate::setting::Setting;
 use crate::stop::{Change, Condition, Measure, StopReason};
 
 impl Run {
@@ -40,7 +41,7 @@ impl Run {
             reason: StopReason::MaxMessages,
             value: count(messages),
             threshold: Some(count(limit)),
-            change: Some(Change { setting: "limits.messages".into(), to: count(messages) }),
+            change: Some(Change { setting: Setting::Messages, to: count(messages) }),
         })
     }
 

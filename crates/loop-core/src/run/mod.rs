@@ -50,6 +50,7 @@ use crate::outcome::{Evidence, Outcome, PassSummary, ServedCall, StoppedIn, Tota
 use crate::policy::{self, Legs};
 use crate::protocol::Reading;
 use crate::protocol_spec::Cite;
+use crate::setting::Setting;
 use crate::spec::{RunSpec, SPEC_VERSION, SpecNames, Tier, ToolSpec, is_default};
 use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason, TierChange, Written};
 use crate::trouble::Trouble;
@@ -775,7 +776,7 @@ impl Run {
             reason: StopReason::BudgetExceeded,
             value: Measure::Text(value.into()),
             threshold: Some(Measure::PicoUsd(limit)),
-            change: Some(Change { setting: "limits.cost_usd".into(), to: Measure::Text("none".into()) }),
+            change: Some(Change { setting: Setting::Cost, to: Measure::Text("none".into()) }),
         })
     }
 
