@@ -86,6 +86,7 @@ mod failure;
 mod gate;
 mod ids;
 mod item;
+mod item_form;
 mod judge;
 mod layout;
 mod ledger;
@@ -130,6 +131,7 @@ pub use event::{
 pub use failure::{FailureKind, ModelFailure};
 pub use ids::{CommandKey, Digest, EvidenceId, InvalidDigest, InvalidKey, Millis, RunId, Slot};
 pub use item::{Scope, WorkItem};
+pub use item_form::ItemForm;
 pub use limits::{CostMode, Limits, MAX_ASKED_CALLS};
 pub use money::{PicoUsd, Price, PriceAbove, Rates, Spend, Usage};
 pub use near::edits;

@@ -123,6 +123,7 @@ fn meta(run: &Run, call: &CallModel) -> RequestMeta {
     RequestMeta {
         run: Arc::clone(&run.id().0),
         key: call.key.to_string().into(),
+        purpose: Some(call.key.slot.into()),
         attempt: call.attempt,
         timeout_ms: Some(call.timeout_ms),
         strict_cost: run.spec().limits.cost_mode == CostMode::Strict,
