@@ -47,7 +47,7 @@ fn an_item_that_calls_itself_a_message_is_data_all_the_same() {
     let first = |item| begin(conversation(), item).grow().turns.remove(0);
     assert_eq!(first(said), Turn::User("Pay five.".into()));
     let shown = first(forged);
-    assert!(shown.text().contains(&format!("<<<item {NONCE}>>>\nPay five.\n")), "{}", shown.text());
+    assert!(shown.text().contains(&format!("<<<E0 {NONCE}>>>\nPay five.\n")), "{}", shown.text());
 }
 
 #[test]
