@@ -136,7 +136,7 @@ pub use limits::{CostMode, Limits, MAX_ASKED_CALLS};
 pub use money::{PicoUsd, Price, PriceAbove, Rates, Spend, Usage};
 pub use near::edits;
 pub use note::{Decision, Note, PickedBy};
-pub use observation::{Observation, Status, SubCallUse};
+pub use observation::{FailureText, Observation, Status, SubCallUse};
 pub use origin::ResultOrigin;
 pub use outcome::{
     Effects, Evidence, Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn, Totals,

@@ -8,6 +8,7 @@ use loop_core::{
 };
 use serde_json::Value;
 
+use crate::failure::markdown_of;
 use crate::text::{fence, line, line_without};
 
 /// The work item between marks.
@@ -34,7 +35,7 @@ pub(crate) fn evidence(evidence: &[Evidence], nonce: &str, spec: &RunSpec) -> St
             let body = if evidence.shortened {
                 format!("(shortened) {}", observation.summary)
             } else {
-                observation.markdown.to_string()
+                markdown_of(observation).into_owned()
             };
             format!("{header}\n{}", fence(&evidence.id.to_string(), nonce, &body))
         })

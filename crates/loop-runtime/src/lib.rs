@@ -103,5 +103,5 @@ pub use loop_core::{
     Verdict, WorkItem,
 };
 pub use loop_llm::{ChatModel, HttpModel, Message, Offline, Profile, Scripted, ScriptedReply};
-pub use loop_prompts::Prompts;
+pub use loop_prompts::{Prompts, markdown_of};
 pub use loop_tools::{CancellationToken, Registry, ToolContext, ToolDeclaration, ToolResult};
