@@ -74,7 +74,7 @@ pub use agent::{
     OutputTool, Plain, Reflected, Text,
 };
 pub use callbacks::{CallbackError, CallbackReturn, Callbacks, Progress};
-pub use events::{CallNews, Events, RunEvent};
+pub use events::{CallNews, Events, ReplyPart, RunEvent};
 pub use explain::explain;
 pub use forecast::{Bound, Forecast};
 pub use handle::{Driven, Handle, Remote, Waiting};

@@ -252,6 +252,7 @@ async fn it_is_driven_in_four_ways() -> Tested {
                 text.push_str(&piece);
             }
             RunEvent::Recorded(entry) => println!("{} {}", entry.seq, entry.event.fact.name()),
+            RunEvent::Part { .. } => {} // what it reasons, and the calls of tools that it is writing
             RunEvent::Call { news, .. } => eprintln!("{news:?}"), // it waits: a retry, a rate limit, silence
             RunEvent::Lost { .. } => {}
         }
