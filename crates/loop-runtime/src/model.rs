@@ -320,7 +320,7 @@ impl Heard {
 
     /// Shows what was held back because it might have been the beginning of a secret.
     fn show_held(&mut self, hear: &Hear) {
-        let mut held = |masker: &mut Masker| Some(masker.finish()).filter(|held| !held.is_empty());
+        let held = |masker: &mut Masker| Some(masker.finish()).filter(|held| !held.is_empty());
         if let Some(text) = held(&mut self.reasoning_masker) {
             hear(CallEvent::Part(ReplyPart::Reasoning { text: text.into() }));
         }
