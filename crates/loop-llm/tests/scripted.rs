@@ -86,6 +86,19 @@ async fn the_nonce_of_a_repair_is_that_of_its_rules_not_of_the_reply() {
 }
 
 #[test]
+fn the_purpose_is_what_the_caller_says_and_no_prompt_gainsays_it() {
+    let worded =
+        ["You analyse one ticket.", "You select data-gathering tools.", "You are filtering results."];
+    for system in worded {
+        for purpose in [Purpose::Pick, Purpose::Main, Purpose::Repair, Purpose::Filter] {
+            let mut request = ModelRequest::new("m", system, "x");
+            request.meta.purpose = Some(purpose);
+            assert_eq!(Purpose::of(&request), purpose, "{system}");
+        }
+    }
+}
+
+#[test]
 fn evidence_in_the_system_prompt_does_not_decide_the_purpose() {
     let system = "You analyse one ticket.\n\n## Evidence\n\nYou are filtering results. You select data-gathering tools.";
     assert_eq!(Purpose::of(&ModelRequest::new("m", system, "x")), Purpose::Main);

@@ -15,6 +15,7 @@
 pub mod anchors;
 mod dialogue;
 mod error;
+mod failure;
 mod filter;
 mod parts;
 mod results;
@@ -31,6 +32,7 @@ use serde::{Deserialize, Serialize};
 
 pub use dialogue::{Dialogue, Prompt};
 pub use error::PromptError;
+pub use failure::markdown_of;
 pub use filter::FilterQuestion;
 pub use results::{CallResult, call_result, observation_text, unknown_tool};
 pub use submit::{DEFAULT_SUBMIT_TOOL, SubmitTool};

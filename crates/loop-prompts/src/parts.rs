@@ -13,6 +13,7 @@ use crate::anchors::{
     NOT_ACCEPTED, NOT_RUN, OPTIONAL, OUTCOME, OUTCOME_ENDS, PARAMETER_ENTRY, PARAMETER_TYPE, REQUIRED,
     SECTION_ENTRY, SKIPPED, SUCCESS,
 };
+use crate::failure::markdown_of;
 use crate::text::{fence, line, line_without};
 
 /// The work item between marks.
@@ -39,7 +40,7 @@ pub(crate) fn evidence(evidence: &[Evidence], nonce: &str, spec: &RunSpec) -> St
             let body = if evidence.shortened {
                 format!("(shortened) {}", observation.summary)
             } else {
-                observation.markdown.to_string()
+                markdown_of(observation).into_owned()
             };
             format!("{header}\n{}", fence(&evidence.id.to_string(), nonce, &body))
         })

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{AttemptState, CommandKey, Digest, NativeCall, PassRecord, Run, Slot};
+use loop_core::{AttemptState, CommandKey, Digest, ItemForm, NativeCall, PassRecord, Run, Slot};
 use minijinja::Value;
 
 use crate::anchors::DEMANDED;
@@ -194,8 +194,9 @@ fn first(prompts: &Prompts, run: &Run) -> Option<Turn> {
         return None;
     }
     let item = &started.item;
-    if &*item.kind == "message" {
-        return Some(Turn::User(Arc::clone(&item.full)));
+    match item.form {
+        ItemForm::Message => return Some(Turn::User(Arc::clone(&item.full))),
+        ItemForm::Data => {}
     }
     let nonce = &started.nonce;
     let variables = [

@@ -75,7 +75,7 @@ pub use agent::{
     OutputTool, Plain, Reflected, Text,
 };
 pub use callbacks::{CallbackError, CallbackReturn, Callbacks, Progress};
-pub use events::{CallNews, Events, RunEvent};
+pub use events::{CallNews, Events, ReplyPart, RunEvent};
 pub use explain::explain;
 pub use forecast::{Bound, Forecast};
 pub use handle::{Driven, Handle, Remote, Waiting};
@@ -107,5 +107,5 @@ pub use loop_core::{
 pub use loop_llm::{ChatModel, HttpModel, Message, Profile, Scripted, ScriptedReply};
 #[cfg(feature = "offline")]
 pub use loop_offline::Offline;
-pub use loop_prompts::Prompts;
+pub use loop_prompts::{Prompts, markdown_of};
 pub use loop_tools::{CancellationToken, Registry, ToolContext, ToolDeclaration, ToolResult};

@@ -103,7 +103,7 @@ async fn every_way_of_conversing_leaves_the_same_journal_and_messages() {
     assert_eq!((n, messages), (0, expected.clone()));
 
     let agent = conversation();
-    let item = WorkItem::new("message", "message", "Go", "Go");
+    let item = WorkItem::message("message", "Go", "Go");
     let outcome = agent.looping().start(item).await.unwrap().wait().await;
     assert_eq!(told(agent.looping(), &outcome.run).await, journal, "by a handle of its loop");
 }
@@ -132,7 +132,7 @@ async fn every_way_to_an_output_leaves_the_same_journal_and_messages() {
     assert_eq!(messages, expected);
 
     let agent = output();
-    let queue = agent.looping().run_all([WorkItem::new("message", "message", "Go", "Go")], 4);
+    let queue = agent.looping().run_all([WorkItem::message("message", "Go", "Go")], 4);
     let (_, outcome) = std::pin::pin!(queue).next().await.unwrap();
     assert_eq!(told(agent.looping(), &outcome.unwrap().run).await, journal, "from a queue");
 }

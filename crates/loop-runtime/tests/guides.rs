@@ -252,6 +252,7 @@ async fn it_is_driven_in_four_ways() -> Tested {
                 text.push_str(&piece);
             }
             RunEvent::Recorded(entry) => println!("{} {}", entry.seq, entry.event.fact.name()),
+            RunEvent::Part { .. } => {} // what it reasons, and the calls of tools that it is writing
             RunEvent::Call { news, .. } => eprintln!("{news:?}"), // it waits: a retry, a rate limit, silence
             RunEvent::Lost { .. } => {}
         }
@@ -349,7 +350,7 @@ async fn a_run_that_waits_is_left_and_answered_later() -> Tested {
     let builder = updates([call]);
     let agent = builder.ask_people().with_journal(Arc::clone(&journal)).build()?;
     let looping = agent.looping().clone().leave_when_waiting();
-    let item = WorkItem::new("M-1", "message", "A change", "Update Bob's company to EPAM");
+    let item = WorkItem::message("M-1", "A change", "Update Bob's company to EPAM");
     match looping.start(item).await?.driven().await {
         Driven::Ended(outcome) => println!("{}", outcome.stop.reason()),
         Driven::Waiting(waiting) => {
@@ -395,7 +396,7 @@ async fn a_person_is_asked_a_question() -> Tested {
     let builder = builder.tool(ask, |_: Question, _| async { Ok::<_, String>(()) });
     let looping = builder.ask_people().build()?.looping().clone();
     let looping = looping.with_journal(Arc::new(MemoryJournal::new())).leave_when_waiting();
-    let item = WorkItem::new("M-1", "message", "Paint", "Paint it");
+    let item = WorkItem::message("M-1", "Paint", "Paint it");
     let Driven::Waiting(waiting) = looping.start(item).await?.driven().await else { panic!("it asks") };
     let asked = &waiting.asked[0];
     assert!(asked.is_question);

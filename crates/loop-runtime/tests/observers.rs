@@ -78,7 +78,7 @@ async fn an_observer_sees_every_entry_from_the_first_on_and_the_end_of_the_queue
         .into_iter()
         .filter_map(|event| match event {
             RunEvent::Recorded(entry) => Some((*entry).clone()),
-            RunEvent::Text { .. } | RunEvent::Call { .. } => None,
+            RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Call { .. } => None,
             RunEvent::Lost { .. } => panic!("it was read in time"),
         })
         .collect();
@@ -109,7 +109,7 @@ async fn who_falls_behind_misses_text_first_and_is_told_how_much() {
     let (mut heard, mut lost, mut entries) = (0, 0, Vec::new());
     for event in &seen {
         match event {
-            RunEvent::Text { .. } | RunEvent::Call { .. } => heard += 1,
+            RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Call { .. } => heard += 1,
             RunEvent::Lost { texts, entries: 0 } => {
                 lost += texts;
                 assert!(heard > 0 && entries.len() > 3, "it stands where the gap is");

@@ -104,7 +104,9 @@ async fn what_the_question_of_a_smart_tool_waits_for_is_told() {
                 CallNews::Silent { for_ms } => format!("{key} silent for {for_ms}"),
                 other => format!("{key} {other:?}"),
             }),
-            RunEvent::Recorded(_) | RunEvent::Text { .. } | RunEvent::Lost { .. } => None,
+            RunEvent::Recorded(_) | RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Lost { .. } => {
+                None
+            }
         })
         .collect();
     let expected = ["1/action-0 retrying, try 2", "1/action-0 Sent", "1/action-0 silent for 5000"];
@@ -129,7 +131,9 @@ async fn a_silent_model_behind_a_smart_tool_is_told_within_a_second() {
         .iter()
         .filter_map(|event| match event {
             RunEvent::Call { news, .. } => Some(news),
-            RunEvent::Recorded(_) | RunEvent::Text { .. } | RunEvent::Lost { .. } => None,
+            RunEvent::Recorded(_) | RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Lost { .. } => {
+                None
+            }
         })
         .collect();
     assert_eq!(told, [&CallNews::Silent { for_ms: 800 }]);

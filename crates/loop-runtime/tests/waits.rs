@@ -25,7 +25,7 @@ fn retrying(stage: Stage) -> Retrying<Stage> {
 fn news(events: &[RunEvent]) -> Vec<CallNews> {
     let news = events.iter().filter_map(|event| match event {
         RunEvent::Call { news, .. } => Some(news.clone()),
-        RunEvent::Recorded(_) | RunEvent::Text { .. } | RunEvent::Lost { .. } => None,
+        RunEvent::Recorded(_) | RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Lost { .. } => None,
     });
     news.collect()
 }

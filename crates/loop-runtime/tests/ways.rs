@@ -87,7 +87,7 @@ async fn a_stream_yields_every_entry_and_rests_after_each() {
                 assert_eq!(written(&looping, &run).await, entries.len());
             }
             RunEvent::Text { .. } => texts += 1,
-            RunEvent::Call { .. } => {}
+            RunEvent::Part { .. } | RunEvent::Call { .. } => {}
             RunEvent::Lost { .. } => panic!("it was read in time"),
         }
     }

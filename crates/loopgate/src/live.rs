@@ -57,7 +57,7 @@ impl Live {
                 let shown = self.text.push(text);
                 self.stream(&shown);
             }
-            RunEvent::Text { .. } => {}
+            RunEvent::Text { .. } | RunEvent::Part { .. } => {}
             // The line of the pass was shown when the call began.
             RunEvent::Call { key, news: CallNews::Silent { for_ms: ..1_000 }, .. }
                 if !matches!(key.slot, Slot::Action(_)) => {}

@@ -344,7 +344,8 @@ impl Lines {
                 Ok(recorded) => recorded.entries.iter().for_each(|entry| self.print(entry)),
                 Err(error) => stream::note(format!("loopgate: {error}; some entries are not shown")),
             },
-            RunEvent::Lost { .. } | RunEvent::Text { .. } | RunEvent::Call { .. } => {}
+            RunEvent::Lost { .. } | RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Call { .. } => {
+            }
         }
     }
 

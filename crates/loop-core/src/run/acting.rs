@@ -15,6 +15,7 @@ use crate::run::command::SubCallBudget;
 use crate::run::note::Note;
 use crate::run::phase::{Ask, Batch, Phase, Poll, Work};
 use crate::run::{Rejected, Run, gating};
+use crate::spec::Setting;
 use crate::spec::{OnInvalid, OnToolError};
 use crate::types::{
     CommandKey, Digest, Effect, Evidence, EvidenceId, Millis, Observation, Status, SubCallUse,
@@ -540,6 +541,6 @@ fn tool_failure(evidence: &Evidence, setting: OnToolError) -> Condition {
         reason: StopReason::ToolFailure,
         value: Measure::Text(what.into()),
         threshold: None,
-        change: Some(Change { setting: "gate.on_tool_error".into(), to }),
+        change: Some(Change { setting: Setting::OnToolError, to }),
     }
 }

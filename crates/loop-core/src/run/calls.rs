@@ -13,6 +13,7 @@ use crate::run::phase::{Call, Phase, StartedCall};
 use crate::run::quote::{PromptSize, Quote};
 use crate::run::{CallRecord, Cut, MainCall, PassRecord, Rejected, Run};
 use crate::spec::CostMode;
+use crate::spec::Setting;
 use crate::types::{
     CallExtent, CommandKey, Confidence, FailureKind, Millis, ModelFailure, PicoUsd, Received, Slot, Tier,
     Usage,
@@ -543,7 +544,7 @@ impl Run {
             reason: StopReason::OutputLimit,
             value: Measure::Output(cut.written),
             threshold: Some(Measure::Count(granted)),
-            change: is_the_setting.then(|| Change { setting: "limits.output_tokens".into(), to }),
+            change: is_the_setting.then(|| Change { setting: Setting::OutputTokens, to }),
         }
     }
 

@@ -4,6 +4,7 @@ use crate::gate::{Change, Condition, Measure, StopReason};
 use crate::run::Run;
 use crate::run::attempts::AttemptState;
 use crate::run::note::Note;
+use crate::spec::Setting;
 
 impl Run {
     /// How many messages the next call would be made with, results counted one by one (S1-32): those before the run that
@@ -41,7 +42,7 @@ impl Run {
             reason: StopReason::MaxMessages,
             value: count(messages),
             threshold: Some(count(limit)),
-            change: Some(Change { setting: "limits.messages".into(), to: count(messages) }),
+            change: Some(Change { setting: Setting::Messages, to: count(messages) }),
         })
     }
 

@@ -11,6 +11,7 @@ use crate::run::attempts::AttemptState;
 use crate::run::note::{Decision, Note};
 use crate::run::phase::Call;
 use crate::run::{Mending, PassRecord, Run};
+use crate::spec::Setting;
 use crate::spec::{OnDenied, OnInvalid};
 use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Tier};
 
@@ -299,7 +300,7 @@ impl Run {
     fn tier_changed(&self) -> Option<Condition> {
         let changes = &self.state.tier_changes;
         let by_cost = changes.iter().any(|it| it.why == TierCause::Cost && it.to == Tier::Picker);
-        let off = Change { setting: "gate.cheaper_tier".into(), to: Measure::Text("false".into()) };
+        let off = Change { setting: Setting::CheaperTier, to: Measure::Text("false".into()) };
         (!changes.is_empty()).then(|| Condition {
             reason: StopReason::TierChanged,
             value: Measure::Tiers(changes.clone()),
@@ -316,7 +317,7 @@ fn denial(tool: &str, why: &str) -> Condition {
         reason: StopReason::Refused,
         value: Measure::Text(format!("{tool}: {why}").into()),
         threshold: None,
-        change: Some(Change { setting: "gate.on_denied".into(), to }),
+        change: Some(Change { setting: Setting::OnDenied, to }),
     }
 }
 

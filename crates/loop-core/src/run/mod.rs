@@ -46,6 +46,7 @@ use crate::gate::{
 use crate::policy;
 use crate::repeats::Ledger;
 use crate::reply::{Document, Echoes, Reading};
+use crate::spec::Setting;
 use crate::spec::{Cite, CostMode, RunSpec, SPEC_VERSION, SpecNames, ToolSpec};
 use crate::types::{
     CommandKey, Confidence, Digest, Evidence, EvidenceId, Legs, Millis, RunId, Slot, Status, Tier, Told,
@@ -785,7 +786,7 @@ impl Run {
             reason: StopReason::BudgetExceeded,
             value: Measure::Text(value.into()),
             threshold: Some(Measure::PicoUsd(limit)),
-            change: Some(Change { setting: "limits.cost_usd".into(), to: Measure::Text("none".into()) }),
+            change: Some(Change { setting: Setting::Cost, to: Measure::Text("none".into()) }),
         })
     }
 

@@ -16,6 +16,7 @@ mod policy;
 mod protocol;
 mod run_spec;
 mod select;
+mod setting;
 mod tool;
 
 pub use args::{ArgSpec, ArgType, Misfit};
@@ -34,6 +35,7 @@ pub use protocol::{
 };
 pub use run_spec::{RunSpec, SPEC_VERSION, SpecNames};
 pub use select::{DefaultCall, Picking};
+pub use setting::Setting;
 pub use tool::ToolSpec;
 
 pub(crate) use limits::{LANDING_MS, LANDING_OUTPUT_TOKENS, held_back, least_limit};

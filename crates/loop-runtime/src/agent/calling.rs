@@ -79,7 +79,7 @@ pub(crate) fn begin_with(messages: &[Message]) -> Result<(WorkItem, Vec<Message>
         title.truncate(cut);
         title.push('…');
     }
-    let item = WorkItem::new("message", MESSAGE, title, &text);
+    let item = WorkItem::message("message", title, &text);
     let history = if is_item(messages) { Vec::new() } else { messages.to_vec() };
     Ok((item, history))
 }
@@ -89,7 +89,7 @@ fn is_item(messages: &[Message]) -> bool {
     matches!(messages, [Message::User { images, .. }] if images.is_empty())
 }
 
-/// The kind of an item that is a message: the model is shown its text as it is.
+/// What a message is called where it is blank.
 const MESSAGE: &str = "message";
 /// How much of a message stands in lists of runs.
 const TITLE_CHARS: usize = 80;
