@@ -40,7 +40,7 @@ async fn pieces_of_a_reply_are_heard_before_the_reply_is_recorded() {
     let whole = answer("high", &[]);
     let pieces: Vec<(u64, String)> = whole.split_inclusive('\n').map(|line| (50, line.to_owned())).collect();
     let stage = Stage::new(&log).on("main", [Play { pieces, ..says("") }]);
-    let mut handle = looping(unpicked(), &log, stage).start(common::item()).await.unwrap();
+    let mut handle = looping(unpicked(), &log, stage).run(common::item()).start().await.unwrap();
     let mut events = handle.events().unwrap();
     let nonce = handle.started().nonce.to_string();
     let (mut heard, mut first_at) = (String::new(), None);
@@ -173,7 +173,7 @@ async fn a_model_that_never_ends_is_cut_at_a_multiple_of_what_it_was_granted() {
         spec.limits.output_tokens = 300;
         let most = loop_llm::OutputCap::of(Some(300)).bytes;
         let looping = Loop::new(spec, tools(&Log::new()), Models::one(Arc::new(Endless(event.clone()))));
-        let mut handle = looping.start(common::item()).await.unwrap();
+        let mut handle = looping.run(common::item()).start().await.unwrap();
         let events = handle.events().unwrap();
         let outcome = handle.wait().await;
         let told = |condition: &Condition| matches!(condition.value, Measure::Output(written) if written.capped && written.tokens.is_none());
@@ -338,7 +338,7 @@ async fn an_endless_reply_is_cut_off_by_its_size() {
     let log = Log::new();
     let flood = Play { pieces: vec![(1, "x".repeat(64 * 1024)); 1_000], ..says("") };
     let stage = Stage::new(&log).on("main", [flood]).on("repair", [says(contract("low", &[]))]);
-    let mut handle = looping(unpicked(), &log, stage).start(common::item()).await.unwrap();
+    let mut handle = looping(unpicked(), &log, stage).run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (seen, outcome) = tokio::join!(drained(events), handle.wait());
     let heard: usize =

@@ -175,7 +175,7 @@ impl World {
         let journal = Arc::new(MemoryJournal::new());
         let prepared = domain.unsaved_loop().leave_when_waiting().with_journal(Arc::clone(&journal) as _);
         let spec = Arc::clone(prepared.spec());
-        let handle = prepared.start(self.item(&domain)).await.map_err(|error| error.to_string())?;
+        let handle = prepared.run(self.item(&domain)).start().await.map_err(|error| error.to_string())?;
         let (id, started) = (handle.id().clone(), Arc::clone(handle.started()));
         let driven = tokio::time::timeout(LONGEST, handle.driven()).await;
         let (outcome, waits) = match driven.map_err(|_| "the run does not end".to_owned())? {
