@@ -10,7 +10,7 @@ xflags::xflags! {
         cmd test {
             /// core, tools, llm, prompts, runtime, connectors, domain, eval or e2e
             optional suite: String
-            /// Write the seconds of each suite into docs/testing.md
+            /// Write the seconds of each suite into docs/reference/testing.md
             optional --write
         }
         /// Run what the build machine checks, in the same order.
@@ -20,7 +20,7 @@ xflags::xflags! {
         }
         /// Walk the reachable states of small runs, wider than in a test run.
         cmd explore {
-            /// Write what was seen into docs/testing.md, in place of comparing it
+            /// Write what was seen into docs/reference/testing.md, in place of comparing it
             optional --write
             /// See five times as many states of each alphabet, and print what was seen
             optional --full
@@ -47,7 +47,7 @@ xflags::xflags! {
             /// A wheel of the package that is here already, in place of fetching one
             optional --wheel path: PathBuf
         }
-        /// Compare our codecs with recorded exchanges: docs/wire.md.
+        /// Compare our codecs with recorded exchanges: docs/reference/recorded-exchanges.md.
         cmd wire {
             /// Files of exchanges, one JSON object a line; `-` is what comes in
             repeated files: PathBuf
