@@ -56,6 +56,11 @@ xflags::xflags! {
             /// Print the report as JSON
             optional --json
         }
+        /// Draw the pictures of the documentation from their texts in docs/drawings.
+        cmd drawings {
+            /// Write nothing: is each picture that of its text?
+            optional --check
+        }
         /// Check what a reviewer should not have to look at.
         cmd tidy {}
     }

@@ -11,7 +11,7 @@ use xshell::{Shell, cmd};
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
-const ARROWS: [(&str, &[&str]); 10] = [
+pub(crate) const ARROWS: [(&str, &[&str]); 10] = [
     ("loop-core", &[]),
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),

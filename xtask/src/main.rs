@@ -4,9 +4,11 @@
 mod bench;
 mod blocks;
 mod ci;
+mod drawings;
 mod explore;
 mod flags;
 mod layers;
+mod links;
 mod prices;
 mod requirements;
 mod rust_text;
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),
         XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),
         XtaskCmd::Wire(flags) => wire::run(&flags.files, flags.differences, flags.json),
+        XtaskCmd::Drawings(flags) => drawings::run(flags.check),
         XtaskCmd::Tidy(_) => tidy::run(),
     };
     match result {
