@@ -196,7 +196,7 @@ fn pair(text: &str, between: &str) -> Option<(i32, i32)> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
     use super::*;
 
