@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::workspace::{self, Failure};
 
 /// The document that says what the tests are and what they saw.
-pub(crate) const TESTING: &str = "docs/testing.md";
+pub(crate) const TESTING: &str = "docs/reference/testing.md";
 
 /// Writes a block of a document.
 pub(crate) fn write(root: &Path, file: &str, name: &str, content: &str) -> Result<(), Failure> {

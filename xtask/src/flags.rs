@@ -11,7 +11,7 @@ xflags::xflags! {
         cmd test {
             /// core, tools, llm, mock, offline, prices, prompts, runtime, connectors, domain, eval, e2e, bench, wirecheck or lies
             optional suite: String
-            /// Write the seconds of each suite into docs/testing.md
+            /// Write the seconds of each suite into docs/reference/testing.md
             optional --write
         }
         /// Run what the build machine checks, in the same order.
@@ -21,7 +21,7 @@ xflags::xflags! {
         }
         /// Walk the reachable states of small runs, wider than in a test run.
         cmd explore {
-            /// Write what was seen into docs/testing.md, in place of comparing it
+            /// Write what was seen into docs/reference/testing.md, in place of comparing it
             optional --write
             /// See five times as many states of each alphabet, and print what was seen
             optional --full
@@ -48,10 +48,15 @@ xflags::xflags! {
             /// A wheel of the package that is here already, in place of fetching one
             optional --wheel path: PathBuf
         }
-        /// Compare our codecs with recorded exchanges: docs/wire.md.
+        /// Compare our codecs with recorded exchanges: docs/reference/recorded-exchanges.md.
         cmd wire {
             /// Files of exchanges, and options: `cargo xtask wire --help`
             repeated arguments: OsString
+        }
+        /// Draw the pictures of the documentation from their texts in docs/drawings.
+        cmd drawings {
+            /// Write nothing: is each picture that of its text?
+            optional --check
         }
         /// Check what a reviewer should not have to look at.
         cmd tidy {}

@@ -12,7 +12,7 @@ use crate::rooms;
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
-const ARROWS: [(&str, &[&str]); 15] = [
+pub(crate) const ARROWS: [(&str, &[&str]); 15] = [
     ("loop-core", &[]),
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),

@@ -4,9 +4,11 @@
 mod bench;
 mod blocks;
 mod ci;
+mod drawings;
 mod explore;
 mod flags;
 mod layers;
+mod links;
 mod prices;
 mod requirements;
 mod rooms;
@@ -45,6 +47,7 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),
         XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),
         XtaskCmd::Wire(flags) => wire::run(&flags.arguments),
+        XtaskCmd::Drawings(flags) => drawings::run(flags.check),
         XtaskCmd::Tidy(_) => tidy::run(),
     }
 }

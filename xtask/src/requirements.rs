@@ -3,7 +3,7 @@
 //! A test names an id in a comment, a doc comment or a string, inside a `#[cfg(test)]` part or in a file under `tests/`.
 //! The table is true when each row `test` is named, each row `issue N` is not yet, each row `decision: ADR NNNN` is explained by
 //! that record and claimed by no test and no eval case, and no test names a row that is not there.
-//! Beside it every invariant, fault and control of the reliability page is named by a test, or stands in `docs/testing.md` with
+//! Beside it every invariant, fault and control of the reliability page is named by a test, or stands in `docs/reference/testing.md` with
 //! the issue that it comes with.
 
 mod promises;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
 
 use crate::workspace::{self, Failure};
-use crate::{blocks, rust_text};
+use crate::{blocks, drawings, links, rust_text};
 
 pub(crate) fn run() -> Result<(), Failure> {
     workspace::report("tidy", &find_problems(workspace::root())?)?;
@@ -42,6 +42,8 @@ fn find_problems(root: &Path) -> Result<Vec<String>, Failure> {
         problems.extend(markdown_problems(&file, &text));
         problems.extend(numbers_by_hand(&file, &text));
     }
+    problems.extend(drawings::find_problems(root)?);
+    problems.extend(links::find_problems(root)?);
     for path in kept_files(root)? {
         // What git lists may be gone from the disk, and a binary file has no lines.
         let Ok(bytes) = fs::read(&path) else { continue };

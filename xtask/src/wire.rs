@@ -1,4 +1,4 @@
-//! `cargo xtask wire FILE.jsonl`: our codecs against recorded exchanges with providers. See `docs/wire.md`.
+//! `cargo xtask wire FILE.jsonl`: our codecs against recorded exchanges with providers. See `docs/reference/recorded-exchanges.md`.
 //!
 //! The command is a package of its own, `loop-wirecheck`, which is built when it is asked for.
 

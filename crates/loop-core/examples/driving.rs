@@ -1,6 +1,6 @@
 //! Drives the core without a runtime: a fake model, two fake tools, a journal in memory, a crash and a replay.
 //!
-//! Run it with `cargo run -p loop-core --example driving`. `docs/driving.md` explains it step by step.
+//! Run it with `cargo run -p loop-core --example driving`. `docs/how-to/drive-the-core.md` explains it step by step.
 
 #![allow(clippy::print_stdout)]
 

@@ -84,7 +84,7 @@
 //!
 //! # Where to read on
 //!
-//! `docs/driving.md` tells step by step how to drive a run without our runtime, with `examples/driving.rs` beside it.
+//! `docs/how-to/drive-the-core.md` tells step by step how to drive a run without our runtime, with `examples/driving.rs` beside it.
 //! The crate `loop-runtime` is such a driver, with tokio and a durable journal.
 
 pub mod types;

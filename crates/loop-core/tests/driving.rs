@@ -60,7 +60,7 @@ fn a_changed_journal_is_noticed() {
 fn the_page_quotes_the_example_as_it_is() {
     let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let example = squeezed(include_str!("../examples/driving.rs"));
-    let page = include_str!("../../../docs/driving.md");
+    let page = include_str!("../../../docs/how-to/drive-the-core.md");
     let quotes: Vec<&str> =
         page.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert!(quotes.len() >= 3);

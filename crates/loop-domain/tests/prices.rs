@@ -241,7 +241,8 @@ fn every_slip_in_a_price_file_is_one_line_that_points_at_its_place() {
 #[test]
 fn the_file_in_the_documentation_is_read() {
     let page =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/prices.md")).unwrap();
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/prices.md"))
+            .unwrap();
     let (_, rest) = page.split_once("```toml\n").unwrap();
     let (text, _) = rest.split_once("```").unwrap();
     let folder = tempfile::tempdir().unwrap();

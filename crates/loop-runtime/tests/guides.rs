@@ -1,4 +1,4 @@
-//! The programs that `docs/conversation.md` and `docs/output.md` quote, run.
+//! The programs that `docs/how-to/conversation.md` and `docs/how-to/output.md` quote, run.
 
 #![expect(clippy::print_stdout, clippy::print_stderr)]
 

@@ -1,4 +1,4 @@
-//! `docs/conversation.md` and `docs/output.md` quote programs that run, and say what the code says.
+//! `docs/how-to/conversation.md` and `docs/how-to/output.md` quote programs that run, and say what the code says.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,7 +38,7 @@ fn rows(page: &str) -> Vec<Vec<String>> {
 fn a_whole_agent_has_at_most_fifteen_lines() {
     // S1-33
     assert!(shortest().lines().count() <= 15, "{}", shortest());
-    assert_eq!(squeezed(quotes(&read("../../docs/conversation.md"))[0]), squeezed(&shortest()));
+    assert_eq!(squeezed(quotes(&read("../../docs/how-to/conversation.md"))[0]), squeezed(&shortest()));
     assert!(
         squeezed(&read("../../README.md")).contains(&squeezed(&shortest())),
         "README.md shows another program"
@@ -51,7 +51,8 @@ fn the_pages_quote_what_is_run() {
     let files = ["find_user", "find_and_update", "extract", "reflected_report"];
     let examples = files.map(|name| read(&format!("examples/{name}.rs")));
     let sources = squeezed(&[read("tests/guides.rs"), shortest(), examples.concat()].concat());
-    let pages = ["conversation", "output", "people"].map(|name| read(&format!("../../docs/{name}.md")));
+    let pages =
+        ["conversation", "output", "approvals"].map(|name| read(&format!("../../docs/how-to/{name}.md")));
     let quotes: Vec<&str> = pages.iter().flat_map(|page| quotes(page)).collect();
     assert!(quotes.len() >= 20, "{}", quotes.len());
     for quote in quotes {
@@ -89,7 +90,7 @@ fn every_reason_to_end_has_its_row() {
         ("conversation", both.iter().chain(&shared).collect::<Vec<_>>()),
         ("output", both.iter().chain(&own).collect()),
     ] {
-        let page = rows(&read(&format!("../../docs/{name}.md")));
+        let page = rows(&read(&format!("../../docs/how-to/{name}.md")));
         let table: Vec<_> = page.iter().filter(|row| row.len() == 6 && !row[3].is_empty()).collect();
         let named: BTreeSet<&str> = table.iter().map(|row| row[0].as_str()).collect();
         let expected: BTreeSet<&str> = reasons.iter().map(|reason| reason.name()).collect();
@@ -113,7 +114,7 @@ fn every_reason_to_end_has_its_row() {
 fn limits_are_those_of_the_presets() {
     // S1-39, S1-46, S2-38, C12
     let number = |text: &str| text.replace(',', "").parse::<u64>().ok();
-    let page = rows(&read("../../docs/conversation.md"));
+    let page = rows(&read("../../docs/how-to/conversation.md"));
     let value = |name: &str| number(&page.iter().find(|row| row[0] == name).unwrap()[1]);
     let limits = Limits::agent();
     assert_eq!(value("passes"), Some(limits.passes.into()));
@@ -127,7 +128,7 @@ fn limits_are_those_of_the_presets() {
     assert_eq!(value("person_ms"), Some(limits.person_ms));
     assert_eq!(limits.cost.unwrap().to_string(), "$0.100000");
 
-    let page = rows(&read("../../docs/output.md"));
+    let page = rows(&read("../../docs/how-to/output.md"));
     let value = |name: &str| number(&page.iter().find(|row| row[0] == name).unwrap()[1]);
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Nothing {}
@@ -145,7 +146,7 @@ fn limits_are_those_of_the_presets() {
 #[test]
 fn texts_of_results_are_those_that_a_model_is_told() {
     // C8, S1-29, S2-76
-    let page = read("../../docs/conversation.md");
+    let page = read("../../docs/how-to/conversation.md");
     let snapshot =
         |style: ErrorStyle| read(&format!("../loop-prompts/tests/snapshots/results_{}.snap", style.name()));
     let plain = snapshot(ErrorStyle::Plain);

@@ -137,7 +137,7 @@ async fn reasoning_and_calls_are_heard_as_they_come_and_without_secrets() {
     // S0-18, B13
     let looping = Loop::new(unpicked(), tools(&Log::new()), Models::one(Arc::new(Thinking)))
         .with_secrets(&loop_llm::Secrets::of(["hunter2-of-the-crm"]));
-    let mut handle = looping.start(common::item()).await.unwrap();
+    let mut handle = looping.run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (outcome, events) = tokio::join!(handle.wait(), drained(events));
     assert_eq!(outcome.stop.reason(), StopReason::Confident);

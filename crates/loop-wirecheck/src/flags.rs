@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 xflags::xflags! {
-    /// Compare our codecs with recorded exchanges: docs/wire.md.
+    /// Compare our codecs with recorded exchanges: docs/reference/recorded-exchanges.md.
     cmd wirecheck {
         /// Files of exchanges, one JSON object a line; `-` is what comes in
         repeated files: PathBuf

@@ -1,4 +1,4 @@
-//! `cargo xtask wire FILE.jsonl`: our codecs against recorded exchanges with providers. See `docs/wire.md`.
+//! `cargo xtask wire FILE.jsonl`: our codecs against recorded exchanges with providers. See `docs/reference/recorded-exchanges.md`.
 #![expect(clippy::print_stderr, reason = "printing is what this binary is for")]
 
 mod anthropic;

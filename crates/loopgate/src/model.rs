@@ -77,7 +77,9 @@ fn request(args: &ModelCallArgs) -> Result<ModelRequest, Failure> {
     let mut request: ModelRequest = serde_json::from_str(&text).map_err(|error| {
         let shown = args.request.display();
         let error = plain(&error);
-        Failure::new(format!("{shown}: is no neutral request: {error}; docs/model.md says what it holds"))
+        Failure::new(format!(
+            "{shown}: is no neutral request: {error}; docs/how-to/model-call.md says what it holds"
+        ))
     })?;
     if let Some(model) = &args.model {
         request.model = model.as_str().into();

@@ -1,4 +1,4 @@
-//! `loopgate policy check`, and that `docs/policy.md` prints what it prints.
+//! `loopgate policy check`, and that `docs/explanation/policy.md` prints what it prints.
 
 use crate::common;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 /// The first block of the page behind this mark.
 #[track_caller]
 fn block(mark: &str) -> String {
-    let page = std::fs::read_to_string(root().join("docs/policy.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/explanation/policy.md")).unwrap();
     let (_, rest) = page.split_once(&format!("<!-- {mark} -->\n")).unwrap_or_else(|| panic!("no `{mark}`"));
     let (_, rest) = rest.split_once("```").unwrap();
     let (_, rest) = rest.split_once('\n').unwrap();

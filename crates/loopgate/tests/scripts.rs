@@ -175,7 +175,7 @@ fn every_script_belongs_to_a_case_and_every_case_stands_in_the_table() {
 
 #[test]
 fn every_line_that_the_guide_to_stops_quotes_is_printed_by_its_case() {
-    let guide = fs::read_to_string(root().join("docs/stops.md")).unwrap();
+    let guide = fs::read_to_string(root().join("docs/reference/stop-reasons.md")).unwrap();
     let mut quotes = Vec::new();
     let mut case = None;
     for line in guide.lines() {

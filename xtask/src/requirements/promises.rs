@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The page with the table of those that no test names.
-pub(super) const PAGE: &str = "docs/testing.md";
+pub(super) const PAGE: &str = "docs/reference/testing.md";
 
 /// The families, each with the number of its last member.
 const FAMILIES: [(Family, u8); 6] = [
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(
             problems(&but(&names), &page),
             [sample(
-                "docs/testing.md: T@12 is named by no test; name it there, or give it a row with `issue N`"
+                "docs/reference/testing.md: T@12 is named by no test; name it there, or give it a row with `issue N`"
             )]
         );
         let wrong =
@@ -150,8 +150,8 @@ mod tests {
         assert_eq!(
             problems(&but(&names), &wrong),
             [
-                "docs/testing.md:1: K@9: the last cell says `issue N` and what comes with it",
-                "docs/testing.md:3: U@1 is named by a test: take the row out",
+                "docs/reference/testing.md:1: K@9: the last cell says `issue N` and what comes with it",
+                "docs/reference/testing.md:3: U@1 is named by a test: take the row out",
             ]
             .map(sample)
         );

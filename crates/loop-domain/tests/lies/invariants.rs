@@ -9,7 +9,7 @@ use super::world::Shown;
 /// The most bytes of an outcome as JSON: what runs of these limits can hold, with what they cite.
 const MOST_REPORT: usize = 2_000_000;
 
-/// What a provider reports is charged, whatever it is: docs/domain.md says so.
+/// What a provider reports is charged, whatever it is: docs/reference/domain-file.md says so.
 const REPORTS_TOO_MUCH: [&str; 1] = ["usage-a-thousand-times"];
 /// The most that a call without a report may be charged in these runs, in trillionths of a dollar: twice 2,048 tokens of
 /// output and 256, and 20,000 of input.

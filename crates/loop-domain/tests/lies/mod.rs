@@ -93,11 +93,14 @@ async fn every_lie_ends_as_the_table_says_over_every_protocol_and_breaks_no_prom
 
 #[test]
 fn the_behaviours_that_the_page_names_are_there() {
-    let page = include_str!("../../../../docs/mock.md");
+    let page = include_str!("../../../../docs/how-to/mock-server.md");
     let table = page.split_once("<!-- behaviours").unwrap().1.split("\n\n").nth(1).unwrap();
     let names: Vec<&str> = table.split('`').skip(1).step_by(2).collect();
     assert!(names.len() > 20, "{names:?}");
     for name in names {
-        assert!(Lie::find(name).is_some(), "docs/mock.md names `{name}`, which is not a behaviour");
+        assert!(
+            Lie::find(name).is_some(),
+            "docs/how-to/mock-server.md names `{name}`, which is not a behaviour"
+        );
     }
 }

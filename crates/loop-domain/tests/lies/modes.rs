@@ -143,7 +143,7 @@ fn broken(shown: &Shown, mode: CostMode) -> Vec<String> {
         broken.push(format!("{billed} calls were billed, and {charged} were charged"));
     }
     if mode == CostMode::Strict {
-        // What a provider generates beyond the output that was granted is its own fault: docs/domain.md says so.
+        // What a provider generates beyond the output that was granted is its own fault: docs/reference/domain-file.md says so.
         let billed = shown.requests.iter().filter_map(|request| {
             let granted = request.request()?.max_output_tokens?;
             let usage = request.usage?;

@@ -164,6 +164,6 @@ pub(super) const EXPECTED: &str = "expected.txt";
 pub(super) const KNOWN: &str = "known.txt";
 
 const HEAD: &str = "\
-# What a run comes to under each named behaviour: docs/testing.md explains the columns.
+# What a run comes to under each named behaviour: docs/reference/testing.md explains the columns.
 # behaviour world protocols stop also class exit cost
 ";

@@ -240,7 +240,8 @@ fn expected(case: &Case, origin: &str) -> Result<(), CaseError> {
         if let Some((at, event)) =
             events.iter().enumerate().find(|(_, event)| !trace::is_known_with(event, &own))
         {
-            let message = format!("no line of a trace is ever `{event}`; docs/evals.md has what there is");
+            let message =
+                format!("no line of a trace is ever `{event}`; docs/how-to/evals.md has what there is");
             return wrong(format!("/expected/{list}/{at}"), message);
         }
     }

@@ -108,7 +108,9 @@ fn there_are_enough_of_each_label_and_split() {
         assert!(all >= 240, "{all} of {label}");
     }
     assert!(kinds.values().all(|splits| splits.len() == 2), "a kind is in one half only: {kinds:?}");
-    let page = std::fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/guard.md"))
-        .unwrap();
+    let page = std::fs::read_to_string(
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/guard-scores.md"),
+    )
+    .unwrap();
     assert!(kinds.keys().all(|kind| page.contains(&format!("`{kind}`"))));
 }

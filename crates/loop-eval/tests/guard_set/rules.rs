@@ -1,4 +1,4 @@
-//! The rules of labelling a second time, from `docs/guard.md` alone: plain and slow.
+//! The rules of labelling a second time, from `docs/reference/guard-scores.md` alone: plain and slow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
