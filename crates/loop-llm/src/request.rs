@@ -303,10 +303,17 @@ enum OriginForm {
     /// A tool that ran.
     Tool {
         /// Whether anybody may have written what it returns; yes where it is absent.
-        untrusted: Option<bool>,
+        #[schemars(default = "yes")]
+        untrusted: bool,
         /// Whether it reads what is private; yes where it is absent.
-        private: Option<bool>,
+        #[schemars(default = "yes")]
+        private: bool,
     },
+}
+
+#[cfg(feature = "schema")]
+fn yes() -> bool {
+    true
 }
 
 /// A picture.

@@ -210,7 +210,7 @@ pub fn unknown_tool(style: ErrorStyle, name: &str, near: &[Arc<str>]) -> String 
 }
 
 fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Told {
-    if observation.status == Status::Ok {
+    if observation.status == Status::Ok && observation.failure.is_none() {
         let digest = observation.markdown_digest();
         return Told { digest, ..Told::plain(Arc::clone(&observation.markdown)) };
     }

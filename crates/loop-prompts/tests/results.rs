@@ -254,10 +254,9 @@ fn a_result_of_every_style_says_how_its_call_ended_and_who_wrote_it() {
             assert_eq!(result.status, status, "{style:?}");
             let is_doubted = result.text.contains("may or may not have happened");
             assert_eq!(is_doubted, status == Status::InDoubt, "{style:?} {status:?}");
-            let origin = match status {
-                Status::Denied | Status::Duplicate | Status::Skipped => ResultOrigin::Verdict,
-                _ => ResultOrigin::Tool { untrusted: false, private: false },
-            };
+            let is_told = [Status::Denied, Status::Duplicate, Status::Skipped].contains(&status);
+            let of_tool = ResultOrigin::Tool { untrusted: false, private: false };
+            let origin = if is_told { ResultOrigin::Verdict } else { of_tool };
             assert_eq!(result.origin, origin, "{style:?} {status:?}");
         }
     }

@@ -10,7 +10,7 @@ use agents::{
     scripted, shape, target, texts, with_tools,
 };
 use async_trait::async_trait;
-use loop_core::Status;
+use loop_core::{ResultOrigin, Status};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Scripted, ScriptedReply, Timing};
 use loop_runtime::{Agent, AgentError, AgentModel, Message, ModelSpec, StopReason, Text};
 use loop_tools::{CancellationToken, Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
@@ -206,7 +206,17 @@ async fn a_write_that_is_cut_off_is_in_doubt() {
     assert_eq!(told[0], "saw ok");
     assert!(told[1].contains("may or may not have happened"), "{told:?}");
     assert!(told[2].starts_with("!Error: cancelled"), "{told:?}");
-    // The next turn knows of it: nobody has said that it may be done again.
+    let marks: Vec<_> =
+        agents::results(&messages).iter().map(|result| (result.status, result.origin)).collect();
+    let of_tool = Some(ResultOrigin::Tool { untrusted: false, private: false });
+    let ended = [Status::Ok, Status::InDoubt, Status::Cancelled];
+    assert_eq!(marks, ended.map(|status| (Some(status), of_tool)));
+    // The next turn knows of it, whatever the words are: nobody has said that it may be done again.
+    for message in &mut messages {
+        if let Message::Tool { results } = message {
+            results.iter_mut().for_each(|result| result.text = "It is paid.".into());
+        }
+    }
     messages.push(Message::user("Once more"));
     let error = agent.chat(&mut messages).await.unwrap_err();
     assert_eq!(agents::verdicts(meta_of(&error)), ["needs_person"]);
