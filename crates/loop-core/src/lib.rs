@@ -67,95 +67,66 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # The rooms
+//!
+//! Each is a module with one door, its `mod.rs`, which says what the room decides, from what, and what it never looks at.
+//! A room uses the rooms before it and none after it; `cargo xtask layers` proves that.
+//!
+//! | room | what it knows |
+//! |---|---|
+//! | [`types`] | words that all use: ids, money, work items, results, evidence |
+//! | [`spec`] | configuration: protocol, tools, models, limits, settings of the gate |
+//! | [`reply`] | what a model's reply proposes, and the document that it is merged into |
+//! | [`policy`] | what a call may do |
+//! | [`repeats`] | whether a call is a repeat |
+//! | [`gate`] | what is said to each call, and whether the run goes on: verdicts, breakers, certificates |
+//! | [`run`] | state, phases, events, commands, quotes |
+//!
 //! # Where to read on
 //!
 //! `docs/how-to/drive-the-core.md` tells step by step how to drive a run without our runtime, with `examples/driving.rs` beside it.
 //! The crate `loop-runtime` is such a driver, with tokio and a durable journal.
 
-mod action;
-mod args;
-mod canonical;
-mod citation;
-mod command;
-mod contract;
-mod data;
-mod document;
-mod event;
-mod failure;
-mod gate;
-mod ids;
-mod item;
-mod judge;
-mod layout;
-mod ledger;
-mod limits;
-mod members;
-mod money;
-mod near;
-mod note;
-mod observation;
-mod outcome;
-pub mod policy;
-mod policy_spec;
-mod proposal;
-mod protocol;
-mod protocol_spec;
-pub mod repeats;
-mod reply;
-mod run;
-mod spec;
-mod steps;
-mod stop;
-mod stop_names;
-mod stop_own;
-mod trouble;
-mod unseen;
-mod verdict;
+pub mod types;
 
-pub use action::{Action, JudgedAction, Priority};
-pub use args::{ArgSpec, ArgType, Misfit};
-pub use canonical::{canonical, digest, digest_text};
-pub use citation::citations;
-pub use command::{CallModel, Command, RunTool, SubCallBudget, Validate};
-pub use data::Data;
-pub use document::{BadCitation, Document, Merge, MergeContext, Section, SectionChange};
-pub use event::{
-    CallExtent, Event, Fact, FinishReason, History, NativeCall, Overridden, PersonAnswer, Provenance,
-    Received, Refusal, Reply, Reserve, SaveResult, Started, StopMode, Validation,
+pub mod spec;
+
+pub mod reply;
+
+pub mod policy;
+pub mod repeats;
+
+pub mod gate;
+
+pub mod run;
+
+pub use gate::{
+    Breaker, Certificate, Change, Condition, DeniedBy, Effects, JudgedAction, Limit, Measure, StopReason,
+    TierCause, TierChange, Verdict, Written,
 };
-pub use failure::{FailureKind, ModelFailure};
-pub use ids::{CommandKey, Digest, EvidenceId, InvalidDigest, InvalidKey, Millis, RunId, Slot};
-pub use item::{Scope, WorkItem};
-pub use limits::{CostMode, Limits, MAX_ASKED_CALLS};
-pub use money::{PicoUsd, Price, PriceAbove, Rates, Spend, Usage};
-pub use near::edits;
-pub use note::{Decision, Note, PickedBy};
-pub use observation::{Observation, Status, SubCallUse};
-pub use outcome::{
-    Effects, Evidence, Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn, Totals,
+pub use policy::ResultOrigin;
+pub use repeats::RepeatRule;
+pub use reply::{
+    BadCitation, Document, Ending, FinishReason, LiveText, Merge, MergeContext, NativeCall, Oddity, PREAMBLE,
+    Proposal, ProposedSection, Refused, Reply, Section, SectionChange, citations,
 };
-pub use policy_spec::{
-    Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, Taint, ThreeTier,
-    ToolPolicy, ToolRepeats,
-};
-pub use proposal::{Ending, Proposal, Refused};
-pub use protocol_spec::{
-    Cite, ConversationSpec, DocumentSpec, ErrorStyle, Execution, NonceMode, OutputSpec, ProtocolSpec,
-    SectionSpec,
-};
-pub use reply::{LiveText, Oddity, PREAMBLE, ProposedSection};
 pub use run::{
-    AnswerFault, Ask, Asked, Attempt, AttemptState, Batch, Call, Cut, Facts, PassRecord, Phase, Poll,
-    PromptSize, Quote, Rejected, Run, StartedCall, State, Told, Work,
+    AnswerFault, Ask, Asked, Attempt, AttemptState, Batch, Call, CallModel, Command, Cut, Decision, Event,
+    Fact, Facts, History, Note, Outcome, Output, Overridden, PassRecord, PassSummary, PersonAnswer, Phase,
+    PickedBy, Poll, PromptSize, Provenance, Quote, Refusal, Rejected, Rejection, Reserve, Run, RunTool,
+    SaveResult, Saved, ServedCall, Started, StartedCall, State, StopMode, StoppedIn, SubCallBudget, Validate,
+    Validation, Work,
 };
 pub use spec::{
-    DefaultCall, Effect, GateSettings, ModelSpec, Models, Picking, RunSpec, SPEC_VERSION, SpecNames, Stale,
-    Tier, ToolSpec,
+    ArgSpec, ArgType, Breakers, Cite, ConversationSpec, CostLimit, CostMode, DefaultCall, DocumentSpec,
+    ErrorStyle, Execution, GateSettings, InvalidReason, LimitWithoutPrice, Limits, MAX_ASKED_CALLS, Misfit,
+    ModelSpec, Models, NonceMode, OnDenied, OnDuplicate, OnInvalid, OnToolError, OutputSpec, OwnReason,
+    Picking, ProtocolSpec, ReasonName, RepeatScope, Repeats, Resolve, RunSpec, SPEC_VERSION, SectionSpec,
+    SpecNames, Stale, Taint, ThreeTier, ToolPolicy, ToolRepeats, ToolSpec,
 };
-pub use stop::{
-    Certificate, Change, Condition, Confidence, Measure, StopClass, StopReason, TierCause, TierChange,
-    Written,
+pub use types::{
+    Action, CallExtent, CommandKey, Confidence, Data, Digest, Effect, Evidence, EvidenceId, FailureKind,
+    InvalidDigest, InvalidKey, Millis, ModelFailure, Observation, PicoUsd, Price, PriceAbove, Priority,
+    Rates, Received, RunId, Scope, Slot, Spend, Status, StopClass, SubCallUse, Tier, Told, Totals, Usage,
+    WorkItem, canonical, digest, digest_text, edits, is_blank, is_unseen,
 };
-pub use stop_own::{InvalidReason, OwnReason, ReasonName};
-pub use unseen::{is_blank, is_unseen};
-pub use verdict::{Breaker, DeniedBy, Limit, RepeatRule, Verdict};

@@ -4,9 +4,10 @@ use crate::common;
 
 use std::sync::Arc;
 
+use loop_core::gate::policy_verdict;
 use loop_core::policy::{
     Cell, Legs, May, PolicyAsk, Reason, Resolved, Ruling, forbids, is_barred, near, reachable, resolve,
-    ruling, table, told, verdict,
+    ruling, table, told,
 };
 use loop_core::{Effect, Resolve, RunSpec, Status, Taint, ToolSpec, Verdict};
 use serde_json::json;
@@ -139,7 +140,7 @@ fn forbid_wins_and_what_allow_does_not_name_is_denied() {
     check(&spec(&["read"], &[]), &[]);
     check(&spec(&[], &["*"]), &[]);
     let spec = spec(&["read_*"], &["issue_*"]);
-    let why = |tool: &str| match verdict(&PolicyAsk {
+    let why = |tool: &str| match policy_verdict(&PolicyAsk {
         spec: &spec,
         tool: spec.tool(tool).unwrap(),
         parameters: &json!({}),
@@ -281,7 +282,7 @@ fn all_reasons_are_told_in_one_line() {
         effect: Effect::Egress,
         why: Some("the run has read what anybody may have written".into()),
     };
-    assert_eq!(verdict(&ask), Some(expected));
+    assert_eq!(policy_verdict(&ask), Some(expected));
 }
 
 #[test]

@@ -200,7 +200,9 @@ impl Live {
             Note::GateDecided { pass, confidence, decision } => {
                 let what = match decision {
                     Decision::Act { runs, asks: 0 } => format!("continue, {runs} to run"),
-                    Decision::Act { runs, asks } => format!("continue, {runs} to run, {asks} wait for a person"),
+                    Decision::Act { runs, asks } => {
+                        format!("continue, {runs} to run, {asks} wait for a person")
+                    }
                     Decision::Validate { runs: 0 } => "validate the output".to_owned(),
                     Decision::Validate { runs } => format!("{runs} to run, then validate the output"),
                     Decision::Mend { missing } => {

@@ -49,7 +49,9 @@ pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
     }
     stream::note("ends with Ctrl-C");
     if !server.address().ip().is_loopback() {
-        stream::note("warning: every host that reaches this machine can send requests, and no key is checked");
+        stream::note(
+            "warning: every host that reaches this machine can send requests, and no key is checked",
+        );
     }
     stream::print(&format!("{url}\n"));
     tokio::select! {

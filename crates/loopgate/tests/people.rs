@@ -548,7 +548,11 @@ fn what_was_seen_to_be_over_stays_over_whatever_the_clock_is_set_to() {
     let listed = shell.run(&["pending", &run]);
     assert!(listed.out.contains("which counts as a denial"), "{}", listed.out);
     let listed = back(&["pending", &run], "3600");
-    assert!(listed.out.contains("which counts as a denial") && !listed.out.contains("approve"), "{}", listed.out);
+    assert!(
+        listed.out.contains("which counts as a denial") && !listed.out.contains("approve"),
+        "{}",
+        listed.out
+    );
     let ran = back(&["approve", &run, "3/action-0"], "3600");
     ran.fails_with(&["counts as a denial", "loopgate resume"]);
     let ran = back(&["resume", &run], "3600");

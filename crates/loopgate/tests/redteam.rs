@@ -116,11 +116,7 @@ fn what_cannot_be_attacked_is_said_in_one_line() {
     let shell = Shell::new();
     let ran = shell.run(&["redteam", "examples/crm", "--kind", "chagne"]);
     assert_eq!(ran.code, 1);
-    assert!(
-        ran.err.contains("--kind chagne: unknown kind; the kinds are send_out, change,"),
-        "{}",
-        ran.err
-    );
+    assert!(ran.err.contains("--kind chagne: unknown kind; the kinds are send_out, change,"), "{}", ran.err);
     let ran = shell.run(&["redteam", "examples/crm", "--scenario", "turn"]);
     assert_eq!(ran.code, 1);
     assert!(

@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::args::ArgSpec;
-use crate::canonical::sorted;
 use crate::policy::pointer::{escaped, find};
 use crate::policy::scalar::Scalar;
 use crate::policy::shown::quoted;
 use crate::policy::sources::Sources;
-use crate::spec::ToolSpec;
+use crate::spec::{ArgSpec, ToolSpec};
+use crate::types::sorted;
 
 /// More values than this in one call are for a person to look at.
 const MOST: usize = 256;

@@ -6,14 +6,18 @@
 //!  only looks ────────────────▶ runs            who approved it ──────────┘
 //! ```
 //!
-//! Everything here is a pure function of a spec, a call and what the run has read. Whether somebody can be asked is the
-//! spec's `gate.people`: without anybody, what would leak or reach the wrong one is denied, and what merely lacks
-//! consent is left for a person.
+//! This room rules on a call as [`ruling`] says: it runs, a person has to allow it, or it is denied, and why. It decides
+//! from the spec, the call, what the run has read and where the values of the call may come from. Whether somebody can be
+//! asked is the spec's `gate.people`: without anybody, what would leak or reach the wrong one is denied, and what merely
+//! lacks consent is left for a person.
+//!
+//! It never looks at what was called before (that is the room `repeats`), at limits, or at a model's words.
 
 mod authority;
 mod echo;
 mod free_text;
 mod glob;
+mod origin;
 mod pointer;
 mod problems;
 mod resolve;
@@ -22,72 +26,26 @@ mod scripts;
 mod shown;
 mod sources;
 mod table;
+mod taint;
 
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::observation::Status;
-use crate::policy_spec::Taint;
-use crate::protocol;
-use crate::spec::{Effect, RunSpec, ToolSpec, is_default};
-use crate::verdict::{DeniedBy, Verdict};
+use crate::spec::{RunSpec, Taint, ToolSpec};
+use crate::types::Effect;
+
+pub use crate::types::Legs;
 
 pub use authority::Foreign;
 pub use glob::matches as fits;
+pub use origin::ResultOrigin;
 pub use problems::{forbids_nothing, problems};
 pub use resolve::{Resolved, near, resolve};
 pub use shown::{ShownArgs, shown};
 pub use sources::{RunSources, Sources};
 pub use table::{Cell, May, PolicyRow, reachable, table};
-
-/// What a run has read so far: two of the three legs of which no run may have all unasked (K2). The third is the effect
-/// of the call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Legs {
-    /// Something that was written by whoever liked to.
-    #[serde(skip_serializing_if = "is_default")]
-    pub untrusted: bool,
-    /// Something private.
-    #[serde(skip_serializing_if = "is_default")]
-    pub private: bool,
-}
-
-impl Legs {
-    /// The legs before anything is read: the work item's own.
-    pub fn at_start(spec: &RunSpec) -> Self {
-        Self { untrusted: spec.gate.item_untrusted, private: false }
-    }
-
-    /// Both together.
-    pub fn and(self, other: Self) -> Self {
-        Self { untrusted: self.untrusted || other.untrusted, private: self.private || other.private }
-    }
-
-    /// The legs after an observation of `tool` was read. What a tool never said, because it was not run, marks nothing;
-    /// an error can hold its words.
-    pub fn after(self, tool: &ToolSpec, status: Status) -> Self {
-        match status {
-            Status::Denied | Status::Duplicate | Status::Skipped => self,
-            Status::Ok
-            | Status::Empty
-            | Status::RetryableError
-            | Status::PermanentError
-            | Status::InvalidInput
-            | Status::MalformedResult
-            | Status::Timeout
-            | Status::Cancelled
-            | Status::Pending
-            | Status::InDoubt => Self {
-                untrusted: self.untrusted || tool.policy.returns_untrusted,
-                private: self.private || tool.policy.reads_private,
-            },
-        }
-    }
-}
 
 /// A call to be judged.
 #[derive(Clone, Copy)]
@@ -241,7 +199,7 @@ pub fn ruling(ask: &PolicyAsk<'_>) -> Ruling {
     if let Some(reason) = barred(spec, tool) {
         return Ruling::Denied(vec![reason]);
     }
-    if protocol::keeps(spec, &tool.name) {
+    if spec.protocol.handles(&tool.name) {
         return Ruling::Runs;
     }
     if tool.policy.asks_person {
@@ -270,17 +228,9 @@ pub fn ruling(ask: &PolicyAsk<'_>) -> Ruling {
     }
 }
 
-/// The verdict of policy on a call, or nothing where it may run as far as policy goes: consent to its effect included.
-pub fn verdict(ask: &PolicyAsk<'_>) -> Option<Verdict> {
-    match ruling(ask) {
-        Ruling::Runs => None,
-        Ruling::NeedsPerson(reasons) => {
-            Some(Verdict::NeedsPerson { effect: ask.tool.effect, why: told(&reasons) })
-        }
-        Ruling::Denied(reasons) => {
-            Some(Verdict::Denied { why: told(&reasons).unwrap_or_default(), by: DeniedBy::Policy })
-        }
-    }
+/// Whether there is a tool that policy may let run.
+pub(crate) fn has_tools(spec: &RunSpec) -> bool {
+    spec.tools.iter().any(|tool| !spec.protocol.handles(&tool.name) && !is_barred(spec, tool))
 }
 
 /// Why a tool can never run, if it cannot.
@@ -291,7 +241,7 @@ pub(crate) fn barred(spec: &RunSpec, tool: &ToolSpec) -> Option<Reason> {
     }
     let listed = gate.allow.is_empty() || names(&gate.allow, &tool.name);
     // What a run ends with is no tool to choose.
-    (!listed && !protocol::keeps(spec, &tool.name)).then_some(Reason::NotAllowed)
+    (!listed && !spec.protocol.handles(&tool.name)).then_some(Reason::NotAllowed)
 }
 
 /// Whether one of the patterns means the tool.

@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::args::{ArgSpec, ArgType};
-use crate::near::edits;
 use crate::policy::pointer::escaped;
 use crate::policy::scalar::Scalar;
 use crate::policy::table::{May, table};
 use crate::policy::{Reason, barred, names};
-use crate::protocol;
-use crate::spec::{RunSpec, ToolSpec};
+use crate::spec::{ArgSpec, ArgType, RunSpec, ToolSpec};
+use crate::types::edits;
 
 /// So many letters apart, one name is a slip of the other.
 const SLIP: usize = 2;
@@ -61,7 +59,7 @@ fn lists(spec: &RunSpec, found: &mut Vec<String>) {
                 continue;
             }
             if key == "forbid" {
-                if let Some(tool) = meant.iter().find(|tool| protocol::keeps(spec, &tool.name)) {
+                if let Some(tool) = meant.iter().find(|tool| spec.protocol.handles(&tool.name)) {
                     let name = &tool.name;
                     found.push(format!(
                         "gate.forbid: `{entry}` means `{name}`, with which the run ends; take it out"
@@ -84,7 +82,7 @@ fn lists(spec: &RunSpec, found: &mut Vec<String>) {
         }
     }
     let choices: Vec<&ToolSpec> =
-        spec.tools.iter().filter(|tool| !protocol::keeps(spec, &tool.name)).collect();
+        spec.tools.iter().filter(|tool| !spec.protocol.handles(&tool.name)).collect();
     if !choices.is_empty() && choices.iter().all(|tool| barred(spec, tool).is_some()) {
         found
             .push("gate.allow and gate.forbid leave no tool that may run; name one in gate.allow".to_owned());

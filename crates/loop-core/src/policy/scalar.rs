@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::unseen::is_unseen;
+use crate::types::is_unseen;
 
 /// The most bytes of a value that a source can vouch for: nobody compares more by eye.
 const LONGEST: usize = 2_048;

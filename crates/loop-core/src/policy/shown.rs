@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::canonical::{canonical, sorted};
 use crate::policy::pointer::escaped;
 use crate::policy::scalar::is_hidden;
 use crate::policy::scripts::{Script, mixed};
+use crate::types::{canonical, sorted};
 
 /// A list with more elements than this is told of.
 const LONG_LIST: usize = 10;

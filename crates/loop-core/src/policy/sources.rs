@@ -6,14 +6,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::item::WorkItem;
-use crate::observation::Status;
-use crate::outcome::Evidence;
 use crate::policy::echo::{Asked, Parts};
 use crate::policy::free_text::gives;
 use crate::policy::scalar::Scalar;
-use crate::run::Told;
 use crate::spec::RunSpec;
+use crate::types::{Evidence, Status, Told, WorkItem};
 
 /// Who can vouch for values.
 pub trait Sources {

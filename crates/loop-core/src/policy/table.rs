@@ -5,10 +5,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::policy::{Legs, PolicyAsk, Reason, Ruling, ruling, told};
-use crate::policy_spec::Taint;
-use crate::protocol;
-use crate::spec::{Effect, RunSpec, ToolSpec};
+use crate::policy::{PolicyAsk, Reason, Ruling, ruling, told};
+use crate::spec::{RunSpec, Taint, ToolSpec};
+use crate::types::{Effect, Legs};
 
 /// What may happen with a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -108,7 +107,7 @@ fn cell(spec: &RunSpec, tool: &ToolSpec, legs: Legs) -> Cell {
     let asks = if people { May::Asks } else { May::LeftUndone };
     match ruling(&ask) {
         Ruling::Runs => {
-            let why = match (protocol::keeps(spec, &tool.name), tool.effect.is_read()) {
+            let why = match (spec.protocol.handles(&tool.name), tool.effect.is_read()) {
                 (true, _) => "what the run ends with",
                 (false, true) => "only looks",
                 (false, false) => "gate.approved names it",

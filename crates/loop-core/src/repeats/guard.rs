@@ -1,13 +1,12 @@
 //! All rules of repeats in one value, for a loop that is not a run of ours.
 
-use crate::ids::{CommandKey, Digest, EvidenceId, Slot};
-use crate::ledger::{Ledger, Settled, Siblings, Standing};
-use crate::observation::Status;
-use crate::policy_spec::{Repeats, ThreeTier, ToolRepeats};
-use crate::repeats::sign::{CallFacts, Rules, Sign};
+use crate::repeats::fingerprint::{CallFacts, Rules, Sign};
+use crate::repeats::ledger::{Ledger, Settled, Siblings, Standing};
+use crate::repeats::rule::RepeatRule;
 use crate::repeats::stable::{stable_digest, told};
 use crate::repeats::waiting::is_not_ready;
-use crate::verdict::RepeatRule;
+use crate::spec::{Repeats, ThreeTier, ToolRepeats};
+use crate::types::{CommandKey, Digest, EvidenceId, Slot, Status};
 
 /// Calls in, verdicts out: ask before each call, tell after it what came back. Calls may overlap: each that is let run
 /// is [`Running`], and what came back from it is told with that.

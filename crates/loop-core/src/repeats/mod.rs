@@ -19,25 +19,24 @@
 //! ```
 //!
 //! [`Guard`] is all of this in one value, for a loop that is not a [`Run`](crate::Run).
+//!
+//! This room decides from calls, their results and the rules alone. It never looks at what a call may do (that is the room
+//! `policy`), at limits of the run, or at a model's words.
 
-mod alike;
-mod circle;
+mod cycle;
+mod fingerprint;
 mod guard;
-mod message;
+mod ledger;
+mod near_duplicate;
+mod rule;
 mod sequence;
-mod sign;
 mod stable;
 mod three_tier;
 mod waiting;
 
-pub use crate::ledger::{Ledger, Settled, Siblings, Standing};
+pub use fingerprint::{CallFacts, Rules, Sign};
 pub use guard::{Guard, Running};
+pub use ledger::{Ledger, Settled, Siblings, Standing};
+pub use rule::RepeatRule;
 pub use sequence::ratio_millis;
-pub use sign::{CallFacts, Rules, Sign};
 pub use stable::stable_digest;
-
-pub(crate) use circle::Trail;
-pub(crate) use sign::Query;
-pub(crate) use stable::told_by;
-pub(crate) use three_tier::likeness;
-pub(crate) use waiting::waits;

@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::canonical::digest;
-use crate::ids::Digest;
-use crate::observation::{Observation, Status};
-use crate::policy_spec::ToolRepeats;
+use crate::spec::ToolRepeats;
+use crate::types::{Digest, Observation, Status, digest};
 
 /// The digest of a tool's data without what is volatile in it, and the JSON pointers to what was left out.
 ///

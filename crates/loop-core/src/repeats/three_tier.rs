@@ -1,8 +1,8 @@
 //! Search texts that are alike: S3's third tier, with deeds kept apart (S3-10 to S3-13, S3-27, C23).
 
-use crate::policy_spec::{Repeats, ThreeTier};
+use crate::repeats::fingerprint::{CallFacts, Query, Rules};
 use crate::repeats::sequence::ratio_millis;
-use crate::repeats::sign::{CallFacts, Query, Rules};
+use crate::spec::{Repeats, ThreeTier};
 
 /// A search text longer than this, in characters, is alike to nothing: comparing costs the product of both lengths.
 const LONGEST: usize = 1_000;

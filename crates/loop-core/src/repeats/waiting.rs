@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::observation::{Observation, Status};
+use crate::types::{Observation, Status};
 
 /// An object with more members is a record with a state, and no answer that says little else.
 const MEMBERS: usize = 6;

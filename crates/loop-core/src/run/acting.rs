@@ -3,26 +3,22 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::action::JudgedAction;
-use crate::command::SubCallBudget;
-use crate::gate::{self, manual_stop};
-use crate::ids::{CommandKey, Digest, EvidenceId, Millis};
-use crate::judge::{Bench, Judged, Room, judge};
-use crate::ledger::Settled;
-use crate::note::Note;
-use crate::observation::{Observation, Status, SubCallUse};
-use crate::outcome::Evidence;
+use crate::gate::{
+    self, Bench, Certificate, Change, Condition, Judged, JudgedAction, Limit, Measure, Room, StopReason,
+    Verdict, judge, manual_stop,
+};
 use crate::policy::RunSources;
-use crate::policy_spec::{OnInvalid, OnToolError};
-use crate::proposal::Proposal;
-use crate::protocol;
+use crate::repeats::Settled;
+use crate::reply::Proposal;
 use crate::run::calls::Charge;
-use crate::run::gating;
-use crate::run::{Ask, Batch, Phase, Poll, Rejected, Run, Work};
-use crate::spec::Effect;
-use crate::stop::{Certificate, Change, Condition, Measure, StopReason};
-use crate::trouble::is_failure;
-use crate::verdict::{Limit, Verdict};
+use crate::run::command::SubCallBudget;
+use crate::run::note::Note;
+use crate::run::phase::{Ask, Batch, Phase, Poll, Work};
+use crate::run::{Rejected, Run, gating};
+use crate::spec::{OnInvalid, OnToolError};
+use crate::types::{
+    CommandKey, Digest, Effect, Evidence, EvidenceId, Millis, Observation, Status, SubCallUse,
+};
 
 impl Run {
     pub(super) fn tool_started(&mut self, key: &CommandKey, attempt: u32) -> Result<(), Rejected> {
@@ -373,8 +369,7 @@ impl Run {
         let mut judged = judge(&proposal.actions, self.bench(pass, room));
         let is_misfit = |judged: &JudgedAction| self.is_misfit(judged);
         let stored = None;
-        let (ending, last) =
-            protocol::ending(proposal.ending.clone(), &judged, stored, is_misfit, &self.spec);
+        let (ending, last) = gate::ending(proposal.ending.clone(), &judged, stored, is_misfit, &self.spec);
         self.take_ending(&ending, last);
         for judged in &mut judged {
             judged.judged.verdict = Verdict::Ended { reason };
@@ -398,11 +393,11 @@ impl Run {
     fn ended_by_trouble(&self, first: usize) -> Option<Certificate> {
         let gate = &self.spec.gate;
         let settled = self.state.evidence.get(first..)?;
-        let mut failed = settled.iter().filter(|evidence| is_failure(evidence.observation.status));
+        let mut failed = settled.iter().filter(|evidence| evidence.observation.status.is_failure());
         let setting = gate.on_tool_error;
         let stops = failed.clone().find(|evidence| setting.stops_at(evidence.observation.status));
         let escalated = failed.find_map(|evidence| self.state.trouble.escalated(&evidence.tool, setting));
-        let declared = self.spec.stop_reasons.iter().filter_map(|declared| declared.found_in(settled));
+        let declared = self.spec.stop_reasons.iter().filter_map(|reason| gate::declared(reason, settled));
         let is_useless = |evidence: &&Evidence| evidence.observation.status == Status::InvalidInput;
         let useless = settled.iter().find(is_useless);
         let invalid = useless

@@ -2,29 +2,17 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::action::JudgedAction;
-use crate::canonical::digest;
-use crate::event::PersonAnswer;
-use crate::ids::{CommandKey, Digest, EvidenceId, Millis};
-use crate::note::Note;
-use crate::observation::{Observation, Status};
+use crate::gate::{DeniedBy, JudgedAction, Verdict};
 use crate::repeats::{CallFacts, Rules, Sign};
-use crate::run::{Ask, Batch, Phase, Rejected, Run, Work};
-use crate::spec::Effect;
-use crate::unseen::is_unseen;
-use crate::verdict::{DeniedBy, Verdict};
-
-/// What a person told a run while it was on its way.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Told {
-    /// The first pass whose prompt holds it.
-    pub from_pass: u32,
-    /// What they said.
-    pub text: Arc<str>,
-}
+use crate::run::event::PersonAnswer;
+use crate::run::note::Note;
+use crate::run::phase::{Ask, Batch, Phase, Work};
+use crate::run::{Rejected, Run};
+use crate::types::{
+    CommandKey, Digest, Effect, EvidenceId, Millis, Observation, Status, Told, digest, is_unseen,
+};
 
 /// An action that waits for a person, with all that they have to know to decide (K8).
 #[derive(Clone, Debug, PartialEq, Eq)]

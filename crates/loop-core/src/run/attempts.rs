@@ -4,20 +4,18 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::action::JudgedAction;
-use crate::event::Validation;
-use crate::gate::{self, manual_stop};
-use crate::ids::{CommandKey, EvidenceId, Slot};
-use crate::note::Note;
-use crate::observation::Status;
-use crate::outcome::{Evidence, Output, Rejection};
-use crate::policy_spec::{RepeatScope, Repeats};
-use crate::proposal::Ending;
-use crate::protocol;
+use crate::gate::{
+    self, Certificate, Change, Condition, JudgedAction, Measure, StopReason, Verdict, manual_stop,
+};
+use crate::reply::Ending;
 use crate::run::calls::ATTEMPTS;
-use crate::run::{Phase, Rejected, Run};
-use crate::stop::{Certificate, Change, Condition, Measure, StopReason};
-use crate::verdict::Verdict;
+use crate::run::event::Validation;
+use crate::run::note::Note;
+use crate::run::outcome::{Output, Rejection};
+use crate::run::phase::Phase;
+use crate::run::{Rejected, Run};
+use crate::spec::{RepeatScope, Repeats};
+use crate::types::{CommandKey, Evidence, EvidenceId, Slot, Status};
 
 /// One attempt: passes until there is an output, and what became of that.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -115,7 +113,7 @@ impl Run {
         let of_attempt = |action: &&JudgedAction| action.key.pass >= attempt.from_pass;
         let sound = self.state.actions.iter().rev().take_while(of_attempt).find(|action| {
             action.tool.as_ref() == Some(&output.tool)
-                && protocol::counts(action, |judged| self.is_misfit(judged))
+                && gate::counts(action, |judged| self.is_misfit(judged))
         });
         let sound = sound.map(|action| Arc::clone(&action.action.parameters));
         if let Some(attempt) = self.state.attempts.last_mut() {

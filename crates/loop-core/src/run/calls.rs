@@ -3,23 +3,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::document::MergeContext;
-use crate::event::{CallExtent, FinishReason, Received, Refusal, Reply, Reserve};
-use crate::failure::{FailureKind, ModelFailure};
-use crate::gate::{self, manual_stop};
-use crate::ids::{CommandKey, Millis, Slot};
-use crate::limits::CostMode;
-use crate::money::{PicoUsd, Usage};
-use crate::note::Note;
-use crate::proposal::Proposal;
-use crate::protocol;
-use crate::reply::Oddity;
-use crate::run::{
-    Call, CallRecord, Cut, MainCall, PassRecord, Phase, PromptSize, Quote, Rejected, Run, StartedCall,
+use crate::gate::{
+    self, Certificate, Change, Condition, Measure, StopReason, TierCause, TierChange, Written, manual_stop,
 };
-use crate::spec::Tier;
-use crate::stop::{
-    Certificate, Change, Condition, Confidence, Measure, StopReason, TierCause, TierChange, Written,
+use crate::reply::{self, FinishReason, MergeContext, Oddity, Proposal, Reply};
+use crate::run::event::{Refusal, Reserve};
+use crate::run::note::Note;
+use crate::run::phase::{Call, Phase, StartedCall};
+use crate::run::quote::{PromptSize, Quote};
+use crate::run::{CallRecord, Cut, MainCall, PassRecord, Rejected, Run};
+use crate::spec::CostMode;
+use crate::types::{
+    CallExtent, CommandKey, Confidence, FailureKind, Millis, ModelFailure, PicoUsd, Received, Slot, Tier,
+    Usage,
 };
 
 /// How often a call is tried in all.
@@ -120,7 +116,7 @@ impl Run {
         let (usage, reported) = (reply.usage, reply.cost);
         self.charge(Charge { key: *key, attempt, tier, usage, received, reported, reserve }, notes);
         self.served_by(reply.served_model.as_ref());
-        let unusable = protocol::unusable(reply, &self.spec);
+        let unusable = reply::unusable(reply, &self.spec);
         match &self.state.phase {
             Phase::Stopping { .. } => {
                 match &unusable {
@@ -138,7 +134,7 @@ impl Run {
             Phase::Picking { .. } => self.picked(reply, notes),
             Phase::Repairing { proposal, .. } => {
                 let mut proposal = (**proposal).clone();
-                protocol::repair(&mut proposal, reply, self.reading());
+                reply::repair(&mut proposal, reply, self.reading());
                 self.discount(&mut proposal, started.tier);
                 self.cap_calls(&mut proposal, key, notes);
                 if let Some(pass) = self.state.passes.last_mut() {
@@ -208,7 +204,7 @@ impl Run {
         reply: &Reply,
         notes: &mut Vec<Note>,
     ) -> Proposal {
-        let mut proposal = protocol::read(reply, self.reading());
+        let mut proposal = reply::read(reply, self.reading());
         self.discount(&mut proposal, started.tier);
         self.cap_calls(&mut proposal, key, notes);
         proposal
@@ -395,7 +391,7 @@ impl Run {
         let brought_nothing = failure
             .partial
             .as_ref()
-            .is_none_or(|partial| protocol::salvage(partial, self.reading()).sections.is_empty());
+            .is_none_or(|partial| reply::salvage(partial, self.reading()).sections.is_empty());
         if failure.kind == FailureKind::Timeout
             && self.state.stop_asked.is_none()
             && matches!(self.state.phase, Phase::Calling { .. })
@@ -500,7 +496,7 @@ impl Run {
     /// Keeps the text of a message that broke off, for which no other is asked.
     fn take_broken_off(&mut self, key: &CommandKey, failure: &ModelFailure) {
         if let Some(partial) = &failure.partial {
-            let proposal = protocol::salvage(partial, self.reading());
+            let proposal = reply::salvage(partial, self.reading());
             self.take_partial(key.pass, &proposal.ending);
         }
     }
@@ -509,7 +505,7 @@ impl Run {
     fn salvage(&mut self, key: &CommandKey, failure: &ModelFailure, notes: &mut Vec<Note>) {
         let is_main = matches!(key.slot, Slot::Main | Slot::Landing);
         if let Some(partial) = failure.partial.as_ref().filter(|_| is_main) {
-            let proposal = protocol::salvage(partial, self.reading());
+            let proposal = reply::salvage(partial, self.reading());
             self.take_partial(key.pass, &proposal.ending);
             self.merge(key.pass, &proposal, notes);
         }
@@ -521,7 +517,7 @@ impl Run {
             return; // A message has none; what came of the last try is kept.
         }
         let Some(partial) = &failure.partial else { return };
-        let proposal = protocol::salvage(partial, self.reading());
+        let proposal = reply::salvage(partial, self.reading());
         if proposal.sections.is_empty() {
             return;
         }
@@ -638,7 +634,7 @@ fn cut_of(reply: &Reply, started: StartedCall) -> Option<Cut> {
     let written = Written {
         tokens: reply.usage.map(|usage| usage.total_output()),
         reasoning: reply.usage.map_or(0, |usage| usage.reasoning),
-        visible: protocol::is_visible(reply),
+        visible: reply::is_visible(reply),
         capped: reply.finish == FinishReason::Capped,
     };
     reply.finish.is_cut().then_some(Cut { written, granted: started.max_output_tokens })

@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::action::{Action, JudgedAction, Priority};
-use crate::gate::{self, Candidates, Found, History, Native, Ruling, View};
-use crate::ids::{CommandKey, Slot};
-use crate::judge::{Judged, Room, judge};
-use crate::note::{Decision, Note};
-use crate::policy_spec::{OnDenied, OnInvalid};
-use crate::proposal::Proposal;
-use crate::protocol;
-use crate::run::{AttemptState, Call, Mending, PassRecord, Run};
-use crate::spec::Tier;
-use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason, TierCause, TierChange};
-use crate::verdict::{Limit, Verdict};
+use crate::gate::{
+    self, Candidates, Certificate, Change, Condition, Found, History, Judged, JudgedAction, Limit, Measure,
+    Native, Room, Ruling, StopReason, TierCause, TierChange, Verdict, View, judge,
+};
+use crate::reply::Proposal;
+use crate::run::attempts::AttemptState;
+use crate::run::note::{Decision, Note};
+use crate::run::phase::Call;
+use crate::run::{Mending, PassRecord, Run};
+use crate::spec::{OnDenied, OnInvalid};
+use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Tier};
 
 impl Run {
     /// The gate after a pass: verdicts, then stop or act.
@@ -35,8 +34,7 @@ impl Run {
         let mut judged = judge(&proposal.actions, self.bench(pass, room));
         let stored = self.state.attempts.last().and_then(|attempt| attempt.output.as_ref());
         let is_misfit = |judged: &JudgedAction| self.is_misfit(judged);
-        let (ending, last) =
-            protocol::ending(proposal.ending.clone(), &judged, stored, is_misfit, &self.spec);
+        let (ending, last) = gate::ending(proposal.ending.clone(), &judged, stored, is_misfit, &self.spec);
         self.take_ending(&ending, last);
         let missing = self.missing();
         let candidates = count(&judged);

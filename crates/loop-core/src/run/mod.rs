@@ -1,5 +1,11 @@
 //! The run: a plain value. Facts change it, wishes are read from it.
 //!
+//! This room decides what follows an event: the next phase, what a call may take, what is kept of a reply, when the run is
+//! over. It decides from the state and the event alone, and asks the rooms below: `reply` what a text proposes, `gate`
+//! what is said to it. It is the only room that has a state.
+//!
+//! It never looks at a clock, at bytes of a prompt or at a provider's words: sizes and instants come with the events.
+//!
 //! ```text
 //!            ┌──────── picker failed: default tools ───────┐
 //! Picking ───┴▶ Gathering ─▶ Calling ─▶ (Repairing) ─▶ gate ─▶ Acting ─▶ (WaitingForPerson) ─┐
@@ -16,43 +22,47 @@ mod acting;
 mod asking;
 mod attempts;
 mod calls;
+mod command;
+mod compact;
+mod event;
+mod final_pass;
 mod gating;
-mod growth;
-mod landing;
+mod note;
+mod outcome;
 mod phase;
-mod picking;
 mod quote;
+mod requested;
+mod select;
 mod stopping;
-mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use asking::{AnswerFault, Asked, Told};
+use crate::gate::{
+    self, Certificate, Change, Condition, JudgedAction, Measure, StopReason, TierChange, Trouble, Written,
+};
+use crate::policy;
+use crate::repeats::Ledger;
+use crate::reply::{Document, Echoes, Reading};
+use crate::spec::{Cite, CostMode, RunSpec, SPEC_VERSION, SpecNames, ToolSpec};
+use crate::types::{
+    CommandKey, Confidence, Digest, Evidence, EvidenceId, Legs, Millis, RunId, Slot, Status, Tier, Told,
+    Totals, WorkItem, is_default,
+};
+
+pub use asking::{AnswerFault, Asked};
 pub use attempts::{Attempt, AttemptState};
+pub use command::{CallModel, Command, RunTool, SubCallBudget, Validate};
+pub use event::{
+    Event, Fact, History, Overridden, PersonAnswer, Provenance, Refusal, Reserve, SaveResult, Started,
+    StopMode, Validation,
+};
+pub use note::{Decision, Note, PickedBy};
+pub use outcome::{Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn};
 pub use phase::{Ask, Batch, Call, Phase, Poll, StartedCall, Work};
 pub use quote::{PromptSize, Quote};
-
-use crate::action::JudgedAction;
-use crate::contract::Echoes;
-use crate::document::Document;
-use crate::event::{Event, Fact, History, Provenance, Started};
-use crate::gate;
-use crate::ids::{CommandKey, Digest, EvidenceId, Millis, RunId, Slot};
-use crate::item::WorkItem;
-use crate::ledger::Ledger;
-use crate::limits::CostMode;
-use crate::note::Note;
-use crate::observation::Status;
-use crate::outcome::{Evidence, Outcome, PassSummary, ServedCall, StoppedIn, Totals};
-use crate::policy::{self, Legs};
-use crate::protocol::Reading;
-use crate::protocol_spec::Cite;
-use crate::spec::{RunSpec, SPEC_VERSION, SpecNames, Tier, ToolSpec, is_default};
-use crate::stop::{Certificate, Change, Condition, Confidence, Measure, StopReason, TierChange, Written};
-use crate::trouble::Trouble;
 
 /// A run of the loop: its spec and its state.
 ///
@@ -748,7 +758,7 @@ impl Run {
         let mut notes = Vec::new();
         let unpriced = run.unpriced_limit();
         let mut reached = gate::limits_reached(&run.spec.limits, &run.state.totals, 0);
-        if run.spec.limits.tool_calls == 0 && run.spec.has_tools() {
+        if run.spec.limits.tool_calls == 0 && policy::has_tools(&run.spec) {
             // In S4's order: steps, tool calls, time.
             let at = reached.iter().position(|limit| limit.reason == StopReason::Timeout);
             reached.insert(at.unwrap_or(reached.len()), gate::no_tool_calls());
@@ -769,7 +779,7 @@ impl Run {
     /// A limit of money that nobody could keep, since the price is not known.
     fn unpriced_limit(&self) -> Option<Condition> {
         let model = &self.spec.models.base;
-        let limit = self.spec.limits.cost.filter(|_| model.price.is_none())?;
+        let limit = self.spec.unpriced_limit()?;
         let value = format!("the price of {}/{} is not known", model.provider, model.model);
         Some(Condition {
             reason: StopReason::BudgetExceeded,

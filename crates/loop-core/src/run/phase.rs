@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::SubCallBudget;
-use crate::event::Reserve;
-use crate::ids::{CommandKey, Digest, EvidenceId, Millis};
-use crate::observation::{Observation, SubCallUse};
-use crate::outcome::Outcome;
-use crate::proposal::Proposal;
-use crate::spec::{Tier, is_default};
-use crate::stop::{Certificate, Condition};
+use crate::gate::{Certificate, Condition};
+use crate::reply::Proposal;
+use crate::run::command::SubCallBudget;
+use crate::run::event::Reserve;
+use crate::run::outcome::Outcome;
+use crate::types::{CommandKey, Digest, EvidenceId, Millis, Observation, SubCallUse, Tier, is_default};
 
 /// What a run is doing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

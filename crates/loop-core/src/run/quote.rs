@@ -1,12 +1,11 @@
 //! Quotes: may a call be made, on which tier, with how many output tokens, against which reserve?
 
-use crate::event::{Refusal, Reserve};
-use crate::ids::{CommandKey, Slot};
-use crate::limits::{CostMode, LANDING_OUTPUT_TOKENS, held_back, least_limit};
-use crate::money::{PicoUsd, Price, Rates};
-use crate::run::{Call, Run};
-use crate::spec::Tier;
-use crate::stop::{Change, Condition, Measure, StopReason, TierCause};
+use crate::gate::{Change, Condition, Measure, StopReason, TierCause};
+use crate::run::Run;
+use crate::run::event::{Refusal, Reserve};
+use crate::run::phase::Call;
+use crate::spec::{CostMode, LANDING_OUTPUT_TOKENS, held_back, least_limit};
+use crate::types::{CommandKey, PicoUsd, Price, Rates, Slot, Tier};
 
 /// A call for fewer output tokens than this is not worth making.
 const LEAST_OUTPUT_TOKENS: u64 = 256;

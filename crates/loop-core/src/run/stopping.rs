@@ -2,18 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::event::{Received, SaveResult, StopMode};
-use crate::failure::{FailureKind, ModelFailure};
-use crate::gate::{self, manual_stop};
-use crate::ids::{CommandKey, Millis};
-use crate::note::Note;
-use crate::observation::{Observation, Status};
-use crate::outcome::{Effects, Outcome, Saved, StoppedIn};
+use crate::gate::{self, Certificate, Effects, StopReason, TierCause, Verdict, manual_stop};
 use crate::run::calls::{ATTEMPTS, Charge, model_failure};
-use crate::run::{Call, PassRecord, Phase, Rejected, Run};
-use crate::spec::{Effect, Tier};
-use crate::stop::{Certificate, StopReason, TierCause};
-use crate::verdict::Verdict;
+use crate::run::event::{SaveResult, StopMode};
+use crate::run::note::Note;
+use crate::run::outcome::{Outcome, Saved, StoppedIn};
+use crate::run::phase::{Call, Phase};
+use crate::run::{PassRecord, Rejected, Run};
+use crate::types::{
+    CommandKey, Effect, FailureKind, Millis, ModelFailure, Observation, Received, Slot, Status, Tier,
+};
 
 /// How long what is in flight may take to settle, once the reason is fixed.
 pub(super) const GRACE_MS: u64 = 2_000;
@@ -134,7 +132,7 @@ impl Run {
             return self.out_of_order("save_finished");
         };
         if *open != attempt || not_before.is_some_and(|at| at > self.state.now) {
-            let key = CommandKey::new(0, crate::ids::Slot::Save);
+            let key = CommandKey::new(0, Slot::Save);
             return Err(self.not_open("save_finished", &key, attempt));
         }
         let saved = match result {

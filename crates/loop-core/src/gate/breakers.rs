@@ -1,0 +1,136 @@
+//! Trouble that repeats: tools that fail, calls that policy denies, arguments that do not fit (S4-67).
+//!
+//! Failures are counted once all calls of a pass have settled, in the order in which they were asked for: the order in
+//! which they end must not matter. A success takes back what was counted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::gate::stop::{Change, Condition, Measure};
+use crate::gate::stop_reason::StopReason;
+use crate::gate::verdict::{Breaker, Verdict};
+use crate::spec::{Breakers, OnToolError};
+use crate::types::Status;
+
+/// What went wrong in a row, up to the last call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Trouble {
+    /// Tools whose last call failed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    failing: BTreeMap<Arc<str>, Failing>,
+    /// Calls that policy denied, since the last success.
+    #[serde(default)]
+    denied: u32,
+    /// Calls with an unknown tool or with arguments that do not fit, since the last success.
+    #[serde(default)]
+    bad_arguments: u32,
+}
+
+/// A tool whose last call failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Failing {
+    /// Failures in a row.
+    times: u32,
+    /// Whether the last one was for good.
+    for_good: bool,
+}
+
+impl Trouble {
+    /// Counts the verdict on a call of a reply.
+    pub(crate) fn judged(&mut self, verdict: &Verdict) {
+        match verdict {
+            Verdict::Denied { .. } => self.denied = self.denied.saturating_add(1),
+            Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. } => {
+                self.bad_arguments = self.bad_arguments.saturating_add(1);
+            }
+            // The protocol took it: a call that was of use.
+            Verdict::Kept => (self.denied, self.bad_arguments) = (0, 0),
+            Verdict::Run
+            | Verdict::Duplicate { .. }
+            | Verdict::Skipped
+            | Verdict::NeedsPerson { .. }
+            | Verdict::OverLimit { .. }
+            | Verdict::BreakerOpen { .. }
+            | Verdict::OneAtATime
+            | Verdict::Ended { .. } => {}
+        }
+    }
+
+    /// Counts how a call of a tool ended.
+    pub(crate) fn settled(&mut self, tool: &str, status: Status) {
+        if status.is_citable() {
+            self.failing.remove(tool);
+            (self.denied, self.bad_arguments) = (0, 0);
+        } else if status == Status::InvalidInput {
+            self.bad_arguments = self.bad_arguments.saturating_add(1);
+        } else if status.is_failure() {
+            let for_good = status.is_permanent();
+            let times = self.failing.get(tool).map_or(0, |failing| failing.times).saturating_add(1);
+            self.failing.insert(tool.into(), Failing { times, for_good });
+        }
+    }
+
+    /// Whether a tool is not run any more.
+    pub(crate) fn is_broken(&self, tool: &str, breakers: &Breakers) -> bool {
+        let most = breakers.tool_failures;
+        most > 0 && self.failing.get(tool).is_some_and(|failing| failing.times >= most)
+    }
+
+    /// The condition that a tool is not run any more: a person may know when it works again, if it can.
+    pub(crate) fn broken(&self, tool: &str, breakers: &Breakers) -> Option<Condition> {
+        let failing = self.failing.get(tool).filter(|_| self.is_broken(tool, breakers))?;
+        let reason = if failing.for_good { StopReason::ToolFailure } else { StopReason::NeedsHuman };
+        let to = count(failing.times.saturating_add(1));
+        Some(Condition {
+            reason,
+            ..failures(tool, failing.times, breakers.tool_failures, Breaker::ToolFailures.setting(), to)
+        })
+    }
+
+    /// The condition that a tool failed so often in a row that a person has to go on (S4-57).
+    pub(crate) fn escalated(&self, tool: &str, setting: OnToolError) -> Option<Condition> {
+        let most = setting.escalates_after()?;
+        let times = self.failing.get(tool).map(|failing| failing.times).filter(|times| *times >= most)?;
+        let name = match setting {
+            OnToolError::StopOrEscalateAfter(_) => "stop_or_escalate_after",
+            OnToolError::Continue | OnToolError::Stop | OnToolError::EscalateAfter(_) => "escalate_after",
+        };
+        let to = Measure::Text(format!("{{ {name} = {} }}", times.saturating_add(1)).into());
+        Some(failures(tool, times, most, "gate.on_tool_error", to))
+    }
+
+    /// The condition that policy denied too many calls in a row.
+    pub(crate) fn denied(&self, breakers: &Breakers) -> Option<Condition> {
+        opened("calls that policy denied", self.denied, breakers.denied, Breaker::Denied)
+    }
+
+    /// The condition that too many calls in a row were of no use to any tool.
+    pub(crate) fn useless(&self, breakers: &Breakers) -> Option<Condition> {
+        let what = "calls with an unknown tool or with arguments that do not fit";
+        opened(what, self.bad_arguments, breakers.bad_arguments, Breaker::BadArguments)
+    }
+}
+
+fn opened(what: &str, times: u32, most: u32, breaker: Breaker) -> Option<Condition> {
+    let is_open = most > 0 && times >= most;
+    is_open.then(|| in_a_row(what.into(), times, most, breaker.setting(), count(times.saturating_add(1))))
+}
+
+fn failures(tool: &str, times: u32, most: u32, setting: &str, to: Measure) -> Condition {
+    in_a_row(format!("failures of {tool}").into(), times, most, setting, to)
+}
+
+fn in_a_row(what: Arc<str>, times: u32, most: u32, setting: &str, to: Measure) -> Condition {
+    Condition {
+        reason: StopReason::NeedsHuman,
+        value: Measure::InARow { what, times: times.into() },
+        threshold: Some(count(most)),
+        change: Some(Change { setting: setting.into(), to }),
+    }
+}
+
+fn count(n: u32) -> Measure {
+    Measure::Count(n.into())
+}

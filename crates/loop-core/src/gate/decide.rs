@@ -1,0 +1,475 @@
+//! The gate: the decision after each pass. A pure function of what is known.
+
+use std::sync::Arc;
+
+use crate::gate::stop::{Certificate, Change, Condition, Measure};
+use crate::gate::stop_reason::StopReason;
+use crate::reply::{Ending, Refused};
+use crate::spec::{GateSettings, LANDING_MS, Limits, OwnReason, Stale, least_limit};
+use crate::types::{Confidence, Evidence, Millis, PicoUsd, Totals, is_blank};
+
+/// Everything that the gate looks at.
+#[derive(Clone, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) limits: &'a Limits,
+    pub(crate) totals: &'a Totals,
+    /// Milliseconds that count against the wall clock.
+    pub(crate) elapsed_ms: u64,
+    /// Since when a stop is asked for.
+    pub(crate) stop_asked: Option<Millis>,
+    pub(crate) confidence: Confidence,
+    pub(crate) refused: Option<&'a Refused>,
+    pub(crate) escalated: Option<&'a Arc<str>>,
+    pub(crate) candidates: Candidates,
+    pub(crate) settings: &'a GateSettings,
+    /// What the domain demands and is not there.
+    pub(crate) missing: &'a [Arc<str>],
+    /// What the passes before tell; nothing under the rules of version 1.
+    pub(crate) history: History,
+    /// What the reply ends by itself, where calls are native; nothing where confidence tells.
+    pub(crate) native: Option<Native<'a>>,
+    /// Trouble that repeats.
+    pub(crate) trouble: Found,
+    /// The condition that the reply was cut at its output limit, where it was.
+    pub(crate) cut: Option<Condition>,
+    /// Whether limits of passes and model calls are checked before a call and not after it.
+    pub(crate) acts_last: bool,
+}
+
+/// What the gate knows of trouble that repeats, and of a denial that ends the run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    /// A call of the reply was denied, and that is the end (S4-27).
+    pub(crate) denied: Option<Condition>,
+    /// Too many calls in a row were denied, or of no use.
+    pub(crate) opened: Option<Condition>,
+    /// A call of the reply is of a tool that failed so often that it is not run any more.
+    pub(crate) broken: Option<Condition>,
+}
+
+/// What the gate knows of a protocol whose calls are native.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Native<'a> {
+    /// What the reply ends.
+    pub(crate) ending: &'a Ending,
+    /// The passes of the attempt so far, and how many it may take.
+    pub(crate) attempt: Option<(u32, u32)>,
+    /// Whether an output comes before what the domain demands, which none of the reply's own calls could bring.
+    pub(crate) lacks: bool,
+}
+
+/// What the gate knows of the passes so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct History {
+    /// The pass that it decides after.
+    pub(crate) pass: u32,
+    /// The confidence of the pass before, where this one may be held against it.
+    pub(crate) before: Option<Confidence>,
+    /// Whether this pass saw new evidence.
+    pub(crate) fresh: bool,
+    /// How many passes in a row brought neither new evidence nor a changed section.
+    pub(crate) idle: u32,
+    /// Whether the confidence was low for as long as it takes, and there is a model to escalate to.
+    pub(crate) may_escalate: bool,
+    /// Whether a pass to mend the answer can be granted.
+    pub(crate) may_mend: bool,
+    /// Whether only the time for a landing is left.
+    pub(crate) is_out_of_time: bool,
+}
+
+/// What follows a pass.
+#[derive(Clone, Debug)]
+pub(crate) enum Ruling {
+    /// The end, and why.
+    Stop(Certificate),
+    /// Another pass, to mend what is missing; nothing runs before it.
+    Mend,
+    /// What may run runs.
+    Act {
+        /// Whether the next pass is the escalated model's.
+        escalate: bool,
+    },
+    /// What may run runs; then this output is validated.
+    Validate(Arc<str>),
+}
+
+/// How many required and recommended actions got which verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Candidates {
+    pub(crate) all: u32,
+    pub(crate) run: u32,
+    /// The protocol takes them itself.
+    pub(crate) kept: u32,
+    pub(crate) needs_person: u32,
+    pub(crate) denied: u32,
+    pub(crate) over_limit: u32,
+}
+
+/// A limit that a pass has reached, if any: the gate's step 2, also asked before the first call.
+pub(crate) fn limits_reached(limits: &Limits, totals: &Totals, elapsed_ms: u64) -> Vec<Condition> {
+    let count = |n: u32| Measure::Count(n.into());
+    let mut reached = Vec::new();
+    let mut push = |reason, value: Measure, threshold: Measure, setting: &str, to: Measure| {
+        let change = Some(Change { setting: setting.into(), to });
+        reached.push(Condition { reason, value, threshold: Some(threshold), change });
+    };
+    if totals.passes >= limits.passes {
+        let to = count(totals.passes.saturating_add(1));
+        push(StopReason::MaxPasses, count(totals.passes), count(limits.passes), "limits.passes", to);
+    }
+    if let Some(limit) = limits.cost
+        && totals.cost.known >= limit
+    {
+        let (spent, to) = (totals.cost.known, totals.cost.known.plus(PicoUsd(1)));
+        let measure = Measure::PicoUsd;
+        push(StopReason::BudgetExceeded, measure(spent), measure(limit), "limits.cost_usd", measure(to));
+    }
+    if let Some(limit) = limits.tokens
+        && totals.usage.total() >= limit
+    {
+        let (used, to) = (totals.usage.total(), totals.usage.total().saturating_add(1));
+        push(
+            StopReason::TokenLimit,
+            Measure::Count(used),
+            Measure::Count(limit),
+            "limits.tokens",
+            Measure::Count(to),
+        );
+    }
+    if totals.model_calls >= limits.model_calls {
+        let to = count(totals.model_calls.saturating_add(1));
+        push(
+            StopReason::MaxModelCalls,
+            count(totals.model_calls),
+            count(limits.model_calls),
+            "limits.model_calls",
+            to,
+        );
+    }
+    if elapsed_ms >= limits.wall_ms {
+        let to = Measure::Millis(elapsed_ms.saturating_add(1));
+        push(
+            StopReason::Timeout,
+            Measure::Millis(elapsed_ms),
+            Measure::Millis(limits.wall_ms),
+            "limits.wall_ms",
+            to,
+        );
+    }
+    reached
+}
+
+/// The limits that end what is going on, and those that only forbid another call: where the last permitted pass acts,
+/// they are those of passes and model calls.
+pub(crate) fn split(mut reached: Vec<Condition>, acts_last: bool) -> (Vec<Condition>, Vec<Condition>) {
+    let is_next = |limit: &mut Condition| {
+        acts_last && matches!(limit.reason, StopReason::MaxPasses | StopReason::MaxModelCalls)
+    };
+    let next = reached.extract_if(.., is_next).collect();
+    (reached, next)
+}
+
+/// The condition that only the time for a landing is left.
+pub(crate) fn over_time(limits: &Limits, elapsed_ms: u64) -> Condition {
+    let to = Measure::Millis(least_limit(elapsed_ms.saturating_add(1), LANDING_MS));
+    Condition {
+        reason: StopReason::Timeout,
+        value: Measure::NextTime { elapsed_ms, held_ms: limits.landing_ms() },
+        threshold: Some(Measure::Millis(limits.wall_ms)),
+        change: Some(Change { setting: "limits.wall_ms".into(), to }),
+    }
+}
+
+/// The condition of a confident answer that lacks what is demanded.
+pub(crate) fn evidence_missing(missing: Vec<Arc<str>>) -> Condition {
+    let value = Measure::Names(missing);
+    Condition { reason: StopReason::EvidenceMissing, value, threshold: None, change: None }
+}
+
+/// The condition that a reply is not valid, where that ends the run (S4-27).
+pub(crate) fn not_valid(what: Arc<str>) -> Condition {
+    let change = Change { setting: "gate.on_invalid".into(), to: Measure::Text("feed_back".into()) };
+    Condition {
+        reason: StopReason::Refused,
+        value: Measure::Text(what),
+        threshold: None,
+        change: Some(change),
+    }
+}
+
+/// The condition that there are tools, and none may be called (S4-d3).
+pub(crate) fn no_tool_calls() -> Condition {
+    let count = Measure::Count;
+    Condition {
+        reason: StopReason::MaxToolCalls,
+        value: count(0),
+        threshold: Some(count(0)),
+        change: Some(Change { setting: "limits.tool_calls".into(), to: count(1) }),
+    }
+}
+
+/// The condition that an output is submitted that is not there.
+pub(crate) fn submit_before_output() -> Condition {
+    let value = Measure::Text("the reply submits, and there is no output yet".into());
+    Condition { reason: StopReason::SubmitBeforeOutput, value, threshold: None, change: None }
+}
+
+impl View<'_> {
+    /// Whether something is left to run, or to ask a person about.
+    fn is_open(&self) -> bool {
+        let asks = if self.settings.people { self.candidates.needs_person } else { 0 };
+        self.candidates.run + asks > 0
+    }
+
+    /// The end where a condition is true; else what may run runs. What would forbid another call, and a reply that was
+    /// cut, end nothing by that alone, and where the run ends they are told after everything else.
+    fn rule(&self, conditions: Vec<Condition>, before_next: Vec<Condition>, escalate: bool) -> Ruling {
+        if conditions.is_empty() {
+            return Ruling::Act { escalate };
+        }
+        let conditions = conditions.into_iter().chain(before_next).chain(self.cut.clone());
+        Certificate::of(conditions).map_or(Ruling::Act { escalate }, Ruling::Stop)
+    }
+}
+
+/// The conditions of step 4: why nothing is left to run, or why that does not matter. Empty where it does.
+fn nothing_left(view: &View<'_>) -> Vec<Condition> {
+    let candidates = view.candidates;
+    let is_open = view.is_open();
+    let is_answered = view.confidence == Confidence::High && view.missing.is_empty();
+    let is_final = view.settings.high_is_final && is_answered;
+    if is_open && !is_final {
+        return Vec::new();
+    }
+    let plain = |reason, value| Condition { reason, value, threshold: None, change: None };
+    let mut found = Vec::new();
+    if let Some(why) = view.refused {
+        found.push(refusal(why));
+    }
+    if let Some(why) = view.escalated {
+        found.push(plain(StopReason::NeedsHuman, Measure::Text(Arc::clone(why))));
+    }
+    if !is_open {
+        found.extend(view.trouble.opened.clone());
+        found.extend(view.trouble.broken.clone());
+    }
+    if candidates.needs_person > 0 && !is_open {
+        // No setting brings somebody who can be asked.
+        found.push(plain(StopReason::NeedsHuman, Measure::Count(candidates.needs_person.into())));
+    }
+    let confidence = Measure::Confidence(view.confidence);
+    let high = Some(Measure::Confidence(Confidence::High));
+    if is_answered {
+        let final_by_setting =
+            Change { setting: "gate.high_is_final".into(), to: Measure::Text("false".into()) };
+        found.push(Condition {
+            reason: StopReason::Confident,
+            value: confidence.clone(),
+            threshold: high.clone(),
+            change: is_open.then_some(final_by_setting),
+        });
+    } else if view.confidence == Confidence::High {
+        found.push(evidence_missing(view.missing.to_vec()));
+    }
+    if candidates.all > 0 && candidates.denied == candidates.all {
+        found.push(plain(StopReason::PolicyBlocked, Measure::Count(candidates.denied.into())));
+    }
+    if candidates.over_limit > 0 && !is_open {
+        found.push(no_tool_calls_left(view));
+    }
+    if found.is_empty() {
+        found.push(Condition {
+            reason: StopReason::NoNewActions,
+            value: confidence,
+            threshold: high,
+            change: None,
+        });
+    }
+    found
+}
+
+/// The conditions of step 4 where calls are native: what the reply ends, or why nothing of it can go on. Where a call
+/// cannot be run its result says so, and the model goes on from there.
+fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
+    let plain = |reason, value| Condition { reason, value, threshold: None, change: None };
+    let candidates = view.candidates;
+    let mut found = Vec::new();
+    if let Some(why) = view.refused.filter(|_| !view.is_open()) {
+        found.push(refusal(why));
+    }
+    match native.ending {
+        Ending::Output(_) if native.lacks => found.push(evidence_missing(view.missing.to_vec())),
+        Ending::None | Ending::Output(_) => {}
+        // Elsewhere it is asked for again, and does not come here.
+        Ending::Answer(text) if is_blank(text) => found.push(not_valid("the answer is blank".into())),
+        Ending::Answer(_) if view.missing.is_empty() => {
+            found.push(plain(StopReason::Completed, Measure::Text("the reply calls no tool".into())));
+        }
+        Ending::Answer(_) => found.push(evidence_missing(view.missing.to_vec())),
+        Ending::Cut(_) => found.extend(view.cut.clone()),
+        Ending::Invalid(why) => {
+            found.push(plain(StopReason::InvalidResponse, Measure::Text(Arc::clone(why))))
+        }
+        Ending::SubmitBeforeOutput => found.push(submit_before_output()),
+    }
+    let idle = view.history.idle;
+    if !view.is_open() && candidates.kept == 0 {
+        found.extend(view.trouble.opened.clone());
+        // What it says of a tool that is not run any more is given to the model once.
+        found.extend(view.trouble.broken.clone().filter(|_| idle > 1));
+    }
+    if candidates.needs_person > 0 && !view.is_open() {
+        let value = Measure::Count(candidates.needs_person.into());
+        found.push(plain(StopReason::NeedsHuman, value));
+    }
+    if candidates.over_limit > 0 && !view.is_open() {
+        found.push(no_tool_calls_left(view));
+    }
+    if view.settings.no_progress > 0 && idle >= view.settings.no_progress {
+        if candidates.denied == candidates.all && candidates.all > 0 {
+            found.push(plain(StopReason::PolicyBlocked, Measure::Count(candidates.denied.into())));
+        }
+        found.push(no_progress(view.settings, idle));
+    }
+    found
+}
+
+/// The condition that the work was refused.
+fn refusal(refused: &Refused) -> Condition {
+    let value = match refused {
+        Refused::ByModel(why) => Measure::Text(Arc::clone(why)),
+        Refused::ByFilter => Measure::ContentFilter,
+    };
+    Condition { reason: StopReason::Refused, value, threshold: None, change: None }
+}
+
+/// The condition that the passes of an attempt are used up (S2-39).
+fn attempt_over(native: Native<'_>) -> Option<Condition> {
+    let (passes, limit) = native.attempt.filter(|(passes, limit)| passes >= limit)?;
+    let count = |n: u32| Measure::Count(n.into());
+    let to = count(passes.saturating_add(1));
+    Some(Condition {
+        reason: StopReason::MaxPasses,
+        value: count(passes),
+        threshold: Some(count(limit)),
+        change: Some(Change { setting: "output.passes_per_attempt".into(), to }),
+    })
+}
+
+/// The condition that tool calls are wanted, and none is left.
+fn no_tool_calls_left(view: &View<'_>) -> Condition {
+    let to = Measure::Count(u64::from(view.totals.tool_calls) + 1);
+    Condition {
+        reason: StopReason::MaxToolCalls,
+        value: Measure::Count(view.totals.tool_calls.into()),
+        threshold: Some(Measure::Count(view.limits.tool_calls.into())),
+        change: Some(Change { setting: "limits.tool_calls".into(), to }),
+    }
+}
+
+/// The condition that so many passes in a row brought nothing.
+fn no_progress(settings: &GateSettings, idle: u32) -> Condition {
+    let count = |passes: u32| Measure::Count(passes.into());
+    let change = Change { setting: "gate.no_progress".into(), to: count(idle.saturating_add(1)) };
+    Condition {
+        reason: StopReason::NoProgress,
+        value: count(idle),
+        threshold: Some(count(settings.no_progress)),
+        change: Some(change),
+    }
+}
+
+/// The conditions of step 6: something would run, and it would not help.
+fn stuck(view: &View<'_>, history: History) -> Vec<Condition> {
+    let settings = view.settings;
+    let mut found = Vec::new();
+    if let Some(before) = history.before.filter(|_| history.pass >= STALE_FROM) {
+        let (now, then) = (view.confidence.level(), before.level());
+        let is_stale = match settings.stale {
+            Stale::NotImproved => now <= then,
+            Stale::Equal => now == then,
+            Stale::Off => false,
+        };
+        if is_stale && !(settings.stale_unless_new_evidence && history.fresh) {
+            // A fall is stale by one of the settings only.
+            let to = if now < then { Stale::Equal } else { Stale::Off };
+            let change = Change { setting: "gate.stale".into(), to: Measure::Text(to.name().into()) };
+            found.push(Condition {
+                reason: StopReason::StaleConfidence,
+                value: Measure::Confidence(view.confidence),
+                threshold: Some(Measure::Confidence(before)),
+                change: Some(change),
+            });
+        }
+    }
+    if settings.no_progress > 0 && history.idle >= settings.no_progress {
+        found.push(no_progress(settings, history.idle));
+    }
+    found
+}
+
+/// Stop, and why; or what follows. `cause` is what a landing was entered for: it comes first.
+pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
+    let is_landing = cause.is_some();
+    let asked = view.stop_asked.map(manual_stop);
+    let mut conditions: Vec<Condition> = asked.into_iter().chain(cause).collect();
+    // What would only forbid another call does not keep this reply's calls from running.
+    let reached = limits_reached(view.limits, view.totals, view.elapsed_ms);
+    let (reached, before_next) = split(reached, view.acts_last);
+    if let Some(Native { ending: Ending::Output(output), lacks: false, .. }) = view.native
+        && conditions.is_empty()
+        && view.trouble.denied.is_none()
+    {
+        // It is paid for, and to validate it takes nothing: limits count again once it is rejected.
+        return Ruling::Validate(Arc::clone(output));
+    }
+    // Before the limit of all passes, which may be reached with it: an attempt's own says more.
+    conditions.extend(view.native.and_then(attempt_over));
+    conditions.extend(reached);
+    if view.history.is_out_of_time && !is_landing {
+        conditions.push(over_time(view.limits, view.elapsed_ms));
+    }
+    conditions.extend(view.trouble.denied.clone());
+    let may_mend = conditions.is_empty() && before_next.is_empty() && view.history.may_mend;
+    let mends = |end: &[Condition]| end.first().is_some_and(|end| end.reason == StopReason::EvidenceMissing);
+    if let Some(native) = view.native {
+        let end = native_end(view, native);
+        if may_mend && mends(&end) {
+            return Ruling::Mend;
+        }
+        // The answer of a landing had no choice but to be one.
+        conditions.extend(end.into_iter().filter(|end| !is_landing || end.reason != StopReason::Completed));
+        return view.rule(conditions, before_next, /*escalate*/ false);
+    }
+    let nothing_left = nothing_left(view);
+    if may_mend && mends(&nothing_left) {
+        return Ruling::Mend;
+    }
+    let escalate = nothing_left.is_empty() && before_next.is_empty() && view.history.may_escalate;
+    conditions.extend(nothing_left);
+    if view.is_open() && !escalate {
+        conditions.extend(stuck(view, view.history));
+    }
+    view.rule(conditions, before_next, escalate)
+}
+
+/// From which pass on a confidence can be stale (S0-55).
+const STALE_FROM: u32 = 3;
+
+/// The condition of a stop that was asked for at `at`.
+pub(crate) fn manual_stop(at: Millis) -> Condition {
+    Condition { reason: StopReason::ManualStop, value: Measure::Millis(at.0), threshold: None, change: None }
+}
+
+/// The condition that a domain declares as an end of its own, where one of these results brings it about.
+pub(crate) fn declared(reason: &OwnReason, settled: &[Evidence]) -> Option<Condition> {
+    let fits = |it: &&Evidence| it.tool == reason.tool && it.observation.status == reason.status;
+    let evidence = settled.iter().find(fits)?;
+    let (class, says) = (reason.class, Arc::clone(&reason.says));
+    Some(Condition {
+        reason: StopReason::Domain(reason.name),
+        value: Measure::Declared { class, says, evidence: evidence.id },
+        threshold: None,
+        change: None,
+    })
+}

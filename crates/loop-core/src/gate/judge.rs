@@ -1,0 +1,225 @@
+//! Verdicts: what software says to each action that a model asks for.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::gate::breakers::Trouble;
+use crate::gate::judged_action::JudgedAction;
+use crate::gate::verdict::{Breaker, DeniedBy, Limit, Verdict, policy_verdict};
+use crate::policy::{self, PolicyAsk, Resolved, RunSources};
+use crate::repeats::{CallFacts, Ledger, RepeatRule, Rules, Siblings, Sign, Standing};
+use crate::spec::{Execution, OnDuplicate, Repeats, RunSpec, ToolSpec};
+use crate::types::{Action, CommandKey, Legs, Priority, Slot, canonical, members};
+
+/// What actions are judged against.
+#[derive(Clone, Copy)]
+pub(crate) struct Bench<'a> {
+    pub(crate) spec: &'a RunSpec,
+    pub(crate) ledger: &'a Ledger,
+    /// What went wrong in a row.
+    pub(crate) trouble: &'a Trouble,
+    /// What the run has read.
+    pub(crate) legs: Legs,
+    /// What it has been given.
+    pub(crate) sources: RunSources<'a>,
+    /// The pass that asks; 0 for picking.
+    pub(crate) pass: u32,
+    /// How many calls may be admitted, and the limit that says so.
+    pub(crate) room: Room,
+}
+
+/// How many calls may be admitted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    pub(crate) left: u32,
+    pub(crate) limit: Limit,
+}
+
+/// An action, its verdict, and what it takes to run it.
+#[derive(Clone, Debug)]
+pub(crate) struct Judged {
+    pub(crate) judged: JudgedAction,
+    /// What it is known by, where its tool and arguments are sound.
+    pub(crate) sign: Option<Sign>,
+    /// The key and the try under which it runs.
+    pub(crate) run_as: (CommandKey, u32),
+}
+
+/// Verdicts for `actions`, in their order. Over the limit, required actions are admitted first.
+pub(crate) fn judge(actions: &[Action], bench: Bench<'_>) -> Vec<Judged> {
+    let mut seen = Siblings::default();
+    let mut judged: Vec<Judged> = (0..)
+        .zip(actions)
+        .map(|(n, action)| one(action, CommandKey::new(bench.pass, Slot::Action(n)), bench, &mut seen))
+        .collect();
+    if bench.spec.protocol.execution() == Execution::Single {
+        keep_first(&mut judged);
+    }
+    let mut left = bench.room.left;
+    for wanted in [Priority::Required, Priority::Recommended] {
+        for entry in judged.iter_mut().filter(|entry| entry.judged.action.priority == wanted) {
+            let may_run = match entry.judged.verdict {
+                Verdict::Run => true,
+                // An approval must not pass the limit either.
+                Verdict::NeedsPerson { .. } => bench.spec.gate.people,
+                Verdict::Kept
+                | Verdict::UnknownTool { .. }
+                | Verdict::InvalidArguments { .. }
+                | Verdict::Denied { .. }
+                | Verdict::Duplicate { .. }
+                | Verdict::Skipped
+                | Verdict::OverLimit { .. }
+                | Verdict::BreakerOpen { .. }
+                | Verdict::OneAtATime
+                | Verdict::Ended { .. } => false,
+            };
+            if !may_run {
+                continue;
+            }
+            match left.checked_sub(1) {
+                Some(rest) => left = rest,
+                None => entry.judged.verdict = Verdict::OverLimit { limit: bench.room.limit },
+            }
+        }
+    }
+    judged
+}
+
+/// Leaves the first call that may run, or that a person may allow, and none after it (C3).
+fn keep_first(judged: &mut [Judged]) {
+    let may_run = |verdict: &Verdict| matches!(verdict, Verdict::Run | Verdict::NeedsPerson { .. });
+    let runnable = judged.iter_mut().filter(|entry| may_run(&entry.judged.verdict));
+    for entry in runnable.skip(1) {
+        entry.judged.verdict = Verdict::OneAtATime;
+    }
+}
+
+fn one(action: &Action, key: CommandKey, bench: Bench<'_>, seen: &mut Siblings) -> Judged {
+    let mut judged = Judged {
+        judged: JudgedAction {
+            key,
+            action: action.clone(),
+            tool: None,
+            parameters: Arc::clone(&action.parameters),
+            verdict: Verdict::Skipped,
+            evidence: None,
+            guessed: false,
+        },
+        sign: None,
+        run_as: (key, 1),
+    };
+    let found = policy::resolve(bench.spec, &action.tool);
+    judged.judged.guessed = found.is_some_and(|(_, how)| how == Resolved::Fuzzy);
+    let tool = found.map(|(tool, _)| tool);
+    judged.judged.tool = tool.map(|tool| Arc::clone(&tool.name));
+    if action.priority == Priority::NiceToHave {
+        return judged;
+    }
+    judged.judged.verdict = match tool {
+        // To ask for what policy does not let run is no slip, be it there or not (S4-79, S4-83).
+        None => match policy::bars_name(bench.spec, &action.tool) {
+            Some(why) => Verdict::Denied { why: why.to_string().into(), by: DeniedBy::Policy },
+            None => Verdict::UnknownTool { near: policy::near(bench.spec, &action.tool) },
+        },
+        Some(tool) => sound(tool, &mut judged, bench, seen),
+    };
+    judged
+}
+
+/// The verdict on an action whose tool is known: what may never run is denied whatever its arguments are (S4-79, S4-80),
+/// what fits the tool is then judged by policy, as a repeat, by the tool's breaker, and at last by who has to consent.
+fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Siblings) -> Verdict {
+    if let Some(why) = policy::barred(bench.spec, tool) {
+        return Verdict::Denied { why: why.to_string().into(), by: DeniedBy::Policy };
+    }
+    if bench.spec.protocol.handles(&tool.name) {
+        return Verdict::Kept;
+    }
+    if bench.pass == 0
+        && let Some(why) = policy::unselectable(tool)
+    {
+        return Verdict::Denied { why: why.into(), by: DeniedBy::Policy };
+    }
+    let written = &judged.judged.action.parameters;
+    let asked = match serde_json::from_str(written) {
+        Ok(asked) => asked,
+        Err(_) if !bench.spec.protocol.is_native() => Value::Null,
+        // Nothing means no arguments (S1-d2).
+        Err(_) if written.trim().is_empty() => Value::Object(serde_json::Map::new()),
+        Err(error) => {
+            let message = format!("the arguments are not JSON: {error}").into();
+            return Verdict::InvalidArguments { pointer: "".into(), message };
+        }
+    };
+    // Which of them would be meant? Of what changes something, nobody guesses.
+    if !tool.effect.is_read()
+        && let Some(pointer) = members::repeated(written).into_iter().next()
+    {
+        let message = "is given more than once".into();
+        return Verdict::InvalidArguments { pointer: pointer.into(), message };
+    }
+    let is_output = bench.spec.protocol.output().is_some_and(|output| output.tool == tool.name);
+    let rebuilt = match tool.args.rebuild(&asked) {
+        // What an output holds is judged by its own validation.
+        Ok(parameters) if !is_output => tool.args.filled(&parameters).map(|()| parameters),
+        rebuilt => rebuilt,
+    };
+    let parameters = match rebuilt {
+        Ok(parameters) => parameters,
+        Err(misfit) => {
+            return Verdict::InvalidArguments {
+                pointer: misfit.pointer.into(),
+                message: misfit.message.into(),
+            };
+        }
+    };
+    judged.judged.parameters = canonical(&parameters).into();
+    let Bench { spec, legs, sources, .. } = bench;
+    let ask = PolicyAsk { spec, tool, parameters: &parameters, legs, sources: &sources };
+    let by_policy = policy_verdict(&ask);
+    if let Some(Verdict::Denied { why, by }) = by_policy {
+        return Verdict::Denied { why, by };
+    }
+    let facts = CallFacts::of(tool, &parameters);
+    let mut rules = Rules::of_run(bench.spec);
+    if !policy::judges_repeats(bench.spec, &tool.name) {
+        rules.repeats = Repeats::Off;
+    }
+    let sign = judged.sign.insert(Sign::of_canonical(&facts, &judged.judged.parameters, &rules));
+    match bench.ledger.standing(sign, &rules, seen) {
+        // Not the same call: it is told of its limit, whatever is said to repeats.
+        Standing::Repeat { rule: Some(RepeatRule::Limit { limit: calls }), .. } => {
+            return Verdict::OverLimit { limit: Limit::OfTool { calls } };
+        }
+        Standing::Repeat { rule, .. } if spec.gate.on_duplicate == OnDuplicate::Deny => {
+            let why = rule.unwrap_or(RepeatRule::Exact).message(&tool.name);
+            return Verdict::Denied { why: why.into(), by: DeniedBy::Repeat };
+        }
+        Standing::Repeat { of, evidence, rule } => {
+            return Verdict::Duplicate { of: of.unwrap_or(judged.judged.key), evidence, rule };
+        }
+        // What may have happened already is not done again without anybody knowing.
+        Standing::InDoubt => {
+            let doubt = "it may have happened already";
+            let why = match by_policy {
+                Some(Verdict::NeedsPerson { why: Some(why), .. }) => format!("{doubt}; {why}").into(),
+                _ => doubt.into(),
+            };
+            return Verdict::NeedsPerson { effect: tool.effect, why: Some(why) };
+        }
+        Standing::Again { key, attempt } => judged.run_as = (key, attempt),
+        Standing::New => {}
+    }
+    if bench.trouble.is_broken(&tool.name, &spec.gate.breakers) {
+        return Verdict::BreakerOpen { breaker: Breaker::ToolFailures };
+    }
+    if bench.pass == 0
+        && let Some(Verdict::NeedsPerson { .. }) = by_policy
+    {
+        let why = "a person would have to decide, and nobody is asked before the first pass";
+        return Verdict::Denied { why: why.into(), by: DeniedBy::Policy };
+    }
+    seen.add(sign, judged.judged.key);
+    by_policy.unwrap_or(Verdict::Run)
+}

@@ -1,0 +1,33 @@
+//! Gate: what is said to each call, and whether the run goes on after a pass.
+//!
+//! This room gives a [`Verdict`] to every call that a model asks for, counts trouble that repeats, and rules after each
+//! pass: stop and why, act, revise or validate. It decides from a view of the run that is handed to it: limits and
+//! totals, the proposal, verdicts, what is missing, what the passes before brought. A stop carries a [`Certificate`] with
+//! every condition that was true.
+//!
+//! It never looks at a prompt, at a phase or at a clock, and it changes nothing but its own counts.
+
+mod breakers;
+mod decide;
+mod effects;
+mod judge;
+mod judged_action;
+mod output;
+mod stop;
+mod stop_names;
+mod stop_reason;
+mod verdict;
+
+pub use effects::Effects;
+pub use judged_action::JudgedAction;
+pub use stop::{Certificate, Change, Condition, Measure, TierCause, TierChange, Written};
+pub use stop_reason::StopReason;
+pub use verdict::{Breaker, DeniedBy, Limit, Verdict, policy_verdict};
+
+pub(crate) use breakers::Trouble;
+pub(crate) use decide::{
+    Candidates, Found, History, Native, Ruling, View, decide, declared, evidence_missing, limits_reached,
+    manual_stop, no_tool_calls, not_valid, over_time, split, submit_before_output,
+};
+pub(crate) use judge::{Bench, Judged, Room, judge};
+pub(crate) use output::{counts, ending};

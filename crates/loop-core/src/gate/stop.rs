@@ -1,0 +1,360 @@
+//! Why a run stopped: the reason, its class, and a certificate with every condition that was true.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::gate::effects::Effects;
+use crate::gate::stop_reason::StopReason;
+use crate::types::{Confidence, EvidenceId, PicoUsd, StopClass, Tier};
+
+/// A value of a condition or its threshold.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "unit", content = "value", rename_all = "snake_case")]
+pub enum Measure {
+    /// A number of things.
+    Count(u64),
+    /// Money.
+    PicoUsd(PicoUsd),
+    /// A duration.
+    Millis(u64),
+    /// A confidence.
+    Confidence(Confidence),
+    /// Names of things, for example of what is missing.
+    Names(Vec<Arc<str>>),
+    /// A text, for example a failure's message.
+    Text(Arc<str>),
+    /// Why an output could not be checked: the check's name and what went wrong.
+    BrokenCheck(Arc<str>),
+    /// A content filter of the provider stopped the reply.
+    ContentFilter,
+    /// Money that was not enough for the next call.
+    NextCost {
+        /// What was spent, and reserved by what was in flight.
+        spent: PicoUsd,
+        /// What the call would have taken at the least.
+        needs: PicoUsd,
+        /// What is held back for the landing.
+        held: PicoUsd,
+    },
+    /// Time that is not enough for anything but the landing.
+    NextTime {
+        /// What has passed.
+        elapsed_ms: u64,
+        /// What is held back for the landing.
+        held_ms: u64,
+    },
+    /// Main calls that another tier's model took.
+    Tiers(Vec<TierChange>),
+    /// The same trouble so often in a row.
+    InARow {
+        /// What happened, for example `failures of fetch_device`.
+        what: Arc<str>,
+        /// How often.
+        times: u64,
+    },
+    /// What a reply wrote that was cut.
+    Output(Written),
+    /// What a domain declares as an end of its own, and found.
+    Declared {
+        /// What it means.
+        class: StopClass,
+        /// What is so, as a sentence.
+        says: Arc<str>,
+        /// The observation that shows it.
+        evidence: EvidenceId,
+    },
+    /// Tokens that were not enough for the next call.
+    NextTokens {
+        /// What was used, and reserved by what was in flight.
+        used: u64,
+        /// What the call would have taken at the least.
+        needs: u64,
+        /// What is held back for the landing.
+        held: u64,
+    },
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(n) => n.fmt(f),
+            Self::PicoUsd(amount) => amount.fmt(f),
+            Self::Millis(ms) => write!(f, "{ms} ms"),
+            Self::Confidence(confidence) => f.write_str(confidence.name()),
+            Self::Names(names) => {
+                let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+                f.write_str(&names.join(", "))
+            }
+            Self::Text(text) | Self::BrokenCheck(text) => f.write_str(text),
+            Self::ContentFilter => f.write_str("a content filter of the provider stopped the reply"),
+            Self::NextCost { spent, needs, held } => {
+                write!(f, "{spent} spent, {needs} for the next call, {held} held back for the landing")
+            }
+            Self::NextTime { elapsed_ms, held_ms } => {
+                write!(f, "{elapsed_ms} ms passed, {held_ms} ms held back for the landing")
+            }
+            Self::Declared { says, evidence, .. } => write!(f, "{says} [{evidence}]"),
+            Self::Tiers(changes) => {
+                let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+                f.write_str(&changes.join("; "))
+            }
+            Self::InARow { what, times } => write!(f, "{times} {what} in a row"),
+            Self::Output(written) => written.fmt(f),
+            Self::NextTokens { used, needs, held } => {
+                write!(f, "{used} used, {needs} for the next call, {held} held back for the landing")
+            }
+        }
+    }
+}
+
+/// What a reply that was cut at its output limit had written by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Written {
+    /// Output tokens, reasoning included; `None` where the provider reported none.
+    pub tokens: Option<u64>,
+    /// How many of them were reasoning, as far as the provider says.
+    pub reasoning: u64,
+    /// Whether any text or call of it can be seen.
+    pub visible: bool,
+    /// Whether our own cap cut it: the provider had passed the limit that it was given.
+    pub capped: bool,
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.tokens {
+            Some(tokens) => write!(f, "{tokens} output tokens")?,
+            None => f.write_str("an unknown number of output tokens")?,
+        }
+        if self.reasoning > 0 {
+            write!(f, ", {} of them reasoning", self.reasoning)?;
+        }
+        if !self.visible {
+            f.write_str(", none of them visible")?;
+        }
+        if self.capped {
+            f.write_str(", cut by loopgate since the provider ignored the limit")?;
+        }
+        Ok(())
+    }
+}
+
+/// A condition that was true at the stop.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Condition {
+    /// The reason that this condition gives.
+    pub reason: StopReason,
+    /// What was found.
+    pub value: Measure,
+    /// What it was held against, where there is such a thing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<Measure>,
+    /// The smallest change of a setting under which this condition would not have been true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
+}
+
+impl Condition {
+    /// The class that this condition alone would give.
+    pub fn class(&self) -> StopClass {
+        match &self.value {
+            Measure::Declared { class, .. } => *class,
+            _ => self.reason.class(),
+        }
+    }
+}
+
+/// A main call that another tier's model took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TierChange {
+    /// The pass, from 1.
+    pub pass: u32,
+    /// The tier whose model was to be called.
+    pub from: Tier,
+    /// The tier whose model was called in its place.
+    pub to: Tier,
+    /// Why.
+    pub why: TierCause,
+}
+
+impl fmt::Display for TierChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pass, from, to, why } = self;
+        write!(f, "from pass {pass} {} instead of {}: {}", to.name(), from.name(), why.words())
+    }
+}
+
+/// Why a main call is made on another tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TierCause {
+    /// The confidence stayed low.
+    LowConfidence,
+    /// The model of the tier before could not be called.
+    Unavailable,
+    /// The cost limit does not pay for the model of the tier before.
+    Cost,
+    /// The prompt does not fit into the model of the tier before.
+    Context,
+    /// The run ends: the tier is given back.
+    Ended,
+}
+
+impl TierCause {
+    /// The cause in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::LowConfidence => "the confidence stayed low",
+            Self::Unavailable => "the model could not be called",
+            Self::Cost => "the cost limit does not pay for the model",
+            Self::Context => "the prompt does not fit into the model",
+            Self::Ended => "the run ends",
+        }
+    }
+}
+
+/// A setting and the value that it would have needed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Change {
+    /// The setting's path, for example `limits.passes`.
+    pub setting: Arc<str>,
+    /// The nearest value under which the run would have gone on.
+    pub to: Measure,
+}
+
+impl fmt::Display for Change {
+    /// As a domain file takes it, for example `limits.cost_usd = 0.045`: dollars and milliseconds without a unit.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = ", self.setting)?;
+        match &self.to {
+            Measure::PicoUsd(amount) => {
+                let amount = amount.to_string();
+                let digits = amount.trim_start_matches('$').trim_end_matches('0');
+                f.write_str(digits.strip_suffix('.').unwrap_or(digits))
+            }
+            Measure::Millis(ms) => ms.fmt(f),
+            to => to.fmt(f),
+        }
+    }
+}
+
+/// The explanation of a stop: the condition that decided, and whatever else was true (C14).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Certificate {
+    /// The class of the stop as a whole.
+    pub class: StopClass,
+    /// The first true condition in the gate's order.
+    pub primary: Condition,
+    /// The other conditions that were true.
+    pub also: Vec<Condition>,
+    /// What was done and what was not, once everything has settled: part of an outcome's certificate.
+    #[serde(default, skip_serializing_if = "Effects::is_none")]
+    pub effects: Effects,
+}
+
+impl Certificate {
+    /// The certificate of conditions in the gate's order, `primary` first.
+    ///
+    /// The class is `answered` when `confident` or `completed` is among them, unless the primary is `manual_stop`, `refused`,
+    /// `needs_human` or of class `failed`. Where `in_doubt` is among them it is `in_doubt`, unless the run was stopped by
+    /// hand.
+    pub fn new(primary: Condition, also: Vec<Condition>) -> Self {
+        let own = primary.class();
+        let is_declared = matches!(primary.reason, StopReason::Domain(_));
+        let stands = matches!(own, StopClass::Cancelled | StopClass::NeedsHuman | StopClass::Failed)
+            || primary.reason == StopReason::Refused
+            || is_declared && own == StopClass::Refused;
+        let is_answer = |reason| matches!(reason, StopReason::Confident | StopReason::Completed);
+        let answers = also.iter().any(|condition| is_answer(condition.reason));
+        let doubts = also.iter().any(|condition| condition.reason == StopReason::InDoubt);
+        let class = match own {
+            StopClass::Cancelled => StopClass::Cancelled,
+            _ if doubts => StopClass::InDoubt,
+            _ if answers && !stands => StopClass::Answered,
+            _ => own,
+        };
+        Self { class, primary, also, effects: Effects::default() }
+    }
+
+    /// The same certificate with the effects whose outcome is unknown, and the class that follows.
+    pub(crate) fn doubting(self, effects: Vec<Arc<str>>) -> Self {
+        let Self { primary, mut also, .. } = self;
+        also.retain(|condition| condition.reason != StopReason::InDoubt);
+        if !effects.is_empty() {
+            let value = Measure::Names(effects);
+            also.push(Condition { reason: StopReason::InDoubt, value, threshold: None, change: None });
+        }
+        Self::new(primary, also)
+    }
+
+    /// The certificate of conditions in the gate's order, each reason told once; `None` where nothing was true.
+    pub(crate) fn of(conditions: impl IntoIterator<Item = Condition>) -> Option<Self> {
+        let mut told: Vec<Condition> = Vec::new();
+        for condition in conditions {
+            if told.iter().all(|known| known.reason != condition.reason) {
+                told.push(condition);
+            }
+        }
+        let mut told = told.into_iter();
+        Some(Self::new(told.next()?, told.collect()))
+    }
+
+    /// The same certificate with more conditions, each reason told once.
+    pub(crate) fn and(self, conditions: impl IntoIterator<Item = Condition>) -> Self {
+        let mut also = self.also;
+        for condition in conditions {
+            if condition.reason != self.primary.reason
+                && also.iter().all(|known| known.reason != condition.reason)
+            {
+                also.push(condition);
+            }
+        }
+        Self::new(self.primary, also)
+    }
+
+    /// The primary reason.
+    pub fn reason(&self) -> StopReason {
+        self.primary.reason
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(reason: StopReason) -> Condition {
+        Condition { reason, value: Measure::Count(1), threshold: None, change: None }
+    }
+
+    #[test]
+    fn a_confident_answer_on_the_last_pass_is_answered_and_says_so() {
+        // C14: the primary keeps the gate's order, the class tells what it means.
+        let certificate =
+            Certificate::new(condition(StopReason::MaxPasses), vec![condition(StopReason::Confident)]);
+        assert_eq!((certificate.reason(), certificate.class), (StopReason::MaxPasses, StopClass::Answered));
+        let stopped =
+            Certificate::new(condition(StopReason::ManualStop), vec![condition(StopReason::Confident)]);
+        assert_eq!(stopped.class, StopClass::Cancelled);
+    }
+
+    #[test]
+    fn an_effect_in_doubt_takes_precedence_over_all_but_a_stop_by_hand() {
+        // W5
+        for reason in StopReason::ALL {
+            let certificate = Certificate::new(condition(reason), vec![condition(StopReason::Confident)])
+                .doubting(vec!["x".into()]);
+            let expected =
+                if reason == StopReason::ManualStop { StopClass::Cancelled } else { StopClass::InDoubt };
+            assert_eq!(certificate.class, expected, "{reason}");
+            assert_eq!(certificate.also.last().map(|it| it.reason), Some(StopReason::InDoubt));
+            let again = certificate.clone().doubting(vec!["x".into()]);
+            assert_eq!(again, certificate, "told once");
+            assert_eq!(certificate.doubting(Vec::new()).class, {
+                Certificate::new(condition(reason), vec![condition(StopReason::Confident)]).class
+            });
+        }
+        assert_eq!(StopClass::InDoubt.exit_code(), 7);
+    }
+}

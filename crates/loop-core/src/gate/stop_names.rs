@@ -1,0 +1,48 @@
+//! What each founding document calls a reason to stop (C22).
+
+use crate::gate::stop_reason::StopReason;
+use crate::spec::ErrorStyle;
+
+impl StopReason {
+    /// The reason in the words of one of the founding documents; our own where that document has none.
+    ///
+    /// ```
+    /// use loop_core::{ErrorStyle, StopReason};
+    /// assert_eq!(StopReason::MaxPasses.name_in(ErrorStyle::Seed000), "max-passes");
+    /// assert_eq!(StopReason::MaxPasses.name_in(ErrorStyle::Seed002), "MAX_ITERATIONS");
+    /// assert_eq!(StopReason::MaxPasses.name_in(ErrorStyle::Seed004), "max_steps");
+    /// ```
+    pub fn name_in(&self, style: ErrorStyle) -> &str {
+        let theirs = match style {
+            ErrorStyle::Plain => None,
+            ErrorStyle::Seed000 => match self {
+                Self::MaxPasses => Some("max-passes"),
+                Self::BudgetExceeded => Some("budget-exceeded"),
+                Self::NoNewActions => Some("no-new-actions"),
+                Self::StaleConfidence => Some("stale-confidence"),
+                Self::ManualStop => Some("manual-stop"),
+                _ => None,
+            },
+            ErrorStyle::Seed001 => match self {
+                Self::MaxPasses => Some("Max iterations reached"),
+                _ => None,
+            },
+            ErrorStyle::Seed002 => match self {
+                Self::MaxPasses => Some("MAX_ITERATIONS"),
+                Self::SubmitBeforeOutput => Some("SUBMIT_BEFORE_OUTPUT"),
+                Self::InvalidResponse => Some("INVALID_RESPONSE"),
+                Self::ManualStop => Some("EXECUTION_CANCELLED"),
+                _ => None,
+            },
+            ErrorStyle::Seed004 => match self {
+                Self::Confident => Some("completed"),
+                Self::MaxPasses => Some("max_steps"),
+                Self::ModelFailure | Self::InvalidResponse | Self::MaxAttempts | Self::StorageFailed => {
+                    Some("failed")
+                }
+                _ => None,
+            },
+        };
+        theirs.unwrap_or(self.name())
+    }
+}

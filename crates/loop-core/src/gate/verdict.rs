@@ -1,0 +1,296 @@
+//! Verdicts: what software says to an action, and the one place that words each of them.
+//!
+//! A decision is taken on the variant, never on its words: they are for people and for the model.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::gate::stop_reason::StopReason;
+use crate::policy::{self, PolicyAsk};
+use crate::repeats::RepeatRule;
+use crate::types::{CommandKey, Effect, EvidenceId, is_default};
+
+/// What was decided about an action, with the reason.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Verdict {
+    /// It runs.
+    Run,
+    /// The protocol takes it itself: an output, or the call that submits one.
+    Kept,
+    /// No tool has this name or alias.
+    UnknownTool {
+        /// Names that come near it.
+        near: Vec<Arc<str>>,
+    },
+    /// The parameters do not fit the tool.
+    InvalidArguments {
+        /// JSON pointer to what does not fit; empty for the whole.
+        pointer: Arc<str>,
+        /// What was expected there.
+        message: Arc<str>,
+    },
+    /// Policy or a person refused it.
+    Denied {
+        /// Why.
+        why: Arc<str>,
+        /// Who refused it.
+        #[serde(default, skip_serializing_if = "is_default")]
+        by: DeniedBy,
+    },
+    /// The same call has been run, or stands earlier in the same reply (S0-118, S0-d8).
+    Duplicate {
+        /// The earlier call.
+        of: CommandKey,
+        /// Its evidence, where it has settled.
+        evidence: Option<EvidenceId>,
+        /// Which rule found it, where more than one could.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<RepeatRule>,
+    },
+    /// Its priority is `nice_to_have`.
+    Skipped,
+    /// Its effect needs a person's consent.
+    NeedsPerson {
+        /// What the tool does to the world.
+        effect: Effect,
+        /// Why, where it is not for the effect alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<Arc<str>>,
+    },
+    /// A limit of calls came first.
+    OverLimit {
+        /// Which one.
+        limit: Limit,
+    },
+    /// Too much went wrong in a row: it is not run any more in this run.
+    BreakerOpen {
+        /// What went wrong.
+        breaker: Breaker,
+    },
+    /// The protocol runs one call at a time, and another call of the same reply comes first (C3).
+    OneAtATime,
+    /// The run was ending when it was judged.
+    Ended {
+        /// Why the run ended.
+        reason: StopReason,
+    },
+}
+
+/// Who refused an action.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeniedBy {
+    /// A rule of the domain's policy, before a person was asked.
+    #[default]
+    Policy,
+    /// It repeats an earlier call, and `gate.on_duplicate` is `deny`.
+    Repeat,
+    /// The person who was asked.
+    Person,
+    /// No person: the time to answer was over.
+    Silence,
+}
+
+/// A limit of calls that leaves an action undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// Tool calls of the run.
+    ToolCalls,
+    /// Tools that run before the first pass.
+    Picked,
+    /// How often one tool runs within the scope of repeats (S3-28).
+    OfTool {
+        /// How often.
+        calls: u32,
+    },
+}
+
+impl Limit {
+    /// The setting that holds it. The limit of a tool stands in the tool's own settings, or in a table of the policy.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::ToolCalls => "limits.tool_calls",
+            Self::Picked => "limits.picked",
+            Self::OfTool { .. } => "max_calls",
+        }
+    }
+
+    /// The limit as a code, for a model that is told no more than that: `limit_exceeded` is S3's (S3-31).
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::ToolCalls => "max_tool_calls",
+            Self::Picked => "max_picked",
+            Self::OfTool { .. } => "limit_exceeded",
+        }
+    }
+}
+
+/// What opens when too much goes wrong in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Breaker {
+    /// A tool failed.
+    ToolFailures,
+    /// Policy denied calls.
+    Denied,
+    /// Calls had an unknown tool, or arguments that do not fit.
+    BadArguments,
+}
+
+impl Breaker {
+    /// The setting that says after how many it opens.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::ToolFailures => "gate.breakers.tool_failures",
+            Self::Denied => "gate.breakers.denied",
+            Self::BadArguments => "gate.breakers.bad_arguments",
+        }
+    }
+}
+
+impl Verdict {
+    /// Every name of a verdict, in the order in which they are declared here.
+    pub const NAMES: [&'static str; 12] = [
+        "run",
+        "kept",
+        "unknown_tool",
+        "invalid_arguments",
+        "denied",
+        "duplicate",
+        "skipped",
+        "needs_person",
+        "over_limit",
+        "breaker_open",
+        "one_at_a_time",
+        "ended",
+    ];
+
+    /// The verdict as it is written, for example `unknown_tool`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Kept => "kept",
+            Self::UnknownTool { .. } => "unknown_tool",
+            Self::InvalidArguments { .. } => "invalid_arguments",
+            Self::Denied { .. } => "denied",
+            Self::Duplicate { .. } => "duplicate",
+            Self::Skipped => "skipped",
+            Self::NeedsPerson { .. } => "needs_person",
+            Self::OverLimit { .. } => "over_limit",
+            Self::BreakerOpen { .. } => "breaker_open",
+            Self::OneAtATime => "one_at_a_time",
+            Self::Ended { .. } => "ended",
+        }
+    }
+
+    /// The code of the rule that refused a repeat, where one did: `limit_exceeded`, `exact_duplicate` and `similar_query`
+    /// are S3's (S3-31).
+    pub fn repeat_code(&self) -> Option<&'static str> {
+        match self {
+            Self::Duplicate { rule, .. } => Some(rule.as_ref().unwrap_or(&RepeatRule::Exact).code()),
+            Self::OverLimit { limit: limit @ Limit::OfTool { .. } } => Some(limit.code()),
+            Self::Run
+            | Self::Kept
+            | Self::UnknownTool { .. }
+            | Self::InvalidArguments { .. }
+            | Self::Denied { .. }
+            | Self::Skipped
+            | Self::NeedsPerson { .. }
+            | Self::OverLimit { .. }
+            | Self::BreakerOpen { .. }
+            | Self::OneAtATime
+            | Self::Ended { .. } => None,
+        }
+    }
+
+    /// The reason in one line, for people and for the model.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Run => "admitted".to_owned(),
+            Self::Kept => "taken as the output".to_owned(),
+            Self::UnknownTool { near } if near.is_empty() => "no tool has this name".to_owned(),
+            Self::UnknownTool { near } => {
+                let near: Vec<&str> = near.iter().map(AsRef::as_ref).collect();
+                format!("no tool has this name; near names: {}", near.join(", "))
+            }
+            Self::InvalidArguments { pointer, message } if pointer.is_empty() => message.to_string(),
+            Self::InvalidArguments { pointer, message } => format!("{pointer}: {message}"),
+            Self::Denied { why, .. } => why.to_string(),
+            Self::Duplicate { of, evidence, rule } => repeat(*of, *evidence, rule.as_ref()),
+            Self::Skipped => "nice_to_have actions are not run".to_owned(),
+            Self::NeedsPerson { why: Some(why), .. } => why.to_string(),
+            Self::NeedsPerson { effect, why: None } => {
+                format!("its effect `{}` needs a person's consent", effect.name())
+            }
+            Self::OverLimit { limit: Limit::ToolCalls } => {
+                format!("no tool call is left ({})", Limit::ToolCalls.setting())
+            }
+            Self::OverLimit { limit: Limit::Picked } => {
+                format!("no more tools are run before the first pass ({})", Limit::Picked.setting())
+            }
+            Self::OverLimit { limit: Limit::OfTool { calls } } => over_tool_limit(*calls),
+            Self::BreakerOpen { breaker } => match breaker {
+                Breaker::ToolFailures => {
+                    format!(
+                        "it failed too often in a row, and is not run any more in this run ({})",
+                        breaker.setting()
+                    )
+                }
+                Breaker::Denied => format!("too many calls in a row were denied ({})", breaker.setting()),
+                Breaker::BadArguments => {
+                    format!("too many calls in a row could not be used ({})", breaker.setting())
+                }
+            },
+            Self::OneAtATime => {
+                "one call is run at a time, and another call of the same reply comes first".to_owned()
+            }
+            Self::Ended { reason } => format!("the run was ending ({})", reason.name()),
+        }
+    }
+}
+
+/// Why a repeat was refused. An earlier call is named only where it is the same call.
+fn repeat(of: CommandKey, evidence: Option<EvidenceId>, rule: Option<&RepeatRule>) -> String {
+    let see = evidence.map_or_else(String::new, |evidence| format!(", see {evidence}"));
+    match rule {
+        // It may have been asked for and denied: what became of it stands in the evidence.
+        None | Some(RepeatRule::Exact) => format!("already asked for as {of}{see}"),
+        Some(RepeatRule::SameResult { times, .. }) => {
+            format!(
+                "already returned the same result {times} times, last as {of}{see}; nothing was changed since"
+            )
+        }
+        Some(RepeatRule::Failed) => format!("already failed as {of}{see}"),
+        Some(RepeatRule::Cycle { length, times }) => format!(
+            "already part of a cycle: the last {length} calls returned the same results {times} times"
+        ),
+        Some(RepeatRule::Limit { limit }) => over_tool_limit(*limit),
+        Some(RepeatRule::Similar { query, .. }) => {
+            format!("already run with a similar search text as {of} (`{query}`){see}")
+        }
+    }
+}
+
+fn over_tool_limit(calls: u32) -> String {
+    match calls {
+        0 => "its tool is not to be run (its limit is 0 calls)".to_owned(),
+        1 => "its tool has reached its limit of 1 call".to_owned(),
+        calls => format!("its tool has reached its limit of {calls} calls"),
+    }
+}
+
+/// The verdict of policy on a call, or nothing where it may run as far as policy goes: consent to its effect included.
+pub fn policy_verdict(ask: &PolicyAsk<'_>) -> Option<Verdict> {
+    match policy::ruling(ask) {
+        policy::Ruling::Runs => None,
+        policy::Ruling::NeedsPerson(reasons) => {
+            Some(Verdict::NeedsPerson { effect: ask.tool.effect, why: policy::told(&reasons) })
+        }
+        policy::Ruling::Denied(reasons) => {
+            Some(Verdict::Denied { why: policy::told(&reasons).unwrap_or_default(), by: DeniedBy::Policy })
+        }
+    }
+}

@@ -1,0 +1,685 @@
+//! The ledger: what was already run in this run, and what it told.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::repeats::cycle::Trail;
+use crate::repeats::fingerprint::{Query, Rules, Sign};
+use crate::repeats::rule::RepeatRule;
+use crate::repeats::stable::told_by;
+use crate::repeats::three_tier::likeness;
+use crate::repeats::waiting::waits;
+use crate::spec::{Repeats, ToolRepeats};
+use crate::types::{CommandKey, Digest, EvidenceId, Observation, Status, is_default};
+
+/// How many search texts of one tool are remembered.
+const QUERIES: usize = 32;
+
+/// How often the same call may tell the same before it is a repeat.
+const TWICE: u32 = 2;
+
+/// Every call that ran by its signature: canonical tool and rebuilt arguments (S0-118, S0-d3).
+///
+/// A plain value: it follows from what was [`started`](Self::started) and [`settled`](Self::settled) alone, and what
+/// was settled side by side gives the same ledger in whichever order it ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Ledger {
+    /// Boxed, since a map keeps room for eleven wherever there is one.
+    entries: BTreeMap<Digest, Box<Entry>>,
+    tools: BTreeMap<Arc<str>, ToolLog>,
+    /// What calls that ask for nearly the same told, by what they share.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    alike: BTreeMap<Digest, Told>,
+    trail: Trail,
+    /// How often the world was changed, as far as can be told.
+    changes: u64,
+    /// How often something ran that might change it.
+    writes: u64,
+    /// Writes that may have happened already, and the last try of each that this ledger knows. Only a person settles
+    /// that.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    doubts: BTreeMap<Digest, Option<LastTry>>,
+}
+
+/// The last try of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct LastTry {
+    key: CommandKey,
+    attempt: u32,
+}
+
+/// What became of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Entry {
+    /// Of the first time that it was asked for; every retry reuses it (C26).
+    key: CommandKey,
+    /// How often it was started.
+    attempts: u32,
+    /// How often it may be.
+    tries: u32,
+    /// How many of its attempts were no tries: its tool was not ready and was asked again at once.
+    #[serde(default, skip_serializing_if = "is_default")]
+    polled: u32,
+    /// Whether it changes something and was begun under its key without coming to an end that is known: under another
+    /// key it could happen twice.
+    #[serde(default, skip_serializing_if = "is_default")]
+    is_open: bool,
+    /// How the last try ended; `None` while it runs.
+    status: Option<Status>,
+    /// The number of the last observation.
+    evidence: EvidenceId,
+    tool: Arc<str>,
+    is_read: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    alike: Option<Digest>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    query: Option<Query>,
+    /// What it told, failures that may pass apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    told: Option<Told>,
+    /// The last such failure, if it failed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failed: Option<Told>,
+    /// What was not looked at in the last result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ignored: Vec<Arc<str>>,
+    /// How often in a row it said that what was asked for is under way, and how often that is no repeat.
+    waited: u32,
+    polls: u32,
+    /// How many of the ledger's changes are its own.
+    own: u64,
+    /// How much had been written before its last try.
+    writes_at: u64,
+}
+
+/// What a call told last, and how often in a row with nothing changed between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Told {
+    result: Digest,
+    times: u32,
+    /// Changes by others before it.
+    others: u64,
+    key: CommandKey,
+    evidence: EvidenceId,
+    is_failure: bool,
+}
+
+/// What one tool did in this scope.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct ToolLog {
+    calls: u32,
+    last: Option<(CommandKey, EvidenceId)>,
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    queries: VecDeque<Asked>,
+}
+
+/// A search text that was asked for, and what that told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Asked {
+    query: Query,
+    told: Digest,
+    brought: bool,
+    key: CommandKey,
+    evidence: EvidenceId,
+    /// Changes and writes before it.
+    changes_at: u64,
+    writes_at: u64,
+}
+
+/// What the ledger says to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It may run under a key of its own.
+    New,
+    /// It failed in a way that may pass, or was not ready, and tries are left.
+    Again {
+        /// The key of its first try.
+        key: CommandKey,
+        /// The next try.
+        attempt: u32,
+    },
+    /// It is a repeat.
+    Repeat {
+        /// The earlier call; `None` where there was none, at a limit of 0.
+        of: Option<CommandKey>,
+        /// Its evidence, where it has settled.
+        evidence: Option<EvidenceId>,
+        /// Which rule says so; `None` where the policy has but one.
+        rule: Option<RepeatRule>,
+    },
+    /// It may have happened already: a person has to say whether it is done again.
+    InDoubt,
+}
+
+/// What came back from a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// [`Sign::signature`] of the call.
+    pub signature: Digest,
+    /// Under which key it ran.
+    pub key: CommandKey,
+    /// Which try it was, from 1.
+    pub attempt: u32,
+    /// How many tries before it were none, since its tool was not ready and was asked again at once.
+    pub polled: u32,
+    /// How it ended.
+    pub status: Status,
+    /// What it told: equal digests tell the same.
+    pub told: Digest,
+    /// JSON pointers to what was left out of that.
+    pub ignored: Vec<Arc<str>>,
+    /// Whether it says that what was asked for is under way.
+    pub waits: bool,
+}
+
+impl Settled {
+    /// What came back from a call, its data taken without what is volatile.
+    pub fn of(
+        signature: Digest,
+        key: CommandKey,
+        attempt: u32,
+        polled: u32,
+        observation: &Observation,
+        rules: &ToolRepeats,
+    ) -> Self {
+        let (told, ignored) = told_by(observation, rules);
+        let waits = waits(observation);
+        Self { signature, key, attempt, polled, status: observation.status, told, ignored, waits }
+    }
+}
+
+/// The calls of one reply that were judged before the one at hand and may run: nothing has come back from them.
+#[derive(Clone, Debug, Default)]
+pub struct Siblings {
+    calls: BTreeMap<Digest, Sibling>,
+    tools: BTreeMap<Arc<str>, (u32, CommandKey)>,
+    queries: Vec<(Arc<str>, Query, CommandKey)>,
+    /// How many may change something.
+    changes: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sibling {
+    /// The last one.
+    key: CommandKey,
+    times: u32,
+    /// Changes by others before the last one.
+    others: u32,
+    own: u32,
+}
+
+impl Siblings {
+    /// A call of the same reply that may run.
+    pub fn add(&mut self, sign: &Sign, key: CommandKey) {
+        let change = u32::from(!sign.is_read);
+        let fresh = Sibling { key, times: 0, others: 0, own: 0 };
+        let sibling = self.calls.entry(sign.signature).or_insert(fresh);
+        sibling.others = self.changes.saturating_sub(sibling.own);
+        (sibling.key, sibling.times, sibling.own) = (key, sibling.times + 1, sibling.own + change);
+        self.changes += change;
+        let tool = self.tools.entry(Arc::clone(&sign.tool)).or_insert((0, key));
+        *tool = (tool.0 + 1, key);
+        if let Some(query) = &sign.query {
+            self.queries.push((Arc::clone(&sign.tool), query.clone(), key));
+        }
+    }
+
+    /// The same call, where it stands before this one.
+    fn same(&self, sign: &Sign) -> Option<Sibling> {
+        self.calls.get(&sign.signature).copied()
+    }
+
+    /// How many calls but this one may change something.
+    fn changes_by_others(&self, sign: &Sign) -> u32 {
+        self.changes.saturating_sub(self.same(sign).map_or(0, |same| same.own))
+    }
+}
+
+impl Ledger {
+    /// A ledger that knows only this: calls that may have happened before it began.
+    pub fn in_doubt(calls: &BTreeSet<Digest>) -> Self {
+        Self { doubts: calls.iter().map(|signature| (*signature, None)).collect(), ..Self::default() }
+    }
+
+    /// What the ledger says to a call, under these rules, with these calls before it in the same reply.
+    pub fn standing(&self, sign: &Sign, rules: &Rules<'_>, siblings: &Siblings) -> Standing {
+        if let Some(limit) = self.limit_reached(sign, rules, siblings) {
+            return limit;
+        }
+        let standing = match rules.repeats {
+            Repeats::NeverRerun => self.never_rerun(sign, siblings),
+            Repeats::Progress => self.progress(sign, siblings),
+            Repeats::ThreeTier => self.three_tier(sign, siblings),
+            Repeats::Reuse => self.reuse(sign, siblings),
+            Repeats::Off => self.off(sign, siblings),
+        };
+        if self.is_in_doubt(sign, &standing) {
+            return Standing::InDoubt;
+        }
+        let begun = || self.entries.get(&sign.signature).filter(|entry| entry.is_open);
+        match standing {
+            Standing::New => match begun() {
+                Some(entry) => entry.begun_already(siblings.same(sign)),
+                None => self.similar(sign, rules, siblings).unwrap_or(Standing::New),
+            },
+            Standing::Again { .. } | Standing::Repeat { .. } | Standing::InDoubt => standing,
+        }
+    }
+
+    /// Whether a call may have happened and a person has to be asked about it, where the policy says this to it. Once
+    /// they have said no, what the policy refuses is not asked about again.
+    fn is_in_doubt(&self, sign: &Sign, standing: &Standing) -> bool {
+        let status = self.entries.get(&sign.signature).and_then(|entry| entry.status);
+        let is_answered = status == Some(Status::Denied) && matches!(standing, Standing::Repeat { .. });
+        self.doubts.contains_key(&sign.signature) && !is_answered
+    }
+
+    /// The key and the next try of a call that was begun before and is to be made again under its key: it failed in a
+    /// way that may pass and tries are left, or under another key it could happen twice.
+    pub fn next_try(&self, signature: &Digest) -> Option<(CommandKey, u32)> {
+        if let Some(doubt) = self.doubts.get(signature) {
+            return doubt.map(|last| (last.key, last.attempt.saturating_add(1)));
+        }
+        let entry = self.entries.get(signature)?;
+        // While it runs a second one has a key of its own.
+        let is_begun = entry.is_open && entry.status.is_some();
+        (entry.has_tries() || is_begun).then(|| (entry.key, entry.attempts.saturating_add(1)))
+    }
+
+    /// A person wants a call made although it may have happened already.
+    pub fn allowed(&mut self, signature: &Digest) {
+        self.doubts.remove(signature);
+    }
+
+    /// A call was let run: under which key, which try, and under which number its observation will stand.
+    pub fn started(&mut self, sign: &Sign, key: CommandKey, attempt: u32, evidence: EvidenceId) {
+        let entry = self.entries.entry(sign.signature).or_insert_with(|| {
+            Box::new(Entry {
+                key,
+                attempts: attempt,
+                tries: sign.tries,
+                polled: 0,
+                is_open: false,
+                status: None,
+                evidence,
+                tool: Arc::clone(&sign.tool),
+                is_read: sign.is_read,
+                alike: sign.alike,
+                query: sign.query.clone(),
+                told: None,
+                failed: None,
+                ignored: Vec::new(),
+                waited: 0,
+                polls: sign.polls,
+                own: 0,
+                writes_at: 0,
+            })
+        });
+        if entry.key != key {
+            (entry.polled, entry.is_open) = (0, false);
+        }
+        let doubt = self.doubts.get_mut(&sign.signature).and_then(Option::as_mut);
+        if let Some(last) = doubt.filter(|last| last.key == key) {
+            (last.attempt, entry.is_open) = (attempt, true);
+        }
+        (entry.key, entry.attempts, entry.tries) = (key, attempt, sign.tries);
+        (entry.status, entry.evidence) = (None, evidence);
+    }
+
+    /// What came back from the calls of one reply, in the order in which they were asked for.
+    ///
+    /// What one of them changed counts as changed after all of them: nobody knows what those beside it saw.
+    pub fn settled(&mut self, batch: &[Settled]) {
+        let (mut changed_by, mut writes) = (Vec::new(), 0);
+        for settled in batch {
+            let (changed, wrote) = self.settle(settled);
+            changed_by.extend(changed.then_some(settled.signature));
+            writes += u64::from(wrote);
+        }
+        self.writes += writes;
+        self.changes += changed_by.len() as u64;
+        for signature in changed_by {
+            let entry = self.entries.get_mut(&signature);
+            let alike = entry.and_then(|entry| {
+                entry.own += 1;
+                entry.alike
+            });
+            // Its own change is no reason to do nearly the same again either.
+            if let Some(near) = alike.and_then(|alike| self.alike.get_mut(&alike)) {
+                near.others += 1;
+            }
+        }
+    }
+
+    /// A scope began: what was told before is forgotten. What may still be tried again keeps its key, and what may have
+    /// happened stays in doubt.
+    pub fn new_scope(&mut self) {
+        let doubts = &self.doubts;
+        let stays = |signature: &Digest, entry: &Entry| {
+            let is_begun = entry.is_open || doubts.contains_key(signature);
+            entry.status.is_none() || entry.status == Some(Status::InDoubt) || entry.has_tries() || is_begun
+        };
+        self.entries.retain(|signature, entry| stays(signature, entry));
+        for entry in self.entries.values_mut() {
+            (entry.told, entry.failed) = (None, None);
+        }
+        self.tools.clear();
+        self.alike.clear();
+        self.trail.clear();
+    }
+
+    /// Takes down one call; tells whether it changed something, and whether it might have.
+    fn settle(&mut self, settled: &Settled) -> (bool, bool) {
+        let Some(entry) = self.entries.get_mut(&settled.signature) else { return (false, false) };
+        let status = settled.status;
+        // Of two equal calls that ran side by side the last one counts.
+        if entry.key == settled.key {
+            entry.attempts = settled.attempt;
+            entry.polled += settled.polled;
+            entry.status = Some(status);
+            entry.is_open =
+                !entry.is_read && stays_open(status).unwrap_or(entry.is_open || settled.polled > 0);
+        }
+        if status == Status::InDoubt && !entry.is_read {
+            let last = LastTry { key: settled.key, attempt: settled.attempt };
+            self.doubts.insert(settled.signature, Some(last));
+        }
+        if matches!(status, Status::Denied | Status::Skipped | Status::Duplicate) {
+            return (false, false);
+        }
+        let log = self.tools.entry(Arc::clone(&entry.tool)).or_default();
+        log.calls += 1;
+        log.last = Some((settled.key, entry.evidence));
+        let last = Told {
+            result: settled.told,
+            times: 1,
+            others: self.changes - entry.own,
+            key: settled.key,
+            evidence: entry.evidence,
+            is_failure: !status.is_citable(),
+        };
+        entry.writes_at = self.writes;
+        // A write that says of what it began that it is under way has been done: once more would begin it once more.
+        let waits = settled.waits && (entry.is_read || status == Status::Pending);
+        entry.waited = if waits { entry.waited + 1 } else { 0 };
+        let is_waiting = waits && entry.waited <= entry.polls;
+        let may_pass = status.is_retryable();
+        let is_news = entry.told.is_none_or(|told| told.result != settled.told);
+        let is_first = entry.told.is_none();
+        if may_pass {
+            entry.failed = Some(last.after(entry.failed));
+        } else {
+            entry.told = Some(last.after(entry.told.filter(|_| !is_waiting)));
+            entry.failed = None;
+            entry.ignored.clone_from(&settled.ignored);
+            match is_waiting {
+                true => self.trail.clear(),
+                false => self.trail.push(settled.signature, settled.told, entry.is_read),
+            }
+        }
+        let is_over = !is_waiting && (!may_pass || settled.attempt >= entry.tries);
+        // What its tool could not take is mended by other arguments: they may be nearly the same.
+        let is_misfit = status == Status::InvalidInput;
+        if let Some(alike) = entry.alike.filter(|_| is_over && !is_misfit) {
+            let before = self.alike.get(&alike).copied();
+            self.alike.insert(alike, Told { others: self.changes, ..last }.after(before));
+        }
+        if let Some(query) = entry.query.as_ref().filter(|_| is_over) {
+            if log.queries.len() == QUERIES {
+                log.queries.pop_front();
+            }
+            log.queries.push_back(Asked {
+                query: query.clone(),
+                told: settled.told,
+                brought: status.is_citable(),
+                key: settled.key,
+                evidence: entry.evidence,
+                changes_at: self.changes,
+                writes_at: self.writes,
+            });
+        }
+        let changed = if entry.is_read {
+            // What is looked at again and is otherwise was changed by somebody, and what is under way is changing.
+            is_waiting || is_news && !is_first && status.is_citable()
+        } else {
+            is_news && may_have_changed(status)
+        };
+        (changed, !entry.is_read)
+    }
+
+    fn limit_reached(&self, sign: &Sign, rules: &Rules<'_>, siblings: &Siblings) -> Option<Standing> {
+        let listed = || {
+            let table = rules.three_tier;
+            let named = table.limits.iter().find(|(name, _)| *name == sign.tool);
+            named.map_or(table.other, |(_, limit)| *limit)
+        };
+        let limit = sign.max_calls.or_else(|| (rules.repeats == Repeats::ThreeTier).then(listed))?;
+        let log = self.tools.get(&sign.tool);
+        let beside = siblings.tools.get(&sign.tool);
+        let calls = log.map_or(0, |log| log.calls) + beside.map_or(0, |(calls, _)| *calls);
+        if calls < limit {
+            return None;
+        }
+        let last = log.and_then(|log| log.last);
+        let (of, evidence) = match (beside, last) {
+            (Some((_, key)), _) => (Some(*key), None),
+            (None, Some((key, evidence))) => (Some(key), Some(evidence)),
+            (None, None) => (None, None),
+        };
+        Some(Standing::Repeat { of, evidence, rule: Some(RepeatRule::Limit { limit }) })
+    }
+
+    fn never_rerun(&self, sign: &Sign, siblings: &Siblings) -> Standing {
+        let repeat = |of, evidence| Standing::Repeat { of: Some(of), evidence, rule: None };
+        match (self.entries.get(&sign.signature), siblings.same(sign)) {
+            (Some(entry), _) if !entry.has_tries() => {
+                repeat(entry.key, entry.status.is_some().then_some(entry.evidence))
+            }
+            (_, Some(sibling)) => repeat(sibling.key, None),
+            (Some(entry), None) => entry.again(),
+            (None, None) => Standing::New,
+        }
+    }
+
+    fn three_tier(&self, sign: &Sign, siblings: &Siblings) -> Standing {
+        let repeat =
+            |of, evidence| Standing::Repeat { of: Some(of), evidence, rule: Some(RepeatRule::Exact) };
+        match (self.entries.get(&sign.signature), siblings.same(sign)) {
+            (Some(entry), _) if !entry.has_tries() => {
+                repeat(entry.key, entry.status.is_some().then_some(entry.evidence))
+            }
+            (_, Some(sibling)) => repeat(sibling.key, None),
+            (Some(entry), None) => entry.again(),
+            (None, None) => Standing::New,
+        }
+    }
+
+    fn reuse(&self, sign: &Sign, siblings: &Siblings) -> Standing {
+        let entry = self.entries.get(&sign.signature).map(Box::as_ref);
+        let still_stands = |entry: &&Entry| {
+            let brought = entry.status.is_some_and(Status::is_citable);
+            brought && sign.is_read && siblings.changes == 0 && entry.writes_at == self.writes
+        };
+        if let Some(entry) = entry.filter(still_stands) {
+            return Standing::Repeat { of: Some(entry.key), evidence: Some(entry.evidence), rule: None };
+        }
+        match siblings.same(sign) {
+            Some(sibling) if sign.is_read && sibling.others == siblings.changes => {
+                Standing::Repeat { of: Some(sibling.key), evidence: None, rule: None }
+            }
+            // A second one beside the first is no retry of it.
+            Some(_) => Standing::New,
+            None => entry.map_or(Standing::New, Entry::again),
+        }
+    }
+
+    fn off(&self, sign: &Sign, siblings: &Siblings) -> Standing {
+        match (self.entries.get(&sign.signature), siblings.same(sign)) {
+            (Some(entry), None) => entry.again(),
+            (None, None) | (_, Some(_)) => Standing::New,
+        }
+    }
+
+    fn progress(&self, sign: &Sign, siblings: &Siblings) -> Standing {
+        let entry = self.entries.get(&sign.signature);
+        let beside = siblings.same(sign);
+        let is_quiet = siblings.changes_by_others(sign) == 0;
+        let unchanged = |told: &Told, own: u64| is_quiet && told.others == self.changes - own;
+        let repeat = |of, evidence, rule| Standing::Repeat { of: Some(of), evidence, rule: Some(rule) };
+        if let Some(entry) = entry {
+            let settled = |rule| repeat(entry.key, Some(entry.evidence), rule);
+            let told = entry.told.filter(|told| unchanged(told, entry.own));
+            let failed = entry.failed.filter(|failed| unchanged(failed, entry.own));
+            match entry.status {
+                Some(Status::Pending) if beside.is_none() && entry.attempts <= sign.polls => {
+                    return Standing::Again { key: entry.key, attempt: entry.attempts + 1 };
+                }
+                Some(_) if beside.is_none() && entry.has_tries() => return entry.again(),
+                Some(status) if status.is_retryable() && failed.is_some_and(|told| told.times >= TWICE) => {
+                    return settled(RepeatRule::Failed);
+                }
+                Some(
+                    Status::PermanentError | Status::InvalidInput | Status::MalformedResult | Status::Denied,
+                ) if told.is_some() || entry.told.is_none() && is_quiet => {
+                    return settled(RepeatRule::Failed);
+                }
+                Some(_) | None => {}
+            }
+            if let Some(length) = self.trail.circle(&sign.signature).filter(|_| siblings.calls.is_empty()) {
+                return settled(RepeatRule::Cycle { length, times: Trail::rounds() });
+            }
+            if let Some(told) = told.filter(|told| told.times >= TWICE) {
+                let ignored = entry.ignored.clone();
+                return settled(RepeatRule::SameResult { times: told.times, ignored });
+            }
+        }
+        let near = sign.alike.and_then(|alike| self.alike.get(&alike));
+        let near = near.filter(|told| unchanged(told, 0));
+        if let Some(near) = near.filter(|near| near.times >= TWICE) {
+            let rule = RepeatRule::SameResult { times: near.times, ignored: Vec::new() };
+            return repeat(near.key, Some(near.evidence), rule);
+        }
+        // What stands twice before it will hardly tell more the third time.
+        let earlier = entry.and_then(|entry| entry.told.filter(|told| unchanged(told, entry.own)));
+        let earlier = earlier.filter(|told| !told.is_failure).map_or(0, |told| told.times);
+        match beside {
+            Some(sibling)
+                if sibling.times + earlier >= TWICE && sibling.others == siblings.changes_by_others(sign) =>
+            {
+                repeat(sibling.key, None, RepeatRule::Exact)
+            }
+            Some(_) | None => Standing::New,
+        }
+    }
+
+    /// A search text like one before, the other arguments being the same (S3-5). By results it has to have told the
+    /// same twice, and an earlier result that no longer stands is not given again.
+    fn similar(&self, sign: &Sign, rules: &Rules<'_>, siblings: &Siblings) -> Option<Standing> {
+        let query = sign.query.as_ref()?;
+        let repeat = |of, evidence, earlier: &Query, millis| {
+            let rule = Some(RepeatRule::Similar { query: Arc::clone(&earlier.text), millis });
+            Standing::Repeat { of: Some(of), evidence, rule }
+        };
+        let log = self.tools.get(&sign.tool);
+        let mut alike = log.into_iter().flat_map(|log| log.queries.iter().rev()).filter_map(|asked| {
+            likeness(&asked.query, query, rules.three_tier).map(|millis| (asked, millis))
+        });
+        let found = match rules.repeats {
+            Repeats::NeverRerun | Repeats::ThreeTier | Repeats::Off => alike.next(),
+            Repeats::Reuse => alike
+                .find(|(asked, _)| asked.brought && asked.writes_at == self.writes && siblings.changes == 0),
+            Repeats::Progress => {
+                let last = alike.next();
+                let before = alike.next();
+                last.filter(|(last, _)| {
+                    let stands = |asked: &Asked| asked.changes_at == self.changes && siblings.changes == 0;
+                    before
+                        .is_some_and(|(before, _)| stands(last) && stands(before) && last.told == before.told)
+                })
+            }
+        };
+        if let Some((asked, millis)) = found {
+            return Some(repeat(asked.key, Some(asked.evidence), &asked.query, millis));
+        }
+        if matches!(rules.repeats, Repeats::Progress | Repeats::Reuse) {
+            return None;
+        }
+        siblings.queries.iter().rev().filter(|(tool, _, _)| *tool == sign.tool).find_map(
+            |(_, earlier, key)| {
+                likeness(earlier, query, rules.three_tier).map(|millis| repeat(*key, None, earlier, millis))
+            },
+        )
+    }
+}
+
+impl Entry {
+    /// Whether it failed in a way that may pass, and may be tried again under its key.
+    fn has_tries(&self) -> bool {
+        let tries = self.attempts.saturating_sub(self.polled);
+        self.status.is_some_and(Status::is_retryable) && tries < self.tries
+    }
+
+    /// What is said to a call which was begun under a key and has come to no end: it never gets another one. One that
+    /// was cut off as often as it may be tried is not made again, nor is a second one beside it.
+    fn begun_already(&self, beside: Option<Sibling>) -> Standing {
+        let repeat = |of, evidence, rule| Standing::Repeat { of: Some(of), evidence, rule: Some(rule) };
+        match (self.status, beside) {
+            (_, Some(sibling)) => repeat(sibling.key, None, RepeatRule::Exact),
+            (Some(Status::Timeout | Status::Cancelled), None) => {
+                repeat(self.key, Some(self.evidence), RepeatRule::Failed)
+            }
+            (_, None) => Standing::Again { key: self.key, attempt: self.attempts.saturating_add(1) },
+        }
+    }
+
+    /// Its next try, if there is one.
+    fn again(&self) -> Standing {
+        if !self.has_tries() {
+            return Standing::New;
+        }
+        Standing::Again { key: self.key, attempt: self.attempts + 1 }
+    }
+}
+
+impl Told {
+    /// This, after that: told once more, if it is the same and nobody else has changed anything between.
+    fn after(self, before: Option<Self>) -> Self {
+        let is_same = |before: &Self| before.result == self.result && before.others == self.others;
+        let times = before.filter(is_same).map_or(0, |before| before.times);
+        Self { times: times + 1, ..self }
+    }
+}
+
+/// Whether a call that ended so may have changed something, if it is one that does.
+fn may_have_changed(status: Status) -> bool {
+    match status {
+        Status::Ok
+        | Status::Empty
+        | Status::PermanentError
+        | Status::MalformedResult
+        | Status::Timeout
+        | Status::Cancelled
+        | Status::Pending
+        | Status::InDoubt => true,
+        Status::RetryableError
+        | Status::InvalidInput
+        | Status::Denied
+        | Status::Duplicate
+        | Status::Skipped => false,
+    }
+}
+
+/// Whether a write that ended so may be under way or done all the same; `None` where that is as it was before.
+fn stays_open(status: Status) -> Option<bool> {
+    match status {
+        Status::Timeout | Status::Cancelled | Status::Pending | Status::InDoubt => Some(true),
+        Status::Ok
+        | Status::Empty
+        | Status::PermanentError
+        | Status::InvalidInput
+        | Status::MalformedResult => Some(false),
+        Status::RetryableError | Status::Denied | Status::Duplicate | Status::Skipped => None,
+    }
+}

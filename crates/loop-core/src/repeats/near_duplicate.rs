@@ -1,0 +1,121 @@
+//! Calls that ask for nearly the same: the words of a search in another order, or another page.
+//!
+//! They are taken for one another only where they only look, and told the same, twice, with nothing changed between: so
+//! another page that returns something, or another search that finds something, is progress.
+//!
+//! White space, case, quotes, dashes and signs may be what a repair changes. So they tell calls apart wherever they
+//! stand, but for the capital letter and the marks that a sentence begins and ends with.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::repeats::fingerprint::CallFacts;
+use crate::types::{Digest, canonical, sorted};
+
+/// Names what a call that only looks shares with all that ask for nearly the same: its tool, and its arguments without
+/// the number of a page, a search text as the set of its words. Nothing for a call that may change something.
+pub(super) fn sign(call: &CallFacts<'_>, search: &[Arc<str>]) -> Option<Digest> {
+    if !call.is_read {
+        return None;
+    }
+    let mut out = format!("{}\n", call.tool);
+    match call.arguments {
+        Value::Object(named) => {
+            for (name, member) in sorted(named) {
+                if is_page(name, member, named) {
+                    continue;
+                }
+                push_text(name, &mut out);
+                let words = member.as_str().filter(|_| is_query(name, search)).and_then(words);
+                match words {
+                    Some(words) => push_words(&words, &mut out),
+                    None => push_text(&canonical(member), &mut out),
+                }
+            }
+        }
+        other => push_text(&canonical(other), &mut out),
+    }
+    Some(Digest::of("call-alike", out.as_bytes()))
+}
+
+/// With its length in front, so that neighbours cannot run into each other.
+fn push_text(text: &str, out: &mut String) {
+    out.push_str(&text.len().to_string());
+    out.push(':');
+    out.push_str(text);
+}
+
+fn push_words(words: &BTreeSet<String>, out: &mut String) {
+    out.push('(');
+    words.iter().for_each(|word| push_text(word, out));
+    out.push(')');
+}
+
+/// The words of a search text that say what is looked for, each once; nothing where the text is more than words: where a
+/// sign, a quote, a dash, a line or a single word may be what is looked for.
+fn words(text: &str) -> Option<BTreeSet<String>> {
+    let sentence = text.strip_suffix(['.', '?', '!']).unwrap_or(text);
+    let mut all = Vec::new();
+    for (at, word) in sentence.split(' ').enumerate() {
+        let word = word.strip_suffix(',').unwrap_or(word);
+        let is_plain = !word.is_empty() && word.chars().all(char::is_alphanumeric);
+        if !is_plain {
+            return None;
+        }
+        all.push(if at == 0 { uncapitalised(word) } else { word.to_owned() });
+    }
+    if all.len() < 2 {
+        return None;
+    }
+    let said: BTreeSet<String> = all
+        .iter()
+        .filter(|word| !FILLERS.contains(&word.as_str()))
+        .map(|word| singular(word).to_owned())
+        .collect();
+    (!said.is_empty()).then_some(said)
+}
+
+/// The first word of a sentence without its capital; `VPN` and `McCoy` stay as they are.
+fn uncapitalised(word: &str) -> String {
+    let mut chars = word.chars();
+    match chars.next() {
+        Some(first) if first.is_uppercase() && chars.clone().all(char::is_lowercase) => {
+            first.to_lowercase().chain(chars).collect()
+        }
+        Some(_) | None => word.to_owned(),
+    }
+}
+
+/// Longer words without a final `s`.
+fn singular(word: &str) -> &str {
+    let is_plural = word.chars().count() > 3 && !word.ends_with("ss");
+    word.strip_suffix('s').filter(|_| is_plural).unwrap_or(word)
+}
+
+fn is_query(name: &str, search: &[Arc<str>]) -> bool {
+    name == "keywords" || search.iter().any(|known| **known == *name)
+}
+
+/// Whether a member tells the number of a page or where one begins.
+fn is_page(name: &str, member: &Value, beside: &Map<String, Value>) -> bool {
+    match name {
+        "page" | "page_number" | "offset" | "skip" => member.is_u64(),
+        // By itself it may be an hour, a line or a year.
+        "start" => member.is_u64() && LENGTHS.iter().any(|length| beside.contains_key(*length)),
+        "cursor" | "page_token" | "next_token" => member.is_u64() || member.is_string(),
+        _ => false,
+    }
+}
+
+/// Members that tell how long a page is.
+const LENGTHS: &[&str] = &["count", "limit", "max_results", "page_size", "per_page", "rows", "size"];
+
+/// Words that say nothing of what is looked for.
+const FILLERS: &[&str] = &[
+    "a", "about", "an", "and", "are", "at", "can", "could", "do", "does", "find", "for", "from", "get",
+    "give", "how", "I", "i", "in", "is", "it", "me", "my", "of", "on", "or", "our", "please", "show", "tell",
+    "that", "the", "there", "this", "to", "was", "we", "were", "what", "when", "where", "which", "who",
+    "with", "would", "you", "your",
+];

@@ -1,0 +1,84 @@
+//! What a model is told of a repeat, and the codes of the reasons (S3-28 to S3-31).
+
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+impl RepeatRule {
+    /// Why the call was not run, in the words that a model gets as its result (S3-23). `tool` is its own name.
+    pub fn message(&self, tool: &str) -> String {
+        match self {
+            Self::Limit { limit } => {
+                format!("Tool '{tool}' has reached its execution limit ({limit}) for this turn")
+            }
+            Self::Exact => format!("Tool '{tool}' was already executed with identical parameters"),
+            Self::Similar { .. } => format!("Tool '{tool}' was already executed with a similar query"),
+            Self::SameResult { times, ignored } => {
+                let but = match ignored.as_slice() {
+                    [] => String::new(),
+                    ignored => {
+                        let ignored: Vec<&str> = ignored.iter().map(AsRef::as_ref).collect();
+                        format!(" (not counting {})", ignored.join(", "))
+                    }
+                };
+                format!(
+                    "Tool '{tool}' has already brought the same result {times} times{but}, and nothing was \
+                     changed since"
+                )
+            }
+            Self::Failed => format!("Tool '{tool}' has already failed with identical parameters"),
+            Self::Cycle { length, times } => format!(
+                "The last {length} calls have gone round {times} times with the same results, and tool '{tool}' \
+                 would begin the next round"
+            ),
+        }
+    }
+
+    /// The reason as a code: `limit_exceeded`, `exact_duplicate` and `similar_query` are S3's (S3-31).
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Limit { .. } => "limit_exceeded",
+            Self::Exact => "exact_duplicate",
+            Self::Similar { .. } => "similar_query",
+            Self::SameResult { .. } => "same_result",
+            Self::Failed => "failed_before",
+            Self::Cycle { .. } => "circle",
+        }
+    }
+}
+
+/// Which rule refused a repeat, with what it was checked against (S3-31, I-32).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum RepeatRule {
+    /// The same call, and once is enough (S3-29).
+    Exact,
+    /// The same call returned the same result so often, and nothing was changed between.
+    SameResult {
+        /// How often.
+        times: u32,
+        /// What in the results was not looked at, where something was found there.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ignored: Vec<Arc<str>>,
+    },
+    /// The same call failed for good.
+    Failed,
+    /// The same calls returned the same results in a cycle.
+    Cycle {
+        /// Calls in the cycle.
+        length: u32,
+        /// How often it was repeated.
+        times: u32,
+    },
+    /// The tool's limit is reached (S3-28). The verdict of such a call is [`Verdict::OverLimit`].
+    Limit {
+        /// The limit.
+        limit: u32,
+    },
+    /// A search text like one before (S3-30).
+    Similar {
+        /// The text before.
+        query: Arc<str>,
+        /// The likeness in thousandths.
+        millis: u32,
+    },
+}

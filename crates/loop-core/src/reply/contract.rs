@@ -1,0 +1,374 @@
+//! The contract: the fenced JSON block that holds the confidence, its reason and the actions (S0-96, S0-102).
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::reply::markdown::Layout;
+use crate::reply::parse_warning::Oddity;
+use crate::spec::NonceMode;
+use crate::types::{
+    Action, Confidence, Digest, Observation, Priority, Written, canonical, digest, is_default, is_unseen,
+};
+
+/// The member by which a contract block is known.
+const MARK: &str = "analysis_confidence";
+
+/// What a contract says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Contract {
+    pub(crate) confidence: Confidence,
+    pub(crate) reason: Arc<str>,
+    pub(crate) actions: Vec<Action>,
+    pub(crate) refused: Option<Arc<str>>,
+    pub(crate) escalated: Option<Arc<str>>,
+}
+
+/// A reply's contract, where one counts, and what to leave out of the sections.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) contract: Option<Contract>,
+    pub(crate) hidden: Vec<Range<usize>>,
+    pub(crate) oddities: Vec<Oddity>,
+}
+
+/// Which blocks count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules<'a> {
+    pub(crate) nonce: &'a str,
+    pub(crate) mode: NonceMode,
+    /// Contracts that stand in tool texts or in the work item.
+    pub(crate) echoes: &'a Echoes,
+}
+
+/// The contract among the top-level fenced blocks of a reply: of those that count, the last.
+pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
+    let mut found = Found::default();
+    let mut unmarked = None;
+    let mut marked = None;
+    for block in &layout.blocks {
+        let content = text.get(block.content.clone()).unwrap_or_default();
+        // A block of anything else, such as a text that speaks of contracts, is part of its section.
+        let opening = content.trim_start();
+        let is_meant = opening.starts_with(['{', '[']) || opening.trim_start_matches('"').starts_with(MARK);
+        if !content.contains(MARK) || !is_meant {
+            continue;
+        }
+        let mended = found.oddities.len();
+        let parsed = match parse_object(content, &mut found.oddities) {
+            // What had to be mended cannot be held against what was read, so only the nonce vouches for it.
+            Ok(object) if found.oddities.len() > mended && !object.contains_key("nonce") => {
+                Err("trailing commas, and no nonce".to_owned())
+            }
+            parsed => parsed,
+        };
+        match parsed {
+            Err(why) => {
+                found.hidden.push(block.whole.clone());
+                found.oddities.push(Oddity::GarbledContract { why: why.into() });
+                // The last block is what counts, and it cannot be read.
+                if let Some((_, earlier)) = unmarked.take() {
+                    found.hidden.push(earlier);
+                    found.oddities.push(Oddity::IgnoredContract { why: "another one follows".into() });
+                }
+            }
+            Ok(object) if !object.contains_key(MARK) => {}
+            Ok(object) => match object.get("nonce") {
+                Some(nonce) => {
+                    found.hidden.push(block.whole.clone());
+                    if nonce.as_str() == Some(rules.nonce) {
+                        if marked.replace((object, content)).is_some() {
+                            let why = "another one follows".into();
+                            found.oddities.push(Oddity::IgnoredContract { why });
+                        }
+                    } else {
+                        found.oddities.push(Oddity::IgnoredContract { why: "wrong nonce".into() });
+                    }
+                }
+                None => {
+                    if let Some((_, earlier)) = unmarked.replace(((object, content), block.whole.clone())) {
+                        found.hidden.push(earlier);
+                        found.oddities.push(Oddity::IgnoredContract { why: "another one follows".into() });
+                    }
+                }
+            },
+        }
+    }
+    if let (Some(_), Some((_, whole))) = (&marked, &unmarked) {
+        found.hidden.push(whole.clone());
+        found.oddities.push(Oddity::IgnoredContract { why: "another one has the nonce".into() });
+    }
+    let chosen = marked.or_else(|| {
+        let ((object, content), whole) = unmarked?;
+        let why = match rules.mode {
+            NonceMode::Require => Some("no nonce"),
+            NonceMode::Prefer => rules.echoes.objection(&object),
+        };
+        found.hidden.push(whole);
+        if let Some(why) = why {
+            found.oddities.push(Oddity::IgnoredContract { why: why.into() });
+            return None;
+        }
+        Some((object, content))
+    });
+    found.hidden.sort_by_key(|range| range.start);
+    found.contract = chosen.and_then(|(object, content)| read(&object, content, &mut found.oddities));
+    found
+}
+
+/// The contract in the reply to a repair call: a fenced block, or the whole text as one object.
+pub(crate) fn find_repaired(text: &str, rules: Rules<'_>) -> Found {
+    let found = find(text, &Layout::of(text), rules);
+    if found.contract.is_some() || !text.trim_start().starts_with('{') {
+        return found;
+    }
+    let fenced = format!("```json\n{}\n```\n", text.trim());
+    find(&fenced, &Layout::of(&fenced), rules)
+}
+
+/// Tells the characters that a way of reading leaves out.
+type Unseen = fn(char) -> bool;
+
+/// The ways in which a text can be read that a model was shown: as a prompt shows it, and as a model may repeat that,
+/// without the joiners.
+const READINGS: [Unseen; 2] = [is_hidden, |c| is_hidden(c) || matches!(c, '\u{200c}' | '\u{200d}')];
+
+/// The contracts that stand in what was read, as digests: a reply that repeats one of them without a nonce says nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Echoes {
+    known: BTreeSet<Digest>,
+    /// Whether a text was too tangled to be searched whole: what it holds is not known then.
+    #[serde(default, skip_serializing_if = "is_default")]
+    gave_up: bool,
+}
+
+impl Echoes {
+    /// Adds what stands in a text.
+    ///
+    /// One scan forward: an object that parses is passed over whole, its members looked at once. The text is looked at
+    /// as it is, and in each way in which it can be read.
+    pub(crate) fn read(&mut self, text: &str) {
+        if text.contains(MARK) {
+            self.scan(text);
+        }
+        for unseen in READINGS {
+            if text.contains(unseen) {
+                let seen: String = text.chars().filter(|c| !unseen(*c)).collect();
+                if seen.contains(MARK) {
+                    self.scan(&seen);
+                }
+            }
+        }
+    }
+
+    /// Adds what stands in any part of an observation.
+    pub(crate) fn read_observation(&mut self, observation: &Observation) {
+        self.read(&observation.summary);
+        self.read(&observation.markdown);
+        self.read_data(&observation.data);
+    }
+
+    /// Adds what stands in JSON, also inside its strings.
+    fn read_data(&mut self, data: &str) {
+        match serde_json::from_str(data) {
+            Ok(value) => self.value(&value),
+            Err(_) => self.read(data),
+        }
+    }
+
+    fn scan(&mut self, text: &str) {
+        /// How often the text may be parsed over in all: braces that lead nowhere must not cost its square.
+        const TIMES: usize = 8;
+        let mut spare = text.len().saturating_mul(TIMES);
+        let mut at = 0;
+        while let Some(open) = text.get(at..).and_then(|rest| rest.find('{')).map(|open| at + open) {
+            let rest = text.get(open..).unwrap_or_default();
+            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+            match values.next() {
+                Some(Ok(value)) => {
+                    self.value(&value);
+                    at = open + values.byte_offset().max(1);
+                }
+                Some(Err(error)) => {
+                    let lines = rest.split_inclusive('\n').take(error.line().saturating_sub(1));
+                    let came: usize = lines.map(str::len).sum::<usize>() + error.column();
+                    spare = spare.saturating_sub(came);
+                    if spare == 0 {
+                        self.gave_up = true;
+                        return;
+                    }
+                    at = open + 1;
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Contracts in a value, and in the texts that it holds.
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::Object(object) => {
+                if object.contains_key(MARK) {
+                    self.known.insert(contract_digest(object));
+                }
+                object.values().for_each(|member| self.value(member));
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.value(item)),
+            Value::String(text) => self.read(text),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Why a block without a nonce does not count, if it does not.
+    fn objection(&self, object: &Map<String, Value>) -> Option<&'static str> {
+        if !self.known.is_empty() && self.known.contains(&contract_digest(object)) {
+            return Some("an echo of what was read");
+        }
+        // A search that gave up cannot vouch for what it did not see.
+        self.gave_up.then_some("no nonce, and what was read could not be searched whole")
+    }
+}
+
+/// What prompts leave out.
+fn is_hidden(c: char) -> bool {
+    !matches!(c, '\n' | '\t') && (c.is_control() || is_unseen(c))
+}
+
+fn contract_digest(object: &Map<String, Value>) -> Digest {
+    digest("contract", &Value::Object(object.clone()))
+}
+
+/// Strict JSON, then the same without trailing commas; anything else goes back to the model.
+fn parse_object(text: &str, oddities: &mut Vec<Oddity>) -> Result<Map<String, Value>, String> {
+    let error = match serde_json::from_str(text.trim()) {
+        Ok(Value::Object(object)) => return Ok(object),
+        Ok(_) => return Err("not a JSON object".to_owned()),
+        Err(error) => error,
+    };
+    let mended = without_trailing_commas(text.trim());
+    if let Ok(Value::Object(object)) = serde_json::from_str(&mended) {
+        oddities.push(Oddity::MendedContract { what: "trailing commas were left out".into() });
+        return Ok(object);
+    }
+    Err(error.to_string())
+}
+
+fn without_trailing_commas(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut in_string = false;
+    let mut escaped = false;
+    for (at, c) in text.char_indices() {
+        if in_string {
+            (in_string, escaped) = match (c, escaped) {
+                (_, true) => (true, false),
+                ('\\', false) => (true, true),
+                ('"', false) => (false, false),
+                (_, false) => (true, false),
+            };
+        } else if c == '"' {
+            in_string = true;
+        } else if c == ',' {
+            let rest = text.get(at + 1..).unwrap_or_default().trim_start();
+            if rest.starts_with(['}', ']']) {
+                continue;
+            }
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// `content` is the block that the object was read from.
+fn read(object: &Map<String, Value>, content: &str, oddities: &mut Vec<Oddity>) -> Option<Contract> {
+    let garbled = |why: &str| Oddity::GarbledContract { why: why.into() };
+    let confidence =
+        match object.get(MARK).and_then(Value::as_str).map(|word| word.trim().to_ascii_lowercase()) {
+            Some(word) if word == "high" => Confidence::High,
+            Some(word) if word == "medium" => Confidence::Medium,
+            Some(word) if word == "low" => Confidence::Low,
+            _ => {
+                oddities.push(garbled("analysis_confidence is not high, medium or low"));
+                return None;
+            }
+        };
+    let written =
+        Written::read(content.trim()).or_else(|| Written::read(&without_trailing_commas(content.trim())));
+    for pointer in written.iter().flat_map(Written::repeated) {
+        oddities.push(Oddity::RepeatedMember { pointer: pointer.into() });
+    }
+    let written = |n| written.as_ref()?.member("ai_actions")?.entry(n)?.member("parameters");
+    let actions = match object.get("ai_actions") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(actions)) => actions
+            .iter()
+            .enumerate()
+            .map(|(n, action)| read_action(n, action, written(n), oddities))
+            .collect(),
+        Some(_) => {
+            oddities.push(garbled("ai_actions is not an array"));
+            return None;
+        }
+    };
+    Some(Contract {
+        confidence,
+        reason: text_of(object.get("confidence_reason")),
+        actions,
+        refused: statement(object.get("refuse")),
+        escalated: statement(object.get("escalate")),
+    })
+}
+
+/// `written` is what its parameters were read from, with every member.
+fn read_action(n: usize, value: &Value, written: Option<&Written>, oddities: &mut Vec<Oddity>) -> Action {
+    let mut odd = |what: String| oddities.push(Oddity::MendedContract { what: what.into() });
+    let id = match text_of(value.get("action_id")) {
+        id if id.trim().is_empty() => Arc::from(format!("action-{n}")),
+        id => id,
+    };
+    let priority = match value.get("priority").and_then(Value::as_str) {
+        Some("required") => Priority::Required,
+        Some("recommended") | None => Priority::Recommended,
+        Some("nice_to_have") => Priority::NiceToHave,
+        Some(other) => {
+            odd(format!("{id}: priority `{other}` was taken as recommended"));
+            Priority::Recommended
+        }
+    };
+    let empty = Value::Object(Map::new());
+    let parameters = match value.get("parameters") {
+        None | Some(Value::Null) => &empty,
+        Some(parameters) => parameters,
+    };
+    Action {
+        tool: text_of(value.get("action_type")),
+        reason: text_of(value.get("reason")),
+        parameters: parameters_of(parameters, written),
+        id,
+        priority,
+    }
+}
+
+/// Canonical JSON; where members are given more than once, all of them as they were written.
+pub(crate) fn parameters_of(parameters: &Value, written: Option<&Written>) -> Arc<str> {
+    match written.filter(|written| !written.repeated().is_empty()) {
+        Some(written) => written.to_text().into(),
+        None => canonical(parameters).into(),
+    }
+}
+
+fn text_of(value: Option<&Value>) -> Arc<str> {
+    value.and_then(Value::as_str).unwrap_or_default().into()
+}
+
+/// `refuse` and `escalate` hold a reason; `true` holds none, `false` and blank say nothing.
+fn statement(value: Option<&Value>) -> Option<Arc<str>> {
+    match value? {
+        Value::String(reason) if !reason.trim().is_empty() => Some(reason.trim().into()),
+        Value::Bool(true) => Some("no reason given".into()),
+        Value::Object(object) => statement(object.get("reason")),
+        Value::Null | Value::Bool(false) | Value::Number(_) | Value::String(_) | Value::Array(_) => None,
+    }
+}

@@ -1,0 +1,94 @@
+//! The `document` protocol: sections and a contract block.
+
+use std::sync::Arc;
+
+use crate::reply::contract::{self, Found, Rules};
+use crate::reply::markdown::Layout;
+use crate::reply::model_reply::{FinishReason, NativeCall, Reply};
+use crate::reply::native::refused;
+use crate::reply::parse_warning::Oddity;
+use crate::reply::proposal::{Ending, Proposal, Refused};
+use crate::reply::read::Reading;
+use crate::reply::sections;
+use crate::spec::{DocumentSpec, NonceMode};
+use crate::types::Confidence;
+
+pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>) -> Proposal {
+    if reply.finish == FinishReason::Capped {
+        // Our own cap fell anywhere, as a connection that breaks does.
+        let mut proposal = salvage(&reply.text, document, reading);
+        proposal.oddities.push(Oddity::CutReply);
+        return proposal;
+    }
+    let layout = Layout::of(&reply.text);
+    let found = contract::find(&reply.text, &layout, rules(document, reading));
+    let parsed = sections::parse(&reply.text, &layout, &found.hidden, &document.sections);
+    let mut proposal = Proposal {
+        sections: parsed.sections,
+        confidence: Confidence::Unknown,
+        reason: "".into(),
+        actions: Vec::new(),
+        refused: None,
+        escalated: None,
+        has_contract: false,
+        unread: 0,
+        oddities: parsed.oddities,
+        ending: Ending::None,
+    };
+    take(&mut proposal, found);
+    match reply.finish {
+        FinishReason::Refusal | FinishReason::Filtered if proposal.refused.is_none() => {
+            proposal.refused = refused(reply);
+            proposal.has_contract = true;
+        }
+        FinishReason::MaxTokens => proposal.oddities.push(Oddity::CutReply),
+        FinishReason::EndTurn
+        | FinishReason::ToolUse
+        | FinishReason::Refusal
+        | FinishReason::Filtered
+        | FinishReason::Capped
+        | FinishReason::Other => {}
+    }
+    let ignored = |call: &NativeCall| Oddity::IgnoredCall { tool: Arc::clone(&call.name) };
+    proposal.oddities.extend(reply.calls.iter().map(ignored));
+    proposal
+}
+
+pub(super) fn repair(proposal: &mut Proposal, reply: &Reply, document: &DocumentSpec, reading: Reading<'_>) {
+    take(proposal, contract::find_repaired(&reply.text, rules(document, reading)));
+}
+
+pub(super) fn salvage(partial: &str, document: &DocumentSpec, reading: Reading<'_>) -> Proposal {
+    // What follows the last heading may be cut anywhere; what stands before it is complete.
+    let layout = Layout::of(partial);
+    let complete = layout.headings.last().map_or(0, |heading| heading.line.start);
+    let text = partial.get(..complete).unwrap_or_default();
+    let reply = Reply { finish: FinishReason::Other, ..Reply::text(text) };
+    let mut proposal = read(&reply, document, reading);
+    proposal.actions.clear();
+    proposal
+}
+
+fn rules<'a>(document: &DocumentSpec, reading: Reading<'a>) -> Rules<'a> {
+    Rules {
+        nonce: reading.nonce,
+        mode: match document.nonce {
+            // A model can decode or join what stands nowhere as it repeats it, so only the nonce tells the two apart.
+            NonceMode::Prefer if reading.has_read_untrusted => NonceMode::Require,
+            mode => mode,
+        },
+        echoes: reading.echoes,
+    }
+}
+
+fn take(proposal: &mut Proposal, found: Found) {
+    proposal.oddities.extend(found.oddities);
+    if let Some(contract) = found.contract {
+        proposal.confidence = contract.confidence;
+        proposal.reason = contract.reason;
+        proposal.actions = contract.actions;
+        proposal.refused = contract.refused.map(Refused::ByModel);
+        proposal.escalated = contract.escalated;
+        proposal.has_contract = true;
+    }
+}

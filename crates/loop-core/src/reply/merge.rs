@@ -1,0 +1,234 @@
+//! The document: a map of typed sections that lives through the passes (S0-113).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::reply::citation::{citations, has_words};
+use crate::reply::sections::{PREAMBLE, ProposedSection, emoji_of};
+use crate::spec::SectionSpec;
+use crate::types::{Digest, EvidenceId, Millis, steps};
+
+/// A section with its provenance: the pass and the evidence that it comes from, and what it replaced.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Section {
+    /// Its type; a slug of the heading where the domain declares none.
+    pub id: Arc<str>,
+    /// The heading as written, for example `🔍 Situation`.
+    pub heading: Arc<str>,
+    /// The heading without its emoji, for example `Situation`.
+    pub heading_text: Arc<str>,
+    /// The emoji alone, or nothing.
+    pub emoji: Arc<str>,
+    /// Markdown.
+    pub body: Arc<str>,
+    /// The pass that last changed it.
+    pub pass: u32,
+    /// When that was.
+    pub at: Millis,
+    /// The evidence that it cites, of what existed and had not failed when the body was last proposed.
+    pub evidence: Vec<EvidenceId>,
+    /// The digest of the body that it replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<Digest>,
+    /// Whether the domain declares it.
+    pub known: bool,
+}
+
+/// The sections in the order in which they are shown: preamble, then as declared, then the unknown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Document {
+    /// In the order in which they are shown.
+    pub sections: Vec<Section>,
+}
+
+/// What a merge did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Merge {
+    /// Sections that are new or have another body. The preamble never counts as a change.
+    pub changed: Vec<SectionChange>,
+    /// Sections that came back with the same body: they keep their pass, and may cite more than before.
+    pub identical: Vec<Arc<str>>,
+    /// Sections that came back without words of their own, and required ones that came back empty: what was there stays.
+    pub kept: Vec<Arc<str>>,
+    /// Citations that count for nothing: of what does not exist, or of what failed.
+    pub bad_citations: Vec<BadCitation>,
+}
+
+/// A section that a merge changed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SectionChange {
+    /// The section's id.
+    pub section: Arc<str>,
+    /// The digest of the body that was there; `None` for a new section.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<Digest>,
+    /// What it cites now.
+    pub evidence: Vec<EvidenceId>,
+}
+
+/// A citation that counts for nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct BadCitation {
+    /// Where it stands.
+    pub section: Arc<str>,
+    /// What it names.
+    pub evidence: EvidenceId,
+}
+
+/// Where a merge happens: what the sections may cite, and what is written beside them.
+#[derive(Clone, Copy, Debug)]
+pub struct MergeContext<'a> {
+    /// The domain's sections.
+    pub declared: &'a [SectionSpec],
+    /// The pass that proposes.
+    pub pass: u32,
+    /// The instant of the reply.
+    pub at: Millis,
+    /// Evidence that may be cited, in ascending order.
+    pub citable: &'a [EvidenceId],
+}
+
+impl Document {
+    /// The section of this type.
+    pub fn get(&self, id: &str) -> Option<&Section> {
+        self.sections.iter().find(|section| &*section.id == id)
+    }
+
+    /// This document with `proposed` merged in, and what that did. Pure (S0-116): a section that is not proposed
+    /// stays as it is, byte for byte (S0-108); merging nothing changes nothing; merging twice is merging once.
+    pub fn merged(&self, proposed: &[ProposedSection], context: MergeContext<'_>) -> (Self, Merge) {
+        let mut draft = Draft::of(self, context.declared);
+        let mut merge = Merge::default();
+        for proposal in proposed {
+            draft.merge_one(proposal, context, &mut merge);
+        }
+        (draft.into_document(), merge)
+    }
+
+    /// The whole document as Markdown.
+    pub fn to_markdown(&self) -> String {
+        let mut out = String::new();
+        for section in &self.sections {
+            if !out.is_empty() {
+                out.push('\n');
+            }
+            if &*section.id != PREAMBLE {
+                out.push_str("## ");
+                out.push_str(&section.heading);
+                out.push_str("\n\n");
+            }
+            out.push_str(&section.body);
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// A document while a reply is merged into it: sections and declarations are found by their ids.
+struct Draft<'a> {
+    /// A section that was removed leaves its place empty.
+    sections: Vec<Option<Section>>,
+    places: BTreeMap<Arc<str>, usize>,
+    declared: BTreeMap<&'a str, (usize, &'a SectionSpec)>,
+}
+
+impl<'a> Draft<'a> {
+    fn of(document: &Document, declared: &'a [SectionSpec]) -> Self {
+        let ids = document.sections.iter().enumerate().rev();
+        let specs = declared.iter().enumerate().rev();
+        Self {
+            places: ids.map(|(at, section)| (Arc::clone(&section.id), at)).collect(),
+            declared: specs.map(|(at, spec)| (&*spec.id, (at, spec))).collect(),
+            sections: document.sections.iter().cloned().map(Some).collect(),
+        }
+    }
+
+    fn into_document(self) -> Document {
+        let mut sections: Vec<Section> = self.sections.into_iter().flatten().collect();
+        // Preamble, then as declared, then the others as they came.
+        sections.sort_by_key(|section| match &*section.id {
+            PREAMBLE => 0,
+            id => 1 + self.declared.get(id).map_or(self.declared.len(), |(at, _)| *at),
+        });
+        Document { sections }
+    }
+
+    fn merge_one(&mut self, proposal: &ProposedSection, context: MergeContext<'_>, merge: &mut Merge) {
+        steps::count(1);
+        let at = self.places.get(&proposal.id).copied();
+        let before = at.and_then(|at| self.sections.get(at)).and_then(Option::as_ref);
+        let is_citable = |id: &EvidenceId| context.citable.binary_search(id).is_ok();
+        if before.is_some_and(|before| before.body == proposal.body) {
+            // What it cites may have come since.
+            if let Some(same) = at.and_then(|at| self.sections.get_mut(at)?.as_mut()) {
+                same.evidence = citations(&same.body).into_iter().filter(is_citable).collect();
+            }
+            merge.identical.push(Arc::clone(&proposal.id));
+            return;
+        }
+        // A body of citations alone says nothing: what is there stays, and what is not there is not written.
+        if !proposal.body.is_empty() && !has_words(&proposal.body) {
+            merge.kept.push(Arc::clone(&proposal.id));
+            return;
+        }
+        if proposal.body.is_empty() {
+            let required = self.declared.get(&*proposal.id).is_some_and(|(_, spec)| spec.required);
+            if required && before.is_some() {
+                merge.kept.push(Arc::clone(&proposal.id));
+            } else if let Some(gone) = at.and_then(|at| self.sections.get_mut(at)?.take()) {
+                self.places.remove(&proposal.id);
+                let replaced = Some(body_digest(&gone.body));
+                if &*gone.id != PREAMBLE {
+                    merge.changed.push(SectionChange { section: gone.id, replaced, evidence: Vec::new() });
+                }
+            }
+            return;
+        }
+        let (evidence, bad): (Vec<_>, Vec<_>) = citations(&proposal.body).into_iter().partition(is_citable);
+        let bad = bad.into_iter().map(|evidence| BadCitation { section: Arc::clone(&proposal.id), evidence });
+        merge.bad_citations.extend(bad);
+        let replaced = before.map(|before| body_digest(&before.body));
+        if &*proposal.id != PREAMBLE {
+            let section = Arc::clone(&proposal.id);
+            merge.changed.push(SectionChange { section, replaced, evidence: evidence.clone() });
+        }
+        let emoji = emoji_of(&proposal.heading);
+        let heading_text =
+            proposal.heading.trim_start().strip_prefix(emoji).unwrap_or(&proposal.heading).trim();
+        let section = Section {
+            id: Arc::clone(&proposal.id),
+            // Later passes may write the heading without its emoji; the first form stays (S0-109).
+            heading: before
+                .map_or_else(|| Arc::clone(&proposal.heading), |before| Arc::clone(&before.heading)),
+            heading_text: before
+                .map_or_else(|| heading_text.into(), |before| Arc::clone(&before.heading_text)),
+            emoji: before.map_or_else(|| emoji.into(), |before| Arc::clone(&before.emoji)),
+            body: Arc::clone(&proposal.body),
+            pass: context.pass,
+            at: context.at,
+            evidence,
+            replaced,
+            known: proposal.known,
+        };
+        match at.and_then(|at| self.sections.get_mut(at)) {
+            Some(slot) => *slot = Some(section),
+            None => {
+                self.places.insert(Arc::clone(&section.id), self.sections.len());
+                self.sections.push(Some(section));
+            }
+        }
+    }
+}
+
+impl Section {
+    /// What it cites that does not exist, or that failed.
+    pub fn bad_citations(&self) -> Vec<EvidenceId> {
+        citations(&self.body).into_iter().filter(|id| !self.evidence.contains(id)).collect()
+    }
+}
+
+fn body_digest(body: &str) -> Digest {
+    Digest::of("section", body.as_bytes())
+}

@@ -1,0 +1,32 @@
+//! Reply: what a model's reply proposes. Sections of a document, a contract, calls, an ending.
+//!
+//! This room turns text and native calls into a [`Proposal`], and merges sections into the [`Document`], from the reply,
+//! the spec and the texts that a contract may be an echo of. One file for each protocol; [`read`] chooses it.
+//!
+//! It never decides what runs or whether the run ends, and it never looks at limits or at the ledger.
+
+mod citation;
+mod contract;
+mod conversation;
+mod document;
+mod markdown;
+mod merge;
+mod model_reply;
+mod native;
+mod output;
+mod parse_warning;
+mod proposal;
+mod read;
+mod sections;
+#[cfg(test)]
+mod steps_tests;
+
+pub use citation::citations;
+pub use merge::{BadCitation, Document, Merge, MergeContext, Section, SectionChange};
+pub use model_reply::{FinishReason, NativeCall, Reply};
+pub use parse_warning::Oddity;
+pub use proposal::{Ending, Proposal, Refused};
+pub use sections::{LiveText, PREAMBLE, ProposedSection};
+
+pub(crate) use contract::{Echoes, parameters_of};
+pub(crate) use read::{Reading, is_visible, read, repair, salvage, unusable};

@@ -1,0 +1,89 @@
+//! What protocols with native calls have in common.
+
+use std::sync::Arc;
+
+use crate::reply::model_reply::{FinishReason, Reply};
+use crate::reply::parse_warning::Oddity;
+use crate::reply::proposal::{Ending, Proposal, Refused};
+use crate::spec::RunSpec;
+use crate::types::{Action, Confidence, Priority, invisible, members};
+
+/// The calls of a reply as actions, and what else it says. What it ends is left to its protocol.
+pub(super) fn read(reply: &Reply) -> Proposal {
+    let actions = reply.calls.iter().map(|call| Action {
+        id: Arc::clone(&call.id),
+        tool: Arc::clone(&call.name),
+        reason: "".into(),
+        parameters: Arc::clone(&call.arguments),
+        priority: Priority::Recommended,
+    });
+    let cut = reply.finish.is_cut().then_some(Oddity::CutReply);
+    Proposal {
+        sections: Vec::new(),
+        confidence: Confidence::Unknown,
+        reason: "".into(),
+        actions: actions.collect(),
+        refused: refused(reply),
+        escalated: None,
+        // There is none that could be asked for again.
+        has_contract: true,
+        unread: reply.unread_calls,
+        oddities: cut.into_iter().chain(repeated(reply)).collect(),
+        ending: Ending::None,
+    }
+}
+
+/// The members that are given more than once in the arguments of its calls.
+fn repeated(reply: &Reply) -> impl Iterator<Item = Oddity> {
+    reply.calls.iter().enumerate().flat_map(|(n, call)| {
+        let pointers = members::repeated(&call.arguments).into_iter();
+        pointers.map(move |at| Oddity::RepeatedMember { pointer: format!("/{n}{at}").into() })
+    })
+}
+
+/// The text of a reply that failed midway.
+pub(super) fn salvage(partial: &Arc<str>) -> Proposal {
+    let reply = Reply { finish: FinishReason::Other, ..Reply::text(Arc::clone(partial)) };
+    let ending = if is_blank(&reply) { Ending::None } else { Ending::Cut(Arc::clone(partial)) };
+    Proposal { ending, ..read(&reply) }
+}
+
+/// Whether it calls nothing and says nothing that anybody could see.
+pub(super) fn is_blank(reply: &Reply) -> bool {
+    reply.calls.is_empty() && says_nothing(&reply.text)
+}
+
+/// Whether nothing of a text can be seen.
+pub(super) fn says_nothing(text: &str) -> bool {
+    invisible::is_blank(text)
+}
+
+/// Whether it ends to have tools run, and names none.
+pub(super) fn lacks_its_calls(reply: &Reply, spec: &RunSpec) -> bool {
+    spec.protocol.is_native() && reply.finish == FinishReason::ToolUse && reply.calls.is_empty()
+}
+
+/// Who refused the work, by how the reply ended.
+pub(super) fn refused(reply: &Reply) -> Option<Refused> {
+    match reply.finish {
+        FinishReason::Refusal => Some(Refused::ByModel(first_line(&reply.text))),
+        FinishReason::Filtered => Some(Refused::ByFilter),
+        FinishReason::EndTurn
+        | FinishReason::ToolUse
+        | FinishReason::MaxTokens
+        | FinishReason::Capped
+        | FinishReason::Other => None,
+    }
+}
+
+/// What a refusal says, in a line of at most 500 characters.
+pub(super) fn first_line(text: &str) -> Arc<str> {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason given");
+    match line.char_indices().nth(MOST_LINE) {
+        Some((end, _)) => format!("{}… [cut]", line.get(..end).unwrap_or_default()).into(),
+        None => line.into(),
+    }
+}
+
+/// The most characters of what a refusal says.
+const MOST_LINE: usize = 500;

@@ -1,0 +1,114 @@
+//! Protocols: how a reply becomes a proposal. One file each; nothing outside of this folder asks which one it is.
+
+use std::sync::Arc;
+
+use crate::reply::contract::Echoes;
+use crate::reply::model_reply::{FinishReason, Reply};
+use crate::reply::proposal::Proposal;
+use crate::reply::{conversation, document, native, output};
+use crate::spec::{OnInvalid, ProtocolSpec, RunSpec};
+use crate::types::{FailureKind, ModelFailure};
+
+/// What a reply is read against.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading<'a> {
+    pub(crate) spec: &'a RunSpec,
+    pub(crate) nonce: &'a str,
+    pub(crate) echoes: &'a Echoes,
+    /// Whether the run has read what anybody may have written.
+    pub(crate) has_read_untrusted: bool,
+}
+
+/// The proposal of a main call's reply.
+pub(crate) fn read(reply: &Reply, reading: Reading<'_>) -> Proposal {
+    match &reading.spec.protocol {
+        ProtocolSpec::Document(document) => document::read(reply, document, reading),
+        ProtocolSpec::Conversation(_) => conversation::read(reply),
+        ProtocolSpec::Output(output) => output::read(reply, output),
+    }
+}
+
+/// Completes `proposal`, whose contract was missing or garbled, from the reply to a repair call.
+pub(crate) fn repair(proposal: &mut Proposal, reply: &Reply, reading: Reading<'_>) {
+    match &reading.spec.protocol {
+        ProtocolSpec::Document(document) => document::repair(proposal, reply, document, reading),
+        // Neither has a contract.
+        ProtocolSpec::Conversation(_) | ProtocolSpec::Output(_) => {}
+    }
+}
+
+/// Whether a reply calls a tool, or says anything that can be seen.
+pub(crate) fn is_visible(reply: &Reply) -> bool {
+    !native::is_blank(reply)
+}
+
+/// What is kept of a reply that failed midway: its complete sections (S0-130, I-19), or its text. Actions of such a
+/// reply are never run.
+pub(crate) fn salvage(partial: &Arc<str>, reading: Reading<'_>) -> Proposal {
+    match &reading.spec.protocol {
+        ProtocolSpec::Document(document) => document::salvage(partial, document, reading),
+        ProtocolSpec::Conversation(_) | ProtocolSpec::Output(_) => native::salvage(partial),
+    }
+}
+
+/// Why a reply is asked for again and never a success, where it is: it says nothing at all, or is not what it says.
+pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
+    let is_native = spec.protocol.is_native();
+    let is_blank = if is_native { native::is_blank(reply) } else { native::says_nothing(&reply.text) };
+    let (kind, message): (_, Arc<str>) = match reply.finish {
+        FinishReason::Refusal | FinishReason::Filtered => return None,
+        // Its protocol has an end for it.
+        FinishReason::MaxTokens | FinishReason::Capped if is_native => return None,
+        FinishReason::MaxTokens | FinishReason::Capped if is_blank => {
+            (FailureKind::OutputLimit, "all output tokens were used before any text was visible".into())
+        }
+        // It is no answer, and that ends the run.
+        FinishReason::EndTurn | FinishReason::Other
+            if is_blank && spec.gate.on_invalid == OnInvalid::Stop && answers_in_text(spec) =>
+        {
+            return None;
+        }
+        FinishReason::ToolUse if !is_blank && native::lacks_its_calls(reply, spec) => {
+            (FailureKind::MalformedToolCall, "the reply says that it calls tools, and calls none".into())
+        }
+        _ if is_blank && !is_native && !reply.calls.is_empty() => {
+            (FailureKind::UnexpectedToolCall, native_call(reply.calls.first().map(|call| &*call.name)).into())
+        }
+        FinishReason::ToolUse if is_blank && !is_native => {
+            (FailureKind::UnexpectedToolCall, native_call(None).into())
+        }
+        _ if is_blank && reply.reasoning.is_some() => {
+            (FailureKind::EmptyResponse, "the model's reply was empty but for its reasoning".into())
+        }
+        _ if is_blank => (FailureKind::EmptyResponse, "the model's reply was empty".into()),
+        FinishReason::EndTurn
+        | FinishReason::MaxTokens
+        | FinishReason::Capped
+        | FinishReason::ToolUse
+        | FinishReason::Other => return None,
+    };
+    Some(ModelFailure {
+        kind,
+        message,
+        retryable: true,
+        retry_at: None,
+        partial: (!is_blank).then(|| Arc::clone(&reply.text)),
+        served_model: reply.served_model.clone(),
+        usage: None,
+        received: reply.received,
+    })
+}
+
+/// What is wrong with a reply that does nothing but call a tool natively, and what would take it.
+fn native_call(tool: Option<&str>) -> String {
+    let what = tool.map_or_else(|| "a tool".to_owned(), |tool| format!("the tool `{tool}`"));
+    format!(
+        "the reply calls {what} natively and says nothing else, and a document takes actions from its contract block \
+         alone; protocol.type = \"conversation\" takes native calls"
+    )
+}
+
+/// Whether the text of a reply without calls is the answer.
+fn answers_in_text(spec: &RunSpec) -> bool {
+    matches!(spec.protocol, ProtocolSpec::Conversation(_))
+}

@@ -1,0 +1,177 @@
+//! The next main call: a pass, or the landing, the last call that turns a stop by limit into a finished document.
+
+use crate::gate::{self, Certificate, Condition, Measure, StopReason, evidence_missing, over_time};
+use crate::run::Run;
+use crate::run::calls::model_failure;
+use crate::run::event::Refusal;
+use crate::run::note::Note;
+use crate::run::phase::{Call, Phase};
+use crate::run::quote::PromptSize;
+use crate::spec::RepeatScope;
+use crate::types::{CommandKey, Millis, Slot};
+
+impl Run {
+    /// The next main call, or the landing where it is the last one that is permitted.
+    pub(super) fn next_pass(&mut self, notes: &mut Vec<Note>) {
+        if self.state.stop_asked.is_some() {
+            return self.stop_by_hand(notes);
+        }
+        if let Some(cause) = self.too_many_messages(0) {
+            return self.stop(Certificate::new(cause, Vec::new()), notes);
+        }
+        self.open_attempt(notes);
+        if self.spec.gate.scope == RepeatScope::Step {
+            self.state.ledger.new_scope();
+        }
+        if self.spec.acts_last() {
+            let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
+            if let Some(certificate) = Certificate::of(reached) {
+                return self.stop(certificate, notes);
+            }
+        }
+        let pass = self.state.passes.len() as u32 + 1;
+        let tier = self.state.tier;
+        if let Some(cause) = self.last_call() {
+            return self.land(Call::wished(CommandKey::new(pass, Slot::Landing), tier), cause);
+        }
+        if let Some(cause) = self.out_of_time() {
+            return self.land_or_stop(Call::wished(CommandKey::new(pass, Slot::Landing), tier), cause, notes);
+        }
+        self.state.phase = Phase::Calling { call: Call::wished(CommandKey::new(pass, Slot::Main), tier) };
+    }
+
+    /// Wishes the call of the phase once more. A main call becomes the landing where it is the last one left.
+    pub(super) fn call_again(&mut self, not_before: Option<Millis>, notes: &mut Vec<Note>) {
+        if let Some(call) = self.state.phase.call_mut() {
+            call.attempt += 1;
+            call.started = None;
+            call.not_before = not_before;
+        }
+        let Phase::Calling { call } = &self.state.phase else { return };
+        let call = call.clone();
+        if let Some(cause) = self.last_call() {
+            self.land(call, cause);
+        } else if self.state.stop_asked.is_none()
+            && let Some(cause) = self.out_of_time_at(not_before.unwrap_or(self.state.now))
+        {
+            self.land_or_stop(call, cause, notes);
+        }
+    }
+
+    /// A main call that may not be made: older evidence gives way to its summary and the call is asked for again, or
+    /// the run lands, or it ends.
+    pub(super) fn main_call_refused(&mut self, refusal: Refusal, prompt: PromptSize, notes: &mut Vec<Note>) {
+        if refusal == Refusal::Context && self.spec.protocol.is_native() {
+            if self.compact(notes) {
+                return;
+            }
+        } else if refusal == Refusal::Context
+            && let Some(oldest) = self.state.evidence.iter_mut().find(|evidence| !evidence.shortened)
+        {
+            oldest.shortened = true;
+            notes.push(Note::EvidenceShortened { evidence: oldest.id });
+            // Another prefix: what was reported for the last one says nothing about it.
+            self.state.last_main = None;
+            return;
+        }
+        let Some(call) = self.state.phase.call().cloned() else { return };
+        let refused = self.refused_by(refusal, &call, prompt).unwrap_or_else(|| no_room(refusal));
+        if let (Phase::Calling { .. }, Refusal::Cost | Refusal::Tokens) = (&self.state.phase, refusal)
+            && self.landing_helps()
+        {
+            return self.land(call, refused);
+        }
+        let failed = call.failed.map(model_failure);
+        // Without any reply no limit ended anything: the model did.
+        let (failed_first, failed_last) =
+            if self.state.passes.is_empty() { (failed, None) } else { (None, failed) };
+        let cause = match &self.state.phase {
+            Phase::Landing { cause, .. } => Some(cause.clone()),
+            _ => None,
+        };
+        let limits = cause.into_iter().chain([refused]);
+        let unmended = self.unmended(call.key.pass);
+        let conditions = failed_first.into_iter().chain(limits).chain(unmended).chain(failed_last);
+        if let Some(certificate) = Certificate::of(conditions) {
+            self.stop(certificate, notes);
+        }
+    }
+
+    /// What a pass that brings no reply was granted to mend, and does not.
+    pub(super) fn unmended(&self, pass: u32) -> Option<Condition> {
+        self.mending(pass).map(|missing| evidence_missing(missing.to_vec()))
+    }
+
+    /// The landing, where it would bring something; otherwise the end, for the same cause.
+    pub(super) fn land_or_stop(&mut self, call: Call, cause: Condition, notes: &mut Vec<Note>) {
+        if self.landing_helps() {
+            self.land(call, cause);
+        } else {
+            self.stop(Certificate::new(cause, Vec::new()), notes);
+        }
+    }
+
+    pub(super) fn land(&mut self, mut call: Call, cause: Condition) {
+        call.key.slot = Slot::Landing;
+        self.state.phase = Phase::Landing { call, cause };
+    }
+
+    /// Whether a landing would bring something: a required section is not there, or evidence waits unseen.
+    pub(super) fn landing_helps(&self) -> bool {
+        if !self.spec.lands() {
+            return false;
+        }
+        if self.spec.protocol.is_native() {
+            return self.state.answer.is_none();
+        }
+        let seen = self.state.passes.last().map(|pass| pass.evidence_seen);
+        let missing = |id| self.state.document.get(id).is_none();
+        seen.is_none_or(|seen| (self.state.evidence.len() as u32) > seen)
+            || self.spec.sections().iter().any(|section| section.required && missing(&section.id))
+    }
+
+    /// Why the next main call would be the last one that is permitted, if it would.
+    fn last_call(&self) -> Option<Condition> {
+        if !self.spec.lands() {
+            return None;
+        }
+        let mut after = self.state.totals;
+        after.passes += 1;
+        after.model_calls += 1;
+        gate::limits_reached(&self.spec.limits, &after, 0)
+            .into_iter()
+            .find(|condition| matches!(condition.reason, StopReason::MaxPasses | StopReason::MaxModelCalls))
+            // A reply and a result, and no call could be made any more.
+            .or_else(|| self.too_many_messages(2))
+    }
+
+    /// Why only the time for a landing is left, if it is.
+    pub(super) fn out_of_time(&self) -> Option<Condition> {
+        self.out_of_time_at(self.state.now)
+    }
+
+    /// The same at an instant to come.
+    pub(super) fn out_of_time_at(&self, at: Millis) -> Option<Condition> {
+        let elapsed = self.elapsed_ms().saturating_add(at.since(self.state.now));
+        let is_over = self.spec.lands() && elapsed >= self.working_ms();
+        is_over.then(|| over_time(&self.spec.limits, elapsed))
+    }
+
+    /// Milliseconds of the wall clock that everything but the landing may take.
+    pub(super) fn working_ms(&self) -> u64 {
+        let limits = &self.spec.limits;
+        let held = if self.spec.lands() { limits.landing_ms() } else { 0 };
+        limits.wall_ms.saturating_sub(held)
+    }
+}
+
+/// The condition of a refusal that no smaller call would have escaped.
+fn no_room(refusal: Refusal) -> Condition {
+    let reason = match refusal {
+        Refusal::ModelCalls => StopReason::MaxModelCalls,
+        Refusal::Cost | Refusal::UnknownPrice => StopReason::BudgetExceeded,
+        Refusal::Tokens | Refusal::Context | Refusal::NotWished => StopReason::TokenLimit,
+    };
+    let value = Measure::Text(format!("the next call was refused: {}", refusal.name()).into());
+    Condition { reason, value, threshold: None, change: None }
+}

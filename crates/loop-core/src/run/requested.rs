@@ -1,0 +1,152 @@
+//! Wishes and deadlines, read from the state alone.
+
+use std::sync::Arc;
+
+use crate::run::Run;
+use crate::run::command::{CallModel, Command, RunTool, Validate};
+use crate::run::phase::{Batch, Call, Phase, Work};
+use crate::run::stopping::grace_ends;
+use crate::spec::Execution;
+use crate::types::{Action, Millis, Slot};
+
+impl Run {
+    /// What is wanted now. Calling it twice gives the same list; a wish stays until it is settled, and a driver
+    /// knows by (key, attempt) what it has in flight already.
+    pub fn commands(&self) -> Vec<Command> {
+        match &self.state.phase {
+            Phase::Picking { call }
+            | Phase::Calling { call }
+            | Phase::Repairing { call, .. }
+            | Phase::Landing { call, .. } => self.wish_call(call).into_iter().collect(),
+            Phase::Gathering { batch } | Phase::Acting { batch } => self.wish_tools(batch),
+            Phase::WaitingForPerson { asks, .. } => asks
+                .iter()
+                .filter(|ask| !ask.answered)
+                .filter_map(|ask| {
+                    let action = self.state.actions.get(ask.action as usize)?;
+                    let (key, tool) = (action.key, action.tool_name().into());
+                    // What would run is shown, not what was written.
+                    let action =
+                        Action { tool, parameters: Arc::clone(&action.parameters), ..action.action.clone() };
+                    Some(Command::AskPerson { key, action, deadline: ask.deadline })
+                })
+                .collect(),
+            Phase::Validating { key, attempt, output } => {
+                let limit = self.spec.protocol.output().map_or(0, |output| output.validate_ms);
+                let (key, attempt, output) = (*key, *attempt, Arc::clone(output));
+                vec![Command::Validate(Validate { key, attempt, output, timeout_ms: self.in_time(limit) })]
+            }
+            Phase::Stopping { call, batch, .. } => {
+                let calls = call.iter().map(|call| (call.key, call.attempt));
+                let tools = batch.iter().flat_map(|batch| &batch.work).filter(|work| work.is_in_flight());
+                let tools = tools.map(|work| (work.key, work.attempt));
+                calls.chain(tools).map(|(key, attempt)| Command::Abort { key, attempt }).collect()
+            }
+            Phase::Saving { attempt, not_before, .. } => {
+                let due = not_before.is_none_or(|at| at <= self.state.now);
+                due.then_some(Command::Save { attempt: *attempt }).into_iter().collect()
+            }
+            Phase::Done { .. } => Vec::new(),
+        }
+    }
+
+    /// The next instant at which the run wants [`DeadlineReached`](crate::Fact::DeadlineReached), if any. Earlier
+    /// ones are rejected.
+    pub fn deadline(&self) -> Option<Millis> {
+        let wall = self.ends_at();
+        match &self.state.phase {
+            Phase::Picking { call }
+            | Phase::Calling { call }
+            | Phase::Repairing { call, .. }
+            | Phase::Landing { call, .. } => {
+                let wait = call.not_before.filter(|at| call.started.is_none() && *at > self.state.now);
+                Some(wait.map_or(wall, |at| at.min(wall)))
+            }
+            Phase::Gathering { batch } | Phase::Acting { batch } => {
+                let open = self.in_turn(batch).filter(|work| work.waits(self.state.now));
+                let polls = open.filter_map(|work| work.poll.as_ref().map(|poll| poll.not_before));
+                Some(polls.min().map_or(wall, |at| at.min(wall)))
+            }
+            Phase::Validating { .. } => Some(wall),
+            Phase::WaitingForPerson { asks, .. } => {
+                asks.iter().filter(|ask| !ask.answered).map(|ask| ask.deadline).min()
+            }
+            Phase::Stopping { since, .. } => Some(grace_ends(*since)),
+            Phase::Saving { not_before, .. } => not_before.filter(|at| *at > self.state.now),
+            Phase::Done { .. } => None,
+        }
+    }
+
+    /// The instant at which the wall clock runs out.
+    pub(super) fn ends_at(&self) -> Millis {
+        Millis(self.spec.limits.wall_ms.saturating_add(self.state.uncounted_ms))
+    }
+
+    fn wish_call(&self, call: &Call) -> Option<Command> {
+        let waits = call.not_before.is_some_and(|at| at > self.state.now) || self.state.stop_asked.is_some();
+        if call.started.is_none() && waits {
+            return None;
+        }
+        let tier = call.started.map_or(call.tier, |started| started.tier);
+        let timeout_ms = match call.key.slot {
+            Slot::Pick => self.in_time(self.spec.limits.picker_ms),
+            Slot::Landing => self.spec.model(tier).timeout_ms,
+            Slot::Main | Slot::Repair | Slot::Action(_) | Slot::Validate | Slot::Save => {
+                self.in_time(self.spec.model(tier).timeout_ms)
+            }
+        };
+        Some(Command::CallModel(CallModel {
+            key: call.key,
+            attempt: call.attempt,
+            tier,
+            granted: call.started.map(|started| started.max_output_tokens),
+            timeout_ms,
+        }))
+    }
+
+    /// A time that leaves the landing its own.
+    fn in_time(&self, timeout_ms: u64) -> u64 {
+        timeout_ms.min(self.working_ms().saturating_sub(self.elapsed_ms())).max(1)
+    }
+
+    fn wish_tools(&self, batch: &Batch) -> Vec<Command> {
+        self.in_turn(batch)
+            .filter(|work| work.announced || !self.is_held() && !work.waits(self.state.now))
+            .filter_map(|work| {
+                let action = self.state.actions.get(work.action as usize)?;
+                let tool = self.spec.tool(action.tool_name())?;
+                Some(Command::RunTool(RunTool {
+                    key: work.key,
+                    attempt: work.attempt,
+                    tool: Arc::clone(&tool.name),
+                    parameters: Arc::clone(&action.parameters),
+                    effect: tool.effect,
+                    announced: work.announced,
+                    // What changes the world is not cut short for the landing's sake.
+                    timeout_ms: if tool.effect.is_read() {
+                        self.in_time(tool.timeout_ms)
+                    } else {
+                        tool.timeout_ms
+                    },
+                    sub_call: work.sub_call,
+                }))
+            })
+            .collect()
+    }
+
+    /// The open work of a batch whose turn has come. Where calls are native what changes something is done one at a
+    /// time, and so is everything where an order is kept (C3).
+    pub(super) fn in_turn<'a>(&'a self, batch: &'a Batch) -> impl Iterator<Item = &'a Work> {
+        let open = batch.work.iter().filter(|work| work.observation.is_none());
+        let mut writes = 0;
+        let turns = open.enumerate().filter(move |(nth, work)| {
+            let changes = self.spec.protocol.is_native() && !self.is_read(work);
+            writes += u32::from(changes);
+            match self.spec.protocol.execution() {
+                Execution::Ordered | Execution::Single => *nth == 0,
+                Execution::Parallel => !changes || writes == 1,
+            }
+        });
+        turns.map(|(_, work)| work)
+    }
+}

@@ -1,0 +1,159 @@
+//! Picking: which tools run before the first pass, by a cheap model or by the domain's defaults.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::gate::{Limit, Room, Verdict, judge};
+use crate::reply::{FinishReason, Oddity, Reply, parameters_of};
+use crate::run::Run;
+use crate::run::note::{Note, PickedBy};
+use crate::run::phase::Phase;
+use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Written, canonical};
+
+impl Run {
+    pub(super) fn picked(&mut self, reply: &Reply, notes: &mut Vec<Note>) {
+        match read_picks(&reply.text) {
+            Some(Picks { actions, repeated }) => {
+                if !repeated.is_empty() {
+                    let repeated = repeated
+                        .into_iter()
+                        .map(|pointer| Oddity::RepeatedMember { pointer: pointer.into() });
+                    notes.push(Note::ReplyRead {
+                        pass: 0,
+                        confidence: Confidence::Unknown,
+                        reason: "".into(),
+                        has_contract: false,
+                        oddities: repeated.collect(),
+                    });
+                }
+                self.gather(&actions, PickedBy::Picker, notes);
+            }
+            None => {
+                let is_blank = reply.text.trim().is_empty();
+                let why = match reply.finish {
+                    FinishReason::MaxTokens if is_blank => {
+                        "its reply used all its output tokens before any text was visible"
+                    }
+                    FinishReason::MaxTokens | FinishReason::Capped => {
+                        "its reply was cut at its output limit, and holds no JSON array of tools"
+                    }
+                    FinishReason::Refusal => "it refused",
+                    FinishReason::Filtered => "a content filter of the provider stopped its reply",
+                    _ if is_blank && !reply.calls.is_empty() => {
+                        "its reply calls a tool natively, and holds no JSON array of tools"
+                    }
+                    _ if is_blank => "its reply was empty",
+                    FinishReason::EndTurn | FinishReason::ToolUse | FinishReason::Other => {
+                        "its reply holds no JSON array of tools"
+                    }
+                };
+                self.pick_defaults(why.to_owned(), notes);
+            }
+        }
+    }
+
+    pub(super) fn pick_defaults(&mut self, why: String, notes: &mut Vec<Note>) {
+        let calls: Vec<Action> = self
+            .spec
+            .picking
+            .defaults
+            .iter()
+            .enumerate()
+            .map(|(n, call)| Action {
+                id: format!("default-{n}").into(),
+                tool: Arc::clone(&call.tool),
+                reason: "default tool of the domain".into(),
+                parameters: serde_json::from_str(&call.parameters)
+                    .map_or_else(|_| Arc::clone(&call.parameters), |value: Value| canonical(&value).into()),
+                priority: Priority::Recommended,
+            })
+            .collect();
+        self.gather(&calls, PickedBy::Defaults { why: why.into() }, notes);
+    }
+
+    pub(super) fn gather(&mut self, picks: &[Action], by: PickedBy, notes: &mut Vec<Note>) {
+        if self.state.stop_asked.is_some() {
+            return self.stop_by_hand(notes);
+        }
+        let limits = &self.spec.limits;
+        let limit = if limits.picked <= limits.tool_calls { Limit::Picked } else { Limit::ToolCalls };
+        let room = Room { left: limits.picked.min(limits.tool_calls), limit };
+        self.count_unread(picks.len(), /*left*/ 0, &CommandKey::new(0, Slot::Pick), notes);
+        let most = self.spec.limits.read_calls() as usize;
+        let picks = picks.get(..most).unwrap_or(picks);
+        let judged = judge(picks, self.bench(/*pass*/ 0, room));
+        let runs = judged.iter().filter(|judged| judged.judged.verdict == Verdict::Run).count() as u32;
+        notes.push(Note::Picked { by, runs });
+        let batch = self.admit(judged, notes);
+        self.state.phase = Phase::Gathering { batch };
+        self.batch_settled(notes);
+    }
+}
+
+/// A reply that selects tools.
+#[derive(Debug)]
+struct Picks {
+    actions: Vec<Action>,
+    /// JSON pointers to members that are given more than once.
+    repeated: Vec<String>,
+}
+
+/// The picker's reply: a JSON array of `{tool, params, reason}`, with or without a fence or prose around it (S0-92).
+/// The first array that is meant for one has to be whole: a reply that is garbled says nothing, least of all that no tool
+/// is needed.
+fn read_picks(text: &str) -> Option<Picks> {
+    let (at, is_empty) = array_in(text)?;
+    let rest = text.get(at..).unwrap_or_default();
+    let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Written>();
+    let Some(Ok(written)) = values.next() else { return None };
+    let Value::Array(picks) = serde_json::from_str(rest.get(..values.byte_offset())?).ok()? else {
+        return None;
+    };
+    let is_pick = |pick: &Value| pick.get("tool").is_some_and(Value::is_string);
+    if picks.is_empty() != is_empty
+        || !picks.iter().all(Value::is_object)
+        || !is_empty && !picks.iter().any(is_pick)
+    {
+        return None;
+    }
+    let text_of = |value: &Value, key: &str| -> Arc<str> {
+        value.get(key).and_then(Value::as_str).unwrap_or_default().into()
+    };
+    let read = |(n, pick): (usize, &Value)| Action {
+        id: format!("pick-{n}").into(),
+        tool: text_of(pick, "tool"),
+        reason: text_of(pick, "reason"),
+        parameters: match pick.get("params") {
+            Some(parameters) => {
+                parameters_of(parameters, written.entry(n).and_then(|pick| pick.member("params")))
+            }
+            None => "{}".into(),
+        },
+        priority: Priority::Recommended,
+    };
+    let actions = picks.iter().enumerate().map(read).collect();
+    Some(Picks { actions, repeated: written.repeated() })
+}
+
+/// Where the array begins, and whether it is one without entries: that has to stand for itself, on a line of its own or as
+/// the whole of the reply, and no other bracket may come before it.
+fn array_in(text: &str) -> Option<(usize, bool)> {
+    for (at, _) in text.match_indices('[') {
+        let inner = text.get(at + 1..).unwrap_or_default().trim_start();
+        if inner.starts_with('{') {
+            return Some((at, false));
+        }
+        let Some(after) = inner.strip_prefix(']') else { continue };
+        let before = text.get(..at).unwrap_or_default();
+        let is_alone =
+            before.lines().next_back().unwrap_or_default().trim().is_empty() || before.ends_with('\n');
+        let ends = after.lines().next().unwrap_or_default().trim().is_empty();
+        let is_first = !before.contains(['[', '{']) && !after.contains(['[', '{']);
+        if is_alone && ends && is_first {
+            return Some((at, true));
+        }
+        return None;
+    }
+    None
+}

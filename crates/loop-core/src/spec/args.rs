@@ -1,0 +1,428 @@
+//! Argument specs: the part of JSON Schema by which actions are checked and rebuilt.
+//!
+//! Keywords beyond it are checked by the tool's own schema before the tool starts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// What a value must be. Written and read as JSON Schema.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ArgSpec {
+    /// The JSON type; any type where it is not given.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ArgType>,
+    /// What the value means, for the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<Arc<str>>,
+    /// Values that show the expected form, for the model.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub examples: Vec<Value>,
+    /// An object's declared members.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub properties: BTreeMap<Arc<str>, ArgSpec>,
+    /// The names of the declared members in the order in which they were declared; empty where that is the order of the
+    /// alphabet. Models answer in the order of a schema.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub property_order: Vec<Arc<str>>,
+    /// Members that must be there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub required: Vec<Arc<str>>,
+    /// Whether members that are not declared are kept; they are dropped unless this says `true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub additional_properties: Option<bool>,
+    /// What each element of an array must be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub items: Option<Box<ArgSpec>>,
+    /// The values allowed.
+    #[serde(rename = "enum", skip_serializing_if = "Option::is_none")]
+    pub one_of: Option<Vec<Value>>,
+    /// The only value allowed.
+    #[serde(rename = "const", skip_serializing_if = "Option::is_none")]
+    pub only: Option<Value>,
+    /// The smallest whole number allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub minimum: Option<i64>,
+    /// The largest whole number allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maximum: Option<i64>,
+    /// The fewest characters of a string.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_length: Option<u32>,
+    /// The most characters of a string.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_length: Option<u32>,
+    /// What a missing member is taken to be, filled in before repeats are compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+}
+
+/// A JSON type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArgType {
+    /// `{…}`
+    Object,
+    /// `[…]`
+    Array,
+    /// Text.
+    String,
+    /// A whole number.
+    Integer,
+    /// Any number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// `null`
+    Null,
+}
+
+/// Why a value does not fit: a JSON pointer to it, and what was expected there (`S4-80`).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{pointer}: {message}")]
+pub struct Misfit {
+    /// Empty for the whole value.
+    pub pointer: String,
+    /// What was expected.
+    pub message: String,
+}
+
+impl ArgSpec {
+    /// The spec that a JSON Schema describes, as far as it goes: keywords beyond it are left out.
+    pub fn from_schema(schema: &Value) -> Self {
+        let Value::Object(map) = schema else {
+            return Self::default();
+        };
+        let known = |key: &str| map.get(key).cloned();
+        let nested = |value: &Value| Self::from_schema(value);
+        let declared = map.get("properties").and_then(Value::as_object);
+        Self {
+            kind: known("type").and_then(|kind| serde_json::from_value(kind).ok()),
+            description: map.get("description").and_then(Value::as_str).map(Arc::from),
+            examples: map.get("examples").and_then(Value::as_array).cloned().unwrap_or_default(),
+            property_order: declared
+                .filter(|members| !members.keys().is_sorted())
+                .map(|members| members.keys().map(|name| Arc::from(name.as_str())).collect())
+                .unwrap_or_default(),
+            properties: declared
+                .map(|members| {
+                    members.iter().map(|(name, spec)| (Arc::from(name.as_str()), nested(spec))).collect()
+                })
+                .unwrap_or_default(),
+            required: map
+                .get("required")
+                .and_then(Value::as_array)
+                .map(|names| names.iter().filter_map(Value::as_str).map(Arc::from).collect())
+                .unwrap_or_default(),
+            additional_properties: keeps_others(map),
+            items: map.get("items").map(|items| Box::new(nested(items))),
+            one_of: map.get("enum").and_then(Value::as_array).cloned(),
+            only: known("const"),
+            minimum: map.get("minimum").and_then(Value::as_i64),
+            maximum: map.get("maximum").and_then(Value::as_i64),
+            min_length: map.get("minLength").and_then(Value::as_u64).and_then(|n| n.try_into().ok()),
+            max_length: map.get("maxLength").and_then(Value::as_u64).and_then(|n| n.try_into().ok()),
+            default: known("default"),
+        }
+    }
+
+    /// The declared members in the order in which they were declared.
+    pub fn ordered(&self) -> impl Iterator<Item = (&Arc<str>, &Self)> {
+        let named = self.property_order.iter().filter_map(|name| self.properties.get_key_value(name));
+        let is_other = |name: &Arc<str>| !self.property_order.contains(name);
+        named.chain(self.properties.iter().filter(move |(name, _)| is_other(name)))
+    }
+
+    /// The value rebuilt from declared fields only, with defaults filled in (S4-81, C24).
+    ///
+    /// # Errors
+    /// The first place that does not fit, as a JSON pointer.
+    pub fn rebuild(&self, value: &Value) -> Result<Value, Misfit> {
+        self.rebuild_at(value, &mut String::new())
+    }
+
+    /// Whether every required text says something: white space alone is no value (S4-80). `minLength: 0` allows it.
+    ///
+    /// # Errors
+    /// The first place that does not, as a JSON pointer.
+    pub fn filled(&self, value: &Value) -> Result<(), Misfit> {
+        self.filled_at(value, &mut String::new())
+    }
+
+    fn filled_at(&self, value: &Value, pointer: &mut String) -> Result<(), Misfit> {
+        match value {
+            Value::Object(members) => {
+                for (name, spec) in &self.properties {
+                    let Some(member) = members.get(name.as_ref()) else { continue };
+                    let is_blank = member.as_str().is_some_and(|text| text.trim().is_empty());
+                    at(pointer, name, |pointer| {
+                        match self.required.contains(name) && is_blank && !spec.may_be_blank(member) {
+                            true => Err(Misfit { pointer: pointer.clone(), message: "is blank".to_owned() }),
+                            false => spec.filled_at(member, pointer),
+                        }
+                    })?;
+                }
+                Ok(())
+            }
+            Value::Array(elements) => {
+                let Some(items) = &self.items else { return Ok(()) };
+                let mut all = elements.iter().enumerate();
+                all.try_for_each(|(n, element)| {
+                    at(pointer, &n.to_string(), |pointer| items.filled_at(element, pointer))
+                })
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+        }
+    }
+
+    /// Whether the schema itself names this blank text as a value.
+    fn may_be_blank(&self, blank: &Value) -> bool {
+        let is_listed = self.one_of.as_ref().is_some_and(|values| values.contains(blank));
+        self.min_length == Some(0) || is_listed || self.only.as_ref() == Some(blank)
+    }
+
+    fn rebuild_at(&self, value: &Value, pointer: &mut String) -> Result<Value, Misfit> {
+        let misfit = |message: String| Err(Misfit { pointer: pointer.clone(), message });
+        if let Some(kind) = self.kind
+            && !kind.holds(value)
+        {
+            return misfit(format!("expected {}, found {}", kind.name(), name_of(value)));
+        }
+        if let Some(allowed) = &self.one_of
+            && !allowed.contains(value)
+        {
+            let allowed: Vec<String> = allowed.iter().map(Value::to_string).collect();
+            return misfit(format!("expected one of {}", allowed.join(", ")));
+        }
+        if let Some(only) = &self.only
+            && only != value
+        {
+            return misfit(format!("expected {only}"));
+        }
+        match value {
+            Value::Object(members) => self.rebuild_object(members, pointer),
+            Value::Array(elements) => {
+                let Some(items) = &self.items else {
+                    return Ok(value.clone());
+                };
+                let rebuilt: Result<Vec<Value>, Misfit> = elements
+                    .iter()
+                    .enumerate()
+                    .map(|(n, element)| {
+                        at(pointer, &n.to_string(), |pointer| items.rebuild_at(element, pointer))
+                    })
+                    .collect();
+                rebuilt.map(Value::Array)
+            }
+            Value::String(text) => {
+                let length = text.chars().count() as u64;
+                if self.min_length.is_some_and(|min| length < min.into()) {
+                    return misfit(format!(
+                        "expected at least {} characters",
+                        self.min_length.unwrap_or_default()
+                    ));
+                }
+                if self.max_length.is_some_and(|max| length > max.into()) {
+                    return misfit(format!(
+                        "expected at most {} characters",
+                        self.max_length.unwrap_or_default()
+                    ));
+                }
+                Ok(value.clone())
+            }
+            Value::Number(number) => {
+                let whole = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+                if let (Some(whole), Some(minimum)) = (whole, self.minimum)
+                    && whole < minimum.into()
+                {
+                    return misfit(format!("expected at least {minimum}"));
+                }
+                if let (Some(whole), Some(maximum)) = (whole, self.maximum)
+                    && whole > maximum.into()
+                {
+                    return misfit(format!("expected at most {maximum}"));
+                }
+                Ok(value.clone())
+            }
+            Value::Null | Value::Bool(_) => Ok(value.clone()),
+        }
+    }
+
+    fn rebuild_object(&self, members: &Map<String, Value>, pointer: &mut String) -> Result<Value, Misfit> {
+        let mut rebuilt = Map::new();
+        for (name, spec) in &self.properties {
+            let Some(value) = members.get(name.as_ref()).or(spec.default.as_ref()) else {
+                continue;
+            };
+            rebuilt.insert(name.to_string(), at(pointer, name, |pointer| spec.rebuild_at(value, pointer))?);
+        }
+        for name in &self.required {
+            if !rebuilt.contains_key(name.as_ref()) && !members.contains_key(name.as_ref()) {
+                return Err(Misfit {
+                    pointer: format!("{pointer}/{name}"),
+                    message: "is required".to_owned(),
+                });
+            }
+        }
+        let keeps_all =
+            self.additional_properties == Some(true) || self.properties.is_empty() && self.kind.is_none();
+        if keeps_all {
+            for (name, value) in members {
+                rebuilt.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+        }
+        Ok(Value::Object(rebuilt))
+    }
+}
+
+/// Whether members that are not declared are kept: where the schema says so, gives them a schema of their own, or
+/// declares none at all. What they hold is for the tool's own schema to judge.
+fn keeps_others(schema: &Map<String, Value>) -> Option<bool> {
+    match schema.get("additionalProperties") {
+        Some(Value::Bool(keeps)) => Some(*keeps),
+        Some(_) => Some(true),
+        None if schema.contains_key("patternProperties") => Some(true),
+        None => {
+            let elsewhere =
+                ["oneOf", "anyOf", "allOf", "$ref"].iter().any(|keyword| schema.contains_key(*keyword));
+            elsewhere.then_some(true)
+        }
+    }
+}
+
+impl ArgType {
+    fn holds(self, value: &Value) -> bool {
+        match self {
+            Self::Object => value.is_object(),
+            Self::Array => value.is_array(),
+            Self::String => value.is_string(),
+            Self::Integer => value.is_i64() || value.is_u64(),
+            Self::Number => value.is_number(),
+            Self::Boolean => value.is_boolean(),
+            Self::Null => value.is_null(),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Object => "an object",
+            Self::Array => "an array",
+            Self::String => "a string",
+            Self::Integer => "a whole number",
+            Self::Number => "a number",
+            Self::Boolean => "true or false",
+            Self::Null => "null",
+        }
+    }
+}
+
+fn name_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => ArgType::Null.name(),
+        Value::Bool(_) => ArgType::Boolean.name(),
+        Value::Number(_) => ArgType::Number.name(),
+        Value::String(_) => ArgType::String.name(),
+        Value::Array(_) => ArgType::Array.name(),
+        Value::Object(_) => ArgType::Object.name(),
+    }
+}
+
+/// Runs `visit` with `pointer` one step deeper, and takes the step back.
+fn at<T>(pointer: &mut String, step: &str, visit: impl FnOnce(&mut String) -> T) -> T {
+    let length = pointer.len();
+    pointer.push('/');
+    if step.contains(['~', '/']) {
+        pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
+    } else {
+        pointer.push_str(step);
+    }
+    let result = visit(pointer);
+    pointer.truncate(length);
+    result
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    // X1
+    #[test]
+    fn members_keep_the_order_of_their_declaration_also_in_a_journal() {
+        let names = |spec: &ArgSpec| spec.ordered().map(|(name, _)| name.to_string()).collect::<Vec<_>>();
+        let declared = json!({"properties": {"target": {}, "limit": {}, "kinds": {}}});
+        let spec = ArgSpec::from_schema(&declared);
+        assert_eq!(names(&spec), ["target", "limit", "kinds"]);
+        // The journal writes members in the order of the alphabet.
+        let written = crate::types::canonical(&serde_json::to_value(&spec).unwrap());
+        let read: ArgSpec = serde_json::from_str(&written).unwrap();
+        assert_eq!((names(&read), &read), (names(&spec), &spec));
+        let sorted = ArgSpec::from_schema(&json!({"properties": {"a": {}, "b": {}}}));
+        assert_eq!((names(&sorted), sorted.property_order.len()), (vec!["a".to_owned(), "b".to_owned()], 0));
+    }
+
+    fn spec() -> ArgSpec {
+        ArgSpec::from_schema(&json!({
+            "type": "object",
+            "properties": {
+                "target": {"type": "string", "minLength": 1, "maxLength": 8},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 9, "default": 3},
+                "kinds": {"type": "array", "items": {"enum": ["a", "b"]}},
+            },
+            "required": ["target"],
+            "format": "left out",
+        }))
+    }
+
+    #[track_caller]
+    fn check(value: Value, expected: Result<Value, (&str, &str)>) {
+        let rebuilt = spec().rebuild(&value).map_err(|misfit| (misfit.pointer, misfit.message));
+        assert_eq!(rebuilt, expected.map_err(|(pointer, message)| (pointer.to_owned(), message.to_owned())));
+    }
+
+    #[test]
+    fn arguments_are_rebuilt_from_declared_fields() {
+        // S4-81: extra fields are dropped; C24: defaults count before repeats are compared.
+        check(json!({"target": "x", "extra": 1}), Ok(json!({"target": "x", "limit": 3})));
+        check(
+            json!({"target": "x", "limit": 9, "kinds": ["a"]}),
+            Ok(json!({"target": "x", "limit": 9, "kinds": ["a"]})),
+        );
+    }
+
+    #[test]
+    fn a_misfit_names_its_place() {
+        // S4-80
+        check(json!([]), Err(("", "expected an object, found an array")));
+        check(json!({}), Err(("/target", "is required")));
+        check(json!({"target": ""}), Err(("/target", "expected at least 1 characters")));
+        check(json!({"target": "123456789"}), Err(("/target", "expected at most 8 characters")));
+        check(json!({"target": 1}), Err(("/target", "expected a string, found a number")));
+        check(json!({"target": "x", "limit": 10}), Err(("/limit", "expected at most 9")));
+        check(
+            json!({"target": "x", "limit": 1.5}),
+            Err(("/limit", "expected a whole number, found a number")),
+        );
+        check(json!({"target": "x", "kinds": ["a", "c"]}), Err(("/kinds/1", "expected one of \"a\", \"b\"")));
+    }
+
+    #[test]
+    fn a_map_keeps_its_members() {
+        let spec =
+            ArgSpec::from_schema(&json!({"type": "object", "additionalProperties": {"type": "string"}}));
+        let value = json!({"any": "x", "name": "y"});
+        assert_eq!(spec.rebuild(&value), Ok(value.clone()));
+        let nothing = ArgSpec::from_schema(&json!({"type": "object", "properties": {}}));
+        assert_eq!(nothing.rebuild(&value), Ok(json!({})), "a tool without parameters takes none");
+    }
+
+    #[test]
+    fn a_spec_is_written_as_json_schema_and_read_back() {
+        let text = serde_json::to_string(&spec()).unwrap();
+        assert_eq!(serde_json::from_str::<ArgSpec>(&text).unwrap(), spec());
+    }
+}

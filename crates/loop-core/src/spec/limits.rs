@@ -1,0 +1,205 @@
+//! Limits: what a run never passes, how that is promised, and what is held back for the landing.
+
+use serde::{Deserialize, Serialize};
+
+use crate::spec::cost_limit::CostLimit;
+use crate::types::{PicoUsd, is_default};
+
+/// Output tokens that are held back for the landing.
+pub(crate) const LANDING_OUTPUT_TOKENS: u64 = 1_500;
+/// Characters of one result where it is said once and not repeated.
+const NATIVE_RESULT_CHARS: u32 = 16_000;
+/// Milliseconds that are held back for the landing, at the most.
+pub(crate) const LANDING_MS: u64 = 30_000;
+
+/// Calls that one reply may ask for.
+const ASKED_CALLS: u32 = 64;
+/// The calls of one reply that are ever read, whatever [`Limits::asked_calls`] says.
+pub const MAX_ASKED_CALLS: u32 = 128;
+
+fn is_sixty_four(calls: &u32) -> bool {
+    *calls == ASKED_CALLS
+}
+
+/// What is never passed. Each is independent; the first that binds, in the gate's order, is the reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Main model calls with a gate after each: 5 (S0-43).
+    pub passes: u32,
+    /// Money for all calls: USD 0.10 (S0-45); `None` is no limit.
+    pub cost: Option<PicoUsd>,
+    /// How the limits of money and tokens are kept (C18).
+    #[serde(skip_serializing_if = "is_default")]
+    pub cost_mode: CostMode,
+    /// Tokens of all calls together; no limit unless set.
+    pub tokens: Option<u64>,
+    /// Tool calls, picked ones included: 25. With 0, a run that has tools ends before its first call (S4-d3).
+    pub tool_calls: u32,
+    /// Calls that one reply may ask for, in its order: 64, at most [`MAX_ASKED_CALLS`]. What is beyond them is counted and
+    /// not read.
+    #[serde(skip_serializing_if = "is_sixty_four")]
+    pub asked_calls: u32,
+    /// Model calls of every kind: 12.
+    pub model_calls: u32,
+    /// Milliseconds of wall clock, waiting for people apart: 300,000.
+    pub wall_ms: u64,
+    /// Tools picked before the first pass: 5 (S0-124).
+    pub picked: u32,
+    /// Milliseconds for the picker's call: 8,000 (S0-132).
+    pub picker_ms: u64,
+    /// Output tokens of one call: 4,096.
+    pub output_tokens: u64,
+    /// Characters of one tool's Markdown: 4,000 (S0-123).
+    pub markdown_chars: u32,
+    /// Milliseconds for a smart tool's sub-call: 10,000 (S0-131).
+    pub sub_call_ms: u64,
+    /// Output tokens of a smart tool's sub-call: 512 (S0-74).
+    pub sub_call_tokens: u64,
+    /// Bytes of input of a smart tool's sub-call: 24,000.
+    pub sub_call_bytes: u64,
+    /// Milliseconds that a person has to answer: 600,000.
+    pub person_ms: u64,
+    /// Messages that a call may be made with, results counted one by one; no limit unless set (S1-39).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<u32>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            passes: 5,
+            cost: Some(PicoUsd(PicoUsd::PER_USD / 10)),
+            cost_mode: CostMode::default(),
+            tokens: None,
+            tool_calls: 25,
+            asked_calls: ASKED_CALLS,
+            model_calls: 12,
+            wall_ms: 300_000,
+            picked: 5,
+            picker_ms: 8_000,
+            output_tokens: 4_096,
+            markdown_chars: 4_000,
+            sub_call_ms: 10_000,
+            sub_call_tokens: 512,
+            sub_call_bytes: 24_000,
+            person_ms: 600_000,
+            messages: None,
+        }
+    }
+}
+
+impl Limits {
+    /// How many calls of one reply are read: `asked_calls`, at most [`MAX_ASKED_CALLS`].
+    pub fn read_calls(&self) -> u32 {
+        self.asked_calls.min(MAX_ASKED_CALLS)
+    }
+
+    /// Those of a conversation: 10 passes (S1-46), 100 messages (S1-39), 50 tool calls, 16,000 characters a result.
+    pub fn agent() -> Self {
+        Self {
+            passes: 10,
+            model_calls: 20,
+            tool_calls: 50,
+            messages: Some(100),
+            markdown_chars: NATIVE_RESULT_CHARS,
+            ..Self::default()
+        }
+    }
+
+    /// Those of a loop that ends with an output: as many passes as its attempts may take (S2-38), and 5 tool calls for
+    /// each.
+    pub fn extract(attempts: u32, passes_per_attempt: u32) -> Self {
+        let passes = attempts.saturating_mul(passes_per_attempt);
+        Self {
+            passes,
+            model_calls: passes.saturating_mul(2),
+            tool_calls: passes.saturating_mul(5),
+            markdown_chars: NATIVE_RESULT_CHARS,
+            ..Self::default()
+        }
+    }
+
+    /// Milliseconds of the wall clock that are held back for the landing: a quarter, 30 seconds at the most.
+    pub fn landing_ms(&self) -> u64 {
+        (self.wall_ms / 4).min(LANDING_MS)
+    }
+}
+
+/// The part of `limit` that is held back for a landing that would take `landing`: a quarter at the most.
+pub(crate) fn held_back(limit: u64, landing: u64) -> u64 {
+    (limit / 4).min(landing)
+}
+
+/// The smallest limit that leaves `needed`, what is held back for a landing of `landing` apart.
+pub(crate) fn least_limit(needed: u64, landing: u64) -> u64 {
+    let leaves = |limit: u64| limit.saturating_sub(held_back(limit, landing)) >= needed;
+    let whole = needed.saturating_add(landing);
+    let mut limit = whole.min(needed.saturating_add(needed.div_ceil(3)));
+    while limit > 0 && leaves(limit - 1) {
+        limit -= 1;
+    }
+    limit
+}
+
+/// How the limits of money and tokens are kept (C18).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CostMode {
+    /// A call is made if its estimate fits into what is left: the tokens that were reported for the part of the
+    /// prompt that it shares with the call before, and half a token a byte for a first one. What the calls in flight
+    /// take beyond their estimates is the most by which a limit can be passed: one call, or the sub-calls of a batch.
+    #[default]
+    Estimated,
+    /// A call is made only if it fits whatever happens: a token for each byte of input, at the dearest price of
+    /// input. Nothing is ever passed; small limits refuse more.
+    Strict,
+    /// A call is made as long as anything is left (S0-51): the last call may pass the limit, none comes after it.
+    After,
+}
+
+impl CostMode {
+    /// The mode as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Estimated => "estimated",
+            Self::Strict => "strict",
+            Self::After => "after",
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_the_founding_numbers() {
+        // S0-43, S0-45, S0-123, S0-124, S0-125, S0-131, S0-132
+        let limits = Limits::default();
+        assert_eq!((limits.passes, limits.picked, limits.markdown_chars), (5, 5, 4_000));
+        assert_eq!(limits.cost.unwrap().to_string(), "$0.100000");
+        assert_eq!((limits.picker_ms, limits.sub_call_ms, limits.sub_call_tokens), (8_000, 10_000, 512));
+    }
+
+    #[test]
+    fn the_smallest_limit_that_leaves_enough_is_the_smallest() {
+        for needed in 0..60 {
+            for landing in 0..30 {
+                let limit = least_limit(needed, landing);
+                assert!(limit - held_back(limit, landing) >= needed, "{needed} {landing} {limit}");
+                assert!(
+                    limit == 0 || limit - 1 - held_back(limit - 1, landing) < needed,
+                    "{needed} {landing} {limit}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_quarter_of_the_time_is_held_back_and_never_more_than_half_a_minute() {
+        let held = |wall_ms| Limits { wall_ms, ..Limits::default() }.landing_ms();
+        assert_eq!((held(300_000), held(40_000), held(3)), (30_000, 10_000, 0));
+    }
+}

@@ -1,0 +1,39 @@
+//! Spec: everything about a run that is configuration. Protocol, tools, models, limits, settings of the gate.
+//!
+//! This room decides what a setting means and what its default is, from the spec alone: which model a tier has, which
+//! tool a name means, what a limit holds back for the final pass, how a protocol differs from the others
+//! ([`ProtocolSpec`]).
+//!
+//! It never looks at what happened in a run.
+
+mod args;
+mod cost_limit;
+mod gate;
+mod limits;
+mod models;
+mod own_reason;
+mod policy;
+mod protocol;
+mod run_spec;
+mod select;
+mod tool;
+
+pub use args::{ArgSpec, ArgType, Misfit};
+pub use cost_limit::{CostLimit, LimitWithoutPrice};
+pub use gate::{GateSettings, Stale};
+pub use limits::{CostMode, Limits, MAX_ASKED_CALLS};
+pub use models::{ModelSpec, Models};
+pub use own_reason::{InvalidReason, OwnReason, ReasonName};
+pub use policy::{
+    Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, Taint, ThreeTier,
+    ToolPolicy, ToolRepeats,
+};
+pub use protocol::{
+    Cite, ConversationSpec, DocumentSpec, ErrorStyle, Execution, NonceMode, OutputSpec, ProtocolSpec,
+    SectionSpec,
+};
+pub use run_spec::{RunSpec, SPEC_VERSION, SpecNames};
+pub use select::{DefaultCall, Picking};
+pub use tool::ToolSpec;
+
+pub(crate) use limits::{LANDING_MS, LANDING_OUTPUT_TOKENS, held_back, least_limit};

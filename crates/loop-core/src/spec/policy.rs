@@ -1,0 +1,303 @@
+//! Policy as a spec holds it: what a tool is to policy, and how the gate treats repeats, refusals, failures and taint.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::{Status, is_default};
+
+/// What policy knows of a tool beside its effect.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolPolicy {
+    /// Whether what it brings is private: it must not leave unasked (K2).
+    #[serde(skip_serializing_if = "is_default")]
+    pub reads_private: bool,
+    /// Whether what it brings was written by whoever liked to: a page, a mail, a comment (K2).
+    #[serde(skip_serializing_if = "is_default")]
+    pub returns_untrusted: bool,
+    /// JSON pointers to the parameters that say whom or what an effect reaches: a recipient, a path, an amount, a
+    /// command. Their values must stand in the work item, in policy or in what a trusted tool brought, or a person has
+    /// to allow the call (K3).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub authority: Vec<Arc<str>>,
+    /// Whether its call is a question to a person, whose answer is its result (S4-37).
+    #[serde(skip_serializing_if = "is_default")]
+    pub asks_person: bool,
+    /// How its repeats are judged.
+    #[serde(skip_serializing_if = "is_default")]
+    pub repeats: ToolRepeats,
+}
+
+/// How repeats of one tool are judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolRepeats {
+    /// How often it runs within the scope of repeats, whatever its parameters; no limit unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_calls: Option<u32>,
+    /// JSON pointers to what in its data changes by itself, such as times and request ids: two results that differ
+    /// only there are the same. `*` stands for every entry of a list or an object. With none, the default list.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub volatile: Vec<Arc<str>>,
+    /// JSON pointers to the parameters that tell its calls apart; all of them where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub key: Vec<Arc<str>>,
+    /// The parameter that holds a search text: texts that are alike count as the same, the other parameters being
+    /// equal (S3-5, S3-26).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query: Option<Arc<str>>,
+    /// How often it is asked again, without a model, while it answers that it is not ready: 20.
+    #[serde(skip_serializing_if = "is_twenty")]
+    pub polls: u32,
+}
+
+impl Default for ToolRepeats {
+    fn default() -> Self {
+        Self { max_calls: None, volatile: Vec::new(), key: Vec::new(), query: None, polls: 20 }
+    }
+}
+
+fn is_twenty(n: &u32) -> bool {
+    *n == 20
+}
+
+/// What becomes of a call that was made before (C4, C5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Repeats {
+    /// It is not run again, unless it failed in a way that may pass and tries are left (S0-118).
+    NeverRerun,
+    /// By its results: it is refused when it has already brought the same result twice with no write between, when it
+    /// failed for good, or when it goes in a circle; one that brings something new may go on.
+    Progress,
+    /// S3's three tiers: a limit for each tool, the same parameters, a search text that is alike (S3-4 to S3-6).
+    ThreeTier,
+    /// Its earlier result is given again, as long as that was a success, nothing was changed since, and the attempt is
+    /// the same (S2-100).
+    Reuse,
+    /// It is run again.
+    Off,
+}
+
+impl Repeats {
+    /// The setting as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NeverRerun => "never_rerun",
+            Self::Progress => "progress",
+            Self::ThreeTier => "three_tier",
+            Self::Reuse => "reuse",
+            Self::Off => "off",
+        }
+    }
+}
+
+/// How far back a repeat is a repeat (C6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RepeatScope {
+    /// The whole run (S0-118). A turn of a conversation is a run of its own, so this is S3's turn as well (S3-3).
+    #[default]
+    #[serde(alias = "turn")]
+    Run,
+    /// One attempt at an output (S2-100).
+    Attempt,
+    /// One pass (S3-24).
+    Step,
+}
+
+impl RepeatScope {
+    /// The setting as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Attempt => "attempt",
+            Self::Step => "step",
+        }
+    }
+}
+
+/// What a model gets for a call that is refused as a repeat (C5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDuplicate {
+    /// The reason, and where the earlier result stands (S3-23).
+    #[default]
+    SkipMessage,
+    /// The earlier result again, marked with its pass.
+    ReplayCached,
+    /// A refusal by policy, which counts as one.
+    Deny,
+}
+
+/// The three tiers of S3, beside the limits that tools set themselves.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ThreeTier {
+    /// How often each of these tools runs, by name: S3's table (S3-14 to S3-17).
+    pub limits: Vec<(Arc<str>, u32)>,
+    /// How often any other tool runs: 3 (S3-18).
+    pub other: u32,
+    /// From which likeness on two search texts count as the same, in thousandths: 750 (S3-12).
+    pub similar_millis: u32,
+    /// Tools whose search texts are compared (S3-26).
+    pub search: Vec<Arc<str>>,
+    /// Names of the parameters that may hold a search text, the first that is there (S3-10).
+    pub query: Vec<Arc<str>>,
+    /// Words that make a search text one about a deed (S3-27).
+    pub dangerous: Vec<Arc<str>>,
+    /// Whether such words are removed before comparing, as S3 says, which makes different deeds alike; without it two
+    /// texts with such words are alike only where they hold the same ones (C23).
+    #[serde(skip_serializing_if = "is_default")]
+    pub literal: bool,
+}
+
+impl Default for ThreeTier {
+    fn default() -> Self {
+        let names = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect::<Vec<Arc<str>>>();
+        let search = [
+            "search_knowledge",
+            "semantic_search",
+            "search_codebase",
+            "smart_query_database",
+            "query_database",
+        ];
+        let mut limits = vec![(Arc::from("composio_execute"), 2)];
+        limits.extend(search.map(|name| (Arc::from(name), 2)));
+        limits.extend(
+            [("read_file", 3), ("write_file", 2), ("list_directory", 2)]
+                .map(|(name, n)| (Arc::from(name), n)),
+        );
+        Self {
+            limits,
+            other: 3,
+            similar_millis: 750,
+            search: names(&search),
+            query: names(&["query", "search_query", "q", "question", "search", "text"]),
+            dangerous: names(&[
+                "delete",
+                "remove",
+                "drop",
+                "disable",
+                "enable",
+                "deactivate",
+                "activate",
+                "revoke",
+                "grant",
+                "reset",
+                "cancel",
+                "refund",
+                "terminate",
+                "destroy",
+                "purge",
+                "wipe",
+                "lock",
+                "unlock",
+                "block",
+                "unblock",
+            ]),
+            literal: false,
+        }
+    }
+}
+
+/// What follows a call that policy denies (C9).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDenied {
+    /// The model is told, and goes on; a breaker ends it (S4-67).
+    #[default]
+    FeedBack,
+    /// The run ends as refused (S4-27).
+    Stop,
+}
+
+/// What follows a tool that fails (C10).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnToolError {
+    /// The model is told, and goes on (S0-129, S2-77).
+    #[default]
+    Continue,
+    /// The run ends with `tool_failure` (S4-84).
+    Stop,
+    /// After so many failures in a row of one tool a person has to go on (S4-57).
+    EscalateAfter(u32),
+    /// A permanent failure ends the run with `tool_failure` (S4-84); after so many failures in a row of one tool that
+    /// may pass, a person has to continue (S4-57).
+    StopOrEscalateAfter(u32),
+}
+
+impl OnToolError {
+    /// Whether a tool that ended like this ends the run at once.
+    pub fn stops_at(self, status: Status) -> bool {
+        match self {
+            Self::Continue | Self::EscalateAfter(_) => false,
+            Self::Stop => status.is_failure(),
+            Self::StopOrEscalateAfter(_) => status.is_permanent(),
+        }
+    }
+
+    /// After how many failures in a row of one tool a person has to continue.
+    pub fn escalates_after(self) -> Option<u32> {
+        match self {
+            Self::Continue | Self::Stop => None,
+            Self::EscalateAfter(most) | Self::StopOrEscalateAfter(most) => Some(most.max(1)),
+        }
+    }
+}
+
+/// What follows a reply that is not valid: a tool that is not there, arguments that do not fit it, a blank answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnInvalid {
+    /// The model is told, and goes on; a breaker ends it (S4-67).
+    #[default]
+    FeedBack,
+    /// The run ends as refused (S4-27, S4-78 to S4-80).
+    Stop,
+}
+
+/// How a tool's name is found (C21).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resolve {
+    /// Exactly, or by an alias that the tool declares.
+    #[default]
+    Alias,
+    /// Exactly.
+    Strict,
+    /// Also by a part of the name: at least four characters, one match, never for what changes something.
+    FuzzyUnique,
+}
+
+/// Whether a run remembers what it has read (K2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Taint {
+    /// After something untrusted was read, an effect needs a person even where it is approved; after something private
+    /// was read as well, nothing leaves unless a person allows it.
+    #[default]
+    Ask,
+    /// It does not matter what was read.
+    Off,
+}
+
+/// When repeated trouble opens a breaker (S4-67). 0 switches one off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Breakers {
+    /// Failures of one tool in a row, after which it is not run any more: 3.
+    pub tool_failures: u32,
+    /// Calls in a row that policy denied: 3.
+    pub denied: u32,
+    /// Calls in a row with an unknown tool or with arguments that do not fit: 5.
+    pub bad_arguments: u32,
+}
+
+impl Default for Breakers {
+    fn default() -> Self {
+        Self { tool_failures: 3, denied: 3, bad_arguments: 5 }
+    }
+}

@@ -1,0 +1,326 @@
+//! Protocols as a spec names them: what a reply is taken for, and what is particular to each.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::{EvidenceId, is_default};
+
+/// How a reply becomes a proposal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ProtocolSpec {
+    /// A document of sections, refined pass by pass.
+    Document(DocumentSpec),
+    /// Messages: tools are called natively, and a reply without calls is the final answer.
+    Conversation(ConversationSpec),
+    /// The same with one output tool, whose validated value is the end.
+    Output(OutputSpec),
+}
+
+impl ProtocolSpec {
+    /// Whether replies call tools natively and their history is messages.
+    pub fn is_native(&self) -> bool {
+        match self {
+            Self::Document(_) => false,
+            Self::Conversation(_) | Self::Output(_) => true,
+        }
+    }
+
+    /// Whether the last permitted call is a landing, which is told to end without tools. A loop that must end with an
+    /// output has none: its last call is one like any other.
+    pub fn lands(&self) -> bool {
+        match self {
+            Self::Document(_) | Self::Conversation(_) => true,
+            Self::Output(_) => false,
+        }
+    }
+
+    /// How the calls of one reply are run.
+    pub fn execution(&self) -> Execution {
+        match self {
+            Self::Document(_) => Execution::Parallel,
+            Self::Conversation(conversation) => conversation.execution,
+            Self::Output(output) => output.execution,
+        }
+    }
+
+    /// In whose words a model is told of a call that failed.
+    pub fn errors(&self) -> ErrorStyle {
+        match self {
+            Self::Document(_) => ErrorStyle::default(),
+            Self::Conversation(conversation) => conversation.errors,
+            Self::Output(output) => output.errors,
+        }
+    }
+
+    /// Whether the protocol handles the call of a tool itself, in place of having it run: the call that submits an output,
+    /// or without a reflection the output's own. Such an output is taken as it is, whatever it looks like: validation tells.
+    pub fn handles(&self, tool: &str) -> bool {
+        self.output().is_some_and(|output| tool == &**output.submit.as_ref().unwrap_or(&output.tool))
+    }
+
+    /// The output that ends the loop, where it has one.
+    pub fn output(&self) -> Option<&OutputSpec> {
+        match self {
+            Self::Document(_) | Self::Conversation(_) => None,
+            Self::Output(output) => Some(output),
+        }
+    }
+}
+
+/// A conversation: messages and native calls (S1).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ConversationSpec {
+    /// How the calls of one reply are run.
+    #[serde(skip_serializing_if = "is_default")]
+    pub execution: Execution,
+    /// In whose words the model is told of a call that failed.
+    #[serde(skip_serializing_if = "is_default")]
+    pub errors: ErrorStyle,
+}
+
+/// A loop that ends with a validated value (S2).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutputSpec {
+    /// The output tool's name; it stands among the tools. With a reflection it is run, and answers with the value
+    /// formatted; otherwise its call is the end of an attempt.
+    pub tool: Arc<str>,
+    /// With a reflection: the name of the tool that ends an attempt, which stands among the tools as well (S2-20).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submit: Option<Arc<str>>,
+    /// How many attempts there are: 3.
+    #[serde(default = "attempts")]
+    pub attempts: u32,
+    /// How many passes one attempt may take: 15 (S2-38).
+    #[serde(default = "passes_per_attempt")]
+    pub passes_per_attempt: u32,
+    /// Milliseconds that validating one output may take: 30,000.
+    #[serde(default = "validate_ms")]
+    pub validate_ms: u64,
+    /// How the calls of one reply are run.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub execution: Execution,
+    /// In whose words the model is told of a call that failed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub errors: ErrorStyle,
+}
+
+impl OutputSpec {
+    /// Three attempts of fifteen passes each, without a reflection.
+    pub fn new(tool: impl Into<Arc<str>>) -> Self {
+        Self {
+            tool: tool.into(),
+            submit: None,
+            attempts: attempts(),
+            passes_per_attempt: passes_per_attempt(),
+            validate_ms: validate_ms(),
+            execution: Execution::default(),
+            errors: ErrorStyle::default(),
+        }
+    }
+}
+
+fn attempts() -> u32 {
+    3
+}
+
+fn passes_per_attempt() -> u32 {
+    15
+}
+
+fn validate_ms() -> u64 {
+    30_000
+}
+
+/// How the calls of one reply are run (C3). Their results stand in the order of the calls either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Execution {
+    /// One after another (S1-25).
+    #[default]
+    Ordered,
+    /// Those that only look side by side, those that change something one after another (S2-101).
+    Parallel,
+    /// One call a reply: the first that may run; the others are left undone, and the model is told so (S4-31).
+    Single,
+}
+
+impl Execution {
+    /// Whether no two calls run at the same time.
+    pub fn is_ordered(self) -> bool {
+        match self {
+            Self::Ordered | Self::Single => true,
+            Self::Parallel => false,
+        }
+    }
+
+    /// The setting as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ordered => "ordered",
+            Self::Parallel => "parallel",
+            Self::Single => "single",
+        }
+    }
+}
+
+/// In whose words a model is told of a call that failed (C8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorStyle {
+    /// S2's words, with the names that come near an unknown one.
+    #[default]
+    Plain,
+    /// S0's: `Unknown tool` (S0-88), and a quoted line for a failure (S0-67).
+    Seed000,
+    /// S1's: `Error executing NAME: …` (S1-29).
+    Seed001,
+    /// S2's: `Error: Unknown tool NAME` (S2-76), `Error: …` (S2-77).
+    Seed002,
+    /// S4's: a code (S4-79).
+    Seed004,
+}
+
+impl ErrorStyle {
+    /// The style as it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Seed000 => "seed000",
+            Self::Seed001 => "seed001",
+            Self::Seed002 => "seed002",
+            Self::Seed004 => "seed004",
+        }
+    }
+}
+
+/// The document that the loop works on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DocumentSpec {
+    /// Its typed sections, in the order in which it is shown.
+    pub sections: Vec<SectionSpec>,
+    /// Which contract blocks count.
+    #[serde(default)]
+    pub nonce: NonceMode,
+}
+
+/// One typed section (S0-115).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SectionSpec {
+    /// Its type, for example `next_steps`.
+    pub id: Arc<str>,
+    /// Its heading, emoji included, for example `🔍 Situation`.
+    pub heading: Arc<str>,
+    /// What belongs in it, for the model.
+    #[serde(default)]
+    pub describe: Arc<str>,
+    /// Whether an answer without it is unfinished.
+    #[serde(default)]
+    pub required: bool,
+    /// What it must cite.
+    #[serde(default)]
+    pub cite: Cite,
+}
+
+/// What a section must cite: evidence that exists and did not fail. Written as `false`, `true` or `"evidence"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "CiteText", into = "CiteText")]
+pub enum Cite {
+    /// Nothing.
+    #[default]
+    No,
+    /// Anything; the work item (E0) will do.
+    Any,
+    /// Evidence: an observation. The work item alone is no support for what is found about it.
+    Evidence,
+}
+
+impl Cite {
+    /// Whether these citations are enough.
+    pub fn is_met_by(self, cited: &[EvidenceId]) -> bool {
+        match self {
+            Self::No => true,
+            Self::Any => !cited.is_empty(),
+            Self::Evidence => cited.iter().any(|id| *id != EvidenceId::ITEM),
+        }
+    }
+}
+
+/// How it is written.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum CiteText {
+    Flag(bool),
+    Word(CiteWord),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum CiteWord {
+    Evidence,
+}
+
+impl From<CiteText> for Cite {
+    fn from(text: CiteText) -> Self {
+        match text {
+            CiteText::Flag(false) => Self::No,
+            CiteText::Flag(true) => Self::Any,
+            CiteText::Word(CiteWord::Evidence) => Self::Evidence,
+        }
+    }
+}
+
+impl From<Cite> for CiteText {
+    fn from(cite: Cite) -> Self {
+        match cite {
+            Cite::No => Self::Flag(false),
+            Cite::Any => Self::Flag(true),
+            Cite::Evidence => Self::Word(CiteWord::Evidence),
+        }
+    }
+}
+
+impl SectionSpec {
+    /// A section that may be left out and need not cite.
+    pub fn new(id: impl Into<Arc<str>>, heading: impl Into<Arc<str>>) -> Self {
+        Self { id: id.into(), heading: heading.into(), describe: "".into(), required: false, cite: Cite::No }
+    }
+
+    /// The same section, told to the model in these words.
+    pub fn describe(self, describe: impl Into<Arc<str>>) -> Self {
+        Self { describe: describe.into(), ..self }
+    }
+
+    /// The same section, without which an answer is unfinished.
+    pub fn required(self) -> Self {
+        Self { required: true, ..self }
+    }
+
+    /// The same section, which must cite the work item or evidence.
+    pub fn cited(self) -> Self {
+        self.citing(Cite::Any)
+    }
+
+    /// The same section, which must cite what `cite` says.
+    pub fn citing(self, cite: Cite) -> Self {
+        Self { cite, ..self }
+    }
+}
+
+/// Which contract blocks count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NonceMode {
+    /// The right nonce wins, a wrong one is ignored. A block without one counts if it is the last, neither a tool's text
+    /// nor the work item holds it, each of those could be searched whole, and the run has read nothing untrusted. From
+    /// the first untrusted text on it is as with [`Require`](Self::Require).
+    #[default]
+    Prefer,
+    /// Only blocks with the right nonce count: for hostile domains.
+    Require,
+}

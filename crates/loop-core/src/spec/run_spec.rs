@@ -1,0 +1,209 @@
+//! The run spec: everything about a run that is configuration rather than fact.
+//!
+//! It is stored once by its hash, and [`Started`](crate::Fact::Started) names that hash, so that a replay needs no
+//! other input. Defaults are S0's numbers.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::spec::cost_limit::CostLimit;
+use crate::spec::gate::GateSettings;
+use crate::spec::limits::Limits;
+use crate::spec::models::{ModelSpec, Models};
+use crate::spec::own_reason::OwnReason;
+use crate::spec::policy::Repeats;
+use crate::spec::protocol::{
+    ConversationSpec, DocumentSpec, NonceMode, OutputSpec, ProtocolSpec, SectionSpec,
+};
+use crate::spec::select::Picking;
+use crate::spec::tool::ToolSpec;
+use crate::types::{Digest, PicoUsd, Tier, digest};
+
+/// The version of [`RunSpec`] that this crate writes and reads: which rules a run follows. Another one is refused by its
+/// number.
+pub const SPEC_VERSION: u32 = 1;
+
+/// After how many passes in a row in which nothing could be run a conversation ends.
+const NATIVE_NO_PROGRESS: u32 = 3;
+
+/// What a run is to do, with which tools and models, within which limits.
+///
+/// Its hash names it in the journal. A field that is added later must be left out of the text while it has its
+/// default (`skip_serializing_if`), or the specs that are stored already would no longer have their hash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunSpec {
+    /// [`SPEC_VERSION`] of the writer.
+    pub version: u32,
+    /// The domain's name, for example `helpdesk`.
+    pub domain: Arc<str>,
+    /// What the work is for, in a sentence or two, for the model.
+    #[serde(default)]
+    pub goal: Arc<str>,
+    /// The profile of the domain, where one was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Arc<str>>,
+    /// How replies become proposals.
+    pub protocol: ProtocolSpec,
+    /// The tools, in the order in which prompts list them.
+    pub tools: Vec<ToolSpec>,
+    /// Which tools run before the first pass.
+    #[serde(default)]
+    pub picking: Picking,
+    /// Which model each tier uses.
+    pub models: Models,
+    /// What is never passed.
+    #[serde(default)]
+    pub limits: Limits,
+    /// How the gate judges.
+    #[serde(default)]
+    pub gate: GateSettings,
+    /// Whether the outcome is saved; where to is the runtime's business.
+    #[serde(default)]
+    pub save: bool,
+    /// The domain's own reasons to stop, in the order in which they are told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop_reasons: Vec<OwnReason>,
+}
+
+/// What names a spec, for whoever starts many runs by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpecNames {
+    /// [`RunSpec::hash`].
+    pub spec: Digest,
+    /// [`RunSpec::policy_hash`].
+    pub policy: Digest,
+}
+
+impl SpecNames {
+    /// The names of `spec`.
+    pub fn of(spec: &RunSpec) -> Self {
+        Self { spec: spec.hash(), policy: spec.policy_hash() }
+    }
+}
+
+impl RunSpec {
+    /// The spec of a loop that writes these sections with this model, with S0's limits and no tools yet.
+    ///
+    /// Where the model's price is unknown there is no cost limit: nobody could keep it.
+    pub fn document(
+        domain: impl Into<Arc<str>>,
+        sections: impl IntoIterator<Item = SectionSpec>,
+        model: ModelSpec,
+    ) -> Self {
+        let sections = sections.into_iter().collect();
+        let protocol = ProtocolSpec::Document(DocumentSpec { sections, nonce: NonceMode::default() });
+        Self::of(domain.into(), protocol, model, Limits::default(), GateSettings::default())
+    }
+
+    /// The spec of a conversation with this model: tools one after another, with the limits of
+    /// [`Limits::agent`] and no tools yet.
+    ///
+    /// Where the model's price is unknown there is no cost limit: nobody could keep it.
+    pub fn conversation(domain: impl Into<Arc<str>>, model: ModelSpec) -> Self {
+        let protocol = ProtocolSpec::Conversation(ConversationSpec::default());
+        let gate = GateSettings { no_progress: NATIVE_NO_PROGRESS, ..GateSettings::default() };
+        let picking = Picking { enabled: false, ..Picking::default() };
+        Self { picking, ..Self::of(domain.into(), protocol, model, Limits::agent(), gate) }
+    }
+
+    /// The spec of a loop that ends with a validated value, with the limits of [`Limits::extract`] and no tools yet:
+    /// the output tool that `output` names has to be among them, and so has the tool that submits.
+    ///
+    /// Where the model's price is unknown there is no cost limit: nobody could keep it.
+    pub fn output(domain: impl Into<Arc<str>>, output: OutputSpec, model: ModelSpec) -> Self {
+        let limits = Limits::extract(output.attempts, output.passes_per_attempt);
+        let gate = GateSettings { no_progress: NATIVE_NO_PROGRESS, ..GateSettings::default() };
+        let picking = Picking { enabled: false, ..Picking::default() };
+        Self { picking, ..Self::of(domain.into(), ProtocolSpec::Output(output), model, limits, gate) }
+    }
+
+    fn of(
+        domain: Arc<str>,
+        protocol: ProtocolSpec,
+        model: ModelSpec,
+        mut limits: Limits,
+        gate: GateSettings,
+    ) -> Self {
+        // A default never fails to resolve.
+        limits.cost = CostLimit::Default.resolve(model.price.is_some()).unwrap_or_default();
+        Self {
+            version: SPEC_VERSION,
+            domain,
+            goal: "".into(),
+            profile: None,
+            protocol,
+            tools: Vec::new(),
+            picking: Picking::default(),
+            models: Models { picker: None, base: model, escalated: None, fallback: None },
+            limits,
+            gate,
+            save: false,
+            stop_reasons: Vec::new(),
+        }
+    }
+
+    /// The limit of money, where it could not be kept since the price of the base model is unknown. Such a run ends before
+    /// its first call.
+    pub fn unpriced_limit(&self) -> Option<PicoUsd> {
+        let limit = CostLimit::from(self.limits.cost).resolve(self.models.base.price.is_some());
+        limit.err().map(|without| without.limit)
+    }
+
+    /// Whether a stop by a limit leaves a final pass: a last call without tools that finishes the answer.
+    pub fn lands(&self) -> bool {
+        self.protocol.lands() && self.gate.final_pass
+    }
+
+    /// Whether the last permitted pass is one like any other, since there is no final pass: what it asks for runs, and
+    /// the limits of passes and model calls are checked before the next one (S4-26, S4-85).
+    pub(crate) fn acts_last(&self) -> bool {
+        self.protocol.lands() && !self.gate.final_pass
+    }
+
+    /// The digest that names this spec.
+    pub fn hash(&self) -> Digest {
+        digest("spec", &serde_json::to_value(self).unwrap_or_default())
+    }
+
+    /// The digest of the part that decides rather than describes: limits, gate, and what policy knows of each tool.
+    pub fn policy_hash(&self) -> Digest {
+        let known = |tool: &ToolSpec| json!([tool.name, tool.aliases, tool.effect, tool.policy]);
+        let tools: Vec<Value> = self.tools.iter().map(known).collect();
+        let decides = serde_json::to_value((&self.limits, &self.gate, tools));
+        digest("policy", &decides.unwrap_or_default())
+    }
+
+    /// The tool with this name or alias (S0-84); never by a part of a name (S0-d1, S0-d2).
+    pub fn tool(&self, name: &str) -> Option<&ToolSpec> {
+        let by_name = self.tools.iter().find(|tool| &*tool.name == name);
+        by_name.or_else(|| self.tools.iter().find(|tool| tool.aliases.iter().any(|alias| &**alias == name)))
+    }
+
+    /// The model of a tier; where it has none of its own, the base model.
+    pub fn model(&self, tier: Tier) -> &ModelSpec {
+        let special = match tier {
+            Tier::Picker => self.models.picker.as_ref(),
+            Tier::Base => None,
+            Tier::Escalated => self.models.escalated.as_ref(),
+            Tier::Fallback => self.models.fallback.as_ref(),
+        };
+        special.unwrap_or(&self.models.base)
+    }
+
+    /// The sections of the document; none in other protocols.
+    pub fn sections(&self) -> &[SectionSpec] {
+        match &self.protocol {
+            ProtocolSpec::Document(document) => &document.sections,
+            ProtocolSpec::Conversation(_) | ProtocolSpec::Output(_) => &[],
+        }
+    }
+
+    /// What becomes of a call that was made before: what the gate's settings say, or what suits the protocol.
+    pub fn repeats(&self) -> Repeats {
+        let suits = if self.protocol.is_native() { Repeats::Progress } else { Repeats::NeverRerun };
+        self.gate.repeats.unwrap_or(suits)
+    }
+}

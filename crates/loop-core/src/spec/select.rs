@@ -1,0 +1,32 @@
+//! Which tools run before the first pass.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+/// Which tools run before the first pass.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Picking {
+    /// Whether a model is asked to pick; without it the first pass begins at once.
+    pub enabled: bool,
+    /// What runs when the picker fails or cannot be called (S0-127).
+    pub defaults: Vec<DefaultCall>,
+}
+
+impl Default for Picking {
+    fn default() -> Self {
+        Self { enabled: true, defaults: Vec::new() }
+    }
+}
+
+/// A call that is made when the picker fails.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DefaultCall {
+    /// The tool's name.
+    pub tool: Arc<str>,
+    /// Its parameters, as JSON text.
+    pub parameters: Arc<str>,
+}

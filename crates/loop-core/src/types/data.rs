@@ -1,0 +1,205 @@
+//! What a tool brought, as JSON: a plain text is kept once, however often it stands in a run.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::types::canonical::{canonical, digest_text};
+use crate::types::ids::Digest;
+
+/// The raw result of a tool: a JSON text, to which it derefs, opaque to the core.
+///
+/// Where the JSON is one string, that string is kept in place of its JSON, so that it can be shared with the Markdown
+/// which it often is; the JSON is then written when somebody reads it. Equal JSON texts are equal data.
+#[derive(Clone)]
+pub struct Data(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Json(Arc<str>),
+    Text { text: Arc<str>, json: OnceLock<Arc<str>> },
+}
+
+impl Data {
+    /// A plain text, which is kept as it is.
+    pub fn text(text: impl Into<Arc<str>>) -> Self {
+        Self(Kind::Text { text: text.into(), json: OnceLock::new() })
+    }
+
+    /// The text, where the data is one.
+    pub fn as_text(&self) -> Option<&Arc<str>> {
+        match &self.0 {
+            Kind::Json(_) => None,
+            Kind::Text { text, .. } => Some(text),
+        }
+    }
+
+    /// The digest of the data: of a text over its bytes, of any other JSON over its canonical form.
+    pub fn digest(&self) -> Digest {
+        match &self.0 {
+            Kind::Json(json) => digest_text("observation", json),
+            Kind::Text { text, .. } => Digest::of("observation-text", text.as_bytes()),
+        }
+    }
+
+    fn json(&self) -> &Arc<str> {
+        match &self.0 {
+            Kind::Json(json) => json,
+            Kind::Text { text, json } => json.get_or_init(|| written(text).into()),
+        }
+    }
+}
+
+impl From<Arc<str>> for Data {
+    fn from(json: Arc<str>) -> Self {
+        // A text that was written in another way stays as it was written.
+        let text = json.starts_with('"').then(|| serde_json::from_str::<String>(&json).ok()).flatten();
+        match text.filter(|text| *written(text) == *json) {
+            Some(text) => Self::text(text),
+            None => Self(Kind::Json(json)),
+        }
+    }
+}
+
+impl From<&str> for Data {
+    fn from(json: &str) -> Self {
+        Arc::<str>::from(json).into()
+    }
+}
+
+impl From<String> for Data {
+    fn from(json: String) -> Self {
+        Arc::<str>::from(json).into()
+    }
+}
+
+impl From<Value> for Data {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::String(text) => Self::text(text),
+            other => Self(Kind::Json(canonical(&other).into())),
+        }
+    }
+}
+
+impl Deref for Data {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.json()
+    }
+}
+
+impl PartialEq for Data {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Kind::Json(one), Kind::Json(other)) => one == other,
+            (Kind::Text { text: one, .. }, Kind::Text { text: other, .. }) => one == other,
+            // Every text whose JSON is written as it is written here is kept as a text.
+            (Kind::Json(_), Kind::Text { .. }) | (Kind::Text { .. }, Kind::Json(_)) => false,
+        }
+    }
+}
+
+impl Eq for Data {}
+
+impl Hash for Data {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match &self.0 {
+            Kind::Json(json) => (0_u8, json).hash(state),
+            Kind::Text { text, .. } => (1_u8, text).hash(state),
+        }
+    }
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl Serialize for Data {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            // Writing it down is no reason to keep it twice.
+            Kind::Text { text, json } if json.get().is_none() => serializer.serialize_str(&written(text)),
+            Kind::Json(_) | Kind::Text { .. } => serializer.serialize_str(self),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Data {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Arc::<str>::deserialize(deserializer).map(Self::from)
+    }
+}
+
+/// A text as JSON.
+fn written(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::hash::DefaultHasher;
+
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn hash(data: &Data) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        data.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    #[test]
+    fn a_text_reads_as_its_json_and_is_kept_once() {
+        let text: Arc<str> = "a \"b\"\n".into();
+        let data = Data::text(Arc::clone(&text));
+        assert_eq!(&*data, r#""a \"b\"\n""#);
+        assert!(Arc::ptr_eq(data.as_text().unwrap(), &text));
+        assert!(Data::from("[1]").as_text().is_none());
+    }
+
+    #[test]
+    fn only_json_that_is_one_string_is_a_text() {
+        for json in ["null", "no json", r#""open"#, r#""a" "b""#, r#""\u0061""#, r#" "a""#, ""] {
+            let data = Data::from(json);
+            assert_eq!((&*data, data.as_text()), (json, None));
+        }
+    }
+
+    #[test]
+    fn equal_data_has_an_equal_digest_and_other_data_another() {
+        assert_eq!(Data::from(r#"{"b":1,"a":[2]}"#).digest(), Data::from(r#"{ "a": [2], "b": 1 }"#).digest());
+        assert_eq!(Data::from(r#""x""#).digest(), Data::text("x").digest());
+        // A text that looks like JSON is not what it looks like.
+        assert_ne!(Data::text("[1]").digest(), Data::from("[1]").digest());
+        assert_ne!(Data::text("x").digest(), Data::text("y").digest());
+    }
+
+    proptest! {
+        #[test]
+        fn however_it_is_made_the_same_json_is_the_same_data(text in any::<String>(), n in any::<i64>()) {
+            for value in [json!(text), json!([text, n]), json!(n)] {
+                let json = value.to_string();
+                let made = [Data::from(value), Data::from(&*json), Data::from(json.clone())];
+                for data in &made {
+                    prop_assert_eq!(&**data, &*json);
+                    prop_assert_eq!(data, &made[0]);
+                    prop_assert_eq!(hash(data), hash(&made[0]));
+                    prop_assert_eq!(data.digest(), made[0].digest());
+                    let stored = serde_json::to_string(data).unwrap();
+                    prop_assert_eq!(&stored, &serde_json::to_string(&json).unwrap());
+                    prop_assert_eq!(&serde_json::from_str::<Data>(&stored).unwrap(), data);
+                }
+            }
+        }
+    }
+}

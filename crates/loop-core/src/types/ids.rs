@@ -1,0 +1,153 @@
+//! Names of things: runs, wishes, evidence, instants, digests.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest as _, Sha256};
+
+/// The name of a run, unique where its journal lives.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RunId(pub Arc<str>);
+
+impl RunId {
+    /// A run id from any text; the runtime uses time-ordered UUIDs.
+    pub fn new(id: impl Into<Arc<str>>) -> Self {
+        Self(id.into())
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Milliseconds since the run's start, monotonic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// This instant `ms` milliseconds later.
+    pub fn plus(self, ms: u64) -> Self {
+        Self(self.0.saturating_add(ms))
+    }
+
+    /// Milliseconds from `earlier` to this instant; 0 when it lies in the future.
+    pub fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The same in seconds for a person, with as many digits behind the point as it takes: `120`, `0.5`, `0.001`.
+    pub fn in_seconds(self) -> String {
+        let text = format!("{}.{:03}", self.0 / 1_000, self.0 % 1_000);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+/// The number of a settled observation, printed `E3`. `E0` is the work item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct EvidenceId(pub u32);
+
+impl EvidenceId {
+    /// The work item itself.
+    pub const ITEM: Self = Self(0);
+}
+
+impl fmt::Display for EvidenceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "E{}", self.0)
+    }
+}
+
+/// A SHA-256 digest, written as 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(pub [u8; 32]);
+
+impl Digest {
+    /// The digest of `bytes` under a domain `tag`, so that equal bytes of different kinds differ.
+    pub fn of(tag: &str, bytes: &[u8]) -> Self {
+        let mut hasher = Sha256::new();
+        hasher.update(b"loopgate/");
+        hasher.update(tag.as_bytes());
+        hasher.update([0]);
+        hasher.update(bytes);
+        Self(hasher.finalize().into())
+    }
+
+    /// The first twelve hexadecimal digits, for people.
+    pub fn short(&self) -> String {
+        self.to_string().chars().take(12).collect()
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({})", self.short())
+    }
+}
+
+impl FromStr for Digest {
+    type Err = InvalidDigest;
+
+    fn from_str(text: &str) -> Result<Self, InvalidDigest> {
+        let mut bytes = [0; 32];
+        if text.len() != 64 || !text.is_ascii() {
+            return Err(InvalidDigest);
+        }
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| InvalidDigest)?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| InvalidDigest)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A text that is no [`Digest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a digest is 64 hexadecimal digits")]
+pub struct InvalidDigest;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_have_no_more_digits_than_they_take() {
+        let told = [0, 1, 500, 1_000, 1_250, 120_000].map(|ms| Millis(ms).in_seconds());
+        assert_eq!(told, ["0", "0.001", "0.5", "1", "1.25", "120"]);
+    }
+
+    #[test]
+    fn digests_differ_by_tag_and_are_written_and_read_back() {
+        let digest = Digest::of("a", b"x");
+        assert_ne!(digest, Digest::of("b", b"x"));
+        assert_eq!(digest.to_string().parse::<Digest>(), Ok(digest));
+        assert!("00".parse::<Digest>().is_err());
+    }
+}

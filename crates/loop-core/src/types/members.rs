@@ -1,0 +1,211 @@
+//! JSON whose objects keep every member, also those that are given more than once: of these, a plain reader keeps the
+//! last without a word.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::types::steps;
+
+/// A JSON value as it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Written {
+    /// What has no members.
+    Plain(Value),
+    /// A list.
+    List(Vec<Written>),
+    /// An object's members in their order.
+    Members(Vec<(String, Written)>),
+}
+
+impl Written {
+    /// Reads a JSON text; nothing where it is none.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// JSON pointers to the members that are given more than once, in their order, each once.
+    pub(crate) fn repeated(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        self.find(&mut String::new(), &mut found);
+        let mut known = BTreeSet::new();
+        found.retain(|pointer| known.insert(pointer.clone()));
+        found
+    }
+
+    fn find(&self, at: &mut String, found: &mut Vec<String>) {
+        let length = at.len();
+        steps::count(1 + length);
+        match self {
+            Self::Plain(_) => {}
+            Self::List(entries) => {
+                for (n, entry) in entries.iter().enumerate() {
+                    at.push_str(&format!("/{n}"));
+                    entry.find(at, found);
+                    at.truncate(length);
+                }
+            }
+            Self::Members(members) => {
+                let mut names: Vec<&str> = members.iter().map(|(name, _)| name.as_str()).collect();
+                names.sort_unstable();
+                let mut twice: Vec<&str> = names
+                    .windows(2)
+                    .filter(|two| two.first() == two.last())
+                    .filter_map(|two| two.first().copied())
+                    .collect();
+                twice.dedup();
+                for (name, member) in members {
+                    at.push('/');
+                    at.push_str(&name.replace('~', "~0").replace('/', "~1"));
+                    if twice.binary_search(&name.as_str()).is_ok() {
+                        found.push(at.clone());
+                    }
+                    member.find(at, found);
+                    at.truncate(length);
+                }
+            }
+        }
+    }
+
+    /// The member of this name that a plain reader keeps.
+    pub(crate) fn member(&self, name: &str) -> Option<&Self> {
+        match self {
+            Self::Members(members) => {
+                members.iter().rev().find(|(known, _)| known == name).map(|(_, member)| member)
+            }
+            Self::Plain(_) | Self::List(_) => None,
+        }
+    }
+
+    /// The entry of a list.
+    pub(crate) fn entry(&self, n: usize) -> Option<&Self> {
+        match self {
+            Self::List(entries) => entries.get(n),
+            Self::Plain(_) | Self::Members(_) => None,
+        }
+    }
+
+    /// The JSON text, with every member.
+    pub(crate) fn to_text(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) {
+        match self {
+            Self::Plain(value) => out.push_str(&value.to_string()),
+            Self::List(entries) => {
+                out.push('[');
+                for (n, entry) in entries.iter().enumerate() {
+                    out.push_str(if n > 0 { "," } else { "" });
+                    entry.write(out);
+                }
+                out.push(']');
+            }
+            Self::Members(members) => {
+                out.push('{');
+                for (n, (name, member)) in members.iter().enumerate() {
+                    out.push_str(if n > 0 { "," } else { "" });
+                    out.push_str(&Value::from(name.as_str()).to_string());
+                    out.push(':');
+                    member.write(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+}
+
+/// JSON pointers to the members that a JSON text gives more than once; none where it is no JSON.
+pub(crate) fn repeated(text: &str) -> Vec<String> {
+    Written::read(text).map_or_else(Vec::new, |written| written.repeated())
+}
+
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AsWritten)
+    }
+}
+
+struct AsWritten;
+
+impl<'de> Visitor<'de> for AsWritten {
+    type Value = Written;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Written, E> {
+        Ok(Written::Plain(Value::Null))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Written, E> {
+        Ok(Written::Plain(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Written, E> {
+        Ok(Written::Plain(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Written, E> {
+        Ok(Written::Plain(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Written, E> {
+        Ok(Written::Plain(value.into()))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Written, E> {
+        Ok(Written::Plain(value.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Written, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = seq.next_element()? {
+            entries.push(entry);
+        }
+        Ok(Written::List(entries))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Written, A::Error> {
+        let mut members = Vec::new();
+        while let Some(member) = map.next_entry()? {
+            members.push(member);
+        }
+        Ok(Written::Members(members))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_that_are_given_twice_are_named_by_their_place() {
+        let text = r#"{"a":1,"b":{"c":[{"d/e":1,"d/e":2}],"c~":0},"a":2,"a":3,"é":{"x":[],"x":[]}}"#;
+        assert_eq!(repeated(text), ["/a", "/b/c/0/d~1e", "/é/x"]);
+        assert_eq!(repeated(r#"[{"a":1},{"a":1}]"#), [""; 0]);
+        assert_eq!(repeated(r#"{"a":1,"#), [""; 0], "no JSON");
+        // Written with an escape it is the same member.
+        assert_eq!(repeated(r#"{"a":1,"\u0061":2}"#), ["/a"]);
+        // B9: many of them are told in one go.
+        let many: Vec<String> = (0..30_000).map(|n| format!("\"k{}\":{n}", n / 2)).collect();
+        assert_eq!(repeated(&format!("{{{}}}", many.join(","))).len(), 15_000);
+    }
+
+    #[test]
+    fn what_was_written_is_written_again_with_every_member() {
+        let text = r#"{"a":1,"b":[true,null,-1.5,"x\"y",18446744073709551615],"a":{"c":1,"c":2}}"#;
+        let written = Written::read(text).unwrap();
+        assert_eq!(written.to_text(), text);
+        assert_eq!(written.member("a").unwrap().to_text(), r#"{"c":1,"c":2}"#);
+        assert_eq!(written.member("b").and_then(|b| b.entry(1)).unwrap().to_text(), "null");
+        assert_eq!(written.member("z"), None);
+    }
+}

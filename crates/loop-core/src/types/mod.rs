@@ -1,0 +1,58 @@
+//! Types: the words that every room uses. Names of things, amounts, work items, results, evidence.
+//!
+//! This room decides nothing about a run. It says what a value is, how it is written, and what follows from the value
+//! alone: what tokens cost at a price, whether a status is a failure, which characters are invisible.
+//!
+//! It looks at no spec, no state and no other room.
+
+mod action;
+mod canonical;
+mod confidence;
+mod data;
+mod defaults;
+mod effect;
+mod evidence;
+mod failure;
+mod ids;
+mod instruction;
+pub(crate) mod invisible;
+mod item;
+pub(crate) mod members;
+mod money;
+mod observation;
+mod price;
+mod similar;
+mod slot;
+pub(crate) mod steps;
+mod stop_class;
+mod taint;
+mod tier;
+mod totals;
+mod usage;
+
+pub use action::{Action, Priority};
+pub use canonical::{canonical, digest, digest_text};
+pub use confidence::Confidence;
+pub use data::Data;
+pub use effect::Effect;
+pub use evidence::Evidence;
+pub use failure::{FailureKind, ModelFailure};
+pub use ids::{Digest, EvidenceId, InvalidDigest, Millis, RunId};
+pub use instruction::Told;
+pub use invisible::{is_blank, is_unseen};
+pub use item::{Scope, WorkItem};
+pub use money::{PicoUsd, Spend};
+pub use observation::{Observation, Status, SubCallUse};
+pub use price::{Price, PriceAbove, Rates};
+pub use similar::edits;
+pub use slot::{CommandKey, InvalidKey, Slot};
+pub use stop_class::StopClass;
+pub use taint::Legs;
+pub use tier::Tier;
+pub use totals::Totals;
+pub use usage::{CallExtent, Received, Usage};
+
+pub(crate) use canonical::sorted;
+pub(crate) use defaults::is_default;
+pub(crate) use members::Written;
+pub(crate) use similar::near_names;

@@ -1,0 +1,80 @@
+//! Money and tokens, in integers.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// An amount in pico-dollars (10⁻¹² USD), so that a price per token is a whole number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PicoUsd(pub u64);
+
+impl PicoUsd {
+    /// Pico-dollars in one dollar.
+    pub const PER_USD: u64 = 1_000_000_000_000;
+
+    /// The sum, held at the largest amount that can be written.
+    pub fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// The amount in dollars, for showing: not for decisions.
+    pub fn as_usd(self) -> f64 {
+        self.0 as f64 / Self::PER_USD as f64
+    }
+}
+
+impl fmt::Display for PicoUsd {
+    /// Dollars, to six decimal places, rounded up so that what was spent never shows as nothing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micro = self.0.div_ceil(1_000_000);
+        write!(f, "${}.{:06}", micro / 1_000_000, micro % 1_000_000)
+    }
+}
+
+/// What was spent: the part with a known price, and how many calls had none. Unknown is never 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Spend {
+    /// The sum over all calls whose price is known.
+    pub known: PicoUsd,
+    /// Calls that cost something nobody can name.
+    pub unknown_calls: u32,
+}
+
+impl Spend {
+    /// The whole amount, or `None` while any call's price is unknown.
+    pub fn total(&self) -> Option<PicoUsd> {
+        (self.unknown_calls == 0).then_some(self.known)
+    }
+
+    /// Adds one call's cost; `None` is a call whose price is unknown.
+    pub fn add(&mut self, cost: Option<PicoUsd>) {
+        match cost {
+            Some(cost) => self.known = self.known.plus(cost),
+            None => self.unknown_calls = self.unknown_calls.saturating_add(1),
+        }
+    }
+}
+
+impl fmt::Display for Spend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.total() {
+            Some(total) => total.fmt(f),
+            None if self.known == PicoUsd::default() => f.write_str("unknown"),
+            None => write!(f, "{} and an unknown part", self.known),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_price_never_shows_as_zero() {
+        let mut spend = Spend::default();
+        spend.add(None);
+        assert_eq!((spend.total(), spend.to_string()), (None, "unknown".to_owned()));
+        spend.add(Some(PicoUsd(1)));
+        assert_eq!(spend.to_string(), "$0.000001 and an unknown part");
+    }
+}

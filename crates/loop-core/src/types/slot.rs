@@ -1,0 +1,120 @@
+//! Keys: which command of which pass.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Deserialize;
+use serde::Deserializer;
+use serde::Serialize;
+use serde::Serializer;
+
+/// What a wish is for, within its pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Slot {
+    /// The picker's call, in pass 0.
+    Pick,
+    /// The main call of a pass.
+    Main,
+    /// The call that asks for a broken contract block again.
+    Repair,
+    /// The last call, without tools.
+    Landing,
+    /// The n-th action that the pass proposed, counted from 0.
+    Action(u32),
+    /// Validating the output that an attempt came to.
+    Validate,
+    /// Saving the outcome.
+    Save,
+}
+
+/// Identifies a wish: fixed when the work is proposed, printed as `pass/slot`.
+///
+/// With the run's id before it (`run/pass/slot`) it is the idempotency key that a tool receives.
+/// Parallel siblings never share it, every retry of one action reuses it (S4-30, S4-d1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommandKey {
+    /// The pass that wants it; 0 for picking.
+    pub pass: u32,
+    /// What it is for.
+    pub slot: Slot,
+}
+
+impl CommandKey {
+    /// The key of `slot` in `pass`.
+    pub const fn new(pass: u32, slot: Slot) -> Self {
+        Self { pass, slot }
+    }
+}
+
+impl fmt::Display for CommandKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pass = self.pass;
+        match self.slot {
+            Slot::Pick => write!(f, "{pass}/pick"),
+            Slot::Main => write!(f, "{pass}/main"),
+            Slot::Repair => write!(f, "{pass}/repair"),
+            Slot::Landing => write!(f, "{pass}/landing"),
+            Slot::Action(n) => write!(f, "{pass}/action-{n}"),
+            Slot::Validate => write!(f, "{pass}/validate"),
+            Slot::Save => write!(f, "{pass}/save"),
+        }
+    }
+}
+
+impl FromStr for CommandKey {
+    type Err = InvalidKey;
+
+    fn from_str(text: &str) -> Result<Self, InvalidKey> {
+        let invalid = || InvalidKey(text.to_owned());
+        let (pass, slot) = text.split_once('/').ok_or_else(invalid)?;
+        let pass = pass.parse().map_err(|_| invalid())?;
+        let slot = match slot {
+            "pick" => Slot::Pick,
+            "main" => Slot::Main,
+            "repair" => Slot::Repair,
+            "landing" => Slot::Landing,
+            "validate" => Slot::Validate,
+            "save" => Slot::Save,
+            other => {
+                let n = other.strip_prefix("action-").ok_or_else(invalid)?;
+                Slot::Action(n.parse().map_err(|_| invalid())?)
+            }
+        };
+        Ok(Self { pass, slot })
+    }
+}
+
+impl Serialize for CommandKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for CommandKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A text that is no [`CommandKey`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no command key: expected `pass/slot`, for example `1/main` or `2/action-0`")]
+pub struct InvalidKey(pub String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_written_and_read_back() {
+        // S4-30, S4-d1: parallel siblings differ by their index.
+        let slots = [Slot::Pick, Slot::Main, Slot::Repair, Slot::Landing, Slot::Action(7), Slot::Save];
+        for slot in slots {
+            let key = CommandKey::new(3, slot);
+            assert_eq!(key.to_string().parse::<CommandKey>(), Ok(key));
+        }
+        for bad in ["", "main", "x/main", "1/", "1/action-", "1/action-x", "1/other"] {
+            assert!(bad.parse::<CommandKey>().is_err(), "{bad}");
+        }
+    }
+}

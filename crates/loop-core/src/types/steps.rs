@@ -1,0 +1,30 @@
+//! Counts the steps that reading a text takes, so that a test can show that they grow with its length and no faster.
+//!
+//! Outside of this crate's own tests it is nothing.
+
+/// Adds to the steps of this thread.
+#[cfg(not(test))]
+#[inline(always)]
+pub(crate) fn count(_steps: usize) {}
+
+#[cfg(test)]
+pub(crate) use counted::count;
+
+#[cfg(test)]
+pub(crate) mod counted {
+    use std::cell::Cell;
+
+    thread_local!(static STEPS: Cell<usize> = const { Cell::new(0) });
+
+    /// Adds to the steps of this thread.
+    pub(crate) fn count(steps: usize) {
+        STEPS.with(|so_far| so_far.set(so_far.get() + steps));
+    }
+
+    /// The steps that `work` takes.
+    pub(crate) fn of(work: impl FnOnce()) -> usize {
+        let before = STEPS.with(Cell::get);
+        work();
+        STEPS.with(Cell::get) - before
+    }
+}

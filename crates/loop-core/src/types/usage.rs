@@ -1,0 +1,96 @@
+//! Tokens of calls, and what was received of a reply, from which they are estimated where a provider reports none.
+
+use crate::types::defaults::is_default;
+use serde::Deserialize;
+use serde::Serialize;
+
+/// What was received of a reply: what its cost is estimated from where the provider reports no usage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Received {
+    /// Bytes of text, reasoning and arguments, those that were dropped included; 0 where they were not counted.
+    pub bytes: u64,
+    /// How far the call came.
+    pub extent: CallExtent,
+    /// Tokens that the provider reported before the end of the reply. They are not those of the whole, and the estimate is
+    /// never below them; zero where it reported none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub reported: Usage,
+}
+
+impl Received {
+    /// A reply that the provider ended, whose bytes were not counted apart from what is kept of it.
+    pub fn ended() -> Self {
+        Self { extent: CallExtent::Ended, ..Self::default() }
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        *self == Self::ended()
+    }
+}
+
+/// How far a call came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallExtent {
+    /// No model replied: an error status, or a body that is not one of the protocol.
+    NoReply,
+    /// The provider ended the reply: it generated what was received, and no more.
+    Ended,
+    /// The provider may have worked on: a timeout, a lost connection, a stream that was cut on this side.
+    #[default]
+    Open,
+}
+
+/// Token counts of one call or of many, in disjoint buckets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    /// Input tokens that were not read from a cache.
+    pub input: u64,
+    /// Input tokens read from the provider's cache.
+    pub cache_read: u64,
+    /// Input tokens written to a short-lived cache.
+    pub cache_write_short: u64,
+    /// Input tokens written to a long-lived cache.
+    pub cache_write_long: u64,
+    /// Output tokens of the visible reply.
+    pub output: u64,
+    /// Output tokens of reasoning, priced as output.
+    pub reasoning: u64,
+    /// Whether any of it was estimated by us rather than reported by the provider.
+    pub estimated: bool,
+}
+
+impl Usage {
+    /// All input tokens, cached or not.
+    pub fn total_input(&self) -> u64 {
+        self.input
+            .saturating_add(self.cache_read)
+            .saturating_add(self.cache_write_short)
+            .saturating_add(self.cache_write_long)
+    }
+
+    /// All output tokens, visible or reasoning.
+    pub fn total_output(&self) -> u64 {
+        self.output.saturating_add(self.reasoning)
+    }
+
+    /// All tokens.
+    pub fn total(&self) -> u64 {
+        self.total_input().saturating_add(self.total_output())
+    }
+
+    /// The sum by bucket; estimated when either is.
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            input: self.input.saturating_add(other.input),
+            cache_read: self.cache_read.saturating_add(other.cache_read),
+            cache_write_short: self.cache_write_short.saturating_add(other.cache_write_short),
+            cache_write_long: self.cache_write_long.saturating_add(other.cache_write_long),
+            output: self.output.saturating_add(other.output),
+            reasoning: self.reasoning.saturating_add(other.reasoning),
+            estimated: self.estimated || other.estimated,
+        }
+    }
+}
