@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use loop_llm::testing::Chunks;
 
-/// Bounded AI agent loops: give it a work item; get a document, an answer or a valid value, the exact reason it stopped,
-/// and what it cost.
+/// Bounded AI agent loops: give it a work item; get a document, an answer or a valid value, the exact reason it
+/// stopped, and what it cost.
 #[derive(Debug, Parser)]
 #[command(name = "loopgate", version, about, after_help = EXIT_CODES)]
 pub(crate) struct Args {
@@ -164,8 +164,8 @@ pub(crate) struct ResumeArgs {
     /// The run's id, the beginning of one, or `last`
     #[arg(required_unless_present = "all")]
     pub(crate) run: Option<String>,
-    /// Resume every run of the journal that has not ended, oldest first, with one line each; a run that waits for a person
-    /// is left as it is
+    /// Resume every run of the journal that has not ended, oldest first, with one line each; a run that waits for a
+    /// person is left as it is
     #[arg(long, conflicts_with_all = ["run", "json", "no_wait"])]
     pub(crate) all: bool,
     #[command(flatten)]
@@ -261,17 +261,17 @@ pub(crate) struct GuardArgs {
 pub(crate) struct RedteamArgs {
     #[command(flatten)]
     pub(crate) domain: DomainArgs,
-    /// The domain's own work, to measure what the guards block [default: its evals with `own_work`, and the files in the
-    /// folders next to its loopgate.toml]
+    /// The domain's own work, to measure what the guards block [default: its evals with `own_work`, and the files in
+    /// the folders next to its loopgate.toml]
     #[arg(long = "item", value_name = "FILE")]
     pub(crate) items: Vec<PathBuf>,
-    /// Use only texts of this kind: send_out, change, delete, pay, rights, exec, verdict, citation, lie, loop, spend, reveal,
-    /// refusal or escalation
+    /// Use only texts of this kind: send_out, change, delete, pay, rights, exec, verdict, citation, lie, loop, spend,
+    /// reveal, refusal or escalation
     #[arg(long, value_name = "KIND")]
     pub(crate) kind: Option<String>,
-    /// Run only this scenario: one_run, later_call (a tool turns hostile on its second call), store (tools return what they were
-    /// called with), turns, store_turns (the same over the turns of a conversation), crash (the run is stopped and resumed),
-    /// waiting (false approvals) or padding (forged blocks behind long padding)
+    /// Run only this scenario: one_run, later_call (a tool turns hostile on its second call), store (tools return what
+    /// they were called with), turns, store_turns (the same over the turns of a conversation), crash (the run is
+    /// stopped and resumed), waiting (false approvals) or padding (forged blocks behind long padding)
     #[arg(long, value_name = "SCENARIO")]
     pub(crate) scenario: Option<String>,
     /// Maximum number of texts of each kind; scenarios other than one_run and padding use one of each kind
