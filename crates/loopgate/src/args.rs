@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-/// AI loops that end by themselves: a work item in; a document, an answer or a valid value, a reason for stopping and a
-/// bill out.
+/// Bounded AI agent loops: give it a work item; get a document, an answer or a valid value, the exact reason it
+/// stopped, and what it cost.
 #[derive(Debug, Parser)]
 #[command(name = "loopgate", version, about, after_help = EXIT_CODES)]
 pub(crate) struct Args {
@@ -13,16 +13,16 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes of `run`: 0 answered, 3 partial, 4 refused, 5 a person has to go on, 6 failed, \
-    7 the outcome of an effect is unknown, 130 stopped by hand, 143 stopped by SIGTERM; 1 an error before the run began, 2 wrong usage.";
+const EXIT_CODES: &str = "Exit codes of `run`: 0 answered, 3 partial, 4 refused, 5 a person has to continue, 6 failed, \
+    7 the outcome of an effect is unknown, 130 stopped by Ctrl-C, 143 stopped by SIGTERM; 1 an error before the run began, 2 wrong usage.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a work item through a domain's loop
     Run(Box<RunArgs>),
-    /// Talk with a domain that is a conversation, turn by turn
+    /// Hold a conversation with a domain, turn by turn
     Chat(Box<ChatArgs>),
-    /// Show a run from the journal: what it came to, reason, actions, bill
+    /// Show a run from the journal: outcome, reason, actions, cost
     Show(ShowArgs),
     /// List the runs in the journal, newest first
     Runs(JournalArgs),
@@ -33,38 +33,38 @@ pub(crate) enum Command {
     /// Call a model without a loop, or decode what a provider replied
     #[command(subcommand)]
     Model(ModelCommand),
-    /// Serve a domain's models on this machine, by the protocols of OpenAI, Anthropic and Gemini
+    /// Serve a domain's models on this machine, with the protocols of OpenAI, Anthropic and Gemini
     Mock(Box<crate::mock::MockArgs>),
-    /// Work on domain folders
+    /// Check domain folders
     #[command(subcommand)]
     Domain(DomainCommand),
-    /// What a domain's policy lets its tools do
+    /// Show what a domain's policy allows its tools to do
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// List what waits for a person
+    /// List the actions and questions that wait for a person
     Pending(PendingArgs),
-    /// Allow an action that waits, once, and go on with its run
+    /// Approve a waiting action, once, and resume its run
     Approve(PersonArgs),
-    /// Refuse an action that waits, and go on with its run
+    /// Deny a waiting action, and resume its run
     Deny(DenyArgs),
-    /// Answer a question that a run asks, and go on with it
+    /// Answer a waiting question, and resume its run
     Answer(AnswerArgs),
-    /// Tell a run something; its next pass reads it
+    /// Give a run an instruction, which its next pass reads
     Tell(TellArgs),
-    /// Go on with a run that is not over
+    /// Resume a run that has not ended
     Resume(ResumeArgs),
-    /// Run cases, and hold what happens against what they expect
+    /// Run eval cases and compare the results with expectations
     Eval(Box<EvalArgs>),
-    /// Score policies of repeats over recorded trajectories
+    /// Score rules against repeats on recorded runs
     #[command(subcommand)]
     Guard(GuardCommand),
-    /// Attack a domain with injected texts and models that follow them
+    /// Attack a domain with injected texts and with models that obey them
     Redteam(Box<RedteamArgs>),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
-    /// Print each tool, what may happen with it, and why
+    /// Print what each tool may do, and why
     Check(PolicyArgs),
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct PendingArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct GoOnArgs {
-    /// Leave the run where it is, with this in its journal
+    /// Only journal it, and do not resume the run
     #[arg(long)]
     pub(crate) no_wait: bool,
     /// Print the outcome as one JSON object
@@ -99,7 +99,7 @@ pub(crate) struct GoOnArgs {
     /// The run's domain folder, or its loopgate.toml [default: where it was when the run began]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) domain: Option<PathBuf>,
-    /// Where the server of a tier's model is, where the run was begun with an address that holds a credential
+    /// URL of a tier's model server, if the run was started with a URL that holds a credential
     #[arg(long = "base-url", value_name = "TIER=URL")]
     pub(crate) base_urls: Vec<String>,
     #[command(flatten)]
@@ -119,7 +119,7 @@ pub(crate) struct PersonArgs {
     pub(crate) run: String,
     /// The action's key, for example 2/action-0, or its id
     pub(crate) action: String,
-    /// Only if the action is still the one that was shown: what `pending` prints beside it
+    /// Refuse unless the action still has this binding, which `pending` prints
     #[arg(long, value_name = "DIGITS")]
     pub(crate) binding: Option<String>,
     #[command(flatten)]
@@ -130,7 +130,7 @@ pub(crate) struct PersonArgs {
 pub(crate) struct DenyArgs {
     #[command(flatten)]
     pub(crate) person: PersonArgs,
-    /// Why, for the model
+    /// Reason, which the model reads
     #[arg(long, value_name = "TEXT")]
     pub(crate) why: Option<String>,
 }
@@ -147,7 +147,7 @@ pub(crate) struct AnswerArgs {
 pub(crate) struct TellArgs {
     /// The run's id, the beginning of one, or `last`
     pub(crate) run: String,
-    /// What it is told
+    /// The instruction
     pub(crate) text: String,
     #[command(flatten)]
     pub(crate) go_on: GoOnArgs,
@@ -162,8 +162,8 @@ pub(crate) struct ResumeArgs {
     /// The run's id, the beginning of one, or `last`
     #[arg(required_unless_present = "all")]
     pub(crate) run: Option<String>,
-    /// Every run of the journal that is not over, one after another, the oldest first: a line each; one that waits for a
-    /// person stays as it is
+    /// Resume every run of the journal that has not ended, oldest first, with one line each; a run that waits for a
+    /// person is left as it is
     #[arg(long, conflicts_with_all = ["run", "json", "no_wait"])]
     pub(crate) all: bool,
     #[command(flatten)]
@@ -179,25 +179,25 @@ pub(crate) struct ResumeArgs {
 pub(crate) struct EvalArgs {
     #[command(subcommand)]
     pub(crate) command: Option<EvalCommand>,
-    /// Case files, or folders that hold some
+    /// Case files, or folders with case files
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Only the cases whose names or files hold this text
+    /// Run only cases whose name or file contains this text
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
-    /// How many cases run at a time [default: twice the number of processors]
+    /// Number of cases to run in parallel [default: twice the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
-    /// Print the cases and what they show, and run none
+    /// Print the cases and what they show, without running them
     #[arg(long, conflicts_with_all = ["json", "junit", "ablate"])]
     pub(crate) list: bool,
     /// Print the results as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the results to this file as JUnit's XML
+    /// Write the results to this file as JUnit XML
     #[arg(long, value_name = "FILE", conflicts_with = "ablate")]
     pub(crate) junit: Option<PathBuf>,
-    /// Run the cases with one guard less each time, and print what each guard did
+    /// Ablation: rerun the cases with each guard disabled in turn and report its effect
     #[arg(long)]
     pub(crate) ablate: bool,
     /// Print each case's trace
@@ -207,7 +207,7 @@ pub(crate) struct EvalArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum EvalCommand {
-    /// Make a case of a run in the journal: it runs again as it ran, and passes at once
+    /// Make a case from a run in the journal; the case passes as recorded
     Record(EvalRecordArgs),
 }
 
@@ -215,7 +215,7 @@ pub(crate) enum EvalCommand {
 pub(crate) struct EvalRecordArgs {
     /// The run's id, the beginning of one, or `last`
     pub(crate) run: String,
-    /// The case's file; it must not be there yet
+    /// The case file to create; it must not exist yet
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -224,26 +224,27 @@ pub(crate) struct EvalRecordArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum GuardCommand {
-    /// Run policies over recorded trajectories, turn by turn, and print what each would have refused
+    /// Run repeat policies over recorded runs, turn by turn, and print what each would have refused
     Score(GuardArgs),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct GuardArgs {
-    /// Recorded runs, one JSON object a line
+    /// Recorded runs, one JSON object per line
     #[arg(required = true, value_name = "FILE.jsonl")]
     pub(crate) files: Vec<PathBuf>,
     /// A policy: progress, three_tier, three_tier_literal, never_rerun, reuse, off, cycles5, openhands, consecutive,
-    /// consecutive:N or last3; several are a row each [default: a table of them]
+    /// consecutive:N or last3; each is a row [default: all but
+    /// three_tier_literal and reuse]
     #[arg(long = "policy", value_name = "NAME", num_args = 1.., value_delimiter = ',')]
     pub(crate) policies: Vec<loop_eval::guard::Policy>,
-    /// Only the runs of this half of a labelled set: dev or held_out
+    /// Use only this half of a labelled set: dev or held_out
     #[arg(long, value_name = "HALF")]
     pub(crate) split: Option<loop_eval::guard::Split>,
-    /// What the tools do, where the runs do not say: a JSON object from tools to read, write, egress or exec
+    /// Effects of tools that the runs do not declare: a JSON object from tool to read, write, egress or exec
     #[arg(long, value_name = "FILE")]
     pub(crate) effects: Option<PathBuf>,
-    /// Print each run that is hit, and each labelled loop that is missed
+    /// Print each run with a refusal, and each labelled loop without one
     #[arg(long)]
     pub(crate) details: bool,
     /// Print it as one JSON object
@@ -253,37 +254,37 @@ pub(crate) struct GuardArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 every guard held, 1 one did not or it could not be attacked, 2 wrong usage."
+    after_help = "Exit codes: 0 every guard worked, 1 one did not or the domain could not be attacked, 2 wrong usage."
 )]
 pub(crate) struct RedteamArgs {
     #[command(flatten)]
     pub(crate) domain: DomainArgs,
-    /// The domain's own work, to see what the guards hold up [default: its evals that are marked so, and the files in the
-    /// folders beside its file]
+    /// The domain's own work, to measure what the guards block [default: its evals with `own_work`, and the files in
+    /// the folders next to its loopgate.toml]
     #[arg(long = "item", value_name = "FILE")]
     pub(crate) items: Vec<PathBuf>,
-    /// Only texts of this kind: send_out, change, delete, pay, rights, exec, verdict, citation, lie, loop, spend, reveal,
-    /// refusal or escalation
+    /// Use only texts of this kind: send_out, change, delete, pay, rights, exec, verdict, citation, lie, loop, spend,
+    /// reveal, refusal or escalation
     #[arg(long, value_name = "KIND")]
     pub(crate) kind: Option<String>,
-    /// Only this scenario: one_run, later_call (a tool turns hostile on its second call), store (tools return what they were
-    /// called with), turns, store_turns (the same over the turns of a conversation), crash (the run is stopped and resumed),
-    /// waiting (false approvals) or padding (forged blocks behind long padding)
+    /// Run only this scenario: one_run, later_call (a tool turns hostile on its second call), store (tools return what
+    /// they were called with), turns, store_turns (the same over the turns of a conversation), crash (the run is
+    /// stopped and resumed), waiting (false approvals) or padding (forged blocks behind long padding)
     #[arg(long, value_name = "SCENARIO")]
     pub(crate) scenario: Option<String>,
-    /// At most so many texts of each kind; scenarios other than one_run and padding have one of each kind at most
+    /// Maximum number of texts of each kind; scenarios other than one_run and padding use one of each kind
     #[arg(long, value_name = "N")]
     pub(crate) each: Option<usize>,
-    /// Runs of the adversary that acts at random, in the scenario one_run
+    /// Number of runs of the random adversary, in the scenario one_run
     #[arg(long, default_value_t = 300, value_name = "N")]
     pub(crate) runs: u32,
-    /// Which numbers the adversaries draw
+    /// Seed for the adversaries' random choices
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
-    /// Take the guards away: shows what a fooled model would do with these tools
+    /// Disable the guards, to show what a fooled model would do with these tools
     #[arg(long)]
     pub(crate) unguarded: bool,
-    /// Let its own work ask models over the network, which may cost money
+    /// Let the domain's own work call models over the network, which may cost money
     #[arg(long)]
     pub(crate) live: bool,
     /// Print the report as one JSON object
@@ -293,7 +294,7 @@ pub(crate) struct RedteamArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DomainCommand {
-    /// Read a domain folder, check it, and say what it holds
+    /// Read and check a domain folder, and print its contents
     Check(CheckArgs),
 }
 
@@ -304,30 +305,30 @@ pub(crate) struct RunArgs {
     /// The work item: a JSON or Markdown file, or `-` for standard input
     #[arg(required_unless_present = "text", conflicts_with = "text")]
     pub(crate) item: Option<PathBuf>,
-    /// The work item itself
+    /// The work item as text
     #[arg(long, value_name = "TEXT")]
     pub(crate) text: Option<String>,
-    /// Your own id for this run, for example that of a request; without it the run's id
+    /// Your own trace id, for example of a request [default: the run's id]
     #[arg(long, value_name = "ID")]
     pub(crate) trace: Option<String>,
-    /// Who asks for the run; it stands in the journal and in the outcome
+    /// Who requests the run; stored in the journal and in the outcome
     #[arg(long, value_name = "NAME")]
     pub(crate) caller: Option<String>,
-    /// Print the outcome as one JSON object instead of the document, the answer or the value
+    /// Print the outcome as one JSON object, instead of the document, the answer or the value
     #[arg(long, conflicts_with = "events")]
     pub(crate) json: bool,
-    /// Print each event and note as a JSON line instead of the document, the answer or the value
+    /// Print each event and note as a JSON line, instead of the document, the answer or the value
     #[arg(long)]
     pub(crate) events: bool,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
-    /// Do not save the outcome where the domain says
+    /// Do not save the outcome to the domain's save target
     #[arg(long)]
     pub(crate) no_save: bool,
-    /// Write every exchange with a model to this file, to be played back by the provider `recorded`
+    /// Record every exchange with a model to this file; the provider `recorded` plays it back
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-    /// Show what happens while it happens, on standard error
+    /// Show live progress on standard error
     #[arg(long, value_enum, default_value_t = Progress::Auto, value_name = "WHEN")]
     pub(crate) progress: Progress,
 }
@@ -339,21 +340,21 @@ pub(crate) struct ChatArgs {
     pub(crate) domain: DomainArgs,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
-    /// Write every exchange with a model to this file, to be played back by the provider `recorded`
+    /// Record every exchange with a model to this file; the provider `recorded` plays it back
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 }
 
 const CHAT_HELP: &str = "Each line is a turn, and a run in the journal. Answers go to standard output, everything else to \
-    standard error. Ctrl-C stops a turn; a second one, Ctrl-D or /quit ends the chat. What changes something and is not \
-    approved by the domain is asked about.\n\nExit codes: 0 the chat ended, 1 it could not begin or a piped line is too long, \
+    standard error. Ctrl-C stops a turn. A second Ctrl-C, Ctrl-D or /quit ends the chat. A call that changes something \
+    and is not approved by the domain needs your approval.\n\nExit codes: 0 the chat ended, 1 it could not begin or a piped line is too long, \
     2 wrong usage, 5 a turn waits for a person, 7 a turn left an effect whose outcome is unknown, 129, 130 and 143 ended by a \
     signal.";
 
-/// When the live view is shown.
+/// When live progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Progress {
-    /// On a terminal
+    /// On a terminal only
     Auto,
     /// Always
     Always,
@@ -365,16 +366,16 @@ pub(crate) enum Progress {
 pub(crate) struct DomainArgs {
     /// The domain folder, or its loopgate.toml
     pub(crate) domain: PathBuf,
-    /// A profile of the domain
+    /// Profile of the domain to use
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Use another model for a tier: picker, base, escalated or fallback
+    /// Model for a tier: picker, base, escalated or fallback
     #[arg(long = "model", value_name = "TIER=PROVIDER/NAME")]
     pub(crate) models: Vec<String>,
-    /// Where the server of a tier's model is, for a provider with a server
+    /// URL of a tier's model server
     #[arg(long = "base-url", value_name = "TIER=URL")]
     pub(crate) base_urls: Vec<String>,
-    /// Change a setting of the domain, for example limits.max_passes=3
+    /// Change a setting of the domain, for example limits.passes=3
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -396,10 +397,10 @@ pub(crate) struct ShowArgs {
     /// Print each event and note as a JSON line
     #[arg(long)]
     pub(crate) events: bool,
-    /// Print, for each request to a model, what it shared with the one before and what was read from the provider's cache
+    /// Print, for each model request, what it shared with the one before and what the provider read from its cache
     #[arg(long, conflicts_with_all = ["json", "events"])]
     pub(crate) cache: bool,
-    /// Print, for each tool, how often it was called, how often it failed and how long it took
+    /// Print, for each tool, the number of calls, the number of failures and the time taken
     #[arg(long, conflicts_with_all = ["json", "events", "cache"])]
     pub(crate) tools: bool,
     #[command(flatten)]
@@ -417,7 +418,7 @@ pub(crate) struct ToolsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ToolsCommand {
-    /// Call a tool as a run would, and print what a model would see
+    /// Call a tool as a run would, and print what the model would read
     Call(CallArgs),
 }
 
@@ -431,7 +432,7 @@ pub(crate) struct CallArgs {
     /// Take the scope (account, asset, person) from this work item
     #[arg(long, value_name = "FILE")]
     pub(crate) item: Option<PathBuf>,
-    /// A part of the scope: account, account_name, asset, item or person
+    /// Part of the scope: account, account_name, asset, item or person
     #[arg(long = "scope", value_name = "KEY=VALUE")]
     pub(crate) scope: Vec<String>,
     /// Print the whole observation as one JSON object
@@ -441,9 +442,9 @@ pub(crate) struct CallArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModelsArgs {
-    /// Only those whose provider and name, written as PROVIDER/NAME, hold this text
+    /// List only models whose PROVIDER/NAME contains this text
     pub(crate) pattern: Option<String>,
-    /// Only those of this provider, by its name in a domain or in the table
+    /// List only models of this provider, by its name in a domain or in the table
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
     /// Print them as one JSON object
@@ -453,7 +454,7 @@ pub(crate) struct ModelsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelCommand {
-    /// Send one neutral request, once, and print the neutral reply as JSON
+    /// Send one neutral request once, and print the neutral reply as JSON
     Call(Box<ModelCallArgs>),
     /// Decode the bytes of a provider's reply without a network, and print the neutral reply as JSON
     Decode(ModelDecodeArgs),
@@ -463,26 +464,26 @@ pub(crate) enum ModelCommand {
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 a reply, 6 the call failed (the JSON says how), 1 it could not be made, 2 wrong usage."
+    after_help = "Exit codes: 0 a reply, 6 the call failed (see the JSON), 1 the call could not be made, 2 wrong usage."
 )]
 pub(crate) struct ModelCallArgs {
     /// The provider: offline, openai, openai-responses, openai-chat, azure, azure-responses, anthropic, gemini, groq,
     /// mistral, deepseek, openrouter, xai, xai-chat, vllm, ollama, lm-studio, llama-cpp or compatible
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: String,
-    /// The model's name there [default: the one in the request]
+    /// The model's name at the provider [default: the one in the request]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Where the server is [default: the provider's own]
+    /// URL of the server [default: the provider's own]
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
     /// The environment variable that holds the key [default: the provider's own]
     #[arg(long, value_name = "VARIABLE")]
     pub(crate) api_key_env: Option<String>,
-    /// The model that it is, where the server has a name of its own for it
+    /// The model's official name, if the server uses another name
     #[arg(long, value_name = "NAME")]
     pub(crate) base_model: Option<String>,
-    /// A domain whose `[providers]` are known as well
+    /// Domain folder whose `[providers]` may be named
     #[arg(long, value_name = "FOLDER")]
     pub(crate) domain: Option<PathBuf>,
     /// The neutral request: a JSON file, or `-` for standard input
@@ -498,20 +499,20 @@ pub(crate) struct ModelCallArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 a reply, 6 the bytes tell of a failure (the JSON says of which), 1 they could not be \
+    after_help = "Exit codes: 0 a reply, 6 the bytes hold an error (see the JSON), 1 they could not be \
     read, 2 wrong usage."
 )]
 pub(crate) struct ModelDecodeArgs {
     /// The protocol: openai-chat, openai-responses, anthropic or gemini
     #[arg(long, value_name = "API", value_parser = crate::model::api)]
     pub(crate) api: loop_llm::Api,
-    /// The provider whose ways of speaking it are meant [default: the protocol's inventor]
+    /// The provider whose dialect of the protocol it is [default: the protocol's inventor]
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
-    /// The bytes are a stream of events; without it that is seen by itself
+    /// The bytes are a stream of events [default: detected]
     #[arg(long)]
     pub(crate) stream: bool,
-    /// The status of the response: of one that is not 2xx the error is told
+    /// The HTTP status of the response; a status other than 2xx is decoded as an error
     #[arg(long, default_value_t = 200, value_name = "CODE", value_parser = clap::value_parser!(u16).range(200..600))]
     pub(crate) status: u16,
     /// Print each event as a JSON line, and the reply as the last

@@ -64,7 +64,7 @@ pub(crate) fn table(entries: &[Entry]) -> String {
     });
     let _ = writeln!(
         text,
-        "\n{} requests; {} of their bytes stood at the beginning of the request before",
+        "\n{} requests; {} of their bytes are a prefix that they share with the request before",
         calls.len(),
         share(shared, bytes)
     );

@@ -118,7 +118,7 @@ impl Live {
                 let model = &self.spec.model(*tier).model;
                 let again = if *attempt > 1 { format!(" (try {attempt})") } else { String::new() };
                 let what = match key.slot {
-                    Slot::Pick => "picking tools".to_owned(),
+                    Slot::Pick => "selecting tools".to_owned(),
                     Slot::Repair => "asking for the contract block again".to_owned(),
                     Slot::Landing => format!("pass {}, the last", key.pass),
                     Slot::Main | Slot::Action(_) | Slot::Validate | Slot::Save => {
@@ -168,8 +168,8 @@ impl Live {
             },
             Fact::StopRequested { .. } => note(Line::new().styled(ODD, "a stop was asked for")),
             Fact::StopWithdrawn => note("the stop was taken back"),
-            Fact::Told { text } => note(Line::new().styled(BOLD, "told").plain(" ").plain(text)),
-            Fact::Resumed { away_ms } => note(format!("taken up again after {away_ms} ms")),
+            Fact::Told { text } => note(Line::new().styled(BOLD, "instruction").plain(" ").plain(text)),
+            Fact::Resumed { away_ms } => note(format!("resumed after {away_ms} ms")),
             Fact::CallRefused { .. }
             | Fact::ToolStarted { .. }
             | Fact::PersonAnswered { .. }
@@ -199,12 +199,14 @@ impl Live {
             }
             Note::GateDecided { pass, confidence, decision } => {
                 let what = match decision {
-                    Decision::Act { runs, asks: 0 } => format!("go on, {runs} to run"),
-                    Decision::Act { runs, asks } => format!("go on, {runs} to run, {asks} wait for a person"),
+                    Decision::Act { runs, asks: 0 } => format!("continue, {runs} to run"),
+                    Decision::Act { runs, asks } => {
+                        format!("continue, {runs} to run, {asks} wait for a person")
+                    }
                     Decision::Validate { runs: 0 } => "validate the output".to_owned(),
                     Decision::Validate { runs } => format!("{runs} to run, then validate the output"),
                     Decision::Mend { missing } => {
-                        format!("one more pass, to mend what is missing: {}", missing.join(", "))
+                        format!("one more pass, to add what is missing: {}", missing.join(", "))
                     }
                     Decision::Land { cause } => {
                         format!("one final call, without tools, because of {}", cause.reason)

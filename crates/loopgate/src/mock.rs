@@ -19,19 +19,19 @@ use crate::{places, stream};
 pub(crate) struct MockArgs {
     #[command(flatten)]
     pub(crate) domain: Option<DomainArgs>,
-    /// Lie in this way: see --behaviours
+    /// Misbehave in this way: see --behaviours
     #[arg(long, value_name = "NAME", value_parser = behaviour)]
     pub(crate) behaviour: Option<&'static Lie>,
-    /// List the ways in which the server can lie, with a line each
+    /// List the ways in which the server can misbehave, one per line
     #[arg(long, exclusive = true)]
     pub(crate) behaviours: bool,
-    /// The address to listen on; port 0 takes a free one
+    /// The address to listen on; port 0 takes a free port
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
     pub(crate) listen: SocketAddr,
-    /// In which pieces replies are written: whole, a number of bytes, or random:SEED
+    /// How to chunk replies: `whole`, a chunk size in bytes, or `random:SEED`
     #[arg(long, default_value = "whole", value_name = "PIECES", value_parser = chunks)]
     pub(crate) chunks: Chunks,
-    /// Print no line for each request
+    /// Do not print a line for each request
     #[arg(long)]
     pub(crate) quiet: bool,
 }
@@ -72,7 +72,9 @@ pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
     }
     stream::note("ends with Ctrl-C");
     if !server.address().ip().is_loopback() {
-        stream::note("warning: whoever reaches this machine can ask, and no key is checked");
+        stream::note(
+            "warning: every host that reaches this machine can send requests, and no key is checked",
+        );
     }
     stream::print(&format!("{url}\n"));
     tokio::select! {

@@ -78,7 +78,7 @@ fn request(args: &ModelCallArgs) -> Result<ModelRequest, Failure> {
         let shown = args.request.display();
         let error = plain(&error);
         Failure::new(format!(
-            "{shown}: is no neutral request: {error}; docs/how-to/model-call.md says what it holds"
+            "{shown}: is not a neutral request: {error}; docs/how-to/model-call.md describes it"
         ))
     })?;
     if let Some(model) = &args.model {

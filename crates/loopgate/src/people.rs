@@ -102,14 +102,14 @@ pub(crate) async fn answer(args: AnswerArgs) -> Result<ExitCode, Failure> {
 pub(crate) async fn tell(args: TellArgs) -> Result<ExitCode, Failure> {
     let text = args.text.trim();
     if text.is_empty() {
-        return Err(Failure::new("there is nothing to tell; give some text"));
+        return Err(Failure::new("the instruction is empty; give some text"));
     }
     let found = Found::open(&args.run, &args.go_on).await?;
     let id = found.id();
     found.run.may_be_told(text).map_err(|_| {
         let phase = found.run.phase().name();
         Failure::new(format!(
-            "run {id} makes no call any more that could read it ({phase}); nothing was told"
+            "run {id} will make no further call that could read the instruction ({phase}); nothing was recorded"
         ))
     })?;
     let fact = Fact::Told { text: text.into() };
@@ -191,13 +191,13 @@ fn refused(found: &Found, key: &CommandKey, fault: AnswerFault, at: &str) -> Fai
         }
         (AnswerFault::Answered | AnswerFault::NotAsked { .. }, None) if has_expired(found, key) => {
             format!(
-                "it was not answered in time, which counts as a no; `loopgate resume {id}{at}` goes on with that"
+                "it was not answered in time, which counts as a denial; `loopgate resume {id}{at}` continues the run"
             )
         }
         (AnswerFault::Expired { .. }, _) => {
-            format!("{fault}; `loopgate resume {id}{at}` goes on with that")
+            format!("{fault}; `loopgate resume {id}{at}` continues the run")
         }
-        (AnswerFault::NotYet, _) => format!("{fault}; `loopgate resume {id}{at}` goes on with them"),
+        (AnswerFault::NotYet, _) => format!("{fault}; `loopgate resume {id}{at}` continues the run"),
         (AnswerFault::IsQuestion, _) => format!("{fault}; use `loopgate answer`, or `loopgate deny`"),
         (AnswerFault::IsNoQuestion, _) => format!("{fault}; use `loopgate approve`, or `loopgate deny`"),
         (other, _) => other.to_string(),
@@ -238,7 +238,7 @@ pub(crate) fn in_words(started: &Started, asked: &[Asked], now: Millis, journal:
         let ends = started.unix_ms.saturating_add(deadline.0);
         let until = show::time(ends);
         if *deadline > now {
-            row(format!("    until {until} UTC, then it counts as a no"));
+            row(format!("    until {until} UTC, then it counts as a denial"));
         } else {
             row(format!("    its time was over at {until} UTC, which counts as a no"));
             row(format!("    loopgate resume {run}{at}"));

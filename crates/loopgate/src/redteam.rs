@@ -42,14 +42,14 @@ pub(crate) async fn redteam(args: RedteamArgs) -> Result<ExitCode, Failure> {
 fn kind_of(name: &str) -> Result<Kind, Failure> {
     Kind::all().find(|kind| kind.name() == name).ok_or_else(|| {
         let known: Vec<&str> = Kind::all().map(Kind::name).collect();
-        Failure::new(format!("--kind {name}: there is no such kind; there are {}", known.join(", ")))
+        Failure::new(format!("--kind {name}: unknown kind; the kinds are {}", known.join(", ")))
     })
 }
 
 fn scenario_of(name: &str) -> Result<Scenario, Failure> {
     Scenario::ALL.into_iter().find(|scenario| scenario.name() == name).ok_or_else(|| {
         let known = Scenario::ALL.map(Scenario::name).join(", ");
-        Failure::new(format!("--scenario {name}: there is no such scenario; there are {known}"))
+        Failure::new(format!("--scenario {name}: unknown scenario; the scenarios are {known}"))
     })
 }
 

@@ -137,7 +137,7 @@ impl Found {
         if go_on.no_wait {
             looping.note_down(&id, said).await.map_err(explained)?;
             let at = go_on.at();
-            stream::note(format!("written down; `loopgate resume {id}{at}` goes on with the run"));
+            stream::note(format!("recorded; `loopgate resume {id}{at}` continues the run"));
             return Ok(ExitCode::SUCCESS);
         }
         let signals = Signals::new()?;

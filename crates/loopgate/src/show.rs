@@ -40,7 +40,7 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     let people = PeopleReport::of(&recorded);
     let Some(outcome) = state.outcome() else {
         if args.json {
-            let why = "has not ended, so there is no outcome; leave --json out to see what there is";
+            let why = "has not ended, so there is no outcome; omit --json to see its state so far";
             return Err(Failure::new(format!("run {id} {why}")));
         }
         stream::print(&unfinished(&state, &people, line.is_written, args.journal.journal.as_deref()));
@@ -202,7 +202,7 @@ fn unfinished(state: &Run, people: &PeopleReport, is_written: bool, journal: Opt
     let tokens = format!("{input_tokens} input tokens, {output_tokens} output tokens");
     row(&mut text, &format!("reserved for what was in flight: {tokens}, {money}"));
     if !is_written {
-        row(&mut text, &format!("to go on: loopgate {next} {}{}", state.id(), places::at(journal)));
+        row(&mut text, &format!("to continue: loopgate {next} {}{}", state.id(), places::at(journal)));
     }
     text.push('\n');
     text.push_str(&state.document().to_markdown());
@@ -219,7 +219,7 @@ fn details(state: &Run, people: &PeopleReport) -> String {
             continue;
         }
         let landing = if pass.landing { ", the last" } else { "" };
-        let mending = if state.mending(pass.pass).is_some() { ", to mend" } else { "" };
+        let mending = if state.mending(pass.pass).is_some() { ", to revise" } else { "" };
         let changed = if pass.changed.is_empty() { "nothing".to_owned() } else { pass.changed.join(", ") };
         let how = format!("{}, {}{landing}{mending}", pass.tier.name(), pass.confidence.name());
         row(&mut text, &format!("- {} ({how}): changed {changed}", pass.pass));
@@ -307,7 +307,7 @@ fn with_people(text: &mut String, people: &PeopleReport) {
     {
         lines.push((*asked_unix_ms, format!("asked about {action} {tool} {parameters}: {why}")));
         let said = match (answer.as_deref(), text) {
-            (Some("expired"), _) => "nobody answered in time, which counts as a no".to_owned(),
+            (Some("expired"), _) => "no answer in time, which counts as a denial".to_owned(),
             (Some(answer), Some(text)) => format!("{answer}: {text}"),
             (Some(answer), None) => answer.to_owned(),
             (None, _) => continue,
@@ -315,7 +315,7 @@ fn with_people(text: &mut String, people: &PeopleReport) {
         lines.push((answered_unix_ms.unwrap_or(*asked_unix_ms), format!("{action} {tool} {said}")));
     }
     for ToldReport { text, from_pass, unix_ms } in &people.told {
-        lines.push((*unix_ms, format!("told, from pass {from_pass} on: {text}")));
+        lines.push((*unix_ms, format!("instruction, from pass {from_pass} on: {text}")));
     }
     lines.sort_by_key(|(unix_ms, _)| *unix_ms);
     for (unix_ms, line) in lines {

@@ -55,7 +55,7 @@ fn list(domain: &Domain) -> String {
 async fn call(domain: &Domain, args: CallArgs) -> Result<ExitCode, Failure> {
     let parameters: Value = serde_json::from_str(&args.parameters).map_err(|error| {
         Failure::new(format!(
-            "the parameters are no JSON: {error}; give an object, for example '{{\"target\": \"x\"}}'"
+            "the parameters are not JSON: {error}; give an object, for example '{{\"target\": \"x\"}}'"
         ))
     })?;
     let mut scope = match &args.item {

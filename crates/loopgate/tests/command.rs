@@ -27,7 +27,7 @@ fn the_live_view_shows_picks_results_sections_decisions_and_the_spend() {
     let ran = Shell::new().run(&["run", HELPDESK, &ticket(1042), "--progress", "always"]);
     let parts = [
         "limits:  5 passes",
-        "picking tools",
+        "selecting tools",
         "run     fetch_device_info",
         "names HAR-LT-014",
         "fetch_device_info: Found 1 items",

@@ -128,7 +128,7 @@ fn what_is_wrong_with_a_request_is_one_line() {
     let anthropic = &["--provider", "anthropic", "--model", "m"][..];
     let unknown = call(r#"{"messages": [], "temprature": 1}"#, anthropic);
     assert!(unknown.contains("unknown field `temprature`") && unknown.lines().count() == 1, "{unknown}");
-    assert!(call("{", anthropic).contains("is no neutral request"));
+    assert!(call("{", anthropic).contains("is not a neutral request"));
     let nameless = call(r#"{"messages": [{"role": "user", "text": "x"}]}"#, &["--provider", "anthropic"]);
     assert_eq!(nameless, "loopgate: no model is named; add --model NAME, or `model` to the request");
     assert!(

@@ -249,7 +249,7 @@ fn silence_is_a_no_also_when_the_answer_comes_late() {
     std::thread::sleep(Duration::from_millis(400));
     shell.run(&["approve", &run, "3/action-0"]).fails_with(&["its time is over", "loopgate resume"]);
     let listed = shell.run(&["pending", &run]);
-    assert!(listed.out.contains("it was not answered in time, which counts as a no"), "{}", listed.out);
+    assert!(listed.out.contains("it was not answered in time, which counts as a denial"), "{}", listed.out);
     assert!(listed.out.contains("loopgate resume") && !listed.out.contains("approve"), "{}", listed.out);
     let ran = shell.run(&["resume", &run]);
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -283,7 +283,7 @@ fn a_question_is_answered_and_a_run_is_told_things() {
     assert!(ran.out.contains(&format!("loopgate answer {run} 1/action-0 TEXT")), "{}", ran.out);
     shell.run(&["approve", &run, "1/action-0"]).fails_with(&["it is a question", "loopgate answer"]);
     shell.run(&["answer", &run, "1/action-0", "  "]).fails_with(&["empty", "loopgate deny"]);
-    shell.run(&["tell", &run, " \n"]).fails_with(&["nothing to tell"]);
+    shell.run(&["tell", &run, " \n"]).fails_with(&["the instruction is empty"]);
     // Told while it waits: it waits on, and reads it after the answer.
     let ran = shell.run(&["tell", &run, "Be brief"]);
     assert_eq!(ran.code, 5, "{}", ran.err);
@@ -373,7 +373,7 @@ fn what_people_said_stands_in_what_is_shown_of_a_run() {
     let (_, people) = shown.split_once("\nPeople:\n").unwrap();
     for line in [
         r#"asked about 1/action-0 ask {"question":"Which Bob?"}"#,
-        "UTC told, from pass 2 on: Be brief",
+        "UTC instruction, from pass 2 on: Be brief",
         "UTC 1/action-0 ask answered: The one in Minsk",
         r#"asked about 2/action-0 update_user {"company":"EPAM","id":42}: "#,
         "UTC 2/action-0 update_user approved",
@@ -546,11 +546,15 @@ fn what_was_seen_to_be_over_stays_over_whatever_the_clock_is_set_to() {
     assert!(back(&["pending", &run], "3600").out.contains("loopgate approve"), "the clocks are set back");
     // It is seen to be over.
     let listed = shell.run(&["pending", &run]);
-    assert!(listed.out.contains("which counts as a no"), "{}", listed.out);
+    assert!(listed.out.contains("which counts as a denial"), "{}", listed.out);
     let listed = back(&["pending", &run], "3600");
-    assert!(listed.out.contains("which counts as a no") && !listed.out.contains("approve"), "{}", listed.out);
+    assert!(
+        listed.out.contains("which counts as a denial") && !listed.out.contains("approve"),
+        "{}",
+        listed.out
+    );
     let ran = back(&["approve", &run, "3/action-0"], "3600");
-    ran.fails_with(&["counts as a no", "loopgate resume"]);
+    ran.fails_with(&["counts as a denial", "loopgate resume"]);
     let ran = back(&["resume", &run], "3600");
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(company(&folder), before);

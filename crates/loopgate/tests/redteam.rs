@@ -116,15 +116,11 @@ fn what_cannot_be_attacked_is_said_in_one_line() {
     let shell = Shell::new();
     let ran = shell.run(&["redteam", "examples/crm", "--kind", "chagne"]);
     assert_eq!(ran.code, 1);
-    assert!(
-        ran.err.contains("--kind chagne: there is no such kind; there are send_out, change,"),
-        "{}",
-        ran.err
-    );
+    assert!(ran.err.contains("--kind chagne: unknown kind; the kinds are send_out, change,"), "{}", ran.err);
     let ran = shell.run(&["redteam", "examples/crm", "--scenario", "turn"]);
     assert_eq!(ran.code, 1);
     assert!(
-        ran.err.contains("--scenario turn: there is no such scenario; there are one_run, later_call,"),
+        ran.err.contains("--scenario turn: unknown scenario; the scenarios are one_run, later_call,"),
         "{}",
         ran.err
     );

@@ -10,95 +10,95 @@ use crate::spec::policy::{
 };
 use crate::types::is_default;
 
-/// How the gate judges.
+/// The settings of the gate. The domain's `[gate]` or the program sets them.
 ///
-/// What a setting's default is stands in the text of no spec, so that a spec that was stored before the setting was
-/// there keeps its hash; whether the newer settings count at all is told by [`RunSpec::version`].
+/// A setting with its default is left out of the stored text, so a spec that was stored before the setting existed
+/// keeps its hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GateSettings {
-    /// Tools that must have been observed, with or without a finding, before `confident` counts.
+    /// Canonical names of tools that must have returned before a high confidence counts. Empty: none is required.
     pub required_tools: Vec<Arc<str>>,
-    /// Whether a cheaper tier's model may reply in place of one that the cost limit does not pay for. Off by default: such
-    /// a run ends as `budget_exceeded`.
+    /// Whether a cheaper tier may reply where the cost limit does not pay for the wanted one. Default `false`: such a
+    /// run ends as `budget_exceeded`.
     #[serde(skip_serializing_if = "is_default")]
     pub cheaper_tier: bool,
-    /// Whether somebody answers when an action needs a person's consent.
+    /// Whether an approver can be asked. Default `false`: a call that needs approval is left undone.
     pub people: bool,
-    /// Tools that are never run, whatever the model asks; by their own names.
+    /// Canonical names of tools that never run, `*` for any characters. It takes precedence over `allow`. Empty: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub forbid: Vec<Arc<str>>,
-    /// Whether high confidence ends the run although actions that matter are open (C15).
+    /// Whether a high confidence ends the run although required or recommended actions are open. Default `false`.
     #[serde(skip_serializing_if = "is_default")]
     pub high_is_final: bool,
-    /// Which confidence counts as stale, from pass 3 on (S0-55, C16).
+    /// Which confidence counts as stale, from pass 3 on. Default: one that is not higher than in the pass before.
     #[serde(skip_serializing_if = "is_default")]
     pub stale: Stale,
-    /// Whether a pass that saw new evidence is never stale.
+    /// Whether a pass with new evidence is never stale. Default `false`.
     #[serde(skip_serializing_if = "is_default")]
     pub stale_unless_new_evidence: bool,
-    /// After how many passes in a row without new evidence and without a changed section the run ends: 2; with 0
-    /// it never does. Where calls are native, passes count in which nothing could be run, and the run ends after 3.
+    /// Passes in a row without new evidence and without a changed section after which the run ends. Default 2; 0 is
+    /// never. Where calls are native, it counts passes in which no call could run, and the presets set 3.
     #[serde(skip_serializing_if = "is_two")]
     pub no_progress: u32,
-    /// After how many passes in a row at low confidence the escalated model takes over: 2 (S0-121); with 0 it never
-    /// does.
+    /// Passes in a row at low confidence after which the escalated model takes over, once a run. Default 2; 0 is never.
     #[serde(skip_serializing_if = "is_two")]
     pub escalate_after: u32,
-    /// How many passes are granted to mend an answer at high confidence that lacks what is demanded: 1.
+    /// Passes that are granted to revise a confident answer that lacks what the domain demands. Default 1; 0 grants
+    /// none.
     #[serde(skip_serializing_if = "is_one")]
     pub mending_passes: u32,
-    /// Tools that change something and run without a person's consent, by their own names: whoever wrote the name here
-    /// has given it.
+    /// Canonical names of tools with an effect that run without asking, `*` for any characters. The entry is the
+    /// consent of the domain's author. Empty: each effect needs approval.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub approved: Vec<Arc<str>>,
-    /// What becomes of a call that was made before; what suits the protocol where it is not given.
+    /// How repeated calls are judged. `None` is the protocol's default: `never_rerun` for documents, else `progress`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeats: Option<Repeats>,
-    /// Tools whose calls are judged as repeats, `*` for any characters; all of them where there are none (S3-24).
+    /// Canonical names of the tools whose calls are judged as repeats, `*` for any characters. Empty: all tools.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repeats_for: Vec<Arc<str>>,
-    /// How far back a repeat is a repeat.
+    /// How far back a repeat counts. Default: the whole run.
     #[serde(skip_serializing_if = "is_default")]
     pub scope: RepeatScope,
-    /// What a model gets for a call that is refused as a repeat.
+    /// What the model reads for a call that is refused as a repeat. Default: the reason.
     #[serde(skip_serializing_if = "is_default")]
     pub on_duplicate: OnDuplicate,
-    /// The numbers of the policy `three_tier`.
+    /// The numbers of the repeat policy `three_tier`; other policies ignore them.
     #[serde(skip_serializing_if = "is_default")]
     pub three_tier: ThreeTier,
-    /// What the policy is called by whoever keeps it, for example a date; it changes nothing.
+    /// A name for this policy, for example a date. The domain's author sets it; it changes no decision. Empty: none.
     #[serde(skip_serializing_if = "is_default")]
     pub label: Arc<str>,
-    /// Tools that may run, by their own names, `*` for any characters; all of the spec's where there are none.
+    /// Canonical names of the only tools that may run, `*` for any characters. Empty: all tools of the spec.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Arc<str>>,
-    /// What follows a call that policy denies.
+    /// What follows a call that policy denies. Default: the model reads the denial.
     #[serde(skip_serializing_if = "is_default")]
     pub on_denied: OnDenied,
-    /// What follows a reply that is not valid.
+    /// What follows a reply that is not valid. Default: the model reads what is wrong.
     #[serde(skip_serializing_if = "is_default")]
     pub on_invalid: OnInvalid,
-    /// What follows a tool that fails.
+    /// What follows a tool that fails. Default: the model reads the failure.
     #[serde(skip_serializing_if = "is_default")]
     pub on_tool_error: OnToolError,
     /// Whether a stop by a limit leaves a final pass, for which part of each limit is reserved. Without it the last
     /// permitted pass is one like any other: its calls run, and the run ends before the next (S4-85).
     #[serde(skip_serializing_if = "is_true")]
     pub final_pass: bool,
-    /// How a tool's name is found.
+    /// Which names of a tool count. Default: its own name and its declared aliases.
     #[serde(skip_serializing_if = "is_default")]
     pub resolve: Resolve,
-    /// Whether a run remembers what it has read.
+    /// Whether the taint of a run (untrusted, private) restricts its effects. Default: it does.
     #[serde(skip_serializing_if = "is_default")]
     pub taint: Taint,
-    /// Whether the work item itself was written by whoever liked to.
+    /// Whether the work item itself is untrusted. Default `false`.
     #[serde(skip_serializing_if = "is_default")]
     pub item_untrusted: bool,
-    /// Values that authority-bearing parameters may have, as policy says, for example `support@example.com` (K3).
+    /// Values that `authority` parameters may always have, for example `support@example.com`. Empty: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub authorities: Vec<Arc<str>>,
-    /// When repeated trouble opens a breaker.
+    /// After how many failures in a row a circuit breaker opens.
     #[serde(skip_serializing_if = "is_default")]
     pub breakers: Breakers,
 }
@@ -137,14 +137,14 @@ impl Default for GateSettings {
     }
 }
 
-/// Which confidence counts as stale, held against that of the pass before (C16).
+/// Which confidence counts as stale, compared with that of the pass before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stale {
     /// One that is not higher (S0-120); unknown counts as low.
     #[default]
     NotImproved,
-    /// One that is the same (S0-44): a fall goes on.
+    /// One that is the same: after a fall the run continues.
     Equal,
     /// None.
     Off,

@@ -21,46 +21,54 @@ fn is_sixty_four(calls: &u32) -> bool {
     *calls == ASKED_CALLS
 }
 
-/// What is never passed. Each is independent; the first that binds, in the gate's order, is the reason.
+/// The limits of a run. Each is independent; the first that is reached, in the gate's order, is the reason for
+/// stopping.
+///
+/// The domain's `[limits]` or the program sets them; the defaults given here are those of a document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Main model calls with a gate after each: 5 (S0-43).
+    /// Main model calls with a gate after each. Default 5. With 0 the run ends before its first call.
     pub passes: u32,
-    /// Money for all calls: USD 0.10 (S0-45); `None` is no limit.
+    /// Cost of all model calls, in pico-dollars. Default USD 0.10. `None` is no limit; 0 ends the run before its first
+    /// call. A limit needs the price of the model.
     pub cost: Option<PicoUsd>,
-    /// How the limits of money and tokens are kept (C18).
+    /// How the limits of cost and tokens are enforced: by estimates, strictly, or after the fact. Default: estimated.
     #[serde(skip_serializing_if = "is_default")]
     pub cost_mode: CostMode,
-    /// Tokens of all calls together; no limit unless set.
+    /// Input and output tokens of all model calls together. Default `None`: no limit.
     pub tokens: Option<u64>,
-    /// Tool calls, picked ones included: 25. With 0, a run that has tools ends before its first call (S4-d3).
+    /// Tool calls of the run, including those before the first pass. Default 25. With 0, a run that has tools ends
+    /// before its first call.
     pub tool_calls: u32,
-    /// Calls that one reply may ask for, in its order: 64, at most [`MAX_ASKED_CALLS`]. What is beyond them is counted and
-    /// not read.
+    /// Tool calls that one reply may request, in its order. Default 64, at most [`MAX_ASKED_CALLS`]. Further calls are
+    /// counted and not read.
     #[serde(skip_serializing_if = "is_sixty_four")]
     pub asked_calls: u32,
-    /// Model calls of every kind: 12.
+    /// Model calls of every kind: selection, passes, repairs, sub-calls, failed tries. Default 12.
     pub model_calls: u32,
-    /// Milliseconds of wall clock, waiting for people apart: 300,000.
+    /// Wall clock of the run in milliseconds, except for the time that people take. Default 300,000.
     pub wall_ms: u64,
-    /// Tools picked before the first pass: 5 (S0-124).
+    /// Maximum number of tools that run before the first pass. Default 5. With 0 none is selected.
     pub picked: u32,
-    /// Milliseconds for the picker's call: 8,000 (S0-132).
+    /// Time limit of the selection's model call in milliseconds. Default 8,000. After it the default tools run.
     pub picker_ms: u64,
-    /// Output tokens of one call: 4,096.
+    /// Maximum output tokens of one model call, reasoning included. Default 4,096. The model's own maximum applies as
+    /// well.
     pub output_tokens: u64,
-    /// Characters of one tool's Markdown: 4,000 (S0-123).
+    /// Maximum characters of one tool result that the model reads. Default 4,000. The rest is cut, and the cut is
+    /// marked.
     pub markdown_chars: u32,
-    /// Milliseconds for a smart tool's sub-call: 10,000 (S0-131).
+    /// Time limit of a smart tool's sub-call in milliseconds. Default 10,000.
     pub sub_call_ms: u64,
-    /// Output tokens of a smart tool's sub-call: 512 (S0-74).
+    /// Maximum output tokens of a smart tool's sub-call. Default 512.
     pub sub_call_tokens: u64,
-    /// Bytes of input of a smart tool's sub-call: 24,000.
+    /// Maximum input of a smart tool's sub-call in bytes. Default 24,000.
     pub sub_call_bytes: u64,
-    /// Milliseconds that a person has to answer: 600,000.
+    /// Time that a person has to answer, in milliseconds. Default 600,000. Silence is a denial; 0 leaves no time.
     pub person_ms: u64,
-    /// Messages that a call may be made with, results counted one by one; no limit unless set (S1-39).
+    /// Maximum number of messages in one request, with each tool result counted. Default `None`: no limit. The preset
+    /// of a conversation sets 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<u32>,
 }

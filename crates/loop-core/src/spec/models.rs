@@ -11,15 +11,15 @@ use crate::types::Price;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Models {
-    /// The base model where it is not given.
+    /// For auxiliary calls: tool selection, sub-calls, repairs. `None` is the base model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub picker: Option<ModelSpec>,
-    /// Required.
+    /// For main calls.
     pub base: ModelSpec,
-    /// No escalation where it is not given.
+    /// For runs whose confidence stays low. `None`: a run does not escalate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalated: Option<ModelSpec>,
-    /// No other route where it is not given.
+    /// For the rest of a run whose model is unavailable. `None`: the run ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<ModelSpec>,
 }
@@ -28,22 +28,22 @@ pub struct Models {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSpec {
-    /// Which kind of client calls it, for example `offline`.
+    /// The provider's name, for example `anthropic` or `offline`. It decides which client is used.
     pub provider: Arc<str>,
-    /// Its id at the provider.
+    /// The model's name at the provider.
     pub model: Arc<str>,
-    /// The model that it is, where the provider has another name for it, for example a deployment: a reply that this
-    /// model served is no surprise.
+    /// The model's official name, where the provider uses another one, for example a deployment. A reply served by this
+    /// model causes no warning. `None`: `model` is the official name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_model: Option<Arc<str>>,
-    /// Pico-dollars a token; unknown where it is not given.
+    /// Price in pico-dollars per token. `None` is unknown, never 0; a cost limit needs a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
-    /// Tokens that fit into one call, input and output together.
+    /// Context window in tokens, input and output together.
     pub context_tokens: u64,
-    /// Output tokens that it can write in one call.
+    /// Maximum output tokens of one call, as the provider states. With 0 no call is made.
     pub max_output_tokens: u64,
-    /// Milliseconds until a call is cut off.
+    /// Time limit of one call in milliseconds, after which the driver cuts it off.
     pub timeout_ms: u64,
 }
 

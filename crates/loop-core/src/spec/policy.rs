@@ -6,25 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::{Status, is_default};
 
-/// What policy knows of a tool beside its effect.
+/// What policy knows of a tool in addition to its effect. The tool's declaration or the domain's `[tools.NAME]` sets
+/// it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolPolicy {
-    /// Whether what it brings is private: it must not leave unasked (K2).
+    /// Whether its output is private: it must not leave without approval. Default `false`.
     #[serde(skip_serializing_if = "is_default")]
     pub reads_private: bool,
-    /// Whether what it brings was written by whoever liked to: a page, a mail, a comment (K2).
+    /// Whether its output is untrusted, such as a page, a mail or a comment. Default `false`.
     #[serde(skip_serializing_if = "is_default")]
     pub returns_untrusted: bool,
     /// JSON pointers to the parameters that say whom or what an effect reaches: a recipient, a path, an amount, a
-    /// command. Their values must stand in the work item, in policy or in what a trusted tool brought, or a person has
-    /// to allow the call (K3).
+    /// command. Each value must come from an authorised source: the work item, policy or a trusted tool's output. If
+    /// not, the call needs approval. Empty: no parameter is checked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub authority: Vec<Arc<str>>,
-    /// Whether its call is a question to a person, whose answer is its result (S4-37).
+    /// Whether its call is a question to a person, whose answer is its result. Default `false`.
     #[serde(skip_serializing_if = "is_default")]
     pub asks_person: bool,
-    /// How its repeats are judged.
+    /// The tool's own settings for repeats.
     #[serde(skip_serializing_if = "is_default")]
     pub repeats: ToolRepeats,
 }
@@ -33,21 +34,21 @@ pub struct ToolPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolRepeats {
-    /// How often it runs within the scope of repeats, whatever its parameters; no limit unless set.
+    /// How often it runs within the scope of repeats, with any parameters. `None`: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_calls: Option<u32>,
-    /// JSON pointers to what in its data changes by itself, such as times and request ids: two results that differ
-    /// only there are the same. `*` stands for every entry of a list or an object. With none, the default list.
+    /// JSON pointers to parts of its data that change in every call, such as times and request ids: two results that
+    /// differ only there are the same. `*` means every entry of a list or an object. Empty: the default list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volatile: Vec<Arc<str>>,
-    /// JSON pointers to the parameters that tell its calls apart; all of them where there are none.
+    /// JSON pointers to the parameters that distinguish its calls. Empty: all parameters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub key: Vec<Arc<str>>,
-    /// The parameter that holds a search text: texts that are alike count as the same, the other parameters being
-    /// equal (S3-5, S3-26).
+    /// The parameter that holds a search text: near-duplicate texts count as the same, if the other parameters are
+    /// equal. `None`: no search text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<Arc<str>>,
-    /// How often it is asked again, without a model, while it answers that it is not ready: 20.
+    /// How often it is polled, without a model call, while it answers `pending`. Default 20.
     #[serde(skip_serializing_if = "is_twenty")]
     pub polls: u32,
 }
@@ -62,16 +63,16 @@ fn is_twenty(n: &u32) -> bool {
     *n == 20
 }
 
-/// What becomes of a call that was made before (C4, C5).
+/// How a call that was made before is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repeats {
     /// It is not run again, unless it failed in a way that may pass and tries are left (S0-118).
     NeverRerun,
     /// By its results: it is refused when it has already brought the same result twice with no write between, when it
-    /// failed for good, or when it goes in a circle; one that brings something new may go on.
+    /// failed for good, or when it is part of a cycle; a call that returns something new may continue.
     Progress,
-    /// S3's three tiers: a limit for each tool, the same parameters, a search text that is alike (S3-4 to S3-6).
+    /// Three tiers: a limit for each tool, the same parameters, a near-duplicate search text.
     ThreeTier,
     /// Its earlier result is given again, as long as that was a success, nothing was changed since, and the attempt is
     /// the same (S2-100).
@@ -93,7 +94,7 @@ impl Repeats {
     }
 }
 
-/// How far back a repeat is a repeat (C6).
+/// How far back a repeat counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RepeatScope {
@@ -135,20 +136,20 @@ pub enum OnDuplicate {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ThreeTier {
-    /// How often each of these tools runs, by name: S3's table (S3-14 to S3-17).
+    /// How often each of these tools runs within the scope, by name.
     pub limits: Vec<(Arc<str>, u32)>,
-    /// How often any other tool runs: 3 (S3-18).
+    /// How often any other tool runs within the scope. Default 3.
     pub other: u32,
-    /// From which likeness on two search texts count as the same, in thousandths: 750 (S3-12).
+    /// Similarity from which two search texts are near-duplicates, in thousandths, 0 to 1,000. Default 750.
     pub similar_millis: u32,
-    /// Tools whose search texts are compared (S3-26).
+    /// Names of the tools whose search texts are compared.
     pub search: Vec<Arc<str>>,
-    /// Names of the parameters that may hold a search text, the first that is there (S3-10).
+    /// Names of the parameters that may hold a search text; the first that a call has counts.
     pub query: Vec<Arc<str>>,
-    /// Words that make a search text one about a deed (S3-27).
+    /// Words that mark a search text as one about an action, such as `delete`.
     pub dangerous: Vec<Arc<str>>,
-    /// Whether such words are removed before comparing, as S3 says, which makes different deeds alike; without it two
-    /// texts with such words are alike only where they hold the same ones (C23).
+    /// Whether such words are removed before comparing, which makes different actions near-duplicates. Default `false`:
+    /// two texts with such words are near-duplicates only if they hold the same ones.
     #[serde(skip_serializing_if = "is_default")]
     pub literal: bool,
 }
@@ -284,15 +285,16 @@ pub enum Taint {
     Off,
 }
 
-/// When repeated trouble opens a breaker (S4-67). 0 switches one off.
+/// After how many failures in a row a circuit breaker opens. With 0 it never opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Breakers {
-    /// Failures of one tool in a row, after which it is not run any more: 3.
+    /// Failures of one tool in a row, after which it does not run any more in this run. Default 3.
     pub tool_failures: u32,
-    /// Calls in a row that policy denied: 3.
+    /// Calls in a row that policy denied, after which the run ends as `needs_human`. Default 3.
     pub denied: u32,
-    /// Calls in a row with an unknown tool or with arguments that do not fit: 5.
+    /// Calls in a row with an unknown tool or with invalid arguments, after which the run ends as `needs_human`.
+    /// Default 5.
     pub bad_arguments: u32,
 }
 

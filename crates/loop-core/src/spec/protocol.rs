@@ -124,8 +124,9 @@ impl ProtocolSpec {
         }
     }
 
-    /// Whether the protocol handles the call of a tool itself, in place of having it run: the call that submits an output,
-    /// or without a reflection the output's own. Such an output is taken as it is, whatever it looks like: validation tells.
+    /// Whether the protocol handles the call of a tool itself, in place of having it run: the call that submits an
+    /// output, or without a reflection the output's own. Such an output is taken as it is, whatever it looks like:
+    /// validation tells.
     pub fn handles(&self, tool: &str) -> bool {
         self.output().is_some_and(|output| tool == &**output.submit.as_ref().unwrap_or(&output.tool))
     }
@@ -386,9 +387,9 @@ impl SectionSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NonceMode {
-    /// The right nonce wins, a wrong one is ignored. A block without one counts if it is the last, neither a tool's text
-    /// nor the work item holds it, each of those could be searched whole, and the run has read nothing untrusted. From
-    /// the first untrusted text on it is as with [`Require`](Self::Require).
+    /// The right nonce wins, a wrong one is ignored. A block without one counts if it is the last, neither a tool's
+    /// text nor the work item holds it, each of those could be searched whole, and the run has read nothing untrusted.
+    /// From the first untrusted text on it is as with [`Require`](Self::Require).
     #[default]
     Prefer,
     /// Only blocks with the right nonce count: for hostile domains.

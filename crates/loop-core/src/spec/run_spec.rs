@@ -21,8 +21,8 @@ use crate::spec::select::Picking;
 use crate::spec::tool::ToolSpec;
 use crate::types::{Digest, PicoUsd, Tier, digest};
 
-/// The version of [`RunSpec`] that this crate writes and reads: which rules a run follows. Another one is refused by its
-/// number.
+/// The version of [`RunSpec`] that this crate writes and reads: which rules a run follows. Another one is refused by
+/// its number.
 pub const SPEC_VERSION: u32 = 1;
 
 /// After how many passes in a row in which nothing could be run a conversation ends.
@@ -35,35 +35,36 @@ const NATIVE_NO_PROGRESS: u32 = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
-    /// [`SPEC_VERSION`] of the writer.
+    /// The version of the rules: [`SPEC_VERSION`], set by the writer. Any other number is refused.
     pub version: u32,
     /// The domain's name, for example `helpdesk`.
     pub domain: Arc<str>,
-    /// What the work is for, in a sentence or two, for the model.
+    /// What the work is for, in a sentence or two. The domain's author sets it and the model reads it; empty means that
+    /// the prompt does not mention a goal.
     #[serde(default)]
     pub goal: Arc<str>,
-    /// The profile of the domain, where one was chosen.
+    /// The profile that the caller chose; `None` means the domain without a profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Arc<str>>,
-    /// How replies become proposals.
+    /// How replies become proposals: document, conversation or output.
     pub protocol: ProtocolSpec,
-    /// The tools, in the order in which prompts list them.
+    /// The tools, in the order in which prompts list them. An empty list is a run without tools.
     pub tools: Vec<ToolSpec>,
-    /// Which tools run before the first pass.
+    /// Which tools run before the first pass. Native protocols switch it off.
     #[serde(default)]
     pub picking: Picking,
-    /// Which model each tier uses.
+    /// Which model each tier uses. Only the base model is required.
     pub models: Models,
-    /// What is never passed.
+    /// The limits of the run. They are checked before each call.
     #[serde(default)]
     pub limits: Limits,
-    /// How the gate judges.
+    /// The settings of the gate: stops, policy, repeats and breakers.
     #[serde(default)]
     pub gate: GateSettings,
-    /// Whether the outcome is saved; where to is the runtime's business.
+    /// Whether the run has a save target, which the runtime knows. `false` skips the phase `Saving`.
     #[serde(default)]
     pub save: bool,
-    /// The domain's own reasons to stop, in the order in which they are told.
+    /// The domain's own reasons to stop, in the order in which the certificate lists them. Empty means none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop_reasons: Vec<OwnReason>,
 }
@@ -145,8 +146,8 @@ impl RunSpec {
         }
     }
 
-    /// The limit of money, where it could not be kept since the price of the base model is unknown. Such a run ends before
-    /// its first call.
+    /// The limit of money, where it could not be kept since the price of the base model is unknown. Such a run ends
+    /// before its first call.
     pub fn unpriced_limit(&self) -> Option<PicoUsd> {
         let limit = CostLimit::from(self.limits.cost).resolve(self.models.base.price.is_some());
         limit.err().map(|without| without.limit)

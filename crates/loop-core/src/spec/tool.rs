@@ -13,28 +13,28 @@ use crate::types::{Effect, is_default};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolSpec {
-    /// Its canonical name, for example `fetch_device_info` (S0-78).
+    /// Its canonical name, for example `fetch_device_info`. Unique among the names and aliases of a spec.
     pub name: Arc<str>,
-    /// Other names that mean it (S0-84).
+    /// Other names that the model may use for it. Empty: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<Arc<str>>,
-    /// What it brings, for the model.
+    /// What it returns. The model reads it.
     pub description: Arc<str>,
-    /// When it helps, for the picker (S0-91).
+    /// In which situation it helps. The model that selects tools reads it; empty means no hint.
     #[serde(default)]
     pub when: Arc<str>,
-    /// What it takes.
+    /// Its parameters. Arguments are checked against them before the tool starts.
     pub args: ArgSpec,
-    /// What it does to the world.
+    /// What it does to the world. Everything but a read needs consent.
     pub effect: Effect,
-    /// Milliseconds until it is cut off (S0-94).
+    /// Time limit of one call in milliseconds, after which the driver cuts it off.
     pub timeout_ms: u64,
-    /// How often one call may be made in all, if it fails in a way that may pass.
+    /// How often one call may be made in total, if it fails in a way that may pass. 1 means no retry.
     pub attempts: u32,
-    /// Whether it may ask a model about its own result (S0-39).
+    /// Whether it may ask a model about its own result. Default `false`.
     #[serde(default)]
     pub smart: bool,
-    /// What policy knows of it beside its effect.
+    /// What policy knows of it in addition to its effect.
     #[serde(default, skip_serializing_if = "is_default")]
     pub policy: ToolPolicy,
 }

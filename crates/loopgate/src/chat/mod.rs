@@ -99,7 +99,7 @@ fn check(domain: &Domain) -> Result<(), Failure> {
     };
     let folder = domain.folder().display();
     Err(Failure::new(format!(
-        "{folder}: this domain {what} and is no conversation; use `loopgate run`, or write type = \"conversation\" in \
+        "{folder}: this domain {what} and is not a conversation; use `loopgate run`, or write type = \"conversation\" in \
          [protocol]"
     )))
 }
@@ -190,7 +190,7 @@ impl Chat {
                 return Ok(Said::Nothing);
             }
             Typed::Unreadable => {
-                note("this line is no UTF-8 text, and is left out");
+                note("this line is not UTF-8 text and is ignored");
                 return Ok(Said::Nothing);
             }
             Typed::End => {
@@ -216,7 +216,7 @@ impl Chat {
                 note("what was said is forgotten");
             }
             "/history" => self.history(),
-            other => note(format!("there is no `{other}`; /help lists what there is")),
+            other => note(format!("unknown command `{other}`; /help lists the commands")),
         }
         Ok(Said::Nothing)
     }
