@@ -89,7 +89,7 @@ fn play(address: SocketAddr, text: &str) -> Vec<ModelReply> {
             call: Arc::clone(&call.id),
             is_error: false,
             text: text.into(),
-            images: Vec::new(),
+            ..ToolResult::default()
         });
         request.messages.extend([reply.turn(), Message::Tool { results: results.collect() }]);
         let is_over = reply.tool_calls.is_empty();

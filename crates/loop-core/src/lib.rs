@@ -78,6 +78,7 @@ mod canonical;
 mod citation;
 mod command;
 mod contract;
+mod cost_limit;
 mod data;
 mod document;
 mod event;
@@ -94,6 +95,7 @@ mod money;
 mod near;
 mod note;
 mod observation;
+mod origin;
 mod outcome;
 pub mod policy;
 mod policy_spec;
@@ -117,6 +119,7 @@ pub use args::{ArgSpec, ArgType, Misfit};
 pub use canonical::{canonical, digest, digest_text};
 pub use citation::citations;
 pub use command::{CallModel, Command, RunTool, SubCallBudget, Validate};
+pub use cost_limit::{CostLimit, LimitWithoutPrice};
 pub use data::Data;
 pub use document::{BadCitation, Document, Merge, MergeContext, Section, SectionChange};
 pub use event::{
@@ -131,6 +134,7 @@ pub use money::{PicoUsd, Price, PriceAbove, Rates, Spend, Usage};
 pub use near::edits;
 pub use note::{Decision, Note, PickedBy};
 pub use observation::{Observation, Status, SubCallUse};
+pub use origin::ResultOrigin;
 pub use outcome::{
     Effects, Evidence, Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn, Totals,
 };

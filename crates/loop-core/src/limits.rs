@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cost_limit::CostLimit;
 use crate::money::PicoUsd;
 use crate::spec::is_default;
 
@@ -69,7 +70,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             passes: 5,
-            cost: Some(PicoUsd(PicoUsd::PER_USD / 10)),
+            cost: Some(CostLimit::DEFAULT),
             cost_mode: CostMode::default(),
             tokens: None,
             tool_calls: 25,

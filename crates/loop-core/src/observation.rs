@@ -53,6 +53,23 @@ impl Status {
         matches!(self, Self::RetryableError | Self::Timeout | Self::Cancelled | Self::Pending)
     }
 
+    /// Whether it was not run at all: whatever is said of it is not the tool's.
+    pub fn is_unrun(self) -> bool {
+        match self {
+            Self::Denied | Self::Duplicate | Self::Skipped => true,
+            Self::Ok
+            | Self::Empty
+            | Self::RetryableError
+            | Self::PermanentError
+            | Self::InvalidInput
+            | Self::MalformedResult
+            | Self::Timeout
+            | Self::Cancelled
+            | Self::Pending
+            | Self::InDoubt => false,
+        }
+    }
+
     /// The status as it is written, for example `permanent_error`.
     pub fn name(self) -> &'static str {
         match self {

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 
 use crate::args::ArgSpec;
 use crate::canonical::digest;
+use crate::cost_limit::CostLimit;
 use crate::ids::Digest;
 use crate::limits::Limits;
-use crate::money::Price;
+use crate::money::{PicoUsd, Price};
 use crate::policy;
 use crate::policy_spec::{
     Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, Taint, ThreeTier,
@@ -130,7 +131,8 @@ impl RunSpec {
         mut limits: Limits,
         gate: GateSettings,
     ) -> Self {
-        limits.cost = limits.cost.filter(|_| model.price.is_some());
+        // A default never fails to resolve.
+        limits.cost = CostLimit::Default.resolve(model.price.is_some()).unwrap_or_default();
         Self {
             version: SPEC_VERSION,
             domain,
@@ -145,6 +147,13 @@ impl RunSpec {
             save: false,
             stop_reasons: Vec::new(),
         }
+    }
+
+    /// The limit of money, where it could not be kept since the price of the base model is unknown. Such a run ends before
+    /// its first call.
+    pub fn unpriced_limit(&self) -> Option<PicoUsd> {
+        let limit = CostLimit::from(self.limits.cost).resolve(self.models.base.price.is_some());
+        limit.err().map(|without| without.limit)
     }
 
     /// Whether a stop by a limit leaves a final pass: a last call without tools that finishes the answer.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use loop_core::PicoUsd;
+use loop_core::{CostLimit, PicoUsd};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
@@ -82,21 +82,21 @@ impl JsonSchema for Usd {
     }
 }
 
-/// A limit of money; `"none"` is no limit.
+/// A limit of money that a file sets; `"none"` is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CostLimit(pub(crate) Option<PicoUsd>);
+pub(crate) struct CostSetting(pub(crate) CostLimit);
 
-impl<'de> Deserialize<'de> for CostLimit {
+impl<'de> Deserialize<'de> for CostSetting {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = deserializer.deserialize_newtype_struct(AS_WRITTEN, Written)?;
         if text == "none" {
-            return Ok(Self(None));
+            return Ok(Self(CostLimit::None));
         }
-        Usd::parse(&text).map(|usd| Self(Some(usd.0))).map_err(D::Error::custom)
+        Usd::parse(&text).map(|usd| Self(CostLimit::At(usd.0))).map_err(D::Error::custom)
     }
 }
 
-impl JsonSchema for CostLimit {
+impl JsonSchema for CostSetting {
     fn schema_name() -> Cow<'static, str> {
         "CostLimit".into()
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{
-    Breakers, Cite, DefaultCall, ErrorStyle, GateSettings, Limits, ModelSpec, Models, OwnReason, PREAMBLE,
-    Picking, Price, ReasonName, RunSpec, SectionSpec, StopReason, ThreeTier, ToolSpec, edits,
+    Breakers, Cite, CostLimit, DefaultCall, ErrorStyle, GateSettings, Limits, ModelSpec, Models, OwnReason,
+    PREAMBLE, Picking, PicoUsd, Price, ReasonName, RunSpec, SectionSpec, StopReason, ThreeTier, ToolSpec,
+    edits,
 };
 use loop_tools::Registry;
 use serde_json::Value;
@@ -27,7 +28,7 @@ pub(crate) fn spec(file: &File, profile: Option<&str>, registry: &Registry) -> R
     }
     check_pointers(file)?;
     let models = models(file)?;
-    check_prices(file, &models)?;
+    let cost = cost_limit(file, &models)?;
     let is_document = config.protocol.kind == ProtocolKind::Document;
     let sections = if is_document { sections(file)? } else { Vec::new() };
     let defaults = protocol::defaults(file, sections, models.base.clone());
@@ -37,7 +38,7 @@ pub(crate) fn spec(file: &File, profile: Option<&str>, registry: &Registry) -> R
         profile: profile.map(Arc::from),
         picking: if is_document { picking(file, registry, &tools)? } else { defaults.picking },
         gate: gate(file, registry, defaults.gate)?,
-        limits: limits(&config.limits, &models, defaults.limits),
+        limits: limits(&config.limits, cost, defaults.limits),
         tools,
         models,
         save: config.save.is_some(),
@@ -399,41 +400,36 @@ fn is_free(provider: &str) -> bool {
     LOCAL.contains(&provider)
 }
 
-/// A limit of money that was set needs every price: nobody could keep it otherwise.
-fn check_prices(file: &File, models: &Models) -> Result<(), DomainError> {
-    if file.config.limits.cost_usd.is_none_or(|limit| limit.0.is_none()) {
-        return Ok(());
-    }
+/// The limit of money of a run with these models: one that was set needs the price of each.
+fn cost_limit(file: &File, models: &Models) -> Result<Option<PicoUsd>, DomainError> {
+    let unpriced = unpriced(models);
+    let limit = file.config.limits.cost_usd.map_or(CostLimit::Default, |limit| limit.0);
+    limit.resolve(unpriced.is_none()).map_err(|_| {
+        let (tier, model) = unpriced.unwrap_or(("base", &models.base));
+        let (provider, name) = (&model.provider, &model.model);
+        let message = format!(
+            "the price of {provider}/{name} is not known, so that the limit cannot be kept; add `price` to [models.{tier}], or write limits.cost_usd = \"none\""
+        );
+        file.error(&["limits", "cost_usd"], message)
+    })
+}
+
+/// The first model whose price is unknown, with the name of its table.
+fn unpriced(models: &Models) -> Option<(&'static str, &ModelSpec)> {
     let tiers = [
         ("base", Some(&models.base)),
         ("picker", models.picker.as_ref()),
         ("escalated", models.escalated.as_ref()),
         ("fallback", models.fallback.as_ref()),
     ];
-    for (tier, model) in tiers {
-        if let Some(model) = model.filter(|model| model.price.is_none()) {
-            let (provider, name) = (&model.provider, &model.model);
-            let message = format!(
-                "the price of {provider}/{name} is not known, so that the limit cannot be kept; add `price` to [models.{tier}], or write limits.cost_usd = \"none\""
-            );
-            return Err(file.error(&["limits", "cost_usd"], message));
-        }
-    }
-    Ok(())
+    let mut tiers = tiers.into_iter().filter_map(|(tier, model)| Some((tier, model?)));
+    tiers.find(|(_, model)| model.price.is_none())
 }
 
-fn limits(config: &LimitsConfig, models: &Models, defaults: Limits) -> Limits {
-    let priced =
-        [Some(&models.base), models.picker.as_ref(), models.escalated.as_ref(), models.fallback.as_ref()];
-    let all_priced = priced.into_iter().flatten().all(|model| model.price.is_some());
+fn limits(config: &LimitsConfig, cost: Option<PicoUsd>, defaults: Limits) -> Limits {
     Limits {
         passes: config.passes.unwrap_or(defaults.passes),
-        cost: match config.cost_usd {
-            Some(limit) => limit.0,
-            // A limit that nobody set must not keep a run from beginning whose cost nobody can name.
-            None if all_priced => defaults.cost,
-            None => None,
-        },
+        cost,
         cost_mode: config.cost_mode.unwrap_or(defaults.cost_mode),
         tokens: config.tokens.or(defaults.tokens),
         tool_calls: config.tool_calls.unwrap_or(defaults.tool_calls),
@@ -456,8 +452,6 @@ fn limits(config: &LimitsConfig, models: &Models, defaults: Limits) -> Limits {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::money::CostLimit;
-    use loop_core::PicoUsd;
 
     fn model(price: Option<u64>) -> ModelSpec {
         ModelSpec {
@@ -472,19 +466,15 @@ mod tests {
     }
 
     #[test]
-    fn with_an_unknown_price_only_a_limit_that_was_set_counts() {
+    fn a_limit_of_money_needs_the_price_of_every_model() {
         // S0-45, S0-119
         let unknown =
             Models { picker: Some(model(None)), base: model(Some(1)), escalated: None, fallback: None };
         let known =
             Models { picker: None, base: model(Some(1)), escalated: Some(model(Some(0))), fallback: None };
-        let unset = LimitsConfig::default();
-        let set = LimitsConfig { cost_usd: Some(CostLimit(Some(PicoUsd(7)))), ..LimitsConfig::default() };
-        let none = LimitsConfig { cost_usd: Some(CostLimit(None)), ..LimitsConfig::default() };
-        let limits = |config, models| limits(config, models, Limits::default());
-        assert_eq!(limits(&unset, &known), Limits::default());
-        assert_eq!(limits(&unset, &unknown).cost, None);
-        assert_eq!(limits(&set, &unknown).cost, Some(PicoUsd(7)));
-        assert_eq!(limits(&none, &known).cost, None);
+        assert_eq!(unpriced(&known), None);
+        assert_eq!(unpriced(&unknown).map(|(tier, _)| tier), Some("picker"));
+        let unset = limits(&LimitsConfig::default(), Some(CostLimit::DEFAULT), Limits::default());
+        assert_eq!(unset, Limits::default());
     }
 }

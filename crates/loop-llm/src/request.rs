@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use loop_core::{ResultOrigin, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -241,8 +242,10 @@ pub struct AssistantTurn {
     pub raw: Option<Raw>,
 }
 
-/// What a call gave, for the model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What a call gave: what the model reads of it, and what the loop decides on when it goes on from a stored conversation.
+///
+/// `status` and `origin` are sent to no provider.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolResult {
@@ -256,6 +259,53 @@ pub struct ToolResult {
     /// Its pictures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
+    /// How the call ended, set by the loop that answered it. Where it is absent, an error of a call that cannot be
+    /// repeated (an irreversible write, something sent out, a program) may or may not have happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<StatusName>"))]
+    pub status: Option<Status>,
+    /// Who wrote the text, set by the loop that answered it. Where it is absent, anybody may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<OriginForm>"))]
+    pub origin: Option<ResultOrigin>,
+}
+
+/// How a call ended.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[schemars(rename = "Status", rename_all = "snake_case")]
+#[allow(dead_code, reason = "the form of loop_core::Status, for its schema alone")]
+enum StatusName {
+    Ok,
+    Empty,
+    RetryableError,
+    PermanentError,
+    InvalidInput,
+    MalformedResult,
+    Denied,
+    Duplicate,
+    Skipped,
+    Timeout,
+    Cancelled,
+    Pending,
+    InDoubt,
+}
+
+/// Who wrote a result.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[schemars(rename = "ResultOrigin", tag = "by", rename_all = "snake_case", deny_unknown_fields)]
+#[allow(dead_code, reason = "the form of loop_core::ResultOrigin, for its schema alone")]
+enum OriginForm {
+    /// The loop, which words a verdict: no tool ran.
+    Verdict,
+    /// A tool that ran.
+    Tool {
+        /// Whether anybody may have written what it returns; yes where it is absent.
+        untrusted: Option<bool>,
+        /// Whether it reads what is private; yes where it is absent.
+        private: Option<bool>,
+    },
 }
 
 /// A picture.

@@ -12,7 +12,7 @@ fn call(id: &str, city: &str) -> ToolCall {
 }
 
 fn result(call: &str, text: &str, is_error: bool) -> ToolResult {
-    ToolResult { call: call.into(), is_error, text: text.into(), images: vec![] }
+    ToolResult { call: call.into(), is_error, text: text.into(), ..ToolResult::default() }
 }
 
 /// A text, two calls, a result and an error, a text.

@@ -42,7 +42,7 @@ fn exchange(draw: &mut Draw, n: usize) -> Vec<Message> {
             call: Arc::clone(&call.id),
             is_error: false,
             text: "found".into(),
-            images: vec![],
+            ..ToolResult::default()
         });
         let results = results.collect();
         turns.push(Message::Assistant(AssistantTurn { calls, ..AssistantTurn::default() }));

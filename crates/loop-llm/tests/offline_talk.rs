@@ -42,7 +42,7 @@ impl<'a> Talk<'a> {
                 let text = self.world.iter().find(|(known, _)| *known == said).map_or("[]", |(_, text)| text);
                 self.calls.push(said);
                 let (is_error, text) = text.strip_prefix('!').map_or((false, text), |text| (true, text));
-                ToolResult { call: call.id.clone(), is_error, text: text.into(), images: Vec::new() }
+                ToolResult { call: call.id.clone(), is_error, text: text.into(), ..ToolResult::default() }
             });
             let results = results.collect();
             self.request.messages.push(Message::Tool { results });
@@ -614,7 +614,7 @@ proptest! {
                     made.push(same);
                     let text = results[nth % results.len()].as_str().into();
                     let is_error = errors >> (nth % 8) & 1 == 1;
-                    answers.push(ToolResult { call: call.id.clone(), is_error, text, images: Vec::new() });
+                    answers.push(ToolResult { call: call.id.clone(), is_error, text, ..ToolResult::default() });
                     nth += 1;
                 }
                 request.messages.push(Message::Tool { results: answers });

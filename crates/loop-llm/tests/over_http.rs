@@ -36,7 +36,7 @@ fn call(id: &str, arguments: &str) -> ToolCall {
 }
 
 fn result(call: &str, is_error: bool, text: &str) -> ToolResult {
-    ToolResult { call: call.into(), is_error, text: text.into(), images: Vec::new() }
+    ToolResult { call: call.into(), is_error, text: text.into(), ..ToolResult::default() }
 }
 
 fn results() -> Message {

@@ -150,7 +150,8 @@ async fn the_requests_are_kept_as_they_were() {
     let mut asked = vec![ModelRequest { tools: vec![search()].into(), ..request() }];
     let reply = complete(&model, &asked[0]).await.unwrap();
     let mut next = ModelRequest { tool_choice: ToolChoice::None, ..asked[0].clone() };
-    let result = ToolResult { call: "call_1".into(), is_error: false, text: "[]".into(), images: Vec::new() };
+    let result =
+        ToolResult { call: "call_1".into(), is_error: false, text: "[]".into(), ..ToolResult::default() };
     next.messages.extend([reply.turn(), Message::Tool { results: vec![result] }]);
     asked.push(next);
     // Another conversation, and one turn in another form.

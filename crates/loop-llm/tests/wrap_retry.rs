@@ -33,7 +33,7 @@ fn reasoned() -> ModelRequest {
                 call: "c1".into(),
                 is_error: false,
                 text: "42".into(),
-                images: Vec::new(),
+                ..ToolResult::default()
             }],
         },
     ]);

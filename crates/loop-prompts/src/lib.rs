@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 pub use dialogue::{Dialogue, Prompt};
 pub use error::PromptError;
 pub use filter::FilterQuestion;
-pub use results::{CallResult, call_result, observation_text, tells_doubt, unknown_tool};
+pub use results::{CallResult, call_result, observation_text, unknown_tool};
 pub use submit::{DEFAULT_SUBMIT_TOOL, SubmitTool};
 pub use thread::{Grown, Thread};
 pub use turn::Turn;

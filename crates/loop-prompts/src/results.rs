@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_core::{
     Breaker, DeniedBy, Digest, ErrorStyle, Evidence, JudgedAction, Limit, Observation, OnDuplicate,
-    RepeatRule, Repeats, Run, Status, Verdict,
+    RepeatRule, Repeats, ResultOrigin, Run, Status, Verdict,
 };
 
 use crate::text::{cut, line};
@@ -20,6 +20,10 @@ pub struct CallResult {
     pub text: Arc<str>,
     /// What names the text, where it has a name already.
     pub digest: Option<Digest>,
+    /// How the call ended: whoever goes on from it decides on this, and not on the text.
+    pub status: Status,
+    /// Who wrote the text.
+    pub origin: ResultOrigin,
 }
 
 /// What the model is told of a call: what its tool brought, or why it brought nothing, in the words that the run's
@@ -75,18 +79,55 @@ pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
         Verdict::OneAtATime => not_run(run, action, "one_at_a_time"),
         Verdict::Ended { reason } => not_run(run, action, reason.name()),
     };
+    let status = status_of(run, action, told.is_error);
     let Told { is_error, text, digest } = told;
-    CallResult { id: Arc::clone(&action.action.id), is_error, text, digest }
+    CallResult {
+        id: Arc::clone(&action.action.id),
+        is_error,
+        text,
+        digest,
+        status,
+        origin: origin_of(run, action),
+    }
+}
+
+/// How a call ended, of which the model is told an error or not.
+fn status_of(run: &Run, action: &JudgedAction, is_error: bool) -> Status {
+    let observed = || settled(run, action).map(|evidence| evidence.observation.status);
+    match &action.verdict {
+        Verdict::Run => observed().unwrap_or(Status::Cancelled),
+        Verdict::Kept if is_error => Status::InvalidInput,
+        Verdict::Kept => Status::Ok,
+        Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. } => Status::InvalidInput,
+        Verdict::Denied { .. }
+        | Verdict::NeedsPerson { .. }
+        | Verdict::OverLimit { .. }
+        | Verdict::BreakerOpen { .. } => Status::Denied,
+        // One that is given again is as doubtful as it was.
+        Verdict::Duplicate { .. } => observed().filter(|_| replays(run)).unwrap_or(Status::Duplicate),
+        Verdict::Skipped | Verdict::OneAtATime => Status::Skipped,
+        Verdict::Ended { .. } => Status::Cancelled,
+    }
+}
+
+/// Who wrote what the model is told of a call: its tool, where one settled for it.
+fn origin_of(run: &Run, action: &JudgedAction) -> ResultOrigin {
+    let Some(evidence) = settled(run, action) else { return ResultOrigin::Verdict };
+    match run.spec().tool(&evidence.tool) {
+        Some(tool) => ResultOrigin::of(tool, evidence.observation.status),
+        None => ResultOrigin::Tool { untrusted: true, private: true },
+    }
+}
+
+/// Whether the earlier result of a repeat is given again.
+fn replays(run: &Run) -> bool {
+    let (repeats, gate) = (run.spec().repeats(), &run.spec().gate);
+    repeats == Repeats::Reuse || gate.on_duplicate == OnDuplicate::ReplayCached
 }
 
 /// What the model is told of what a tool has just brought: the text that [`call_result`] gives once it is kept.
 pub fn observation_text(run: &Run, action: &JudgedAction, observation: &Observation) -> Arc<str> {
     observed(run, action, observation).text
-}
-
-/// Whether the result of a call, where it is an error, tells that what was asked for may or may not have happened.
-pub fn tells_doubt(result: &str) -> bool {
-    result.contains(IN_DOUBT)
 }
 
 /// The result in one line: number, tool, status and summary.
@@ -243,12 +284,12 @@ fn duplicate(run: &Run, action: &JudgedAction) -> Told {
     let Verdict::Duplicate { rule, .. } = &action.verdict else {
         return Told::plain("");
     };
-    let (repeats, gate) = (run.spec().repeats(), &run.spec().gate);
+    let repeats = run.spec().repeats();
     let earlier = settled(run, action);
     // What S3 says is said as S3 says it, and a result that is reused is given without a word.
     let is_plain = matches!(repeats, Repeats::ThreeTier | Repeats::Reuse);
     let is_second = !is_plain && is_refused_again(run, action);
-    if repeats == Repeats::Reuse || gate.on_duplicate == OnDuplicate::ReplayCached {
+    if replays(run) {
         if let Some(earlier) = earlier {
             let Told { is_error, text, .. } = observed(run, action, &earlier.observation);
             let nudge = if is_second { format!(": {NUDGE}") } else { String::new() };

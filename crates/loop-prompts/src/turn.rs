@@ -87,13 +87,16 @@ impl Turn {
 
 #[cfg(test)]
 mod tests {
+    use loop_core::{ResultOrigin, Status};
+
     use super::*;
 
     #[test]
     fn results_are_named_by_what_they_say() {
         let start = Digest::of("test", b"");
         let name = |id: &str, is_error, text: &str, digest| {
-            let result = CallResult { id: id.into(), is_error, text: text.into(), digest };
+            let (status, origin) = (Status::Ok, ResultOrigin::Verdict);
+            let result = CallResult { id: id.into(), is_error, text: text.into(), digest, status, origin };
             Turn::Results([result].into()).named_after(&start)
         };
         let (one, other) = (Some(Digest::of("test", b"1")), Some(Digest::of("test", b"2")));
@@ -111,8 +114,14 @@ mod tests {
     #[test]
     fn turns_of_different_kinds_have_different_names() {
         let text = Arc::<str>::from("x");
-        let result =
-            CallResult { id: Arc::default(), is_error: false, text: Arc::clone(&text), digest: None };
+        let result = CallResult {
+            id: Arc::default(),
+            is_error: false,
+            text: Arc::clone(&text),
+            digest: None,
+            status: Status::Ok,
+            origin: ResultOrigin::Verdict,
+        };
         let turns = [
             Turn::User(Arc::clone(&text)),
             Turn::Operator(Arc::clone(&text)),

@@ -8,9 +8,9 @@ use common::native::*;
 use common::ok;
 use loop_core::{
     Breaker, CommandKey, DeniedBy, ErrorStyle, Limit, NativeCall, Observation, PersonAnswer, ProtocolSpec,
-    Repeats, Reply, RunSpec, Slot, Status, StopReason, Verdict,
+    Repeats, Reply, ResultOrigin, RunSpec, Slot, Status, StopReason, Verdict,
 };
-use loop_prompts::{call_result, observation_text, tells_doubt};
+use loop_prompts::{call_result, observation_text};
 
 const STYLES: [ErrorStyle; 5] =
     [ErrorStyle::Plain, ErrorStyle::Seed000, ErrorStyle::Seed001, ErrorStyle::Seed002, ErrorStyle::Seed004];
@@ -246,14 +246,21 @@ fn a_write_that_was_cut_off_is_in_doubt() {
 }
 
 #[test]
-fn whether_it_may_have_happened_is_read_back_from_a_result_of_every_style() {
+fn a_result_of_every_style_says_how_its_call_ended_and_who_wrote_it() {
     for style in STYLES {
         for status in STATUSES {
             let mut world = begin(in_style(conversation(), style), message("Change it."));
             world.replied(calls("", [look("a", "fetch_bike", "1")]));
             world.tools_end(|_| failed(status, "no route"));
             let result = call_result(&world.run, &world.run.actions()[0]);
-            assert_eq!(tells_doubt(&result.text), status == Status::InDoubt, "{style:?} {status:?}");
+            assert_eq!(result.status, status, "{style:?}");
+            let is_doubted = result.text.contains("may or may not have happened");
+            assert_eq!(is_doubted, status == Status::InDoubt, "{style:?} {status:?}");
+            let origin = match status {
+                Status::Denied | Status::Duplicate | Status::Skipped => ResultOrigin::Verdict,
+                _ => ResultOrigin::Tool { untrusted: false, private: false },
+            };
+            assert_eq!(result.origin, origin, "{style:?} {status:?}");
         }
     }
 }

@@ -1,17 +1,22 @@
 //! What stands in the messages before a run that marks it: what was read there (K2), and what may have happened.
+//!
+//! Both are decided on the typed members of stored results, never on their text: a reworded text changes nothing, and
+//! a text that lies changes nothing. What is absent is on the safe side.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use loop_core::policy::{Legs, near, resolve};
+use loop_core::policy::{Legs, resolve};
 use loop_core::repeats::{CallFacts, Rules, Sign};
-use loop_core::{Digest, RunSpec, Status};
+use loop_core::{Digest, Effect, ResultOrigin, RunSpec, Status, ToolSpec};
 use loop_llm::{Message, ToolCall, ToolResult};
-use loop_prompts::{tells_doubt, unknown_tool};
 use serde_json::Value;
 
-/// What the tools whose results stand in messages may have brought. Of a tool that the spec does not have nothing is known,
-/// so that what it brought, an error included, may have been written by anybody; but for our own words that there is none.
+/// What the tools whose results stand in messages may have brought.
+///
+/// A result says who wrote it. One that does not say may have been written by anybody, and so may what came of a call
+/// without any result whose tool the spec does not have. What the spec says of a tool is added: it may have become
+/// stricter since.
 pub(crate) fn legs_of(history: &[Message], spec: &RunSpec) -> Legs {
     let mut legs = Legs::default();
     for (at, message) in history.iter().enumerate() {
@@ -29,24 +34,28 @@ pub(crate) fn legs_of(history: &[Message], spec: &RunSpec) -> Legs {
             .flatten()
             .collect();
         for call in &turn.calls {
-            legs = match resolve(spec, &call.name) {
-                Some((tool, _)) => legs.after(tool, Status::Ok),
-                None => {
-                    let slip = unknown_tool(spec.protocol.errors(), &call.name, &near(spec, &call.name));
-                    let mut own = results.iter().filter(|result| *result.call == *call.id).peekable();
-                    let is_slip = own.peek().is_some()
-                        && own.all(|result| {
-                            result.is_error && *result.text == *slip && result.images.is_empty()
-                        });
-                    Legs { untrusted: legs.untrusted || !is_slip, ..legs }
-                }
-            };
+            let mut own = results.iter().filter(|result| *result.call == *call.id).peekable();
+            let tool = resolve(spec, &call.name).map(|(tool, _)| tool);
+            if own.peek().is_none() {
+                legs = legs.and(read_of(None, tool));
+            }
+            legs = own.fold(legs, |legs, result| legs.and(read_of(result.origin, tool)));
         }
     }
     legs
 }
 
-/// The signatures of the writes that, as messages tell, may or may not have happened, and that were not made since:
+/// What whoever reads a result of this origin has read.
+fn read_of(origin: Option<ResultOrigin>, tool: Option<&ToolSpec>) -> Legs {
+    let declared = || tool.map_or_else(Legs::default, |tool| Legs::default().after(tool, Status::Ok));
+    match origin {
+        Some(ResultOrigin::Verdict) => Legs::default(),
+        Some(origin @ ResultOrigin::Tool { .. }) => origin.legs().and(declared()),
+        None => Legs { untrusted: true, private: false }.and(declared()),
+    }
+}
+
+/// The signatures of the writes that, as results say, may or may not have happened, and that were not made since:
 /// once a person has allowed one it has a result of its own.
 pub(crate) fn doubts_of(history: &[Message], spec: &RunSpec) -> BTreeSet<Digest> {
     let (mut calls, mut doubts) = (BTreeMap::new(), BTreeSet::new());
@@ -58,20 +67,49 @@ pub(crate) fn doubts_of(history: &[Message], spec: &RunSpec) -> BTreeSet<Digest>
             Message::Tool { results } => {
                 let write = |result: &ToolResult| calls.get(&*result.call).and_then(|call| write(call, spec));
                 // Of two in one message the doubtful one may have been the last. Mostly there is no doubt to settle.
-                for made in results.iter().filter(|result| !result.is_error) {
+                for made in results.iter().filter(|result| is_made(result)) {
                     if !doubts.is_empty()
-                        && let Some(signature) = write(made)
+                        && let Some((signature, _)) = write(made)
                     {
                         doubts.remove(&signature);
                     }
                 }
-                let doubtful = results.iter().filter(|result| result.is_error && tells_doubt(&result.text));
-                doubts.extend(doubtful.filter_map(write));
+                for result in results.iter().filter(|result| may_be_doubtful(result)) {
+                    if let Some((signature, effect)) = write(result)
+                        && (result.status.is_some() || !is_repeatable(effect))
+                    {
+                        doubts.insert(signature);
+                    }
+                }
             }
             Message::User { .. } | Message::Operator { .. } => {}
         }
     }
     doubts
+}
+
+/// Whether a result says that the call was made.
+fn is_made(result: &ToolResult) -> bool {
+    match result.status {
+        Some(status) => matches!(status, Status::Ok | Status::Empty),
+        None => !result.is_error,
+    }
+}
+
+/// Whether a result says that its call may or may not have happened, or is an error that does not say how it ended.
+fn may_be_doubtful(result: &ToolResult) -> bool {
+    match result.status {
+        Some(status) => status == Status::InDoubt,
+        None => result.is_error,
+    }
+}
+
+/// Whether making a call twice is the same as making it once.
+fn is_repeatable(effect: Effect) -> bool {
+    match effect {
+        Effect::Read | Effect::WriteIdempotent | Effect::WriteKeyed => true,
+        Effect::WriteIrreversible | Effect::Egress | Effect::Exec => false,
+    }
 }
 
 /// The parameters with which tools were asked; what a person was asked is no tool's to give back.
@@ -85,11 +123,12 @@ pub(crate) fn asked_of(history: &[Message], spec: &RunSpec) -> BTreeSet<Arc<str>
     turns.flatten().filter(|call| !is_question(call)).map(|call| Arc::clone(call.arguments.text())).collect()
 }
 
-/// The signature of a call that changes something.
-fn write(call: &ToolCall, spec: &RunSpec) -> Option<Digest> {
+/// The signature and the effect of a call that changes something.
+fn write(call: &ToolCall, spec: &RunSpec) -> Option<(Digest, Effect)> {
     let (tool, _) = resolve(spec, &call.name).filter(|(tool, _)| !tool.effect.is_read())?;
     let arguments = tool.args.rebuild(&Value::Object(call.arguments.object()?)).ok()?;
-    Some(Sign::of(&CallFacts::of(tool, &arguments), &Rules::of_run(spec)).signature())
+    let sign = Sign::of(&CallFacts::of(tool, &arguments), &Rules::of_run(spec));
+    Some((sign.signature(), tool.effect))
 }
 
 #[cfg(test)]
@@ -102,10 +141,18 @@ mod tests {
 
     fn spec() -> RunSpec {
         let mut spec = RunSpec::conversation("test", ModelSpec::new("fake", "fake"));
-        for (name, untrusted, private) in
-            [("web", true, false), ("mail", false, true), ("look", false, false), ("pay", false, false)]
-        {
-            let effect = if name == "pay" { "write_irreversible" } else { "read" };
+        for (name, untrusted, private) in [
+            ("web", true, false),
+            ("mail", false, true),
+            ("look", false, false),
+            ("pay", false, false),
+            ("note", false, false),
+        ] {
+            let effect = match name {
+                "pay" => "write_irreversible",
+                "note" => "write_idempotent",
+                _ => "read",
+            };
             let args = json!({"type": "object", "properties": {"to": {"type": "string"}}});
             spec.tools.push(
                 serde_json::from_value(json!({
@@ -118,67 +165,102 @@ mod tests {
         spec
     }
 
-    /// Calls by name, each with an error or a text that it brought.
-    type Turn<'a> = &'a [(&'a str, Result<&'a str, &'a str>)];
-
+    /// The results of calls, each with the members that it has beside its id.
     #[track_caller]
-    fn check(turns: &[Turn<'_>], expected: (bool, bool)) {
+    fn check(turns: &[&[(&str, Value)]], expected: (bool, bool)) {
         let mut history = vec![json!({"role": "user", "text": "hello"})];
         for turn in turns {
             let numbered = || turn.iter().enumerate();
-            history.push(json!({"role": "assistant", "calls": numbered()
-                .map(|(n, (name, _))| json!({"id": n.to_string(), "name": name, "arguments": {}})).collect::<Vec<_>>()}));
-            history.push(json!({"role": "tool", "results": numbered()
-                .map(|(n, (_, brought))| json!({"call": n.to_string(), "is_error": brought.is_err(),
-                    "text": brought.unwrap_or_else(|error| error)}))
-                .collect::<Vec<_>>()}));
+            let calls = numbered()
+                .map(|(n, (name, _))| json!({"id": n.to_string(), "name": name, "arguments": {}}))
+                .collect::<Vec<_>>();
+            let results = numbered().map(|(n, (_, members))| {
+                let mut result = json!({"call": n.to_string(), "text": "x"});
+                let own = members.as_object().unwrap().clone();
+                result.as_object_mut().unwrap().extend(own);
+                result
+            });
+            history.push(json!({"role": "assistant", "calls": calls}));
+            history.push(json!({"role": "tool", "results": results.collect::<Vec<_>>()}));
         }
         let history: Vec<Message> = serde_json::from_value(json!(history)).unwrap();
         let Legs { untrusted, private } = legs_of(&history, &Arc::new(spec()));
         assert_eq!((untrusted, private), expected);
     }
 
-    #[test]
-    fn what_was_read_in_earlier_turns_was_read() {
-        let x = Ok("x");
-        check(&[], (false, false));
-        check(&[&[("look", x)]], (false, false));
-        check(&[&[("look", x), ("web", x)]], (true, false));
-        check(&[&[("mail", x)]], (false, true));
-        check(&[&[("mail", Err("x")), ("web", Err("x"))]], (true, true));
+    fn of_tool(untrusted: bool, private: bool) -> Value {
+        json!({"status": "ok", "origin": {"by": "tool", "untrusted": untrusted, "private": private}})
+    }
+
+    fn of_verdict(text: &str) -> Value {
+        json!({"status": "denied", "origin": {"by": "verdict"}, "is_error": true, "text": text})
     }
 
     #[test]
-    fn what_a_tool_brought_that_is_unknown_may_have_been_written_by_anybody() {
+    fn what_was_read_in_earlier_turns_was_read() {
         // K2
-        let slip = Err("Error: Unknown tool browse");
-        check(&[&[("browse", Ok("x"))]], (true, false));
-        check(&[&[("browse", Err("Error: no such page: do as I say"))]], (true, false));
-        check(&[&[("browse", Ok("Error: Unknown tool browse"))]], (true, false));
-        // A slip of the model's was answered in our own words.
-        check(&[&[("browse", slip)]], (false, false));
-        check(&[&[("loook", Err("Error: Unknown tool loook. Did you mean: look?"))]], (false, false));
-        check(&[&[("loook", Err("Error: Unknown tool loook. Did you mean: do as I say?"))]], (true, false));
+        let plain = of_tool(false, false);
+        check(&[], (false, false));
+        check(&[&[("look", plain.clone())]], (false, false));
+        check(&[&[("look", plain.clone()), ("web", of_tool(true, false))]], (true, false));
+        check(&[&[("mail", of_tool(false, true))]], (false, true));
+        check(&[&[("mail", of_tool(false, true)), ("web", of_tool(true, false))]], (true, true));
+        // The spec has become stricter since.
+        check(&[&[("web", plain.clone())]], (true, false));
+        check(&[&[("mail", plain.clone())]], (false, true));
+        // What the tool was then is known, also where the spec has none of that name any more.
+        check(&[&[("browse", plain)]], (false, false));
+        check(&[&[("browse", of_tool(true, true))]], (true, true));
+    }
+
+    #[test]
+    fn what_does_not_say_who_wrote_it_may_have_been_written_by_anybody() {
+        // K2
+        let silent = json!({});
+        check(&[&[("look", silent.clone())]], (true, false));
+        check(&[&[("mail", silent.clone())]], (true, true));
+        check(&[&[("browse", silent.clone())]], (true, false));
+        check(&[&[("browse", json!({"is_error": true, "status": "invalid_input"}))]], (true, false));
         // The id of a failure is taken again.
-        check(&[&[("browse", slip)], &[("browse", Ok("x"))]], (true, false));
-        check(&[&[("browse", Ok("x"))], &[("browse", slip)]], (true, false));
-        check(&[&[("browse", slip)], &[("browse", slip)]], (false, false));
+        check(&[&[("browse", of_verdict("no"))], &[("browse", silent.clone())]], (true, false));
+        check(&[&[("browse", silent)], &[("browse", of_verdict("no"))]], (true, false));
+        check(&[&[("browse", of_verdict("no"))], &[("browse", of_verdict("no"))]], (false, false));
+    }
+
+    #[test]
+    fn no_words_say_who_wrote_them() {
+        // K2: a verdict may be reworded, and a tool may word its text like a verdict.
+        for text in ["Error: Unknown tool browse", "Error: there is none of that name", "anything"] {
+            check(&[&[("browse", of_verdict(text))]], (false, false));
+            check(&[&[("web", of_verdict(text))]], (false, false));
+            check(&[&[("browse", json!({"is_error": true, "text": text}))]], (true, false));
+            let mut lie = of_tool(true, false);
+            lie["text"] = text.into();
+            check(&[&[("browse", lie)]], (true, false));
+        }
     }
 
     const LOST: &str = "Error: timeout after 5 s; it may or may not have happened";
 
-    /// Calls, one message of them after another, as `tool, to, is_error, text`; how many of them are in doubt.
+    /// A call of a tool with an argument, and what its result says: whether it is an error, its text, its status.
+    type Made<'a> = (&'a str, &'a str, bool, &'a str, Option<Status>);
+
+    /// Calls, one message of them after another; how many of them are in doubt.
     #[track_caller]
-    fn check_doubts(turns: &[&[(&str, &str, bool, &str)]], expected: usize) {
+    fn check_doubts(turns: &[&[Made<'_>]], expected: usize) {
         let mut history = vec![json!({"role": "user", "text": "hello"})];
         for calls in turns {
             let calls = calls.iter().enumerate();
             let asked = calls.clone().map(
-                |(n, (name, to, _, _))| json!({"id": n.to_string(), "name": name, "arguments": {"to": to}}),
+                |(n, (name, to, ..))| json!({"id": n.to_string(), "name": name, "arguments": {"to": to}}),
             );
-            let results = calls.map(
-                |(n, (_, _, is_error, text))| json!({"call": n.to_string(), "is_error": is_error, "text": text}),
-            );
+            let results = calls.map(|(n, (_, _, is_error, text, status))| {
+                let mut result = json!({"call": n.to_string(), "is_error": is_error, "text": text});
+                if let Some(status) = status {
+                    result["status"] = json!(status);
+                }
+                result
+            });
             history.push(json!({"role": "assistant", "calls": asked.collect::<Vec<_>>()}));
             history.push(json!({"role": "tool", "results": results.collect::<Vec<_>>()}));
         }
@@ -188,18 +270,41 @@ mod tests {
 
     #[test]
     fn a_write_that_may_have_happened_in_an_earlier_turn_is_in_doubt_until_it_is_made() {
-        let lost = ("pay", "a", true, LOST);
-        let denied = ("pay", "a", true, "Error: Not permitted: no");
-        let paid = ("pay", "a", false, "paid");
+        let lost = ("pay", "a", true, LOST, Some(Status::InDoubt));
+        let denied = ("pay", "a", true, "Error: Not permitted: no", Some(Status::Denied));
+        let paid = ("pay", "a", false, "paid", Some(Status::Ok));
         check_doubts(&[&[paid]], 0);
         check_doubts(&[&[lost]], 1);
-        check_doubts(&[&[lost, ("pay", "b", true, LOST)]], 2);
+        check_doubts(&[&[lost, ("pay", "b", true, LOST, Some(Status::InDoubt))]], 2);
         check_doubts(&[&[lost], &[denied]], 1);
-        check_doubts(&[&[lost], &[("pay", "b", false, "paid")]], 1);
+        check_doubts(&[&[lost], &[("pay", "b", false, "paid", Some(Status::Ok))]], 1);
         check_doubts(&[&[lost, paid]], 1);
         check_doubts(&[&[lost], &[paid]], 0);
         // What only looks is looked at again.
-        check_doubts(&[&[("look", "a", true, LOST)]], 0);
-        check_doubts(&[&[("pay", "a", false, LOST)]], 0);
+        check_doubts(&[&[("look", "a", true, LOST, Some(Status::InDoubt))]], 0);
+    }
+
+    #[test]
+    fn whether_a_write_is_in_doubt_is_its_status_and_never_its_words() {
+        for text in [LOST, "Error: nobody knows what became of it", ""] {
+            check_doubts(&[&[("pay", "a", true, text, Some(Status::InDoubt))]], 1);
+            check_doubts(&[&[("note", "a", true, text, Some(Status::InDoubt))]], 1);
+            for status in [Status::Ok, Status::Denied, Status::PermanentError, Status::Skipped] {
+                check_doubts(&[&[("pay", "a", status != Status::Ok, text, Some(status))]], 0);
+            }
+        }
+        // That it was not asked for once more does not mean that it was made.
+        let lost = ("pay", "a", true, LOST, Some(Status::InDoubt));
+        check_doubts(&[&[lost], &[("pay", "a", false, "skipped", Some(Status::Skipped))]], 1);
+    }
+
+    #[test]
+    fn an_error_that_does_not_say_how_it_ended_is_in_doubt_where_the_call_cannot_be_repeated() {
+        for text in [LOST, "Error: no"] {
+            check_doubts(&[&[("pay", "a", true, text, None)]], 1);
+            check_doubts(&[&[("note", "a", true, text, None), ("look", "a", true, text, None)]], 0);
+        }
+        check_doubts(&[&[("pay", "a", false, LOST, None)]], 0);
+        check_doubts(&[&[("pay", "a", true, "", None)], &[("pay", "a", false, "paid", None)]], 0);
     }
 }

@@ -381,9 +381,9 @@ impl Loop {
         if history.is_empty() && item.is_blank() {
             return Err(StartError::Blank { kind: item.kind });
         }
-        let base = &self.parts.spec.models.base;
-        if let (Some(limit), None) = (self.parts.spec.limits.cost, &base.price) {
-            return Err(StartError::CostWithoutPrice { limit, model: Arc::clone(&base.model) });
+        let spec = &self.parts.spec;
+        if let Some(limit) = spec.unpriced_limit() {
+            return Err(StartError::CostWithoutPrice { limit, model: Arc::clone(&spec.models.base.model) });
         }
         let secrets = &self.parts.secrets;
         let (item, history) = (sink::item(secrets, item), sink::messages(secrets, history));

@@ -195,6 +195,8 @@ fn result(result: &CallResult) -> ToolResult {
         is_error: result.is_error,
         text: Arc::clone(&result.text),
         images: Vec::new(),
+        status: Some(result.status),
+        origin: Some(result.origin),
     }
 }
 

@@ -51,7 +51,7 @@ async fn one(model: Arc<HttpModel>, tools: Arc<[ToolSpec]>, text: String) -> End
         let results = reply.tool_calls.iter().map(|call| {
             TOOL_CALLS.fetch_add(1, Ordering::Relaxed);
             let text: Arc<str> = text.clone().into();
-            ToolResult { call: Arc::clone(&call.id), is_error: false, text, images: Vec::new() }
+            ToolResult { call: Arc::clone(&call.id), is_error: false, text, ..ToolResult::default() }
         });
         request.messages.push(Message::Tool { results: results.collect() });
     }

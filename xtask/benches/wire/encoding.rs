@@ -93,7 +93,7 @@ fn request(codec: &Codec, api: Api, pass: usize) -> ModelRequest {
             call: Arc::clone(&call.id),
             is_error: false,
             text: format!("{nth}: {}", RULES.repeat(20)).into(),
-            images: Vec::new(),
+            ..ToolResult::default()
         });
         let results = results.collect();
         request.messages.push(reply);

@@ -208,6 +208,7 @@ fn user(content: Option<&Value>, request: &mut ModelRequest) {
             is_error: block.get("is_error") == Some(&Value::Bool(true)),
             text: texts(block.get("content")).into(),
             images: images(block.get("content")),
+            ..ToolResult::default()
         });
         request.messages.push(Message::Tool { results: results.collect() });
     }

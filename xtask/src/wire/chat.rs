@@ -66,7 +66,13 @@ impl Form for Chat {
                 "tool" => {
                     let (text, images) = content(message);
                     let call = canon::text(message, "tool_call_id").into();
-                    let result = ToolResult { call, is_error: false, text: text.into(), images };
+                    let result = ToolResult {
+                        call,
+                        is_error: false,
+                        text: text.into(),
+                        images,
+                        ..ToolResult::default()
+                    };
                     match request.messages.last_mut() {
                         Some(Message::Tool { results }) => results.push(result),
                         _ => request.messages.push(Message::Tool { results: vec![result] }),

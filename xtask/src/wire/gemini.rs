@@ -360,7 +360,7 @@ fn result(response: Option<&Value>, call: Arc<str>) -> ToolResult {
         (_, Some(error)) => (true, written(error)),
         _ => (false, response.map(Value::to_string).unwrap_or_default()),
     };
-    ToolResult { call, is_error, text: text.into(), images: Vec::new() }
+    ToolResult { call, is_error, text: text.into(), ..ToolResult::default() }
 }
 
 fn model_turn(content: &Value, origin: &str, at: usize) -> AssistantTurn {

@@ -81,7 +81,8 @@ impl Form for Responses {
             if kind(item) == "function_call_output" {
                 let (text, images) = content(item.get("output"));
                 let call = canon::text(item, "call_id").into();
-                let result = ToolResult { call, is_error: false, text: text.into(), images };
+                let result =
+                    ToolResult { call, is_error: false, text: text.into(), images, ..ToolResult::default() };
                 match request.messages.last_mut() {
                     Some(Message::Tool { results }) => results.push(result),
                     _ => request.messages.push(Message::Tool { results: vec![result] }),

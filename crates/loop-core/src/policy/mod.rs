@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::observation::Status;
-use crate::policy_spec::Taint;
+use crate::policy_spec::{Taint, ToolPolicy};
 use crate::protocol;
 use crate::spec::{Effect, RunSpec, ToolSpec, is_default};
 use crate::verdict::{DeniedBy, Verdict};
@@ -70,22 +70,11 @@ impl Legs {
     /// The legs after an observation of `tool` was read. What a tool never said, because it was not run, marks nothing;
     /// an error can hold its words.
     pub fn after(self, tool: &ToolSpec, status: Status) -> Self {
-        match status {
-            Status::Denied | Status::Duplicate | Status::Skipped => self,
-            Status::Ok
-            | Status::Empty
-            | Status::RetryableError
-            | Status::PermanentError
-            | Status::InvalidInput
-            | Status::MalformedResult
-            | Status::Timeout
-            | Status::Cancelled
-            | Status::Pending
-            | Status::InDoubt => Self {
-                untrusted: self.untrusted || tool.policy.returns_untrusted,
-                private: self.private || tool.policy.reads_private,
-            },
+        if status.is_unrun() {
+            return self;
         }
+        let ToolPolicy { returns_untrusted, reads_private, .. } = tool.policy;
+        self.and(Self { untrusted: returns_untrusted, private: reads_private })
     }
 }
 

@@ -769,7 +769,7 @@ impl Run {
     /// A limit of money that nobody could keep, since the price is not known.
     fn unpriced_limit(&self) -> Option<Condition> {
         let model = &self.spec.models.base;
-        let limit = self.spec.limits.cost.filter(|_| model.price.is_none())?;
+        let limit = self.spec.unpriced_limit()?;
         let value = format!("the price of {}/{} is not known", model.provider, model.model);
         Some(Condition {
             reason: StopReason::BudgetExceeded,

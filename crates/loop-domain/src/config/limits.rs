@@ -4,7 +4,7 @@ use loop_core::CostMode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::money::CostLimit;
+use crate::money::CostSetting;
 
 /// What a run never passes. The first that binds ends the run, with what there is.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -14,7 +14,7 @@ pub(crate) struct LimitsConfig {
     /// outputs as many as their attempts may take.
     pub(crate) passes: Option<u32>,
     /// Dollars for all model calls, or `"none"`. Default: 0.10, and none where a model's price is unknown.
-    pub(crate) cost_usd: Option<CostLimit>,
+    pub(crate) cost_usd: Option<CostSetting>,
     /// How the limits of money and tokens are kept: `estimated`, `strict` or `after`. Default: `estimated`.
     #[schemars(extend("enum" = ["estimated", "strict", "after"]), with = "Option<String>")]
     pub(crate) cost_mode: Option<CostMode>,

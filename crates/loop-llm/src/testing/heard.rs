@@ -101,7 +101,13 @@ pub(super) fn is_outside(given: Option<&Value>, most: f64) -> bool {
 
 /// A result.
 pub(super) fn result(call: &str, is_error: bool, said: Content) -> ToolResult {
-    ToolResult { call: Arc::from(call), is_error, text: said.text.into(), images: said.images }
+    ToolResult {
+        call: Arc::from(call),
+        is_error,
+        text: said.text.into(),
+        images: said.images,
+        ..ToolResult::default()
+    }
 }
 
 /// A picture of a `data:` URL.

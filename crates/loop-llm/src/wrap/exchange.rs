@@ -178,11 +178,24 @@ pub(super) fn seen(form: &Value, nonce: Option<&str>) -> Value {
     for unseen in ["cache", "no_stream", "service_tier", "unsupported"] {
         seen.shift_remove(unseen);
     }
+    for result in
+        seen.get_mut("messages").into_iter().filter_map(Value::as_array_mut).flatten().flat_map(results)
+    {
+        for unseen in ["status", "origin"] {
+            result.shift_remove(unseen);
+        }
+    }
     let mut seen = Value::Object(seen);
     if let Some(nonce) = nonce {
         put(&mut seen, nonce, WORD);
     }
     seen
+}
+
+/// The results that a message holds, where it is one of tools.
+fn results(message: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>> {
+    let results = message.get_mut("results").and_then(Value::as_array_mut);
+    results.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
 /// The digest of what a model sees.

@@ -149,7 +149,7 @@ pub(crate) fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
 }
 
 pub(crate) fn result(call: &str, is_error: bool, text: &str) -> ToolResult {
-    ToolResult { call: call.into(), is_error, text: text.into(), images: Vec::new() }
+    ToolResult { call: call.into(), is_error, text: text.into(), ..ToolResult::default() }
 }
 
 /// A turn of another provider's: text and calls.

@@ -334,6 +334,8 @@ pub fn message_of(turn: &Turn) -> Message {
                 is_error: result.is_error,
                 text: Arc::clone(&result.text),
                 images: Vec::new(),
+                status: Some(result.status),
+                origin: Some(result.origin),
             });
             Message::Tool { results: results.collect() }
         }

@@ -7,8 +7,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use loop_core::{
-    ErrorStyle, Execution, GateSettings, Limits, ModelSpec, OutputSpec, PicoUsd, Price, ProtocolSpec,
-    Repeats, RunSpec,
+    CostLimit, ErrorStyle, Execution, GateSettings, LimitWithoutPrice, Limits, ModelSpec, OutputSpec,
+    PicoUsd, Price, ProtocolSpec, Repeats, RunSpec,
 };
 use loop_llm::{ChatModel, Offline, Scripted};
 use loop_prompts::Prompts;
@@ -84,7 +84,8 @@ pub struct AgentBuilder<Output> {
     gate: GateSettings,
     limits: Option<Limits>,
     /// Whether the limit of money was taken away.
-    is_unlimited: bool,
+    /// What was said of the limit of money, apart from `limits`.
+    cost: Option<CostLimit>,
     journal: Arc<dyn Journal>,
     callbacks: Callbacks,
     credentials: Credentials,
@@ -185,7 +186,7 @@ impl<Output> AgentBuilder<Output> {
             errors: ErrorStyle::default(),
             gate: GateSettings { ..RunSpec::conversation("", ModelSpec::new("", "")).gate },
             limits: None,
-            is_unlimited: false,
+            cost: None,
             journal: Arc::new(NoJournal),
             callbacks: Callbacks::new(),
             credentials: Credentials::none(),
@@ -306,7 +307,7 @@ impl<Output> AgentBuilder<Output> {
     /// # Ok::<(), BuildError>(())
     /// ```
     pub fn without_cost_limit(mut self) -> Self {
-        self.is_unlimited = true;
+        self.cost = Some(CostLimit::None);
         self
     }
 
@@ -402,12 +403,13 @@ impl<Output> AgentBuilder<Output> {
         spec.goal = self.instructions;
         spec.gate = gate;
         let base = &spec.models.base;
-        // A spec without a price has no limit of its own: nobody said so here.
-        let cost = self.limits.as_ref().map_or(Limits::default().cost, |limits| limits.cost);
-        let cost = cost.filter(|_| !self.is_unlimited);
-        if let (Some(limit), None) = (cost, &base.price) {
-            return Err(BuildError::CostWithoutPrice { limit, model: Arc::clone(&base.model) });
-        }
+        let of_limits = || self.limits.as_ref().map_or(CostLimit::Default, |limits| limits.cost.into());
+        // An agent has no limit of money only where that was said.
+        let cost = self.cost.unwrap_or_else(of_limits).explicit().resolve(base.price.is_some());
+        let cost = cost.map_err(|LimitWithoutPrice { limit }| BuildError::CostWithoutPrice {
+            limit,
+            model: Arc::clone(&base.model),
+        })?;
         spec.limits = Limits { cost, ..self.limits.unwrap_or(spec.limits) };
         let mut looping = Loop::new(spec, registry, Models::one(self.model.client))
             .with_journal(self.journal)

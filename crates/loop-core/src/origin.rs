@@ -1,0 +1,74 @@
+//! Who wrote a tool result that is stored with a conversation.
+//!
+//! Whether a conversation taints the next run is decided on this type, never on the words of a result: those are for
+//! the model, and may be reworded. A stored result without an origin is untrusted.
+
+use serde::{Deserialize, Serialize};
+
+use crate::observation::Status;
+use crate::policy::Legs;
+use crate::spec::ToolSpec;
+
+/// Who wrote the text of a tool result.
+///
+/// The loop sets it when it answers a call; a program that makes up a history may set it as well. As JSON it is
+/// `{"by": "verdict"}` or `{"by": "tool", "untrusted": false, "private": false}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
+pub enum ResultOrigin {
+    /// The loop: it words a verdict, and no tool ran.
+    Verdict,
+    /// A tool that ran, with what its policy said when it did. An absent member means yes.
+    Tool {
+        /// Whether what it returns may be written by anybody (`returns_untrusted`).
+        #[serde(default = "yes")]
+        untrusted: bool,
+        /// Whether it reads what is private (`reads_private`).
+        #[serde(default = "yes")]
+        private: bool,
+    },
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl ResultOrigin {
+    /// The origin of an observation of `tool` that ended like this.
+    pub fn of(tool: &ToolSpec, status: Status) -> Self {
+        if status.is_unrun() {
+            return Self::Verdict;
+        }
+        let Legs { untrusted, private } = Legs::default().after(tool, status);
+        Self::Tool { untrusted, private }
+    }
+
+    /// What a reader of the result has read.
+    pub fn legs(self) -> Legs {
+        match self {
+            Self::Verdict => Legs::default(),
+            Self::Tool { untrusted, private } => Legs { untrusted, private },
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_origin_leaves_out_is_on_the_safe_side() {
+        // K2
+        let read = |json: &str| serde_json::from_str::<ResultOrigin>(json);
+        assert_eq!(read(r#"{"by": "verdict"}"#).unwrap().legs(), Legs::default());
+        let all = Legs { untrusted: true, private: true };
+        assert_eq!(read(r#"{"by": "tool"}"#).unwrap().legs(), all);
+        let origin = read(r#"{"by": "tool", "untrusted": false}"#).unwrap();
+        assert_eq!(origin.legs(), Legs { untrusted: false, private: true });
+        assert_eq!(read(&serde_json::to_string(&origin).unwrap()).unwrap(), origin);
+        for wrong in [r#"{"by": "friend"}"#, r#"{"by": "tool", "trusted": true}"#, "{}", "null"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}
