@@ -8,7 +8,7 @@ xflags::xflags! {
     cmd xtask {
         /// Run every test, or those of one suite.
         cmd test {
-            /// core, tools, llm, prompts, runtime, connectors, domain, eval or e2e
+            /// core, tools, llm, prices, prompts, runtime, connectors, domain, eval or e2e
             optional suite: String
             /// Write the seconds of each suite into docs/testing.md
             optional --write

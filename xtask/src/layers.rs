@@ -11,16 +11,25 @@ use xshell::{Shell, cmd};
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("loop-core", &[]),
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
+    ("loop-prices", &["loop-core"]),
     ("loop-prompts", &["loop-core"]),
-    ("loop-runtime", &["loop-core", "loop-llm", "loop-prompts", "loop-tools"]),
+    ("loop-runtime", &["loop-core", "loop-llm", "loop-prices", "loop-prompts", "loop-tools"]),
     ("loop-connectors", &["loop-core", "loop-tools"]),
     (
         "loop-domain",
-        &["loop-connectors", "loop-core", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"],
+        &[
+            "loop-connectors",
+            "loop-core",
+            "loop-llm",
+            "loop-prices",
+            "loop-prompts",
+            "loop-runtime",
+            "loop-tools",
+        ],
     ),
     ("loop-eval", &["loop-core", "loop-domain", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"]),
     (
@@ -31,6 +40,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
             "loop-domain",
             "loop-eval",
             "loop-llm",
+            "loop-prices",
             "loop-prompts",
             "loop-runtime",
             "loop-tools",
@@ -40,11 +50,12 @@ const ARROWS: [(&str, &[&str]); 10] = [
 ];
 
 /// What a crate must not bring in, at any depth.
-const FORBIDDEN: [(&str, &[&str]); 4] = [
+const FORBIDDEN: [(&str, &[&str]); 5] = [
     ("loop-core", &["tokio", "reqwest", "rand", "getrandom", "socket2", "mio", "hyper"]),
     ("loop-llm", &["rusqlite"]),
     ("loop-tools", &["rusqlite"]),
     ("loop-prompts", &["rusqlite", "tokio"]),
+    ("loop-prices", &["rusqlite", "tokio", "reqwest"]),
 ];
 
 /// How many packages a crate may bring in, itself counted.

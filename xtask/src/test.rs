@@ -140,10 +140,11 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
 /// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
 const LIES: &str = "lies";
 
-const SUITES: [(&str, &str); 9] = [
+const SUITES: [(&str, &str); 10] = [
     ("core", "loop-core"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
+    ("prices", "loop-prices"),
     ("prompts", "loop-prompts"),
     ("runtime", "loop-runtime"),
     ("connectors", "loop-connectors"),
@@ -211,7 +212,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         assert!(matches!(error, Failure::Usage(_)));
         assert_eq!(
             error.to_string(),
-            "no suite `cors`; the suites are core, tools, llm, prompts, runtime, connectors, domain, eval, e2e, lies"
+            "no suite `cors`; the suites are core, tools, llm, prices, prompts, runtime, connectors, domain, eval, e2e, lies"
         );
         assert_eq!(package("e2e").unwrap(), "loopgate");
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loop_core::Tier;
-use loop_llm::prices::{ModelPrices, Row};
+use loop_prices::{ModelPrices, Row};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use loop_core::{Price, PriceAbove};
-use loop_llm::prices::{ModelPrices, Period, Priced, Prices, Row, list_of};
 use loop_llm::{ChatModel, Profile};
+use loop_prices::{ModelPrices, Period, Prices, Row, list_of};
+use loop_runtime::Priced;
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::Value;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use loop_core::Price;
-use loop_llm::prices::Priced;
 use loop_llm::{ChatModel, HttpModel, Profile};
+use loop_runtime::Priced;
 use secrecy::SecretString;
 
 use crate::LoadOptions;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::prices::Date;
+use jiff::Timestamp;
 
 /// The wait that a response asks for: `retry-after-ms`, `retry-after`, what its body `told`, the words of the message,
 /// the window of the bucket that is empty, in this order. Dates are held against `now`.
@@ -43,7 +43,11 @@ fn wait(text: &str, now: SystemTime) -> Option<Duration> {
         Ok(_) => return seconds(text, 1.0),
         Err(_) => match span(text) {
             Some(span) => return Some(span),
-            None => httpdate::parse_http_date(text).ok().or_else(|| date(text))?,
+            None => {
+                // As providers write a moment: `2026-11-21T12:00:30Z`, `2026-11-21T13:00:30.5+01:00`.
+                let moment = || text.parse::<Timestamp>().ok().map(SystemTime::from);
+                httpdate::parse_http_date(text).ok().or_else(moment)?
+            }
         },
     };
     Some(moment.duration_since(now).unwrap_or_default())
@@ -52,22 +56,6 @@ fn wait(text: &str, now: SystemTime) -> Option<Duration> {
 fn seconds(text: &str, unit: f64) -> Option<Duration> {
     let number: f64 = text.parse().ok()?;
     Duration::try_from_secs_f64(number * unit).ok()
-}
-
-/// `2026-11-21T12:00:30Z`, `2026-11-21T13:00:30.5+01:00`.
-fn date(text: &str) -> Option<SystemTime> {
-    let (day, time) = text.split_once(['T', 't'])?;
-    let start: Date = day.parse().ok()?;
-    let (time, zone) = time.split_at_checked(time.find(['Z', 'z', '+', '-'])?)?;
-    let mut parts = time.split(':');
-    let (hours, minutes, rest) = (parts.next()?, parts.next()?, parts.next()?);
-    let of_day = seconds(hours, 3_600.0)? + seconds(minutes, 60.0)? + seconds(rest, 1.0)?;
-    let offset = match zone.strip_prefix(['+', '-']).and_then(|zone| zone.split_once(':')) {
-        Some((hours, minutes)) => seconds(hours, 3_600.0)? + seconds(minutes, 60.0)?,
-        None => Duration::ZERO,
-    };
-    let there = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(start.start()) + of_day)?;
-    if zone.starts_with('-') { there.checked_add(offset) } else { there.checked_sub(offset) }
 }
 
 /// "Please try again in 5.289s", "retry after 20 seconds".

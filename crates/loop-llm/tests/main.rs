@@ -28,7 +28,6 @@ mod openai_responses_decode;
 mod openai_responses_encode;
 mod order;
 mod over_http;
-mod prices;
 mod raw;
 mod refusals;
 mod retry;

@@ -57,6 +57,7 @@ mod model;
 mod observer;
 mod parts;
 mod people;
+mod priced;
 mod queue;
 mod report;
 mod request;
@@ -87,6 +88,7 @@ pub use model::Models;
 pub use observer::{Observed, Observer};
 pub use parts::{Loop, StartError, expire, replay};
 pub use people::{AskedOnce, PeopleReport, ToldReport};
+pub use priced::Priced;
 pub use report::{
     Action, AskedReport, CallReport, ConditionReport, Evidence, Item, OutputReport, OverriddenReport,
     PassReport, REPORT_VERSION, RejectionReport, Report, SavedReport, Section, Sections, Stop,

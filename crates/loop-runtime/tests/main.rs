@@ -25,6 +25,7 @@ mod observers;
 mod pages;
 mod people;
 mod picking;
+mod priced;
 mod report;
 mod resume;
 mod save;

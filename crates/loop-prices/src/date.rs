@@ -1,52 +1,43 @@
-//! Days and hours, in UTC, without a calendar library.
+//! Days and hours, in UTC.
 
 use std::fmt;
 use std::str::FromStr;
+
+use jiff::civil;
 
 /// Seconds in a day.
 pub(super) const DAY: u64 = 86_400;
 
 /// A day of the calendar, in UTC, from 1970 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Date {
-    year: u16,
-    month: u8,
-    day: u8,
-}
+pub struct Date(civil::Date);
 
 impl Date {
     /// Seconds from 1970 to its first moment.
     pub fn start(self) -> u64 {
-        let years = (1970..self.year).map(|year| 365 + u64::from(is_leap(year))).sum::<u64>();
-        let months = (1..self.month).map(|month| u64::from(length(self.year, month))).sum::<u64>();
-        (years + months + u64::from(self.day) - 1) * DAY
+        let days = self.0.duration_since(FIRST).as_hours() / 24;
+        u64::try_from(days).unwrap_or_default() * DAY
     }
 }
+
+/// The day with which the count of seconds begins.
+const FIRST: civil::Date = civil::date(1970, 1, 1);
 
 impl FromStr for Date {
     type Err = String;
 
     /// Reads `2026-11-20`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let refused = || format!("`{text}` is no date; write it as 2026-11-20");
+        // jiff also reads a day without hyphens and the day of a moment.
         let is_plain = text.len() == 10 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-        let mut parts = text.split('-').filter(|_| is_plain);
-        let (Some(year), Some(month), Some(day), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            return Err(refused());
-        };
-        let year: u16 = year.parse().map_err(|_| refused())?;
-        let month: u8 = month.parse().map_err(|_| refused())?;
-        let day: u8 = day.parse().map_err(|_| refused())?;
-        let is_there = year >= 1970 && (1..=12).contains(&month) && (1..=length(year, month)).contains(&day);
-        if is_there { Ok(Self { year, month, day }) } else { Err(refused()) }
+        let date = text.parse().ok().filter(|date| is_plain && *date >= FIRST);
+        date.map(Self).ok_or_else(|| format!("`{text}` is no date; write it as 2026-11-20"))
     }
 }
 
 impl fmt::Display for Date {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{:02}-{:02}", self.year, self.month, self.day)
+        self.0.fmt(f)
     }
 }
 
@@ -64,18 +55,6 @@ pub(super) fn with_hyphens(name: &str) -> Option<String> {
     let (month, day) = rest.split_at_checked(2)?;
     let date: Date = format!("{year}-{month}-{day}").parse().ok()?;
     Some(format!("{start}-{date}"))
-}
-
-fn is_leap(year: u16) -> bool {
-    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-}
-
-fn length(year: u16, month: u8) -> u8 {
-    match month {
-        2 => 28 + u8::from(is_leap(year)),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
 }
 
 #[cfg(test)]

@@ -1,20 +1,22 @@
 //! What models cost: a dated table that comes with the program, rows of one's own before it, and no guesses.
 //!
-//! [`find`] looks a model up by the name of its provider in a domain and its own name there: first in the table that
-//! `cargo xtask prices` makes from the published package `genai-prices`, then in a short supplement whose rows each name
-//! their source. [`Prices`] puts a user's own rows before both. In each of them an exact name comes before a rule. What is
-//! found nowhere is `None`: an unknown price is never 0, and nothing is fetched at run time.
+//! **What it does not do.** It asks nobody: no network, no clock, no model client. **The nouns.** [`ModelPrices`], [`Prices`],
+//! [`Row`], [`Period`].
+//!
+//! [`known`] says all that is known of a model, [`find`] its price at one moment. Both look it up by the name of its provider
+//! in a domain and its own name there: first in the table that `cargo xtask prices` makes from the published package
+//! `genai-prices`, then in a short supplement whose rows each name their source. [`Prices`] puts a user's own rows before
+//! both. In each of them an exact name comes before a rule. What is found nowhere is `None`: an unknown price is never 0.
 //!
 //! A price can change by date, by hour of the day and by class of service. [`ModelPrices`] knows all of it; [`Row::price`]
-//! is the price of one moment and [`Row::dearest`] the most that holds in the day after it, for reserving. [`Priced`] is a
-//! model whose replies carry the price of the moment at which each call began.
+//! is the price of one moment and [`Row::dearest`] the most that holds in the day after it, for reserving. `Priced` in
+//! `loop-runtime` is a model whose replies carry the price of the moment at which each call began.
 //!
 //! Prices in files are decimal dollars for a million tokens, read to the last digit into whole pico-dollars a token.
 
 mod date;
 mod model;
 mod pattern;
-mod priced;
 mod provider;
 mod table;
 
@@ -24,7 +26,6 @@ use loop_core::Price;
 
 pub use date::Date;
 pub use model::{Hours, ModelPrices, Period};
-pub use priced::Priced;
 pub use provider::list_of;
 
 use table::{SUPPLEMENT, TABLE, Table};
@@ -46,6 +47,21 @@ pub struct Row {
     pub model: Arc<ModelPrices>,
 }
 
+/// What is known of a model in what comes with the program: its prices at any moment, its context window and its output
+/// limit where those are in the table. `None` where no price of tokens is known; never a model that costs nothing by default.
+///
+/// `provider` is the name that a domain file gives, such as `openai-chat`.
+///
+/// ```
+/// let model = loop_prices::known("anthropic", "claude-3-haiku").unwrap();
+/// assert_eq!(model.context_tokens, Some(200_000));
+/// // Pico-dollars a token: $0.25 for a million.
+/// assert_eq!(model.at(1_764_000_000).unwrap().input, 250_000);
+/// ```
+pub fn known(provider: &str, model: &str) -> Option<Arc<ModelPrices>> {
+    listed(list_of(provider, None)?, model).map(Arc::clone)
+}
+
 /// The price of a model in what comes with the program, at `at` seconds since 1970: see [`Prices::find`].
 pub fn find(provider: &str, model: &str, at: u64) -> Option<Row> {
     Prices::default().find(provider, model, at)
@@ -63,7 +79,7 @@ impl Prices {
     /// ([`list_of`]); what comes with the program by the latter alone, so that a server on this machine has no price there.
     pub fn find(&self, provider: &str, model: &str, at: u64) -> Option<Row> {
         let list = list_of(provider, None);
-        self.own(provider, model, at).or_else(|| listed(list?, model, at))
+        self.own(provider, model, at).or_else(|| listed(list?, model)?.row(at))
     }
 
     /// The same as [`find`](Self::find), in one's own rows alone.
@@ -87,13 +103,13 @@ pub fn origin() -> &'static str {
 }
 
 /// What comes with the program: the table, then the supplement; in each the list itself, then those it falls back to.
-fn listed(list: &str, model: &str, at: u64) -> Option<Row> {
+fn listed(list: &str, model: &str) -> Option<&'static Arc<ModelPrices>> {
     let others = TABLE.fallback.get(list).into_iter().flatten();
     let lists: Vec<&str> = std::iter::once(list).chain(others.map(String::as_str)).collect();
     let in_table = |table: &'static Table| {
         lists.iter().find_map(|list| named(table.models.iter().filter(|row| *row.provider == **list), model))
     };
-    in_table(&TABLE).or_else(|| in_table(&SUPPLEMENT))?.row(at)
+    in_table(&TABLE).or_else(|| in_table(&SUPPLEMENT)).filter(|model| model.is_priced())
 }
 
 /// The model of this name: by its id, else by the first rule that takes it; also with a date written without its hyphens.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use loop_core::Price;
 
-use crate::prices::Row;
-use crate::prices::date::{DAY, Date, is_working_day};
-use crate::prices::pattern::Pattern;
+use crate::Row;
+use crate::date::{DAY, Date, is_working_day};
+use crate::pattern::Pattern;
 
 /// What one model costs, at any moment and in any class of service.
 #[derive(Clone, Debug, PartialEq, Eq)]

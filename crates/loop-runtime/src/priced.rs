@@ -7,11 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use futures::StreamExt;
 
-use crate::error::LlmError;
-use crate::model::{ChatModel, EventStream, ModelEvent, ModelReply};
-use crate::prices::ModelPrices;
-use crate::request::ModelRequest;
-use crate::secrets::Secrets;
+use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, Secrets};
+use loop_prices::ModelPrices;
 
 /// A model whose replies carry what they cost, by the moment at which the call began and the class of service that really
 /// served.

@@ -1,13 +1,7 @@
-//! Prices: which row a model has, at which moment and in which class of service, and what a reply is said to have cost.
+//! Prices: which row a model has, at which moment and in which class of service.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use async_trait::async_trait;
-use futures::StreamExt;
 use loop_core::{PicoUsd, Price, PriceAbove, Usage};
-use loop_llm::prices::{Date, ModelPrices, Period, Priced, Prices, find, origin};
-use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, complete};
+use loop_prices::{Date, ModelPrices, Period, Prices, find, known, origin};
 use proptest::prelude::*;
 
 /// Seconds since 1970, from `2026-11-18 09:59`.
@@ -69,6 +63,21 @@ fn a_model_that_nobody_knows_has_no_price_and_never_one_of_nothing() {
     ] {
         assert_eq!(find(provider, model, at(NOON)), None, "{provider}/{model}");
     }
+}
+
+#[test]
+fn a_known_model_has_its_window_and_its_price() {
+    let sonnet = known("anthropic", "claude-3-7-sonnet-20250219").unwrap();
+    assert_eq!((&*sonnet.id, sonnet.context_tokens), ("claude-3-7-sonnet-latest", Some(200_000)));
+    let now = at(NOON);
+    assert_eq!(
+        sonnet.at(now).cloned(),
+        find("anthropic", "claude-3-7-sonnet-20250219", now).map(|row| row.price)
+    );
+    assert_eq!(known("anthropic", "gpt-4o"), None);
+    assert_eq!(known("ollama", "gpt-4o"), None);
+    // Known by name as a model without a price of tokens: it takes its name away from the rules, and is not an answer.
+    assert_eq!(known("gemini", "gemini-2.5-flash-image"), None);
 }
 
 #[test]
@@ -192,90 +201,6 @@ fn ones_own_prices_can_change_on_a_day() {
     let prices = Prices::with_own([ModelPrices::new("acme", "m", periods, "prices.toml")]);
     let input = |moment: &str| prices.find("acme", "m", at(moment)).unwrap().price.input;
     assert_eq!((input("2026-11-30 23:59"), input("2026-12-01 00:00")), (1, 2));
-}
-
-/// A model that says one thing.
-#[derive(Debug)]
-struct Says(ModelReply);
-
-#[async_trait]
-impl ChatModel for Says {
-    async fn stream(&self, _: &ModelRequest) -> Result<EventStream, LlmError> {
-        let finished = ModelEvent::Finished(Box::new(self.0.clone()));
-        Ok(futures::stream::iter([Ok(ModelEvent::KeepAlive), Ok(finished)]).boxed())
-    }
-}
-
-const USAGE: Usage = Usage {
-    input: 1_000,
-    cache_read: 0,
-    cache_write_short: 0,
-    cache_write_long: 0,
-    output: 100,
-    reasoning: 10,
-    estimated: false,
-};
-
-async fn priced(model: &str, provider: &str, moment: &str, reply: ModelReply) -> ModelReply {
-    let row = find(provider, model, at(moment)).unwrap();
-    let start = at(moment);
-    let priced = Priced::new(Arc::new(Says(reply)), row.model).with_clock(move || start);
-    complete(&priced, &ModelRequest::new(model, "", "")).await.unwrap()
-}
-
-#[tokio::test]
-async fn a_reply_costs_what_the_class_of_service_costs_that_really_served() {
-    // wire WU14
-    let in_tier = |tier: Option<&str>| ModelReply {
-        served_tier: tier.map(Into::into),
-        ..ModelReply::text("", Some(USAGE))
-    };
-    let standard = PicoUsd(1_000 * 2_000_000 + 110 * 10_000_000);
-    for (tier, expected) in [
-        (None, standard),
-        (Some("default"), standard),
-        (Some("priority"), PicoUsd(2 * standard.0)),
-        (Some("flex"), PicoUsd(standard.0 / 2)),
-    ] {
-        let reply = priced("gpt-6.1-sol", "openai", NOON, in_tier(tier)).await;
-        assert_eq!((reply.cost, reply.warnings.len()), (Some(expected), 0), "{tier:?}");
-    }
-    // A class whose price nobody knows: no number is made up.
-    let reply = priced("gpt-6.1-sol", "openai", NOON, in_tier(Some("ultra"))).await;
-    assert_eq!((reply.cost, reply.warnings.len()), (None, 1));
-    assert!(reply.warnings.iter().any(|warning| warning.contains("`ultra`")));
-}
-
-#[tokio::test]
-async fn a_reply_costs_what_the_hour_cost_at_which_its_call_began() {
-    // wire WU16
-    let clock = Arc::new(AtomicU64::new(at("2026-11-18 09:59")));
-    let row = find("deepseek", "deepseek-flash", at("2026-11-18 09:59")).unwrap();
-    let inner = Arc::new(Says(ModelReply::text("", Some(USAGE))));
-    let now = Arc::clone(&clock);
-    let model = Priced::new(inner, row.model).with_clock(move || now.load(Ordering::Relaxed));
-    let request = ModelRequest::new("deepseek-flash", "", "");
-    let mut events = model.stream(&request).await.unwrap();
-    // The reply comes when the hour is over.
-    clock.store(at("2026-11-18 10:00"), Ordering::Relaxed);
-    let mut cost = None;
-    while let Some(event) = events.next().await {
-        if let ModelEvent::Finished(reply) = event.unwrap() {
-            cost = reply.cost;
-        }
-    }
-    assert_eq!(cost, Some(PicoUsd(1_000 * 300_000 + 110 * 1_200_000)));
-    let later = complete(&model, &request).await.unwrap();
-    assert_eq!(later.cost, Some(PicoUsd(1_000 * 150_000 + 110 * 600_000)));
-}
-
-#[tokio::test]
-async fn what_the_provider_reports_stays_and_what_nobody_counted_has_no_cost() {
-    // wire WQ22
-    let reported = ModelReply { cost: Some(PicoUsd(7)), ..ModelReply::text("", Some(USAGE)) };
-    assert_eq!(priced("gpt-6.1-sol", "openai", NOON, reported).await.cost, Some(PicoUsd(7)));
-    let uncounted = ModelReply::text("", None);
-    assert_eq!(priced("gpt-6.1-sol", "openai", NOON, uncounted).await.cost, None);
 }
 
 #[test]
