@@ -119,7 +119,7 @@ pub use args::{ArgSpec, ArgType, Misfit};
 pub use canonical::{canonical, digest, digest_text};
 pub use citation::citations;
 pub use command::{CallModel, Command, RunTool, SubCallBudget, Validate};
-pub use cost_limit::{CostLimit, LimitWithoutPrice};
+pub use cost_limit::{CostLimit, LimitWithoutPrice, NotUsd};
 pub use data::Data;
 pub use document::{BadCitation, Document, Merge, MergeContext, Section, SectionChange};
 pub use event::{

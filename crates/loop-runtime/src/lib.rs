@@ -73,7 +73,8 @@ mod waits;
 
 pub use agent::{
     Agent, AgentBuilder, AgentError, AgentHandle, AgentModel, AgentOutput, AgentRequest, AgentStream, Answer,
-    BuildError, Extracted, Meta, OutputTool, Plain, Reflected, Text,
+    BuildError, Extracted, Meta, NamedModel, OutputTool, Plain, Reflected, Text, ToCostLimit, ToolFunction,
+    ToolReturn, exec, read, send, write, write_idempotent, write_keyed,
 };
 pub use callbacks::{CallbackError, CallbackReturn, Callbacks, Progress};
 pub use events::{CallNews, Events, RunEvent};
@@ -102,9 +103,9 @@ pub use validate::Validator;
 
 // What a short program needs beside its own tools and models.
 pub use loop_core::{
-    Asked, Effect, ErrorStyle, Execution, Fact, GateSettings, Limits, ModelSpec, Note, Outcome, PersonAnswer,
-    PicoUsd, Price, Repeats, RunId, RunSpec, SectionSpec, StopClass, StopMode, StopReason, ToolPolicy,
-    Verdict, WorkItem,
+    Asked, CostLimit, Effect, ErrorStyle, Execution, Fact, GateSettings, Limits, ModelSpec, Note, Outcome,
+    PersonAnswer, PicoUsd, Price, Repeats, RunId, RunSpec, SectionSpec, StopClass, StopMode, StopReason,
+    ToolPolicy, Verdict, WorkItem,
 };
 pub use loop_llm::{ChatModel, HttpModel, Message, Offline, Profile, Scripted, ScriptedReply};
 pub use loop_prompts::Prompts;

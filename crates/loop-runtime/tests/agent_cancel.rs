@@ -137,10 +137,8 @@ impl ChatModel for Silent {
 #[tokio::test(start_paused = true)]
 async fn a_model_that_never_answers_is_left() {
     // S2-51
-    let agent = Agent::new(AgentModel::new(Silent, ModelSpec::new("silent", "m")))
-        .without_cost_limit()
-        .build()
-        .unwrap();
+    let agent =
+        Agent::new(AgentModel::new(Silent, ModelSpec::new("silent", "m"))).no_cost_limit().build().unwrap();
     let (ended, messages, _) = cancelled(&agent, 700).await;
     assert_eq!(ended, Ended { phase: "iteration", pass: 1, attempt: 0, after: 700 });
     assert_eq!(shape(&messages), "U");

@@ -493,7 +493,7 @@ async fn a_limit_of_money_binds_or_is_refused_and_is_taken_away_only_by_name() {
     let refused =
         |agent: loop_runtime::AgentBuilder<loop_runtime::Text>| agent.build().unwrap_err().to_string();
     let why = "the price of `own` is unknown, so the limit of $0.100000 for a run cannot be kept; give the price with \
-               ModelSpec::with_price, or run without a limit of money with AgentBuilder::without_cost_limit";
+               ModelSpec::with_price, or run without a limit of money with AgentBuilder::no_cost_limit";
     assert_eq!(refused(Agent::new(unpriced())), why);
     // Ten cents that somebody wrote are those that nobody wrote.
     let ten_cents = Some(PicoUsd(PicoUsd::PER_USD / 10));
@@ -501,8 +501,8 @@ async fn a_limit_of_money_binds_or_is_refused_and_is_taken_away_only_by_name() {
     let one_dollar = Limits { cost: Some(PicoUsd(PicoUsd::PER_USD)), ..Limits::agent() };
     assert!(refused(Agent::new(unpriced()).limits(one_dollar)).contains("the limit of $1.000000"));
     for agent in [
-        Agent::new(unpriced()).without_cost_limit(),
-        Agent::new(unpriced()).without_cost_limit().limits(Limits::agent()),
+        Agent::new(unpriced()).no_cost_limit(),
+        Agent::new(unpriced()).no_cost_limit().limits(Limits::agent()),
         Agent::new(unpriced()).limits(Limits { cost: None, ..Limits::agent() }),
     ] {
         let agent = agent.build().unwrap();

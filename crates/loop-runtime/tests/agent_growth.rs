@@ -22,7 +22,7 @@ fn narrow(model: &Arc<Scripted>, context_tokens: u64) -> AgentBuilder<Text> {
     Agent::new(AgentModel::from((client, spec)))
         .tool(look(), |it: Target, _| async move { Ok::<_, String>(long(&it.target)) })
         .limits(Limits { passes: 40, model_calls: 80, ..Limits::agent() })
-        .without_cost_limit()
+        .no_cost_limit()
         .with_journal(Arc::new(MemoryJournal::new()))
 }
 

@@ -160,7 +160,7 @@ async fn functions_are_called_in_openai_s_format_and_a_tool_stands_on_rest() {
     let client = HttpModel::new(Profile::named("openai-chat").unwrap(), Some(&base_url)).unwrap();
     let uri = server.uri();
     let agent = Agent::new(AgentModel::new(client, ModelSpec::new("openai-chat", "m")))
-        .without_cost_limit()
+        .no_cost_limit()
         .tool(ToolDeclaration::read("fetch_city", "Fetch a user's city"), move |of: Search, _| {
             let url = format!("{uri}/users/{}", of.name);
             async move { loop_llm::http_client().unwrap().get(url).send().await?.text().await }

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
 use loop_runtime::{
-    Agent, AgentError, AgentModel, Answer, BuildError, Callbacks, CancellationToken, Driven, Effect,
-    ErrorStyle, Extracted, Fact, HttpModel, Journal, Limits, MemoryJournal, Message, ModelSpec, Note,
+    Agent, AgentError, AgentModel, Answer, BuildError, Callbacks, CancellationToken, CostLimit, Driven,
+    Effect, ErrorStyle, Extracted, Fact, HttpModel, Journal, Limits, MemoryJournal, Message, ModelSpec, Note,
     Offline, OutputTool, PersonAnswer, Price, Profile, Repeats, RunEvent, Scripted, ScriptedReply,
-    StopReason, ToolDeclaration, ToolPolicy, ToolResult, Verdict, WorkItem, replay,
+    StopReason, ToolDeclaration, ToolPolicy, ToolResult, Verdict, WorkItem, read, replay,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -80,6 +80,25 @@ fn a_model_behind_http_takes_the_same_place() -> Tested {
     let model = AgentModel::new(client, spec);
     let agent = Agent::new(model).instructions("You answer in one sentence.").build()?;
     assert_eq!(&*agent.looping().spec().models.base.model, "NAME");
+    Ok(())
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+/// Asks a real model, so no test calls it; `door` runs the same over loopback.
+#[expect(dead_code)]
+async fn a_model_by_name_is_enough() -> Tested {
+    let agent = Agent::new("anthropic/claude-haiku-4-5")
+        .instructions("You calculate with the tools.")
+        .limit(CostLimit::usd("0.10"))
+        .tool(read("add", "Adds two numbers"), |it: Add| async move { it.a + it.b })
+        .build()?;
+    let answer = agent.prompt("2 + 5?").await?;
+    println!("{}", answer.text);
     Ok(())
 }
 
