@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use loop_llm::{ChatModel, Offline, Profile, Recorded, Recorder, Recording, Scripted, Secrets};
-use loop_runtime::Models;
+use loop_runtime::models::Models;
 
 use crate::config::ModelConfig;
 use crate::error::DomainError;

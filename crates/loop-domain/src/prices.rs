@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use loop_core::{Price, PriceAbove};
 use loop_llm::{ChatModel, Profile};
 use loop_prices::{ModelPrices, Period, Prices, Row, list_of};
-use loop_runtime::Priced;
+use loop_runtime::models::Priced;
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::Value;

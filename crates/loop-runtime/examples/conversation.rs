@@ -6,7 +6,7 @@ use std::error::Error;
 use std::io::{Write, stdout};
 
 use futures::StreamExt;
-use loop_runtime::{Agent, Message, RunEvent, Scripted};
+use loop_runtime::{Agent, Message, models::Scripted, observe::RunEvent};
 
 /// Asks twice, and writes both answers and the length of the history.
 pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {

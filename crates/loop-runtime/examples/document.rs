@@ -7,7 +7,11 @@ use std::io::{Write, stdout};
 use std::sync::Arc;
 
 use loop_runtime::{
-    Loop, ModelSpec, Models, Offline, Registry, RunSpec, SectionSpec, ToolContext, ToolResult, WorkItem, read,
+    Loop, RunSpec, WorkItem,
+    models::{ModelSpec, Models, Offline},
+    read,
+    spec::SectionSpec,
+    tools::{Registry, ToolContext, ToolResult},
 };
 
 /// Runs a ticket, and writes its document, why it stopped and what it took.

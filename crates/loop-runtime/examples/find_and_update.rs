@@ -7,7 +7,7 @@ use std::error::Error;
 use std::io::{Write, stdout};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use loop_runtime::{Agent, AgentError, Message, Offline, StopReason, read, write_idempotent};
+use loop_runtime::{Agent, AgentError, Message, StopReason, models::Offline, read, tools::write_idempotent};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Search {

@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::io::{Write, stdout};
 
-use loop_runtime::{Agent, Message, Offline, read};
+use loop_runtime::{Agent, Message, models::Offline, read};
 
 /// What the tool takes; the model is shown the schema of this type.
 #[derive(serde::Deserialize, schemars::JsonSchema)]

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::io::{Write, stdout};
 use std::sync::mpsc;
 
-use loop_runtime::{Agent, Callbacks, Message, Offline, OutputTool, read};
+use loop_runtime::{Agent, Message, OutputTool, models::Offline, observe::Callbacks, read};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Search {

@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::io::{Write, stdout};
 
-use loop_runtime::{Agent, AgentModel, CostLimit, read};
+use loop_runtime::{Agent, CostLimit, agent::AgentModel, read};
 
 /// What the tool takes; the model is shown the schema of this type.
 #[derive(serde::Deserialize, schemars::JsonSchema)]

@@ -12,7 +12,11 @@ use agents::{
 use async_trait::async_trait;
 use loop_core::Status;
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Scripted, ScriptedReply, Timing};
-use loop_runtime::{Agent, AgentError, AgentModel, Message, ModelSpec, StopReason, Text};
+use loop_runtime::{
+    Agent, AgentError, Message, StopReason,
+    agent::{AgentModel, Text},
+    models::ModelSpec,
+};
 use loop_tools::{CancellationToken, Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -184,7 +188,7 @@ async fn in_a_tool_that_ignores_it_two_seconds_are_the_most() {
 async fn a_write_that_is_cut_off_is_in_doubt() {
     // S2-51, I-6
     let said = Said::default();
-    let write = change().effect(loop_runtime::Effect::WriteIrreversible);
+    let write = change().effect(loop_runtime::tools::Effect::WriteIrreversible);
     let told = said.clone();
     let model = scripted([
         looks(&["ok"]).and_call("change", target("hang")).and_call("look", target("late")),

@@ -10,8 +10,11 @@ use agents::{
 use loop_core::Note;
 use loop_llm::{AssistantTurn, ChatModel, ModelRequest, Scripted, ScriptedReply};
 use loop_runtime::{
-    Agent, AgentBuilder, AgentError, AgentModel, Limits, MemoryJournal, Message, ModelSpec, RunId,
-    StopReason, Text,
+    Agent, AgentError, Limits, Message, StopReason,
+    agent::{AgentBuilder, AgentModel, Text},
+    journal::MemoryJournal,
+    models::ModelSpec,
+    run::RunId,
 };
 use serde_json::json;
 

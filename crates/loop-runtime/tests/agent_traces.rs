@@ -6,8 +6,13 @@ use loop_core::{Fact, Status, Usage};
 use loop_llm::{HttpModel, Profile, ScriptedReply};
 use loop_prompts::DEFAULT_SUBMIT_TOOL;
 use loop_runtime::{
-    Agent, AgentBuilder, AgentModel, ErrorStyle, Journal, MemoryJournal, Message, ModelSpec, OutputTool,
-    Recorded, RunId, Scripted, Text, ToolDeclaration, replay,
+    Agent, Message, OutputTool,
+    agent::{AgentBuilder, AgentModel, Text},
+    journal::{Journal, MemoryJournal, Recorded, replay},
+    models::{ModelSpec, Scripted},
+    run::RunId,
+    spec::ErrorStyle,
+    tools::ToolDeclaration,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -15,7 +15,7 @@ use loop_llm::{
     AssistantTurn, ChatModel, Codec, EventStream, HttpModel, LlmError, ModelEvent, ModelRequest, Profile,
     Scripted, ScriptedReply, Stop,
 };
-use loop_runtime::{Agent, AgentModel, Message, ModelSpec, StopReason};
+use loop_runtime::{Agent, Message, StopReason, agent::AgentModel, models::ModelSpec};
 use serde_json::json;
 
 const PROTOCOLS: [&str; 4] = ["openai-chat", "openai-responses", "anthropic", "gemini"];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_llm::testing::{Behaviour, Server, Service};
 use loop_llm::{Scripted, ScriptedReply};
-use loop_runtime::{Agent, AgentError, NamedModel, Price, StopReason};
+use loop_runtime::{Agent, AgentError, StopReason, agent::NamedModel, models::Price};
 use serde_json::json;
 
 #[allow(dead_code)]

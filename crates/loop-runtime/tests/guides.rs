@@ -7,10 +7,16 @@ use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
 use loop_runtime::{
-    Agent, AgentError, AgentModel, Answer, BuildError, Callbacks, CancellationToken, CostLimit, Driven,
-    Effect, ErrorStyle, Extracted, Fact, HttpModel, Journal, Limits, MemoryJournal, Message, ModelSpec, Note,
-    Offline, OutputTool, PersonAnswer, Price, Profile, Repeats, RunEvent, Scripted, ScriptedReply,
-    StopReason, ToolDeclaration, ToolPolicy, ToolResult, Verdict, WorkItem, read, replay,
+    Agent, AgentError, Answer, CostLimit, Extracted, Limits, Message, OutputTool, StopReason, WorkItem,
+    agent::{AgentModel, BuildError},
+    journal::{Journal, MemoryJournal, replay},
+    models::{HttpModel, ModelSpec, Offline, Price, Profile, Scripted, ScriptedReply},
+    observe::{Callbacks, RunEvent},
+    people::PersonAnswer,
+    read,
+    run::{CancellationToken, Driven, Fact, Note, Verdict},
+    spec::{ErrorStyle, Repeats},
+    tools::{Effect, ToolDeclaration, ToolPolicy, ToolResult},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -47,7 +53,7 @@ fn finds_users() -> Agent {
 
 fn updates(
     replies: impl IntoIterator<Item = ScriptedReply>,
-) -> loop_runtime::AgentBuilder<loop_runtime::Text> {
+) -> loop_runtime::agent::AgentBuilder<loop_runtime::agent::Text> {
     Agent::new(Scripted::new(replies)).tool(update(), |update: Update, _| async move {
         Ok::<_, String>(format!("{}: {}", update.id, update.company))
     })

@@ -9,7 +9,11 @@ use loop_core::{CostMode, Limits, Outcome, PicoUsd, Price, RunSpec, WorkItem};
 use loop_domain::{Domain, LoadOptions};
 use loop_llm::testing::{Lie, Received, Server, Service};
 use loop_llm::{Api, Offline};
-use loop_runtime::{Driven, Entry, Journal, MemoryJournal, Report, explain};
+use loop_runtime::{
+    journal::{Entry, Journal, MemoryJournal},
+    report::{Report, explain},
+    run::Driven,
+};
 use tempfile::TempDir;
 
 /// What the models cost.

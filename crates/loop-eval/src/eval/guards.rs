@@ -6,7 +6,7 @@ use loop_core::{
     Breakers, Cite, Condition, Decision, DeniedBy, JudgedAction, Limit, Note, OnDenied, OnInvalid,
     OnToolError, ProtocolSpec, Repeats, RunSpec, Stale, StopReason, Taint, Tier, ToolPolicy, Verdict,
 };
-use loop_runtime::{Entry, ToolDeclaration};
+use loop_runtime::{journal::Entry, tools::ToolDeclaration};
 
 /// A guard that stands in a loop unless it is switched off.
 pub struct Guard {

@@ -228,7 +228,7 @@ impl<Output> AgentBuilder<Output> {
     /// model, which may try again or explain (S1-29).
     ///
     /// ```
-    /// # use loop_runtime::{Agent, Offline, ToolContext, read, write_idempotent};
+    /// # use loop_runtime::{Agent, models::Offline, read, tools::{ToolContext, write_idempotent}};
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// struct Add { a: i64, b: i64 }
     ///
@@ -241,7 +241,7 @@ impl<Output> AgentBuilder<Output> {
     ///         format!("{} is noted for {}", it.a, context.item_title)
     ///     })
     ///     .build()?;
-    /// # Ok::<(), loop_runtime::BuildError>(())
+    /// # Ok::<(), loop_runtime::agent::BuildError>(())
     /// ```
     pub fn tool<F, Form, Returned>(mut self, declaration: ToolDeclaration, function: F) -> Self
     where
@@ -280,7 +280,7 @@ impl<Output> AgentBuilder<Output> {
     }
 
     /// The agent asking people: a tool that changes something and is not approved waits until somebody answers through
-    /// its [`Remote`](crate::Remote), within `limits.person_ms`.
+    /// its [`Remote`](crate::run::Remote), within `limits.person_ms`.
     pub fn ask_people(mut self) -> Self {
         self.gate.people = true;
         self
@@ -325,13 +325,13 @@ impl<Output> AgentBuilder<Output> {
     /// An amount that cannot be held exactly is refused by [`build`](Self::build), and so is a model without a price.
     ///
     /// ```
-    /// # use loop_runtime::{Agent, CostLimit, Offline};
+    /// # use loop_runtime::{Agent, CostLimit, models::Offline};
     /// let agent = Agent::new(Offline::new()).limit(CostLimit::usd("0.25")).build()?;
     /// assert_eq!(agent.looping().spec().limits.cost.unwrap().to_string(), "$0.250000");
     ///
     /// let error = Agent::new(Offline::new()).limit(CostLimit::usd("a quarter")).build().unwrap_err();
     /// assert_eq!(error.to_string(), "`a quarter` is no amount of dollars; write dollars such as 0.10");
-    /// # Ok::<(), loop_runtime::BuildError>(())
+    /// # Ok::<(), loop_runtime::agent::BuildError>(())
     /// ```
     pub fn limit(mut self, limit: impl ToCostLimit) -> Self {
         self.cost = Some(limit.to_cost_limit());
@@ -342,7 +342,7 @@ impl<Output> AgentBuilder<Output> {
     /// limits of passes, calls, tokens and time bind all the same, and the cost of a run is shown as unknown.
     ///
     /// ```
-    /// # use loop_runtime::{Agent, AgentModel, BuildError, ModelSpec, Scripted};
+    /// # use loop_runtime::{Agent, agent::{AgentModel, BuildError}, models::{ModelSpec, Scripted}};
     /// # let client = Scripted::replies(["Hello."]);
     /// # let again = Scripted::replies(["Hello."]);
     /// let own = |client| AgentModel::new(client, ModelSpec::new("compatible", "own-model"));
@@ -357,7 +357,7 @@ impl<Output> AgentBuilder<Output> {
     /// The agent with its gate changed in some settings; all others, and what was set before, stay as they are.
     ///
     /// ```
-    /// # use loop_runtime::{Agent, Offline, ToolDeclaration};
+    /// # use loop_runtime::{Agent, models::Offline, tools::ToolDeclaration};
     /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Search { name: String }
     /// let agent = Agent::new(Offline::new())
     ///     .tool(ToolDeclaration::read("search_user", "Search users"), |by: Search, _| async move {
@@ -365,7 +365,7 @@ impl<Output> AgentBuilder<Output> {
     ///     })
     ///     .gate(|gate| gate.required_tools = vec!["search_user".into()]);
     /// # assert_eq!(agent.build()?.looping().spec().gate.no_progress, 3);
-    /// # Ok::<(), loop_runtime::BuildError>(())
+    /// # Ok::<(), loop_runtime::agent::BuildError>(())
     /// ```
     pub fn gate(mut self, change: impl FnOnce(&mut GateSettings)) -> Self {
         change(&mut self.gate);
@@ -470,7 +470,7 @@ impl<Output> AgentBuilder<Output> {
 /// What an agent that ends with a value can be told beside. In a conversation there is nothing to attempt:
 ///
 /// ```compile_fail
-/// # use loop_runtime::{Agent, Offline};
+/// # use loop_runtime::{Agent, models::Offline};
 /// // error: the trait bounds were not satisfied: `Text: serde::de::DeserializeOwned`
 /// let agent = Agent::new(Offline::new()).attempts(2);
 /// ```

@@ -16,7 +16,7 @@ use serde_json::Value;
 /// A tool that only reads.
 ///
 /// ```
-/// use loop_runtime::{Effect, read};
+/// use loop_runtime::{read, tools::Effect};
 /// assert_eq!(read("add", "Adds two numbers").effect, Some(Effect::Read));
 /// ```
 pub fn read(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>) -> ToolDeclaration {

@@ -37,7 +37,7 @@ pub enum Text {}
 /// A whole program with one tool:
 ///
 /// ```
-/// use loop_runtime::{Agent, Offline, read};
+/// use loop_runtime::{Agent, models::Offline, read};
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Search { name: String }
 /// #[tokio::main(flavor = "current_thread")]
@@ -125,7 +125,7 @@ impl<Output: AgentOutput> Agent<Output> {
     /// A request that answers `text`; awaited, it gives the answer.
     ///
     /// ```
-    /// # use loop_runtime::{Agent, Offline};
+    /// # use loop_runtime::{Agent, models::Offline};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let agent = Agent::new(Offline::new()).build()?;
@@ -143,7 +143,7 @@ impl<Output: AgentOutput> Agent<Output> {
     /// the end, and every provider takes it, so that the next request can continue from there.
     ///
     /// ```
-    /// # use loop_runtime::{Agent, Message, Offline};
+    /// # use loop_runtime::{Agent, Message, models::Offline};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let agent = Agent::new(Offline::new()).build()?;

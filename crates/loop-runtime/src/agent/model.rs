@@ -27,7 +27,7 @@ enum Kind {
 ///
 /// The provider's [`Profile`] says how it is asked and where, the environment holds its key (the profile names the variable,
 /// for example `ANTHROPIC_API_KEY`), and the price table that comes with the program says what it costs and how many tokens
-/// fit into a call. [`AgentBuilder::build`](crate::AgentBuilder::build) looks all of it up and refuses what is missing.
+/// fit into a call. [`AgentBuilder::build`](crate::agent::AgentBuilder::build) looks all of it up and refuses what is missing.
 #[derive(Clone, Debug)]
 pub struct NamedModel {
     name: Arc<str>,
