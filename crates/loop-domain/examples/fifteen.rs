@@ -3,7 +3,7 @@
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
 use loop_domain::{Domain, LoadOptions};
-use loop_runtime::explain;
+use loop_runtime::report::explain;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

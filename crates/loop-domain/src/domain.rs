@@ -8,7 +8,12 @@ use std::time::Duration;
 use loop_core::{Overridden, RunSpec, Tier, WorkItem};
 use loop_llm::{RecordError, Recorder, Secrets};
 use loop_prompts::Prompts;
-use loop_runtime::{Entry, Loop, Models, SaveTarget, Saver};
+use loop_runtime::{
+    Loop,
+    journal::Entry,
+    models::Models,
+    save::{SaveTarget, Saver},
+};
 use loop_tools::{Credentials, Registry};
 
 use crate::error::{DomainError, ItemError};

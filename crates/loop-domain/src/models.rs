@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use loop_llm::{ChatModel, Profile, Recorded, Recorder, Recording, Scripted, Secrets};
-use loop_runtime::{Models, Offline};
+use loop_runtime::models::{Models, Offline};
 
 use crate::config::ModelConfig;
 use crate::error::DomainError;

@@ -3,14 +3,12 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use loop_core::{CostLimit, PicoUsd};
+use loop_core::{CostLimit, NotUsd, PicoUsd};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 use crate::de::AS_WRITTEN;
 
-/// Digits behind the point of a dollar that a pico-dollar can hold.
-const PLACES: usize = 12;
 /// Tokens for which a price is given.
 const TOKENS: u64 = 1_000_000;
 
@@ -21,20 +19,7 @@ pub(crate) struct Usd(pub(crate) PicoUsd);
 impl Usd {
     /// The amount that a decimal text says, to the last digit.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let refuse = |why: &str| Err(format!("`{text}` {why}; write dollars such as 0.10"));
-        let (whole, places) = text.split_once('.').unwrap_or((text, ""));
-        let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-        if whole.is_empty() || !is_digits(whole) || !is_digits(places) || text.ends_with('.') {
-            return refuse("is no amount of dollars");
-        }
-        let places = places.trim_end_matches('0');
-        if places.len() > PLACES {
-            return refuse("has more than 12 digits behind the point");
-        }
-        match format!("{whole}{places:0<PLACES$}").parse() {
-            Ok(pico) => Ok(Self(PicoUsd(pico))),
-            Err(_) => refuse("is too much"),
-        }
+        text.parse().map(Self).map_err(|error: NotUsd| error.to_string())
     }
 
     /// What one token costs in pico-dollars, where this is the price of a million.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use loop_prompts::Prompts;
-use loop_runtime::{HttpTarget, SaveTarget};
+use loop_runtime::save::{HttpTarget, SaveTarget};
 
 use crate::error::DomainError;
 use crate::file::File;

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use loop_core::{Price, PriceAbove};
 use loop_llm::{ChatModel, Profile};
 use loop_prices::{ModelPrices, Period, Prices, Row, list_of};
-use loop_runtime::Priced;
+use loop_runtime::models::Priced;
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::Value;
@@ -165,7 +165,7 @@ pub(crate) fn price_of<E>(config: &PriceConfig, refused: impl Fn(&[&str], String
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use loop_runtime::Offline;
+    use loop_runtime::models::Offline;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_core::{CommandKey, Fact, FailureKind, Tier};
 use loop_llm::{Purpose, Scripted};
-use loop_runtime::Entry;
+use loop_runtime::journal::Entry;
 
 /// The models that reply from a list, by the tiers that have one of their own.
 #[derive(Clone, Debug, Default)]

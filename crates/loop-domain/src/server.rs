@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loop_core::Price;
 use loop_llm::{ChatModel, HttpModel, Profile};
-use loop_runtime::Priced;
+use loop_runtime::models::Priced;
 use secrecy::SecretString;
 
 use crate::LoadOptions;

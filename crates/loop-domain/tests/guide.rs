@@ -9,7 +9,7 @@ use std::path::Path;
 
 use loop_core::StopReason;
 use loop_domain::{Domain, LoadOptions};
-use loop_runtime::{Outcome, explain};
+use loop_runtime::{Outcome, report::explain};
 use serde_json::Value;
 
 /// A block of the guide and the comment before it.

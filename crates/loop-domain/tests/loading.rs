@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use loop_core::{Cite, Limits, NonceMode, PicoUsd, Price, ProtocolSpec, Tier};
 use loop_domain::{Domain, LoadOptions};
 use loop_prompts::Layout;
-use loop_runtime::SaveTarget;
+use loop_runtime::save::SaveTarget;
 
 const FILE: &str = r#"
 version = 1
@@ -402,9 +402,10 @@ provider = "offline"
     assert_eq!(loaded.registry.manifest_hash(), as_it_was);
     // A definition is more than what is shown of a tool.
     let given = |part: u32| {
-        let tool = loop_runtime::ToolDeclaration::read("look", "Look").defined_by(&serde_json::json!(part));
-        let run = |_, _, _| async { loop_runtime::ToolResult::failed("look", "Look", "no") };
-        loop_runtime::Registry::builder().tool_fn(tool, run).build().unwrap().manifest_hash()
+        let tool =
+            loop_runtime::tools::ToolDeclaration::read("look", "Look").defined_by(&serde_json::json!(part));
+        let run = |_, _, _| async { loop_runtime::tools::ToolResult::failed("look", "Look", "no") };
+        loop_runtime::tools::Registry::builder().tool_fn(tool, run).build().unwrap().manifest_hash()
     };
     assert_eq!((given(1) == given(1), given(1) == given(2)), (true, false));
 }

@@ -9,7 +9,7 @@ use loop_core::{Outcome, StopClass, StopReason, Tier, WorkItem};
 use loop_domain::{Domain, LoadOptions};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelRequest, Scripted};
 use loop_mock::{Behaviour, Chunks, Server, Service};
-use loop_runtime::Offline;
+use loop_runtime::models::Offline;
 
 fn helpdesk() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/helpdesk")

@@ -18,7 +18,7 @@ use loop_core::{
     Certificate, Condition, Decision, DeniedBy, Fact, FinishReason, JudgedAction, Measure, Note,
     PersonAnswer, Reply, Slot, Status, StopReason, Verdict,
 };
-use loop_runtime::Entry;
+use loop_runtime::journal::Entry;
 
 use crate::case::STATUSES;
 

@@ -9,8 +9,12 @@ use loop_domain::{Domain, LoadOptions};
 use loop_eval::case::{Case, Expected, RecordError, Said, case_of_run};
 use loop_eval::eval::{VerifyError, run_case, verify};
 use loop_runtime::{
-    Journal, Loop, MemoryJournal, ModelSpec, Models, Recorded, Registry, RunEvent, RunSpec, Scripted,
-    StopMode, ToolContext, ToolDeclaration, ToolResult, WorkItem,
+    Loop, RunSpec, WorkItem,
+    journal::{Journal, MemoryJournal, Recorded},
+    models::{ModelSpec, Models, Scripted},
+    observe::RunEvent,
+    run::StopMode,
+    tools::{Registry, ToolContext, ToolDeclaration, ToolResult},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -37,7 +41,10 @@ async fn recorded(domain: &str, item: &str, script: Option<&str>) -> Recorded {
         Some(script) => {
             let text = std::fs::read_to_string(folder.join(script)).unwrap();
             let model = || Arc::new(Scripted::from_json(&text).unwrap());
-            let models = loop_runtime::Models { picker: model(), ..loop_runtime::Models::one(model()) };
+            let models = loop_runtime::models::Models {
+                picker: model(),
+                ..loop_runtime::models::Models::one(model())
+            };
             loop_runtime::Loop::new((*domain.spec).clone(), (*domain.registry).clone(), models)
         }
     };

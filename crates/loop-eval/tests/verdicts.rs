@@ -13,7 +13,11 @@ use loop_core::{
 use loop_domain::{Domain, LoadOptions};
 use loop_eval::trace;
 use loop_prompts::{Dialogue, Prompts, call_result};
-use loop_runtime::{Entry, Journal, MemoryJournal, Recorded, Report, RunId, replay};
+use loop_runtime::{
+    journal::{Entry, Journal, MemoryJournal, Recorded, replay},
+    report::Report,
+    run::RunId,
+};
 use serde_json::{Value, json};
 
 /// A document, a conversation and an output: the domain, its item, and what is set beside it.

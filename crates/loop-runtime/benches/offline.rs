@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use loop_runtime::{
-    Effect, Loop, ModelSpec, Models, Offline, Registry, RunSpec, SectionSpec, ToolContext, ToolDeclaration,
-    ToolResult, WorkItem,
+    Loop, RunSpec, WorkItem,
+    models::{ModelSpec, Models, Offline},
+    spec::SectionSpec,
+    tools::{Effect, Registry, ToolContext, ToolDeclaration, ToolResult},
 };
 
 const RUNS: usize = 300;

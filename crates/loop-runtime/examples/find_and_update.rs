@@ -7,7 +7,7 @@ use std::error::Error;
 use std::io::{Write, stdout};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use loop_runtime::{Agent, AgentError, Effect, Message, Offline, StopReason, ToolDeclaration};
+use loop_runtime::{Agent, AgentError, Message, StopReason, models::Offline, read, tools::write_idempotent};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Search {
@@ -67,22 +67,20 @@ impl Register {
 /// An agent over the register; with `is_approved` its update may run without anybody being asked.
 fn agent(register: &Register, is_approved: bool) -> Result<Agent, Box<dyn Error>> {
     let (searched, looked_up, updated) = (register.clone(), register.clone(), register.clone());
-    let search = ToolDeclaration::read("search_user", "Search users by name");
-    let get = ToolDeclaration::read("get_user_by_id", "Fetch one user by id");
+    let search = read("search_user", "Search users by name");
+    let get = read("get_user_by_id", "Fetch one user by id");
     // What a tool does to the world is declared. To set a company twice is the same as once.
-    let update = ToolDeclaration::new("update_user")
-        .description("Change a user's company")
-        .effect(Effect::WriteIdempotent);
+    let update = write_idempotent("update_user", "Change a user's company");
     let mut builder = Agent::new(Offline::new())
-        .tool(search, move |search: Search, _| {
+        .tool(search, move |search: Search| {
             let found = searched.search(&search.name);
-            async move { Ok::<_, String>(found) }
+            async move { found }
         })
-        .tool(get, move |by: ById, _| {
+        .tool(get, move |by: ById| {
             let user = looked_up.get(by.id);
             async move { user }
         })
-        .tool(update, move |change: Update, _| {
+        .tool(update, move |change: Update| {
             let user = updated.update(change);
             async move { user }
         });

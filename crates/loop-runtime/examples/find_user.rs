@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::io::{Write, stdout};
 
-use loop_runtime::{Agent, Message, Offline, ToolDeclaration};
+use loop_runtime::{Agent, Message, models::Offline, read};
 
 /// What the tool takes; the model is shown the schema of this type.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -30,10 +30,10 @@ fn users_named(name: &str) -> Vec<User> {
 
 /// Asks, and writes the answer, the bill and the history.
 pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
-    let search = ToolDeclaration::read("search_user", "Search users by name");
+    let search = read("search_user", "Search users by name");
     let agent = Agent::new(Offline::new())
         .instructions("You answer questions about the people in our register.")
-        .tool(search, |search: Search, _| async move { Ok::<_, String>(users_named(&search.name)) })
+        .tool(search, |search: Search| async move { users_named(&search.name) })
         .build()?;
 
     let mut messages = vec![Message::user("Find user named Alice")];

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::io::{Write, stdout};
 use std::sync::mpsc;
 
-use loop_runtime::{Agent, Callbacks, Message, Offline, OutputTool, ToolDeclaration};
+use loop_runtime::{Agent, Message, OutputTool, models::Offline, observe::Callbacks, read};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Search {
@@ -45,7 +45,7 @@ fn users_named(name: &str) -> Vec<User> {
 
 /// Reports on somebody, and writes the tools as they are used, the report, and the history's length.
 pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
-    let search = ToolDeclaration::read("search_user", "Search users by name");
+    let search = read("search_user", "Search users by name");
     let report = OutputTool::<Report>::new("report", "Takes the final report").reflect(Report::to_markdown);
     let (told, heard) = mpsc::channel();
     let callbacks = Callbacks::new().on_tool_result(move |at, tool, result| {
@@ -53,7 +53,7 @@ pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
         told.send(format!("pass {}: {tool} -> {first_line}", at.pass))
     });
     let agent = Agent::output(Offline::new(), report)
-        .helper(search, |search: Search, _| async move { Ok::<_, String>(users_named(&search.name)) })
+        .helper(search, |search: Search| async move { users_named(&search.name) })
         .with_callbacks(callbacks)
         .build()?;
 

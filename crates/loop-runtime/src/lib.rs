@@ -1,21 +1,55 @@
-//! Drives a [`Run`](loop_core::Run): calls models, runs tools, keeps the journal, saves the outcome.
+//! Bounded AI agent loops: an agent that answers, or a loop that turns a work item into a document, within limits.
 //!
-//! **What it is.** The one place where a loop touches the world. **What it does not do.** It decides nothing: what
-//! is wished comes from `loop-core`, and every decision is durable before anything follows from it. **The nouns.** A
-//! [`Loop`] is spec, tools, models and prompts put together; a [`Handle`] is a run on its way; a [`Journal`] is where
-//! it is written down; a [`Report`] is the outcome as JSON.
+//! A first agent: a model by name, a limit of money, one tool, one question.
 //!
-//! A whole program: a tool, a model (here the stand-in that needs no network), a work item.
+//! ```no_run
+//! use loop_runtime::{Agent, CostLimit, read};
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Add { a: i64, b: i64 }
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!
+//! let agent = Agent::new("anthropic/claude-haiku-4-5")
+//!     .instructions("You calculate with the tools.")
+//!     .limit(CostLimit::usd("0.10"))
+//!     .tool(read("add", "Adds two numbers"), |it: Add| async move { it.a + it.b })
+//!     .build()?;
+//! let answer = agent.prompt("2 + 5?").await?;
+//! # Ok(println!("{}", answer.text))
+//! # }
+//! ```
+//!
+//! # The modules
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`agent`] | the builder of an agent, its requests, streams and handles, how it ended |
+//! | [`tools`] | declarations, effects, the registry, what a tool returns |
+//! | [`models`] | models by name or of one's own, their price and window |
+//! | [`spec`] | what a run is bound to: sections, the gate, repeats, prompts |
+//! | [`run`] | a run on its way: requests, handles, streams, stopping, verdicts |
+//! | [`people`] | what people are asked, and their answers |
+//! | [`journal`] | where runs are journaled and from where they are resumed and replayed |
+//! | [`observe`] | events, observers, callbacks |
+//! | [`report`] | the outcome as JSON, in sentences, and the forecast before a run |
+//! | [`save`] | where outcomes are saved |
+//!
+//! This crate is the one place where a loop touches the world. It decides nothing: commands come from a
+//! [`Run`](loop_core::Run), and every decision is durable before anything follows from it. A [`Loop`] is spec, tools, models
+//! and prompts put together, and an [`Agent`] is a short way to one.
+//!
+//! # A loop
+//!
+//! A work item becomes a document, here with the offline stub, which needs no network:
 //!
 //! ```
 //! use std::sync::Arc;
-//! use loop_runtime::{
-//!     Effect, Loop, ModelSpec, Models, Offline, Registry, RunSpec, SectionSpec, ToolContext, ToolDeclaration, ToolResult, WorkItem,
-//! };
+//! use loop_runtime::models::{ModelSpec, Models, Offline};
+//! use loop_runtime::tools::{Registry, ToolContext, ToolResult};
+//! use loop_runtime::{Loop, RunSpec, WorkItem, read, spec::SectionSpec};
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let jobs = ToolDeclaration::new("fetch_backups").description("Fetch backup jobs.").effect(Effect::Read);
-//!     let tools = Registry::builder().tool_fn(jobs, |_, context: ToolContext, _| async move {
+//!     let tools = Registry::builder().tool_fn(read("fetch_backups", "Fetch backup jobs."), |_, context: ToolContext, _| async move {
 //!         ToolResult::found("fetch_backups", "Backups", &context.scope, vec![serde_json::json!({"job": "B-7", "last": "failed"})])
 //!     });
 //!     let sections = [SectionSpec::new("findings", "Findings").required().cited()];
@@ -33,16 +67,17 @@
 //! The same machine stands behind each, and for the same events it leaves the same journal.
 //!
 //! - **Awaited**: [`Loop::run`] gives the outcome; dropping its future ends the run.
-//! - **By a handle**: [`RunRequest::start`] lets the run continue by itself; [`Handle`] has `events`, `stop` and `wait`.
-//! - **As a stream**: [`RunRequest::stream`] continues only while it is polled, one recorded entry at a time; not polling
-//!   it is a pause.
+//! - **By a handle**: [`RunRequest::start`](run::RunRequest::start) lets the run continue by itself;
+//!   [`Handle`](run::Handle) has `events`, `stop` and `wait`.
+//! - **As a stream**: [`RunRequest::stream`](run::RunRequest::stream) continues only while it is polled, one recorded entry
+//!   at a time; not polling it is a pause.
 //! - **From a queue**: [`Loop::run_all`] and [`Loop::queue`] run many items, so many at a time.
 //!
-//! [`Loop::with_observer`] adds callbacks to all of them. An [`Observer`] can neither slow nor break a run: it has a
-//! thread of its own and a bounded queue, misses pieces of replies first when it falls behind, and is told how many
-//! ([`RunEvent::Lost`]); a panic in it is counted ([`Observed`]).
+//! [`Loop::with_observer`] adds callbacks to all of them. An [`Observer`](observe::Observer) can neither slow nor break a
+//! run: it has a thread of its own and a bounded queue, misses pieces of replies first when it falls behind, and is told how
+//! many ([`RunEvent::Lost`](observe::RunEvent::Lost)); a panic in it is counted ([`Observed`](observe::Observed)).
 
-mod agent;
+pub mod agent;
 mod alarm;
 mod callbacks;
 mod driver;
@@ -51,17 +86,17 @@ mod explain;
 mod files;
 mod forecast;
 mod handle;
-mod journal;
+pub mod journal;
 mod legs;
 mod model;
 mod observer;
 mod parts;
-mod people;
+pub mod people;
 mod priced;
 mod queue;
-mod report;
+pub mod report;
 mod request;
-mod save;
+pub mod save;
 mod served;
 mod sink;
 mod stream;
@@ -71,43 +106,54 @@ mod uses;
 mod validate;
 mod waits;
 
-pub use agent::{
-    Agent, AgentBuilder, AgentError, AgentHandle, AgentModel, AgentOutput, AgentRequest, AgentStream, Answer,
-    BuildError, Extracted, Meta, OutputTool, Plain, Reflected, Text,
-};
-pub use callbacks::{CallbackError, CallbackReturn, Callbacks, Progress};
-pub use events::{CallNews, Events, ReplyPart, RunEvent};
-pub use explain::explain;
-pub use forecast::{Bound, Forecast};
-pub use handle::{Driven, Handle, Remote, Waiting};
-pub use journal::{
-    Entry, Header, Journal, JournalError, MemoryJournal, NoJournal, Recorded, RunLine, RunWriter,
-    SqliteJournal,
-};
-pub use model::Models;
-pub use observer::{Observed, Observer};
-pub use parts::{Loop, StartError, expire, replay};
-pub use people::{AskedOnce, PeopleReport, ToldReport};
-pub use priced::Priced;
-pub use report::{
-    Action, AskedReport, CallReport, ConditionReport, Evidence, Item, OutputReport, OverriddenReport,
-    PassReport, REPORT_VERSION, RejectionReport, Report, SavedReport, Section, Sections, Stop,
-    StoppedInReport, Totals, call_warnings,
-};
-pub use request::RunRequest;
-pub use save::{HttpTarget, SaveError, SaveTarget, Saver, TargetError};
-pub use stream::RunStream;
-pub use uses::{ToolUse, ToolUses};
-pub use validate::Validator;
+// What a first program needs.
+pub use agent::{Agent, AgentError, Answer, Extracted, OutputTool, read, write};
+pub use loop_core::{CostLimit, Limits, Outcome, RunSpec, StopReason, WorkItem};
+pub use loop_llm::Message;
+pub use parts::Loop;
 
-// What a short program needs beside its own tools and models.
-pub use loop_core::{
-    Asked, Effect, ErrorStyle, Execution, Fact, GateSettings, Limits, ModelSpec, Note, Outcome, PersonAnswer,
-    PicoUsd, Price, Repeats, RunId, RunSpec, SectionSpec, StopClass, StopMode, StopReason, ToolPolicy,
-    Verdict, WorkItem,
-};
-pub use loop_llm::{ChatModel, HttpModel, Message, Profile, Scripted, ScriptedReply};
-#[cfg(feature = "offline")]
-pub use loop_offline::Offline;
-pub use loop_prompts::{Prompts, markdown_of};
-pub use loop_tools::{CancellationToken, Registry, ToolContext, ToolDeclaration, ToolResult};
+/// What tools are made of: declarations with their effects, the registry, what a tool returns, what it was used for.
+pub mod tools {
+    pub use crate::agent::{exec, read, send, write, write_idempotent, write_keyed};
+    pub use crate::uses::{ToolUse, ToolUses};
+    pub use loop_core::{Effect, ToolPolicy};
+    pub use loop_prompts::markdown_of;
+    pub use loop_tools::{Registry, ToolContext, ToolDeclaration, ToolResult};
+}
+
+/// The models of a loop: by name or of one's own, over HTTP or without a network, with what is known of them.
+pub mod models {
+    pub use crate::agent::{AgentModel, NamedModel};
+    pub use crate::model::Models;
+    pub use crate::priced::Priced;
+    pub use loop_core::{ModelSpec, Price};
+    pub use loop_llm::{ChatModel, HttpModel, Profile, Scripted, ScriptedReply};
+    #[cfg(feature = "offline")]
+    pub use loop_offline::Offline;
+}
+
+/// What a run is bound to: its spec, limits, sections, gate and prompts.
+pub mod spec {
+    pub use loop_core::{
+        CostLimit, ErrorStyle, Execution, GateSettings, Limits, PicoUsd, Repeats, RunSpec, SectionSpec,
+    };
+    pub use loop_prompts::Prompts;
+}
+
+/// A run on its way: how it is requested, driven, stopped and judged.
+pub mod run {
+    pub use crate::handle::{Driven, Handle, Remote, Waiting};
+    pub use crate::parts::StartError;
+    pub use crate::request::RunRequest;
+    pub use crate::stream::RunStream;
+    pub use crate::validate::Validator;
+    pub use loop_core::{Fact, Note, Outcome, RunId, StopClass, StopMode, StopReason, Verdict};
+    pub use loop_tools::CancellationToken;
+}
+
+/// What happens in a run, for those who watch it: events, observers on threads of their own, callbacks on the run's task.
+pub mod observe {
+    pub use crate::callbacks::{CallbackError, CallbackReturn, Callbacks, Progress};
+    pub use crate::events::{CallNews, Events, ReplyPart, RunEvent};
+    pub use crate::observer::{Observed, Observer};
+}

@@ -227,8 +227,8 @@ impl Loop {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Effect, Fact, Loop, ModelSpec, Models, PersonAnswer, Registry, RunSpec, Scripted, SectionSpec};
-    /// # use loop_runtime::{Driven, ToolDeclaration, ToolResult, WorkItem};
+    /// # use loop_runtime::{Loop, RunSpec, models::{ModelSpec, Models, Scripted}, people::PersonAnswer, run::Fact, spec::SectionSpec, tools::{Effect, Registry}};
+    /// # use loop_runtime::{WorkItem, run::Driven, tools::{ToolDeclaration, ToolResult}};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let reboot = ToolDeclaration::new("reboot").description("Reboots it.").effect(Effect::WriteKeyed);
@@ -314,7 +314,7 @@ impl Loop {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunEvent, RunId, RunSpec, SectionSpec, WorkItem};
+    /// # use loop_runtime::{Loop, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, observe::RunEvent, run::RunId, spec::SectionSpec, tools::Registry};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));

@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
-use loop_core::{CommandKey, Fact, PersonAnswer, Run, Verdict};
+use loop_core::{CommandKey, Fact, Run, Verdict};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::journal::{Entry, Recorded};
 use crate::report::json;
+
+pub use loop_core::{Asked, PersonAnswer};
 
 /// What people had to do with a run. The journal knows that a person spoke, and not which one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]

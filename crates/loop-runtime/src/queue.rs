@@ -28,7 +28,7 @@ impl Loop {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunSpec, SectionSpec, WorkItem};
+    /// # use loop_runtime::{Loop, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, spec::SectionSpec, tools::Registry};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));

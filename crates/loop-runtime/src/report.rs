@@ -8,10 +8,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::explain::explain;
 use crate::people::PeopleReport;
 use crate::served::is_other_model;
 use crate::uses::ToolUse;
+
+pub use crate::explain::explain;
+pub use crate::forecast::{Bound, Forecast};
 
 /// The version of this format.
 pub const REPORT_VERSION: u32 = 1;
@@ -535,7 +537,7 @@ impl Report {
         }
     }
 
-    /// The report with what each tool was used for, as [`ToolUses`](crate::ToolUses) counts it.
+    /// The report with what each tool was used for, as [`ToolUses`](crate::tools::ToolUses) counts it.
     #[must_use]
     pub fn with_tools(self, tools: Vec<ToolUse>) -> Self {
         Self { tools: Some(tools), ..self }

@@ -46,7 +46,7 @@ impl Loop {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunSpec, SectionSpec, WorkItem};
+    /// # use loop_runtime::{Loop, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, spec::SectionSpec, tools::Registry};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
@@ -81,7 +81,7 @@ impl Loop {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, Message, ModelSpec, Models, Offline, Registry, RunEvent, RunSpec};
+    /// # use loop_runtime::{Loop, Message, RunSpec, models::{ModelSpec, Models, Offline}, observe::RunEvent, tools::Registry};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::conversation("help", ModelSpec::new("offline", "offline-1"));
@@ -111,7 +111,7 @@ impl RunRequest {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{CancellationToken, Loop, ModelSpec, Models, Offline, Registry, RunSpec, SectionSpec, StopReason, WorkItem};
+    /// # use loop_runtime::{Loop, RunSpec, StopReason, WorkItem, models::{ModelSpec, Models, Offline}, run::CancellationToken, spec::SectionSpec, tools::Registry};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
@@ -132,7 +132,7 @@ impl RunRequest {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunEvent, RunSpec, SectionSpec, StopMode, WorkItem};
+    /// # use loop_runtime::{Loop, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, observe::RunEvent, run::StopMode, spec::SectionSpec, tools::Registry};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
@@ -164,7 +164,7 @@ impl RunRequest {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunEvent, RunSpec, SectionSpec, WorkItem};
+    /// # use loop_runtime::{Loop, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, observe::RunEvent, spec::SectionSpec, tools::Registry};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
@@ -199,7 +199,7 @@ impl RunRequest {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunSpec, SectionSpec, WorkItem};
+    /// # use loop_runtime::{Loop, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, spec::SectionSpec, tools::Registry};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));

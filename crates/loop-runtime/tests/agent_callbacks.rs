@@ -11,8 +11,11 @@ use futures::StreamExt;
 use loop_core::{Note, PersonAnswer, Verdict};
 use loop_llm::{Scripted, ScriptedReply};
 use loop_runtime::{
-    Agent, AgentBuilder, AgentError, Callbacks, Journal, Limits, MemoryJournal, OutputTool, Progress,
-    Reflected, RunEvent, ToolDeclaration,
+    Agent, AgentError, Limits, OutputTool,
+    agent::{AgentBuilder, Reflected},
+    journal::{Journal, MemoryJournal},
+    observe::{Callbacks, Progress, RunEvent},
+    tools::ToolDeclaration,
 };
 use loop_tools::{CancellationToken, ToolResult};
 use serde_json::json;
@@ -157,8 +160,9 @@ async fn a_retry_is_told_where_it_is_and_a_call_once_however_often_it_is_asked_a
 async fn a_retry_that_a_person_approved_is_counted() {
     // S2-102
     let tries = Arc::new(AtomicU32::new(0));
-    let mend =
-        ToolDeclaration::new("mend").effect(loop_runtime::Effect::WriteIdempotent).description("Mends");
+    let mend = ToolDeclaration::new("mend")
+        .effect(loop_runtime::tools::Effect::WriteIdempotent)
+        .description("Mends");
     let once = || ScriptedReply::call("mend", target("a"));
     let agent = Agent::new(scripted([once(), once(), says("Done.")])).ask_people().tool(
         mend,
@@ -217,7 +221,7 @@ fn hostile() -> Callbacks {
         .on_validation_failure(|_, by, _| Err(format!("no {by}")))
 }
 
-async fn written(agent: &Agent<Lead>, run: &loop_runtime::RunId) -> String {
+async fn written(agent: &Agent<Lead>, run: &loop_runtime::run::RunId) -> String {
     let entries = agent.looping().journal().read(run).await.unwrap().entries;
     let loop_core::Fact::Started(started) = &entries[0].event.fact else { panic!("{:?}", entries[0]) };
     serde_json::to_string(&entries[1..]).unwrap().replace(&*started.nonce, "NONCE")

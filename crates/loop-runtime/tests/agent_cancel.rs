@@ -12,7 +12,11 @@ use agents::{
 use async_trait::async_trait;
 use loop_core::{ResultOrigin, Status};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Scripted, ScriptedReply, Timing};
-use loop_runtime::{Agent, AgentError, AgentModel, Message, ModelSpec, StopReason, Text};
+use loop_runtime::{
+    Agent, AgentError, Message, StopReason,
+    agent::{AgentModel, Text},
+    models::ModelSpec,
+};
 use loop_tools::{CancellationToken, Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -137,10 +141,8 @@ impl ChatModel for Silent {
 #[tokio::test(start_paused = true)]
 async fn a_model_that_never_answers_is_left() {
     // S2-51
-    let agent = Agent::new(AgentModel::new(Silent, ModelSpec::new("silent", "m")))
-        .without_cost_limit()
-        .build()
-        .unwrap();
+    let agent =
+        Agent::new(AgentModel::new(Silent, ModelSpec::new("silent", "m"))).no_cost_limit().build().unwrap();
     let (ended, messages, _) = cancelled(&agent, 700).await;
     assert_eq!(ended, Ended { phase: "iteration", pass: 1, attempt: 0, after: 700 });
     assert_eq!(shape(&messages), "U");
@@ -186,7 +188,7 @@ async fn in_a_tool_that_ignores_it_two_seconds_are_the_most() {
 async fn a_write_that_is_cut_off_is_in_doubt() {
     // S2-51, I-6
     let said = Said::default();
-    let write = change().effect(loop_runtime::Effect::WriteIrreversible);
+    let write = change().effect(loop_runtime::tools::Effect::WriteIrreversible);
     let told = said.clone();
     let model = scripted([
         looks(&["ok"]).and_call("change", target("hang")).and_call("look", target("late")),

@@ -12,8 +12,12 @@ use agents::{
 use loop_core::{Execution, Millis, PicoUsd, Price, Repeats, Status, Usage};
 use loop_llm::{Image, ScriptedReply, ToolChoice};
 use loop_runtime::{
-    Agent, AgentError, AgentModel, Effect, ErrorStyle, Limits, Message, ModelSpec, Offline, StopClass,
-    StopReason, ToolDeclaration, ToolResult,
+    Agent, AgentError, Limits, Message, StopReason,
+    agent::AgentModel,
+    models::{ModelSpec, Offline},
+    run::StopClass,
+    spec::ErrorStyle,
+    tools::{Effect, ToolDeclaration, ToolResult},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -242,7 +246,7 @@ impl Drop for Waiting<'_> {
 }
 
 /// An agent whose tool returns once it runs twice at a time, and gives up after a second.
-fn meeting(model: &Arc<loop_llm::Scripted>) -> loop_runtime::AgentBuilder<loop_runtime::Text> {
+fn meeting(model: &Arc<loop_llm::Scripted>) -> loop_runtime::agent::AgentBuilder<loop_runtime::agent::Text> {
     let there = Arc::new(watch::Sender::new(0));
     Agent::new(model.clone()).tool(look().timeout_ms(1_000), move |target: Target, _| {
         let there = there.clone();
@@ -490,10 +494,11 @@ async fn each_limit_ends_it_with_a_reason_of_its_own() {
 async fn a_limit_of_money_binds_or_is_refused_and_is_taken_away_only_by_name() {
     // P7
     let unpriced = || AgentModel::new(scripted_of([says("Hello.")]), ModelSpec::new("compatible", "own"));
-    let refused =
-        |agent: loop_runtime::AgentBuilder<loop_runtime::Text>| agent.build().unwrap_err().to_string();
+    let refused = |agent: loop_runtime::agent::AgentBuilder<loop_runtime::agent::Text>| {
+        agent.build().unwrap_err().to_string()
+    };
     let why = "the price of `own` is unknown, so the limit of $0.100000 for a run cannot be kept; give the price with \
-               ModelSpec::with_price, or run without a limit of money with AgentBuilder::without_cost_limit";
+               ModelSpec::with_price, or run without a limit of money with AgentBuilder::no_cost_limit";
     assert_eq!(refused(Agent::new(unpriced())), why);
     // Ten cents that somebody wrote are those that nobody wrote.
     let ten_cents = Some(PicoUsd(PicoUsd::PER_USD / 10));
@@ -501,8 +506,8 @@ async fn a_limit_of_money_binds_or_is_refused_and_is_taken_away_only_by_name() {
     let one_dollar = Limits { cost: Some(PicoUsd(PicoUsd::PER_USD)), ..Limits::agent() };
     assert!(refused(Agent::new(unpriced()).limits(one_dollar)).contains("the limit of $1.000000"));
     for agent in [
-        Agent::new(unpriced()).without_cost_limit(),
-        Agent::new(unpriced()).without_cost_limit().limits(Limits::agent()),
+        Agent::new(unpriced()).no_cost_limit(),
+        Agent::new(unpriced()).no_cost_limit().limits(Limits::agent()),
         Agent::new(unpriced()).limits(Limits { cost: None, ..Limits::agent() }),
     ] {
         let agent = agent.build().unwrap();
@@ -663,10 +668,11 @@ async fn clones_share_an_agent_and_a_queue_works_conversations_off() {
 #[tokio::test(start_paused = true)]
 async fn a_tool_is_told_the_key_by_which_it_may_drop_a_second_call() {
     let model = scripted([looks(&["a", "b"]), says("Done.")]);
-    let agent = Agent::new(model).tool(look(), |_: Target, context: loop_runtime::ToolContext| async move {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-        Ok::<_, String>(context.key.to_string())
-    });
+    let agent =
+        Agent::new(model).tool(look(), |_: Target, context: loop_runtime::tools::ToolContext| async move {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            Ok::<_, String>(context.key.to_string())
+        });
     let mut messages = ask("Go");
     let answer = agent.build().unwrap().chat(&mut messages).await.unwrap();
     let run = answer.meta.run;

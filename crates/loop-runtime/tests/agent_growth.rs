@@ -10,8 +10,11 @@ use agents::{
 use loop_core::Note;
 use loop_llm::{AssistantTurn, ChatModel, ModelRequest, Scripted, ScriptedReply};
 use loop_runtime::{
-    Agent, AgentBuilder, AgentError, AgentModel, Limits, MemoryJournal, Message, ModelSpec, RunId,
-    StopReason, Text,
+    Agent, AgentError, Limits, Message, StopReason,
+    agent::{AgentBuilder, AgentModel, Text},
+    journal::MemoryJournal,
+    models::ModelSpec,
+    run::RunId,
 };
 use serde_json::json;
 
@@ -22,7 +25,7 @@ fn narrow(model: &Arc<Scripted>, context_tokens: u64) -> AgentBuilder<Text> {
     Agent::new(AgentModel::from((client, spec)))
         .tool(look(), |it: Target, _| async move { Ok::<_, String>(long(&it.target)) })
         .limits(Limits { passes: 40, model_calls: 80, ..Limits::agent() })
-        .without_cost_limit()
+        .no_cost_limit()
         .with_journal(Arc::new(MemoryJournal::new()))
 }
 

@@ -13,8 +13,10 @@ use agents::{
 use loop_core::Usage;
 use loop_llm::{Scripted, ScriptedReply, ToolChoice};
 use loop_runtime::{
-    Agent, AgentBuilder, AgentError, Effect, Limits, Message, OutputTool, StopClass, StopReason,
-    ToolDeclaration,
+    Agent, AgentError, Limits, Message, OutputTool, StopReason,
+    agent::AgentBuilder,
+    run::StopClass,
+    tools::{Effect, ToolDeclaration},
 };
 use loop_tools::CancellationToken;
 use serde::Deserialize;
@@ -24,7 +26,7 @@ fn given(name: &str, score: u32) -> Value {
     json!({"name": name, "score": score})
 }
 
-fn reflected() -> OutputTool<Lead, loop_runtime::Reflected> {
+fn reflected() -> OutputTool<Lead, loop_runtime::agent::Reflected> {
     lead_tool().reflect(|lead| format!("# {} ({})", lead.name, lead.score))
 }
 

@@ -6,8 +6,13 @@ use loop_core::{Fact, Status, Usage};
 use loop_llm::{HttpModel, Profile, ScriptedReply};
 use loop_prompts::DEFAULT_SUBMIT_TOOL;
 use loop_runtime::{
-    Agent, AgentBuilder, AgentModel, ErrorStyle, Journal, MemoryJournal, Message, ModelSpec, OutputTool,
-    Recorded, RunId, Scripted, Text, ToolDeclaration, replay,
+    Agent, Message, OutputTool,
+    agent::{AgentBuilder, AgentModel, Text},
+    journal::{Journal, MemoryJournal, Recorded, replay},
+    models::{ModelSpec, Scripted},
+    run::RunId,
+    spec::ErrorStyle,
+    tools::ToolDeclaration,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -160,7 +165,7 @@ async fn functions_are_called_in_openai_s_format_and_a_tool_stands_on_rest() {
     let client = HttpModel::new(Profile::named("openai-chat").unwrap(), Some(&base_url)).unwrap();
     let uri = server.uri();
     let agent = Agent::new(AgentModel::new(client, ModelSpec::new("openai-chat", "m")))
-        .without_cost_limit()
+        .no_cost_limit()
         .tool(ToolDeclaration::read("fetch_city", "Fetch a user's city"), move |of: Search, _| {
             let url = format!("{uri}/users/{}", of.name);
             async move { loop_llm::http_client().unwrap().get(url).send().await?.text().await }

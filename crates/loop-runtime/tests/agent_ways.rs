@@ -18,8 +18,12 @@ use loop_llm::{
     ToolCall,
 };
 use loop_runtime::{
-    Agent, AgentError, AgentModel, CancellationToken, Entry, Header, Journal, Limits, Loop, MemoryJournal,
-    Message, ModelSpec, Recorded, RunEvent, RunId, StartError, StopReason, Text, WorkItem,
+    Agent, AgentError, Limits, Loop, Message, StopReason, WorkItem,
+    agent::{AgentModel, Text},
+    journal::{Entry, Header, Journal, MemoryJournal, Recorded},
+    models::ModelSpec,
+    observe::RunEvent,
+    run::{CancellationToken, RunId, StartError},
 };
 
 /// Everything that was written down, but for names that are new each time and the wall time.
@@ -396,7 +400,7 @@ async fn a_conversation_cut_off_after_any_entry_comes_to_the_same_end() {
             assert_eq!(messages, expected);
             assert_eq!(again.text, answer.text);
             assert_eq!(again.meta.outcome.evidence, answer.meta.outcome.evidence);
-            let uses = |meta: &loop_runtime::Meta| -> Vec<(u32, u32, u32)> {
+            let uses = |meta: &loop_runtime::agent::Meta| -> Vec<(u32, u32, u32)> {
                 meta.tools.iter().map(|used| (used.calls, used.failures, used.refused)).collect()
             };
             assert_eq!(uses(&again.meta), uses(&answer.meta));
@@ -442,7 +446,7 @@ async fn a_write_that_was_cut_off_is_made_again_with_its_key_or_is_in_doubt() {
         let replies = [ScriptedReply::call("change", target("it")), says("Done.")];
         let agent = Agent::new(by_turn(replies)).tool(
             agents::change().effect(effect),
-            move |_: Target, context: loop_runtime::ToolContext| {
+            move |_: Target, context: loop_runtime::tools::ToolContext| {
                 said.say(&*context.key);
                 async { Ok::<_, String>("changed") }
             },
@@ -450,7 +454,7 @@ async fn a_write_that_was_cut_off_is_made_again_with_its_key_or_is_in_doubt() {
         agent.approve("change").with_journal(journal).build().unwrap()
     };
     for (effect, times) in
-        [(loop_runtime::Effect::WriteKeyed, 1), (loop_runtime::Effect::WriteIrreversible, 0)]
+        [(loop_runtime::tools::Effect::WriteKeyed, 1), (loop_runtime::tools::Effect::WriteIrreversible, 0)]
     {
         let said = Said::default();
         let straight = keyed(effect, &said, Arc::default());

@@ -15,7 +15,7 @@ use loop_llm::{
     Scripted, ScriptedReply, Stop,
 };
 use loop_mock::{Behaviour, Chunks, Server, Service};
-use loop_runtime::{Agent, AgentModel, Message, ModelSpec, StopReason};
+use loop_runtime::{Agent, Message, StopReason, agent::AgentModel, models::ModelSpec};
 use serde_json::json;
 
 const PROTOCOLS: [&str; 4] = ["openai-chat", "openai-responses", "anthropic", "gemini"];

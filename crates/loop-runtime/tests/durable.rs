@@ -6,7 +6,13 @@ use common::world::{
     Log, Stage, Watched, answer, change, contract, default_look, look, looping, picks, says, spec,
 };
 use loop_core::{Fact, Run, Saved};
-use loop_runtime::{Loop, RunEvent, RunSpec, SaveError, Saver, StartError, StopClass, StopReason, replay};
+use loop_runtime::{
+    Loop, RunSpec, StopReason,
+    journal::replay,
+    observe::RunEvent,
+    run::{StartError, StopClass},
+    save::{SaveError, Saver},
+};
 use std::sync::Arc;
 
 /// Picks, two passes, a repair, tools side by side, and a save.
@@ -193,7 +199,7 @@ async fn replaying_a_journal_gives_the_same_notes_and_the_same_end() {
     assert_eq!(replay(&outcome.run, &recorded).unwrap(), state);
     // And through JSON, as a file would hold it.
     let text = serde_json::to_string(&recorded.entries).unwrap();
-    let read: Vec<loop_runtime::Entry> = serde_json::from_str(&text).unwrap();
+    let read: Vec<loop_runtime::journal::Entry> = serde_json::from_str(&text).unwrap();
     assert_eq!(read, recorded.entries);
 }
 

@@ -1,6 +1,12 @@
 //! The examples print what they promise, and the two guides quote what compiles and say what the code says.
 
 #[allow(dead_code)]
+#[path = "../examples/conversation.rs"]
+mod conversation;
+#[allow(dead_code)]
+#[path = "../examples/document.rs"]
+mod document;
+#[allow(dead_code)]
 #[path = "../examples/extract.rs"]
 mod extract;
 #[allow(dead_code)]
@@ -20,6 +26,23 @@ macro_rules! shown {
         $example::show(&mut out).await.unwrap();
         String::from_utf8(out).unwrap()
     }};
+}
+
+#[tokio::test]
+async fn a_conversation_continues_from_its_history() {
+    let expected = "\
+Bob lives in Graz.
+Graz has about 300,000 people.
+1 pass, 4 messages
+";
+    assert_eq!(shown!(conversation), expected);
+}
+
+#[tokio::test]
+async fn a_ticket_becomes_a_document() {
+    let document = shown!(document);
+    assert!(document.contains("## Findings") && document.contains("[E1]"), "{document}");
+    assert!(document.ends_with(" piece of evidence\n") && document.contains("confident: "), "{document}");
 }
 
 #[tokio::test]

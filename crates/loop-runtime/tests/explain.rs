@@ -4,7 +4,7 @@ use loop_core::{
     Certificate, Change, Condition, Confidence, Effects, Measure, PicoUsd, Setting, Tier, TierCause,
     TierChange, Written,
 };
-use loop_runtime::{StopReason, explain};
+use loop_runtime::{StopReason, report::explain};
 
 fn condition(reason: StopReason, value: Measure) -> Condition {
     Condition { reason, value, threshold: None, change: None }

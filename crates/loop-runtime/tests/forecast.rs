@@ -1,7 +1,12 @@
 //! What is said of the limits before a run begins, and that it holds.
 
 use loop_core::{CostMode, Limits, PicoUsd, Price, Setting};
-use loop_runtime::{Forecast, ModelSpec, Prompts, RunSpec, SectionSpec, WorkItem};
+use loop_runtime::{
+    RunSpec, WorkItem,
+    models::ModelSpec,
+    report::Forecast,
+    spec::{Prompts, SectionSpec},
+};
 
 fn forecast(price: Option<Price>, limits: impl FnOnce(&mut Limits)) -> Forecast {
     let model = ModelSpec { price, ..ModelSpec::new("scripted", "m") };

@@ -13,8 +13,13 @@ use loop_core::{CostMode, Fact, GateSettings, RepeatScope, Repeats, Status, Work
 use loop_llm::{Message, Scripted, ScriptedReply};
 use loop_prompts::{Layout, Prompts};
 use loop_runtime::{
-    Agent, AgentError, Callbacks, Limits, Loop, MemoryJournal, Models, Report, RunSpec, StartError,
-    StopClass, StopReason, ToolContext, ToolDeclaration,
+    Agent, AgentError, Limits, Loop, RunSpec, StopReason,
+    journal::MemoryJournal,
+    models::Models,
+    observe::Callbacks,
+    report::Report,
+    run::{StartError, StopClass},
+    tools::{ToolContext, ToolDeclaration},
 };
 use serde_json::{Value, json};
 
@@ -462,7 +467,7 @@ async fn a_result_has_its_reason_its_answer_its_state_and_its_trace() {
     let replied = names.iter().filter(|name| **name == "model_replied").count();
     assert_eq!((names[0], replied), ("started", 2));
     assert!(names.contains(&"tool_finished"), "{names:?}");
-    let replayed = loop_runtime::replay(&outcome.run, &recorded).unwrap();
+    let replayed = loop_runtime::journal::replay(&outcome.run, &recorded).unwrap();
     assert_eq!(replayed.outcome(), Some(outcome), "the way leads to that result again");
 }
 

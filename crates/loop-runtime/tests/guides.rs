@@ -7,10 +7,16 @@ use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
 use loop_runtime::{
-    Agent, AgentError, AgentModel, Answer, BuildError, Callbacks, CancellationToken, Driven, Effect,
-    ErrorStyle, Extracted, Fact, HttpModel, Journal, Limits, MemoryJournal, Message, ModelSpec, Note,
-    Offline, OutputTool, PersonAnswer, Price, Profile, Repeats, RunEvent, Scripted, ScriptedReply,
-    StopReason, ToolDeclaration, ToolPolicy, ToolResult, Verdict, WorkItem, replay,
+    Agent, AgentError, Answer, CostLimit, Extracted, Limits, Message, OutputTool, StopReason, WorkItem,
+    agent::{AgentModel, BuildError},
+    journal::{Journal, MemoryJournal, replay},
+    models::{HttpModel, ModelSpec, Offline, Price, Profile, Scripted, ScriptedReply},
+    observe::{Callbacks, RunEvent},
+    people::PersonAnswer,
+    read,
+    run::{CancellationToken, Driven, Fact, Note, Verdict},
+    spec::{ErrorStyle, Repeats},
+    tools::{Effect, ToolDeclaration, ToolPolicy, ToolResult},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -47,7 +53,7 @@ fn finds_users() -> Agent {
 
 fn updates(
     replies: impl IntoIterator<Item = ScriptedReply>,
-) -> loop_runtime::AgentBuilder<loop_runtime::Text> {
+) -> loop_runtime::agent::AgentBuilder<loop_runtime::agent::Text> {
     Agent::new(Scripted::new(replies)).tool(update(), |update: Update, _| async move {
         Ok::<_, String>(format!("{}: {}", update.id, update.company))
     })
@@ -80,6 +86,25 @@ fn a_model_behind_http_takes_the_same_place() -> Tested {
     let model = AgentModel::new(client, spec);
     let agent = Agent::new(model).instructions("You answer in one sentence.").build()?;
     assert_eq!(&*agent.looping().spec().models.base.model, "NAME");
+    Ok(())
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+/// Asks a real model, so no test calls it; `door` runs the same over loopback.
+#[expect(dead_code)]
+async fn a_model_by_name_is_enough() -> Tested {
+    let agent = Agent::new("anthropic/claude-haiku-4-5")
+        .instructions("You calculate with the tools.")
+        .limit(CostLimit::usd("0.10"))
+        .tool(read("add", "Adds two numbers"), |it: Add| async move { it.a + it.b })
+        .build()?;
+    let answer = agent.prompt("2 + 5?").await?;
+    println!("{}", answer.text);
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use history::{MANIFEST, blank, history};
 use loop_core::{RunId, StopReason};
-use loop_runtime::{Entry, Header, Journal, JournalError, MemoryJournal, RunWriter, SqliteJournal};
+use loop_runtime::journal::{Entry, Header, Journal, JournalError, MemoryJournal, RunWriter, SqliteJournal};
 use rusqlite::Connection;
 use tempfile::TempDir;
 

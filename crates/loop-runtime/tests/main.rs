@@ -13,6 +13,7 @@ mod agent_ways;
 mod agent_wire;
 mod agents;
 mod common;
+mod door;
 mod durable;
 mod examples;
 mod explain;

@@ -3,7 +3,11 @@
 use crate::common;
 
 use common::world::{Log, Play, Stage, answer, drained, look, looping, picks, says, told};
-use loop_runtime::{Handle, Loop, Observed, RunEvent, RunId};
+use loop_runtime::{
+    Loop,
+    observe::{Observed, RunEvent},
+    run::{Handle, RunId},
+};
 use std::sync::Arc;
 
 fn stage(log: &Log) -> Stage {

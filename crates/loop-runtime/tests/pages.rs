@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use loop_runtime::{Agent, ErrorStyle, Limits, Offline, OutputTool, StopReason};
+use loop_runtime::{Agent, Limits, OutputTool, StopReason, models::Offline, spec::ErrorStyle};
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()

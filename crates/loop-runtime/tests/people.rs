@@ -10,8 +10,12 @@ use loop_core::{
     AnswerFault, DeniedBy, Digest, Effect, Fact, PersonAnswer, Rejected, Status, ToolPolicy, Verdict,
 };
 use loop_runtime::{
-    Driven, Entry, Header, Journal, JournalError, Loop, MemoryJournal, Models, Outcome, Registry, RunEvent,
-    RunId, SqliteJournal, StartError, StopClass, StopReason, ToolDeclaration, ToolResult, Waiting, replay,
+    Loop, Outcome, StopReason,
+    journal::{Entry, Header, Journal, JournalError, MemoryJournal, SqliteJournal, replay},
+    models::Models,
+    observe::RunEvent,
+    run::{Driven, RunId, StartError, StopClass, Waiting},
+    tools::{Registry, ToolDeclaration, ToolResult},
 };
 use serde_json::json;
 

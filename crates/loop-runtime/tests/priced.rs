@@ -8,7 +8,7 @@ use futures::StreamExt;
 use loop_core::{PicoUsd, Usage};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, complete};
 use loop_prices::{Date, find};
-use loop_runtime::Priced;
+use loop_runtime::models::Priced;
 
 /// Seconds since 1970, from `2026-11-18 09:59`.
 fn at(text: &str) -> u64 {

@@ -5,7 +5,7 @@ use crate::common;
 use common::world::{Log, Stage, answer, look, looping, notes, picks, refuses, says};
 use loop_core::{Note, PicoUsd, Usage};
 use loop_llm::LlmErrorKind;
-use loop_runtime::{Loop, Outcome, Report, SaveTarget};
+use loop_runtime::{Loop, Outcome, report::Report, save::SaveTarget};
 use serde_json::Value;
 use std::sync::Arc;
 

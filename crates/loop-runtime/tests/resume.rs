@@ -7,8 +7,11 @@ use loop_core::{Fact, Note, Status};
 use loop_llm::{EventStream, LlmError, ModelRequest};
 use loop_prompts::{Layout, Prompts};
 use loop_runtime::{
-    ChatModel, Entry, Header, Journal, JournalError, Loop, MemoryJournal, Models, Offline, Recorded,
-    Registry, RunId, RunSpec, StartError, StopReason,
+    Loop, RunSpec, StopReason,
+    journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded},
+    models::{ChatModel, Models, Offline},
+    run::{RunId, StartError},
+    tools::Registry,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -241,7 +244,7 @@ async fn entries_that_do_not_follow_from_each_other_are_named() {
     let outcome = looping.run(common::item()).await.unwrap();
     let mut recorded = looping.journal().read(&outcome.run).await.unwrap();
     recorded.entries.swap(1, 3);
-    let error = loop_runtime::replay(&outcome.run, &recorded).unwrap_err();
+    let error = loop_runtime::journal::replay(&outcome.run, &recorded).unwrap_err();
     let StartError::Broken { seq, .. } = &error else { panic!("{error:?}") };
     assert_eq!(*seq, recorded.entries[1].seq);
     assert!(error.to_string().contains("does not follow from the ones before it"), "{error}");
@@ -253,13 +256,13 @@ async fn what_is_decided_otherwise_than_it_was_written_is_named() {
     let looping = common::looping(Offline::new());
     let outcome = looping.run(common::item()).await.unwrap();
     let whole = looping.journal().read(&outcome.run).await.unwrap();
-    assert!(loop_runtime::replay(&outcome.run, &whole).is_ok());
+    assert!(loop_runtime::journal::replay(&outcome.run, &whole).is_ok());
     for at in 0..whole.entries.len() {
         let mut recorded = whole.clone();
         recorded.entries[at]
             .notes
             .push(Note::CallRefused { key: "9/main".parse().unwrap(), refusal: loop_core::Refusal::Cost });
-        let error = loop_runtime::replay(&outcome.run, &recorded).unwrap_err();
+        let error = loop_runtime::journal::replay(&outcome.run, &recorded).unwrap_err();
         assert!(matches!(error, StartError::Decided { seq, .. } if seq == at as u64), "{error:?}");
         assert!(error.to_string().contains("decided otherwise"), "{error}");
     }

@@ -5,7 +5,12 @@ use crate::common;
 use common::world::{End, Log, Stage, Watched, answer, look, looping, refuses, says, unpicked};
 use loop_core::Saved;
 use loop_llm::LlmErrorKind;
-use loop_runtime::{Loop, Outcome, RunEvent, SaveError, SaveTarget, Saver, StopMode, StopReason, WorkItem};
+use loop_runtime::{
+    Loop, Outcome, StopReason, WorkItem,
+    observe::RunEvent,
+    run::StopMode,
+    save::{SaveError, SaveTarget, Saver},
+};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -286,7 +291,7 @@ async fn stopped(saver: (u64, u64), stops: &[(u64, StopMode)]) -> (Outcome, u64,
     let at = log.now();
     assert_eq!(outcome.stop.reason(), StopReason::Confident, "the reason was fixed before");
     let recorded = looping.journal().read(&run).await.unwrap();
-    let state = loop_runtime::replay(&run, &recorded).unwrap();
+    let state = loop_runtime::journal::replay(&run, &recorded).unwrap();
     assert_eq!(state.outcome(), Some(&outcome), "it is written down so");
     (outcome, at, [log.count("save"), log.count("ended")])
 }

@@ -4,7 +4,11 @@ use crate::common;
 
 use common::world::{Log, Stage, answer, looping, notes, says, unpicked};
 use loop_core::{Fact, Saved};
-use loop_runtime::{HttpTarget, Loop, Outcome, SaveTarget, StopClass, StopReason};
+use loop_runtime::{
+    Loop, Outcome, StopReason,
+    run::StopClass,
+    save::{HttpTarget, SaveTarget},
+};
 use serde_json::Value;
 use std::sync::Arc;
 use wiremock::matchers::{header, method, path};

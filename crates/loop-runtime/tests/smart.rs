@@ -7,8 +7,10 @@ use common::world::{End, Log, Play, Stage, USAGE, answer, drained, notes, refuse
 use loop_core::{Effect, Note, Price, Tier};
 use loop_llm::{LlmErrorKind, RetryPolicy, Retrying};
 use loop_runtime::{
-    CallNews, Loop, Models, Outcome, Registry, RunEvent, RunSpec, StopReason, ToolContext, ToolDeclaration,
-    ToolResult,
+    Loop, Outcome, RunSpec, StopReason,
+    models::Models,
+    observe::{CallNews, RunEvent},
+    tools::{Registry, ToolContext, ToolDeclaration, ToolResult},
 };
 use loop_tools::{Candidate, Credentials, Smart, Source};
 use serde_json::{Value, json};

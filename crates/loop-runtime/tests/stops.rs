@@ -6,7 +6,11 @@ use common::world::{End, Log, Play, Stage, answer, look, looping, says, spec, un
 use futures::StreamExt;
 use loop_core::{Status, Verdict};
 use loop_llm::{ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelRequest, RetryAdvice};
-use loop_runtime::{ChatModel, Handle, Outcome, StopClass, StopMode, StopReason};
+use loop_runtime::{
+    Outcome, StopReason,
+    models::ChatModel,
+    run::{Handle, StopClass, StopMode},
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -127,21 +131,21 @@ async fn a_tool_that_blocks_its_thread_does_not_hold_the_end_up() {
     // I-15: it cannot be stopped from outside, so it is left behind.
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = Arc::new(std::sync::Mutex::new(blocked));
-    let declaration = loop_runtime::ToolDeclaration::new("look")
+    let declaration = loop_runtime::tools::ToolDeclaration::new("look")
         .schema(serde_json::json!({"type": "object", "properties": {"target": {"type": "string"}}}))
         .effect(loop_core::Effect::Read);
     let (began, mut begun) = tokio::sync::mpsc::unbounded_channel();
-    let registry = loop_runtime::Registry::builder().tool_fn(declaration, move |_, _, _| {
+    let registry = loop_runtime::tools::Registry::builder().tool_fn(declaration, move |_, _, _| {
         let (blocked, began) = (Arc::clone(&blocked), began.clone());
         async move {
             began.send(()).unwrap();
             blocked.lock().unwrap().recv().ok();
-            loop_runtime::ToolResult::ok("look", "late", "Late.", serde_json::json!({}))
+            loop_runtime::tools::ToolResult::ok("look", "late", "Late.", serde_json::json!({}))
         }
     });
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says(answer("medium", &[look("x")]))]);
-    let models = loop_runtime::Models::one(Arc::new(stage));
+    let models = loop_runtime::models::Models::one(Arc::new(stage));
     let looping = loop_runtime::Loop::new(unpicked(), registry.build().unwrap(), models);
     let handle = looping.run(common::item()).start().await.unwrap();
     begun.recv().await.unwrap();

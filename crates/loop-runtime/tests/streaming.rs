@@ -16,7 +16,11 @@ use loop_llm::{
     ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest,
     RetryAdvice, Stop,
 };
-use loop_runtime::{Loop, Models, Outcome, ReplyPart, RunEvent, StopReason};
+use loop_runtime::{
+    Loop, Outcome, StopReason,
+    models::Models,
+    observe::{ReplyPart, RunEvent},
+};
 
 async fn ran(log: &Log, stage: Stage) -> Outcome {
     looping(unpicked(), log, stage).run(common::item()).await.unwrap()
@@ -209,7 +213,7 @@ async fn a_refusal_that_never_ends_is_a_line_in_the_journal_and_on_the_screen() 
     let looping = Loop::new(unpicked(), tools(&Log::new()), Models::one(Arc::new(model)));
     let outcome = looping.run(common::item()).await.unwrap();
     assert_eq!(outcome.stop.reason(), StopReason::Refused);
-    let line = loop_runtime::explain(&outcome.stop);
+    let line = loop_runtime::report::explain(&outcome.stop);
     assert!(line.len() < 1_000 && line.contains("… [cut]"), "{} bytes", line.len());
     let entries = looping.journal().read(&outcome.run).await.unwrap().entries;
     let written: usize = entries.iter().map(|entry| serde_json::to_string(&entry.event).unwrap().len()).sum();

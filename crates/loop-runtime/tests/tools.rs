@@ -44,8 +44,8 @@ async fn told_after(delays: [u64; 3]) -> (Vec<String>, String) {
     let stage = std::sync::Arc::new(
         Stage::new(&log).on("main", [says(answer("medium", &actions)), says(answer("high", &[]))]),
     );
-    let models = loop_runtime::Models::one(
-        std::sync::Arc::clone(&stage) as std::sync::Arc<dyn loop_runtime::ChatModel>
+    let models = loop_runtime::models::Models::one(
+        std::sync::Arc::clone(&stage) as std::sync::Arc<dyn loop_runtime::models::ChatModel>
     );
     let looping = loop_runtime::Loop::new(unpicked(), common::world::tools(&log), models);
     let handle = looping.run(common::item()).start().await.unwrap();

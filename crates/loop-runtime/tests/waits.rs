@@ -12,7 +12,12 @@ use loop_llm::{
     ChatModel, LlmErrorKind, ModelRequest, RateGate, RateLimited, RateLimits, RetryPolicy, Retrying, Secrets,
     complete,
 };
-use loop_runtime::{CallNews, Loop, Models, RunEvent, RunId, StopReason};
+use loop_runtime::{
+    Loop, StopReason,
+    models::Models,
+    observe::{CallNews, RunEvent},
+    run::RunId,
+};
 
 fn looping(log: &Log, model: impl ChatModel + 'static) -> Loop {
     Loop::new(unpicked(), tools(log), Models::one(Arc::new(model)))

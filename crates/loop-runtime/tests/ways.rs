@@ -4,7 +4,11 @@ use crate::common;
 
 use common::world::{End, Log, Play, Stage, answer, drained, look, looping, picks, says, told, unpicked};
 use futures::StreamExt;
-use loop_runtime::{Loop, Outcome, RunEvent, RunId, StopMode, StopReason, WorkItem};
+use loop_runtime::{
+    Loop, Outcome, StopReason, WorkItem,
+    observe::RunEvent,
+    run::{RunId, StopMode},
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 

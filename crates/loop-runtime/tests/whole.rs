@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use loop_runtime::{Offline, StopReason};
+use loop_runtime::{StopReason, models::Offline};
 
 #[tokio::test]
 async fn the_offline_model_follows_names_from_the_item_to_the_end() {

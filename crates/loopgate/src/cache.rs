@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use loop_core::{Fact, Tier, Usage};
-use loop_runtime::Entry;
+use loop_runtime::journal::Entry;
 
 use crate::stream::grouped;
 

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use loop_eval::case::{Case, case_of_run};
 use loop_eval::eval::{CaseResult, Metrics, Suite, ablate, run_case};
 use loop_eval::report;
-use loop_runtime::Journal;
+use loop_runtime::journal::Journal;
 
 use crate::args::{EvalArgs, EvalCommand, EvalRecordArgs};
 use crate::failure::Failure;

@@ -9,7 +9,10 @@ use loop_core::{
     Action, Decision, Fact, JudgedAction, LiveText, Millis, Note, PickedBy, Run, RunSpec, Slot, Status, Tier,
     TierCause, Validation, Verdict,
 };
-use loop_runtime::{CallNews, Entry, RunEvent};
+use loop_runtime::{
+    journal::Entry,
+    observe::{CallNews, RunEvent},
+};
 
 use crate::run::cost;
 use crate::stream::{self, Line, harmless, note, note_part};

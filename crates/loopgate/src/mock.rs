@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use loop_core::RunSpec;
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Purpose};
 use loop_mock::{Behaviour, Chunks, Described, Ending, Lie, Received, Server, Service};
-use loop_runtime::Models;
+use loop_runtime::models::Models;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::DomainArgs;

@@ -6,7 +6,11 @@ use std::process::ExitCode;
 
 use loop_core::policy::shown;
 use loop_core::{AnswerFault, Asked, CommandKey, Fact, Millis, PersonAnswer, Run, Scope, Started};
-use loop_runtime::{AskedReport, Journal, PeopleReport, Recorded, expire, replay};
+use loop_runtime::{
+    journal::{Journal, Recorded, expire, replay},
+    people::PeopleReport,
+    report::AskedReport,
+};
 use serde_json::{Value, json};
 
 use crate::args::{AnswerArgs, DenyArgs, PendingArgs, PersonArgs, TellArgs};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loop_core::{Tier, WorkItem, is_unseen};
 use loop_domain::{Domain, LoadOptions, Report};
-use loop_runtime::SqliteJournal;
+use loop_runtime::journal::SqliteJournal;
 
 use crate::args::{DomainArgs, JournalArgs};
 use crate::failure::Failure;

@@ -7,7 +7,11 @@ use std::sync::Arc;
 use loop_core::{Fact, Phase, Run, Saved, StopClass};
 use loop_domain::Domain;
 use loop_llm::holds_url_secret;
-use loop_runtime::{Driven, Journal, Loop, Recorded, RunId, RunLine, SqliteJournal, StartError, replay};
+use loop_runtime::{
+    Loop,
+    journal::{Journal, Recorded, RunLine, SqliteJournal, replay},
+    run::{Driven, RunId, StartError},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::args::{DomainArgs, GoOnArgs, ResumeArgs};

@@ -10,8 +10,12 @@ use loop_core::{
     Asked, Fact, Measure, Millis, Outcome, PicoUsd, Spend, Started, StopClass, StopReason, Totals, WorkItem,
 };
 use loop_runtime::{
-    Driven, Entry, Events, Forecast, Handle, Journal, Loop, PeopleReport, Remote, Report, RunEvent, RunId,
-    SqliteJournal, StartError, StopMode, Waiting, call_warnings, explain,
+    Loop,
+    journal::{Entry, Journal, SqliteJournal},
+    observe::{Events, RunEvent},
+    people::PeopleReport,
+    report::{Forecast, Report, call_warnings, explain},
+    run::{Driven, Handle, Remote, RunId, StartError, StopMode, Waiting},
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinHandle, spawn_blocking};

@@ -7,7 +7,10 @@ use async_trait::async_trait;
 use loop_core::{Outcome, Started};
 use loop_domain::Domain;
 use loop_llm::Secrets;
-use loop_runtime::{Loop, SaveError, SaveTarget, Saver};
+use loop_runtime::{
+    Loop,
+    save::{SaveError, SaveTarget, Saver},
+};
 
 use crate::stream;
 

@@ -6,8 +6,10 @@ use std::process::ExitCode;
 
 use loop_core::{AttemptState, Outcome, Overridden, PassRecord, Reserve, Run, RunId, Totals};
 use loop_runtime::{
-    AskedOnce, CallReport, Entry, Journal, JournalError, PeopleReport, Recorded, Report, RunLine, ToldReport,
-    ToolUse, ToolUses, replay,
+    journal::{Entry, Journal, JournalError, Recorded, RunLine, replay},
+    people::{AskedOnce, PeopleReport, ToldReport},
+    report::{CallReport, Report},
+    tools::{ToolUse, ToolUses},
 };
 use serde_json::json;
 

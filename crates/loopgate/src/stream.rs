@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anstyle::Style;
 use loop_core::is_unseen;
-use loop_runtime::CallNews;
+use loop_runtime::observe::CallNews;
 
 use crate::chat::typed;
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use loop_core::{Scope, Status};
 use loop_domain::Domain;
-use loop_runtime::markdown_of;
+use loop_runtime::tools::markdown_of;
 use loop_tools::ToolContext;
 use serde_json::Value;
 

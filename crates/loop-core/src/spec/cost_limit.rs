@@ -1,5 +1,7 @@
 //! The limit of money as a person sets it, and the one place that says when it binds: a limit of money needs a price.
 
+use std::str::FromStr;
+
 use crate::types::PicoUsd;
 
 /// What a run may cost, as it was set: not set, an amount, or no limit.
@@ -24,7 +26,57 @@ pub struct LimitWithoutPrice {
     pub limit: PicoUsd,
 }
 
+/// A text is not an amount of dollars that can be held exactly.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` {problem}; write dollars such as 0.10")]
+pub struct NotUsd {
+    text: String,
+    problem: &'static str,
+}
+
+impl FromStr for PicoUsd {
+    type Err = NotUsd;
+
+    /// The amount that a decimal text says in dollars, to the last digit: `0.10`. Nothing is rounded.
+    fn from_str(text: &str) -> Result<Self, NotUsd> {
+        // What a person wrote may be long; an error of one line shows its beginning.
+        let refuse = |problem| Err(NotUsd { text: text.chars().take(40).collect(), problem });
+        let (whole, places) = text.split_once('.').unwrap_or((text, ""));
+        let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.is_empty() || !is_digits(whole) || !is_digits(places) || text.ends_with('.') {
+            return refuse("is no amount of dollars");
+        }
+        let places = places.trim_end_matches('0');
+        if places.len() > PLACES {
+            return refuse("has more than 12 digits behind the point");
+        }
+        match format!("{whole}{places:0<PLACES$}").parse() {
+            Ok(pico) => Ok(Self(pico)),
+            Err(_) => refuse("is too much"),
+        }
+    }
+}
+
+/// Digits behind the point of a dollar that a pico-dollar can hold.
+const PLACES: usize = 12;
+
 impl CostLimit {
+    /// The limit of so many dollars, as a person writes them: exactly, nothing is rounded.
+    ///
+    /// ```
+    /// use loop_core::{CostLimit, PicoUsd};
+    ///
+    /// assert_eq!(CostLimit::usd("0.10"), Ok(CostLimit::At(PicoUsd(100_000_000_000))));
+    /// let error = CostLimit::usd("ten cents").unwrap_err();
+    /// assert_eq!(error.to_string(), "`ten cents` is no amount of dollars; write dollars such as 0.10");
+    /// ```
+    ///
+    /// # Errors
+    /// Where the text is not a decimal number, has more than 12 digits behind the point, or is too much.
+    pub fn usd(text: &str) -> Result<Self, NotUsd> {
+        text.parse().map(Self::At)
+    }
+
     /// The limit where none is set: USD 0.10 (S0-45).
     pub const DEFAULT: PicoUsd = PicoUsd(PicoUsd::PER_USD / 10);
 

@@ -20,7 +20,7 @@ mod setting;
 mod tool;
 
 pub use args::{ArgSpec, ArgType, Misfit};
-pub use cost_limit::{CostLimit, LimitWithoutPrice};
+pub use cost_limit::{CostLimit, LimitWithoutPrice, NotUsd};
 pub use gate::{GateSettings, Stale};
 pub use limits::{CostMode, Limits, MAX_ASKED_CALLS};
 pub use models::{ModelSpec, Models};

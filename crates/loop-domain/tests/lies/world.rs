@@ -9,8 +9,12 @@ use loop_core::{CostMode, Limits, Outcome, PicoUsd, Price, RunSpec, WorkItem};
 use loop_domain::{Domain, LoadOptions};
 use loop_llm::{Api, ModelRequest};
 use loop_mock::{Described, Lie, Received, Server, Service};
-use loop_runtime::Offline;
-use loop_runtime::{Driven, Entry, Journal, MemoryJournal, Report, explain};
+use loop_runtime::{
+    journal::{Entry, Journal, MemoryJournal},
+    models::Offline,
+    report::{Report, explain},
+    run::Driven,
+};
 use tempfile::TempDir;
 
 /// What a prompt of a document describes in words.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loop_core::{CommandKey, Fact, FailureKind, Note, PersonAnswer, Run, Status, StopMode};
 use loop_llm::{ScriptedCall, ScriptedReply};
-use loop_runtime::{Entry, Recorded};
+use loop_runtime::journal::{Entry, Recorded};
 use serde_json::{Map, Value};
 
 use crate::case::{

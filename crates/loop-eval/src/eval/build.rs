@@ -10,7 +10,12 @@ use loop_core::{RunSpec, Tier, WorkItem};
 use loop_domain::{Domain, DomainError, LoadOptions};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Scripted, ScriptedCall, ScriptedReply};
 use loop_prompts::Prompts;
-use loop_runtime::{Loop, MemoryJournal, Models, Offline, Registry, ToolDeclaration};
+use loop_runtime::{
+    Loop,
+    journal::MemoryJournal,
+    models::{Models, Offline},
+    tools::{Registry, ToolDeclaration},
+};
 use loop_tools::{Credentials, Tool};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;

@@ -7,7 +7,11 @@ use futures::{Stream, StreamExt};
 use loop_core::{
     Command, CommandKey, Decision, Event, Fact, Note, Outcome, PersonAnswer, Run, RunSpec, Slot,
 };
-use loop_runtime::{Entry, Journal, JournalError, Recorded, Remote, RunEvent, StartError, replay};
+use loop_runtime::{
+    journal::{Entry, Journal, JournalError, Recorded, replay},
+    observe::RunEvent,
+    run::{Remote, StartError},
+};
 
 use crate::case::{Case, PersonLine, Said};
 use crate::eval::build::Prepared;

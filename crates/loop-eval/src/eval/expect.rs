@@ -58,7 +58,7 @@ fn stop(expected: &Expected, outcome: &Outcome, found: &mut Vec<String>) {
         found.push(format!(
             "it stopped with {} ({}), expected {wanted}",
             stop.reason(),
-            loop_runtime::explain(stop)
+            loop_runtime::report::explain(stop)
         ));
     }
     if let Some(class) = expected.class.as_deref().filter(|class| *class != stop.class.name()) {

@@ -7,7 +7,7 @@ use loop_core::{
     OnToolError, ProtocolSpec, Repeats, RunSpec, Setting, Stale, StopReason, Taint, Tier, ToolPolicy,
     Verdict,
 };
-use loop_runtime::{Entry, ToolDeclaration};
+use loop_runtime::{journal::Entry, tools::ToolDeclaration};
 
 /// A guard that stands in a loop unless it is switched off.
 pub struct Guard {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use loop_core::{DeniedBy, Note, StopReason, Verdict};
-use loop_runtime::Entry;
+use loop_runtime::journal::Entry;
 use serde::Serialize;
 
 /// What a case came to.

@@ -1,7 +1,7 @@
 //! A journal held against itself: every decision has to come out again as it was written down (S4-55).
 
 use loop_core::Run;
-use loop_runtime::{Entry, Recorded};
+use loop_runtime::journal::{Entry, Recorded};
 
 /// Where a replay and what was written down part.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

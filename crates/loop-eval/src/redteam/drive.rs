@@ -5,7 +5,11 @@ use std::sync::Arc;
 use futures::StreamExt;
 use loop_core::{Asked, CommandKey, Digest, Fact, Outcome, PersonAnswer, Run, RunId, RunSpec, WorkItem};
 use loop_llm::Message;
-use loop_runtime::{Driven, Loop, Remote, RunEvent, StartError, Waiting};
+use loop_runtime::{
+    Loop,
+    observe::RunEvent,
+    run::{Driven, Remote, StartError, Waiting},
+};
 
 use crate::redteam::plan::NAME;
 use crate::redteam::stage::AttackError;

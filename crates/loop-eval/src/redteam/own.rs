@@ -6,7 +6,7 @@ use loop_core::{
     Asked, DeniedBy, Effect, GateSettings, Outcome, PersonAnswer, RunSpec, StopClass, Tier, Verdict, WorkItem,
 };
 use loop_domain::Domain;
-use loop_runtime::{Loop, Models, Registry};
+use loop_runtime::{Loop, models::Models, tools::Registry};
 
 use crate::case::{Case, CaseError};
 use crate::eval::{Beyond, own_work as parts_of};
@@ -96,7 +96,7 @@ pub(super) async fn own_work(
                 outcomes.iter().for_each(|outcome| count(&mut benign, domain, outcome));
                 let failed = outcomes.iter().find(|outcome| outcome.stop.class == StopClass::Failed);
                 if let Some(outcome) = failed {
-                    fail(&mut benign, &own.name, &loop_runtime::explain(&outcome.stop));
+                    fail(&mut benign, &own.name, &loop_runtime::report::explain(&outcome.stop));
                 } else if let Some(line) = own.beyond.lines().first() {
                     fail(&mut benign, &own.name, line);
                 }

@@ -8,7 +8,7 @@ use loop_core::{
     Breakers, CostMode, GateSettings, Limits, ProtocolSpec, Repeats, RunSpec, Taint, Totals, WorkItem,
 };
 use loop_domain::Domain;
-use loop_runtime::{Loop, Models, StartError};
+use loop_runtime::{Loop, models::Models, run::StartError};
 use loop_tools::{Registry, RegistryError};
 use serde_json::{Map, Value};
 

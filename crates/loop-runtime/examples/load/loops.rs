@@ -10,9 +10,14 @@ use futures::StreamExt;
 use loop_core::{GateSettings, Limits, Picking, Stale};
 use loop_llm::{HttpModel, Message, Profile};
 use loop_runtime::{
-    Agent, AgentOutput, AgentStream, ChatModel, Journal, Loop, MemoryJournal, ModelSpec, Models, NoJournal,
-    OutputTool, Registry, RunEvent, RunSpec, SectionSpec, SqliteJournal, StartError, StopReason, ToolContext,
-    ToolDeclaration, ToolResult, WorkItem,
+    Agent, Loop, OutputTool, RunSpec, StopReason, WorkItem,
+    agent::{AgentOutput, AgentStream},
+    journal::{Journal, MemoryJournal, NoJournal, SqliteJournal},
+    models::{ChatModel, ModelSpec, Models},
+    observe::RunEvent,
+    run::StartError,
+    spec::SectionSpec,
+    tools::{Registry, ToolContext, ToolDeclaration, ToolResult},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,74 +1,27 @@
 //! An agent put together, and what may be wrong with it.
 
-use std::any::Any;
-use std::fmt::{self, Display};
-use std::future::Future;
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use loop_core::{
-    CostLimit, ErrorStyle, Execution, GateSettings, LimitWithoutPrice, Limits, ModelSpec, OutputSpec,
-    PicoUsd, Price, ProtocolSpec, Repeats, RunSpec,
+    CostLimit, ErrorStyle, Execution, GateSettings, LimitWithoutPrice, Limits, ModelSpec, NotUsd, OutputSpec,
+    PicoUsd, ProtocolSpec, Repeats, RunSpec,
 };
-use loop_llm::{ChatModel, Scripted};
-#[cfg(feature = "offline")]
-use loop_offline::Offline;
 use loop_prompts::Prompts;
 use loop_tools::{
     Credentials, KeptTool, Registry, RegistryBuilder, RegistryError, Tool, ToolContext, ToolDeclaration,
-    ToolResult,
 };
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
+use crate::agent::function::{ToolFunction, ToolReturn};
+use crate::agent::model::AgentModel;
 use crate::agent::output::{OutputParts, submit_declaration};
 use crate::agent::{Agent, Text};
 use crate::callbacks::Callbacks;
 use crate::journal::{Journal, NoJournal};
 use crate::model::Models;
 use crate::parts::Loop;
-
-/// A model, and what is known of it. The price stands in its [`ModelSpec`]; the offline and the scripted model cost nothing.
-#[derive(Clone, Debug)]
-pub struct AgentModel {
-    client: Arc<dyn ChatModel>,
-    spec: ModelSpec,
-}
-
-impl AgentModel {
-    /// A model of one's own.
-    pub fn new(client: impl ChatModel + 'static, spec: ModelSpec) -> Self {
-        Self { client: Arc::new(client), spec }
-    }
-}
-
-impl From<(Arc<dyn ChatModel>, ModelSpec)> for AgentModel {
-    fn from((client, spec): (Arc<dyn ChatModel>, ModelSpec)) -> Self {
-        Self { client, spec }
-    }
-}
-
-#[cfg(feature = "offline")]
-impl From<Offline> for AgentModel {
-    fn from(model: Offline) -> Self {
-        Self::new(model, ModelSpec::new("offline", "offline-1").with_price(Price::flat(0, 0)))
-    }
-}
-
-impl From<Scripted> for AgentModel {
-    fn from(model: Scripted) -> Self {
-        Arc::new(model).into()
-    }
-}
-
-/// A test that keeps its script can ask it afterwards what it was asked.
-impl From<Arc<Scripted>> for AgentModel {
-    fn from(client: Arc<Scripted>) -> Self {
-        Self { client, spec: ModelSpec::new("scripted", "script").with_price(Price::flat(0, 0)) }
-    }
-}
 
 /// Collects what an agent is made of; what is wrong with it is said by [`build`](Self::build).
 #[must_use = "an agent is made by `build`"]
@@ -86,9 +39,8 @@ pub struct AgentBuilder<Output> {
     errors: ErrorStyle,
     gate: GateSettings,
     limits: Option<Limits>,
-    /// Whether the limit of money was taken away.
     /// What was said of the limit of money, apart from `limits`.
-    cost: Option<CostLimit>,
+    cost: Option<Result<CostLimit, NotUsd>>,
     journal: Arc<dyn Journal>,
     callbacks: Callbacks,
     credentials: Credentials,
@@ -100,6 +52,43 @@ pub struct AgentBuilder<Output> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
+    /// A model is named otherwise than by its provider and itself.
+    #[error(
+        "the model `{name}` names no provider; write PROVIDER/MODEL, for example anthropic/claude-haiku-4-5"
+    )]
+    ModelName {
+        /// The name.
+        name: Arc<str>,
+    },
+    /// No profile has the provider's name.
+    #[error("unknown provider `{name}`; {suggestion}this version knows {known}")]
+    UnknownProvider {
+        /// The name.
+        name: Arc<str>,
+        /// The name that was probably meant, as a question; empty where none is similar.
+        suggestion: String,
+        /// All names.
+        known: String,
+    },
+    /// The environment has no key for the provider.
+    #[error("the environment variable `{variable}` is not set; set it to the key of {provider}")]
+    NoKey {
+        /// The variable.
+        variable: Arc<str>,
+        /// The provider.
+        provider: Arc<str>,
+    },
+    /// The model's client cannot be made.
+    #[error("the model `{name}`: {message}")]
+    Model {
+        /// The provider and the model.
+        name: Arc<str>,
+        /// What is wrong.
+        message: Arc<str>,
+    },
+    /// The limit of money is not an amount of dollars.
+    #[error(transparent)]
+    CostLimit(#[from] NotUsd),
     /// A tool is not sound.
     #[error(transparent)]
     Tool(#[from] RegistryError),
@@ -149,7 +138,7 @@ pub enum BuildError {
     },
     /// The model's price is unknown, so no limit of money could be kept.
     #[error(
-        "the price of `{model}` is unknown, so the limit of {limit} for a run cannot be kept; give the price with ModelSpec::with_price, or run without a limit of money with AgentBuilder::without_cost_limit"
+        "the price of `{model}` is unknown, so the limit of {limit} for a run cannot be kept; give the price with ModelSpec::with_price, or run without a limit of money with AgentBuilder::no_cost_limit"
     )]
     CostWithoutPrice {
         /// The limit: the one that was set, or the default.
@@ -157,6 +146,27 @@ pub enum BuildError {
         /// The model.
         model: Arc<str>,
     },
+}
+
+/// What [`AgentBuilder::limit`] takes: a [`CostLimit`], or what [`CostLimit::usd`] made of a text.
+pub trait ToCostLimit {
+    /// The limit, or why there is none.
+    ///
+    /// # Errors
+    /// Where a text was not an amount of dollars.
+    fn to_cost_limit(self) -> Result<CostLimit, NotUsd>;
+}
+
+impl ToCostLimit for CostLimit {
+    fn to_cost_limit(self) -> Result<CostLimit, NotUsd> {
+        Ok(self)
+    }
+}
+
+impl ToCostLimit for Result<CostLimit, NotUsd> {
+    fn to_cost_limit(self) -> Result<CostLimit, NotUsd> {
+        self
+    }
 }
 
 fn there_are(known: &str) -> String {
@@ -210,37 +220,50 @@ impl<Output> AgentBuilder<Output> {
         self
     }
 
-    /// The agent with one more tool: a closure over typed arguments, whose type gives the schema.
+    /// The agent with one more tool: a function of typed arguments, whose type gives the schema. It may take the
+    /// [`ToolContext`] as well.
     ///
-    /// A text goes to the model as it is, a [`ToolResult`] as it says, any other value as JSON (S2-32). An error is told
-    /// to the model, which may try again or explain (S1-29).
-    pub fn tool<Args, F, Fut, T, E>(mut self, declaration: ToolDeclaration, call: F) -> Self
+    /// What it returns is a value that serializes, or a `Result` of one. A text goes to the model as it is, a
+    /// [`ToolResult`](loop_tools::ToolResult) as it says, any other value as JSON (S2-32). An error is reported to the
+    /// model, which may try again or explain (S1-29).
+    ///
+    /// ```
+    /// # use loop_runtime::{Agent, models::Offline, read, tools::{ToolContext, write_idempotent}};
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Add { a: i64, b: i64 }
+    ///
+    /// let agent = Agent::new(Offline::new())
+    ///     .tool(read("add", "Adds two numbers"), |it: Add| async move { it.a + it.b })
+    ///     .tool(read("divide", "Divides two numbers"), |it: Add| async move {
+    ///         it.a.checked_div(it.b).ok_or("there is no such number")
+    ///     })
+    ///     .tool(write_idempotent("note", "Notes a number"), |it: Add, context: ToolContext| async move {
+    ///         format!("{} is noted for {}", it.a, context.item_title)
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), loop_runtime::agent::BuildError>(())
+    /// ```
+    pub fn tool<F, Form, Returned>(mut self, declaration: ToolDeclaration, function: F) -> Self
     where
-        Args: JsonSchema + DeserializeOwned + Send + 'static,
-        F: Fn(Args, ToolContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<T, E>> + Send + 'static,
-        T: Serialize + 'static,
-        E: Display,
+        F: ToolFunction<Form>,
+        F::Return: ToolReturn<Returned>,
     {
         let declared = Arc::new(declaration.clone());
-        self.names.push(Arc::clone(&declaration.name));
-        self.tools = self.tools.typed(declaration, move |args: Args, context| {
-            let (declared, called) = (Arc::clone(&declared), call(args, context));
-            async move { told(&declared, called.await) }
+        self.names.push(Arc::clone(&declared.name));
+        self.tools = self.tools.typed(declaration, move |args: F::Args, context: ToolContext| {
+            let (declared, called) = (Arc::clone(&declared), function.call(args, context));
+            async move { called.await.into_result(&declared) }
         });
         self
     }
 
-    /// The same: what an agent that ends with an output calls the tools beside it (S2-29).
-    pub fn helper<Args, F, Fut, T, E>(self, declaration: ToolDeclaration, call: F) -> Self
+    /// The same: what an agent that ends with an output calls the tools besides it (S2-29).
+    pub fn helper<F, Form, Returned>(self, declaration: ToolDeclaration, function: F) -> Self
     where
-        Args: JsonSchema + DeserializeOwned + Send + 'static,
-        F: Fn(Args, ToolContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<T, E>> + Send + 'static,
-        T: Serialize + 'static,
-        E: Display,
+        F: ToolFunction<Form>,
+        F::Return: ToolReturn<Returned>,
     {
-        self.tool(declaration, call)
+        self.tool(declaration, function)
     }
 
     /// The agent with one more tool that is a value.
@@ -257,7 +280,7 @@ impl<Output> AgentBuilder<Output> {
     }
 
     /// The agent asking people: a tool that changes something and is not approved waits until somebody answers through
-    /// its [`Remote`](crate::Remote), within `limits.person_ms`.
+    /// its [`Remote`](crate::run::Remote), within `limits.person_ms`.
     pub fn ask_people(mut self) -> Self {
         self.gate.people = true;
         self
@@ -297,27 +320,44 @@ impl<Output> AgentBuilder<Output> {
         self
     }
 
+    /// The agent within this limit of money for a run, whatever [`limits`](Self::limits) says of it: USD 0.10 otherwise.
+    ///
+    /// An amount that cannot be held exactly is refused by [`build`](Self::build), and so is a model without a price.
+    ///
+    /// ```
+    /// # use loop_runtime::{Agent, CostLimit, models::Offline};
+    /// let agent = Agent::new(Offline::new()).limit(CostLimit::usd("0.25")).build()?;
+    /// assert_eq!(agent.looping().spec().limits.cost.unwrap().to_string(), "$0.250000");
+    ///
+    /// let error = Agent::new(Offline::new()).limit(CostLimit::usd("a quarter")).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "`a quarter` is no amount of dollars; write dollars such as 0.10");
+    /// # Ok::<(), loop_runtime::agent::BuildError>(())
+    /// ```
+    pub fn limit(mut self, limit: impl ToCostLimit) -> Self {
+        self.cost = Some(limit.to_cost_limit());
+        self
+    }
+
     /// The agent without a limit of money, whatever [`limits`](Self::limits) says: for a model whose price is unknown. Its
     /// limits of passes, calls, tokens and time bind all the same, and the cost of a run is shown as unknown.
     ///
     /// ```
-    /// # use loop_runtime::{Agent, AgentModel, BuildError, ModelSpec, Scripted};
+    /// # use loop_runtime::{Agent, agent::{AgentModel, BuildError}, models::{ModelSpec, Scripted}};
     /// # let client = Scripted::replies(["Hello."]);
     /// # let again = Scripted::replies(["Hello."]);
     /// let own = |client| AgentModel::new(client, ModelSpec::new("compatible", "own-model"));
     /// assert!(matches!(Agent::new(own(client)).build(), Err(BuildError::CostWithoutPrice { .. })));
-    /// let agent = Agent::new(own(again)).without_cost_limit().build()?;
+    /// let agent = Agent::new(own(again)).no_cost_limit().build()?;
     /// # Ok::<(), BuildError>(())
     /// ```
-    pub fn without_cost_limit(mut self) -> Self {
-        self.cost = Some(CostLimit::None);
-        self
+    pub fn no_cost_limit(self) -> Self {
+        self.limit(CostLimit::None)
     }
 
     /// The agent with its gate changed in some settings; all others, and what was set before, stay as they are.
     ///
     /// ```
-    /// # use loop_runtime::{Agent, Offline, ToolDeclaration};
+    /// # use loop_runtime::{Agent, models::Offline, tools::ToolDeclaration};
     /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Search { name: String }
     /// let agent = Agent::new(Offline::new())
     ///     .tool(ToolDeclaration::read("search_user", "Search users"), |by: Search, _| async move {
@@ -325,7 +365,7 @@ impl<Output> AgentBuilder<Output> {
     ///     })
     ///     .gate(|gate| gate.required_tools = vec!["search_user".into()]);
     /// # assert_eq!(agent.build()?.looping().spec().gate.no_progress, 3);
-    /// # Ok::<(), loop_runtime::BuildError>(())
+    /// # Ok::<(), loop_runtime::agent::BuildError>(())
     /// ```
     pub fn gate(mut self, change: impl FnOnce(&mut GateSettings)) -> Self {
         change(&mut self.gate);
@@ -361,9 +401,10 @@ impl<Output> AgentBuilder<Output> {
     /// # Errors
     /// What is wrong with its tools or its settings, in a sentence that tells what to do.
     pub fn build(self) -> Result<Agent<Output>, BuildError> {
+        let (client, model) = self.model.resolve()?;
         let (mut tools, mut validators) = (self.tools, Vec::new());
         let mut spec = match self.output {
-            None => RunSpec::conversation(self.name, self.model.spec),
+            None => RunSpec::conversation(self.name, model),
             Some(parts) => {
                 let submit = parts.reflection.as_ref().map(|(_, submit)| submit);
                 check_names(&self.names, &parts.declaration.name, submit.map(|submit| &*submit.name))?;
@@ -385,7 +426,7 @@ impl<Output> AgentBuilder<Output> {
                     tools = tools.tool(KeptTool::new(submit_declaration(submit)));
                 }
                 validators = parts.validators;
-                RunSpec::output(self.name, output, self.model.spec)
+                RunSpec::output(self.name, output, model)
             }
         };
         match &mut spec.protocol {
@@ -408,13 +449,13 @@ impl<Output> AgentBuilder<Output> {
         let base = &spec.models.base;
         let of_limits = || self.limits.as_ref().map_or(CostLimit::Default, |limits| limits.cost.into());
         // An agent has no limit of money only where that was said.
-        let cost = self.cost.unwrap_or_else(of_limits).explicit().resolve(base.price.is_some());
+        let cost = self.cost.transpose()?.unwrap_or_else(of_limits).explicit().resolve(base.price.is_some());
         let cost = cost.map_err(|LimitWithoutPrice { limit }| BuildError::CostWithoutPrice {
             limit,
             model: Arc::clone(&base.model),
         })?;
         spec.limits = Limits { cost, ..self.limits.unwrap_or(spec.limits) };
-        let mut looping = Loop::new(spec, registry, Models::one(self.model.client))
+        let mut looping = Loop::new(spec, registry, Models::one(client))
             .with_journal(self.journal)
             .with_callbacks(self.callbacks)
             .with_validators(validators)
@@ -429,7 +470,7 @@ impl<Output> AgentBuilder<Output> {
 /// What an agent that ends with a value can be told beside. In a conversation there is nothing to attempt:
 ///
 /// ```compile_fail
-/// # use loop_runtime::{Agent, Offline};
+/// # use loop_runtime::{Agent, models::Offline};
 /// // error: the trait bounds were not satisfied: `Text: serde::de::DeserializeOwned`
 /// let agent = Agent::new(Offline::new()).attempts(2);
 /// ```
@@ -491,37 +532,4 @@ fn own_names(
         }
     }
     Ok(())
-}
-
-fn told<T: Serialize + 'static, E: Display>(tool: &ToolDeclaration, result: Result<T, E>) -> ToolResult {
-    let value = match result.map(own::<T, ToolResult>) {
-        Ok(Ok(made)) => return made,
-        Ok(Err(value)) => match own::<T, String>(value) {
-            Ok(text) => Ok(Ok(Value::String(text))),
-            Err(value) => Ok(serde_json::to_value(value)),
-        },
-        Err(error) => Err(error),
-    };
-    let is_blank =
-        |value: &Value| value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty());
-    match value {
-        // A write that has nothing to tell is done, and a model that reads nothing would do it again.
-        Ok(Ok(value)) if is_blank(&value) && tool.effect.is_some_and(|effect| !effect.is_read()) => {
-            ToolResult::ok(&*tool.name, "done", "Done.", value)
-        }
-        Ok(Ok(value)) => ToolResult::told(&*tool.name, value),
-        Ok(Err(error)) => {
-            ToolResult::failed(&*tool.name, &tool.title, format!("its result is no JSON: {error}"))
-        }
-        Err(error) => ToolResult::failed(&*tool.name, &tool.title, error),
-    }
-}
-
-/// `value` as an `As`, where that is what it is; otherwise `value`.
-fn own<T: 'static, As: 'static>(value: T) -> Result<As, T> {
-    let mut value = Some(value);
-    match (&mut value as &mut dyn Any).downcast_mut::<Option<As>>().and_then(Option::take) {
-        Some(own) => Ok(own),
-        None => Err(value.expect("nothing was taken out")),
-    }
 }

@@ -3,7 +3,9 @@
 mod builder;
 mod calling;
 mod error;
+mod function;
 mod live;
+mod model;
 mod output;
 mod request;
 
@@ -17,9 +19,11 @@ use serde::de::DeserializeOwned;
 
 use crate::parts::Loop;
 
-pub use builder::{AgentBuilder, AgentModel, BuildError};
+pub use builder::{AgentBuilder, BuildError, ToCostLimit};
 pub use error::{AgentError, Meta};
+pub use function::{ToolFunction, ToolReturn, exec, read, send, write, write_idempotent, write_keyed};
 pub use live::{AgentHandle, AgentStream};
+pub use model::{AgentModel, NamedModel};
 pub use output::{OutputTool, Plain, Reflected};
 pub use request::AgentRequest;
 
@@ -33,16 +37,17 @@ pub enum Text {}
 /// A whole program with one tool:
 ///
 /// ```
-/// use loop_runtime::{Agent, Offline, ToolDeclaration};
+/// use loop_runtime::{Agent, models::Offline, read};
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Search { name: String }
 /// #[tokio::main(flavor = "current_thread")]
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
-///     let search = ToolDeclaration::read("search_user", "Search users by name");
-///     let agent = Agent::new(Offline::new()).tool(search, |search: Search, _| async move {
-///         Ok::<_, String>(format!("15 users named {}", search.name))
-///     });
-///     let answer = agent.build()?.prompt("Find user named Alice").await?;
+///     let agent = Agent::new(Offline::new())
+///         .tool(read("search_user", "Search users by name"), |search: Search| async move {
+///             format!("15 users named {}", search.name)
+///         })
+///         .build()?;
+///     let answer = agent.prompt("Find user named Alice").await?;
 /// #   assert_eq!(answer.meta.totals.passes, 2);
 ///     Ok(println!("{}", answer.text))
 /// }
@@ -83,6 +88,23 @@ impl<Output> Agent<Output> {
 
 impl Agent {
     /// An agent that converses: it calls tools until it has an answer.
+    ///
+    /// The model is a name such as `"anthropic/claude-haiku-4-5"`, or a client of one's own: see [`AgentModel`].
+    ///
+    /// ```no_run
+    /// # use loop_runtime::{Agent, CostLimit, read};
+    /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Add { a: i64, b: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let agent = Agent::new("anthropic/claude-haiku-4-5")
+    ///     .instructions("You calculate with the tools.")
+    ///     .limit(CostLimit::usd("0.10"))
+    ///     .tool(read("add", "Adds two numbers"), |it: Add| async move { it.a + it.b })
+    ///     .build()?;
+    /// let answer = agent.prompt("2 + 5?").await?;
+    /// # Ok(println!("{}", answer.text))
+    /// # }
+    /// ```
     #[expect(clippy::new_ret_no_self, reason = "an agent is made with its tools, and those may be wrong")]
     pub fn new(model: impl Into<AgentModel>) -> AgentBuilder<Text> {
         AgentBuilder::conversation(model.into())
@@ -103,7 +125,7 @@ impl<Output: AgentOutput> Agent<Output> {
     /// A request that answers `text`; awaited, it gives the answer.
     ///
     /// ```
-    /// # use loop_runtime::{Agent, Offline};
+    /// # use loop_runtime::{Agent, models::Offline};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let agent = Agent::new(Offline::new()).build()?;
@@ -121,7 +143,7 @@ impl<Output: AgentOutput> Agent<Output> {
     /// the end, and every provider takes it, so that the next request can continue from there.
     ///
     /// ```
-    /// # use loop_runtime::{Agent, Message, Offline};
+    /// # use loop_runtime::{Agent, Message, models::Offline};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let agent = Agent::new(Offline::new()).build()?;

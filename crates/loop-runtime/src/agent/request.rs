@@ -48,7 +48,7 @@ impl<M, Output> AgentRequest<M, Output> {
     /// with [`AgentError::Cancelled`].
     ///
     /// ```
-    /// # use loop_runtime::{Agent, AgentError, CancellationToken, Offline};
+    /// # use loop_runtime::{Agent, AgentError, models::Offline, run::CancellationToken};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let agent = Agent::new(Offline::new()).build()?;
@@ -85,7 +85,7 @@ where
     /// by [`AgentHandle::wait`].
     ///
     /// ```
-    /// # use loop_runtime::{Agent, Message, Offline};
+    /// # use loop_runtime::{Agent, Message, models::Offline};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let agent = Agent::new(Offline::new()).build()?;
@@ -110,7 +110,7 @@ where
     /// the messages by [`AgentStream::finish`].
     ///
     /// ```
-    /// # use loop_runtime::{Agent, Message, Offline, RunEvent};
+    /// # use loop_runtime::{Agent, Message, models::Offline, observe::RunEvent};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let agent = Agent::new(Offline::new()).build()?;

@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use loop_core::{Digest, Event, Fact, Millis, Note, RunId, RunSpec, StopReason};
 use serde::{Deserialize, Serialize};
 
+pub use crate::parts::{expire, replay};
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
 pub use sqlite::SqliteJournal;

@@ -7,7 +7,9 @@ use std::time::Duration;
 use loop_core::{FinishReason, Status};
 use loop_llm::{AssistantTurn, Codec, ModelRequest, Profile, Scripted, ScriptedReply, ToolResult};
 use loop_runtime::{
-    Agent, AgentBuilder, AgentError, Effect, Message, Meta, Text, ToolContext, ToolDeclaration, ToolUse,
+    Agent, AgentError, Message,
+    agent::{AgentBuilder, Meta, Text},
+    tools::{Effect, ToolContext, ToolDeclaration, ToolUse},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -8,7 +8,11 @@ use loop_core::{
     Cite, DocumentSpec, Effect, GateSettings, Limits, ModelSpec, Models as ModelSpecs, NonceMode, Picking,
     Price, ProtocolSpec, RunSpec, SPEC_VERSION, Scope, SectionSpec, WorkItem,
 };
-use loop_runtime::{ChatModel, Loop, Models, Registry, ToolDeclaration, ToolResult};
+use loop_runtime::{
+    Loop,
+    models::{ChatModel, Models},
+    tools::{Registry, ToolDeclaration, ToolResult},
+};
 use serde_json::{Value, json};
 
 pub fn item() -> WorkItem {

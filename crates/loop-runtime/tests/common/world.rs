@@ -11,8 +11,12 @@ use futures::stream::BoxStream;
 use loop_core::{DefaultCall, Effect, Fact, FinishReason, Note, RunId, Usage, Verdict};
 use loop_llm::{ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest};
 use loop_runtime::{
-    ChatModel, Entry, Events, Header, Journal, JournalError, Loop, MemoryJournal, Models, Outcome, Recorded,
-    Registry, Report, RunEvent, RunLine, RunSpec, RunWriter, ToolContext, ToolDeclaration, ToolResult,
+    Loop, Outcome, RunSpec,
+    journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded, RunLine, RunWriter},
+    models::{ChatModel, Models},
+    observe::{Events, RunEvent},
+    report::Report,
+    tools::{Registry, ToolContext, ToolDeclaration, ToolResult},
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;

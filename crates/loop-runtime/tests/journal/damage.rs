@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use loop_core::{Run, StopReason};
-use loop_runtime::{Journal as _, JournalError, SqliteJournal};
+use loop_runtime::journal::{Journal as _, JournalError, SqliteJournal};
 use rusqlite::Connection;
 
 use super::history::history;

@@ -7,7 +7,7 @@ use loop_core::{
     Millis, ModelSpec, Models, NonceMode, Observation, Picking, Price, PromptSize, ProtocolSpec, Reply, Run,
     RunId, RunSpec, SPEC_VERSION, Scope, SectionSpec, Status, ToolSpec, Usage, WorkItem,
 };
-use loop_runtime::{Entry, Header};
+use loop_runtime::journal::{Entry, Header};
 use serde_json::json;
 
 pub(crate) const MANIFEST: &str = r#"[{"name":"fetch_device"}]"#;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loop_core::{Fact, RunId};
-use loop_runtime::{Entry, Header, Journal as _, JournalError, Recorded, RunWriter, SqliteJournal};
+use loop_runtime::journal::{Entry, Header, Journal as _, JournalError, Recorded, RunWriter, SqliteJournal};
 use rusqlite::Connection;
 
 use super::history::{blank, history};

@@ -13,7 +13,7 @@ use loop_core::{
     Asked, Effect, PersonAnswer, PicoUsd, ProtocolSpec, StopClass, StopMode, StopReason, Totals,
 };
 use loop_domain::Domain;
-use loop_runtime::{Journal, Loop, Message, Meta, Remote};
+use loop_runtime::{Loop, Message, agent::Meta, journal::Journal, run::Remote};
 
 use crate::args::ChatArgs;
 use crate::failure::Failure;

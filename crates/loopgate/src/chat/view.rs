@@ -9,7 +9,7 @@ use loop_core::{
     Asked, CommandKey, Decision, Fact, JudgedAction, Millis, Note, Observation, Outcome, Run, RunSpec, Slot,
     Status, StopClass, TierCause, Verdict,
 };
-use loop_runtime::{Entry, RunEvent, explain};
+use loop_runtime::{journal::Entry, observe::RunEvent, report::explain};
 
 use crate::people;
 use crate::stream::{self, Line, cut, note, note_part};
