@@ -8,8 +8,8 @@ use crate::gate::{Certificate, Condition};
 use crate::reply::Proposal;
 use crate::run::command::SubCallBudget;
 use crate::run::event::Reserve;
-use crate::run::outcome::Outcome;
-use crate::types::{CommandKey, Digest, EvidenceId, Millis, Observation, SubCallUse, Tier, is_default};
+use crate::run::outcome::{Outcome, StoppedIn};
+use crate::types::{CommandKey, Digest, EvidenceId, Millis, Observation, SubCallUse, Tier};
 
 /// What a run is doing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -75,6 +75,8 @@ pub enum Phase {
         batch: Option<Batch>,
         /// Since when.
         since: Millis,
+        /// What the run was doing when the reason was fixed.
+        stopped_in: StoppedIn,
     },
     /// The outcome is being saved.
     Saving {
@@ -174,6 +176,39 @@ impl Phase {
         }
     }
 
+    /// What there is at the end: from `Saving` on.
+    pub(super) fn outcome(&self) -> Option<&Outcome> {
+        match self {
+            Self::Saving { outcome, .. } | Self::Done { outcome } => Some(outcome),
+            Self::Picking { .. }
+            | Self::Gathering { .. }
+            | Self::Calling { .. }
+            | Self::Repairing { .. }
+            | Self::Acting { .. }
+            | Self::WaitingForPerson { .. }
+            | Self::Validating { .. }
+            | Self::Landing { .. }
+            | Self::Stopping { .. } => None,
+        }
+    }
+
+    /// Since when the run waits for a person, if it does.
+    pub(super) fn waiting_since(&self) -> Option<Millis> {
+        match self {
+            Self::WaitingForPerson { since, .. } => Some(*since),
+            Self::Picking { .. }
+            | Self::Gathering { .. }
+            | Self::Calling { .. }
+            | Self::Repairing { .. }
+            | Self::Acting { .. }
+            | Self::Validating { .. }
+            | Self::Landing { .. }
+            | Self::Stopping { .. }
+            | Self::Saving { .. }
+            | Self::Done { .. } => None,
+        }
+    }
+
     /// Whether anything is in flight that has to settle.
     pub(super) fn is_in_flight(&self) -> bool {
         self.call().is_some_and(|call| call.started.is_some())
@@ -206,25 +241,18 @@ pub struct Call {
     /// The tier that it is wished on.
     pub tier: Tier,
     /// How many tries were made on other tiers before this one.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub elsewhere: u32,
     /// How many tries on its tier were no failures: the program ended while they ran.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u32,
     /// Not before this instant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Millis>,
     /// How the try before this one failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<Arc<str>>,
     /// The sections that tries before this one brought, which broke off; they are of the pass of this call.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<Arc<str>>,
     /// Whether the provider found it too long, and what it is made with was shortened for that.
-    #[serde(default, skip_serializing_if = "is_default")]
     pub shortened: bool,
     /// What was granted, once it is in flight.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<StartedCall>,
 }
 
@@ -248,10 +276,6 @@ impl Call {
     pub(super) fn try_here(&self) -> u32 {
         self.attempt.saturating_sub(self.elsewhere).saturating_sub(self.lost)
     }
-}
-
-fn is_zero(count: &u32) -> bool {
-    *count == 0
 }
 
 /// What a call in flight was granted.
@@ -292,16 +316,12 @@ pub struct Work {
     /// Whether it may be started: reads always, writes once they are announced.
     pub announced: bool,
     /// What its sub-call may spend.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_call: Option<SubCallBudget>,
     /// What came back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observation: Option<Observation>,
     /// Of a tool that was not ready: when it is asked again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll: Option<Box<Poll>>,
     /// How often the program ended while it ran. None of these was a try that failed.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u32,
 }
 
@@ -351,6 +371,5 @@ pub struct Ask {
     /// Whether it was answered.
     pub answered: bool,
     /// What was answered to a question, until all are answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Arc<str>>,
 }

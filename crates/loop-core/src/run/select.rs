@@ -73,7 +73,7 @@ impl Run {
     }
 
     pub(super) fn gather(&mut self, picks: &[Action], by: PickedBy, notes: &mut Vec<Note>) {
-        if self.state.stop_asked.is_some() {
+        if self.state.inbox.stop_asked.is_some() {
             return self.stop_by_hand(notes);
         }
         let limits = &self.spec.limits;
