@@ -153,7 +153,7 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
     });
     let evidence = run.evidence().get(from.0..to.0).unwrap_or_default();
     let actions = run.actions().get(from.1..to.1).unwrap_or_default();
-    let is_landing = after.map_or(matches!(run.phase(), Phase::Landing { .. }), |pass| pass.landing);
+    let is_landing = after.map_or(run.phase().final_cause().is_some(), |pass| pass.landing);
     let landing = if is_landing { landing(prompts, run) } else { String::new() };
     let mut variables = of_run(run);
     variables.extend([
@@ -201,10 +201,10 @@ fn landing(prompts: &Prompts, run: &Run) -> String {
 /// Why this is the last call: only the setting's name, so that rendering it again gives the same bytes.
 pub(crate) fn last_call(run: &Run) -> String {
     let limits = &run.spec().limits;
-    let reason = match run.phase() {
-        Phase::Landing { cause, .. } => cause.reason,
-        _ if run.passes().len() as u32 >= limits.passes => StopReason::MaxPasses,
-        _ => StopReason::MaxModelCalls,
+    let reason = match run.phase().final_cause() {
+        Some(cause) => cause.reason,
+        None if run.passes().len() as u32 >= limits.passes => StopReason::MaxPasses,
+        None => StopReason::MaxModelCalls,
     };
     match reason {
         StopReason::MaxPasses => {

@@ -171,7 +171,8 @@ impl Driver {
     ) -> Self {
         let Opening { run, writer, seq, opened, clock, first, uses, history } = opening;
         let has_messages = run.spec().protocol.properties().answers_every_call;
-        let talk = has_messages.then(|| Talk::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
+        let talk =
+            has_messages.then(|| Talk::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
         Self {
             talk,
             caller: Caller::new(Arc::clone(&parts.callbacks)),
@@ -704,7 +705,7 @@ impl Driver {
 
     /// Tells callbacks of a tool that is to be run; one that was not ready and is asked again has been told.
     fn call_back_first(&self, wish: &RunTool) {
-        let (Phase::Gathering { batch } | Phase::Acting { batch }) = self.run.phase() else { return };
+        let Phase::Running { batch, .. } = self.run.phase() else { return };
         let Some(work) = batch.work.iter().find(|work| work.key == wish.key && work.poll.is_none()) else {
             return;
         };

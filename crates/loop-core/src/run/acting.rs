@@ -13,7 +13,7 @@ use crate::reply::Proposal;
 use crate::run::command::SubCallBudget;
 use crate::run::model_calls::Charge;
 use crate::run::note::Note;
-use crate::run::phase::{Ask, Batch, Phase, Poll, Work};
+use crate::run::phase::{Ask, Batch, Phase, Poll, Stage, Work};
 use crate::run::{Rejected, Run, gating};
 use crate::spec::{OnInvalid, OnToolError};
 use crate::types::{CommandKey, Digest, Effect, Evidence, Millis, Observation, Status, SubCallUse};
@@ -189,7 +189,7 @@ impl Run {
 
     /// Runs a batch, or goes on where there is nothing to run.
     pub(super) fn act(&mut self, batch: Batch, notes: &mut Vec<Note>) {
-        self.state.phase = Phase::Acting { batch };
+        self.state.phase = Phase::Running { batch, stage: Stage::Act };
         self.batch_settled(notes);
     }
 

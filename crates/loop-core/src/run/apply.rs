@@ -18,7 +18,7 @@ use crate::run::inbox::Inbox;
 use crate::run::knowledge::Knowledge;
 use crate::run::note::Note;
 use crate::run::outcome::{Outcome, ServedCall};
-use crate::run::phase::{Call, Phase};
+use crate::run::phase::{Call, Phase, Purpose};
 use crate::run::quote::{PromptSize, Quote};
 use crate::run::route::Route;
 use crate::spec::{Cite, CostMode, RunSpec, SPEC_VERSION, SpecNames, ToolSpec};
@@ -480,7 +480,7 @@ impl Run {
         let state = State {
             started: Arc::new(started),
             clock: Clock::default(),
-            phase: Phase::Picking { call },
+            phase: Phase::Calling { call, purpose: Purpose::Select },
             inbox: Inbox::default(),
             route: Route::start(),
             knowledge: Knowledge { echoes, legs: Legs::at_start(&spec).and(legs), ..Knowledge::default() },

@@ -8,7 +8,7 @@ use crate::gate::{DeniedBy, JudgedAction, Verdict};
 use crate::repeats::{CallFacts, Rules, Sign};
 use crate::run::event::PersonAnswer;
 use crate::run::note::Note;
-use crate::run::phase::{Ask, Batch, Phase, Work};
+use crate::run::phase::{Ask, Batch, Phase, Purpose, Work};
 use crate::run::{Rejected, Run};
 use crate::types::{CommandKey, Digest, Effect, Millis, Observation, Status, Told, digest, is_unseen};
 
@@ -200,7 +200,9 @@ impl Run {
     pub fn may_be_told(&self, text: &str) -> Result<(), Rejected> {
         let is_last = match &self.state.phase {
             // What the last call was tried with, it is tried with again.
-            Phase::Landing { call, .. } => call.started.is_some() || call.attempt > 1,
+            Phase::Calling { call, purpose: Purpose::Final { .. } } => {
+                call.started.is_some() || call.attempt > 1
+            }
             phase => !phase.is_working(),
         };
         if is_last {
@@ -213,19 +215,7 @@ impl Run {
     /// stays as it is.
     pub(super) fn take_told(&mut self, text: &Arc<str>) -> Result<(), Rejected> {
         self.may_be_told(text)?;
-        let announced = match &self.state.phase {
-            Phase::Calling { call } => call.started.is_some(),
-            Phase::Picking { .. }
-            | Phase::Gathering { .. }
-            | Phase::Repairing { .. }
-            | Phase::Acting { .. }
-            | Phase::WaitingForPerson { .. }
-            | Phase::Validating { .. }
-            | Phase::Landing { .. }
-            | Phase::Stopping { .. }
-            | Phase::Saving { .. }
-            | Phase::Done { .. } => false,
-        };
+        let announced = self.state.phase.main_call().is_some_and(|call| call.started.is_some());
         let from_pass = self.state.draft.passes.len() as u32 + 1 + u32::from(announced);
         if self.spec.protocol.properties().has_contract {
             self.state.knowledge.echoes.read(text);

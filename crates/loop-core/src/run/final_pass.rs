@@ -5,7 +5,7 @@ use crate::run::Run;
 use crate::run::event::Refusal;
 use crate::run::model_calls::model_failure;
 use crate::run::note::Note;
-use crate::run::phase::{Call, Phase};
+use crate::run::phase::{Call, Phase, Purpose};
 use crate::run::quote::PromptSize;
 use crate::spec::RepeatScope;
 use crate::types::{CommandKey, Millis, Slot};
@@ -38,7 +38,8 @@ impl Run {
         if let Some(cause) = self.out_of_time() {
             return self.land_or_stop(Call::wished(CommandKey::new(pass, Slot::Landing), tier), cause, notes);
         }
-        self.state.phase = Phase::Calling { call: Call::wished(CommandKey::new(pass, Slot::Main), tier) };
+        let call = Call::wished(CommandKey::new(pass, Slot::Main), tier);
+        self.state.phase = Phase::Calling { call, purpose: Purpose::Main };
     }
 
     /// Wishes the call of the phase once more. A main call becomes the landing where it is the last one left.
@@ -48,8 +49,7 @@ impl Run {
             call.started = None;
             call.not_before = not_before;
         }
-        let Phase::Calling { call } = &self.state.phase else { return };
-        let call = call.clone();
+        let Some(call) = self.state.phase.main_call().cloned() else { return };
         if let Some(cause) = self.last_call() {
             self.land(call, cause);
         } else if self.state.inbox.stop_asked.is_none()
@@ -78,7 +78,8 @@ impl Run {
         }
         let Some(call) = self.state.phase.call().cloned() else { return };
         let refused = self.quoting().refused_by(refusal, &call, prompt).unwrap_or_else(|| no_room(refusal));
-        if let (Phase::Calling { .. }, Refusal::Cost | Refusal::Tokens) = (&self.state.phase, refusal)
+        if matches!(refusal, Refusal::Cost | Refusal::Tokens)
+            && self.state.phase.main_call().is_some()
             && self.landing_helps()
         {
             return self.land(call, refused);
@@ -87,10 +88,7 @@ impl Run {
         // Without any reply no limit ended anything: the model did.
         let (failed_first, failed_last) =
             if self.state.draft.passes.is_empty() { (failed, None) } else { (None, failed) };
-        let cause = match &self.state.phase {
-            Phase::Landing { cause, .. } => Some(cause.clone()),
-            _ => None,
-        };
+        let cause = self.state.phase.final_cause().cloned();
         let limits = cause.into_iter().chain([refused]);
         let unmended = self.unmended(call.key.pass);
         let conditions = failed_first.into_iter().chain(limits).chain(unmended).chain(failed_last);
@@ -115,7 +113,7 @@ impl Run {
 
     pub(super) fn land(&mut self, mut call: Call, cause: Condition) {
         call.key.slot = Slot::Landing;
-        self.state.phase = Phase::Landing { call, cause };
+        self.state.phase = Phase::Calling { call, purpose: Purpose::Final { cause } };
     }
 
     /// Whether a landing would bring something: a required section is not there, or evidence waits unseen.

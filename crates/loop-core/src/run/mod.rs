@@ -53,5 +53,5 @@ pub use event::{
 };
 pub use note::{Decision, Note, PickedBy};
 pub use outcome::{Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn};
-pub use phase::{Ask, Batch, Call, Phase, Poll, StartedCall, Work};
+pub use phase::{Ask, Batch, Call, Phase, Poll, Purpose, Stage, StartedCall, Work};
 pub use quote::{PromptSize, Quote};

@@ -10,7 +10,7 @@ use crate::reply::{self, FinishReason, MergeContext, Oddity, Proposal, Reply};
 use crate::run::draft::{Cut, PassRecord};
 use crate::run::event::{Refusal, Reserve};
 use crate::run::note::Note;
-use crate::run::phase::{Call, Phase, StartedCall};
+use crate::run::phase::{Call, Phase, Purpose, StartedCall};
 use crate::run::quote::{PromptSize, Quote};
 use crate::run::route::MainCall;
 use crate::run::{Rejected, Run};
@@ -86,21 +86,14 @@ impl Run {
         if computed != Err(refusal) {
             return Err(other_quote(key, &Err(refusal), &computed));
         }
+        let Some(purpose) = self.state.phase.purpose().cloned() else {
+            return self.out_of_order("call_refused");
+        };
         notes.push(Note::CallRefused { key: *key, refusal });
-        match &self.state.phase {
-            Phase::Picking { .. } => self.pick_defaults(format!("refused: {}", refusal.name()), notes),
-            Phase::Repairing { proposal, .. } => {
-                let proposal = (**proposal).clone();
-                self.judge_and_decide(proposal, None, notes);
-            }
-            Phase::Calling { .. } | Phase::Landing { .. } => self.main_call_refused(refusal, prompt, notes),
-            Phase::Gathering { .. }
-            | Phase::Acting { .. }
-            | Phase::WaitingForPerson { .. }
-            | Phase::Validating { .. }
-            | Phase::Stopping { .. }
-            | Phase::Saving { .. }
-            | Phase::Done { .. } => {}
+        match purpose {
+            Purpose::Select => self.pick_defaults(format!("refused: {}", refusal.name()), notes),
+            Purpose::Repair { proposal } => self.judge_and_decide(*proposal, None, notes),
+            Purpose::Main | Purpose::Final { .. } => self.main_call_refused(refusal, prompt, notes),
         }
         Ok(())
     }
@@ -119,23 +112,25 @@ impl Run {
         self.charge(Charge { key: *key, attempt, tier, usage, received, reported, reserve }, notes);
         self.served_by(reply.served_model.as_ref());
         let unusable = reply::unusable(reply, &self.spec);
-        match &self.state.phase {
-            Phase::Stopping { .. } => {
-                match &unusable {
-                    Some(failure) => self.salvage(key, failure, notes),
-                    None if matches!(key.slot, Slot::Main | Slot::Landing) => {
-                        let proposal = self.read(key, started, reply, notes);
-                        self.record_pass(key, started, reply, &proposal, notes);
-                        self.take_confidence(&proposal, notes);
-                        self.leave_all_undone(&proposal, notes);
-                    }
-                    None => {}
+        // A call in flight that is for nothing any more: the run is stopping.
+        let Some(purpose) = self.state.phase.purpose().cloned() else {
+            match &unusable {
+                Some(failure) => self.salvage(key, failure, notes),
+                None if matches!(key.slot, Slot::Main | Slot::Landing) => {
+                    let proposal = self.read(key, started, reply, notes);
+                    self.record_pass(key, started, reply, &proposal, notes);
+                    self.take_confidence(&proposal, notes);
+                    self.leave_all_undone(&proposal, notes);
                 }
-                self.call_gone(notes);
+                None => {}
             }
-            Phase::Picking { .. } => self.picked(reply, notes),
-            Phase::Repairing { proposal, .. } => {
-                let mut proposal = (**proposal).clone();
+            self.call_gone(notes);
+            return Ok(());
+        };
+        match purpose {
+            Purpose::Select => self.picked(reply, notes),
+            Purpose::Repair { proposal } => {
+                let mut proposal = *proposal;
                 reply::repair(&mut proposal, reply, self.reading());
                 self.discount(&mut proposal, started.tier);
                 self.cap_calls(&mut proposal, key, notes);
@@ -144,11 +139,11 @@ impl Run {
                 }
                 self.judge_and_decide(proposal, None, notes);
             }
-            Phase::Calling { .. } | Phase::Landing { .. } if let Some(failure) = &unusable => {
+            Purpose::Main | Purpose::Final { .. } if let Some(failure) = &unusable => {
                 let cut = cut_of(reply, started);
                 self.main_call_failed(key, attempt, failure, cut, notes);
             }
-            Phase::Calling { .. } => {
+            Purpose::Main => {
                 self.remember_size(started, reply.usage);
                 let proposal = self.read(key, started, reply, notes);
                 self.record_pass(key, started, reply, &proposal, notes);
@@ -158,22 +153,16 @@ impl Run {
                 } else {
                     // It states the reply's confidence, so the reply's own model is asked for it.
                     let call = Call::wished(CommandKey::new(key.pass, Slot::Repair), started.tier);
-                    self.state.phase = Phase::Repairing { call, proposal: Box::new(proposal) };
+                    let purpose = Purpose::Repair { proposal: Box::new(proposal) };
+                    self.state.phase = Phase::Calling { call, purpose };
                 }
             }
-            Phase::Landing { cause, .. } => {
-                let cause = cause.clone();
+            Purpose::Final { cause } => {
                 self.remember_size(started, reply.usage);
                 let proposal = self.read(key, started, reply, notes);
                 self.record_pass(key, started, reply, &proposal, notes);
                 self.judge_and_decide(proposal, Some(cause), notes);
             }
-            Phase::Gathering { .. }
-            | Phase::Acting { .. }
-            | Phase::WaitingForPerson { .. }
-            | Phase::Validating { .. }
-            | Phase::Saving { .. }
-            | Phase::Done { .. } => {}
         }
         Ok(())
     }
@@ -257,27 +246,17 @@ impl Run {
         failure: &ModelFailure,
         notes: &mut Vec<Note>,
     ) {
-        match &self.state.phase {
-            Phase::Stopping { .. } => {
+        match self.state.phase.purpose().cloned() {
+            // The run is stopping: nothing is tried again.
+            None => {
                 self.salvage(key, failure, notes);
                 self.call_gone(notes);
             }
-            Phase::Picking { .. } => {
-                self.pick_defaults(failure.line().to_string(), notes);
-            }
-            Phase::Repairing { proposal, .. } => {
-                let proposal = (**proposal).clone();
-                self.judge_and_decide(proposal, None, notes);
-            }
-            Phase::Calling { .. } | Phase::Landing { .. } => {
+            Some(Purpose::Select) => self.pick_defaults(failure.line().to_string(), notes),
+            Some(Purpose::Repair { proposal }) => self.judge_and_decide(*proposal, None, notes),
+            Some(Purpose::Main | Purpose::Final { .. }) => {
                 self.main_call_failed(key, attempt, failure, None, notes);
             }
-            Phase::Gathering { .. }
-            | Phase::Acting { .. }
-            | Phase::WaitingForPerson { .. }
-            | Phase::Validating { .. }
-            | Phase::Saving { .. }
-            | Phase::Done { .. } => {}
         }
     }
 
@@ -392,7 +371,7 @@ impl Run {
             .is_none_or(|partial| reply::salvage(partial, self.reading()).sections.is_empty());
         if failure.kind == FailureKind::Timeout
             && self.state.inbox.stop_asked.is_none()
-            && matches!(self.state.phase, Phase::Calling { .. })
+            && self.state.phase.main_call().is_some()
             && let Some(cause) = self.out_of_time()
         {
             // It was cut off for the landing's sake: what came of it stays, and nobody waits before that.
@@ -419,7 +398,7 @@ impl Run {
         let in_time = |at: Millis| at < self.ends_at();
         // Nor is it waited for into the landing's time, where a landing would bring nothing.
         let in_vain = |at: Millis| {
-            matches!(self.state.phase, Phase::Calling { .. })
+            self.state.phase.main_call().is_some()
                 && self.out_of_time_at(at).is_some()
                 && !self.landing_helps()
         };
@@ -449,14 +428,12 @@ impl Run {
             None if is_too_long => too_long(failure.line()),
             None => model_failure(failure.line()),
         };
-        let conditions = match (&self.state.phase, self.state.inbox.stop_asked) {
+        let conditions = match (self.state.phase.final_cause().cloned(), self.state.inbox.stop_asked) {
             (_, Some(at)) => vec![manual_stop(at), failed],
             // Without any reply the limit did not end anything: the model did.
-            (Phase::Landing { cause, .. }, None) if self.state.draft.passes.is_empty() => {
-                vec![failed, cause.clone()]
-            }
-            (Phase::Landing { cause, .. }, None) => vec![cause.clone(), failed],
-            (_, None) => vec![failed],
+            (Some(cause), None) if self.state.draft.passes.is_empty() => vec![failed, cause],
+            (Some(cause), None) => vec![cause, failed],
+            (None, None) => vec![failed],
         };
         let reached = gate::limits_reached(&self.spec.limits, &self.state.budget.totals, self.elapsed_ms());
         let conditions = conditions.into_iter().chain(reached).chain(self.unmended(key.pass));

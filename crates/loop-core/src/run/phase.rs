@@ -15,32 +15,19 @@ use crate::types::{CommandKey, Digest, EvidenceId, Millis, Observation, SubCallU
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "snake_case")]
 pub enum Phase {
-    /// A cheap model picks tools.
-    Picking {
-        /// The picker's call.
-        call: Call,
-    },
-    /// The picked tools run.
-    Gathering {
-        /// What runs.
-        batch: Batch,
-    },
-    /// The main call of a pass.
+    /// A model is called.
     Calling {
         /// The call.
         call: Call,
+        /// What it is for.
+        purpose: Purpose,
     },
-    /// The reply's contract was missing or garbled and is asked for again, once.
-    Repairing {
-        /// The call.
-        call: Call,
-        /// The reply so far.
-        proposal: Box<Proposal>,
-    },
-    /// The actions of a pass run.
-    Acting {
+    /// Tools run.
+    Running {
         /// What runs, and what waits for a person after it.
         batch: Batch,
+        /// Who asked for it.
+        stage: Stage,
     },
     /// Actions wait for a person's consent.
     WaitingForPerson {
@@ -57,13 +44,6 @@ pub enum Phase {
         attempt: u32,
         /// The arguments of the output tool's call.
         output: Arc<str>,
-    },
-    /// The last call, without tools, that turns a stop by limit into a finished document or answer.
-    Landing {
-        /// The call.
-        call: Call,
-        /// The limit that makes it the last.
-        cause: Condition,
     },
     /// The reason is fixed; what is in flight is cut off and settles.
     Stopping {
@@ -94,85 +74,100 @@ pub enum Phase {
     },
 }
 
+/// What a call to a model is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "for", rename_all = "snake_case")]
+pub enum Purpose {
+    /// A cheap model selects tools before the first pass.
+    Select,
+    /// The main call of a pass.
+    Main,
+    /// The reply's contract was missing or garbled and is asked for again, once.
+    Repair {
+        /// The reply so far.
+        proposal: Box<Proposal>,
+    },
+    /// The last call, without tools, that turns a stop by limit into a finished document or answer.
+    Final {
+        /// The limit that makes it the last.
+        cause: Condition,
+    },
+}
+
+/// When tools run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Before the first pass: the selected tools.
+    Gather,
+    /// After a pass: its actions.
+    Act,
+}
+
 impl Phase {
     /// The phase as it is written, for example `waiting_for_person`.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Picking { .. } => "picking",
-            Self::Gathering { .. } => "gathering",
-            Self::Calling { .. } => "calling",
-            Self::Repairing { .. } => "repairing",
-            Self::Acting { .. } => "acting",
+            Self::Calling { purpose: Purpose::Select, .. } => "picking",
+            Self::Calling { purpose: Purpose::Main, .. } => "calling",
+            Self::Calling { purpose: Purpose::Repair { .. }, .. } => "repairing",
+            Self::Calling { purpose: Purpose::Final { .. }, .. } => "landing",
+            Self::Running { stage: Stage::Gather, .. } => "gathering",
+            Self::Running { stage: Stage::Act, .. } => "acting",
             Self::WaitingForPerson { .. } => "waiting_for_person",
             Self::Validating { .. } => "validating",
-            Self::Landing { .. } => "landing",
             Self::Stopping { .. } => "stopping",
             Self::Saving { .. } => "saving",
             Self::Done { .. } => "done",
         }
     }
 
+    /// What the call of the phase is for; nothing where none is wanted, and while the run stops.
+    pub(super) fn purpose(&self) -> Option<&Purpose> {
+        if let Self::Calling { purpose, .. } = self { Some(purpose) } else { None }
+    }
+
+    /// The limit that makes the call of the phase the last one.
+    pub fn final_cause(&self) -> Option<&Condition> {
+        if let Some(Purpose::Final { cause }) = self.purpose() { Some(cause) } else { None }
+    }
+
+    /// The call of the phase where it is a main call that is not the last one.
+    pub(super) fn main_call(&self) -> Option<&Call> {
+        if let Self::Calling { call, purpose: Purpose::Main } = self { Some(call) } else { None }
+    }
+
     /// The call that this phase wishes or has in flight.
     pub(super) fn call(&self) -> Option<&Call> {
         match self {
-            Self::Picking { call }
-            | Self::Calling { call }
-            | Self::Repairing { call, .. }
-            | Self::Landing { call, .. } => Some(call),
+            Self::Calling { call, .. } => Some(call),
             Self::Stopping { call, .. } => call.as_ref(),
-            Self::Gathering { .. }
-            | Self::Acting { .. }
-            | Self::WaitingForPerson { .. }
-            | Self::Validating { .. }
-            | Self::Saving { .. }
-            | Self::Done { .. } => None,
+            _ => None,
         }
     }
 
     pub(super) fn call_mut(&mut self) -> Option<&mut Call> {
         match self {
-            Self::Picking { call }
-            | Self::Calling { call }
-            | Self::Repairing { call, .. }
-            | Self::Landing { call, .. } => Some(call),
+            Self::Calling { call, .. } => Some(call),
             Self::Stopping { call, .. } => call.as_mut(),
-            Self::Gathering { .. }
-            | Self::Acting { .. }
-            | Self::WaitingForPerson { .. }
-            | Self::Validating { .. }
-            | Self::Saving { .. }
-            | Self::Done { .. } => None,
+            _ => None,
         }
     }
 
     /// The tools that this phase runs.
     pub(super) fn batch(&self) -> Option<&Batch> {
         match self {
-            Self::Gathering { batch } | Self::Acting { batch } => Some(batch),
+            Self::Running { batch, .. } => Some(batch),
             Self::Stopping { batch, .. } => batch.as_ref(),
-            Self::Picking { .. }
-            | Self::Calling { .. }
-            | Self::Repairing { .. }
-            | Self::WaitingForPerson { .. }
-            | Self::Validating { .. }
-            | Self::Landing { .. }
-            | Self::Saving { .. }
-            | Self::Done { .. } => None,
+            _ => None,
         }
     }
 
     pub(super) fn batch_mut(&mut self) -> Option<&mut Batch> {
         match self {
-            Self::Gathering { batch } | Self::Acting { batch } => Some(batch),
+            Self::Running { batch, .. } => Some(batch),
             Self::Stopping { batch, .. } => batch.as_mut(),
-            Self::Picking { .. }
-            | Self::Calling { .. }
-            | Self::Repairing { .. }
-            | Self::WaitingForPerson { .. }
-            | Self::Validating { .. }
-            | Self::Landing { .. }
-            | Self::Saving { .. }
-            | Self::Done { .. } => None,
+            _ => None,
         }
     }
 
@@ -180,33 +175,13 @@ impl Phase {
     pub(super) fn outcome(&self) -> Option<&Outcome> {
         match self {
             Self::Saving { outcome, .. } | Self::Done { outcome } => Some(outcome),
-            Self::Picking { .. }
-            | Self::Gathering { .. }
-            | Self::Calling { .. }
-            | Self::Repairing { .. }
-            | Self::Acting { .. }
-            | Self::WaitingForPerson { .. }
-            | Self::Validating { .. }
-            | Self::Landing { .. }
-            | Self::Stopping { .. } => None,
+            _ => None,
         }
     }
 
     /// Since when the run waits for a person, if it does.
     pub(super) fn waiting_since(&self) -> Option<Millis> {
-        match self {
-            Self::WaitingForPerson { since, .. } => Some(*since),
-            Self::Picking { .. }
-            | Self::Gathering { .. }
-            | Self::Calling { .. }
-            | Self::Repairing { .. }
-            | Self::Acting { .. }
-            | Self::Validating { .. }
-            | Self::Landing { .. }
-            | Self::Stopping { .. }
-            | Self::Saving { .. }
-            | Self::Done { .. } => None,
-        }
+        if let Self::WaitingForPerson { since, .. } = self { Some(*since) } else { None }
     }
 
     /// Whether anything is in flight that has to settle.
@@ -218,14 +193,10 @@ impl Phase {
     /// Whether the wall clock counts and a stop is still open.
     pub(super) fn is_working(&self) -> bool {
         match self {
-            Self::Picking { .. }
-            | Self::Gathering { .. }
-            | Self::Calling { .. }
-            | Self::Repairing { .. }
-            | Self::Acting { .. }
+            Self::Calling { .. }
+            | Self::Running { .. }
             | Self::WaitingForPerson { .. }
-            | Self::Validating { .. }
-            | Self::Landing { .. } => true,
+            | Self::Validating { .. } => true,
             Self::Stopping { .. } | Self::Saving { .. } | Self::Done { .. } => false,
         }
     }

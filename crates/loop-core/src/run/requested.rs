@@ -14,11 +14,8 @@ impl Run {
     /// knows by (key, attempt) what it has in flight already.
     pub fn commands(&self) -> Vec<Command> {
         match &self.state.phase {
-            Phase::Picking { call }
-            | Phase::Calling { call }
-            | Phase::Repairing { call, .. }
-            | Phase::Landing { call, .. } => self.wish_call(call).into_iter().collect(),
-            Phase::Gathering { batch } | Phase::Acting { batch } => self.wish_tools(batch),
+            Phase::Calling { call, .. } => self.wish_call(call).into_iter().collect(),
+            Phase::Running { batch, .. } => self.wish_tools(batch),
             Phase::WaitingForPerson { asks, .. } => asks
                 .iter()
                 .filter(|ask| !ask.answered)
@@ -55,14 +52,11 @@ impl Run {
     pub fn deadline(&self) -> Option<Millis> {
         let wall = self.ends_at();
         match &self.state.phase {
-            Phase::Picking { call }
-            | Phase::Calling { call }
-            | Phase::Repairing { call, .. }
-            | Phase::Landing { call, .. } => {
+            Phase::Calling { call, .. } => {
                 let wait = call.not_before.filter(|at| call.started.is_none() && *at > self.state.clock.now);
                 Some(wait.map_or(wall, |at| at.min(wall)))
             }
-            Phase::Gathering { batch } | Phase::Acting { batch } => {
+            Phase::Running { batch, .. } => {
                 let open = self.in_turn(batch).filter(|work| work.waits(self.state.clock.now));
                 let polls = open.filter_map(|work| work.poll.as_ref().map(|poll| poll.not_before));
                 Some(polls.min().map_or(wall, |at| at.min(wall)))

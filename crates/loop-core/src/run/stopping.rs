@@ -6,7 +6,7 @@ use crate::run::event::{SaveResult, StopMode};
 use crate::run::model_calls::{ATTEMPTS, Charge, model_failure};
 use crate::run::note::Note;
 use crate::run::outcome::{Outcome, Saved, StoppedIn};
-use crate::run::phase::{Call, Phase};
+use crate::run::phase::{Call, Phase, Purpose, Stage};
 use crate::run::{Rejected, Run};
 use crate::types::{
     CommandKey, Effect, FailureKind, Millis, ModelFailure, Observation, Received, Slot, Status, Tier,
@@ -58,20 +58,9 @@ impl Run {
             Phase::Stopping { since, .. } if self.state.clock.now.since(*since) >= GRACE_MS => {
                 self.finish(notes)
             }
-            Phase::Picking { .. }
-            | Phase::Gathering { .. }
-            | Phase::Calling { .. }
-            | Phase::Repairing { .. }
-            | Phase::Acting { .. }
-            | Phase::Validating { .. }
-            | Phase::Landing { .. }
-                if is_over =>
-            {
+            Phase::Calling { .. } | Phase::Running { .. } | Phase::Validating { .. } if is_over => {
                 // In the gate's order: whoever asked for a stop before gets that as the reason.
-                let cause = match &self.state.phase {
-                    Phase::Landing { cause, .. } => Some(cause.clone()),
-                    _ => None,
-                };
+                let cause = self.state.phase.final_cause().cloned();
                 let failed = self.state.phase.call().and_then(|call| call.failed.clone());
                 let reached =
                     gate::limits_reached(&self.spec.limits, &self.state.budget.totals, self.elapsed_ms());
@@ -85,20 +74,16 @@ impl Run {
                 }
             }
             // It waited into the time that is the landing's.
-            Phase::Calling { call } if call.started.is_none() => {
+            Phase::Calling { call, purpose: Purpose::Main } if call.started.is_none() => {
                 let call = call.clone();
                 if let Some(cause) = self.out_of_time() {
                     self.land_or_stop(call, cause, notes);
                 }
             }
             // A call or a save that had to wait may start: the wishes show it.
-            Phase::Picking { .. }
-            | Phase::Gathering { .. }
-            | Phase::Calling { .. }
-            | Phase::Repairing { .. }
-            | Phase::Acting { .. }
+            Phase::Calling { .. }
+            | Phase::Running { .. }
             | Phase::Validating { .. }
-            | Phase::Landing { .. }
             | Phase::Stopping { .. }
             | Phase::Saving { .. }
             | Phase::Done { .. } => {}
@@ -193,7 +178,7 @@ impl Run {
             ended.charge_lost(&call, &mut notes);
         }
         if let Some(batch) = ended.answers_so_far(&mut notes) {
-            ended.state.phase = Phase::Acting { batch };
+            ended.state.phase = Phase::Running { batch, stage: Stage::Act };
         }
         ended.keep_evidence(&mut notes);
         ended.state.budget.totals.wall_ms = ended.elapsed_ms();
