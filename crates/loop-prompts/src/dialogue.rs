@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::policy::{is_barred, is_selectable};
-use loop_core::{CommandKey, Digest, Phase, PromptSize, Run, RunSpec, Slot, StopReason, Told, ToolSpec};
+use loop_core::{CommandKey, Digest, PromptSize, Run, RunSpec, Slot, StopReason, Told, ToolSpec};
 use minijinja::Value;
 
 use crate::parts;

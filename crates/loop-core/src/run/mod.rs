@@ -6,17 +6,27 @@
 //!
 //! It never looks at a clock, at bytes of a prompt or at a provider's words: sizes and instants come with the events.
 //!
+//! # Phases
+//!
 //! ```text
-//!            ┌──────── picker failed: default tools ───────┐
-//! Picking ───┴▶ Gathering ─▶ Calling ─▶ (Repairing) ─▶ gate ─▶ Acting ─▶ (WaitingForPerson) ─┐
-//!                             ▲                         │                                   │
-//!                             └──────── next pass ──────┼───────────────────────────────────┘
-//!                  last permitted pass or call: Landing ┤
-//!                                                       ▼
+//!             ┌───────── selection failed: default tools ─────────┐
+//! Calling ────┴▶ Running ─▶ Calling ─▶ (Calling) ─▶ gate ─▶ Running ─▶ (WaitingForPerson) ─┐
+//!  select         gather     main  ▲     repair      │        act                          │
+//!                                  ├── next pass ────┼─────────────────────────────────────┘
+//!                                  └── last permitted pass or call: Calling, final
+//!                                                    ▼
 //!                     any phase, stop now ─▶ Stopping ─▶ Saving ─▶ Done
 //! ```
 //!
 //! Where an attempt has ended with an output, `Validating` comes before the next pass: a valid one ends the run.
+//!
+//! # State
+//!
+//! Nine parts, each a type in a module that says what is always true of it: `started` (the first event's data), `clock`,
+//! `phase`, `inbox`, `route`, `knowledge`, `calls`, `draft`, `budget`. What follows from another part is
+//! computed. The other modules hold what follows an event: `model_calls`, `acting`, `asking`, `gating`,
+//! `attempts`, `select`, `final_pass`, `compact`, `stopping`; `requested` reads commands and deadlines from
+//! the state, and `quote` what a call may take.
 
 mod acting;
 mod apply;

@@ -13,7 +13,7 @@ use crate::types::is_default;
 /// How the gate judges.
 ///
 /// What a setting's default is stands in the text of no spec, so that a spec that was stored before the setting was
-/// there keeps its hash; whether the newer settings count at all is told by [`RunSpec::version`].
+/// there keeps its hash; whether the newer settings count at all is told by [`RunSpec::version`](crate::RunSpec::version).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GateSettings {
