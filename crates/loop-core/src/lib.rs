@@ -113,9 +113,9 @@ pub use reply::{
 pub use run::{
     AnswerFault, Ask, Asked, Attempt, AttemptState, Batch, Call, CallModel, Command, Cut, Decision, Event,
     Fact, Facts, History, Note, Outcome, Output, Overridden, PassRecord, PassSummary, PersonAnswer, Phase,
-    PickedBy, Poll, PromptSize, Provenance, Quote, Refusal, Rejected, Rejection, Reserve, Run, RunTool,
-    SaveResult, Saved, ServedCall, Started, StartedCall, State, StopMode, StoppedIn, SubCallBudget, Validate,
-    Validation, Work,
+    PickedBy, Poll, PromptSize, Provenance, Purpose, Quote, Refusal, Rejected, Rejection, Reserve, Run,
+    RunTool, SaveResult, Saved, ServedCall, Stage, Started, StartedCall, State, StopMode, StoppedIn,
+    SubCallBudget, Validate, Validation, Work,
 };
 pub use spec::{
     ArgSpec, ArgType, Breakers, Cite, ConversationSpec, CostLimit, CostMode, DefaultCall, DocumentSpec,

@@ -6,6 +6,7 @@ use common::*;
 
 use std::sync::Arc;
 
+use loop_core::Purpose;
 use loop_core::{
     Effects, Fact, Millis, Note, PersonAnswer, Phase, PromptSize, Run, SaveResult, State, Status, StopClass,
     StopMode, StopReason, SubCallUse,
@@ -387,6 +388,6 @@ fn a_stop_that_was_asked_for_before_the_crash_takes_effect_after_it() {
 #[test]
 fn a_state_holds_its_phase_and_clones_are_equal() {
     let world = run().start().started();
-    assert!(matches!(world.run.phase(), Phase::Calling { .. }));
+    assert!(matches!(world.run.phase(), Phase::Calling { purpose: Purpose::Main, .. }));
     assert_eq!(world.run.clone(), world.run);
 }

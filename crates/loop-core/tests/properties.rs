@@ -4,6 +4,7 @@ use crate::common;
 
 use common::*;
 
+use loop_core::Purpose;
 use loop_core::{
     Command, Confidence, CostMode, EvidenceId, Fact, NonceMode, Note, Phase, PicoUsd, PromptSize, Reserve,
     Slot, StopMode, SubCallUse, canonical, citations, digest as digest_of,
@@ -261,9 +262,12 @@ fn beyond_the_reserves(before: &World, after: &World) -> (u64, u64) {
                 let cost = Some(price.fresh(input_tokens, output_tokens));
                 Reserve { input_tokens, output_tokens, cost }
             }
-            (_, Phase::Calling { call } | Phase::Landing { call, .. } | Phase::Repairing { call, .. }) => {
-                call.started.unwrap().reserve
-            }
+            (
+                _,
+                Phase::Calling { call, purpose: Purpose::Main }
+                | Phase::Calling { call, purpose: Purpose::Final { .. } }
+                | Phase::Calling { call, purpose: Purpose::Repair { .. } },
+            ) => call.started.unwrap().reserve,
             (_, phase) => panic!("charged while {}", phase.name()),
         };
         money += cost.unwrap().0.saturating_sub(reserve.cost.unwrap().0);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::policy::{is_barred, is_selectable};
-use loop_core::{CommandKey, Digest, Phase, PromptSize, Run, RunSpec, Slot, StopReason, Told, ToolSpec};
+use loop_core::{CommandKey, Digest, PromptSize, Run, RunSpec, Slot, StopReason, Told, ToolSpec};
 use minijinja::Value;
 
 use crate::anchors::EVIDENCE;
@@ -154,7 +154,7 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
     });
     let evidence = run.evidence().get(from.0..to.0).unwrap_or_default();
     let actions = run.actions().get(from.1..to.1).unwrap_or_default();
-    let is_landing = after.map_or(matches!(run.phase(), Phase::Landing { .. }), |pass| pass.landing);
+    let is_landing = after.map_or(run.phase().final_cause().is_some(), |pass| pass.landing);
     let landing = if is_landing { landing(prompts, run) } else { String::new() };
     let mut variables = of_run(run);
     variables.extend([
@@ -202,10 +202,10 @@ fn landing(prompts: &Prompts, run: &Run) -> String {
 /// Why this is the last call: only the setting's name, so that rendering it again gives the same bytes.
 pub(crate) fn last_call(run: &Run) -> String {
     let limits = &run.spec().limits;
-    let reason = match run.phase() {
-        Phase::Landing { cause, .. } => cause.reason,
-        _ if run.passes().len() as u32 >= limits.passes => StopReason::MaxPasses,
-        _ => StopReason::MaxModelCalls,
+    let reason = match run.phase().final_cause() {
+        Some(cause) => cause.reason,
+        None if run.passes().len() as u32 >= limits.passes => StopReason::MaxPasses,
+        None => StopReason::MaxModelCalls,
     };
     match reason {
         StopReason::MaxPasses => {

@@ -706,7 +706,7 @@ impl Driver {
 
     /// Tells callbacks of a tool that is to be run; one that was not ready and is asked again has been told.
     fn call_back_first(&self, wish: &RunTool) {
-        let (Phase::Gathering { batch } | Phase::Acting { batch }) = self.run.phase() else { return };
+        let Phase::Running { batch, .. } = self.run.phase() else { return };
         let Some(work) = batch.work.iter().find(|work| work.key == wish.key && work.poll.is_none()) else {
             return;
         };

@@ -19,13 +19,10 @@ use crate::types::Status;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Trouble {
     /// Tools whose last call failed.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     failing: BTreeMap<Arc<str>, Failing>,
     /// Calls that policy denied, since the last success.
-    #[serde(default)]
     denied: u32,
     /// Calls with an unknown tool or with arguments that do not fit, since the last success.
-    #[serde(default)]
     bad_arguments: u32,
 }
 

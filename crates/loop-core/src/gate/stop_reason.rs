@@ -136,7 +136,7 @@ impl StopReason {
     }
 
     /// The class that this reason alone would give. A domain's own reason gives `partial` here: what it means stands
-    /// with its condition, [`Condition::class`].
+    /// with its condition, [`Condition::class`](crate::Condition::class).
     pub fn class(self) -> StopClass {
         match self {
             Self::Confident | Self::Completed => StopClass::Answered,

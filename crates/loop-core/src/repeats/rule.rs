@@ -69,7 +69,7 @@ pub enum RepeatRule {
         /// How often it was repeated.
         times: u32,
     },
-    /// The tool's limit is reached (S3-28). The verdict of such a call is [`Verdict::OverLimit`].
+    /// The tool's limit is reached (S3-28). The verdict of such a call is [`Verdict::OverLimit`](crate::Verdict::OverLimit).
     Limit {
         /// The limit.
         limit: u32,

@@ -10,23 +10,21 @@ use crate::gate::{
 use crate::policy::RunSources;
 use crate::repeats::Settled;
 use crate::reply::Proposal;
-use crate::run::calls::Charge;
 use crate::run::command::SubCallBudget;
+use crate::run::model_calls::Charge;
 use crate::run::note::Note;
-use crate::run::phase::{Ask, Batch, Phase, Poll, Work};
+use crate::run::phase::{Ask, Batch, Phase, Poll, Stage, Work};
 use crate::run::{Rejected, Run, gating};
 use crate::spec::Setting;
 use crate::spec::{OnInvalid, OnToolError};
-use crate::types::{
-    CommandKey, Digest, Effect, Evidence, EvidenceId, Millis, Observation, Status, SubCallUse,
-};
+use crate::types::{CommandKey, Digest, Effect, Evidence, Millis, Observation, Status, SubCallUse};
 
 impl Run {
     pub(super) fn tool_started(&mut self, key: &CommandKey, attempt: u32) -> Result<(), Rejected> {
         let phase = self.state.phase.name();
         let not_open = self.not_open("tool_started", key, attempt);
         let blocked = self.is_held() || !self.state.phase.is_working();
-        let now = self.state.now;
+        let now = self.state.clock.now;
         let is_it =
             |work: &Work| work.key == *key && work.attempt == attempt && !work.announced && !work.waits(now);
         let Some(batch) = self.state.phase.batch() else {
@@ -80,10 +78,11 @@ impl Run {
     fn asks_again_at(&self, at: usize, observation: &Observation) -> Option<Millis> {
         let after = observation.retry_after_ms.filter(|_| observation.status == Status::Pending)?;
         let work = self.state.phase.batch().and_then(|batch| batch.work.get(at))?;
-        let action = self.state.actions.get(work.action as usize)?;
+        let action = self.state.calls.actions.get(work.action as usize)?;
         let polls = self.spec.tool(action.tool_name())?.policy.repeats.polls;
-        let not_before = self.state.now.plus(after.max(1));
-        let has_time = self.elapsed_ms().saturating_add(not_before.since(self.state.now)) < self.working_ms();
+        let not_before = self.state.clock.now.plus(after.max(1));
+        let has_time =
+            self.elapsed_ms().saturating_add(not_before.since(self.state.clock.now)) < self.working_ms();
         let may = self.state.phase.is_working()
             && !self.is_held()
             && self.is_repeatable(at)
@@ -105,7 +104,7 @@ impl Run {
         work.announced = false;
         notes.push(Note::Polled { key, attempt: attempt + 1, not_before });
         if granted.is_some() {
-            self.state.granted_sub_calls = self.state.granted_sub_calls.saturating_sub(1);
+            self.state.budget.release_sub_call();
             if let Some(used) = used {
                 self.charge_sub_call(key, attempt, used, notes);
             }
@@ -120,7 +119,7 @@ impl Run {
     pub(super) fn is_held(&self) -> bool {
         let setting = self.spec.gate.on_tool_error;
         let ends = |work: &Work| work.observation.as_ref().is_some_and(|it| setting.stops_at(it.status));
-        self.state.stop_asked.is_some()
+        self.state.inbox.stop_asked.is_some()
             || self.state.phase.batch().is_some_and(|batch| batch.work.iter().any(ends))
     }
 
@@ -131,25 +130,33 @@ impl Run {
         let sources = RunSources {
             spec,
             item: &state.started.item,
-            evidence: &state.evidence,
-            told: &state.told,
+            evidence: &state.knowledge.evidence,
+            told: state.inbox.told(),
             asked_before: state.started.history.as_ref().map_or(&NOTHING, |history| &history.asked),
         };
-        Bench { spec, ledger: &state.ledger, trouble: &state.trouble, legs: state.legs, sources, pass, room }
+        Bench {
+            spec,
+            ledger: &state.calls.ledger,
+            trouble: &state.calls.trouble,
+            legs: state.knowledge.legs,
+            sources,
+            pass,
+            room,
+        }
     }
 
     /// Writes verdicts down and makes a batch of what runs and what waits for a person.
     pub(super) fn admit(&mut self, judged: Vec<Judged>, notes: &mut Vec<Note>) -> Batch {
         let mut batch = Batch::default();
         for Judged { mut judged, sign, run_as } in judged {
-            let action = self.state.actions.len() as u32;
+            let action = self.state.calls.actions.len() as u32;
             if let (Verdict::Run, Some(sign)) = (&judged.verdict, sign) {
-                let evidence = EvidenceId((self.state.evidence.len() + batch.work.len()) as u32 + 1);
+                let evidence = self.state.knowledge.next_id(batch.work.len());
                 judged.evidence = Some(evidence);
                 let (key, attempt) = run_as;
-                self.state.ledger.started(&sign, key, attempt, evidence);
+                self.state.calls.ledger.started(&sign, key, attempt, evidence);
                 let signature = sign.signature();
-                self.state.totals.tool_calls += 1;
+                self.state.budget.totals.tool_calls += 1;
                 let tool = judged.tool.as_deref().and_then(|name| self.spec.tool(name));
                 let smart = tool.is_some_and(|tool| tool.smart);
                 // Where an order is kept each waits for its turn.
@@ -173,7 +180,7 @@ impl Run {
                 batch.asks.push(action);
             }
             notes.push(Note::ActionJudged(judged.clone()));
-            self.state.actions.push(judged);
+            self.state.calls.actions.push(judged);
         }
         if !self.spec.gate.people {
             batch.asks.clear();
@@ -183,18 +190,18 @@ impl Run {
 
     /// Runs a batch, or goes on where there is nothing to run.
     pub(super) fn act(&mut self, batch: Batch, notes: &mut Vec<Note>) {
-        self.state.phase = Phase::Acting { batch };
+        self.state.phase = Phase::Running { batch, stage: Stage::Act };
         self.batch_settled(notes);
     }
 
     /// A call to a model is granted to a smart tool as long as one is left for the document after it (S0-65).
     pub(super) fn grant_sub_call(&mut self) -> Option<SubCallBudget> {
         let limits = &self.spec.limits;
-        let taken = self.state.totals.model_calls.saturating_add(self.state.granted_sub_calls);
-        if taken.saturating_add(2) > limits.model_calls || !self.pays_for_sub_call() {
+        let taken = self.state.budget.totals.model_calls.saturating_add(self.state.budget.granted_sub_calls);
+        if taken.saturating_add(2) > limits.model_calls || !self.quoting().pays_for_sub_call() {
             return None;
         }
-        self.state.granted_sub_calls += 1;
+        self.state.budget.granted_sub_calls += 1;
         Some(SubCallBudget {
             bytes: limits.sub_call_bytes,
             output_tokens: limits.sub_call_tokens,
@@ -211,12 +218,12 @@ impl Run {
         let granted = work.sub_call.take();
         let (status, used) = (observation.status, observation.sub_call.clone());
         if self.spec.protocol.properties().has_contract {
-            self.state.echoes.read_observation(&observation);
+            self.state.knowledge.echoes.read_observation(&observation);
         }
         work.observation = Some(observation);
         notes.push(Note::ActionSettled { key, evidence, status });
         if granted.is_some() {
-            self.state.granted_sub_calls = self.state.granted_sub_calls.saturating_sub(1);
+            self.state.budget.release_sub_call();
             if let Some(used) = used {
                 self.charge_sub_call(key, attempt, used, notes);
             }
@@ -226,7 +233,7 @@ impl Run {
     /// Whether doing a piece of work twice is the same as doing it once.
     fn is_repeatable(&self, at: usize) -> bool {
         let work = self.state.phase.batch().and_then(|batch| batch.work.get(at));
-        let action = work.and_then(|work| self.state.actions.get(work.action as usize));
+        let action = work.and_then(|work| self.state.calls.actions.get(work.action as usize));
         let tool = action.and_then(|action| self.spec.tool(action.tool_name()));
         tool.is_some_and(|tool| {
             matches!(tool.effect, Effect::Read | Effect::WriteIdempotent | Effect::WriteKeyed)
@@ -240,9 +247,9 @@ impl Run {
         used: SubCallUse,
         notes: &mut Vec<Note>,
     ) {
-        self.state.totals.model_calls += 1;
-        self.state.totals.sub_calls += 1;
-        let reserve = self.sub_call_reserve();
+        self.state.budget.totals.model_calls += 1;
+        self.state.budget.totals.sub_calls += 1;
+        let reserve = self.quoting().sub_call_reserve();
         let (tier, usage, received) = (self.small_tier(), used.usage, used.received);
         let charge = Charge { key, attempt, tier, usage, received, reported: None, reserve };
         self.charge(charge, notes);
@@ -267,13 +274,13 @@ impl Run {
         if batch.is_in_flight() || waits_for_all && batch.work.iter().any(|work| work.observation.is_none()) {
             return;
         }
-        let first = self.state.evidence.len();
+        let first = self.state.knowledge.evidence.len();
         let asks = self.keep_evidence(notes);
         if let Some(certificate) = self.ended_by_trouble(first) {
             self.leave_undone(&asks, certificate.reason(), notes);
             return self.stop(certificate, notes);
         }
-        if self.state.stop_asked.is_none()
+        if self.state.inbox.stop_asked.is_none()
             && let Some(certificate) = self.submitted_nothing()
         {
             // The run has failed: nobody is asked about what would not run any more.
@@ -285,13 +292,13 @@ impl Run {
             self.leave_undone(&asks, StopReason::Timeout, notes);
             return self.go_on(notes);
         }
-        if asks.is_empty() || self.state.stop_asked.is_some() {
+        if asks.is_empty() || self.state.inbox.stop_asked.is_some() {
             return self.go_on(notes);
         }
-        let deadline = self.state.now.plus(self.spec.limits.person_ms);
+        let deadline = self.state.clock.now.plus(self.spec.limits.person_ms);
         let asks =
             asks.into_iter().map(|action| Ask { action, deadline, answered: false, answer: None }).collect();
-        self.state.phase = Phase::WaitingForPerson { asks, since: self.state.now };
+        self.state.phase = Phase::WaitingForPerson { asks, since: self.state.clock.now };
     }
 
     /// Settles writes that wait for their turn while the same call before them may or may not have happened: they are
@@ -314,7 +321,7 @@ impl Run {
             .iter()
             .enumerate()
             .filter(|(_, work)| waits(work) && doubtful.contains(&work.signature))
-            .filter_map(|(at, work)| Some((at, self.state.actions.get(work.action as usize)?)))
+            .filter_map(|(at, work)| Some((at, self.state.calls.actions.get(work.action as usize)?)))
             .map(|(at, action)| (at, action.tool_name().into()))
             .collect();
         for (at, name) in held {
@@ -325,7 +332,7 @@ impl Run {
 
     /// What comes after the calls of a pass: the validation of an output, or the next pass.
     fn go_on(&mut self, notes: &mut Vec<Note>) {
-        if self.state.stop_asked.is_some() {
+        if self.state.inbox.stop_asked.is_some() {
             return self.next_pass(notes);
         }
         if !self.validates() {
@@ -353,7 +360,7 @@ impl Run {
 
     /// Whether a piece of work only looks.
     pub(super) fn is_read(&self, work: &Work) -> bool {
-        let action = self.state.actions.get(work.action as usize);
+        let action = self.state.calls.actions.get(work.action as usize);
         let tool = action.and_then(|action| self.spec.tool(action.tool_name()));
         tool.is_some_and(|tool| tool.effect.is_read())
     }
@@ -365,7 +372,7 @@ impl Run {
         }
         let Phase::Stopping { certificate, .. } = &self.state.phase else { return };
         let reason = certificate.reason();
-        let pass = self.state.passes.len() as u32;
+        let pass = self.state.draft.passes.len() as u32;
         let room = Room { left: u32::MAX, limit: Limit::ToolCalls };
         let mut judged = judge(&proposal.actions, self.bench(pass, room));
         let is_misfit = |judged: &JudgedAction| self.is_misfit(judged);
@@ -381,7 +388,7 @@ impl Run {
     /// Records that these actions will not be run, since the run ends for this reason.
     pub(super) fn leave_undone(&mut self, actions: &[u32], reason: StopReason, notes: &mut Vec<Note>) {
         for at in actions {
-            if let Some(action) = self.state.actions.get_mut(*at as usize) {
+            if let Some(action) = self.state.calls.actions.get_mut(*at as usize) {
                 action.verdict = Verdict::Ended { reason };
                 notes.push(Note::ActionJudged(action.clone()));
             }
@@ -393,24 +400,25 @@ impl Run {
     /// where their evidence begins.
     fn ended_by_trouble(&self, first: usize) -> Option<Certificate> {
         let gate = &self.spec.gate;
-        let settled = self.state.evidence.get(first..)?;
+        let settled = self.state.knowledge.evidence.get(first..)?;
         let mut failed = settled.iter().filter(|evidence| evidence.observation.status.is_failure());
         let setting = gate.on_tool_error;
         let stops = failed.clone().find(|evidence| setting.stops_at(evidence.observation.status));
-        let escalated = failed.find_map(|evidence| self.state.trouble.escalated(&evidence.tool, setting));
+        let escalated =
+            failed.find_map(|evidence| self.state.calls.trouble.escalated(&evidence.tool, setting));
         let declared = self.spec.stop_reasons.iter().filter_map(|reason| gate::declared(reason, settled));
         let is_useless = |evidence: &&Evidence| evidence.observation.status == Status::InvalidInput;
         let useless = settled.iter().find(is_useless);
         let invalid = useless
             .filter(|_| gate.on_invalid == OnInvalid::Stop)
             .map(|evidence| gating::invalid(&evidence.tool, &evidence.observation.summary));
-        let useless = self.state.trouble.useless(&gate.breakers).filter(|_| useless.is_some());
+        let useless = self.state.calls.trouble.useless(&gate.breakers).filter(|_| useless.is_some());
         let by_failure = stops.map(|evidence| tool_failure(evidence, setting));
         let ends = by_failure.into_iter().chain(escalated).chain(declared).chain(invalid).chain(useless);
         let mut ends = ends.peekable();
         ends.peek()?;
-        let asked = self.state.stop_asked.map(manual_stop);
-        let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
+        let asked = self.state.inbox.stop_asked.map(manual_stop);
+        let reached = gate::limits_reached(&self.spec.limits, &self.state.budget.totals, self.elapsed_ms());
         let (reached, before_next) = gate::split(reached, self.spec.acts_last());
         Certificate::of(asked.into_iter().chain(reached).chain(ends).chain(before_next))
     }
@@ -422,29 +430,25 @@ impl Run {
             return Vec::new();
         };
         // Not before all have settled: the order in which they do must not matter.
-        let first = self.state.evidence.len();
+        let first = self.state.knowledge.evidence.len();
         let settled: Vec<Settled> = batch.work.iter().filter_map(|work| self.settled(work)).collect();
-        self.state.ledger.settled(&settled);
+        self.state.calls.ledger.settled(&settled);
         for mut work in batch.work {
-            let action = self.state.actions.get(work.action as usize);
+            let action = self.state.calls.actions.get(work.action as usize);
             let (Some(action), Some(observation)) = (action, work.observation.take()) else {
                 continue;
             };
             if let Some(tool) = self.spec.tool(action.tool_name()) {
-                self.state.legs = self.state.legs.after(tool, observation.status);
+                self.state.knowledge.legs = self.state.knowledge.legs.after(tool, observation.status);
             }
-            self.state.trouble.settled(action.tool_name(), observation.status);
+            self.state.calls.trouble.settled(action.tool_name(), observation.status);
             let (key, name) = (work.key, Arc::from(action.tool_name()));
             match self.is_unknown(&work, observation.status) {
-                Some(true) => _ = self.state.doubts.insert(key, name),
-                Some(false) => _ = self.state.doubts.remove(&key),
+                Some(true) => _ = self.state.calls.doubts.insert(key, name),
+                Some(false) => _ = self.state.calls.doubts.remove(&key),
                 None => {}
             }
-            if observation.status.is_citable() {
-                self.state.citable.push(work.evidence);
-                self.state.fresh |= self.state.known.insert(observation.digest);
-            }
-            self.state.evidence.push(Evidence {
+            self.state.knowledge.evidence.push(Evidence {
                 id: work.evidence,
                 key: work.key,
                 pass: action.key.pass,
@@ -461,7 +465,7 @@ impl Run {
     /// Whether the outcome of an effect that ended so is unknown; `None` where that is as it was before. An effect that
     /// may be repeated answers for all its tries under one key.
     fn is_unknown(&self, work: &Work, status: Status) -> Option<bool> {
-        let action = self.state.actions.get(work.action as usize);
+        let action = self.state.calls.actions.get(work.action as usize);
         let tool = action.and_then(|action| self.spec.tool(action.tool_name()));
         let effect = tool.map_or(Effect::WriteIrreversible, |tool| tool.effect);
         if effect.is_read() {
@@ -483,7 +487,7 @@ impl Run {
     /// What a piece of work brought, as the ledger takes it.
     fn settled(&self, work: &Work) -> Option<Settled> {
         let observation = work.observation.as_ref()?;
-        let action = self.state.actions.get(work.action as usize)?;
+        let action = self.state.calls.actions.get(work.action as usize)?;
         let tool = self.spec.tool(action.tool_name())?;
         let rules = &tool.policy.repeats;
         let polled = work.poll.as_ref().map_or(0, |poll| poll.times) + work.lost;
@@ -502,7 +506,7 @@ impl Run {
             .map(|(at, work)| (at, work.clone()))
             .collect();
         for (at, work) in open {
-            let action = self.state.actions.get(work.action as usize);
+            let action = self.state.calls.actions.get(work.action as usize);
             let name: Arc<str> = action.map_or_else(|| "".into(), |action| action.tool_name().into());
             let is_read = self.spec.tool(&name).is_some_and(|tool| tool.effect.is_read());
             if let Some(poll) = work.poll.as_ref().filter(|_| is_read || !work.announced) {

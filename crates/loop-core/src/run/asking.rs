@@ -8,11 +8,9 @@ use crate::gate::{DeniedBy, JudgedAction, Verdict};
 use crate::repeats::{CallFacts, Rules, Sign};
 use crate::run::event::PersonAnswer;
 use crate::run::note::Note;
-use crate::run::phase::{Ask, Batch, Phase, Work};
+use crate::run::phase::{Ask, Batch, Phase, Purpose, Work};
 use crate::run::{Rejected, Run};
-use crate::types::{
-    CommandKey, Digest, Effect, EvidenceId, Millis, Observation, Status, Told, digest, is_unseen,
-};
+use crate::types::{CommandKey, Digest, Effect, Millis, Observation, Status, Told, digest, is_unseen};
 
 /// An action that waits for a person, with all that they have to know to decide (K8).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +90,7 @@ impl Run {
         };
         let open = asks.iter().filter(|ask| !ask.answered);
         open.filter_map(|ask| {
-            let action = self.state.actions.get(ask.action as usize)?;
+            let action = self.state.calls.actions.get(ask.action as usize)?;
             let tool = self.spec.tool(action.tool_name())?;
             Some(Asked {
                 key: action.key,
@@ -144,23 +142,16 @@ impl Run {
 
     /// What people told the run, in their order.
     pub fn told(&self) -> &[Told] {
-        &self.state.told
+        self.state.inbox.told()
     }
 
     /// What people told the run for this pass alone: what its prompt holds and no prompt before it did.
     pub fn told_for(&self, pass: u32) -> impl Iterator<Item = &Told> {
-        // Each is for the same pass as the one before it, or for a later one.
-        let told = &self.state.told;
-        let (from, to) = (
-            told.partition_point(|told| told.from_pass < pass),
-            told.partition_point(|told| told.from_pass <= pass),
-        );
-        told.get(from..to).unwrap_or_default().iter()
+        self.state.inbox.told_for(pass).iter()
     }
 
     fn action(&self, key: &CommandKey) -> Option<&JudgedAction> {
-        let at = self.state.actions.binary_search_by_key(key, |action| action.key).ok()?;
-        self.state.actions.get(at)
+        self.state.calls.action(key)
     }
 
     fn binding_of(&self, action: &JudgedAction) -> Digest {
@@ -180,14 +171,15 @@ impl Run {
         let Phase::WaitingForPerson { asks, .. } = &self.state.phase else {
             return None;
         };
-        let is_it =
-            |ask: &&Ask| self.state.actions.get(ask.action as usize).is_some_and(|action| action.key == *key);
+        let is_it = |ask: &&Ask| {
+            self.state.calls.actions.get(ask.action as usize).is_some_and(|action| action.key == *key)
+        };
         asks.iter().find(is_it)
     }
 
     fn why_not_asked(&self, action: &JudgedAction) -> AnswerFault {
         let waits = self.state.phase.batch().is_some_and(|batch| {
-            let mut asks = batch.asks.iter().filter_map(|at| self.state.actions.get(*at as usize));
+            let mut asks = batch.asks.iter().filter_map(|at| self.state.calls.actions.get(*at as usize));
             asks.any(|asked| asked.key == action.key)
         });
         if waits && self.state.phase.is_working() {
@@ -208,7 +200,9 @@ impl Run {
     pub fn may_be_told(&self, text: &str) -> Result<(), Rejected> {
         let is_last = match &self.state.phase {
             // What the last call was tried with, it is tried with again.
-            Phase::Landing { call, .. } => call.started.is_some() || call.attempt > 1,
+            Phase::Calling { call, purpose: Purpose::Final { .. } } => {
+                call.started.is_some() || call.attempt > 1
+            }
             phase => !phase.is_working(),
         };
         if is_last {
@@ -221,24 +215,12 @@ impl Run {
     /// stays as it is.
     pub(super) fn take_told(&mut self, text: &Arc<str>) -> Result<(), Rejected> {
         self.may_be_told(text)?;
-        let announced = match &self.state.phase {
-            Phase::Calling { call } => call.started.is_some(),
-            Phase::Picking { .. }
-            | Phase::Gathering { .. }
-            | Phase::Repairing { .. }
-            | Phase::Acting { .. }
-            | Phase::WaitingForPerson { .. }
-            | Phase::Validating { .. }
-            | Phase::Landing { .. }
-            | Phase::Stopping { .. }
-            | Phase::Saving { .. }
-            | Phase::Done { .. } => false,
-        };
-        let from_pass = self.state.passes.len() as u32 + 1 + u32::from(announced);
+        let announced = self.state.phase.main_call().is_some_and(|call| call.started.is_some());
+        let from_pass = self.state.draft.passes.len() as u32 + 1 + u32::from(announced);
         if self.spec.protocol.properties().has_contract {
-            self.state.echoes.read(text);
+            self.state.knowledge.echoes.read(text);
         }
-        self.state.told.push(Told { from_pass, text: Arc::clone(text) });
+        self.state.inbox.keep(from_pass, text);
         Ok(())
     }
 
@@ -250,14 +232,15 @@ impl Run {
         notes: &mut Vec<Note>,
     ) -> Result<(), Rejected> {
         let answered = |why| Rejected::Answer { key: *key, why };
-        self.may_answer(self.state.now, key, answer, binding).map_err(answered)?;
+        self.may_answer(self.state.clock.now, key, answer, binding).map_err(answered)?;
         let Phase::WaitingForPerson { asks, .. } = &mut self.state.phase else {
             return self.out_of_order("person_answered");
         };
         // They stand in the order of their keys.
-        let asked = self.state.actions.binary_search_by_key(key, |action| action.key).ok();
+        let asked = self.state.calls.at(key);
         let open = asks.iter_mut().find(|ask| Some(ask.action as usize) == asked);
-        let (Some(ask), Some(action)) = (open, asked.and_then(|at| self.state.actions.get_mut(at))) else {
+        let (Some(ask), Some(action)) = (open, asked.and_then(|at| self.state.calls.actions.get_mut(at)))
+        else {
             return self.out_of_order("person_answered");
         };
         ask.answered = true;
@@ -279,9 +262,9 @@ impl Run {
         let Phase::WaitingForPerson { asks, .. } = &mut self.state.phase else {
             return;
         };
-        for ask in asks.iter_mut().filter(|ask| !ask.answered && ask.deadline <= self.state.now) {
+        for ask in asks.iter_mut().filter(|ask| !ask.answered && ask.deadline <= self.state.clock.now) {
             ask.answered = true;
-            if let Some(action) = self.state.actions.get_mut(ask.action as usize) {
+            if let Some(action) = self.state.calls.actions.get_mut(ask.action as usize) {
                 action.verdict =
                     Verdict::Denied { why: "nobody answered in time".into(), by: DeniedBy::Silence };
                 notes.push(Note::ActionJudged(action.clone()));
@@ -316,8 +299,8 @@ impl Run {
     ) -> Batch {
         let mut batch = Batch::default();
         for (index, answer) in asked {
-            let evidence = EvidenceId((self.state.evidence.len() + batch.work.len()) as u32 + 1);
-            let Some(action) = self.state.actions.get_mut(index as usize) else {
+            let evidence = self.state.knowledge.next_id(batch.work.len());
+            let Some(action) = self.state.calls.actions.get_mut(index as usize) else {
                 continue;
             };
             action.evidence = Some(evidence);
@@ -328,8 +311,8 @@ impl Run {
             let rules = Rules::of_run(&self.spec);
             let sign = Sign::of(&CallFacts::of(tool, &parameters), &rules);
             let signature = sign.signature();
-            let (key, attempt) = self.state.ledger.next_try(&signature).unwrap_or((action.key, 1));
-            self.state.ledger.started(&sign, key, attempt, evidence);
+            let (key, attempt) = self.state.calls.ledger.next_try(&signature).unwrap_or((action.key, 1));
+            self.state.calls.ledger.started(&sign, key, attempt, evidence);
             let observation = match (&action.verdict, answer) {
                 (_, Some(text)) => {
                     notes.push(Note::ActionSettled { key, evidence, status: Status::Ok });
@@ -353,15 +336,15 @@ impl Run {
                     | Verdict::Ended { .. },
                     None,
                 ) => {
-                    self.state.totals.tool_calls += 1;
-                    self.state.ledger.allowed(&signature);
+                    self.state.budget.totals.tool_calls += 1;
+                    self.state.calls.ledger.allowed(&signature);
                     None
                 }
             };
             if let Some(observation) =
                 observation.as_ref().filter(|_| self.spec.protocol.properties().has_contract)
             {
-                self.state.echoes.read_observation(observation);
+                self.state.knowledge.echoes.read_observation(observation);
             }
             batch.work.push(Work {
                 key,
@@ -391,8 +374,8 @@ impl Run {
 
     /// Takes the time since `since` out of the wall clock: it was spent waiting for a person.
     pub(super) fn count_waiting(&mut self, since: Millis) {
-        let waited = self.state.now.since(since);
-        self.state.uncounted_ms = self.state.uncounted_ms.saturating_add(waited);
+        let waited = self.state.clock.now.since(since);
+        self.state.clock.leave_out(waited);
     }
 }
 

@@ -2,51 +2,25 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::gate::{
     self, Certificate, Change, Condition, JudgedAction, Measure, StopReason, Verdict, manual_stop,
 };
 use crate::reply::Ending;
-use crate::run::calls::ATTEMPTS;
+use crate::run::draft::{Attempt, AttemptState, Partial};
 use crate::run::event::Validation;
+use crate::run::model_calls::ATTEMPTS;
 use crate::run::note::Note;
-use crate::run::outcome::{Output, Rejection};
+use crate::run::outcome::Rejection;
 use crate::run::phase::Phase;
 use crate::run::{Rejected, Run};
 use crate::spec::Setting;
 use crate::spec::{RepeatScope, Repeats};
 use crate::types::{CommandKey, Evidence, EvidenceId, Slot, Status};
 
-/// One attempt: passes until there is an output, and what became of that.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Attempt {
-    /// Its first pass, from 1.
-    pub from_pass: u32,
-    /// Its last output, as the model wrote it.
-    pub output: Option<Arc<str>>,
-    /// How far it has come.
-    pub state: AttemptState,
-}
-
-/// How far an attempt has come.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
-pub enum AttemptState {
-    /// Its passes go on.
-    Open,
-    /// Its output is to be validated once its calls have settled.
-    Ends,
-    /// Its output is not what was wanted.
-    Rejected(Rejection),
-    /// Its output is what was wanted.
-    Valid,
-}
-
 impl Run {
     /// The attempts at an output so far; none in other protocols.
     pub fn attempts(&self) -> &[Attempt] {
-        &self.state.attempts
+        &self.state.draft.attempts
     }
 
     /// Begins an attempt, where the protocol has some and none is open.
@@ -55,22 +29,22 @@ impl Run {
             return;
         }
         let is_open = |attempt: &Attempt| !matches!(attempt.state, AttemptState::Rejected(_));
-        if self.state.attempts.last().is_some_and(is_open) {
+        if self.state.draft.attempts.last().is_some_and(is_open) {
             return;
         }
         if self.spec.repeats() == Repeats::Reuse || self.spec.gate.scope == RepeatScope::Attempt {
-            self.state.ledger.new_scope();
+            self.state.calls.ledger.new_scope();
         }
-        let pass = self.state.passes.len() as u32 + 1;
-        self.state.attempts.push(Attempt { from_pass: pass, output: None, state: AttemptState::Open });
-        notes.push(Note::AttemptBegan { attempt: self.state.attempts.len() as u32, pass });
+        let pass = self.state.draft.passes.len() as u32 + 1;
+        self.state.draft.attempts.push(Attempt { from_pass: pass, output: None, state: AttemptState::Open });
+        notes.push(Note::AttemptBegan { attempt: self.state.draft.attempts.len() as u32, pass });
     }
 
     /// The passes of the attempt so far, and how many it may take.
     pub(super) fn attempt_passes(&self) -> Option<(u32, u32)> {
         let limit = self.spec.protocol.output()?.passes_per_attempt;
-        let before = self.state.attempts.last()?.from_pass.saturating_sub(1);
-        Some(((self.state.passes.len() as u32).saturating_sub(before), limit))
+        let before = self.state.draft.attempts.last()?.from_pass.saturating_sub(1);
+        Some(((self.state.draft.passes.len() as u32).saturating_sub(before), limit))
     }
 
     /// Keeps what a reply ends with: an answer, or the last output.
@@ -78,9 +52,9 @@ impl Run {
         if let Ending::Answer(text) | Ending::Cut(text) = ending
             && !text.is_empty()
         {
-            self.state.answer = Some(Arc::clone(text));
+            self.state.draft.answer = Some(Arc::clone(text));
         }
-        if let (Some(attempt), Some(last)) = (self.state.attempts.last_mut(), last) {
+        if let (Some(attempt), Some(last)) = (self.state.draft.attempts.last_mut(), last) {
             attempt.output = Some(last);
         }
     }
@@ -89,7 +63,7 @@ impl Run {
     pub(super) fn is_misfit(&self, judged: &JudgedAction) -> bool {
         let settled = match &judged.verdict {
             Verdict::Duplicate { of, evidence: None, .. } => {
-                self.state.evidence.iter().rev().find(|evidence| evidence.key == *of)
+                self.state.knowledge.evidence.iter().rev().find(|evidence| evidence.key == *of)
             }
             Verdict::Duplicate { evidence: Some(id), .. } => self.evidence_of(*id),
             _ => judged.evidence.and_then(|id| self.evidence_of(id)),
@@ -106,18 +80,18 @@ impl Run {
         let is_misfit = |evidence: &Evidence| {
             evidence.tool == output.tool && evidence.observation.status == Status::InvalidInput
         };
-        let settled = self.state.evidence.get(first..).unwrap_or_default();
-        let Some(attempt) = self.state.attempts.last() else { return };
+        let settled = self.state.knowledge.evidence.get(first..).unwrap_or_default();
+        let Some(attempt) = self.state.draft.attempts.last() else { return };
         if !settled.iter().any(is_misfit) {
             return;
         }
         let of_attempt = |action: &&JudgedAction| action.key.pass >= attempt.from_pass;
-        let sound = self.state.actions.iter().rev().take_while(of_attempt).find(|action| {
+        let sound = self.state.calls.actions.iter().rev().take_while(of_attempt).find(|action| {
             action.tool.as_ref() == Some(&output.tool)
                 && gate::counts(action, |judged| self.is_misfit(judged))
         });
         let sound = sound.map(|action| Arc::clone(&action.action.parameters));
-        if let Some(attempt) = self.state.attempts.last_mut() {
+        if let Some(attempt) = self.state.draft.attempts.last_mut() {
             attempt.output = sound;
         }
     }
@@ -125,40 +99,23 @@ impl Run {
     /// Why the run ends where an attempt was submitted with an output that was taken back, and there is no other.
     pub(super) fn submitted_nothing(&self) -> Option<Certificate> {
         let is_nothing = |attempt: &&Attempt| attempt.state == AttemptState::Ends && attempt.output.is_none();
-        self.state.attempts.last().filter(is_nothing)?;
-        let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
+        self.state.draft.attempts.last().filter(is_nothing)?;
+        let reached = gate::limits_reached(&self.spec.limits, &self.state.budget.totals, self.elapsed_ms());
         Certificate::of(std::iter::once(gate::submit_before_output()).chain(reached))
     }
 
     /// Keeps what came of a reply that failed midway. It is no answer: one may still be asked for.
     pub(super) fn take_partial(&mut self, pass: u32, ending: &Ending) {
         if let Ending::Answer(text) | Ending::Cut(text) = ending {
-            self.state.partial = Some(Arc::clone(text));
-            self.state.partial_pass = pass;
+            self.state.draft.partial = Some(Partial { pass, text: Arc::clone(text) });
         }
-    }
-
-    /// The last output there is, from whichever attempt.
-    pub(super) fn last_output(&self) -> Option<Output> {
-        self.state.attempts.iter().rev().find_map(|attempt| {
-            let value = attempt.output.clone()?;
-            Some(Output { value, valid: attempt.state == AttemptState::Valid })
-        })
-    }
-
-    /// Why the last output that was rejected was.
-    pub(super) fn last_rejection(&self) -> Option<Rejection> {
-        self.state.attempts.iter().rev().find_map(|attempt| match &attempt.state {
-            AttemptState::Rejected(rejection) => Some(rejection.clone()),
-            AttemptState::Open | AttemptState::Ends | AttemptState::Valid => None,
-        })
     }
 
     /// The output that is to be validated now, if an attempt has ended with one.
     pub(super) fn validates(&mut self) -> bool {
-        let ended = self.state.attempts.last().filter(|attempt| attempt.state == AttemptState::Ends);
+        let ended = self.state.draft.attempts.last().filter(|attempt| attempt.state == AttemptState::Ends);
         let Some(output) = ended.and_then(|attempt| attempt.output.clone()) else { return false };
-        let key = CommandKey::new(self.state.passes.len() as u32, Slot::Validate);
+        let key = CommandKey::new(self.state.draft.passes.len() as u32, Slot::Validate);
         self.state.phase = Phase::Validating { key, attempt: 1, output };
         true
     }
@@ -176,8 +133,8 @@ impl Run {
         if open != key || *tried != attempt {
             return Err(self.not_open("validated", key, attempt));
         }
-        let number = self.state.attempts.len() as u32;
-        let asked = self.state.stop_asked.map(manual_stop);
+        let number = self.state.draft.attempts.len() as u32;
+        let asked = self.state.inbox.stop_asked.map(manual_stop);
         let plain = |reason, value| Condition { reason, value, threshold: None, change: None };
         let ends = match result {
             Validation::Valid => {
@@ -207,7 +164,7 @@ impl Run {
         };
         let is_rejected = matches!(result, Validation::Invalid { .. });
         let reached = if is_rejected {
-            gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms())
+            gate::limits_reached(&self.spec.limits, &self.state.budget.totals, self.elapsed_ms())
         } else {
             Vec::new()
         };
@@ -230,18 +187,18 @@ impl Run {
             format!("validation: the program ended while it ran, {ATTEMPTS} times").into(),
         );
         let lost = Condition { reason: StopReason::ToolFailure, value, threshold: None, change: None };
-        let asked = self.state.stop_asked.map(manual_stop);
+        let asked = self.state.inbox.stop_asked.map(manual_stop);
         if let Some(certificate) = Certificate::of(asked.into_iter().chain([lost])) {
             self.stop(certificate, notes);
         }
     }
 
     fn evidence_of(&self, id: EvidenceId) -> Option<&Evidence> {
-        Evidence::find(&self.state.evidence, id)
+        self.state.knowledge.find(id)
     }
 
     fn set_attempt(&mut self, state: AttemptState) {
-        if let Some(attempt) = self.state.attempts.last_mut() {
+        if let Some(attempt) = self.state.draft.attempts.last_mut() {
             attempt.state = state;
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::gate::{Change, Condition, Measure, StopReason};
 use crate::run::Run;
-use crate::run::attempts::AttemptState;
+use crate::run::draft::{Attempt, AttemptState};
 use crate::run::note::Note;
 use crate::spec::Setting;
 
@@ -13,24 +13,26 @@ impl Run {
     pub fn messages(&self) -> u32 {
         let history = self.state.started.history.as_ref();
         let before = history.map_or(1, |history| history.counted.unwrap_or(history.messages));
-        let rejected = |attempt: &&super::Attempt| matches!(attempt.state, AttemptState::Rejected(_));
-        let next = self.state.passes.len() as u32 + 1;
-        let told = self.state.told.partition_point(|told| told.from_pass <= next);
-        let mended = self.state.mending.len();
-        let said =
-            self.state.attempts.iter().filter(rejected).count() + self.state.passes.len() + told + mended;
-        before.saturating_add((said + self.state.actions.len()) as u32)
+        let rejected = |attempt: &&Attempt| matches!(attempt.state, AttemptState::Rejected(_));
+        let next = self.state.draft.passes.len() as u32 + 1;
+        let told = self.state.inbox.count_through(next);
+        let mended = self.state.draft.mending.len();
+        let said = self.state.draft.attempts.iter().filter(rejected).count()
+            + self.state.draft.passes.len()
+            + told
+            + mended;
+        before.saturating_add((said + self.state.calls.actions.len()) as u32)
     }
 
     /// The passes, from the first on, whose results are shown as their summaries alone, and whose replies go back
     /// without what only their provider can read.
     pub fn compacted_through(&self) -> u32 {
-        self.state.compacted.through
+        self.state.knowledge.compacted.through
     }
 
     /// Whether the messages before the run are shown like that as well.
     pub fn is_history_compacted(&self) -> bool {
-        self.state.compacted.history
+        self.state.knowledge.compacted.history
     }
 
     /// The condition that the next call would have more messages than it may, or that after it none could be made.
@@ -49,25 +51,27 @@ impl Run {
     /// Makes a conversation shorter, because a call did not fit: first the messages before the run, then the older half
     /// of what is still whole, at last everything. False where nothing is left to shorten.
     pub(super) fn compact(&mut self, notes: &mut Vec<Note>) -> bool {
-        let passes = self.state.passes.len() as u32;
-        let whole = passes.saturating_sub(self.state.compacted.through);
-        if self.state.started.history.is_some() && !self.state.compacted.history {
-            self.state.compacted.history = true;
+        let passes = self.state.draft.passes.len() as u32;
+        let whole = passes.saturating_sub(self.state.knowledge.compacted.through);
+        if self.state.started.history.is_some() && !self.state.knowledge.compacted.history {
+            self.state.knowledge.compacted.history = true;
         } else if whole > 0 {
-            self.state.compacted.through += whole.div_ceil(2);
-            let through = self.state.compacted.through;
+            self.state.knowledge.compacted.through += whole.div_ceil(2);
+            let through = self.state.knowledge.compacted.through;
             // By the pass that asked for it: the key of a retry is an older one's.
-            for evidence in self.state.evidence.iter_mut().filter(|evidence| evidence.pass <= through) {
+            for evidence in
+                self.state.knowledge.evidence.iter_mut().filter(|evidence| evidence.pass <= through)
+            {
                 evidence.shortened = true;
             }
         } else {
             return false;
         }
         // Another prefix: what was reported for the last one says nothing about it.
-        self.state.last_main = None;
+        self.state.route.last_main = None;
         notes.push(Note::Compacted {
-            through: self.state.compacted.through,
-            history: self.state.compacted.history,
+            through: self.state.knowledge.compacted.through,
+            history: self.state.knowledge.compacted.history,
         });
         true
     }

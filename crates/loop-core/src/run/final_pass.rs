@@ -2,10 +2,10 @@
 
 use crate::gate::{self, Certificate, Condition, Measure, StopReason, evidence_missing, over_time};
 use crate::run::Run;
-use crate::run::calls::model_failure;
 use crate::run::event::Refusal;
+use crate::run::model_calls::model_failure;
 use crate::run::note::Note;
-use crate::run::phase::{Call, Phase};
+use crate::run::phase::{Call, Phase, Purpose};
 use crate::run::quote::PromptSize;
 use crate::spec::RepeatScope;
 use crate::types::{CommandKey, Millis, Slot};
@@ -13,7 +13,7 @@ use crate::types::{CommandKey, Millis, Slot};
 impl Run {
     /// The next main call, or the landing where it is the last one that is permitted.
     pub(super) fn next_pass(&mut self, notes: &mut Vec<Note>) {
-        if self.state.stop_asked.is_some() {
+        if self.state.inbox.stop_asked.is_some() {
             return self.stop_by_hand(notes);
         }
         if let Some(cause) = self.too_many_messages(0) {
@@ -21,23 +21,25 @@ impl Run {
         }
         self.open_attempt(notes);
         if self.spec.gate.scope == RepeatScope::Step {
-            self.state.ledger.new_scope();
+            self.state.calls.ledger.new_scope();
         }
         if self.spec.acts_last() {
-            let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
+            let reached =
+                gate::limits_reached(&self.spec.limits, &self.state.budget.totals, self.elapsed_ms());
             if let Some(certificate) = Certificate::of(reached) {
                 return self.stop(certificate, notes);
             }
         }
-        let pass = self.state.passes.len() as u32 + 1;
-        let tier = self.state.tier;
+        let pass = self.state.draft.passes.len() as u32 + 1;
+        let tier = self.state.route.tier;
         if let Some(cause) = self.last_call() {
             return self.land(Call::wished(CommandKey::new(pass, Slot::Landing), tier), cause);
         }
         if let Some(cause) = self.out_of_time() {
             return self.land_or_stop(Call::wished(CommandKey::new(pass, Slot::Landing), tier), cause, notes);
         }
-        self.state.phase = Phase::Calling { call: Call::wished(CommandKey::new(pass, Slot::Main), tier) };
+        let call = Call::wished(CommandKey::new(pass, Slot::Main), tier);
+        self.state.phase = Phase::Calling { call, purpose: Purpose::Main };
     }
 
     /// Wishes the call of the phase once more. A main call becomes the landing where it is the last one left.
@@ -47,12 +49,11 @@ impl Run {
             call.started = None;
             call.not_before = not_before;
         }
-        let Phase::Calling { call } = &self.state.phase else { return };
-        let call = call.clone();
+        let Some(call) = self.state.phase.main_call().cloned() else { return };
         if let Some(cause) = self.last_call() {
             self.land(call, cause);
-        } else if self.state.stop_asked.is_none()
-            && let Some(cause) = self.out_of_time_at(not_before.unwrap_or(self.state.now))
+        } else if self.state.inbox.stop_asked.is_none()
+            && let Some(cause) = self.out_of_time_at(not_before.unwrap_or(self.state.clock.now))
         {
             self.land_or_stop(call, cause, notes);
         }
@@ -66,17 +67,19 @@ impl Run {
                 return;
             }
         } else if refusal == Refusal::Context
-            && let Some(oldest) = self.state.evidence.iter_mut().find(|evidence| !evidence.shortened)
+            && let Some(oldest) =
+                self.state.knowledge.evidence.iter_mut().find(|evidence| !evidence.shortened)
         {
             oldest.shortened = true;
             notes.push(Note::EvidenceShortened { evidence: oldest.id });
             // Another prefix: what was reported for the last one says nothing about it.
-            self.state.last_main = None;
+            self.state.route.last_main = None;
             return;
         }
         let Some(call) = self.state.phase.call().cloned() else { return };
-        let refused = self.refused_by(refusal, &call, prompt).unwrap_or_else(|| no_room(refusal));
-        if let (Phase::Calling { .. }, Refusal::Cost | Refusal::Tokens) = (&self.state.phase, refusal)
+        let refused = self.quoting().refused_by(refusal, &call, prompt).unwrap_or_else(|| no_room(refusal));
+        if matches!(refusal, Refusal::Cost | Refusal::Tokens)
+            && self.state.phase.main_call().is_some()
             && self.landing_helps()
         {
             return self.land(call, refused);
@@ -84,11 +87,8 @@ impl Run {
         let failed = call.failed.map(model_failure);
         // Without any reply no limit ended anything: the model did.
         let (failed_first, failed_last) =
-            if self.state.passes.is_empty() { (failed, None) } else { (None, failed) };
-        let cause = match &self.state.phase {
-            Phase::Landing { cause, .. } => Some(cause.clone()),
-            _ => None,
-        };
+            if self.state.draft.passes.is_empty() { (failed, None) } else { (None, failed) };
+        let cause = self.state.phase.final_cause().cloned();
         let limits = cause.into_iter().chain([refused]);
         let unmended = self.unmended(call.key.pass);
         let conditions = failed_first.into_iter().chain(limits).chain(unmended).chain(failed_last);
@@ -113,7 +113,7 @@ impl Run {
 
     pub(super) fn land(&mut self, mut call: Call, cause: Condition) {
         call.key.slot = Slot::Landing;
-        self.state.phase = Phase::Landing { call, cause };
+        self.state.phase = Phase::Calling { call, purpose: Purpose::Final { cause } };
     }
 
     /// Whether a landing would bring something: a required section is not there, or evidence waits unseen.
@@ -122,11 +122,11 @@ impl Run {
             return false;
         }
         if !self.spec.protocol.properties().has_sections {
-            return self.state.answer.is_none();
+            return self.state.draft.answer.is_none();
         }
-        let seen = self.state.passes.last().map(|pass| pass.evidence_seen);
-        let missing = |id| self.state.document.get(id).is_none();
-        seen.is_none_or(|seen| (self.state.evidence.len() as u32) > seen)
+        let seen = self.state.draft.passes.last().map(|pass| pass.evidence_seen);
+        let missing = |id| self.state.draft.document.get(id).is_none();
+        seen.is_none_or(|seen| (self.state.knowledge.evidence.len() as u32) > seen)
             || self.spec.sections().iter().any(|section| section.required && missing(&section.id))
     }
 
@@ -135,7 +135,7 @@ impl Run {
         if !self.spec.lands() {
             return None;
         }
-        let mut after = self.state.totals;
+        let mut after = self.state.budget.totals;
         after.passes += 1;
         after.model_calls += 1;
         gate::limits_reached(&self.spec.limits, &after, 0)
@@ -147,12 +147,12 @@ impl Run {
 
     /// Why only the time for a landing is left, if it is.
     pub(super) fn out_of_time(&self) -> Option<Condition> {
-        self.out_of_time_at(self.state.now)
+        self.out_of_time_at(self.state.clock.now)
     }
 
     /// The same at an instant to come.
     pub(super) fn out_of_time_at(&self, at: Millis) -> Option<Condition> {
-        let elapsed = self.elapsed_ms().saturating_add(at.since(self.state.now));
+        let elapsed = self.elapsed_ms().saturating_add(at.since(self.state.clock.now));
         let is_over = self.spec.lands() && elapsed >= self.working_ms();
         is_over.then(|| over_time(&self.spec.limits, elapsed))
     }

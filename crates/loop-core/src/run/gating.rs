@@ -7,10 +7,10 @@ use crate::gate::{
     Native, Room, Ruling, StopReason, TierCause, TierChange, Verdict, View, judge,
 };
 use crate::reply::Proposal;
-use crate::run::attempts::AttemptState;
+use crate::run::Run;
+use crate::run::draft::{AttemptState, Mending, PassRecord};
 use crate::run::note::{Decision, Note};
 use crate::run::phase::Call;
-use crate::run::{Mending, PassRecord, Run};
 use crate::spec::Setting;
 use crate::spec::{OnDenied, OnInvalid};
 use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Tier};
@@ -23,17 +23,18 @@ impl Run {
         cause: Option<Condition>,
         notes: &mut Vec<Note>,
     ) {
-        let pass = self.state.passes.len() as u32;
+        let pass = self.state.draft.passes.len() as u32;
         let is_landing = cause.is_some();
         self.take_confidence(&proposal, notes);
         let is_required = |action: &Action| action.priority == Priority::Required;
         if proposal.confidence == Confidence::High && proposal.actions.iter().any(is_required) {
-            self.state.totals.contradictions += 1;
+            self.state.budget.totals.contradictions += 1;
         }
         let limit = self.spec.limits.tool_calls;
-        let room = Room { left: limit.saturating_sub(self.state.totals.tool_calls), limit: Limit::ToolCalls };
+        let room =
+            Room { left: limit.saturating_sub(self.state.budget.totals.tool_calls), limit: Limit::ToolCalls };
         let mut judged = judge(&proposal.actions, self.bench(pass, room));
-        let stored = self.state.attempts.last().and_then(|attempt| attempt.output.as_ref());
+        let stored = self.state.draft.attempts.last().and_then(|attempt| attempt.output.as_ref());
         let is_misfit = |judged: &JudgedAction| self.is_misfit(judged);
         let (ending, last) = gate::ending(proposal.ending.clone(), &judged, stored, is_misfit, &self.spec);
         self.take_ending(&ending, last);
@@ -48,9 +49,9 @@ impl Run {
         };
         let view = View {
             limits: &self.spec.limits,
-            totals: &self.state.totals,
+            totals: &self.state.budget.totals,
             elapsed_ms: self.elapsed_ms(),
-            stop_asked: self.state.stop_asked,
+            stop_asked: self.state.inbox.stop_asked,
             confidence: proposal.confidence,
             refused: proposal.refused.as_ref(),
             escalated: proposal.escalated.as_ref(),
@@ -80,7 +81,7 @@ impl Run {
                 notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
                 if lands {
                     let key = CommandKey::new(pass + 1, Slot::Landing);
-                    return self.land(Call::wished(key, self.state.tier), certificate.primary);
+                    return self.land(Call::wished(key, self.state.route.tier), certificate.primary);
                 }
                 self.stop(certificate, notes);
             }
@@ -88,7 +89,7 @@ impl Run {
                 let batch = self.admit(judged, notes);
                 let decision = Decision::Mend { missing: missing.clone() };
                 notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
-                self.state.mending.push(Mending { pass: pass + 1, missing });
+                self.state.draft.mending.push(Mending { pass: pass + 1, missing });
                 if self.spec.protocol.properties().answers_every_call {
                     // Calls beside an output that comes too early are run: each has its result.
                     self.act(batch, notes);
@@ -100,7 +101,7 @@ impl Run {
                 let batch = self.admit(judged, notes);
                 let decision = Decision::Validate { runs: batch.work.len() as u32 };
                 notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
-                if let Some(attempt) = self.state.attempts.last_mut() {
+                if let Some(attempt) = self.state.draft.attempts.last_mut() {
                     (attempt.output, attempt.state) = (Some(output), AttemptState::Ends);
                 }
                 self.act(batch, notes);
@@ -110,7 +111,6 @@ impl Run {
                 let decision = Decision::Act { runs: batch.work.len() as u32, asks: batch.asks.len() as u32 };
                 notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
                 if escalate {
-                    self.state.escalated = Some(pass + 1);
                     self.change_tier(Tier::Escalated, TierCause::LowConfidence, notes);
                 }
                 self.act(batch, notes);
@@ -133,7 +133,7 @@ impl Run {
 
     /// What the gate knows of the passes so far where calls are native: how many in a row could run nothing.
     fn native_history(&self, now: Candidates) -> History {
-        let pass = self.state.passes.len() as u32;
+        let pass = self.state.draft.passes.len() as u32;
         let moves = |action: &JudgedAction| match action.verdict {
             Verdict::Run | Verdict::Kept | Verdict::NeedsPerson { .. } => true,
             Verdict::UnknownTool { .. }
@@ -149,10 +149,11 @@ impl Run {
         let asks = if self.spec.gate.people { now.needs_person } else { 0 };
         let mut idle = 0;
         if now.all > 0 && now.run + now.kept + asks == 0 {
-            let last_moved = self.state.actions.iter().rev().find(|action| moves(action));
+            let last_moved = self.state.calls.actions.iter().rev().find(|action| moves(action));
             let moved = last_moved.map_or(0, |action| action.key.pass);
             // A pass without any call ended the run, or an attempt.
-            let began = self.state.attempts.last().map_or(0, |attempt| attempt.from_pass.saturating_sub(1));
+            let began =
+                self.state.draft.attempts.last().map_or(0, |attempt| attempt.from_pass.saturating_sub(1));
             idle = pass.saturating_sub(moved.max(began));
         }
         History {
@@ -169,17 +170,18 @@ impl Run {
     /// What the gate knows of the passes so far.
     fn history(&self) -> History {
         let settings = &self.spec.gate;
-        let passes = &self.state.passes;
+        let passes = &self.state.draft.passes;
         let pass = passes.len() as u32;
         let last = |count: u32| {
             let from = passes.len().checked_sub(count as usize).filter(|_| count > 0)?;
             passes.get(from..)
         };
         // Another model, or another task, is held against what it says itself.
-        let is_first_of_its_kind = self.state.escalated == Some(pass) || self.mending(pass).is_some();
+        let is_first_of_its_kind = self.state.route.escalated() == Some(pass) || self.mending(pass).is_some();
         let before = last(2).and_then(|two| two.first()).filter(|_| !is_first_of_its_kind);
         let is_low = |passes: &[PassRecord]| passes.iter().all(|pass| pass.confidence.level() == 0);
-        let restarted = self.state.mending.last().map(|mending| mending.pass).max(self.state.escalated);
+        let restarted =
+            self.state.draft.mending.last().map(|mending| mending.pass).max(self.state.route.escalated());
         let counted =
             passes.iter().rev().take_while(|record| restarted.is_none_or(|from| record.pass >= from));
         let idle = counted.take_while(|pass| !pass.fresh && pass.changed.is_empty()).count() as u32;
@@ -189,8 +191,8 @@ impl Run {
             fresh: passes.last().is_some_and(|pass| pass.fresh),
             idle: if is_first_of_its_kind { 0 } else { idle },
             may_escalate: self.spec.models.escalated.is_some()
-                && self.state.tier != Tier::Fallback
-                && self.state.escalated.is_none()
+                && self.state.route.tier != Tier::Fallback
+                && self.state.route.escalated().is_none()
                 && last(settings.escalate_after).is_some_and(is_low),
             may_mend: self.may_mend(),
             is_out_of_time: self.out_of_time().is_some(),
@@ -198,7 +200,7 @@ impl Run {
     }
 
     fn may_mend(&self) -> bool {
-        (self.state.mending.len() as u32) < self.spec.gate.mending_passes
+        (self.state.draft.mending.len() as u32) < self.spec.gate.mending_passes
     }
 
     /// Counts the trouble of a reply, and tells what of it the gate has to know.
@@ -208,7 +210,7 @@ impl Run {
         let mut found = Found::default();
         let (mut denied, mut useless) = (false, false);
         for JudgedAction { action, tool, verdict, .. } in judged.iter().filter(matters).map(|it| &it.judged) {
-            self.state.trouble.judged(verdict);
+            self.state.calls.trouble.judged(verdict);
             let name = tool.as_ref().unwrap_or(&action.tool);
             match verdict {
                 Verdict::Denied { why, .. } => {
@@ -231,7 +233,7 @@ impl Run {
                     }
                 }
                 Verdict::BreakerOpen { .. } => {
-                    let broken = || self.state.trouble.broken(name, &gate.breakers);
+                    let broken = || self.state.calls.trouble.broken(name, &gate.breakers);
                     found.broken = found.broken.or_else(broken);
                 }
                 Verdict::Run
@@ -244,7 +246,7 @@ impl Run {
                 | Verdict::Ended { .. } => {}
             }
         }
-        let trouble = &self.state.trouble;
+        let trouble = &self.state.calls.trouble;
         let denials = trouble.denied(&gate.breakers).filter(|_| denied);
         found.opened = denials.or_else(|| trouble.useless(&gate.breakers).filter(|_| useless));
         found
@@ -263,7 +265,7 @@ impl Run {
 
     /// From now on main calls are another tier's.
     pub(super) fn change_tier(&mut self, to: Tier, why: TierCause, notes: &mut Vec<Note>) {
-        let from = std::mem::replace(&mut self.state.tier, to);
+        let from = std::mem::replace(&mut self.state.route.tier, to);
         if from == to {
             return;
         }
@@ -273,7 +275,7 @@ impl Run {
                 let pass = match why {
                     // The call that could not be made is made there.
                     TierCause::Unavailable => self.pass(),
-                    _ => self.state.passes.len() as u32 + 1,
+                    _ => self.state.draft.passes.len() as u32 + 1,
                 };
                 self.note_tier(TierChange { pass, from, to, why }, notes);
             }
@@ -284,26 +286,23 @@ impl Run {
     pub(super) fn note_tier(&mut self, change: TierChange, notes: &mut Vec<Note>) {
         let TierChange { from, to, why, .. } = change;
         notes.push(Note::TierChanged { from, to, why });
-        let is_same = |known: &TierChange| (known.from, known.to, known.why) == (from, to, why);
-        if !self.state.tier_changes.iter().any(is_same) {
-            self.state.tier_changes.push(change);
-        }
+        self.state.route.keep(change);
     }
 
     /// The certificate with everything else that is true: limits that are reached, a cut reply, other tiers' models.
     pub(super) fn with_all(&self, certificate: Certificate) -> Certificate {
-        let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
+        let reached = gate::limits_reached(&self.spec.limits, &self.state.budget.totals, self.elapsed_ms());
         certificate.and(reached.into_iter().chain(self.last_cut()).chain(self.tier_changed()))
     }
 
     /// The condition that main calls were made on other tiers than the base one.
     fn tier_changed(&self) -> Option<Condition> {
-        let changes = &self.state.tier_changes;
+        let changes = self.state.route.changes();
         let by_cost = changes.iter().any(|it| it.why == TierCause::Cost && it.to == Tier::Picker);
         let off = Change { setting: Setting::CheaperTier, to: Measure::Text("false".into()) };
         (!changes.is_empty()).then(|| Condition {
             reason: StopReason::TierChanged,
-            value: Measure::Tiers(changes.clone()),
+            value: Measure::Tiers(changes.to_vec()),
             threshold: None,
             change: by_cost.then_some(off),
         })

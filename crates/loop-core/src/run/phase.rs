@@ -8,39 +8,26 @@ use crate::gate::{Certificate, Condition};
 use crate::reply::Proposal;
 use crate::run::command::SubCallBudget;
 use crate::run::event::Reserve;
-use crate::run::outcome::Outcome;
-use crate::types::{CommandKey, Digest, EvidenceId, Millis, Observation, SubCallUse, Tier, is_default};
+use crate::run::outcome::{Outcome, StoppedIn};
+use crate::types::{CommandKey, Digest, EvidenceId, Millis, Observation, SubCallUse, Tier};
 
 /// What a run is doing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "snake_case")]
 pub enum Phase {
-    /// A cheap model picks tools.
-    Picking {
-        /// The picker's call.
-        call: Call,
-    },
-    /// The picked tools run.
-    Gathering {
-        /// What runs.
-        batch: Batch,
-    },
-    /// The main call of a pass.
+    /// A model is called.
     Calling {
         /// The call.
         call: Call,
+        /// What it is for.
+        purpose: Purpose,
     },
-    /// The reply's contract was missing or garbled and is asked for again, once.
-    Repairing {
-        /// The call.
-        call: Call,
-        /// The reply so far.
-        proposal: Box<Proposal>,
-    },
-    /// The actions of a pass run.
-    Acting {
+    /// Tools run.
+    Running {
         /// What runs, and what waits for a person after it.
         batch: Batch,
+        /// Who asked for it.
+        stage: Stage,
     },
     /// Actions wait for a person's consent.
     WaitingForPerson {
@@ -58,13 +45,6 @@ pub enum Phase {
         /// The arguments of the output tool's call.
         output: Arc<str>,
     },
-    /// The last call, without tools, that turns a stop by limit into a finished document or answer.
-    Landing {
-        /// The call.
-        call: Call,
-        /// The limit that makes it the last.
-        cause: Condition,
-    },
     /// The reason is fixed; what is in flight is cut off and settles.
     Stopping {
         /// The reason.
@@ -75,6 +55,8 @@ pub enum Phase {
         batch: Option<Batch>,
         /// Since when.
         since: Millis,
+        /// What the run was doing when the reason was fixed.
+        stopped_in: StoppedIn,
     },
     /// The outcome is being saved.
     Saving {
@@ -92,86 +74,114 @@ pub enum Phase {
     },
 }
 
+/// What a call to a model is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "for", rename_all = "snake_case")]
+pub enum Purpose {
+    /// A cheap model selects tools before the first pass.
+    Select,
+    /// The main call of a pass.
+    Main,
+    /// The reply's contract was missing or garbled and is asked for again, once.
+    Repair {
+        /// The reply so far.
+        proposal: Box<Proposal>,
+    },
+    /// The last call, without tools, that turns a stop by limit into a finished document or answer.
+    Final {
+        /// The limit that makes it the last.
+        cause: Condition,
+    },
+}
+
+/// When tools run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Before the first pass: the selected tools.
+    Gather,
+    /// After a pass: its actions.
+    Act,
+}
+
 impl Phase {
     /// The phase as it is written, for example `waiting_for_person`.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Picking { .. } => "picking",
-            Self::Gathering { .. } => "gathering",
-            Self::Calling { .. } => "calling",
-            Self::Repairing { .. } => "repairing",
-            Self::Acting { .. } => "acting",
+            Self::Calling { purpose: Purpose::Select, .. } => "picking",
+            Self::Calling { purpose: Purpose::Main, .. } => "calling",
+            Self::Calling { purpose: Purpose::Repair { .. }, .. } => "repairing",
+            Self::Calling { purpose: Purpose::Final { .. }, .. } => "landing",
+            Self::Running { stage: Stage::Gather, .. } => "gathering",
+            Self::Running { stage: Stage::Act, .. } => "acting",
             Self::WaitingForPerson { .. } => "waiting_for_person",
             Self::Validating { .. } => "validating",
-            Self::Landing { .. } => "landing",
             Self::Stopping { .. } => "stopping",
             Self::Saving { .. } => "saving",
             Self::Done { .. } => "done",
         }
     }
 
+    /// What the call of the phase is for; nothing where none is wanted, and while the run stops.
+    pub(super) fn purpose(&self) -> Option<&Purpose> {
+        if let Self::Calling { purpose, .. } = self { Some(purpose) } else { None }
+    }
+
+    /// The limit that makes the call of the phase the last one.
+    pub fn final_cause(&self) -> Option<&Condition> {
+        if let Some(Purpose::Final { cause }) = self.purpose() { Some(cause) } else { None }
+    }
+
+    /// The call of the phase where it is a main call that is not the last one.
+    pub(super) fn main_call(&self) -> Option<&Call> {
+        if let Self::Calling { call, purpose: Purpose::Main } = self { Some(call) } else { None }
+    }
+
     /// The call that this phase wishes or has in flight.
     pub(super) fn call(&self) -> Option<&Call> {
         match self {
-            Self::Picking { call }
-            | Self::Calling { call }
-            | Self::Repairing { call, .. }
-            | Self::Landing { call, .. } => Some(call),
+            Self::Calling { call, .. } => Some(call),
             Self::Stopping { call, .. } => call.as_ref(),
-            Self::Gathering { .. }
-            | Self::Acting { .. }
-            | Self::WaitingForPerson { .. }
-            | Self::Validating { .. }
-            | Self::Saving { .. }
-            | Self::Done { .. } => None,
+            _ => None,
         }
     }
 
     pub(super) fn call_mut(&mut self) -> Option<&mut Call> {
         match self {
-            Self::Picking { call }
-            | Self::Calling { call }
-            | Self::Repairing { call, .. }
-            | Self::Landing { call, .. } => Some(call),
+            Self::Calling { call, .. } => Some(call),
             Self::Stopping { call, .. } => call.as_mut(),
-            Self::Gathering { .. }
-            | Self::Acting { .. }
-            | Self::WaitingForPerson { .. }
-            | Self::Validating { .. }
-            | Self::Saving { .. }
-            | Self::Done { .. } => None,
+            _ => None,
         }
     }
 
     /// The tools that this phase runs.
     pub(super) fn batch(&self) -> Option<&Batch> {
         match self {
-            Self::Gathering { batch } | Self::Acting { batch } => Some(batch),
+            Self::Running { batch, .. } => Some(batch),
             Self::Stopping { batch, .. } => batch.as_ref(),
-            Self::Picking { .. }
-            | Self::Calling { .. }
-            | Self::Repairing { .. }
-            | Self::WaitingForPerson { .. }
-            | Self::Validating { .. }
-            | Self::Landing { .. }
-            | Self::Saving { .. }
-            | Self::Done { .. } => None,
+            _ => None,
         }
     }
 
     pub(super) fn batch_mut(&mut self) -> Option<&mut Batch> {
         match self {
-            Self::Gathering { batch } | Self::Acting { batch } => Some(batch),
+            Self::Running { batch, .. } => Some(batch),
             Self::Stopping { batch, .. } => batch.as_mut(),
-            Self::Picking { .. }
-            | Self::Calling { .. }
-            | Self::Repairing { .. }
-            | Self::WaitingForPerson { .. }
-            | Self::Validating { .. }
-            | Self::Landing { .. }
-            | Self::Saving { .. }
-            | Self::Done { .. } => None,
+            _ => None,
         }
+    }
+
+    /// What there is at the end: from `Saving` on.
+    pub(super) fn outcome(&self) -> Option<&Outcome> {
+        match self {
+            Self::Saving { outcome, .. } | Self::Done { outcome } => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// Since when the run waits for a person, if it does.
+    pub(super) fn waiting_since(&self) -> Option<Millis> {
+        if let Self::WaitingForPerson { since, .. } = self { Some(*since) } else { None }
     }
 
     /// Whether anything is in flight that has to settle.
@@ -183,14 +193,10 @@ impl Phase {
     /// Whether the wall clock counts and a stop is still open.
     pub(super) fn is_working(&self) -> bool {
         match self {
-            Self::Picking { .. }
-            | Self::Gathering { .. }
-            | Self::Calling { .. }
-            | Self::Repairing { .. }
-            | Self::Acting { .. }
+            Self::Calling { .. }
+            | Self::Running { .. }
             | Self::WaitingForPerson { .. }
-            | Self::Validating { .. }
-            | Self::Landing { .. } => true,
+            | Self::Validating { .. } => true,
             Self::Stopping { .. } | Self::Saving { .. } | Self::Done { .. } => false,
         }
     }
@@ -206,25 +212,18 @@ pub struct Call {
     /// The tier that it is wished on.
     pub tier: Tier,
     /// How many tries were made on other tiers before this one.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub elsewhere: u32,
     /// How many tries on its tier were no failures: the program ended while they ran.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u32,
     /// Not before this instant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Millis>,
     /// How the try before this one failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<Arc<str>>,
     /// The sections that tries before this one brought, which broke off; they are of the pass of this call.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<Arc<str>>,
     /// Whether the provider found it too long, and what it is made with was shortened for that.
-    #[serde(default, skip_serializing_if = "is_default")]
     pub shortened: bool,
     /// What was granted, once it is in flight.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<StartedCall>,
 }
 
@@ -248,10 +247,6 @@ impl Call {
     pub(super) fn try_here(&self) -> u32 {
         self.attempt.saturating_sub(self.elsewhere).saturating_sub(self.lost)
     }
-}
-
-fn is_zero(count: &u32) -> bool {
-    *count == 0
 }
 
 /// What a call in flight was granted.
@@ -292,16 +287,12 @@ pub struct Work {
     /// Whether it may be started: reads always, writes once they are announced.
     pub announced: bool,
     /// What its sub-call may spend.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_call: Option<SubCallBudget>,
     /// What came back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observation: Option<Observation>,
     /// Of a tool that was not ready: when it is asked again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll: Option<Box<Poll>>,
     /// How often the program ended while it ran. None of these was a try that failed.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u32,
 }
 
@@ -351,6 +342,5 @@ pub struct Ask {
     /// Whether it was answered.
     pub answered: bool,
     /// What was answered to a question, until all are answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Arc<str>>,
 }

@@ -2,10 +2,12 @@
 
 use crate::gate::{Change, Condition, Measure, StopReason, TierCause};
 use crate::run::Run;
+use crate::run::budget::Budget;
 use crate::run::event::{Refusal, Reserve};
-use crate::run::phase::Call;
+use crate::run::phase::{Call, StartedCall};
+use crate::run::route::Route;
 use crate::spec::Setting;
-use crate::spec::{CostMode, LANDING_OUTPUT_TOKENS, held_back, least_limit};
+use crate::spec::{CostMode, LANDING_OUTPUT_TOKENS, RunSpec, held_back, least_limit};
 use crate::types::{CommandKey, PicoUsd, Price, Rates, Slot, Tier};
 
 /// A call for fewer output tokens than this is not worth making.
@@ -88,6 +90,16 @@ struct Fits {
     least: u64,
 }
 
+/// What a quote is made from, and nothing else: the spec, what was used, which tier's model is called, and what the call in
+/// flight was granted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quoting<'a> {
+    pub(super) spec: &'a RunSpec,
+    pub(super) budget: &'a Budget,
+    pub(super) route: &'a Route,
+    pub(super) in_flight: Option<StartedCall>,
+}
+
 impl Run {
     /// May the wished call `key` be made with a prompt of this size? Pure.
     ///
@@ -101,17 +113,30 @@ impl Run {
     /// Why it may not. Picker and repair calls leave one model call for the document.
     pub fn quote(&self, key: &CommandKey, prompt: PromptSize) -> Result<Quote, Refusal> {
         match self.state.phase.call() {
-            Some(call) if call.key == *key && self.may_start(call) => self.quote_call(call, prompt),
+            Some(call) if call.key == *key && self.may_start(call) => self.quoting().quote_call(call, prompt),
             Some(_) | None => Err(Refusal::NotWished),
         }
     }
 
+    /// What is in flight is held to cost at the most, or to be in the estimate.
+    pub fn reserved(&self) -> Reserve {
+        self.quoting().reserved()
+    }
+
+    pub(super) fn quoting(&self) -> Quoting<'_> {
+        let in_flight = self.state.phase.call().and_then(|call| call.started);
+        Quoting { spec: &self.spec, budget: &self.state.budget, route: &self.state.route, in_flight }
+    }
+}
+
+impl Quoting<'_> {
+    /// What a call is granted, on its own tier or on another.
     pub(super) fn quote_call(&self, call: &Call, prompt: PromptSize) -> Result<Quote, Refusal> {
         let wanted = match call.key.slot {
             Slot::Pick | Slot::Repair => 2,
             Slot::Main | Slot::Landing | Slot::Action(_) | Slot::Validate | Slot::Save => 1,
         };
-        if self.state.totals.model_calls.saturating_add(wanted) > self.spec.limits.model_calls {
+        if self.budget.totals.model_calls.saturating_add(wanted) > self.spec.limits.model_calls {
             return Err(Refusal::ModelCalls);
         }
         let quote = self.quote_on(call.tier, call.key.slot, prompt);
@@ -189,14 +214,13 @@ impl Run {
     }
 
     /// What is in flight is held to cost at the most, or to be in the estimate.
-    pub fn reserved(&self) -> Reserve {
-        let started = self.state.phase.call().and_then(|call| call.started);
-        let call = started.map_or(NOTHING, |started| started.reserve);
-        if self.state.granted_sub_calls == 0 {
+    fn reserved(&self) -> Reserve {
+        let call = self.in_flight.map_or(NOTHING, |started| started.reserve);
+        if self.budget.granted_sub_calls == 0 {
             return call;
         }
         let one = self.sub_call_reserve();
-        let count = u64::from(self.state.granted_sub_calls);
+        let count = u64::from(self.budget.granted_sub_calls);
         Reserve {
             input_tokens: call.input_tokens.saturating_add(one.input_tokens.saturating_mul(count)),
             output_tokens: call.output_tokens.saturating_add(one.output_tokens.saturating_mul(count)),
@@ -212,7 +236,7 @@ impl Run {
             CostMode::Estimated | CostMode::After => limits.sub_call_bytes.div_ceil(2),
         };
         let output_tokens = limits.sub_call_tokens;
-        let price = self.spec.model(self.small_tier()).price.as_ref();
+        let price = self.spec.model(self.route.small_tier(self.spec)).price.as_ref();
         let cost = price.map(|price| self.price(price, input_tokens, output_tokens));
         Reserve { input_tokens, output_tokens, cost }
     }
@@ -228,7 +252,7 @@ impl Run {
         // A sub-call belongs to an action, which is never the landing.
         let slot = Slot::Action(0);
         pays(self.tokens(slot, reserve.input_tokens))
-            && self.money(self.small_tier(), slot, reserve.input_tokens).is_ok_and(pays)
+            && self.money(self.route.small_tier(self.spec), slot, reserve.input_tokens).is_ok_and(pays)
     }
 
     /// The limit that refused a call, with what the cheapest way to make it would have needed.
@@ -302,7 +326,7 @@ impl Run {
         let limit = self.spec.limits.tokens?;
         let reserved = self.reserved();
         let taken = self
-            .state
+            .budget
             .totals
             .usage
             .total()
@@ -324,13 +348,13 @@ impl Run {
             Slot::Landing => 0,
             _ if !self.spec.lands() => 0,
             _ => {
-                let lands_on = self.spec.model(self.state.tier).price.as_ref().unwrap_or(price);
+                let lands_on = self.spec.model(self.route.tier).price.as_ref().unwrap_or(price);
                 self.price(lands_on, self.landing_input(input), LANDING_OUTPUT_TOKENS).0
             }
         };
         Ok(Some(Purse {
             limit: limit.0,
-            taken: self.state.totals.cost.known.plus(reserved).0,
+            taken: self.budget.totals.cost.known.plus(reserved).0,
             input: self.price(price, input, 0).0,
             output_token: self.rates(price, input).output,
             landing,
@@ -339,7 +363,7 @@ impl Run {
 
     /// The input that a landing would have: that of the call at hand, or of the last main call if it was larger.
     fn landing_input(&self, input: u64) -> u64 {
-        self.state.last_main.map_or(input, |last| last.input_tokens.max(input))
+        self.route.last_main.map_or(input, |last| last.input_tokens.max(input))
     }
 
     pub(super) fn price(&self, price: &Price, input: u64, output: u64) -> PicoUsd {
@@ -362,7 +386,7 @@ impl Run {
             return prompt.bytes.saturating_add(FRAME_TOKENS);
         }
         let first = prompt.bytes.div_ceil(2);
-        match self.state.last_main {
+        match self.route.last_main {
             Some(last) if prompt.shared_bytes >= last.bytes && last.bytes > 0 => {
                 let added = prompt.bytes.saturating_sub(last.bytes);
                 if last.tier == tier {

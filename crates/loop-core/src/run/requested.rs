@@ -14,16 +14,13 @@ impl Run {
     /// knows by (key, attempt) what it has in flight already.
     pub fn commands(&self) -> Vec<Command> {
         match &self.state.phase {
-            Phase::Picking { call }
-            | Phase::Calling { call }
-            | Phase::Repairing { call, .. }
-            | Phase::Landing { call, .. } => self.wish_call(call).into_iter().collect(),
-            Phase::Gathering { batch } | Phase::Acting { batch } => self.wish_tools(batch),
+            Phase::Calling { call, .. } => self.wish_call(call).into_iter().collect(),
+            Phase::Running { batch, .. } => self.wish_tools(batch),
             Phase::WaitingForPerson { asks, .. } => asks
                 .iter()
                 .filter(|ask| !ask.answered)
                 .filter_map(|ask| {
-                    let action = self.state.actions.get(ask.action as usize)?;
+                    let action = self.state.calls.actions.get(ask.action as usize)?;
                     let (key, tool) = (action.key, action.tool_name().into());
                     // What would run is shown, not what was written.
                     let action =
@@ -43,7 +40,7 @@ impl Run {
                 calls.chain(tools).map(|(key, attempt)| Command::Abort { key, attempt }).collect()
             }
             Phase::Saving { attempt, not_before, .. } => {
-                let due = not_before.is_none_or(|at| at <= self.state.now);
+                let due = not_before.is_none_or(|at| at <= self.state.clock.now);
                 due.then_some(Command::Save { attempt: *attempt }).into_iter().collect()
             }
             Phase::Done { .. } => Vec::new(),
@@ -55,15 +52,12 @@ impl Run {
     pub fn deadline(&self) -> Option<Millis> {
         let wall = self.ends_at();
         match &self.state.phase {
-            Phase::Picking { call }
-            | Phase::Calling { call }
-            | Phase::Repairing { call, .. }
-            | Phase::Landing { call, .. } => {
-                let wait = call.not_before.filter(|at| call.started.is_none() && *at > self.state.now);
+            Phase::Calling { call, .. } => {
+                let wait = call.not_before.filter(|at| call.started.is_none() && *at > self.state.clock.now);
                 Some(wait.map_or(wall, |at| at.min(wall)))
             }
-            Phase::Gathering { batch } | Phase::Acting { batch } => {
-                let open = self.in_turn(batch).filter(|work| work.waits(self.state.now));
+            Phase::Running { batch, .. } => {
+                let open = self.in_turn(batch).filter(|work| work.waits(self.state.clock.now));
                 let polls = open.filter_map(|work| work.poll.as_ref().map(|poll| poll.not_before));
                 Some(polls.min().map_or(wall, |at| at.min(wall)))
             }
@@ -72,18 +66,19 @@ impl Run {
                 asks.iter().filter(|ask| !ask.answered).map(|ask| ask.deadline).min()
             }
             Phase::Stopping { since, .. } => Some(grace_ends(*since)),
-            Phase::Saving { not_before, .. } => not_before.filter(|at| *at > self.state.now),
+            Phase::Saving { not_before, .. } => not_before.filter(|at| *at > self.state.clock.now),
             Phase::Done { .. } => None,
         }
     }
 
     /// The instant at which the wall clock runs out.
     pub(super) fn ends_at(&self) -> Millis {
-        Millis(self.spec.limits.wall_ms.saturating_add(self.state.uncounted_ms))
+        self.state.clock.ends_at(self.spec.limits.wall_ms)
     }
 
     fn wish_call(&self, call: &Call) -> Option<Command> {
-        let waits = call.not_before.is_some_and(|at| at > self.state.now) || self.state.stop_asked.is_some();
+        let waits = call.not_before.is_some_and(|at| at > self.state.clock.now)
+            || self.state.inbox.stop_asked.is_some();
         if call.started.is_none() && waits {
             return None;
         }
@@ -111,9 +106,9 @@ impl Run {
 
     fn wish_tools(&self, batch: &Batch) -> Vec<Command> {
         self.in_turn(batch)
-            .filter(|work| work.announced || !self.is_held() && !work.waits(self.state.now))
+            .filter(|work| work.announced || !self.is_held() && !work.waits(self.state.clock.now))
             .filter_map(|work| {
-                let action = self.state.actions.get(work.action as usize)?;
+                let action = self.state.calls.actions.get(work.action as usize)?;
                 let tool = self.spec.tool(action.tool_name())?;
                 Some(Command::RunTool(RunTool {
                     key: work.key,

@@ -8,7 +8,7 @@ use crate::gate::{Limit, Room, Verdict, judge};
 use crate::reply::{FinishReason, Oddity, Reply, parameters_of};
 use crate::run::Run;
 use crate::run::note::{Note, PickedBy};
-use crate::run::phase::Phase;
+use crate::run::phase::{Phase, Stage};
 use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Written, canonical};
 
 impl Run {
@@ -73,7 +73,7 @@ impl Run {
     }
 
     pub(super) fn gather(&mut self, picks: &[Action], by: PickedBy, notes: &mut Vec<Note>) {
-        if self.state.stop_asked.is_some() {
+        if self.state.inbox.stop_asked.is_some() {
             return self.stop_by_hand(notes);
         }
         let limits = &self.spec.limits;
@@ -86,7 +86,7 @@ impl Run {
         let runs = judged.iter().filter(|judged| judged.judged.verdict == Verdict::Run).count() as u32;
         notes.push(Note::Picked { by, runs });
         let batch = self.admit(judged, notes);
-        self.state.phase = Phase::Gathering { batch };
+        self.state.phase = Phase::Running { batch, stage: Stage::Gather };
         self.batch_settled(notes);
     }
 }

@@ -1,14 +1,13 @@
 //! The ways out: stops asked for, deadlines, crashes, the settling of what is in flight, the saving.
 
-use std::sync::Arc;
-
 use crate::gate::{self, Certificate, Effects, StopReason, TierCause, Verdict, manual_stop};
-use crate::run::calls::{ATTEMPTS, Charge, model_failure};
+use crate::run::draft::PassRecord;
 use crate::run::event::{SaveResult, StopMode};
+use crate::run::model_calls::{ATTEMPTS, Charge, model_failure};
 use crate::run::note::Note;
 use crate::run::outcome::{Outcome, Saved, StoppedIn};
-use crate::run::phase::{Call, Phase};
-use crate::run::{PassRecord, Rejected, Run};
+use crate::run::phase::{Call, Phase, Purpose, Stage};
+use crate::run::{Rejected, Run};
 use crate::types::{
     CommandKey, Effect, FailureKind, Millis, ModelFailure, Observation, Received, Slot, Status, Tier,
 };
@@ -23,7 +22,7 @@ impl Run {
         if !self.state.phase.is_working() {
             return self.out_of_order("stop_requested");
         }
-        self.state.stop_asked.get_or_insert(self.state.now);
+        self.state.inbox.stop_asked.get_or_insert(self.state.clock.now);
         if how == StopMode::Now || self.may_stop_at_gate() {
             self.stop_by_hand(notes);
         }
@@ -34,14 +33,14 @@ impl Run {
     fn may_stop_at_gate(&self) -> bool {
         let phase = &self.state.phase;
         let validates = matches!(phase, Phase::Validating { .. });
-        self.state.stop_asked.is_some() && phase.is_working() && !phase.is_in_flight() && !validates
+        self.state.inbox.stop_asked.is_some() && phase.is_working() && !phase.is_in_flight() && !validates
     }
 
     pub(super) fn stop_withdrawn(&mut self) -> Result<(), Rejected> {
-        if !self.state.phase.is_working() || self.state.stop_asked.is_none() {
+        if !self.state.phase.is_working() || self.state.inbox.stop_asked.is_none() {
             return self.out_of_order("stop_withdrawn");
         }
-        self.state.stop_asked = None;
+        self.state.inbox.stop_asked = None;
         Ok(())
     }
 
@@ -50,30 +49,22 @@ impl Run {
         deadline: Option<Millis>,
         notes: &mut Vec<Note>,
     ) -> Result<(), Rejected> {
-        if deadline.is_none_or(|deadline| deadline > self.state.now) {
-            return Err(Rejected::Early { at: self.state.now.0 });
+        if deadline.is_none_or(|deadline| deadline > self.state.clock.now) {
+            return Err(Rejected::Early { at: self.state.clock.now.0 });
         }
         let is_over = self.elapsed_ms() >= self.spec.limits.wall_ms;
         match &self.state.phase {
             Phase::WaitingForPerson { .. } => self.expire_asks(notes),
-            Phase::Stopping { since, .. } if self.state.now.since(*since) >= GRACE_MS => self.finish(notes),
-            Phase::Picking { .. }
-            | Phase::Gathering { .. }
-            | Phase::Calling { .. }
-            | Phase::Repairing { .. }
-            | Phase::Acting { .. }
-            | Phase::Validating { .. }
-            | Phase::Landing { .. }
-                if is_over =>
-            {
+            Phase::Stopping { since, .. } if self.state.clock.now.since(*since) >= GRACE_MS => {
+                self.finish(notes)
+            }
+            Phase::Calling { .. } | Phase::Running { .. } | Phase::Validating { .. } if is_over => {
                 // In the gate's order: whoever asked for a stop before gets that as the reason.
-                let cause = match &self.state.phase {
-                    Phase::Landing { cause, .. } => Some(cause.clone()),
-                    _ => None,
-                };
+                let cause = self.state.phase.final_cause().cloned();
                 let failed = self.state.phase.call().and_then(|call| call.failed.clone());
-                let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
-                let asked = self.state.stop_asked.map(manual_stop);
+                let reached =
+                    gate::limits_reached(&self.spec.limits, &self.state.budget.totals, self.elapsed_ms());
+                let asked = self.state.inbox.stop_asked.map(manual_stop);
                 let failed = failed.map(model_failure);
                 let (reached, before_next) = gate::split(reached, self.spec.acts_last());
                 let conditions =
@@ -83,20 +74,16 @@ impl Run {
                 }
             }
             // It waited into the time that is the landing's.
-            Phase::Calling { call } if call.started.is_none() => {
+            Phase::Calling { call, purpose: Purpose::Main } if call.started.is_none() => {
                 let call = call.clone();
                 if let Some(cause) = self.out_of_time() {
                     self.land_or_stop(call, cause, notes);
                 }
             }
             // A call or a save that had to wait may start: the wishes show it.
-            Phase::Picking { .. }
-            | Phase::Gathering { .. }
-            | Phase::Calling { .. }
-            | Phase::Repairing { .. }
-            | Phase::Acting { .. }
+            Phase::Calling { .. }
+            | Phase::Running { .. }
             | Phase::Validating { .. }
-            | Phase::Landing { .. }
             | Phase::Stopping { .. }
             | Phase::Saving { .. }
             | Phase::Done { .. } => {}
@@ -111,7 +98,7 @@ impl Run {
             return self.out_of_order("resumed");
         }
         if !matches!(self.state.phase, Phase::WaitingForPerson { .. }) {
-            self.state.uncounted_ms = self.state.uncounted_ms.saturating_add(away_ms);
+            self.state.clock.leave_out(away_ms);
         }
         // Tools first: what a lost call leads to may start some, and those are not lost.
         self.lose_tools(notes);
@@ -131,7 +118,7 @@ impl Run {
         let Phase::Saving { outcome, attempt: open, not_before } = &mut self.state.phase else {
             return self.out_of_order("save_finished");
         };
-        if *open != attempt || not_before.is_some_and(|at| at > self.state.now) {
+        if *open != attempt || not_before.is_some_and(|at| at > self.state.clock.now) {
             let key = CommandKey::new(0, Slot::Save);
             return Err(self.not_open("save_finished", &key, attempt));
         }
@@ -154,17 +141,21 @@ impl Run {
     pub(super) fn stop(&mut self, certificate: Certificate, notes: &mut Vec<Note>) {
         let certificate = self.with_all(certificate);
         notes.push(Note::Stopped { certificate: certificate.clone() });
-        self.state.stopped_in = StoppedIn {
+        let stopped_in = StoppedIn {
             phase: self.state.phase.name().into(),
             pass: self.pass(),
-            attempt: self.state.attempts.len() as u32,
+            attempt: self.state.draft.attempts.len() as u32,
         };
         self.change_tier(Tier::Base, TierCause::Ended, notes);
         let call = self.state.phase.call().filter(|call| call.started.is_some()).cloned();
         if let Phase::WaitingForPerson { since, asks } = &self.state.phase {
             // Approved and never started. What a question was answered stays.
             let is_approved = |at: &u32| {
-                self.state.actions.get(*at as usize).is_some_and(|action| action.verdict == Verdict::Run)
+                self.state
+                    .calls
+                    .actions
+                    .get(*at as usize)
+                    .is_some_and(|action| action.verdict == Verdict::Run)
             };
             let undone = asks.iter().filter(|ask| ask.answer.is_none());
             let approved: Vec<u32> = undone.map(|ask| ask.action).filter(is_approved).collect();
@@ -172,8 +163,8 @@ impl Run {
             self.leave_undone(&approved, certificate.reason(), notes);
         }
         let batch = self.answers_so_far(notes).or_else(|| self.state.phase.batch().cloned());
-        let since = self.state.now;
-        self.state.phase = Phase::Stopping { certificate, call, batch, since };
+        let since = self.state.clock.now;
+        self.state.phase = Phase::Stopping { certificate, call, batch, since, stopped_in };
         self.stopping_settled(notes);
     }
 
@@ -187,47 +178,51 @@ impl Run {
             ended.charge_lost(&call, &mut notes);
         }
         if let Some(batch) = ended.answers_so_far(&mut notes) {
-            ended.state.phase = Phase::Acting { batch };
+            ended.state.phase = Phase::Running { batch, stage: Stage::Act };
         }
         ended.keep_evidence(&mut notes);
-        ended.state.totals.wall_ms = ended.elapsed_ms();
+        ended.state.budget.totals.wall_ms = ended.elapsed_ms();
         let stop = ended.with_all(stop);
         ended.outcome_with(stop)
     }
 
+    /// What it was doing when its reason was fixed.
+    fn stopped_in(&self) -> StoppedIn {
+        match &self.state.phase {
+            Phase::Stopping { stopped_in, .. } => stopped_in.clone(),
+            phase => phase.outcome().map_or_else(StoppedIn::default, |outcome| outcome.stopped_in.clone()),
+        }
+    }
+
     fn outcome_with(&self, stop: Certificate) -> Outcome {
-        let doubts = &self.state.doubts;
+        let doubts = &self.state.calls.doubts;
         let is_in_doubt = |key: &CommandKey| doubts.contains_key(key);
-        let effects = Effects::of(&self.spec, &self.state.actions, &self.state.evidence, is_in_doubt);
+        let effects =
+            Effects::of(&self.spec, &self.state.calls.actions, &self.state.knowledge.evidence, is_in_doubt);
         Outcome {
             run: self.id().clone(),
-            stop: Certificate { effects, ..stop.doubting(self.doubts()) },
-            confidence: self.state.confidence,
-            confidence_reason: self.state.confidence_reason.clone(),
-            passes: self.state.passes.iter().map(PassRecord::summary).collect(),
-            document: self.state.document.clone(),
-            answer: self.state.answer.clone().or_else(|| self.state.partial.clone()),
-            output: self.last_output(),
-            rejection: self.last_rejection(),
-            attempts: self.state.attempts.len() as u32,
-            stopped_in: self.state.stopped_in.clone(),
+            stop: Certificate { effects, ..stop.doubting(self.state.calls.in_doubt()) },
+            confidence: self.state.draft.confidence(),
+            confidence_reason: self.state.draft.confidence_reason(),
+            passes: self.state.draft.passes.iter().map(PassRecord::summary).collect(),
+            document: self.state.draft.document.clone(),
+            answer: self.state.draft.answer_or_partial(),
+            output: self.state.draft.last_output(),
+            rejection: self.state.draft.last_rejection(),
+            attempts: self.state.draft.attempts.len() as u32,
+            stopped_in: self.stopped_in(),
             missing: self.missing(),
-            evidence: self.state.evidence.clone(),
-            actions: self.state.actions.clone(),
-            totals: self.state.totals,
+            evidence: self.state.knowledge.evidence.clone(),
+            actions: self.state.calls.actions.clone(),
+            totals: self.state.budget.totals,
             calls: self.model_calls(),
             saved: None,
         }
     }
 
-    /// The effects that were started and whose outcome is unknown: each as the key and the tool of its action.
-    fn doubts(&self) -> Vec<Arc<str>> {
-        self.state.doubts.iter().map(|(key, tool)| format!("{key} {tool}").into()).collect()
-    }
-
     pub(super) fn stop_by_hand(&mut self, notes: &mut Vec<Note>) {
-        let primary = manual_stop(self.state.stop_asked.unwrap_or(self.state.now));
-        let also = gate::limits_reached(&self.spec.limits, &self.state.totals, self.elapsed_ms());
+        let primary = manual_stop(self.state.inbox.stop_asked.unwrap_or(self.state.clock.now));
+        let also = gate::limits_reached(&self.spec.limits, &self.state.budget.totals, self.elapsed_ms());
         self.stop(Certificate::new(primary, also), notes);
     }
 
@@ -255,9 +250,9 @@ impl Run {
             self.charge_lost(&call, notes);
         }
         self.keep_evidence(notes);
-        self.state.totals.wall_ms = self.elapsed_ms();
+        self.state.budget.totals.wall_ms = self.elapsed_ms();
         // What was in flight may have taken more than was left. The time that it took to settle is no limit's.
-        let reached = gate::limits_reached(&self.spec.limits, &self.state.totals, 0);
+        let reached = gate::limits_reached(&self.spec.limits, &self.state.budget.totals, 0);
         let reached = reached.into_iter().filter(|condition| condition.reason != StopReason::Timeout);
         let outcome = Box::new(self.outcome_with(certificate.and(reached)));
         self.state.phase = if self.spec.save {
@@ -313,7 +308,7 @@ impl Run {
                 continue;
             }
             notes.push(Note::Lost { key: work.key, attempt: work.attempt });
-            let action = self.state.actions.get(work.action as usize);
+            let action = self.state.calls.actions.get(work.action as usize);
             let tool = action.and_then(|action| self.spec.tool(action.tool_name()));
             let name = action.map_or_else(String::new, |action| action.tool_name().to_owned());
             let effect = tool.map_or(Effect::WriteIrreversible, |tool| tool.effect);
@@ -350,7 +345,7 @@ impl Run {
         work.lost += 1;
         work.announced = effect.is_read();
         if let (Some(used), Some(_)) = (used, budget) {
-            self.state.granted_sub_calls = self.state.granted_sub_calls.saturating_sub(1);
+            self.state.budget.release_sub_call();
             self.charge_sub_call(key, attempt, used, notes);
             let granted = self.grant_sub_call();
             let work = self.state.phase.batch_mut().and_then(|batch| batch.work.get_mut(at));

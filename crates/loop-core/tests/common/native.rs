@@ -5,6 +5,7 @@ use loop_core::{
     AttemptState, Effect, EvidenceId, Execution, Fact, FinishReason, History, JudgedAction, NativeCall,
     OutputSpec, Phase, Price, ProtocolSpec, Repeats, Run, RunSpec, Slot, Status, Validation, Verdict, Work,
 };
+use loop_core::{Purpose, Stage};
 use serde_json::Value;
 
 use super::{Said, Setup, World, item, model, spec, text, tool};
@@ -179,7 +180,10 @@ fn every_call_has_its_result(run: &Run) -> Result<(), String> {
         expected = (action.key.pass, n + 1);
     }
     must(expected.0 as usize <= run.passes().len(), || format!("a call of pass {}, not read", expected.0))?;
-    if matches!(run.phase(), Phase::Acting { .. } | Phase::WaitingForPerson { .. } | Phase::Stopping { .. }) {
+    if matches!(
+        run.phase(),
+        Phase::Running { stage: Stage::Act, .. } | Phase::WaitingForPerson { .. } | Phase::Stopping { .. }
+    ) {
         return Ok(());
     }
     for action in run.actions() {
@@ -206,7 +210,9 @@ fn every_call_has_its_result(run: &Run) -> Result<(), String> {
 
 /// C3, S1-25: in order means one at a time; side by side means that what changes something has no other beside it.
 fn turns_are_kept(run: &Run) -> Result<(), String> {
-    let (Phase::Acting { batch } | Phase::Stopping { batch: Some(batch), .. }) = run.phase() else {
+    let (Phase::Running { batch, stage: Stage::Act } | Phase::Stopping { batch: Some(batch), .. }) =
+        run.phase()
+    else {
         return Ok(());
     };
     let is_read = |work: &Work| {
@@ -245,7 +251,11 @@ fn turns_can_be_sent(run: &Run) -> Result<(), String> {
         let is_seen = u32::try_from(run.actions().len()).is_ok_and(|all| pass.actions_seen <= all);
         must(is_seen, || format!("pass {n} saw {} actions", pass.actions_seen))?;
         // Another call is made: then what the model said is a turn, and no turn is empty.
-        let is_sent = matches!(run.phase(), Phase::Calling { .. } | Phase::Landing { .. });
+        let is_sent = matches!(
+            run.phase(),
+            Phase::Calling { purpose: Purpose::Main, .. }
+                | Phase::Calling { purpose: Purpose::Final { .. }, .. }
+        );
         let is_empty = pass.reply.trim().is_empty() && asked == 0;
         must(!is_sent || !is_empty, || format!("pass {n} is an empty turn"))?;
     }
@@ -258,7 +268,10 @@ fn turns_can_be_sent(run: &Run) -> Result<(), String> {
 
 /// S1-39: no call is made with more messages than are allowed.
 fn messages_are_few_enough(run: &Run) -> Result<(), String> {
-    let calls = matches!(run.phase(), Phase::Calling { .. } | Phase::Landing { .. });
+    let calls = matches!(
+        run.phase(),
+        Phase::Calling { purpose: Purpose::Main, .. } | Phase::Calling { purpose: Purpose::Final { .. }, .. }
+    );
     let limit = run.spec().limits.messages.unwrap_or(u32::MAX);
     must(!calls || run.messages() <= limit, || format!("{} messages of {limit}", run.messages()))
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use loop_core::Purpose;
 use loop_core::policy::Legs;
 use loop_core::{
     CallModel, Command, CommandKey, Event, Fact, Facts, FinishReason, History, Millis, ModelFailure,
@@ -206,7 +207,8 @@ impl Alphabet {
 
 /// Whether it is told something that only the last call could read, and that one was tried already.
 fn is_late_to_tell(run: &Run, fact: &Fact) -> bool {
-    matches!(fact, Fact::Told { .. }) && matches!(run.phase(), Phase::Landing { .. })
+    matches!(fact, Fact::Told { .. })
+        && matches!(run.phase(), Phase::Calling { purpose: Purpose::Final { .. }, .. })
 }
 
 fn settled_usage(reply: &Reply, usage: Option<Usage>) -> Option<Usage> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use loop_core::Purpose;
 use loop_core::{
     Command, Event, Fact, Measure, Note, Phase, Repeats, Run, RunTool, Slot, State, Status, StopClass,
     StopReason, Tier, Verdict,
@@ -435,20 +436,23 @@ fn escalates_once(edge: &Edge<'_>) -> Result {
 
 fn the_last_call_is_the_landing(edge: &Edge<'_>) -> Result {
     let (limits, totals) = (&edge.after.spec().limits, edge.after.totals());
-    if let Phase::Calling { call } = edge.after.phase()
+    if let Phase::Calling { call, purpose: Purpose::Main } = edge.after.phase()
         && call.started.is_none()
         && lands(edge.after)
     {
         let last = totals.passes + 1 >= limits.passes || totals.model_calls + 1 >= limits.model_calls;
         must(!last, || "the last permitted call is no landing".to_owned())?;
     }
-    if matches!(edge.before.phase(), Phase::Landing { .. }) {
+    if matches!(edge.before.phase(), Phase::Calling { purpose: Purpose::Final { .. }, .. }) {
         let admits = edge.notes.iter().any(|note| {
             matches!(note, Note::ActionJudged(judged) if judged.verdict == Verdict::Run && is_action(judged.key))
         });
         let over = matches!(
             edge.after.phase(),
-            Phase::Landing { .. } | Phase::Stopping { .. } | Phase::Saving { .. } | Phase::Done { .. }
+            Phase::Calling { purpose: Purpose::Final { .. }, .. }
+                | Phase::Stopping { .. }
+                | Phase::Saving { .. }
+                | Phase::Done { .. }
         );
         must(!admits && over, || format!("a landing was followed by {}", edge.after.phase().name()))?;
     }

@@ -6,6 +6,7 @@ use loop_core::{
     Call, CommandKey, Decision, Effect, Event, Fact, FinishReason, Note, PersonAnswer, Phase, Run, Slot,
     Status, Tier, Work,
 };
+use loop_core::{Purpose, Stage};
 
 use crate::trouble::Trouble;
 
@@ -222,10 +223,10 @@ pub fn is_repeatable(effect: Effect) -> bool {
 /// The call that the phase wishes or has in flight.
 pub fn call(run: &Run) -> Option<&Call> {
     match run.phase() {
-        Phase::Picking { call }
-        | Phase::Calling { call }
-        | Phase::Repairing { call, .. }
-        | Phase::Landing { call, .. } => Some(call),
+        Phase::Calling { call, purpose: Purpose::Select }
+        | Phase::Calling { call, purpose: Purpose::Main }
+        | Phase::Calling { call, purpose: Purpose::Repair { .. } }
+        | Phase::Calling { call, purpose: Purpose::Final { .. } } => Some(call),
         Phase::Stopping { call, .. } => call.as_ref(),
         _ => None,
     }
@@ -234,7 +235,9 @@ pub fn call(run: &Run) -> Option<&Call> {
 /// The work that the phase has open or settled.
 pub fn work(run: &Run) -> &[Work] {
     match run.phase() {
-        Phase::Gathering { batch } | Phase::Acting { batch } => &batch.work,
+        Phase::Running { batch, stage: Stage::Gather } | Phase::Running { batch, stage: Stage::Act } => {
+            &batch.work
+        }
         Phase::Stopping { batch: Some(batch), .. } => &batch.work,
         _ => &[],
     }

@@ -1,5 +1,6 @@
 //! Money and tokens: what is settled and what is in flight, held against the limits (I-1, I-2, I-3).
 
+use loop_core::Purpose;
 use loop_core::{CostMode, Fact, Measure, Note, Phase, PicoUsd, Price, Refusal, Reserve, Run, Slot, Tier};
 
 use crate::edge::{Edge, call, is_action, lands, work};
@@ -39,7 +40,7 @@ pub fn leaves_all_to_the_landing(edge: &Edge<'_>) -> Result<(), String> {
                 _ => false,
             };
             // The landing's own cause may be the refusal of the call that it stands for.
-            let is_cause = matches!(edge.before.phase(), Phase::Landing { cause, .. } if cause == condition);
+            let is_cause = matches!(edge.before.phase(), Phase::Calling { purpose: Purpose::Final { cause }, .. } if cause == condition);
             if fits && !is_cause {
                 return Err(format!("the landing was refused although it fits: {condition:?}"));
             }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use loop_core::Purpose;
 use loop_core::{
     AttemptState, CommandKey, Decision, Fact, FinishReason, JudgedAction, Note, Phase, Refusal, Reply, Run,
     Slot, Status, StopReason, Verdict,
@@ -24,7 +25,7 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     let (run, spec) = (edge.after, edge.after.spec());
     let (limits, gate, totals) = (&spec.limits, &spec.gate, run.totals());
     let cause = match edge.before.phase() {
-        Phase::Landing { cause, .. } => Some(cause.reason),
+        Phase::Calling { purpose: Purpose::Final { cause }, .. } => Some(cause.reason),
         _ => None,
     };
     let asked = oracle::asked(edge, decision);

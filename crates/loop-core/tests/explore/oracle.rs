@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use loop_core::Purpose;
 use loop_core::{
     Cite, Confidence, Decision, Fact, FinishReason, Limit, Note, PassRecord, Phase, Priority, Run, Stale,
     Status, StopReason, Tier, Verdict,
@@ -45,8 +46,13 @@ pub struct Asked {
 pub fn decides_as_documented(edge: &Edge<'_>) -> Result<(), String> {
     let Some(decision) = edge.decision() else {
         let read = edge.after.passes().len() > edge.before.passes().len();
-        let owes = read && matches!(edge.before.phase(), Phase::Calling { .. } | Phase::Landing { .. });
-        let repairs = matches!(edge.after.phase(), Phase::Repairing { .. });
+        let owes = read
+            && matches!(
+                edge.before.phase(),
+                Phase::Calling { purpose: Purpose::Main, .. }
+                    | Phase::Calling { purpose: Purpose::Final { .. }, .. }
+            );
+        let repairs = matches!(edge.after.phase(), Phase::Calling { purpose: Purpose::Repair { .. }, .. });
         return if owes && !repairs { Err("a pass without a decision".to_owned()) } else { Ok(()) };
     };
     let decided = match decision {
@@ -74,7 +80,7 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     let pass = passes.len() as u32;
     let confidence = passes.last().map_or(Confidence::Unknown, |pass| pass.confidence);
     let cause = match edge.before.phase() {
-        Phase::Landing { cause, .. } => Some(cause.reason),
+        Phase::Calling { purpose: Purpose::Final { cause }, .. } => Some(cause.reason),
         _ => None,
     };
     // 1: a stop that was asked for; then what a landing was entered for.
@@ -241,7 +247,7 @@ fn statements(edge: &Edge<'_>) -> (bool, bool) {
             || reply.text.contains("\"refuse\":");
         hands_over = reply.text.contains("\"escalate\":");
     }
-    if let Phase::Repairing { proposal, .. } = edge.before.phase() {
+    if let Phase::Calling { purpose: Purpose::Repair { proposal }, .. } = edge.before.phase() {
         refused |= proposal.refused.is_some();
         hands_over |= proposal.escalated.is_some();
     }

@@ -4,6 +4,7 @@
 //! the run something, and resuming. None of these raises the rank.
 
 use loop_core::{AttemptState, Fact, Phase, Run, RunSpec};
+use loop_core::{Purpose, Stage};
 
 use crate::edge::{Edge, work};
 
@@ -74,12 +75,13 @@ pub fn rank(run: &Run) -> u64 {
         Phase::WaitingForPerson { asks, .. } => {
             asks.iter().map(|ask| if ask.answered { 1 } else { ASK }).sum()
         }
-        Phase::Acting { batch } => ASK * batch.asks.len() as u64,
+        Phase::Running { batch, stage: Stage::Act } => ASK * batch.asks.len() as u64,
         _ => 0,
     };
     let refusals = match run.phase() {
-        Phase::Picking { .. } | Phase::Repairing { .. } => REFUSALS + 1,
-        Phase::Landing { .. } => REFUSALS - 1,
+        Phase::Calling { purpose: Purpose::Select, .. }
+        | Phase::Calling { purpose: Purpose::Repair { .. }, .. } => REFUSALS + 1,
+        Phase::Calling { purpose: Purpose::Final { .. }, .. } => REFUSALS - 1,
         _ => REFUSALS,
     };
     let whole = if spec.protocol.properties().native_calls {

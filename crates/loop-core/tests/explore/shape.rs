@@ -6,6 +6,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use loop_core::{Phase, Run};
+use loop_core::{Purpose, Stage};
 
 use crate::edge::{Ghost, call, work};
 
@@ -32,9 +33,9 @@ pub fn shape(run: &Run, ghost: &Ghost) -> u64 {
     }
     match run.phase() {
         Phase::WaitingForPerson { asks, .. } => asks.iter().for_each(|ask| ask.answered.hash(h)),
-        Phase::Acting { batch } => batch.asks.len().hash(h),
+        Phase::Running { batch, stage: Stage::Act } => batch.asks.len().hash(h),
         Phase::Stopping { certificate, .. } => certificate.reason().hash(h),
-        Phase::Landing { cause, .. } => cause.reason.hash(h),
+        Phase::Calling { purpose: Purpose::Final { cause }, .. } => cause.reason.hash(h),
         Phase::Validating { key, attempt, .. } => (key, attempt).hash(h),
         Phase::Saving { outcome, attempt, .. } => (outcome.stop.reason(), attempt).hash(h),
         Phase::Done { outcome } => outcome.stop.reason().hash(h),

@@ -1,5 +1,6 @@
 //! Whether the conditions of a stop are true: each reason is held against the state in which the run ended (I-10).
 
+use loop_core::Purpose;
 use loop_core::{
     Condition, Confidence, Fact, FinishReason, Measure, Note, Phase, Run, Slot, StopReason, Validation,
 };
@@ -16,7 +17,7 @@ pub fn is_told(edge: &Edge<'_>) -> Result<(), String> {
             return Err("the last reply was cut, and the run does not say so".to_owned());
         }
         for condition in conditions() {
-            let is_cause = matches!(edge.before.phase(), Phase::Landing { cause, .. } if cause == condition);
+            let is_cause = matches!(edge.before.phase(), Phase::Calling { purpose: Purpose::Final { cause }, .. } if cause == condition);
             // A landing for want of tools says what it was entered for; that was judged then.
             let was_judged =
                 matches!(condition.reason, StopReason::MaxToolCalls | StopReason::NoProgress) && is_cause;
@@ -35,7 +36,8 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
     let run = edge.after;
     let (limits, totals) = (&run.spec().limits, run.totals());
     // A landing that brought no reply leaves room for the one that was its own.
-    let landing = u32::from(matches!(edge.before.phase(), Phase::Landing { .. }));
+    let landing =
+        u32::from(matches!(edge.before.phase(), Phase::Calling { purpose: Purpose::Final { .. }, .. }));
     let high = || run.passes().last().is_some_and(|pass| pass.confidence == Confidence::High);
     match condition.reason {
         StopReason::ManualStop => {
@@ -68,7 +70,7 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
         StopReason::TierChanged => edge.was.after(edge).is_elsewhere,
         StopReason::MaxMessages => limits.messages.is_some_and(|limit| match edge.before.phase() {
             // Its cause was that after it no other could be made.
-            Phase::Landing { .. } => edge.before.messages() + 2 > limit,
+            Phase::Calling { purpose: Purpose::Final { .. }, .. } => edge.before.messages() + 2 > limit,
             _ => run.messages() > limit,
         }),
         StopReason::MaxAttempts => {

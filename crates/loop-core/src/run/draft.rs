@@ -1,0 +1,178 @@
+//! The draft: the answer so far, pass by pass.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::gate::Written;
+use crate::reply::Document;
+use crate::run::outcome::{Output, PassSummary, Rejection};
+use crate::types::{Confidence, Millis, Tier};
+
+/// What the replies brought: the document, an answer, attempts at an output.
+///
+/// Passes are numbered from 1 on without a gap. What a run says of its confidence is what its last pass says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) struct Draft {
+    pub(super) passes: Vec<PassRecord>,
+    pub(super) document: Document,
+    /// The passes that were granted to mend an answer, and what was missing then.
+    pub(super) mending: Vec<Mending>,
+    pub(super) attempts: Vec<Attempt>,
+    /// The final answer of a conversation.
+    pub(super) answer: Option<Arc<str>>,
+    /// What came of a reply that failed midway. It is no answer: one may still be asked for.
+    pub(super) partial: Option<Partial>,
+}
+
+/// What came of a reply that failed midway.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) struct Partial {
+    /// The pass that it would have been.
+    pub(super) pass: u32,
+    pub(super) text: Arc<str>,
+}
+
+impl Draft {
+    /// What the last pass said of its confidence.
+    pub(super) fn confidence(&self) -> Confidence {
+        self.passes.last().map_or(Confidence::Unknown, |pass| pass.confidence)
+    }
+
+    /// Why it said so.
+    pub(super) fn confidence_reason(&self) -> Arc<str> {
+        self.passes.last().map_or_else(|| "".into(), |pass| Arc::clone(&pass.confidence_reason))
+    }
+
+    /// How many observations the last pass's prompt showed.
+    pub(super) fn evidence_seen(&self) -> u32 {
+        self.passes.last().map_or(0, |pass| pass.evidence_seen)
+    }
+
+    /// What was missing when this pass was granted to mend the answer before it.
+    pub(super) fn mending(&self, pass: u32) -> Option<&[Arc<str>]> {
+        let granted = self.mending.iter().find(|mending| mending.pass == pass);
+        granted.map(|mending| mending.missing.as_slice())
+    }
+
+    /// The final answer; without one, what came of a reply that failed midway.
+    pub(super) fn answer_or_partial(&self) -> Option<Arc<str>> {
+        self.answer.clone().or_else(|| self.partial.as_ref().map(|partial| Arc::clone(&partial.text)))
+    }
+
+    /// What came of a reply that broke off and that no other has taken the place of.
+    pub(super) fn broken_off(&self) -> Option<&Arc<str>> {
+        let is_last = |partial: &&Partial| partial.pass as usize > self.passes.len();
+        self.partial.as_ref().filter(is_last).map(|partial| &partial.text)
+    }
+
+    /// The last output there is, from whichever attempt.
+    pub(super) fn last_output(&self) -> Option<Output> {
+        self.attempts.iter().rev().find_map(|attempt| {
+            let value = attempt.output.clone()?;
+            Some(Output { value, valid: attempt.state == AttemptState::Valid })
+        })
+    }
+
+    /// Why the last output that was rejected was.
+    pub(super) fn last_rejection(&self) -> Option<Rejection> {
+        self.attempts.iter().rev().find_map(|attempt| match &attempt.state {
+            AttemptState::Rejected(rejection) => Some(rejection.clone()),
+            AttemptState::Open | AttemptState::Ends | AttemptState::Valid => None,
+        })
+    }
+}
+
+/// One attempt: passes until there is an output, and what became of that.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Its first pass, from 1.
+    pub from_pass: u32,
+    /// Its last output, as the model wrote it.
+    pub output: Option<Arc<str>>,
+    /// How far it has come.
+    pub state: AttemptState,
+}
+
+/// How far an attempt has come.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum AttemptState {
+    /// Its passes go on.
+    Open,
+    /// Its output is to be validated once its calls have settled.
+    Ends,
+    /// Its output is not what was wanted.
+    Rejected(Rejection),
+    /// Its output is what was wanted.
+    Valid,
+}
+
+/// A main call whose reply was read: what prompts show of it later.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PassRecord {
+    /// From 1.
+    pub pass: u32,
+    /// Whether it was the landing.
+    pub landing: bool,
+    /// The reply as it came.
+    pub reply: Arc<str>,
+    /// The provider's own turn, where it must go back unchanged.
+    pub raw: Option<Arc<str>>,
+    /// How many observations its prompt showed.
+    pub evidence_seen: u32,
+    /// How many calls it asked for beyond `limits.asked_calls`: they were not read.
+    pub unread_calls: u32,
+    /// How many actions its prompt listed as executed.
+    pub actions_seen: u32,
+    /// The sections that it changed.
+    pub changed: Vec<Arc<str>>,
+    /// What it reasoned, where a provider wants that back.
+    pub reasoning: Option<Arc<str>>,
+    /// Of the changed sections, the ones that it took away.
+    pub removed: Vec<Arc<str>>,
+    /// The tier that replied.
+    pub tier: Tier,
+    /// Whether its prompt showed evidence whose content no pass before had seen.
+    pub fresh: bool,
+    /// What it said of its confidence, or what the repaired contract did.
+    pub confidence: Confidence,
+    /// Why it said so.
+    pub confidence_reason: Arc<str>,
+    /// When its reply was read.
+    pub at: Millis,
+    /// Where it was cut at its output limit, or else the reply that repaired its contract was.
+    pub cut: Option<Cut>,
+}
+
+impl PassRecord {
+    /// What the outcome tells of it.
+    pub(super) fn summary(&self) -> PassSummary {
+        PassSummary {
+            pass: self.pass,
+            landing: self.landing,
+            tier: self.tier,
+            confidence: self.confidence,
+            confidence_reason: Arc::clone(&self.confidence_reason),
+            changed: self.changed.clone(),
+            at: self.at,
+        }
+    }
+}
+
+/// A reply that was cut at its output limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Cut {
+    /// What it had written.
+    pub written: Written,
+    /// The output tokens that its call was granted.
+    pub granted: u64,
+}
+
+/// A pass that was granted to mend an answer at high confidence.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) struct Mending {
+    pub(super) pass: u32,
+    /// What was demanded and not there.
+    pub(super) missing: Vec<Arc<str>>,
+}

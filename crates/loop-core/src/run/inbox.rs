@@ -1,0 +1,40 @@
+//! The inbox: what people said to a run that is on its way.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::{Millis, Told};
+
+/// Instructions for passes to come, and a stop that is asked for.
+///
+/// Instructions are in the order in which they came, and each is for the same pass as the one before it or for a later one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) struct Inbox {
+    /// Since when a stop at the next gate is asked for.
+    pub(super) stop_asked: Option<Millis>,
+    told: Vec<Told>,
+}
+
+impl Inbox {
+    /// All instructions, in their order.
+    pub(super) fn told(&self) -> &[Told] {
+        &self.told
+    }
+
+    /// The instructions for this pass alone: what its prompt holds and no prompt before it did.
+    pub(super) fn told_for(&self, pass: u32) -> &[Told] {
+        let from = self.told.partition_point(|told| told.from_pass < pass);
+        self.told.get(from..self.count_through(pass)).unwrap_or_default()
+    }
+
+    /// How many instructions the prompts up to this pass hold.
+    pub(super) fn count_through(&self, pass: u32) -> usize {
+        self.told.partition_point(|told| told.from_pass <= pass)
+    }
+
+    /// Keeps an instruction for the prompts from `from_pass` on.
+    pub(super) fn keep(&mut self, from_pass: u32, text: &Arc<str>) {
+        self.told.push(Told { from_pass, text: Arc::clone(text) });
+    }
+}
