@@ -517,7 +517,7 @@ impl Run {
             reason: StopReason::OutputLimit,
             value: Measure::Output(cut.written),
             threshold: Some(Measure::Count(granted)),
-            change: is_the_setting.then(|| Change { setting: Setting::OutputTokens, to }),
+            change: is_the_setting.then_some(Change { setting: Setting::OutputTokens, to }),
         }
     }
 
