@@ -77,7 +77,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             passes: 5,
-            cost: Some(PicoUsd(PicoUsd::PER_USD / 10)),
+            cost: Some(CostLimit::DEFAULT),
             cost_mode: CostMode::default(),
             tokens: None,
             tool_calls: 25,
