@@ -1,6 +1,7 @@
 //! The command line, as `xflags` reads it.
 #![allow(unreachable_pub, reason = "the macro writes `pub`")]
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 xflags::xflags! {
@@ -8,7 +9,7 @@ xflags::xflags! {
     cmd xtask {
         /// Run every test, or those of one suite.
         cmd test {
-            /// core, tools, llm, prices, prompts, runtime, connectors, domain, eval or e2e
+            /// core, tools, llm, mock, offline, prices, prompts, runtime, connectors, domain, eval, e2e, bench, wirecheck or lies
             optional suite: String
             /// Write the seconds of each suite into docs/reference/testing.md
             optional --write
@@ -49,12 +50,8 @@ xflags::xflags! {
         }
         /// Compare our codecs with recorded exchanges: docs/reference/recorded-exchanges.md.
         cmd wire {
-            /// Files of exchanges, one JSON object a line; `-` is what comes in
-            repeated files: PathBuf
-            /// How many differences are shown (default: 10)
-            optional --differences number: usize
-            /// Print the report as JSON
-            optional --json
+            /// Files of exchanges, and options: `cargo xtask wire --help`
+            repeated arguments: OsString
         }
         /// Draw the pictures of the documentation from their texts in docs/drawings.
         cmd drawings {

@@ -8,16 +8,19 @@ use std::path::PathBuf;
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
+use crate::rooms;
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
-pub(crate) const ARROWS: [(&str, &[&str]); 11] = [
+pub(crate) const ARROWS: [(&str, &[&str]); 15] = [
     ("loop-core", &[]),
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
     ("loop-prices", &["loop-core"]),
+    ("loop-mock", &["loop-core", "loop-llm"]),
+    ("loop-offline", &["loop-core", "loop-llm", "loop-prompts"]),
     ("loop-prompts", &["loop-core"]),
-    ("loop-runtime", &["loop-core", "loop-llm", "loop-prices", "loop-prompts", "loop-tools"]),
+    ("loop-runtime", &["loop-core", "loop-llm", "loop-offline", "loop-prices", "loop-prompts", "loop-tools"]),
     ("loop-connectors", &["loop-core", "loop-tools"]),
     (
         "loop-domain",
@@ -25,6 +28,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 11] = [
             "loop-connectors",
             "loop-core",
             "loop-llm",
+            "loop-offline",
             "loop-prices",
             "loop-prompts",
             "loop-runtime",
@@ -40,13 +44,17 @@ pub(crate) const ARROWS: [(&str, &[&str]); 11] = [
             "loop-domain",
             "loop-eval",
             "loop-llm",
+            "loop-mock",
+            "loop-offline",
             "loop-prices",
             "loop-prompts",
             "loop-runtime",
             "loop-tools",
         ],
     ),
-    ("xtask", &["loop-core", "loop-llm"]),
+    ("loop-bench", &[]),
+    ("loop-wirecheck", &["loop-core", "loop-llm"]),
+    ("xtask", &[]),
 ];
 
 /// What a crate must not bring in, at any depth.
@@ -62,12 +70,13 @@ const FORBIDDEN: [(&str, &[&str]); 5] = [
 const MOST_PACKAGES: [(&str, usize); 1] = [("loop-core", 40)];
 
 pub(crate) fn run() -> Result<(), Failure> {
-    let (metadata, problems) = find_problems()?;
+    let (metadata, mut problems) = find_problems()?;
+    problems.extend(rooms::find_problems()?);
     workspace::report("layers", &problems)?;
     for (name, most) in MOST_PACKAGES {
         println!("layers: {name} brings in {} packages, {most} are allowed", metadata.reach(name).len());
     }
-    println!("layers: every arrow is in the table");
+    println!("layers: every arrow is in the table, and the rooms of loop-core use the rooms below them");
     Ok(())
 }
 

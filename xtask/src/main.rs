@@ -11,6 +11,7 @@ mod layers;
 mod links;
 mod prices;
 mod requirements;
+mod rooms;
 mod rust_text;
 mod teed;
 mod test;
@@ -18,18 +19,26 @@ mod tidy;
 mod wire;
 mod workspace;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::flags::XtaskCmd;
 use crate::workspace::Failure;
 
 fn main() -> ExitCode {
-    let flags = match flags::Xtask::from_vec(dashes_last(std::env::args_os().skip(1))) {
-        Ok(flags) => flags,
+    // The command behind `wire` reads its own arguments, so that `-` is a name there.
+    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == "wire") {
+        return ended(wire::run(&arguments.split_off(1)));
+    }
+    match flags::Xtask::from_vec(arguments) {
+        Ok(flags) => ended(run(flags)),
         Err(error) => error.exit(),
-    };
-    let result = match flags.subcommand {
+    }
+}
+
+fn run(flags: flags::Xtask) -> Result<(), Failure> {
+    match flags.subcommand {
         XtaskCmd::Test(flags) => test::run(flags.suite.as_deref(), flags.write),
         XtaskCmd::Ci(flags) => ci::run(flags.tested),
         XtaskCmd::Explore(flags) => explore::run(flags.write, flags.full),
@@ -37,10 +46,13 @@ fn main() -> ExitCode {
         XtaskCmd::Layers(_) => layers::run(),
         XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),
         XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),
-        XtaskCmd::Wire(flags) => wire::run(&flags.files, flags.differences, flags.json),
+        XtaskCmd::Wire(flags) => wire::run(&flags.arguments),
         XtaskCmd::Drawings(flags) => drawings::run(flags.check),
         XtaskCmd::Tidy(_) => tidy::run(),
-    };
+    }
+}
+
+fn ended(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(message)) => {
@@ -51,27 +63,6 @@ fn main() -> ExitCode {
             eprintln!("error: {message}");
             ExitCode::FAILURE
         }
-    }
-}
-
-/// Arguments with each `-` at the end, after `--`: only there it is taken for a name.
-fn dashes_last(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let (dashes, mut others): (Vec<_>, Vec<_>) = arguments.partition(|argument| argument == OsStr::new("-"));
-    if !dashes.is_empty() {
-        others.push("--".into());
-        others.extend(dashes);
-    }
-    others
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_dash_is_a_name() {
-        let sorted = |arguments: &[&str]| dashes_last(arguments.iter().map(OsString::from));
-        assert_eq!(sorted(&["wire", "-", "--json"]), ["wire", "--json", "--", "-"]);
-        assert_eq!(sorted(&["wire", "a"]), ["wire", "a"]);
+        Err(Failure::Said(code)) => ExitCode::from(code),
     }
 }

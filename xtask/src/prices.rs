@@ -100,8 +100,8 @@ fn written(version: &str, dated: &str, converted: &Converted) -> Result<String, 
         "unit": "usd_per_million_tokens",
         "fallback": converted.fallback,
     });
-    let head = head.to_string();
-    let lines: Vec<String> = converted.models.iter().map(Value::to_string).collect();
+    let head = sorted(head);
+    let lines: Vec<String> = converted.models.iter().cloned().map(sorted).collect();
     let table =
         format!("{}{HEAD_END}\n{}\n]}}\n", head.strip_suffix('}').unwrap_or_default(), lines.join(",\n"));
     match table.len() {
@@ -110,6 +110,12 @@ fn written(version: &str, dated: &str, converted: &Converted) -> Result<String, 
             "the table has {bytes} bytes, {MOST_BYTES} are allowed: leave models out"
         ))),
     }
+}
+
+/// JSON with its members by name, however `serde_json` was built.
+fn sorted(mut value: Value) -> String {
+    value.sort_all_objects();
+    value.to_string()
 }
 
 fn print_notes(converted: &Converted) {

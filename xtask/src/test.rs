@@ -140,10 +140,12 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
 /// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
 const LIES: &str = "lies";
 
-const SUITES: [(&str, &str); 10] = [
+const SUITES: [(&str, &str); 14] = [
     ("core", "loop-core"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
+    ("mock", "loop-mock"),
+    ("offline", "loop-offline"),
     ("prices", "loop-prices"),
     ("prompts", "loop-prompts"),
     ("runtime", "loop-runtime"),
@@ -151,6 +153,8 @@ const SUITES: [(&str, &str); 10] = [
     ("domain", "loop-domain"),
     ("eval", "loop-eval"),
     ("e2e", "loopgate"),
+    ("bench", "loop-bench"),
+    ("wirecheck", "loop-wirecheck"),
 ];
 
 #[cfg(test)]
@@ -212,7 +216,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         assert!(matches!(error, Failure::Usage(_)));
         assert_eq!(
             error.to_string(),
-            "no suite `cors`; the suites are core, tools, llm, prices, prompts, runtime, connectors, domain, eval, e2e, lies"
+            "no suite `cors`; the suites are core, tools, llm, mock, offline, prices, prompts, runtime, connectors, domain, eval, e2e, bench, wirecheck, lies"
         );
         assert_eq!(package("e2e").unwrap(), "loopgate");
     }

@@ -182,7 +182,7 @@ fn same(decided: &[Note], notes: &[Note]) -> Result<(), Box<dyn Error>> {
 fn render(run: &Run) -> String {
     let mut prompt = format!("Work item: {}\nNonce: {}\n", run.started().item.full, run.started().nonce);
     for evidence in run.evidence() {
-        prompt.push_str(&format!("[{}] {}\n", evidence.id, evidence.observation.markdown));
+        prompt.push_str(&format!("[{}] {}\n", evidence.id, evidence.observation.text()));
     }
     prompt
 }

@@ -122,11 +122,11 @@ pub use spec::{
     ErrorStyle, Execution, GateSettings, InvalidReason, LimitWithoutPrice, Limits, MAX_ASKED_CALLS, Misfit,
     ModelSpec, Models, NonceMode, OnDenied, OnDuplicate, OnInvalid, OnToolError, OutputSpec, OwnReason,
     Picking, ProtocolSpec, ReasonName, RepeatScope, Repeats, Resolve, RunSpec, SPEC_VERSION, SectionSpec,
-    SpecNames, Stale, Taint, ThreeTier, ToolPolicy, ToolRepeats, ToolSpec,
+    Setting, SpecNames, Stale, Taint, ThreeTier, ToolPolicy, ToolRepeats, ToolSpec,
 };
 pub use types::{
     Action, CallExtent, CommandKey, Confidence, Data, Digest, Effect, Evidence, EvidenceId, FailureKind,
-    InvalidDigest, InvalidKey, Millis, ModelFailure, Observation, PicoUsd, Price, PriceAbove, Priority,
-    Rates, Received, RunId, Scope, Slot, Spend, Status, StopClass, SubCallUse, Tier, Told, Totals, Usage,
-    WorkItem, canonical, digest, digest_text, edits, is_blank, is_unseen,
+    FailureText, InvalidDigest, InvalidKey, ItemForm, Millis, ModelFailure, Observation, PicoUsd, Price,
+    PriceAbove, Priority, Rates, Received, RunId, Scope, Slot, Spend, Status, StopClass, SubCallUse, Tier,
+    Told, Totals, Usage, WorkItem, canonical, digest, digest_text, edits, is_blank, is_unseen,
 };

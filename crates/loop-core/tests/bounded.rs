@@ -45,7 +45,7 @@ fn a_state_grows_by_what_a_pass_asks_for_and_not_by_what_the_run_has_become() {
         }
     };
     for setup in [conversation().parallel(), run(), output().parallel()] {
-        let native = setup.spec.protocol.is_native();
+        let native = setup.spec.protocol.properties().native_calls;
         let setup = if setup.spec.protocol.output().is_some() {
             setup.output_spec(|output| output.passes_per_attempt = 60)
         } else {

@@ -47,7 +47,8 @@ fn a_failure_is_a_text_that_the_model_can_act_on() {
     // S0-67
     let failed = Observation::failed(Status::PermanentError, "Device", "no such device");
     assert_eq!(&*failed.summary, "no such device");
-    assert_eq!(&*failed.markdown, "> **Device:** no such device");
+    let failure = failed.failure.as_ref().map(|failure| (&*failure.title, &*failure.message));
+    assert_eq!((failure, &*failed.markdown), (Some(("Device", "no such device")), ""));
     assert_eq!((&*failed.data, failed.status.is_citable()), ("null", false));
 }
 

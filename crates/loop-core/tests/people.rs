@@ -57,7 +57,7 @@ fn what_is_approved_runs_and_what_is_denied_is_an_observation() {
         evidence,
         [(1, "fetch_device", Status::Ok), (2, "wipe", Status::Denied), (3, "restart", Status::Ok)]
     );
-    assert!(world.run.evidence()[1].observation.markdown.contains("not today"));
+    assert!(world.run.evidence()[1].observation.text().contains("not today"));
     assert_eq!(world.run.totals().tool_calls, 2, "what was denied was not called");
     // What was denied is not asked again.
     let world = world.replied(&said("low").asks("wipe", target("a")));
@@ -295,7 +295,7 @@ fn what_a_question_was_answered_stays_when_the_run_stops_while_others_wait() {
     };
     let check = |outcome: &Outcome| {
         let brought: Vec<_> =
-            outcome.evidence.iter().map(|it| (&*it.tool, &*it.observation.markdown)).collect();
+            outcome.evidence.iter().map(|it| (&*it.tool, &**it.observation.text())).collect();
         assert_eq!(brought, [("ask", "srv-7")]);
         assert_eq!(outcome.actions[0].evidence, Some(outcome.evidence[0].id));
     };

@@ -133,7 +133,7 @@ fn in_order_it_keeps_its_turn_and_side_by_side_it_holds_up_nobody() {
     let world = world.expect_tools(&["1/action-1#1 fetch_device"]).finished("1/action-1", found("b"));
     let world = told(world.expect_nothing().deadline(), 2, found("a")).expect_call("2/main", 1);
     let ids: Vec<String> =
-        world.run.evidence().iter().map(|evidence| evidence.observation.markdown.to_string()).collect();
+        world.run.evidence().iter().map(|evidence| evidence.observation.text().to_string()).collect();
     assert_eq!(ids, ["a", "b"]);
     // One after another as well where only one is made.
     let mut single = conversation();

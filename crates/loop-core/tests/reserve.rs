@@ -69,7 +69,7 @@ fn the_change_that_a_refusal_names_is_the_smallest_that_would_have_gone_on() {
     let refused = second_call(with_money(300_000_000)).started_with(SECOND).started_with(SECOND);
     let world = refused.answered(&said("high")).ends(StopReason::BudgetExceeded);
     let change = world.outcome().stop.primary.change.clone().unwrap();
-    assert_eq!(&*change.setting, "limits.cost_usd");
+    assert_eq!(change.setting.path(), "limits.cost_usd");
     let Measure::PicoUsd(PicoUsd(to)) = change.to else { panic!("{change:?}") };
     let goes_on =
         |limit: u64| second_call(with_money(limit)).started_with(SECOND).call().key == key("2/main");
@@ -287,7 +287,7 @@ fn a_limit_of_money_without_a_price_stops_before_the_first_call() {
     let world = unpriced().start().ends(StopReason::BudgetExceeded);
     assert_eq!(world.outcome().totals.model_calls, 0);
     let change = world.outcome().stop.primary.change.clone().unwrap();
-    assert_eq!((&*change.setting, change.to), ("limits.cost_usd", Measure::Text("none".into())));
+    assert_eq!((change.setting.path(), change.to), ("limits.cost_usd", Measure::Text("none".into())));
     unpriced().limits(|limits| limits.cost = None).start().expect_call("1/main", 1);
     // A picker without a price is not asked.
     let picker =

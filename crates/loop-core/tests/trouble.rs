@@ -6,8 +6,8 @@ use common::native::*;
 use common::*;
 
 use loop_core::{
-    Breaker, Change, Effect, Execution, Measure, Observation, OnDenied, OnToolError, ProtocolSpec, Status,
-    StopClass, StopMode, StopReason, Verdict,
+    Breaker, Change, Effect, Execution, Measure, Observation, OnDenied, OnToolError, ProtocolSpec, Setting,
+    Status, StopClass, StopMode, StopReason, Verdict,
 };
 use serde_json::json;
 
@@ -26,11 +26,11 @@ fn looked(mut world: World, names: &[&str], status: Status) -> World {
 }
 
 #[track_caller]
-fn check_in_a_row(world: &World, what: &str, times: u64, most: u64, setting: &str) {
+fn check_in_a_row(world: &World, what: &str, times: u64, most: u64, setting: Setting) {
     let primary = &world.outcome().stop.primary;
     let value = Measure::InARow { what: what.into(), times };
     assert_eq!((&primary.value, &primary.threshold), (&value, &Some(Measure::Count(most))));
-    assert_eq!(primary.change, Some(Change { setting: setting.into(), to: Measure::Count(times + 1) }));
+    assert_eq!(primary.change, Some(Change { setting, to: Measure::Count(times + 1) }));
 }
 
 // ---- the breaker of a tool ----
@@ -41,7 +41,7 @@ fn a_tool_that_failed_three_times_in_a_row_is_not_run_any_more() {
     let world = looked(conversation().start(), &["a", "b", "c"], Status::Timeout);
     // The model is told once, and may go on without it.
     let world = world.replied(&look("d")).expect_call("5/main", 1);
-    let setting = "gate.breakers.tool_failures";
+    let setting = Setting::ToolFailuresBreaker;
     assert_eq!(world.run.actions()[3].verdict, Verdict::BreakerOpen { breaker: Breaker::ToolFailures });
     assert_eq!(world.run.totals().tool_calls, 3);
     let others = world.clone().replied(&calls(&[("fetch_docs", target("d"))])).all_finished();
@@ -113,7 +113,7 @@ fn three_calls_in_a_row_that_policy_denied_are_enough() {
     let again = world.clone().replied(&other).all_finished().replied(&look("c")).expect_call("5/main", 1);
     assert_eq!(again.verdicts(), ["denied", "denied", "run", "denied"]);
     let world = world.replied(&look("c")).ends(StopReason::NeedsHuman);
-    check_in_a_row(&world, "calls that policy denied", 3, 3, "gate.breakers.denied");
+    check_in_a_row(&world, "calls that policy denied", 3, 3, Setting::DeniedBreaker);
     // Beside something that runs they end nothing.
     let mixed = calls(&[
         ("fetch_device", target("a")),
@@ -131,10 +131,10 @@ fn five_calls_in_a_row_of_no_use_are_enough() {
     let world = conversation().start().replied(&wrong()).replied(&wrong()).expect_call("3/main", 1);
     let world = world.replied(&calls(&[("nope", json!({}))])).ends(StopReason::NeedsHuman);
     let what = "calls with an unknown tool or with arguments that do not fit";
-    check_in_a_row(&world, what, 5, 5, "gate.breakers.bad_arguments");
+    check_in_a_row(&world, what, 5, 5, Setting::BadArgumentsBreaker);
     // What the tool itself says of its arguments counts like what the core finds.
     let world = looked(conversation().start(), &["a", "b", "c", "d", "e"], Status::InvalidInput);
-    check_in_a_row(&world.ends(StopReason::NeedsHuman), what, 5, 5, "gate.breakers.bad_arguments");
+    check_in_a_row(&world.ends(StopReason::NeedsHuman), what, 5, 5, Setting::BadArgumentsBreaker);
 }
 
 // ---- a denial that ends the run ----

@@ -142,7 +142,7 @@ fn over_the_limit_required_actions_are_admitted_first() {
     let world = world.all_finished().replied(&said("low").asks("fetch_device", target("d")));
     let world = world.ends(StopReason::MaxToolCalls);
     let change = world.outcome().stop.primary.change.clone().unwrap();
-    assert_eq!((&*change.setting, change.to.to_string()), ("limits.tool_calls", "3".to_owned()));
+    assert_eq!((change.setting.path(), change.to.to_string()), ("limits.tool_calls", "3".to_owned()));
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn whether_a_fall_is_stale_is_a_setting() {
     let world =
         passes(stale(Stale::NotImproved), &["medium", "medium", "low"]).ends(StopReason::StaleConfidence);
     let change = world.outcome().stop.primary.change.clone().unwrap();
-    assert_eq!((&*change.setting, change.to), ("gate.stale", Measure::Text("equal".into())));
+    assert_eq!((change.setting.path(), change.to), ("gate.stale", Measure::Text("equal".into())));
     passes(stale(Stale::Equal), &["medium", "medium", "low"]).expect_call("4/main", 1);
     let world =
         passes(stale(Stale::Equal), &["medium", "medium", "medium"]).ends(StopReason::StaleConfidence);
@@ -80,7 +80,7 @@ fn two_passes_without_new_evidence_and_without_a_changed_section_are_no_progress
     let world = step(world, 3, found("x"));
     let world = world.replied(&same(4)).ends(StopReason::NoProgress);
     let change = world.outcome().stop.primary.change.clone().unwrap();
-    assert_eq!((&*change.setting, change.to), ("gate.no_progress", Measure::Count(3)));
+    assert_eq!((change.setting.path(), change.to), ("gate.no_progress", Measure::Count(3)));
     // One new finding in between is progress; a failure is none.
     let world = step(step(step(patient().start(), 1, found("x")), 2, found("x")), 3, found("new"));
     world.replied(&same(4)).expect_phase("acting");
@@ -204,7 +204,7 @@ fn high_confidence_goes_on_while_something_is_left_unless_it_is_set_to_be_final(
     let last = || run().with(|spec| spec.gate.high_is_final = true);
     let world = last().start().replied(&pass("high", 1)).ends(StopReason::Confident);
     let change = world.outcome().stop.primary.change.clone().unwrap();
-    assert_eq!((&*change.setting, change.to), ("gate.high_is_final", Measure::Text("false".into())));
+    assert_eq!((change.setting.path(), change.to), ("gate.high_is_final", Measure::Text("false".into())));
     assert_eq!(world.verdicts(), ["ended"]);
     passes(last(), &["medium"]).expect_call("2/main", 1);
     // What is demanded is demanded all the same.

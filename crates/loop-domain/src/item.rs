@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use loop_core::{Scope, WorkItem, is_blank};
+use loop_core::{ItemForm, Scope, WorkItem, is_blank};
 
 use crate::config::ItemConfig;
 use crate::error::ItemError;
@@ -64,6 +64,7 @@ fn from_json(config: &ItemConfig, text: &str, origin: &str) -> Result<WorkItem, 
         compact: if compact.is_empty() { full.as_str().into() } else { compact.into() },
         full: full.into(),
         scope,
+        form: ItemForm::Data,
         caller: None,
         trace: None,
     })
@@ -83,6 +84,7 @@ fn from_markdown(config: &ItemConfig, text: &str, origin: &str) -> WorkItem {
         compact: text.into(),
         scope: Scope { item: Some(Arc::clone(&id)), ..Scope::default() },
         id,
+        form: ItemForm::Data,
         caller: None,
         trace: None,
     }

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use loop_llm::{ChatModel, Offline, Profile, Recorded, Recorder, Recording, Scripted, Secrets};
-use loop_runtime::Models;
+use loop_llm::{ChatModel, Profile, Recorded, Recorder, Recording, Scripted, Secrets};
+use loop_runtime::{Models, Offline};
 
 use crate::config::ModelConfig;
 use crate::error::DomainError;

@@ -165,7 +165,7 @@ pub(crate) fn price_of<E>(config: &PriceConfig, refused: impl Fn(&[&str], String
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use loop_llm::Offline;
+    use loop_runtime::Offline;
 
     use super::*;
 

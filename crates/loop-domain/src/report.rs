@@ -71,7 +71,7 @@ pub(crate) fn lines(
             Tier::Fallback => spec.models.fallback.is_some(),
         };
         // Nobody says there how sure a reply is, so that nothing is ever escalated.
-        if tier == Tier::Escalated && spec.protocol.is_native() {
+        if tier == Tier::Escalated && !spec.protocol.properties().states_confidence {
             continue;
         }
         let model = match tier {
@@ -156,7 +156,7 @@ fn gate(spec: &RunSpec) -> String {
         0 => format!("never {what}"),
         passes => format!("{what} after {}", passes_of(passes)),
     };
-    let is_document = !spec.protocol.is_native();
+    let is_document = spec.protocol.properties().has_sections;
     let stale = is_document.then(|| format!("stale {}", gate.stale.name()));
     let mut parts: Vec<String> = stale.into_iter().collect();
     parts.push(after(gate.no_progress, "no progress"));
@@ -219,14 +219,14 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
         };
         warnings.push(format!("there is no `goal`: the model is not told {what}"));
     }
-    if !spec.protocol.is_native() && !spec.sections().iter().any(|section| section.required) {
+    if spec.protocol.properties().has_sections && !spec.sections().iter().any(|section| section.required) {
         warnings.push("no section is required: an empty answer counts as finished".to_owned());
     }
     let output = spec.protocol.output().and_then(|output| spec.tool(&output.tool));
     if output.is_some_and(|output| output.description.is_empty()) {
         warnings.push("the output has no `description`: the model has only its name to go by".to_owned());
     }
-    if spec.protocol.is_native() && spec.models.escalated.is_some() {
+    if !spec.protocol.properties().states_confidence && spec.models.escalated.is_some() {
         warnings.push("models.escalated is for documents: no other run ever changes to it".to_owned());
     }
     if tools(spec).next().is_none() {

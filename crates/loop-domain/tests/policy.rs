@@ -77,7 +77,7 @@ fn what_a_domain_says_itself_wins_over_its_preset() {
             .replace("conversation", "document")
             .replace(SEARCH, &format!("{SECTION}{SEARCH}")),
     );
-    assert!(!document.spec.protocol.is_native());
+    assert!(!document.spec.protocol.properties().native_calls);
     let error = loaded(&format!("preset = \"steps\"\n{SEARCH}")).unwrap_err();
     assert!(error.ends_with("toml:3:10: there is no preset `steps`; did you mean `step`?"), "{error}");
     assert!(preset("step").unwrap().contains("on_denied") && preset("stage").is_none());

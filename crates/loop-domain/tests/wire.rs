@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::{Outcome, StopClass, StopReason, Tier, WorkItem};
 use loop_domain::{Domain, LoadOptions};
-use loop_llm::testing::{Behaviour, Chunks, Server, Service};
-use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelRequest, Offline, Scripted};
+use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelRequest, Scripted};
+use loop_mock::{Behaviour, Chunks, Server, Service};
+use loop_runtime::Offline;
 
 fn helpdesk() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/helpdesk")

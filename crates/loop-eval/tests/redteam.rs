@@ -288,8 +288,8 @@ async fn what_the_guards_cost_the_domains_own_work_is_counted() {
     .unwrap();
     let domain = Domain::load(folder.path(), &LoadOptions::default()).unwrap();
     let items = [
-        OwnWork::of_item(&domain, WorkItem::new("1", "message", "Close it", "Close it.")),
-        OwnWork::of_item(&domain, WorkItem::new("2", "message", "Pay", "Pay.")),
+        OwnWork::of_item(&domain, WorkItem::message("1", "Close it", "Close it.")),
+        OwnWork::of_item(&domain, WorkItem::message("2", "Pay", "Pay.")),
     ];
     let none = Attack { each: Some(0), random_runs: 0, ..in_one_run() };
     let report = attack(&domain, &items, &none).await.unwrap();
@@ -343,7 +343,7 @@ async fn own_work_may_be_a_case_and_what_fails_or_repeats_is_counted() {
         "{MAIL}\n[models.base]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9\"\n"
     );
     let remote = self::domain(&text);
-    let item = OwnWork::of_item(&remote, WorkItem::new("1", "message", "Close it", "Close it."));
+    let item = OwnWork::of_item(&remote, WorkItem::message("1", "Close it", "Close it."));
     let report = attack(&remote, &[item], &none).await.unwrap();
     assert_eq!((report.benign.items, report.benign.left_out), (0, 1));
     assert!(report.table().contains("--live") && report.table().contains("not shown"), "{}", report.table());
@@ -466,7 +466,7 @@ async fn paid(how: &Attack) -> RedteamReport {
     let models = "[models.base]\nprovider = \"scripted\"\nscript = \"script.json\"\n";
     fs::write(folder.path().join("loopgate.toml"), format!("{PAY}{models}")).unwrap();
     let domain = Domain::load(folder.path(), &LoadOptions::default()).unwrap();
-    let work = OwnWork::of_item(&domain, WorkItem::new("1", "message", "Pay five", "Pay five."));
+    let work = OwnWork::of_item(&domain, WorkItem::message("1", "Pay five", "Pay five."));
     attack(&domain, &[work], how).await.unwrap()
 }
 

@@ -109,7 +109,7 @@ async fn a_run_that_was_stopped_while_a_tool_ran_becomes_a_case_without_its_coun
     let models = Models::one(Arc::new(Scripted::from_json(replies).unwrap()));
     let spec = RunSpec::conversation("waits", ModelSpec::new("scripted", "s"));
     let looping = Loop::new(spec, registry.build().unwrap(), models).with_journal(journal.clone());
-    let mut handle = looping.start(WorkItem::new("1", "text", "Wait", "Wait.")).await.unwrap();
+    let mut handle = looping.run(WorkItem::new("1", "text", "Wait", "Wait.")).start().await.unwrap();
     let mut events = handle.events().unwrap();
     while let Some(event) = events.recv().await {
         if matches!(&event, RunEvent::Recorded(entry) if matches!(entry.event.fact, Fact::ModelReplied { .. }))

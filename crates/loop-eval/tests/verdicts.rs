@@ -154,7 +154,7 @@ async fn every_verdict_is_worded_from_its_own_reason_for_everybody() {
 
             // The model.
             let key = CommandKey { pass: action.key.pass + 1, slot: Slot::Main };
-            if changed.spec().protocol.is_native() {
+            if changed.spec().protocol.properties().native_calls {
                 let result = call_result(&changed, action);
                 let has_reason = result.text.contains(says) || result.is_error;
                 assert!(

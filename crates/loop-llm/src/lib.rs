@@ -5,8 +5,7 @@
 //! loop: no retries of what may be billed, no limits, no prompts. **The nouns.** [`ModelRequest`], [`ModelEvent`],
 //! [`ModelReply`], [`LlmError`].
 //!
-//! Two models need no network: [`Scripted`] replies from a list, for tests and demonstrations; [`Offline`] is an
-//! honest stand-in without AI, which reads the same prompts as a model would.
+//! [`Scripted`] needs no network: it replies from a list, for tests and demonstrations.
 //!
 //! [`HttpModel`] asks a provider over HTTP: which of four wire protocols it speaks, and how, is said by its [`Profile`],
 //! a row of data. The protocols' codecs, behind [`Codec`], do no I/O: bytes out of a request, events out of bytes. One
@@ -14,8 +13,8 @@
 //! the environment names are used.
 //!
 //! Wrappers compose over any model: [`Retrying`] tries again what failed before the first byte of a reply and costs
-//! nothing; [`CircuitBreaker`] stops asking a provider that keeps failing; calls take turns behind [`RateLimited`]; what
-//! [`Recording`] writes down, [`Recorded`] plays back. A credential is never shown, logged or put into a message.
+//! nothing; [`CircuitBreaker`] stops asking a provider that keeps failing; calls take turns behind [`RateLimited`]. With the
+//! feature `recordings`, `Recorded` replays what `Recording` wrote into a file. A credential is never shown, logged or put into a message.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -39,7 +38,6 @@ mod http;
 mod http_model;
 mod mask;
 mod model;
-mod offline;
 mod openai;
 mod openai_chat;
 mod openai_responses;
@@ -53,8 +51,6 @@ mod scripted;
 mod secrets;
 mod spelling;
 mod sse;
-#[cfg(feature = "testing")]
-pub mod testing;
 mod transport;
 mod warnings;
 mod wrap;
@@ -66,8 +62,7 @@ pub use defaults::Defaults;
 pub use error::{Change, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Partial, RetryAdvice};
 pub use http::{http_client, http_client_for, http_error, is_exposed, is_loopback};
 pub use http_model::{HttpModel, holds_url_secret};
-pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete};
-pub use offline::Offline;
+pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete, stream_of};
 pub use options::{Caching, Effort, OutputFormat, Strictness, ToolChoice, ToolSpec, Unsupported};
 pub use profile::{
     Auth, CacheMarks, EffortRow, MaxTokensField, NullContent, Profile, ReasoningBack, SystemRole, ToolIds,
@@ -78,10 +73,15 @@ pub use report::{ModelReport, ReportedError};
 #[cfg(feature = "schema")]
 pub use report::{report_schema, request_schema};
 pub use request::{AssistantTurn, Image, Message, ModelRequest, RequestMeta, ToolResult};
-pub use scripted::{Purpose, ScriptError, Scripted, ScriptedCall, ScriptedReply, nonce_of};
+pub use scripted::{
+    Purpose, ScriptError, Scripted, ScriptedCall, ScriptedReply, estimated as estimated_usage, has_tools,
+    nonce_of,
+};
 pub use secrets::{Masker, Secrets};
 pub use transport::Timers;
 pub use wrap::{
-    Breaker, BreakerPolicy, BreakerState, CircuitBreaker, RECORDING_VERSION, RateGate, RateLimited,
-    RateLimits, RecordError, Recorded, RecordedError, Recorder, Recording, RetryPolicy, Retrying,
+    Breaker, BreakerPolicy, BreakerState, CircuitBreaker, RateGate, RateLimited, RateLimits, RetryPolicy,
+    Retrying,
 };
+#[cfg(feature = "recordings")]
+pub use wrap::{RECORDING_VERSION, RecordError, Recorded, RecordedError, Recorder, Recording};

@@ -218,7 +218,7 @@ pub async fn complete(model: &dyn ChatModel, request: &ModelRequest) -> Result<M
 const ARGUMENTS_PIECE: usize = 16;
 
 /// A reply as a stream of pieces: text and reasoning cut at line ends, arguments after a few bytes.
-pub(crate) fn stream_of(reply: ModelReply, timing: Timing) -> EventStream {
+pub fn stream_of(reply: ModelReply, timing: Timing) -> EventStream {
     let mut events = vec![Ok(ModelEvent::Started { reply: None, model: reply.served_model.clone() })];
     events.extend(pieces_of(&reply).map(Ok));
     events.extend(reply.usage.map(|usage| Ok(ModelEvent::Usage(usage))));

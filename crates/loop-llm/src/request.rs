@@ -11,6 +11,7 @@ use crate::codec::Memory;
 use crate::options::{Caching, Effort, OutputFormat, ToolChoice, ToolSpec, Unsupported};
 use crate::progress::ProgressListener;
 use crate::raw::Raw;
+use crate::scripted::Purpose;
 
 /// One call to a model, in no provider's terms.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -180,7 +181,7 @@ impl Message {
     }
 
     /// The calls that the next turn has to answer.
-    pub(crate) fn calls(&self) -> &[ToolCall] {
+    pub fn calls(&self) -> &[ToolCall] {
         match self {
             Self::Assistant(turn) => &turn.calls,
             Self::User { .. } | Self::Tool { .. } | Self::Operator { .. } => &[],
@@ -328,6 +329,10 @@ pub struct RequestMeta {
     pub run: Arc<str>,
     /// The call's key within the run, for example `1/main`.
     pub key: Arc<str>,
+    /// What the call is for, as the caller says: it decides which reply a model gives that plays a part. A caller that
+    /// does not say leaves it to the words of the prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<Purpose>,
     /// Which try, from 1.
     pub attempt: u32,
     /// Milliseconds that the caller waits for the whole reply, where it says so.

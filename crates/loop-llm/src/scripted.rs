@@ -35,9 +35,10 @@ pub struct Scripted {
     timing: Timing,
 }
 
-/// What a call is for, as its prompt shows.
+/// What a call is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Purpose {
     /// Picking tools.
     Pick,
@@ -61,11 +62,17 @@ impl From<Slot> for Purpose {
 }
 
 impl Purpose {
-    /// The purpose of a request, by the words that the built-in system prompts begin with.
+    /// The purpose of a request: what its caller says, in [`RequestMeta::purpose`](crate::RequestMeta).
     ///
-    /// One with native tools, or with their results, is a turn of a conversation. Evidence in a system prompt is not
-    /// read: a tool's text does not decide what a call is for.
+    /// A request that came over the wire, or was made up by hand, does not say. Its purpose shows in the words that the
+    /// built-in system prompts begin with; one with native tools, or with their results, is a turn of a conversation.
+    /// Evidence in a system prompt is not read: a tool's text does not decide what a call is for.
     pub fn of(request: &ModelRequest) -> Self {
+        request.meta.purpose.unwrap_or_else(|| Self::of_prompt(request))
+    }
+
+    /// The purpose that the words of a prompt show.
+    fn of_prompt(request: &ModelRequest) -> Self {
         let system = rules_of(request);
         if has_tools(request) {
             Self::Main
@@ -205,7 +212,7 @@ fn broken_off(reply: &ModelReply, message: String) -> EventStream {
 }
 
 /// The tokens of a call where four bytes count as one, as is usual for English text.
-pub(crate) fn estimated(request: &ModelRequest, reply: &ModelReply) -> Usage {
+pub fn estimated(request: &ModelRequest, reply: &ModelReply) -> Usage {
     let calls = reply.tool_calls.iter().map(|call| call.name.len() + call.arguments.text().len());
     Usage {
         input: request.bytes().div_ceil(4) as u64,
@@ -216,7 +223,7 @@ pub(crate) fn estimated(request: &ModelRequest, reply: &ModelReply) -> Usage {
 }
 
 /// Whether a request is a turn of a conversation with native tools: it offers some, or holds their results.
-pub(crate) fn has_tools(request: &ModelRequest) -> bool {
+pub fn has_tools(request: &ModelRequest) -> bool {
     let is_result = |message: &Message| matches!(message, Message::Tool { .. });
     !request.tools.is_empty() || request.messages.iter().any(is_result)
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use loop_core::Usage;
-use loop_llm::testing::{Behaviour, Chunks, Ending, Server, Service};
 use loop_llm::{
     Api, Arguments, ChatModel, ErrorPhase, LlmErrorKind, ModelEvent, ModelReply, ModelRequest, OutputCap,
     RetryAdvice, RetryPolicy, Retrying, Scripted, Stop, Timers, ToolCall,
 };
+use loop_mock::{Behaviour, Chunks, Ending, Server, Service};
 use sockets::{
     KEY, answering, ask, bytes_of, client, client_at, error, failed, patient, replying, request, saying,
     soon, text,

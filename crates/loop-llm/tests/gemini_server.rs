@@ -9,11 +9,11 @@ use async_trait::async_trait;
 use common::{call, foreign, result};
 use futures::StreamExt;
 use loop_core::FinishReason;
-use loop_llm::testing::{Server, Service};
 use loop_llm::{
     ChatModel, Effort, EventStream, HttpModel, Image, LlmError, Message, ModelEvent, ModelReply,
     ModelRequest, OutputFormat, Profile, Stop, Strictness, ToolCall, ToolChoice, ToolSpec, complete,
 };
+use loop_mock::{Server, Service};
 use serde_json::json;
 
 /// Gives its replies one after the other.

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use loop_core::FinishReason;
-use loop_llm::testing::{Server, Service};
 use loop_llm::{
     ChatModel, ErrorPhase, HttpModel, LlmError, LlmErrorKind, Message, ModelEvent, ModelReport, ModelRequest,
     Profile, RetryAdvice, Scripted, Timers, complete,
 };
+use loop_mock::{Server, Service};
 use secrecy::SecretString;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -6,11 +6,11 @@ use crate::sockets;
 use std::sync::Arc;
 
 use loop_core::Usage;
-use loop_llm::testing::{Behaviour, Chunks, Server};
 use loop_llm::{
     Api, Arguments, AssistantTurn, Caching, Effort, Image, LlmError, LlmErrorKind, Message, ModelReply,
     ModelRequest, Raw, RetryPolicy, Retrying, Stop, ToolCall, ToolChoice, ToolResult, ToolSpec, complete,
 };
+use loop_mock::{Behaviour, Chunks, Server};
 use serde_json::json;
 use sockets::{client, replying, soon};
 

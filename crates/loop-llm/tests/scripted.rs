@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use loop_core::{FinishReason, Usage};
 use loop_llm::{
-    ChatModel, ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest, Offline, Purpose,
-    Scripted, ScriptedReply, Timing, complete,
+    ChatModel, ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest, Purpose, Scripted,
+    ScriptedReply, Timing, complete,
 };
 
 fn main_call() -> ModelRequest {
@@ -83,7 +83,19 @@ async fn the_nonce_of_a_repair_is_that_of_its_rules_not_of_the_reply() {
     let request = ModelRequest::new("m", system, user);
     assert_eq!(Purpose::of(&request), Purpose::Repair);
     assert_eq!(text(&Scripted::replies(["{{nonce}}"]), &request).await, "n-1");
-    assert!(Offline::new().reply(&request).text.contains("\"nonce\":\"n-1\""));
+}
+
+#[test]
+fn the_purpose_is_what_the_caller_says_and_no_prompt_gainsays_it() {
+    let worded =
+        ["You analyse one ticket.", "You select data-gathering tools.", "You are filtering results."];
+    for system in worded {
+        for purpose in [Purpose::Pick, Purpose::Main, Purpose::Repair, Purpose::Filter] {
+            let mut request = ModelRequest::new("m", system, "x");
+            request.meta.purpose = Some(purpose);
+            assert_eq!(Purpose::of(&request), purpose, "{system}");
+        }
+    }
 }
 
 #[test]
@@ -141,10 +153,6 @@ async fn a_whole_reply_is_the_drained_stream() {
         assert_eq!((streamed.as_str(), &*whole.text), (said, said));
         assert_eq!(end.unwrap(), whole);
     }
-    let offline = Offline::new();
-    let (streamed, end) = ended(events(&offline, &main_call()).await);
-    assert_eq!(streamed, &*offline.reply(&main_call()).text);
-    assert_eq!(end.unwrap(), complete(&offline, &main_call()).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]

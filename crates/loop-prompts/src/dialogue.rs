@@ -6,6 +6,7 @@ use loop_core::policy::{is_barred, is_selectable};
 use loop_core::{CommandKey, Digest, Phase, PromptSize, Run, RunSpec, Slot, StopReason, Told, ToolSpec};
 use minijinja::Value;
 
+use crate::anchors::EVIDENCE;
 use crate::parts;
 use crate::template::{ANALYSIS, LANDING, PICKER, REFINEMENT, REPAIR, TOLD};
 use crate::text::{clean, fence, line, line_without};
@@ -226,7 +227,9 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
     let mut rules = system(prompts, run);
     let all = parts::evidence(run.evidence(), nonce, run.spec());
     if !all.is_empty() {
-        rules.push_str("\n\n## Evidence\n\n");
+        rules.push_str("\n\n");
+        rules.push_str(EVIDENCE);
+        rules.push_str("\n\n");
         rules.push_str(&all);
     }
     let is_landing = key.slot == Slot::Landing;

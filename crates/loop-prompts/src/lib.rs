@@ -12,8 +12,10 @@
 //! Text from tools stands between marks that carry the run's nonce, without control characters, labelled with its
 //! source. A domain may bring its own template files as long as they keep the anchors.
 
+pub mod anchors;
 mod dialogue;
 mod error;
+mod failure;
 mod filter;
 mod parts;
 mod results;
@@ -30,6 +32,7 @@ use serde::{Deserialize, Serialize};
 
 pub use dialogue::{Dialogue, Prompt};
 pub use error::PromptError;
+pub use failure::markdown_of;
 pub use filter::FilterQuestion;
 pub use results::{CallResult, call_result, observation_text, unknown_tool};
 pub use submit::{DEFAULT_SUBMIT_TOOL, SubmitTool};

@@ -8,11 +8,17 @@ use loop_core::{
 };
 use serde_json::Value;
 
+use crate::anchors::{
+    DOCUMENT_LABEL, ENTRY, EVIDENCE_HEADER, EVIDENCE_PARTS, EXAMPLES, FAILED, ITEM_LABEL, NAMES,
+    NOT_ACCEPTED, NOT_RUN, OPTIONAL, OUTCOME, OUTCOME_ENDS, PARAMETER_ENTRY, PARAMETER_TYPE, REQUIRED,
+    SECTION_ENTRY, SKIPPED, SUCCESS,
+};
+use crate::failure::markdown_of;
 use crate::text::{fence, line, line_without};
 
 /// The work item between marks.
 pub(crate) fn item(text: &str, nonce: &str) -> String {
-    fence("E0", nonce, text)
+    fence(ITEM_LABEL, nonce, text)
 }
 
 /// Each observation under a header with number, tool, parameters, status and source; its body between marks.
@@ -24,7 +30,7 @@ pub(crate) fn evidence(evidence: &[Evidence], nonce: &str, spec: &RunSpec) -> St
             let is_question = spec.tool(&evidence.tool).is_some_and(|tool| tool.policy.asks_person);
             let is_answer = is_question && observation.status == Status::Ok;
             let header = format!(
-                "### {} · {} {} · {}{}",
+                "{EVIDENCE_HEADER}{}{EVIDENCE_PARTS}{} {}{EVIDENCE_PARTS}{}{}",
                 evidence.id,
                 evidence.tool,
                 line_without(nonce, &evidence.parameters),
@@ -34,7 +40,7 @@ pub(crate) fn evidence(evidence: &[Evidence], nonce: &str, spec: &RunSpec) -> St
             let body = if evidence.shortened {
                 format!("(shortened) {}", observation.summary)
             } else {
-                observation.markdown.to_string()
+                markdown_of(observation).into_owned()
             };
             format!("{header}\n{}", fence(&evidence.id.to_string(), nonce, &body))
         })
@@ -64,8 +70,9 @@ pub(crate) fn executed(
         |action: &&JudgedAction| matches!(action.verdict, Verdict::OverLimit { .. } | Verdict::Ended { .. });
     let mut over = actions.iter().filter(is_over).skip(MAX_OVER_LIMIT);
     let rest = over.next().map(|first| (first.key, 1 + over.count()));
-    let counted = rest
-        .map(|(_, count)| format!("{count} more calls: Not run — a limit of calls, or the end of the run"));
+    let counted = rest.map(|(_, count)| {
+        format!("{count} more calls{OUTCOME}{NOT_RUN}{OUTCOME_ENDS}a limit of calls, or the end of the run")
+    });
     let lines: Vec<String> = actions
         .iter()
         .filter(|action| !is_over(action) || rest.is_none_or(|(first, _)| action.key < first))
@@ -78,9 +85,11 @@ pub(crate) fn executed(
                     let found = Evidence::find(all, id)?;
                     let word = outcome_word(found.observation.status);
                     let summary = line_without(nonce, &found.observation.summary);
-                    Some(format!("- {tool}{target}: {word} — {summary} [{id}]"))
+                    Some(format!("{ENTRY}{tool}{target}{OUTCOME}{word}{OUTCOME_ENDS}{summary} [{id}]"))
                 }
-                (Verdict::Skipped, _) => Some(format!("- {tool}{target}: Skipped — nice_to_have")),
+                (Verdict::Skipped, _) => {
+                    Some(format!("{ENTRY}{tool}{target}{OUTCOME}{SKIPPED}{OUTCOME_ENDS}nice_to_have"))
+                }
                 (
                     Verdict::UnknownTool { .. }
                     | Verdict::InvalidArguments { .. }
@@ -93,11 +102,12 @@ pub(crate) fn executed(
                     | Verdict::Ended { .. },
                     _,
                 ) => {
-                    Some(format!("- {tool}{target}: Not run — {}", line_without(nonce, &action.reason(all))))
+                    let reason = line_without(nonce, &action.reason(all));
+                    Some(format!("{ENTRY}{tool}{target}{OUTCOME}{NOT_RUN}{OUTCOME_ENDS}{reason}"))
                 }
             }
         })
-        .chain(counted.into_iter().chain(unread).map(|line| format!("- {line}")))
+        .chain(counted.into_iter().chain(unread).map(|line| format!("{ENTRY}{line}")))
         .collect();
     lines.join("\n")
 }
@@ -105,7 +115,7 @@ pub(crate) fn executed(
 /// How a call ended, in a word for the model.
 fn outcome_word(status: Status) -> &'static str {
     match status {
-        Status::Ok => "Success",
+        Status::Ok => SUCCESS,
         Status::Empty => "Empty",
         Status::Pending => "Pending",
         Status::InDoubt => "In doubt",
@@ -117,7 +127,7 @@ fn outcome_word(status: Status) -> &'static str {
         | Status::MalformedResult
         | Status::Duplicate
         | Status::Skipped
-        | Status::Timeout => "Failed",
+        | Status::Timeout => FAILED,
     }
 }
 
@@ -125,14 +135,14 @@ fn outcome_word(status: Status) -> &'static str {
 pub(crate) fn tools<'a>(tools: impl Iterator<Item = &'a ToolSpec>) -> String {
     let entries: Vec<String> = tools
         .map(|tool| {
-            let mut entry = format!("- {}: {}", tool.name, line(&tool.description));
+            let mut entry = format!("{ENTRY}{}{NAMES}{}", tool.name, line(&tool.description));
             if !tool.when.is_empty() {
                 let ends = entry.ends_with(['.', '!', '?', ':']);
                 entry.push_str(if ends { " When: " } else { ". When: " });
                 entry.push_str(&line(&tool.when));
             }
             for (name, spec) in tool.args.ordered() {
-                entry.push_str("\n  - ");
+                entry.push('\n');
                 entry.push_str(&parameter(name, spec, tool.args.required.contains(name)));
             }
             if tool.policy.asks_person {
@@ -152,12 +162,12 @@ pub(crate) fn tools<'a>(tools: impl Iterator<Item = &'a ToolSpec>) -> String {
 pub(crate) fn ending(protocol: &ProtocolSpec, has_tools: bool) -> String {
     match protocol {
         ProtocolSpec::Output(OutputSpec { tool, submit: None, .. }) => {
-            format!("End by calling `{tool}` with the result. A reply that calls no tool is not accepted.")
+            format!("End by calling `{tool}` with the result. A reply that calls no tool is {NOT_ACCEPTED}.")
         }
         ProtocolSpec::Output(OutputSpec { tool, submit: Some(submit), .. }) => format!(
             "Call `{tool}` with the result and read the text that it answers with. Call it again where something is \
              to be mended. Once it is right, call `{submit}`: only that ends the work. A reply that calls no tool is \
-             not accepted."
+             {NOT_ACCEPTED}."
         ),
         ProtocolSpec::Document(_) | ProtocolSpec::Conversation(_) if has_tools => {
             "A reply that calls no tool is your final answer.".to_owned()
@@ -184,7 +194,7 @@ pub(crate) fn sections(sections: &[SectionSpec]) -> String {
             } else {
                 format!(": {}", line(&section.describe))
             };
-            format!("- `## {}`{marks}{describe}", line(&section.heading))
+            format!("{SECTION_ENTRY}{}`{marks}{describe}", line(&section.heading))
         })
         .collect();
     lines.join("\n")
@@ -214,7 +224,7 @@ pub(crate) fn index(passes: &[PassRecord], spec: &RunSpec) -> String {
         .map(|(id, pass)| {
             let own = || headings.get(&plain(id)).copied().unwrap_or(id);
             let heading = declared.get(id).map_or_else(own, |(_, heading)| heading);
-            format!("- `## {}` (pass {pass})", line(heading))
+            format!("{SECTION_ENTRY}{}` (pass {pass})", line(heading))
         })
         .collect();
     if lines.is_empty() { "- no section yet".to_owned() } else { lines.join("\n") }
@@ -240,7 +250,7 @@ pub(crate) fn document(markdown: &str, nonce: &str) -> String {
     if markdown.trim().is_empty() {
         "Nothing is written yet.".to_owned()
     } else {
-        fence("document", nonce, markdown)
+        fence(DOCUMENT_LABEL, nonce, markdown)
     }
 }
 
@@ -251,7 +261,7 @@ fn target(parameters: &str, nonce: &str) -> String {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let named: Vec<String> = members
         .iter()
-        .map(|(name, value)| format!("{name}: {}", line_without(nonce, &text(value))))
+        .map(|(name, value)| format!("{name}{NAMES}{}", line_without(nonce, &text(value))))
         .collect();
     if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
 }
@@ -267,8 +277,8 @@ fn parameter(name: &str, spec: &ArgSpec, required: bool) -> String {
         Some(ArgType::Null) => "null",
         None => "any",
     };
-    let need = if required { "required" } else { "optional" };
-    let mut text = format!("`{name}` ({kind}, {need})");
+    let need = if required { REQUIRED } else { OPTIONAL };
+    let mut text = format!("{PARAMETER_ENTRY}{name}{PARAMETER_TYPE}{kind}, {need})");
     if let Some(description) = &spec.description {
         text.push_str(": ");
         text.push_str(&line(description));
@@ -279,7 +289,7 @@ fn parameter(name: &str, spec: &ArgSpec, required: bool) -> String {
         text.push_str(&list(values));
     }
     if !spec.examples.is_empty() {
-        text.push_str("; for example ");
+        text.push_str(EXAMPLES);
         text.push_str(&list(&spec.examples));
     }
     text

@@ -7,6 +7,7 @@ use loop_core::{
     RepeatRule, Repeats, ResultOrigin, Run, Status, Verdict,
 };
 
+use crate::failure::{markdown_of, quote};
 use crate::text::{cut, line};
 
 /// The result of one call, for the model.
@@ -181,7 +182,7 @@ fn wrong(run: &Run, action: &JudgedAction, failure: Failure<'_>) -> Told {
     let Failure { code, message, is_refusal } = failure;
     Told::error(match run.spec().protocol.errors() {
         ErrorStyle::Plain | ErrorStyle::Seed002 => format!("Error: {message}"),
-        ErrorStyle::Seed000 => format!("> **{}:** {}", name(action), message.replace('\n', "\n> ")),
+        ErrorStyle::Seed000 => quote(&name(action), message),
         ErrorStyle::Seed001 => format!("Error executing {}: {message}", name(action)),
         ErrorStyle::Seed004 if is_refusal => code.to_owned(),
         ErrorStyle::Seed004 => format!("{code}: {message}"),
@@ -218,7 +219,7 @@ fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Told
         Status::Ok | Status::Skipped => return Told::plain(message),
         Status::Empty | Status::Pending => {
             return match run.spec().protocol.errors() {
-                ErrorStyle::Seed000 => Told::plain(Arc::clone(&observation.markdown)),
+                ErrorStyle::Seed000 => Told::plain(markdown_of(observation)),
                 ErrorStyle::Plain | ErrorStyle::Seed001 | ErrorStyle::Seed002 | ErrorStyle::Seed004 => {
                     Told::plain(message)
                 }
@@ -239,9 +240,9 @@ fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Told
         Status::Duplicate => "duplicate",
         Status::PermanentError | Status::MalformedResult => "tool_failure",
     };
-    if run.spec().protocol.errors() == ErrorStyle::Seed000 && !observation.markdown.trim().is_empty() {
-        // It stands in that template already (S0-67).
-        return Told::error(Arc::clone(&observation.markdown));
+    if run.spec().protocol.errors() == ErrorStyle::Seed000 && !observation.text().trim().is_empty() {
+        // Under the tool's title, or in its own words (S0-67).
+        return Told::error(markdown_of(observation));
     }
     let is_invalid = observation.status == Status::InvalidInput && !message.starts_with(INVALID);
     let message = match is_invalid && run.spec().protocol.errors() != ErrorStyle::Seed004 {
@@ -252,15 +253,10 @@ fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Told
     wrong(run, action, Failure { code, message: &message, is_refusal })
 }
 
-/// The whole message of a failure: without S0's template where it stands in that (S0-67).
+/// The whole message of a failure, else its line for people.
 fn message_of(observation: &Observation) -> String {
-    let markdown = observation.markdown.trim();
-    let quoted = markdown.strip_prefix("> **").and_then(|rest| rest.split_once(":** "));
-    match quoted {
-        Some((title, message)) if !title.contains('\n') => message.replace("\n> ", "\n"),
-        _ if markdown.is_empty() => observation.summary.to_string(),
-        _ => markdown.to_owned(),
-    }
+    let text = observation.text().trim();
+    if text.is_empty() { observation.summary.to_string() } else { text.to_owned() }
 }
 
 /// A call that the protocol took itself: an output, or what submits one.

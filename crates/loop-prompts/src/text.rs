@@ -2,6 +2,8 @@
 
 use loop_core::is_unseen;
 
+use crate::anchors::{FENCE, FENCE_CLOSES, FENCE_END};
+
 /// What stands in place of a nonce in text from outside.
 const HIDDEN_NONCE: &str = "[nonce]";
 
@@ -35,7 +37,10 @@ fn is_plain(c: char) -> bool {
 /// `text` between marks that carry the run's nonce, so that nothing inside can end the fence (K6).
 pub(crate) fn fence(label: &str, nonce: &str, text: &str) -> String {
     let inner = clean(text).replace(nonce, HIDDEN_NONCE);
-    format!("<<<{label} {nonce}>>>\n{}\n<<<end {label} {nonce}>>>", inner.trim_end())
+    format!(
+        "{FENCE}{label} {nonce}{FENCE_CLOSES}\n{}\n{FENCE_END}{label} {nonce}{FENCE_CLOSES}",
+        inner.trim_end()
+    )
 }
 
 #[cfg(test)]

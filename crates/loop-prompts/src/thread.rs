@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use loop_core::{AttemptState, CommandKey, Digest, NativeCall, PassRecord, Run, Slot};
+use loop_core::{AttemptState, CommandKey, Digest, ItemForm, NativeCall, PassRecord, Run, Slot};
 use minijinja::Value;
 
+use crate::anchors::DEMANDED;
 use crate::dialogue::{last_call, offered};
 use crate::results::{call_result, short_result};
 use crate::template::{AGENT, ITEM, LAST_REPLY, REJECTION};
@@ -193,8 +194,9 @@ fn first(prompts: &Prompts, run: &Run) -> Option<Turn> {
         return None;
     }
     let item = &started.item;
-    if &*item.kind == "message" {
-        return Some(Turn::User(Arc::clone(&item.full)));
+    match item.form {
+        ItemForm::Message => return Some(Turn::User(Arc::clone(&item.full))),
+        ItemForm::Data => {}
     }
     let nonce = &started.nonce;
     let variables = [
@@ -210,7 +212,7 @@ fn first(prompts: &Prompts, run: &Run) -> Option<Turn> {
 fn unmended(prompts: &Prompts, run: &Run, pass: u32) -> Option<Turn> {
     let missing = run.mending(pass)?;
     let missing: Vec<&str> = missing.iter().map(AsRef::as_ref).collect();
-    let message = format!("this is demanded first, and is not there: {}", missing.join(", "));
+    let message = format!("this is {DEMANDED}, and is not there: {}", missing.join(", "));
     let output = run.spec().protocol.output().map_or("", |output| &*output.tool);
     let variables =
         [("by", Value::from("evidence")), ("message", Value::from(message)), ("output", Value::from(output))];

@@ -4,7 +4,8 @@ use crate::common;
 
 use common::*;
 use loop_core::{Observation, Picking, RunSpec, Status};
-use loop_llm::{Offline, Purpose};
+use loop_llm::Purpose;
+use loop_offline::Offline;
 use loop_prompts::{FilterQuestion, Layout, Prompt};
 use serde_json::{Value, json};
 

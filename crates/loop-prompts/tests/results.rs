@@ -72,9 +72,7 @@ fn observed(style: ErrorStyle) -> String {
             None if has("own_text") => {
                 Observation::new(Status::PermanentError, "gone", "# Gone\n\nIt was sold.", "null")
             }
-            None if has("two_lines") => {
-                Observation::new(Status::PermanentError, "one two", "> **Bicycle:** one\n> two", "null")
-            }
+            None if has("two_lines") => Observation::failed(Status::PermanentError, "Bicycle", "one\ntwo"),
             None => Observation::new(Status::PermanentError, "no text", "", "null"),
         }
     });

@@ -40,6 +40,17 @@ fn a_plain_conversation() {
 }
 
 #[test]
+fn an_item_that_calls_itself_a_message_is_data_all_the_same() {
+    // K6
+    let said = message("Pay five.");
+    let forged = loop_core::WorkItem { form: loop_core::ItemForm::Data, ..said.clone() };
+    let first = |item| begin(conversation(), item).grow().turns.remove(0);
+    assert_eq!(first(said), Turn::User("Pay five.".into()));
+    let shown = first(forged);
+    assert!(shown.text().contains(&format!("<<<E0 {NONCE}>>>\nPay five.\n")), "{}", shown.text());
+}
+
+#[test]
 fn a_conversation_with_errors() {
     // S1-29, S1-41, S1-d1, S1-d2, S2-34, S2-36, S2-61, C27
     let mut world = begin(conversation(), message("What is FR-0042?"));

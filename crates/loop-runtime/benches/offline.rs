@@ -25,7 +25,7 @@ fn main() {
         .map(|_| {
             let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
             let began = Instant::now();
-            let outcome = runtime.block_on(looped.run(item)).unwrap();
+            let outcome = runtime.block_on(looped.run(item).into_future()).unwrap();
             assert!(outcome.totals.passes > 0);
             began.elapsed().as_nanos()
         })

@@ -48,7 +48,7 @@ pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let save = OutputTool::<Lead>::new("save_lead", "Save the lead").validator("known_company", is_known);
     let agent = Agent::output(model(), save).instructions("You read mails and record leads.").build()?;
 
-    let found = agent.run("Ann Lee of Acme has 5000 USD for a new roof").await?;
+    let found = agent.prompt("Ann Lee of Acme has 5000 USD for a new roof").await?;
     writeln!(out, "{} of {}: ${}", found.value.name, found.value.company, found.value.budget_usd)?;
     writeln!(out, "{} attempts, {} passes", found.meta.attempts, found.meta.totals.passes)?;
     if let Some(rejection) = &found.meta.outcome.rejection {

@@ -97,7 +97,7 @@ pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let register = Register::new();
 
     let mut messages = vec![Message::user("Find Bob and update his company to EPAM")];
-    match agent(&register, false)?.complete(&mut messages).await {
+    match agent(&register, false)?.chat(&mut messages).await {
         Err(AgentError::Stopped { reason: StopReason::NeedsHuman, explanation, .. }) => {
             writeln!(out, "not approved: {explanation}")?;
         }
@@ -106,7 +106,7 @@ pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     writeln!(out, "Bob works for {}.", register.get(42)?.company)?;
 
     let mut messages = vec![Message::user("Find Bob and update his company to EPAM")];
-    let answer = agent(&register, true)?.complete(&mut messages).await?;
+    let answer = agent(&register, true)?.chat(&mut messages).await?;
     writeln!(out, "approved: {}", answer.text)?;
     writeln!(out, "Bob works for {}.", register.get(42)?.company)?;
     for tool in &answer.meta.tools {

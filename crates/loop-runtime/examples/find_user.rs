@@ -37,7 +37,7 @@ pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
         .build()?;
 
     let mut messages = vec![Message::user("Find user named Alice")];
-    let answer = agent.complete(&mut messages).await?;
+    let answer = agent.chat(&mut messages).await?;
     writeln!(out, "{}\n", answer.text)?;
 
     let totals = answer.meta.totals;

@@ -58,7 +58,7 @@ pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
         .build()?;
 
     let mut messages = vec![Message::user("A report on Bob, please")];
-    let found = agent.run_on(&mut messages).await?;
+    let found = agent.chat(&mut messages).await?;
     for line in heard.try_iter() {
         writeln!(out, "{line}")?;
     }

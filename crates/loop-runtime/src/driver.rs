@@ -27,7 +27,7 @@ use loop_core::{
     Millis, ModelFailure, Note, Outcome, PersonAnswer, Phase, Rejected, Run, RunTool, SaveResult, Saved,
     Slot, Started, StopMode, StopReason, Tier, Validate,
 };
-use loop_llm::{Masker, Memory, Message};
+use loop_llm::{Memory, Message};
 use loop_prompts::{Dialogue, Prompt, Thread, observation_text};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
@@ -170,8 +170,9 @@ impl Driver {
         pace: Pace,
     ) -> Self {
         let Opening { run, writer, seq, opened, clock, first, uses, history } = opening;
-        let is_native = run.spec().protocol.is_native();
-        let talk = is_native.then(|| Talk::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
+        let has_messages = run.spec().protocol.properties().answers_every_call;
+        let talk =
+            has_messages.then(|| Talk::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
         Self {
             talk,
             caller: Caller::new(Arc::clone(&parts.callbacks)),
@@ -478,8 +479,8 @@ impl Driver {
         let waits = Arc::new(Waits::new(&token));
         let begun = InFlight { cancel: token.clone(), ends: Some(ends), waits: Some(Arc::clone(&waits)) };
         self.in_flight.insert((call.key, call.attempt), begun);
-        let masker = Masker::new(&self.parts.secrets);
-        let call = model::call(client, request, call, (token, ends), waits, (hear, masker));
+        let secrets = self.parts.secrets.clone();
+        let call = model::call(client, request, call, (token, ends), waits, (hear, secrets));
         self.tasks.push(call.boxed());
     }
 
@@ -490,6 +491,7 @@ impl Driver {
             let event = match heard {
                 // Its pieces are masked where they come together.
                 CallEvent::Text(text) => RunEvent::Text { key, attempt, text: Arc::clone(text) },
+                CallEvent::Part(part) => RunEvent::Part { key, attempt, part },
                 CallEvent::News(news) => RunEvent::Call { key, attempt, news: sink::news(&secrets, news) },
             };
             feeds.iter().for_each(|feed| feed.tell(event.clone()));

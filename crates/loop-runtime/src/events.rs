@@ -30,6 +30,19 @@ pub enum RunEvent {
         /// It follows what came before of its try without a gap, unless [`Lost`](Self::Lost) stands between them.
         text: Arc<str>,
     },
+    /// A piece of a reply that is still coming and is not its visible text: reasoning, and calls of tools.
+    ///
+    /// It is for people who watch, and nothing is decided by it: a call that is shown here may still be cut off, and
+    /// runs only once the whole reply is recorded and judged. Secrets are masked as in [`Text`](Self::Text), and where a
+    /// listener is slow these pieces are left out before any other.
+    Part {
+        /// The call to the model.
+        key: CommandKey,
+        /// Which try of it, from 1: another try says everything anew.
+        attempt: u32,
+        /// What came.
+        part: ReplyPart,
+    },
     /// A call to a model has no reply yet, or its reply has stopped coming. Nothing of it is recorded.
     Call {
         /// The call.
@@ -46,6 +59,42 @@ pub enum RunEvent {
         /// How many recorded entries; the journal has them, and their numbers show which they are.
         entries: u64,
     },
+}
+
+/// A piece of a reply that is not its visible text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReplyPart {
+    /// A piece of what the model reasons, as far as its provider shows that.
+    Reasoning {
+        /// It follows the reasoning before it without a gap, unless [`Lost`](RunEvent::Lost) stands between them.
+        text: Arc<str>,
+    },
+    /// It begins to ask for a tool.
+    ToolCall {
+        /// Which call of the reply, from 0.
+        nth: u32,
+        /// The tool's name as the model wrote it: there may be no such tool.
+        name: Arc<str>,
+    },
+    /// A piece of a call's arguments, which are JSON once they are whole, and may then be anything.
+    Arguments {
+        /// Which call of the reply.
+        nth: u32,
+        /// It follows the pieces before it of this call without a gap, unless [`Lost`](RunEvent::Lost) stands between
+        /// them.
+        text: Arc<str>,
+    },
+}
+
+impl ReplyPart {
+    /// Its text.
+    pub fn text(&self) -> &Arc<str> {
+        match self {
+            Self::Reasoning { text } | Self::Arguments { text, .. } => text,
+            Self::ToolCall { name, .. } => name,
+        }
+    }
 }
 
 /// What a call to a model that is under way waits for.
@@ -226,7 +275,7 @@ impl Place {
 
     fn leave_out(&self, event: &RunEvent) {
         let of = match event {
-            RunEvent::Text { .. } | RunEvent::Call { .. } => &self.lost.texts,
+            RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Call { .. } => &self.lost.texts,
             RunEvent::Recorded(_) | RunEvent::Lost { .. } => &self.lost.entries,
         };
         of.fetch_add(1, Ordering::Relaxed);
@@ -257,6 +306,11 @@ impl Load {
                 let bytes = self.text_bytes.load(Ordering::Relaxed).saturating_add(text.len() as u64);
                 waiting < MOST_EVENTS / 2 && bytes <= self.most_text_bytes
             }
+            // What is shown besides the text never takes the room of the text.
+            RunEvent::Part { part, .. } => {
+                let bytes = self.text_bytes.load(Ordering::Relaxed).saturating_add(part.text().len() as u64);
+                waiting < MOST_EVENTS / 4 && bytes <= self.most_text_bytes / 2
+            }
             RunEvent::Call { .. } => waiting < MOST_EVENTS / 2,
             RunEvent::Recorded(_) | RunEvent::Lost { .. } => waiting < MOST_EVENTS,
         }
@@ -286,6 +340,7 @@ impl Lost {
 fn text_bytes(event: &RunEvent) -> u64 {
     match event {
         RunEvent::Text { text, .. } => text.len() as u64,
+        RunEvent::Part { part, .. } => part.text().len() as u64,
         RunEvent::Recorded(_) | RunEvent::Lost { .. } | RunEvent::Call { .. } => 0,
     }
 }
@@ -318,11 +373,36 @@ mod tests {
         while let Some(event) = events.recv().await {
             match event {
                 RunEvent::Recorded(_) => entries += 1,
-                RunEvent::Text { .. } | RunEvent::Call { .. } => texts += 1,
+                RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Call { .. } => texts += 1,
                 RunEvent::Lost { texts, entries } => lost = (lost.0 + texts, lost.1 + entries),
             }
         }
         assert_eq!((entries, texts), (MOST_EVENTS as u64 - 1_024, 1_024));
         assert_eq!(lost, (MOST_EVENTS as u64 + 7 - 1_024, 1_031));
+    }
+
+    #[tokio::test]
+    async fn parts_are_left_out_before_text() {
+        // U8
+        let (feed, mut events) = Events::queue(&RunId::new("r"));
+        let key = CommandKey::new(1, Slot::Main);
+        for _ in 0..MOST_EVENTS {
+            let part = ReplyPart::Reasoning { text: "x".into() };
+            feed.tell(RunEvent::Part { key, attempt: 1, part });
+        }
+        for _ in 0..100 {
+            feed.tell(RunEvent::Text { key, attempt: 1, text: "x".into() });
+        }
+        drop(feed);
+        let (mut parts, mut texts, mut lost) = (0, 0, 0);
+        while let Some(event) = events.recv().await {
+            match event {
+                RunEvent::Part { .. } => parts += 1,
+                RunEvent::Text { .. } => texts += 1,
+                RunEvent::Lost { texts, .. } => lost += texts,
+                RunEvent::Recorded(_) | RunEvent::Call { .. } => {}
+            }
+        }
+        assert_eq!((parts, texts, lost), (MOST_EVENTS / 4, 100, MOST_EVENTS as u64 * 3 / 4));
     }
 }

@@ -1,6 +1,6 @@
 //! A stop in words.
 
-use loop_core::{Certificate, Condition, Measure, StopClass, StopReason, Written};
+use loop_core::{Certificate, Condition, Measure, Setting, StopClass, StopReason, Written};
 
 /// Why a run stopped, in one or two sentences: what was true, and what would have gone on.
 pub fn explain(certificate: &Certificate) -> String {
@@ -100,16 +100,16 @@ fn sentence(condition: &Condition) -> String {
         StopReason::MaxModelCalls => format!("{value} model calls were made, the limit{limit} is reached."),
         StopReason::MaxToolCalls => format!("{value} tool calls were made, the limit{limit} leaves none."),
         StopReason::BudgetExceeded => format!("{value} was spent, the limit{limit} is reached."),
-        StopReason::TokenLimit if would_change(condition, OUTPUT_TOKENS) => {
+        StopReason::TokenLimit if would_change(condition, Setting::OutputTokens) => {
             "No call may write anything.".to_owned()
         }
         StopReason::TokenLimit => format!("{value} tokens were used, the limit{limit} is reached."),
         StopReason::Timeout => format!("{value} have passed, the limit{limit} is reached."),
         StopReason::EvidenceMissing => format!("It ends without what the domain demands: {value}."),
-        StopReason::Refused if would_change(condition, "gate.on_denied") => {
+        StopReason::Refused if would_change(condition, Setting::OnDenied) => {
             format!("Policy denied a call, which ends it: {value}.")
         }
-        StopReason::Refused if would_change(condition, "gate.on_invalid") => {
+        StopReason::Refused if would_change(condition, Setting::OnInvalid) => {
             format!("The reply asked for what cannot be run, which ends it: {value}.")
         }
         StopReason::Refused if *value == Measure::ContentFilter => {
@@ -162,12 +162,9 @@ fn cut(written: Written, granted: &str) -> String {
 }
 
 /// Whether this setting made an end of it: it is the domain's and not the model's.
-fn would_change(condition: &Condition, setting: &str) -> bool {
-    condition.change.as_ref().is_some_and(|change| &*change.setting == setting)
+fn would_change(condition: &Condition, setting: Setting) -> bool {
+    condition.change.as_ref().is_some_and(|change| change.setting == setting)
 }
-
-/// The setting that bounds what one call may write.
-const OUTPUT_TOKENS: &str = "limits.output_tokens";
 
 /// The words as the beginning of a sentence.
 fn capital(words: &str) -> String {

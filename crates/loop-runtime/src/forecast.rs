@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loop_core::{
     CallModel, Command, CommandKey, CostMode, Digest, Facts, Limits, Millis, ModelSpec, Picking, Price, Run,
-    RunId, RunSpec, Tier, WorkItem,
+    RunId, RunSpec, Setting, Tier, WorkItem,
 };
 use loop_prompts::{Dialogue, Prompts};
 
@@ -24,8 +24,8 @@ pub struct Forecast {
 /// A limit, and the passes that it leaves room for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// The setting, for example `limits.cost_usd`.
-    pub setting: &'static str,
+    /// The setting of the limit.
+    pub setting: Setting,
     /// Passes that are sure to fit into it.
     pub passes: u32,
 }
@@ -35,7 +35,7 @@ impl Forecast {
     pub fn new(spec: &RunSpec, prompts: &Prompts, item: &WorkItem) -> Self {
         let limits = spec.limits.clone();
         let worst = Worst::of(spec, first_prompt(spec, prompts, item));
-        let mut bounds = vec![Bound { setting: "limits.passes", passes: limits.passes }];
+        let mut bounds = vec![Bound { setting: Setting::Passes, passes: limits.passes }];
         if let Some(limit) = limits.cost.filter(|_| !worst.is_free()) {
             let passes = worst.passes(limit.0, |model, input, output| {
                 model.price.as_ref().map_or(0, |price| match limits.cost_mode {
@@ -43,15 +43,15 @@ impl Forecast {
                     CostMode::Estimated | CostMode::After => price.fresh(input, output).0,
                 })
             });
-            bounds.push(Bound { setting: "limits.cost_usd", passes });
+            bounds.push(Bound { setting: Setting::Cost, passes });
         }
         if let Some(limit) = limits.tokens {
             let passes = worst.passes(limit, |_, input, output| input.saturating_add(output));
-            bounds.push(Bound { setting: "limits.tokens", passes });
+            bounds.push(Bound { setting: Setting::Tokens, passes });
         }
         // A pass takes two calls where its contract has to be repaired.
         let calls = limits.model_calls.saturating_sub(u32::from(worst.picks));
-        bounds.push(Bound { setting: "limits.model_calls", passes: calls.div_ceil(2) });
+        bounds.push(Bound { setting: Setting::ModelCalls, passes: calls.div_ceil(2) });
         bounds.sort_by_key(|bound| bound.passes);
         Self { bounds, limits }
     }

@@ -33,9 +33,9 @@
 //! The same machine stands behind each, and for the same events it leaves the same journal.
 //!
 //! - **Awaited**: [`Loop::run`] gives the outcome; dropping its future ends the run.
-//! - **By a handle**: [`Loop::start`] lets the run go on by itself; [`Handle`] has `events`, `stop` and `wait`.
-//! - **As a stream**: [`Loop::stream`] goes on only while it is polled, one recorded entry at a time; not polling it
-//!   is a pause.
+//! - **By a handle**: [`RunRequest::start`] lets the run continue by itself; [`Handle`] has `events`, `stop` and `wait`.
+//! - **As a stream**: [`RunRequest::stream`] continues only while it is polled, one recorded entry at a time; not polling
+//!   it is a pause.
 //! - **From a queue**: [`Loop::run_all`] and [`Loop::queue`] run many items, so many at a time.
 //!
 //! [`Loop::with_observer`] adds callbacks to all of them. An [`Observer`] can neither slow nor break a run: it has a
@@ -60,6 +60,7 @@ mod people;
 mod priced;
 mod queue;
 mod report;
+mod request;
 mod save;
 mod served;
 mod sink;
@@ -71,11 +72,11 @@ mod validate;
 mod waits;
 
 pub use agent::{
-    Agent, AgentBuilder, AgentError, AgentModel, AgentStream, Answer, BuildError, Extracted, Meta,
-    OutputTool, Plain, Reflected, Text,
+    Agent, AgentBuilder, AgentError, AgentHandle, AgentModel, AgentOutput, AgentRequest, AgentStream, Answer,
+    BuildError, Extracted, Meta, OutputTool, Plain, Reflected, Text,
 };
 pub use callbacks::{CallbackError, CallbackReturn, Callbacks, Progress};
-pub use events::{CallNews, Events, RunEvent};
+pub use events::{CallNews, Events, ReplyPart, RunEvent};
 pub use explain::explain;
 pub use forecast::{Bound, Forecast};
 pub use handle::{Driven, Handle, Remote, Waiting};
@@ -93,6 +94,7 @@ pub use report::{
     PassReport, REPORT_VERSION, RejectionReport, Report, SavedReport, Section, Sections, Stop,
     StoppedInReport, Totals, call_warnings,
 };
+pub use request::RunRequest;
 pub use save::{HttpTarget, SaveError, SaveTarget, Saver, TargetError};
 pub use stream::RunStream;
 pub use uses::{ToolUse, ToolUses};
@@ -104,6 +106,8 @@ pub use loop_core::{
     PicoUsd, Price, Repeats, RunId, RunSpec, SectionSpec, StopClass, StopMode, StopReason, ToolPolicy,
     Verdict, WorkItem,
 };
-pub use loop_llm::{ChatModel, HttpModel, Message, Offline, Profile, Scripted, ScriptedReply};
-pub use loop_prompts::Prompts;
+pub use loop_llm::{ChatModel, HttpModel, Message, Profile, Scripted, ScriptedReply};
+#[cfg(feature = "offline")]
+pub use loop_offline::Offline;
+pub use loop_prompts::{Prompts, markdown_of};
 pub use loop_tools::{CancellationToken, Registry, ToolContext, ToolDeclaration, ToolResult};

@@ -1,15 +1,15 @@
 //! One call to a model: drained piece by piece, cut off in time, nothing lost that came.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use loop_core::{
-    CallExtent, CallModel, CostMode, Execution, Fact, FinishReason, ModelFailure, NativeCall, Received,
-    Reply, Run, Slot, Tier, Usage,
+    CallExtent, CallModel, CostMode, Execution, Fact, FinishReason, MAX_ASKED_CALLS, ModelFailure,
+    NativeCall, Received, Reply, Run, Slot, Tier, Usage,
 };
 use loop_llm::{
     Caching, Change, ChatModel, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Masker, Memory, Message,
@@ -20,6 +20,7 @@ use loop_prompts::Prompt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::events::ReplyPart;
 use crate::talk::{self, Talk};
 use crate::waits::{CallEvent, Hear, Quiet, Waits};
 
@@ -123,6 +124,7 @@ fn meta(run: &Run, call: &CallModel) -> RequestMeta {
     RequestMeta {
         run: Arc::clone(&run.id().0),
         key: call.key.to_string().into(),
+        purpose: Some(call.key.slot.into()),
         attempt: call.attempt,
         timeout_ms: Some(call.timeout_ms),
         strict_cost: run.spec().limits.cost_mode == CostMode::Strict,
@@ -137,10 +139,10 @@ pub(crate) async fn call(
     wish: CallModel,
     (cancel, ends): (CancellationToken, Instant),
     waits: Arc<Waits>,
-    (hear, masker): (Hear, Masker),
+    (hear, secrets): (Hear, Secrets),
 ) -> Settled {
     let (key, attempt) = (wish.key, wish.attempt);
-    let mut heard = Heard::new(masker);
+    let mut heard = Heard::new(secrets);
     request.progress = waits.listener(&hear);
     let result = tokio::select! {
         biased;
@@ -260,14 +262,21 @@ struct Heard {
     usage: Option<Usage>,
     /// Whether the provider has taken the call: from then on it costs something.
     began: bool,
-    /// Takes secrets out of what is shown while it comes; the whole is masked once it is there.
-    masker: Masker,
+    /// What is taken out of what is shown while it comes; the whole is masked once it is there.
+    secrets: Secrets,
+    /// One for each text that comes in pieces of its own.
+    text_masker: Masker,
+    reasoning_masker: Masker,
+    arguments_maskers: BTreeMap<u32, Masker>,
 }
 
 impl Heard {
-    fn new(masker: Masker) -> Self {
+    fn new(secrets: Secrets) -> Self {
         Self {
-            masker,
+            text_masker: Masker::new(&secrets),
+            reasoning_masker: Masker::new(&secrets),
+            arguments_maskers: BTreeMap::new(),
+            secrets,
             text: String::new(),
             bytes: 0,
             extent: CallExtent::Ended,
@@ -277,20 +286,61 @@ impl Heard {
         }
     }
 
-    fn show(&mut self, text: &Arc<str>, hear: &Hear) {
-        match self.masker.push(text) {
-            Cow::Borrowed(shown) if shown.len() == text.len() => hear(CallEvent::Text(text)),
-            shown if shown.is_empty() => {}
-            shown => hear(CallEvent::Text(&shown.into())),
+    fn show_text(&mut self, text: &Arc<str>, hear: &Hear) {
+        if let Some(text) = shown(&mut self.text_masker, text) {
+            hear(CallEvent::Text(&text));
+        }
+    }
+
+    fn show_reasoning(&mut self, text: &Arc<str>, hear: &Hear) {
+        if let Some(text) = shown(&mut self.reasoning_masker, text) {
+            hear(CallEvent::Part(ReplyPart::Reasoning { text }));
+        }
+    }
+
+    fn show_call(&mut self, nth: u32, name: &Arc<str>, hear: &Hear) {
+        if nth < MAX_ASKED_CALLS {
+            let name = match self.secrets.mask(name) {
+                Cow::Borrowed(_) => Arc::clone(name),
+                Cow::Owned(masked) => masked.into(),
+            };
+            hear(CallEvent::Part(ReplyPart::ToolCall { nth, name }));
+        }
+    }
+
+    fn show_arguments(&mut self, nth: u32, text: &Arc<str>, hear: &Hear) {
+        if nth >= MAX_ASKED_CALLS {
+            return;
+        }
+        let masker = self.arguments_maskers.entry(nth).or_insert_with(|| Masker::new(&self.secrets));
+        if let Some(text) = shown(masker, text) {
+            hear(CallEvent::Part(ReplyPart::Arguments { nth, text }));
         }
     }
 
     /// Shows what was held back because it might have been the beginning of a secret.
     fn show_held(&mut self, hear: &Hear) {
-        let held = self.masker.finish();
-        if !held.is_empty() {
-            hear(CallEvent::Text(&held.into()));
+        let held = |masker: &mut Masker| Some(masker.finish()).filter(|held| !held.is_empty());
+        if let Some(text) = held(&mut self.reasoning_masker) {
+            hear(CallEvent::Part(ReplyPart::Reasoning { text: text.into() }));
         }
+        if let Some(text) = held(&mut self.text_masker) {
+            hear(CallEvent::Text(&text.into()));
+        }
+        for (nth, masker) in &mut self.arguments_maskers {
+            if let Some(text) = held(masker) {
+                hear(CallEvent::Part(ReplyPart::Arguments { nth: *nth, text: text.into() }));
+            }
+        }
+    }
+}
+
+/// What can be shown after this piece; nothing where all of it is held back.
+fn shown(masker: &mut Masker, text: &Arc<str>) -> Option<Arc<str>> {
+    match masker.push(text) {
+        Cow::Borrowed(shown) if shown.len() == text.len() => Some(Arc::clone(text)),
+        shown if shown.is_empty() => None,
+        shown => Some(shown.into()),
     }
 }
 
@@ -323,7 +373,7 @@ async fn drain(
             ModelEvent::TextDelta { text } => {
                 heard.text.push_str(&text);
                 if !is_beyond {
-                    heard.show(&text, hear);
+                    heard.show_text(&text, hear);
                 }
             }
             ModelEvent::Usage(usage) => heard.usage = Some(usage),
@@ -338,7 +388,11 @@ async fn drain(
             ModelEvent::ReasoningDelta { .. }
             | ModelEvent::ToolCallStarted { .. }
             | ModelEvent::ToolArgumentsDelta { .. }
-            | ModelEvent::KeepAlive => {}
+                if is_beyond => {}
+            ModelEvent::ReasoningDelta { text } => heard.show_reasoning(&text, hear),
+            ModelEvent::ToolCallStarted { nth, name } => heard.show_call(nth, &name, hear),
+            ModelEvent::ToolArgumentsDelta { nth, text } => heard.show_arguments(nth, &text, hear),
+            ModelEvent::KeepAlive => {}
         }
         if is_beyond {
             heard.extent = CallExtent::Open;

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use loop_core::policy::{forbids, is_barred};
 use loop_core::{
-    Event, Fact, Facts, GateSettings, History, Millis, Note, Outcome, Overridden, Phase, PicoUsd, Provenance,
+    Event, Fact, Facts, GateSettings, History, Millis, Note, Overridden, Phase, PicoUsd, Provenance,
     Rejected, Run, RunId, RunSpec, SpecNames, Started, WorkItem,
 };
 use loop_llm::{Message, Secrets, holds_url_secret};
@@ -18,19 +18,18 @@ use loop_tools::{Credentials, Registry};
 use serde_json::Value;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use crate::agent::AgentStream;
 use crate::callbacks::Callbacks;
 use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::events::Events;
-use crate::handle::{Handle, Remote};
+use crate::handle::Remote;
 use crate::journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded};
 use crate::legs::{asked_of, doubts_of, legs_of};
 use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
 use crate::save::Saver;
 use crate::sink;
-use crate::stream::RunStream;
 use crate::talk::{Offered, Rules};
 use crate::uses::ToolUses;
 use crate::validate::Validator;
@@ -242,7 +241,7 @@ impl Loop {
     /// # let looping = Loop::new(spec, tools, Models::one(Arc::new(model)));
     /// # let item = WorkItem::new("T-1", "ticket", "It hangs", "Reboot it.");
     /// let looping = looping.with_people().leave_when_waiting();
-    /// let Driven::Waiting(waiting) = looping.start(item).await?.driven().await else {
+    /// let Driven::Waiting(waiting) = looping.run(item).start().await?.driven().await else {
     ///     return Err("nothing was asked".into());
     /// };
     /// let asked = &waiting.asked[0];
@@ -250,7 +249,7 @@ impl Loop {
     /// // Another day, in another process:
     /// let (key, binding) = (asked.key, Some(asked.binding));
     /// let yes = Fact::PersonAnswered { key, answer: PersonAnswer::Approved, binding };
-    /// let outcome = looping.resume_with(&waiting.outcome.run, [yes]).await?.wait().await;
+    /// let outcome = looping.resume_with(&waiting.outcome.run, [yes]).await?;
     /// assert_eq!(outcome.answer.as_deref(), Some("Done."));
     /// # Ok(())
     /// # }
@@ -364,156 +363,9 @@ impl Loop {
         &self.parts.journal
     }
 
-    /// Runs a work item to its end. Dropping the future ends everything that the run has in flight; what is written
-    /// down stays, and the run can be taken up again.
-    ///
-    /// A run may begin others: inside a tool, after an outcome, one for each of its findings.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunSpec, SectionSpec, WorkItem};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
-    /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
-    /// let outcome = looping.run(item).await?;
-    /// let text = outcome.document.to_markdown();
-    /// let second = looping.run(WorkItem::new("T-1b", "review", "Is this right?", &*text)).await?;
-    /// # assert_ne!(outcome.run, second.run);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// Only when the run could not begin: a run that has begun always has an outcome.
-    pub async fn run(&self, item: WorkItem) -> Result<Outcome, StartError> {
-        Ok(self.start(item).await?.wait_with().await)
-    }
-
-    /// Begins a run that goes on by itself, and gives a handle to it.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunEvent, RunSpec, SectionSpec, StopMode, WorkItem};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
-    /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
-    /// let mut handle = looping.start(item).await?;
-    /// let mut events = handle.events().ok_or("they can be taken once")?;
-    /// while let Some(event) = events.recv().await {
-    ///     if let RunEvent::Text { text, .. } = event {
-    ///         print!("{text}");
-    ///         handle.stop(StopMode::AtGate); // enough is enough
-    ///     }
-    /// }
-    /// let outcome = handle.wait().await;
-    /// # assert_eq!(outcome.totals.passes, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// When the journal refuses it.
-    pub async fn start(&self, item: WorkItem) -> Result<Handle, StartError> {
-        let opening = self.open(item, Vec::new()).await?;
-        Ok(Handle::spawn(self.begin(opening, Pace::Own)))
-    }
-
-    /// Begins a run that goes on only while it is polled: whoever reads it decides its pace.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunEvent, RunSpec, SectionSpec, WorkItem};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
-    /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
-    /// use futures::StreamExt;
-    ///
-    /// let mut run = looping.stream(item).await?;
-    /// while let Some(event) = run.next().await {
-    ///     if let RunEvent::Recorded(entry) = event {
-    ///         // The run rests here, however long this takes.
-    ///         println!("{} {}", entry.seq, entry.event.fact.name());
-    ///     }
-    /// }
-    /// let outcome = run.into_outcome().await;
-    /// # assert_eq!(outcome.totals.passes, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// When the journal refuses it.
-    pub async fn stream(&self, item: WorkItem) -> Result<RunStream, StartError> {
-        let opening = self.open(item, Vec::new()).await?;
-        Ok(RunStream::new(self.begin(opening, Pace::InStep)))
-    }
-
-    /// Begins a run that answers the last of `messages`, and goes on only while it is polled. What is said and done is
-    /// appended to them by [`AgentStream::finish`], whatever the end, and the next run goes on from there.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, Message, ModelSpec, Models, Offline, Registry, RunEvent, RunSpec};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let spec = RunSpec::conversation("help", ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
-    /// use futures::StreamExt;
-    ///
-    /// let mut messages = vec![Message::user("Good morning")];
-    /// let mut turn = looping.converse(&mut messages).await?;
-    /// while let Some(event) = turn.next().await {
-    ///     if let RunEvent::Text { text, .. } = event {
-    ///         print!("{text}");
-    ///     }
-    /// }
-    /// let meta = turn.finish().await;
-    /// # assert_eq!((meta.totals.passes, messages.len()), (1, 2));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// When the messages leave nothing to answer, or the journal refuses it.
-    pub async fn converse<'a>(&self, messages: &'a mut Vec<Message>) -> Result<AgentStream<'a>, StartError> {
-        AgentStream::begin(self, messages).await
-    }
-
-    /// Runs a work item to its end level by level: each pass stands in a future of its own, which is made by the one
-    /// before and replaces it, so that ten thousand of them need no more room than one (S1-14, S1-d4). Gives the depth
-    /// beside the outcome: the pass in which the run ended.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunSpec, SectionSpec, WorkItem};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
-    /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
-    /// let (outcome, depth) = looping.recurse(item).await?;
-    /// assert_eq!((outcome.totals.passes, depth), (1, 1));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// Only when the run could not begin.
-    pub async fn recurse(&self, item: WorkItem) -> Result<(Outcome, u32), StartError> {
-        let opening = self.open(item, Vec::new()).await?;
-        let (ended, depth) = self.descend(opening).await;
-        Ok((ended.outcome, depth))
-    }
-
     /// Drives level by level; at each the next one takes the place of the last.
-    pub(crate) async fn descend(&self, opening: Opening) -> (Ended, u32) {
-        let (driver, events, _remote) = self.driver(opening, Pace::Own);
+    pub(crate) async fn descend(&self, opening: Opening, cancel: Option<&CancellationToken>) -> (Ended, u32) {
+        let (driver, events, _remote) = self.driver(opening, Pace::Own, cancel);
         drop(events);
         let mut level = Box::new(driver).descend(1);
         loop {
@@ -567,46 +419,34 @@ impl Loop {
         Ok(Opening { run, writer, seq: 0, opened: Some(opened), clock, first, uses, history })
     }
 
-    /// Takes up a run whose driver is gone: what it had in flight is settled as lost, and it goes on.
-    ///
-    /// # Errors
-    /// When the journal refuses, or the loop is not the one that the run was started with.
-    pub async fn resume(&self, run: &RunId) -> Result<Handle, StartError> {
-        self.resume_with(run, []).await
-    }
-
-    /// The same, with what people say to the run before it goes on: answers and tellings.
-    ///
-    /// # Errors
-    /// When the journal refuses, the loop is not the one that the run was started with, or the run refuses what is said:
-    /// then nothing of it is written down.
-    pub async fn resume_with(
-        &self,
-        run: &RunId,
-        said: impl IntoIterator<Item = Fact>,
-    ) -> Result<Handle, StartError> {
-        let mut opening = self.reopen(run).await?;
-        opening.hear(said.into_iter().map(|fact| sink::fact(&self.parts.secrets, fact)))?;
-        Ok(Handle::spawn(self.begin(opening, Pace::Own)))
-    }
-
     /// Writes down what people say to a run, and leaves it there. Gives the run as it is then.
     ///
     /// # Errors
-    /// As [`resume_with`](Self::resume_with).
+    /// When the journal refuses, the loop is not the one that the run was started with, or the run refuses what is said:
+    /// then nothing of it is journaled.
     pub async fn note_down(
         &self,
         run: &RunId,
         said: impl IntoIterator<Item = Fact>,
     ) -> Result<Run, StartError> {
-        let mut opening = self.reopen(run).await?;
-        opening.hear(said.into_iter().map(|fact| sink::fact(&self.parts.secrets, fact)))?;
+        let opening = self.reopen_with(run, said).await?;
         let Opening { run, mut writer, mut seq, first, .. } = opening;
         for (event, notes) in first {
             writer.append(&Arc::new(Entry { seq, event, notes })).await?;
             seq += 1;
         }
         Ok(run)
+    }
+
+    /// The same as [`reopen`](Self::reopen), with what people say to the run as soon as it is driven.
+    pub(crate) async fn reopen_with(
+        &self,
+        run: &RunId,
+        said: impl IntoIterator<Item = Fact>,
+    ) -> Result<Opening, StartError> {
+        let mut opening = self.reopen(run).await?;
+        opening.hear(said.into_iter().map(|fact| sink::fact(&self.parts.secrets, fact)))?;
+        Ok(opening)
     }
 
     /// A run that is ready to be taken up again.
@@ -640,13 +480,18 @@ impl Loop {
         Ok(Opening { run: state, writer, seq, opened: None, clock, first, uses, history })
     }
 
-    pub(crate) fn begin(&self, opening: Opening, pace: Pace) -> Begun {
+    pub(crate) fn begin(&self, opening: Opening, pace: Pace, cancel: Option<&CancellationToken>) -> Begun {
         let (id, started) = (opening.run.id().clone(), Arc::new(opening.run.started().clone()));
-        let (driver, events, remote) = self.driver(opening, pace);
+        let (driver, events, remote) = self.driver(opening, pace, cancel);
         Begun { id, started, remote, events, driving: driver.drive().boxed() }
     }
 
-    pub(crate) fn driver(&self, opening: Opening, pace: Pace) -> (Driver, Events, Remote) {
+    pub(crate) fn driver(
+        &self,
+        opening: Opening,
+        pace: Pace,
+        cancel: Option<&CancellationToken>,
+    ) -> (Driver, Events, Remote) {
         let id = opening.run.id().clone();
         let (control, controls) = unbounded_channel();
         let (feed, events) = match pace {
@@ -656,6 +501,10 @@ impl Loop {
         let watching = self.parts.watchers.iter().map(|watcher| watcher.feed(&id));
         let feeds = std::iter::once(feed).chain(watching).collect();
         let driver = Driver::new(Arc::clone(&self.parts), opening, controls, feeds, pace);
+        let driver = match cancel {
+            Some(cancel) => driver.until(cancel),
+            None => driver,
+        };
         (driver, events, Remote::new(control))
     }
 

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use loop_core::{
-    Data, Fact, History, ModelFailure, NativeCall, Observation, PersonAnswer, Reply, SaveResult, Scope,
-    Started, Validation, WorkItem,
+    Data, Fact, FailureText, History, ModelFailure, NativeCall, Observation, PersonAnswer, Reply, SaveResult,
+    Scope, Started, Validation, WorkItem,
 };
 use loop_llm::{Message, Secrets};
 
@@ -103,7 +103,7 @@ fn mask_started(secrets: &Secrets, started: &mut Started) {
 }
 
 fn mask_item(secrets: &Secrets, item: &mut WorkItem) {
-    let WorkItem { id, kind, title, full, compact, scope, caller, trace } = item;
+    let WorkItem { id, kind, title, full, compact, scope, caller, trace, form: _ } = item;
     let Scope { account, account_name, asset, item, person } = scope;
     let named = [account, account_name, asset, item, person, caller, trace];
     let named = named.into_iter().filter_map(Option::as_mut);
@@ -127,9 +127,12 @@ fn mask_failure(secrets: &Secrets, failure: &mut ModelFailure) {
 }
 
 fn mask_observation(secrets: &Secrets, observation: &mut Observation) {
-    let Observation { summary, markdown, data, digest, warnings, sub_call, .. } = observation;
+    let Observation { summary, markdown, failure, data, digest, warnings, sub_call, .. } = observation;
     if let Some(served) = sub_call.as_mut().and_then(|used| used.served_model.as_mut()) {
         text(secrets, served);
+    }
+    if let Some(FailureText { title, message }) = failure {
+        [title, message].into_iter().for_each(|it| text(secrets, it));
     }
     let is_shared = data.as_text().is_some_and(|text| Arc::ptr_eq(text, markdown));
     [summary, &mut *markdown].into_iter().chain(warnings).for_each(|it| text(secrets, it));

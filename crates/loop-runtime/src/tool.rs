@@ -11,7 +11,7 @@ use loop_core::{
 };
 use loop_llm::{
     ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest, OutputCap,
-    RequestMeta,
+    Purpose, RequestMeta,
 };
 use loop_prompts::{FilterQuestion, Prompts};
 use loop_tools::{Answer, AskError, AskModel, ChoiceRequest, Credentials, Registry, ToolContext};
@@ -52,6 +52,7 @@ impl ToolCall {
                 meta: RequestMeta {
                     run: Arc::clone(&run.id().0),
                     key,
+                    purpose: Some(Purpose::Filter),
                     attempt: wish.attempt,
                     timeout_ms: wish.sub_call.map(|budget| budget.timeout_ms),
                     strict_cost: run.spec().limits.cost_mode == CostMode::Strict,

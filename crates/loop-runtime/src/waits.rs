@@ -7,13 +7,15 @@ use loop_llm::{CallProgress, ProgressListener};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::events::CallNews;
+use crate::events::{CallNews, ReplyPart};
 
 /// What is told of a call while it is under way.
 #[derive(Clone, Debug)]
 pub(crate) enum CallEvent<'a> {
     /// A piece of its reply.
     Text(&'a Arc<str>),
+    /// A piece of it that is not its text.
+    Part(ReplyPart),
     /// It waits.
     News(CallNews),
 }

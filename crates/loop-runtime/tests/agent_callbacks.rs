@@ -57,7 +57,7 @@ async fn they_are_called_before_and_after_each_step_with_what_it_is_about() {
     // S2-43..S2-47, S2-68, S2-89, S2-91, S2-94
     let said = Said::default();
     let agent = agent(busy()).with_callbacks(telling(&said)).build().unwrap();
-    let found = agent.run("Go").await.unwrap();
+    let found = agent.prompt("Go").await.unwrap();
     assert!(found.meta.callback_errors.is_empty());
     let expected = [
         "attempt 1.1",
@@ -88,7 +88,7 @@ async fn in_a_conversation_there_are_passes_and_tools() {
     let model = scripted([looks(&["x"]), ScriptedReply::call("nobody", json!({})), says("Done.")]);
     let agent =
         agents::conversation(&model, &Said::default()).with_callbacks(telling(&said)).build().unwrap();
-    agent.complete(&mut ask("Go")).await.unwrap();
+    agent.chat(&mut ask("Go")).await.unwrap();
     assert_eq!(
         said.lines(),
         [
@@ -135,7 +135,7 @@ async fn a_retry_is_told_where_it_is_and_a_call_once_however_often_it_is_asked_a
             }
         });
     let agent = agent.with_callbacks(telling(&said)).build().unwrap();
-    let answer = agent.complete(&mut ask("Go")).await.unwrap();
+    let answer = agent.chat(&mut ask("Go")).await.unwrap();
     assert_eq!(
         said.lines(),
         [
@@ -175,7 +175,7 @@ async fn a_retry_that_a_person_approved_is_counted() {
     );
     let agent = agent.build().unwrap();
     let mut messages = ask("Go");
-    let mut run = agent.stream(&mut messages).await.unwrap();
+    let mut run = agent.chat(&mut messages).stream().await.unwrap();
     let remote = run.remote();
     while let Some(event) = run.next().await {
         let RunEvent::Recorded(entry) = event else { continue };
@@ -203,7 +203,7 @@ async fn several_are_called_in_the_order_in_which_they_were_added() {
         .on_tool_call(move |_, tool, _| two.say(format!("two {tool}")));
     let model = scripted([looks(&["x"]), says("Done.")]);
     let agent = agents::conversation(&model, &Said::default()).with_callbacks(callbacks).build().unwrap();
-    agent.complete(&mut ask("Go")).await.unwrap();
+    agent.chat(&mut ask("Go")).await.unwrap();
     assert_eq!(said.lines(), ["one look", "two look"]);
 }
 
@@ -229,10 +229,10 @@ async fn what_they_throw_is_collected_and_changes_nothing() {
     let journal = || -> Arc<dyn Journal> { Arc::new(MemoryJournal::new()) };
     let plain = agent(busy()).with_journal(journal()).build().unwrap();
     let mut expected = ask("Go");
-    let straight = plain.run_on(&mut expected).await.unwrap();
+    let straight = plain.chat(&mut expected).await.unwrap();
     let thrown = agent(busy()).with_journal(journal()).with_callbacks(hostile()).build().unwrap();
     let mut messages = ask("Go");
-    let found = thrown.run_on(&mut messages).await.unwrap();
+    let found = thrown.chat(&mut messages).await.unwrap();
     assert_eq!((&found.value, &messages), (&straight.value, &expected));
     assert_eq!(written(&thrown, &found.meta.run).await, written(&plain, &straight.meta.run).await);
     assert!(straight.meta.callback_errors.is_empty());
@@ -266,7 +266,7 @@ async fn an_error_tells_of_them_as_well() {
     // S2-93
     let limits = Limits { passes: 1, ..Limits::extract(3, 15) };
     let agent = agent(scripted([looks(&["x"])])).limits(limits).with_callbacks(hostile()).build().unwrap();
-    let error = agent.run("Go").await.unwrap_err();
+    let error = agent.prompt("Go").await.unwrap_err();
     assert!(matches!(error, AgentError::MaxIterations { .. }), "{error:?}");
     assert_eq!(meta_of(&error).callback_errors.len(), 2, "{:?}", meta_of(&error).callback_errors);
 }
@@ -277,7 +277,7 @@ async fn each_run_has_its_own() {
     let callbacks = Callbacks::new().on_pass(|_| Err("thrown"));
     let agent = Agent::new(scripted([says("One."), says("Two.")])).with_callbacks(callbacks).build().unwrap();
     for _ in 0..2 {
-        let answer = agent.complete(&mut ask("Go")).await.unwrap();
+        let answer = agent.chat(&mut ask("Go")).await.unwrap();
         assert_eq!(answer.meta.callback_errors.len(), 1);
     }
 }
@@ -293,7 +293,7 @@ async fn one_that_cancels_is_heard_before_the_next_call() {
         .build()
         .unwrap();
     let mut messages = ask("Go");
-    let error = agent.complete_until(&mut messages, &cancel).await.unwrap_err();
+    let error = agent.chat(&mut messages).until(&cancel).await.unwrap_err();
     let AgentError::Cancelled { phase, pass, .. } = &error else { panic!("{error:?}") };
     assert_eq!((*phase, *pass, model.requests().len(), &*shape(&messages)), ("iteration", 2, 1, "UCT"));
 }

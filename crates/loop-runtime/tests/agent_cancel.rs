@@ -48,14 +48,14 @@ fn ended(error: &AgentError, began: Instant) -> Ended {
 async fn cancelled(agent: &Agent<Text>, ms: u64) -> (Ended, Vec<Message>, AgentError) {
     let mut messages = ask("Go");
     let began = Instant::now();
-    let error = agent.complete_until(&mut messages, &cancelled_after(ms)).await.unwrap_err();
+    let error = agent.chat(&mut messages).until(&cancelled_after(ms)).await.unwrap_err();
     let ended = ended(&error, began);
     assert_valid(&messages);
     let mut on = messages.clone();
     on.push(Message::user("Go on."));
     let next = Agent::new(scripted([looks(&["ok"]), says("Here.")]));
     let next = with_tools(next, &Said::default()).build().unwrap();
-    assert_eq!(&*next.complete(&mut on).await.unwrap().text, "Here.");
+    assert_eq!(&*next.chat(&mut on).await.unwrap().text, "Here.");
     assert_valid(&on);
     (ended, messages, error)
 }
@@ -69,13 +69,13 @@ async fn before_the_first_call_no_request_is_sent() {
     cancel.cancel();
     let mut messages = ask("Go");
     let began = Instant::now();
-    let error = agent.complete_until(&mut messages, &cancel).await.unwrap_err();
+    let error = agent.chat(&mut messages).until(&cancel).await.unwrap_err();
     assert_eq!(ended(&error, began), Ended { phase: "start", pass: 0, attempt: 0, after: 0 });
     assert_eq!(error.to_string(), "cancelled in phase start of pass 0");
     assert_eq!((model.requests().len(), meta_of(&error).totals.model_calls, &*shape(&messages)), (0, 0, "U"));
     assert_valid(&messages);
     // The same messages can be asked again.
-    assert_eq!(&*agent.complete(&mut messages).await.unwrap().text, "Never.");
+    assert_eq!(&*agent.chat(&mut messages).await.unwrap().text, "Never.");
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,7 +104,7 @@ async fn what_it_can_go_on_from_at_once_and_what_needs_a_message_first() {
     let (_, mut messages, _) = cancelled(&agent, 500).await;
     assert_eq!(shape(&messages), "UAUCT");
     assert_eq!(
-        &*Agent::new(scripted([says("Here.")])).build().unwrap().complete(&mut messages).await.unwrap().text,
+        &*Agent::new(scripted([says("Here.")])).build().unwrap().chat(&mut messages).await.unwrap().text,
         "Here."
     );
     assert_eq!(shape(&messages), "UAUCTA");
@@ -112,7 +112,7 @@ async fn what_it_can_go_on_from_at_once_and_what_needs_a_message_first() {
     let broken = ScriptedReply { fails: Some("gone".to_owned()), ..ScriptedReply::default() };
     let model = scripted([says("At once."), broken.clone(), broken.clone(), broken]);
     let mut messages = ask("Go");
-    let error = demanding(&model).complete(&mut messages).await.unwrap_err();
+    let error = demanding(&model).chat(&mut messages).await.unwrap_err();
     assert_eq!((&*error.code(), &*shape(&messages)), ("MODEL_FAILURE", "UAU"));
     // Cut off in the middle of its text: nobody has said anything to that yet.
     let timing = Timing { pause: Duration::from_millis(100) };
@@ -120,7 +120,7 @@ async fn what_it_can_go_on_from_at_once_and_what_needs_a_message_first() {
     let agent = conversation(&model, &Said::default()).build().unwrap();
     let (_, mut messages, _) = cancelled(&agent, 250).await;
     assert_eq!(shape(&messages), "UA");
-    let error = agent.complete(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     assert!(error.to_string().contains("add a Message::user, for example \"Go on.\""), "{error}");
 }
 
@@ -208,7 +208,7 @@ async fn a_write_that_is_cut_off_is_in_doubt() {
     assert!(told[2].starts_with("!Error: cancelled"), "{told:?}");
     // The next turn knows of it: nobody has said that it may be done again.
     messages.push(Message::user("Once more"));
-    let error = agent.complete(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     assert_eq!(agents::verdicts(meta_of(&error)), ["needs_person"]);
     assert_eq!(said.lines().len(), 3);
 }
@@ -236,7 +236,7 @@ async fn between_two_passes_no_further_call_is_made() {
         async { Ok::<_, String>("seen") }
     });
     let mut messages = ask("Go");
-    let error = agent.build().unwrap().complete_until(&mut messages, &cancel).await.unwrap_err();
+    let error = agent.build().unwrap().chat(&mut messages).until(&cancel).await.unwrap_err();
     assert!(matches!(error, AgentError::Cancelled { phase: "iteration", .. }), "{error:?}");
     assert_eq!((model.requests().len(), &*shape(&messages)), (1, "UCT"));
     assert_valid(&messages);
@@ -266,7 +266,7 @@ async fn in_validation_and_in_a_later_attempt() {
     let agent = Agent::output(model.clone(), tool).build().unwrap();
     let mut messages = ask("Go");
     let began = Instant::now();
-    let error = agent.run_until(&mut messages, &cancelled_after(5_000)).await.unwrap_err();
+    let error = agent.chat(&mut messages).until(&cancelled_after(5_000)).await.unwrap_err();
     assert_eq!(ended(&error, began), Ended { phase: "validation", pass: 2, attempt: 2, after: 5_000 });
     assert_eq!(error.to_string(), "cancelled in phase validation of pass 2 (attempt 2)");
     let outcome = &meta_of(&error).outcome;
@@ -284,11 +284,11 @@ async fn one_that_comes_too_late_changes_nothing() {
     let model = scripted([says("Done."), says("Again.")]);
     let agent = conversation(&model, &Said::default()).build().unwrap();
     let mut messages = ask("Go");
-    assert!(agent.complete_until(&mut messages, &cancel).await.is_ok());
+    assert!(agent.chat(&mut messages).until(&cancel).await.is_ok());
     cancel.cancel();
     assert_eq!(shape(&messages), "UA");
     messages.push(Message::user("Again?"));
-    assert!(agent.complete_until(&mut messages, &cancel).await.is_err(), "the next one is cancelled at once");
+    assert!(agent.chat(&mut messages).until(&cancel).await.is_err(), "the next one is cancelled at once");
     assert_eq!(model.left(), 1);
 }
 
@@ -299,7 +299,7 @@ async fn dropping_the_future_ends_what_is_in_flight() {
     let model = scripted([looks(&["hang"])]);
     let agent = conversation(&model, &said).build().unwrap();
     let mut messages = ask("Go");
-    let late = tokio::time::timeout(Duration::from_secs(5), agent.complete(&mut messages)).await;
+    let late = tokio::time::timeout(Duration::from_secs(5), agent.chat(&mut messages)).await;
     assert!(late.is_err());
     assert_eq!((said.lines(), messages.len()), (vec!["begins hang".to_owned()], 1));
     tokio::time::sleep(Duration::from_millis(1)).await;

@@ -31,7 +31,7 @@ async fn find_user_named_alice() {
         Ok::<_, String>(format!("15 users named {}", search.name))
     });
     let mut messages = ask("Find user named Alice");
-    let answer = agent.build().unwrap().complete(&mut messages).await.unwrap();
+    let answer = agent.build().unwrap().chat(&mut messages).await.unwrap();
     assert_eq!(&*answer.text, "Found 15 users named Alice");
     assert_eq!(shape(&messages), "UCTA");
     assert_eq!(texts(&messages), ["15 users named Alice"]);
@@ -87,7 +87,7 @@ async fn find_bob_and_update_his_company() {
         .build()
         .unwrap();
     let mut messages = ask("Find Bob and update his company to EPAM");
-    let (answer, depth) = agent.recurse(&mut messages).await.unwrap();
+    let (answer, depth) = agent.chat(&mut messages).recurse().await.unwrap();
     assert_eq!((&*answer.text, depth), ("Updated Bob's company to EPAM", 4));
     assert_eq!(shape(&messages), "UCTCTCTA");
     assert_eq!(
@@ -104,7 +104,7 @@ async fn both_responses_are_consumed() {
     let said = Said::default();
     let model = scripted([looks(&["x"]), says("Done")]);
     let agent = conversation(&model, &said).build().unwrap();
-    let answer = agent.complete(&mut ask("Do it")).await.unwrap();
+    let answer = agent.chat(&mut ask("Do it")).await.unwrap();
     assert_eq!((&*answer.text, model.left(), model.requests().len()), ("Done", 0, 2));
 }
 
@@ -115,10 +115,10 @@ async fn a_chat_goes_on_with_the_same_messages() {
     let model = scripted([looks(&["x"]), says("One."), looks(&["y"]), says("Two.")]);
     let agent = conversation(&model, &said).build().unwrap();
     let mut messages = ask("First");
-    agent.complete(&mut messages).await.unwrap();
+    agent.chat(&mut messages).await.unwrap();
     let before = messages.clone();
     messages.push(Message::user("Second"));
-    let answer = agent.complete(&mut messages).await.unwrap();
+    let answer = agent.chat(&mut messages).await.unwrap();
     assert_eq!((&*answer.text, &*shape(&messages)), ("Two.", "UCTAUCTA"));
     assert_eq!(messages[..4], before, "what was said stays as it is");
     assert_eq!(model.requests()[2].messages, messages[..5]);
@@ -130,11 +130,11 @@ async fn a_chat_goes_on_with_the_same_messages() {
 async fn what_cannot_be_answered_is_refused_before_anything_is_asked() {
     let model = scripted([]);
     let agent = Agent::new(model.clone()).build().unwrap();
-    let error = agent.complete(&mut Vec::new()).await.unwrap_err();
+    let error = agent.chat(&mut Vec::new()).await.unwrap_err();
     assert_eq!(error.to_string(), "the messages before the run: there are none; begin with Message::user");
     assert_eq!((&*error.code(), error.meta().is_none()), ("NOT_STARTED", true));
     let mut messages = vec![Message::user("Hi"), Message::assistant("Hello")];
-    let error = agent.complete(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     assert!(error.to_string().contains("add a Message::user"), "{error}");
     assert_eq!((messages.len(), model.requests().len()), (2, 0));
 }
@@ -154,7 +154,7 @@ async fn every_call_is_answered_in_order_whatever_becomes_of_it() {
     let model = scripted([reply, says("Done.")]);
     let agent = conversation(&model, &said).build().unwrap();
     let mut messages = ask("Go");
-    let answer = agent.complete(&mut messages).await.unwrap();
+    let answer = agent.chat(&mut messages).await.unwrap();
     assert_eq!(shape(&messages), "UCTA", "all results are in one message");
     let told = texts(&messages);
     let begin = [
@@ -189,7 +189,7 @@ async fn errors_are_told_in_the_words_of_a_named_style() {
     let model = scripted([reply, says("Done.")]);
     let agent = conversation(&model, &said).errors(ErrorStyle::Seed001).build().unwrap();
     let mut messages = ask("Go");
-    agent.complete(&mut messages).await.unwrap();
+    agent.chat(&mut messages).await.unwrap();
     assert_eq!(
         texts(&messages),
         ["!Error executing look: no such thing", "!Error executing nobody: Unknown tool"]
@@ -205,7 +205,7 @@ async fn no_arguments_are_an_empty_object() {
     let ping = ToolDeclaration::read("ping", "Ping");
     let agent = Agent::new(model).tool(ping, |_: Nothing, _| async { Ok::<_, String>("pong") });
     let mut messages = ask("Go");
-    agent.build().unwrap().complete(&mut messages).await.unwrap();
+    agent.build().unwrap().chat(&mut messages).await.unwrap();
     assert_eq!(texts(&messages), ["pong"]);
 }
 
@@ -221,7 +221,7 @@ async fn ids_that_are_doubled_or_missing_are_made_unique() {
     let model = scripted([reply, says("Done.")]);
     let agent = conversation(&model, &said).build().unwrap();
     let mut messages = ask("Go");
-    agent.complete(&mut messages).await.unwrap();
+    agent.chat(&mut messages).await.unwrap();
     let ids: Vec<&str> = results(&messages).iter().map(|result| &*result.call).collect();
     assert_eq!(ids, ["a", "call_1_2", "call_1_3", "call_1_4"]);
     assert_eq!(texts(&messages), ["saw 1", "saw 2", "saw 3", "saw 4"]);
@@ -261,12 +261,12 @@ async fn parallel_calls_run_side_by_side_and_ordered_ones_never() {
     // S2-101, C3, S1-25
     let model = scripted([looks(&["one", "two"]), says("Done.")]);
     let mut messages = ask("Go");
-    let answer = meeting(&model).parallel().build().unwrap().complete(&mut messages).await.unwrap();
+    let answer = meeting(&model).parallel().build().unwrap().chat(&mut messages).await.unwrap();
     assert_eq!(texts(&messages), ["one met", "two met"], "they waited for each other");
     assert_eq!(answer.meta.latency_ms, 0);
     let model = scripted([looks(&["one", "two"]), says("Done.")]);
     let mut messages = ask("Go");
-    let answer = meeting(&model).build().unwrap().complete(&mut messages).await.unwrap();
+    let answer = meeting(&model).build().unwrap().chat(&mut messages).await.unwrap();
     assert_eq!(texts(&messages), ["!Error: timeout after 1000 ms"; 2], "neither met anybody");
     assert_eq!(answer.meta.latency_ms, 2_000, "one after the other");
     assert_eq!(used(&answer.meta, "look").ms, 2_000);
@@ -285,7 +285,7 @@ async fn results_stand_in_the_order_of_their_calls() {
         let agent = conversation(&model, &said);
         let agent = if parallel { agent.parallel() } else { agent };
         let mut messages = ask("Go");
-        agent.build().unwrap().complete(&mut messages).await.unwrap();
+        agent.build().unwrap().chat(&mut messages).await.unwrap();
         assert_eq!(texts(&messages), ["saw slow-300", "saw slow-20"]);
         assert_eq!(said.lines(), done);
     }
@@ -294,7 +294,7 @@ async fn results_stand_in_the_order_of_their_calls() {
         looks(&["slow-100"]).and_call("change", target("slow-30")).and_call("change", target("slow-10"));
     let model = scripted([reply, says("Done.")]);
     let agent = conversation(&model, &said).parallel().approve("change").build().unwrap();
-    agent.complete(&mut ask("Go")).await.unwrap();
+    agent.chat(&mut ask("Go")).await.unwrap();
     let ends: Vec<String> = said.lines().into_iter().filter(|line| line.starts_with("ends")).collect();
     assert_eq!(ends, ["ends slow-30", "ends slow-10", "ends slow-100"]);
 }
@@ -306,7 +306,7 @@ async fn a_tool_that_hangs_is_cut_off_and_the_model_is_told() {
     let model = scripted([looks(&["hang", "ok"]), says("Done.")]);
     let agent = conversation(&model, &said).build().unwrap();
     let mut messages = ask("Go");
-    let answer = agent.complete(&mut messages).await.unwrap();
+    let answer = agent.chat(&mut messages).await.unwrap();
     assert_eq!(texts(&messages), ["!Error: timeout after 12000 ms", "saw ok"]);
     assert_eq!(answer.meta.latency_ms, 12_000);
 }
@@ -324,7 +324,7 @@ async fn told<T: Serialize + Send + 'static>(
     });
     let agent = if &*name == "change" { agent.approve(name) } else { agent };
     let mut messages = ask("Go");
-    agent.build().unwrap().complete(&mut messages).await.unwrap();
+    agent.build().unwrap().chat(&mut messages).await.unwrap();
     texts(&messages)[0].clone()
 }
 
@@ -358,12 +358,12 @@ async fn a_blank_answer_is_asked_for_again_and_is_never_a_success() {
     let model = scripted([looks(&["x"]), says(" \n"), says("\u{200b}"), says("At last.")]);
     let agent = conversation(&model, &said).build().unwrap();
     let mut messages = ask("Go");
-    assert_eq!(&*agent.complete(&mut messages).await.unwrap().text, "At last.");
+    assert_eq!(&*agent.chat(&mut messages).await.unwrap().text, "At last.");
     assert_eq!(shape(&messages), "UCTA");
     let model = scripted([looks(&["x"]), says(""), says(" "), says("")]);
     let agent = conversation(&model, &said).build().unwrap();
     let mut messages = ask("Go");
-    let error = agent.complete(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     let AgentError::Stopped { reason, explanation, .. } = &error else { panic!("{error:?}") };
     assert_eq!(*reason, StopReason::ModelFailure);
     assert!(explanation.contains("empty_response"), "{explanation}");
@@ -380,7 +380,7 @@ async fn text_beside_calls_stays_in_the_turn() {
     let model = scripted([reply, says("Done.")]);
     let agent = conversation(&model, &said).build().unwrap();
     let mut messages = ask("Go");
-    agent.complete(&mut messages).await.unwrap();
+    agent.chat(&mut messages).await.unwrap();
     assert_eq!((messages[1].text(), &*shape(&messages)), ("I look.", "UCTA"));
     assert_eq!(model.requests()[1].messages[1], messages[1]);
 }
@@ -392,11 +392,11 @@ async fn images_in_messages_reach_the_model() {
     let model = scripted([says("A cat."), looks(&["x"]), says("Two cats.")]);
     let agent = conversation(&model, &said).build().unwrap();
     let mut messages = vec![Message::User { text: "What is it?".into(), images: vec![image.clone()] }];
-    let answer = agent.complete(&mut messages).await.unwrap();
+    let answer = agent.chat(&mut messages).await.unwrap();
     assert_eq!((&*answer.text, &*shape(&messages)), ("A cat.", "UA"));
     assert_eq!(model.requests()[0].messages, messages[..1], "with its image, and once");
     messages.push(Message::User { text: "And now?".into(), images: vec![image] });
-    agent.complete(&mut messages).await.unwrap();
+    agent.chat(&mut messages).await.unwrap();
     assert_eq!(model.requests()[1].messages, messages[..3]);
     assert_growing(&model.requests());
     assert_valid(&messages);
@@ -410,7 +410,7 @@ async fn the_last_permitted_pass_answers_with_what_there_is() {
     let limits = Limits { passes: 3, ..Limits::agent() };
     let agent = conversation(&model, &said).limits(limits).build().unwrap();
     let mut messages = ask("Go");
-    let error = agent.complete(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     let AgentError::MaxIterations { attempt, iterations, limit, .. } = &error else { panic!("{error:?}") };
     assert_eq!((*attempt, *iterations, *limit), (0, 3, 3));
     assert_eq!(
@@ -430,7 +430,7 @@ async fn the_last_permitted_pass_answers_with_what_there_is() {
     let model = scripted(endless);
     let agent = conversation(&model, &said).build().unwrap();
     let mut messages = ask("Go");
-    let error = agent.complete(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     assert_eq!(
         (error.to_string(), model.requests().len()),
         ("Max iterations reached: 10 of 10".to_owned(), 10)
@@ -456,7 +456,7 @@ async fn stopped(
         .build()
         .unwrap();
     let mut messages = ask("Go");
-    let error = agent.complete(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     assert_valid(&messages);
     (meta_of(&error).reason(), messages, model)
 }
@@ -507,7 +507,7 @@ async fn a_limit_of_money_binds_or_is_refused_and_is_taken_away_only_by_name() {
     ] {
         let agent = agent.build().unwrap();
         assert_eq!(agent.looping().spec().limits.cost, None);
-        assert!(agent.complete(&mut ask("Hi")).await.is_ok());
+        assert!(agent.chat(&mut ask("Hi")).await.is_ok());
     }
     // With a price the default binds, and so does the same amount where it was set.
     let price = Price::flat(1_000_000_000, 1_000_000_000);
@@ -522,13 +522,13 @@ async fn a_limit_of_money_binds_or_is_refused_and_is_taken_away_only_by_name() {
         };
         let agent = agent.build().unwrap();
         assert_eq!(agent.looping().spec().limits.cost, ten_cents);
-        let error = agent.complete(&mut ask("Go")).await.unwrap_err();
+        let error = agent.chat(&mut ask("Go")).await.unwrap_err();
         assert_eq!(meta_of(&error).reason(), StopReason::BudgetExceeded);
     }
     // What costs nothing needs no price of its own.
     let agent = Agent::new(scripted([says("Hello.")])).build().unwrap();
     assert_eq!(agent.looping().spec().limits.cost, ten_cents);
-    let answer = agent.complete(&mut ask("Hi")).await.unwrap();
+    let answer = agent.chat(&mut ask("Hi")).await.unwrap();
     assert_eq!(answer.meta.totals.cost.total(), Some(PicoUsd(0)));
 }
 
@@ -571,7 +571,7 @@ async fn one_call_a_reply_if_it_is_said() {
     let said = Said::default();
     let agent = conversation(&scripted([looks(&["a", "b"]), says("Seen.")]), &said);
     let agent = agent.execution(Execution::Single).build().unwrap();
-    assert!(agent.complete(&mut ask("Go")).await.is_ok());
+    assert!(agent.chat(&mut ask("Go")).await.is_ok());
     assert_eq!(said.lines(), ["begins a", "ends a"]);
 }
 
@@ -583,7 +583,7 @@ async fn passes_in_which_nothing_can_run_end_it() {
     let model = scripted((0..3).map(calls).chain([says("I cannot.")]));
     let agent = conversation(&model, &said).build().unwrap();
     let mut messages = ask("Go");
-    let error = agent.complete(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     assert_eq!(meta_of(&error).reason(), StopReason::NoProgress);
     assert_eq!(meta_of(&error).outcome.answer.as_deref(), Some("I cannot."), "and it says what it has");
     assert_valid(&messages);
@@ -596,7 +596,7 @@ async fn a_refusal_is_no_answer() {
     let model = scripted([looks(&["x"]), refusal("I will not.")]);
     let agent = conversation(&model, &said).build().unwrap();
     let mut messages = ask("Go");
-    let error = agent.complete(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     assert_eq!(meta_of(&error).outcome.stop.class, StopClass::Refused);
     assert!(error.to_string().starts_with("The model refused the work: I will not"), "{error}");
     assert_eq!(shape(&messages), "UCTA");
@@ -610,13 +610,13 @@ async fn a_write_needs_consent_that_was_given_before() {
     let calls = || ScriptedReply::call("change", target("it"));
     let model = scripted([calls(), says("Changed.")]);
     let agent = conversation(&model, &said).approve("change").build().unwrap();
-    assert_eq!(&*agent.complete(&mut ask("Go")).await.unwrap().text, "Changed.");
+    assert_eq!(&*agent.chat(&mut ask("Go")).await.unwrap().text, "Changed.");
     assert_eq!(said.lines(), ["begins it", "ends it"]);
     let said = Said::default();
     let model = scripted([calls(), says("Never asked.")]);
     let agent = conversation(&model, &said).build().unwrap();
     let mut messages = ask("Go");
-    let error = agent.complete(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     assert_eq!(meta_of(&error).outcome.stop.class, StopClass::NeedsHuman);
     assert_eq!((model.left(), said.lines().len(), verdicts(meta_of(&error))), (1, 0, vec!["needs_person"]));
     assert_eq!(shape(&messages), "UCT");
@@ -624,7 +624,7 @@ async fn a_write_needs_consent_that_was_given_before() {
     assert_valid(&messages);
     // The conversation goes on from there.
     messages.push(Message::user("Leave it."));
-    assert_eq!(&*agent.complete(&mut messages).await.unwrap().text, "Never asked.");
+    assert_eq!(&*agent.chat(&mut messages).await.unwrap().text, "Never asked.");
     let error = conversation(&scripted([]), &said).approve("chnge").build().unwrap_err();
     assert_eq!(error.to_string(), "`chnge` is approved, and no tool has that name; there are: look, change");
 }
@@ -634,10 +634,10 @@ async fn an_agent_without_tools_answers() {
     // S1-19, S1-33
     let agent = Agent::new(scripted([says("Hello.")])).instructions("Be short.").build().unwrap();
     let mut messages = ask("Hi");
-    assert_eq!(&*agent.complete(&mut messages).await.unwrap().text, "Hello.");
+    assert_eq!(&*agent.chat(&mut messages).await.unwrap().text, "Hello.");
     assert_eq!(shape(&messages), "UA");
     let agent = Agent::new(Offline::new()).build().unwrap();
-    assert!(agent.complete(&mut ask("What is the weather?")).await.is_ok());
+    assert!(agent.chat(&mut ask("What is the weather?")).await.is_ok());
 }
 
 #[tokio::test]
@@ -668,7 +668,7 @@ async fn a_tool_is_told_the_key_by_which_it_may_drop_a_second_call() {
         Ok::<_, String>(context.key.to_string())
     });
     let mut messages = ask("Go");
-    let answer = agent.build().unwrap().complete(&mut messages).await.unwrap();
+    let answer = agent.build().unwrap().chat(&mut messages).await.unwrap();
     let run = answer.meta.run;
     assert_eq!(texts(&messages), [format!("{run}/1/action-0"), format!("{run}/1/action-1")]);
     assert_eq!(answer.meta.outcome.totals.wall_ms, Millis(10).0);
@@ -683,7 +683,7 @@ async fn a_call_is_made_again_as_long_as_it_may_bring_something() {
     let limits = Limits { passes: 20, model_calls: 20, ..Limits::agent() };
     let agent = agent.limits(limits).build().unwrap();
     let mut messages = ask("Go");
-    let answer = agent.complete(&mut messages).await.unwrap();
+    let answer = agent.chat(&mut messages).await.unwrap();
     assert_eq!(&*answer.text, "Done.");
     let told = texts(&messages);
     let same = "!Error: Tool 'look' has already brought the same result 2 times, and nothing was changed since; \

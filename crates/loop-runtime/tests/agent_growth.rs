@@ -71,9 +71,9 @@ async fn opaque_turns_go_back_as_they_came() {
     let model = scripted([opaque(1), opaque(2), says("Done."), says("Again.")]);
     let agent = narrow(&model, 100_000).build().unwrap();
     let mut messages = ask("Go");
-    agent.complete(&mut messages).await.unwrap();
+    agent.chat(&mut messages).await.unwrap();
     messages.push(Message::user("And?"));
-    agent.complete(&mut messages).await.unwrap();
+    agent.chat(&mut messages).await.unwrap();
     let requests = model.requests();
     assert_growing(&requests);
     let last = turns(&requests[3].messages);
@@ -95,7 +95,7 @@ async fn what_no_longer_fits_is_made_shorter_and_stays_whole_for_the_caller() {
     let model = scripted((0..12).map(opaque).chain([says("Done.")]));
     let agent = narrow(&model, CONTEXT).build().unwrap();
     let mut messages = ask("Go");
-    let answer = agent.complete(&mut messages).await.unwrap();
+    let answer = agent.chat(&mut messages).await.unwrap();
     assert_eq!((&*answer.text, answer.meta.totals.passes), ("Done.", 13));
     let through = compactions(&agent, &answer.meta.run).await;
     assert!(!through.is_empty() && through.iter().all(|(_, history)| !history), "{through:?}");
@@ -137,11 +137,11 @@ async fn the_messages_before_a_run_are_made_shorter_first() {
     );
     let agent = narrow(&model, CONTEXT).build().unwrap();
     let mut messages = ask("Go");
-    agent.complete(&mut messages).await.unwrap();
+    agent.chat(&mut messages).await.unwrap();
     assert_eq!(shape(&messages), "UCTCTCTA");
     let before = messages.clone();
     messages.push(Message::user("And now?"));
-    let answer = agent.complete(&mut messages).await.unwrap();
+    let answer = agent.chat(&mut messages).await.unwrap();
     assert_eq!(messages[..8], before, "the caller's messages stay as they were");
     let through = compactions(&agent, &answer.meta.run).await;
     assert_eq!(through[0], (0, true), "{through:?}");
@@ -165,7 +165,7 @@ async fn where_even_that_does_not_fit_it_ends_and_says_so() {
     let model = scripted([says("Never.")]);
     let agent = narrow(&model, 2_000).build().unwrap();
     let mut messages = vec![Message::user("word ".repeat(4_000))];
-    let error = agent.complete(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     let AgentError::Stopped { reason, explanation, meta } = &error else { panic!("{error:?}") };
     assert_eq!((*reason, &*error.code(), model.requests().len()), (StopReason::TokenLimit, "TOKEN_LIMIT", 0));
     assert!(explanation.contains("context"), "{explanation}");
@@ -174,7 +174,7 @@ async fn where_even_that_does_not_fit_it_ends_and_says_so() {
     let model = scripted((0..8).map(|n| looks(&[&n.to_string(), &"x".repeat(300)])));
     let agent = narrow(&model, 2_200).build().unwrap();
     let mut messages = ask("Go");
-    let error = agent.complete(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     assert_eq!(meta_of(&error).reason(), StopReason::TokenLimit, "{error}");
     let passes = meta_of(&error).totals.passes;
     assert!(passes >= 2, "{passes}");
@@ -192,12 +192,12 @@ async fn the_limit_of_messages_may_count_a_turn_alone() {
     let mut messages = Vec::new();
     for _ in 0..3 {
         messages.push(Message::user("Go"));
-        let meta = looping.converse(&mut messages).await.unwrap().finish().await;
+        let meta = looping.chat(&mut messages).stream().await.unwrap().finish().await;
         assert_eq!(meta.reason(), StopReason::Completed);
     }
     assert_eq!(shape(&messages), "UCTA".repeat(3));
     // Counted as a whole they are too many.
     messages.push(Message::user("Go"));
-    let error = agent.complete(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     assert_eq!(meta_of(&error).reason(), StopReason::MaxMessages);
 }

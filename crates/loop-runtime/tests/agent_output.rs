@@ -45,7 +45,7 @@ async fn an_output_at_once_is_the_end() {
     let model = scripted([save_lead("Ann", 7)]);
     let agent = Agent::output(model.clone(), lead_tool()).build().unwrap();
     let mut messages = ask("Who called?");
-    let found = agent.run_on(&mut messages).await.unwrap();
+    let found = agent.chat(&mut messages).await.unwrap();
     assert_eq!(found.value, lead("Ann", 7));
     assert_eq!((found.meta.attempts, found.meta.totals.passes, model.left()), (1, 1, 0));
     assert_eq!((&*shape(&messages), texts(&messages)), ("UCT", vec!["Output received.".to_owned()]));
@@ -67,7 +67,7 @@ async fn helpers_run_before_the_output() {
     let model = scripted([looks(&["one"]), looks(&["two", "fail"]), save_lead("Ann", 7)]);
     let agent = agent(&model, lead_tool(), &said).build().unwrap();
     let mut messages = ask("Who called?");
-    let found = agent.run_on(&mut messages).await.unwrap();
+    let found = agent.chat(&mut messages).await.unwrap();
     assert_eq!((found.value, found.meta.totals.passes), (lead("Ann", 7), 3));
     assert_eq!(shape(&messages), "UCTCTCT");
     assert_eq!(texts(&messages), ["saw one", "saw two", "!Error: no such thing", "Output received."]);
@@ -90,7 +90,7 @@ async fn errors_of_helpers_are_told_and_the_model_recovers() {
     let model = scripted([reply, save_lead("Ann", 7)]);
     let agent = agent(&model, lead_tool(), &said).build().unwrap();
     let mut messages = ask("Go");
-    assert!(agent.run_on(&mut messages).await.is_ok());
+    assert!(agent.chat(&mut messages).await.is_ok());
     let told = texts(&messages);
     assert_eq!(told[..2], ["!Error: the tool panicked: it went to pieces", "!Error: Unknown tool nobody"]);
     assert!(told[2].starts_with("!Error: Invalid arguments: "), "{}", told[2]);
@@ -109,7 +109,7 @@ async fn all_calls_beside_an_output_are_processed_in_order() {
     let model = scripted([reply]);
     let agent = agent(&model, lead_tool(), &said).build().unwrap();
     let mut messages = ask("Go");
-    let found = agent.run_on(&mut messages).await.unwrap();
+    let found = agent.chat(&mut messages).await.unwrap();
     assert_eq!(found.value, lead("Last", 2), "the last one counts");
     assert_eq!(said.lines().iter().filter(|line| line.starts_with("begins")).count(), 3);
     assert_eq!(
@@ -126,7 +126,7 @@ async fn a_reflection_shows_the_output_until_it_is_submitted() {
     let model = scripted([save_lead("Ann", 1), looks(&["more"]), save_lead("Ann", 2), submits()]);
     let agent = agent(&model, reflected(), &said).build().unwrap();
     let mut messages = ask("Go");
-    let found = agent.run_on(&mut messages).await.unwrap();
+    let found = agent.chat(&mut messages).await.unwrap();
     assert_eq!(found.value, lead("Ann", 2), "the last output wins");
     assert_eq!(texts(&messages), ["# Ann (1)", "saw more", "# Ann (2)", "Output submitted."]);
     assert_eq!((shape(&messages), found.meta.attempts), ("UCTCTCTCT".to_owned(), 1));
@@ -154,7 +154,7 @@ async fn a_submission_in_the_same_reply_takes_the_last_output_whatever_the_order
         let model = scripted([reply]);
         let agent = agent(&model, reflected(), &said).build().unwrap();
         let mut messages = ask("Go");
-        let found = agent.run_on(&mut messages).await.unwrap();
+        let found = agent.chat(&mut messages).await.unwrap();
         assert_eq!((found.value, found.meta.totals.passes), (lead("Ann", 1), 1));
         assert_eq!(said.lines(), ["begins x", "ends x"]);
         assert_eq!(results(&messages).len(), 3);
@@ -184,7 +184,7 @@ async fn a_formatter_that_fails_is_told_and_sees_sound_outputs_alone() {
     ]);
     let agent = agent(&model, tool, &said).build().unwrap();
     let mut messages = ask("Go");
-    let found = agent.run_on(&mut messages).await.unwrap();
+    let found = agent.chat(&mut messages).await.unwrap();
     assert_eq!(found.value, lead("Bob", 1));
     let told = texts(&messages);
     assert!(told[0].starts_with("!Error: Invalid arguments: "), "{}", told[0]);
@@ -206,7 +206,7 @@ async fn an_output_of_which_a_member_has_the_wrong_type_does_not_count() {
     let tool = OutputTool::<Card>::new("save", "Save a card").reflect(|card: &Card| card.name.clone());
     let agent = Agent::output(model, tool).build().unwrap();
     let mut messages = ask("Go");
-    let found = agent.run_on(&mut messages).await.unwrap();
+    let found = agent.chat(&mut messages).await.unwrap();
     assert_eq!(found.value, Card { name: "Ann".into(), phone: Some("1".into()) });
     let told = texts(&messages);
     assert_eq!(told[0], "Ann");
@@ -220,7 +220,7 @@ async fn an_output_with_a_member_twice_is_the_one_that_was_validated() {
     let twice = json!(r#"{"name": "Ann", "name": "Eve", "score": 7}"#);
     let model = scripted([ScriptedReply::call("save_lead", twice)]);
     let agent = Agent::output(model, lead_tool()).build().unwrap();
-    assert_eq!(agent.run("Go").await.unwrap().value, lead("Eve", 7));
+    assert_eq!(agent.prompt("Go").await.unwrap().value, lead("Eve", 7));
 }
 
 #[tokio::test]
@@ -230,7 +230,7 @@ async fn a_submission_before_any_output_is_an_error() {
     let model = scripted([looks(&["x"]), submits()]);
     let agent = agent(&model, reflected(), &said).build().unwrap();
     let mut messages = ask("Go");
-    let error = agent.run_on(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     let AgentError::SubmitBeforeOutput { attempt, meta } = &error else { panic!("{error:?}") };
     assert_eq!((*attempt, &*error.code(), meta.totals.passes), (1, "SUBMIT_BEFORE_OUTPUT", 2));
     assert_eq!(
@@ -247,7 +247,7 @@ async fn a_submission_has_another_name_and_text() {
     let model = scripted([save_lead("Ann", 1), ScriptedReply::call("done", json!({}))]);
     let agent = Agent::output(model.clone(), reflected().submit_as("done", "End here.")).build().unwrap();
     let mut messages = ask("Go");
-    assert!(agent.run_on(&mut messages).await.is_ok());
+    assert!(agent.chat(&mut messages).await.is_ok());
     let tools = &model.requests()[0].tools;
     assert_eq!((&*tools[1].name, &*tools[1].description), ("done", "End here."));
 }
@@ -258,7 +258,7 @@ async fn a_reply_without_calls_is_invalid() {
     let model = scripted([says("I think it was Ann.")]);
     let agent = Agent::output(model, lead_tool()).build().unwrap();
     let mut messages = ask("Go");
-    let error = agent.run_on(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     let AgentError::InvalidResponse { message, meta } = &error else { panic!("{error:?}") };
     assert!(message.contains("calls no tool and not `save_lead`"), "{message}");
     assert_eq!((&*error.code(), meta.totals.passes, meta.attempts), ("INVALID_RESPONSE", 1, 1));
@@ -266,11 +266,11 @@ async fn a_reply_without_calls_is_invalid() {
     assert_valid(&messages);
     // A refusal and a reply that was cut are told apart.
     let agent = Agent::output(scripted([refusal("No.")]), lead_tool()).build().unwrap();
-    let error = agent.run("Go").await.unwrap_err();
+    let error = agent.prompt("Go").await.unwrap_err();
     assert_eq!(meta_of(&error).outcome.stop.class, StopClass::Refused);
     let cut = ScriptedReply { finish: Some(loop_core::FinishReason::MaxTokens), ..says("I will") };
     let agent = Agent::output(scripted([cut]), lead_tool()).build().unwrap();
-    let error = agent.run("Go").await.unwrap_err();
+    let error = agent.prompt("Go").await.unwrap_err();
     assert!(error.to_string().contains("cut at the output limit"), "{error}");
 }
 
@@ -285,7 +285,7 @@ async fn a_rejected_output_is_told_in_the_same_history() {
     );
     let agent = agent(&model, ruled(lead_tool()), &said).build().unwrap();
     let mut messages = ask("Go");
-    let found = agent.run_on(&mut messages).await.unwrap();
+    let found = agent.chat(&mut messages).await.unwrap();
     assert_eq!((found.value, found.meta.attempts), (lead("Ann", 100), 2));
     assert_eq!(shape(&messages), "UCTCTUCT");
     assert_eq!(
@@ -325,7 +325,7 @@ async fn the_schema_comes_first_and_then_validators_in_their_order() {
     ]);
     let agent = agent(&model, tool, &said).attempts(5).build().unwrap();
     let mut messages = ask("Go");
-    assert_eq!(agent.run_on(&mut messages).await.unwrap().value, lead("Ann", 4));
+    assert_eq!(agent.chat(&mut messages).await.unwrap().value, lead("Ann", 4));
     let said_of: Vec<&str> =
         messages.iter().skip(1).filter(|m| matches!(m, Message::User { .. })).map(|m| m.text()).collect();
     let begin = [
@@ -374,7 +374,7 @@ async fn what_fits_the_schema_and_is_no_such_value_is_rejected_by_the_schema() {
     let agent =
         Agent::output(scripted([give(3), give(4)]), OutputTool::<Even>::new("give", "Give")).build().unwrap();
     let mut messages = ask("Go");
-    assert_eq!(agent.run_on(&mut messages).await.unwrap().value.0, 4);
+    assert_eq!(agent.chat(&mut messages).await.unwrap().value.0, 4);
     assert!(messages[3].text().contains("schema: 3 is odd"), "{}", messages[3].text());
 }
 
@@ -384,7 +384,7 @@ async fn a_validator_that_panics_or_hangs_ends_it_in_time() {
     let panics = lead_tool().validator("bad", |_: Lead| async { panic!("no map") as Result<(), String> });
     let agent = Agent::output(scripted([save_lead("Ann", 1)]), panics).build().unwrap();
     let mut messages = ask("Go");
-    let error = agent.run_on(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     assert_eq!(error.to_string(), "The output could not be checked: bad: the validator panicked: no map.");
     assert_eq!((meta_of(&error).reason(), &*error.code()), (StopReason::ToolFailure, "TOOL_FAILURE"));
     let kept = meta_of(&error).outcome.output.clone().unwrap();
@@ -396,7 +396,7 @@ async fn a_validator_that_panics_or_hangs_ends_it_in_time() {
     });
     let agent = Agent::output(scripted([save_lead("Ann", 1)]), hangs).build().unwrap();
     let mut messages = ask("Go");
-    let error = agent.run_on(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     assert_eq!(error.to_string(), "The output could not be checked: slow: timeout after 30000 ms.");
     assert_eq!(meta_of(&error).latency_ms, 30_000);
     assert_valid(&messages);
@@ -417,7 +417,7 @@ async fn a_validator_that_keeps_its_thread_does_not_keep_the_run() {
         later.cancel();
     });
     let began = std::time::Instant::now();
-    let error = agent.run_until(&mut ask("Go"), &cancel).await.unwrap_err();
+    let error = agent.chat(&mut ask("Go")).until(&cancel).await.unwrap_err();
     assert!(began.elapsed() < Duration::from_millis(1_000), "{:?}", began.elapsed());
     assert!(matches!(&error, AgentError::Cancelled { phase, .. } if &**phase == "validation"), "{error:?}");
     assert!(meta_of(&error).outcome.output.is_some());
@@ -431,7 +431,7 @@ async fn a_validator_may_wait() {
         Ok::<(), String>(())
     });
     let agent = Agent::output(scripted([save_lead("Ann", 1)]), waits).build().unwrap();
-    assert_eq!(agent.run("Go").await.unwrap().meta.latency_ms, 20_000);
+    assert_eq!(agent.prompt("Go").await.unwrap().meta.latency_ms, 20_000);
 }
 
 #[tokio::test]
@@ -440,7 +440,7 @@ async fn after_the_last_attempt_it_says_what_was_wrong() {
     let model = scripted((0..4).map(|n| save_lead("Ann", 101 + n)));
     let agent = Agent::output(model.clone(), ruled(lead_tool())).build().unwrap();
     let mut messages = ask("Go");
-    let error = agent.run_on(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     let AgentError::MaxAttempts { attempts, message, meta } = &error else { panic!("{error:?}") };
     assert_eq!((*attempts, &**message, &*error.code()), (3, "score: 103 is more than 100", "MAX_ATTEMPTS"));
     assert_eq!(
@@ -455,7 +455,7 @@ async fn after_the_last_attempt_it_says_what_was_wrong() {
     // The same messages go on.
     messages.push(Message::user("Once more, and at most 100."));
     let agent = Agent::output(scripted([save_lead("Ann", 5)]), ruled(lead_tool())).build().unwrap();
-    assert_eq!(agent.run_on(&mut messages).await.unwrap().value, lead("Ann", 5));
+    assert_eq!(agent.chat(&mut messages).await.unwrap().value, lead("Ann", 5));
     assert_valid(&messages);
 }
 
@@ -466,7 +466,7 @@ async fn an_attempt_may_take_fifteen_passes() {
     let model = scripted((0..20).map(|n| looks(&[&n.to_string()])));
     let agent = agent(&model, ruled(lead_tool()), &said).build().unwrap();
     let mut messages = ask("Go");
-    let error = agent.run_on(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     let AgentError::MaxIterations { attempt, iterations, limit, meta } = &error else { panic!("{error:?}") };
     assert_eq!((*attempt, *iterations, *limit, model.requests().len()), (1, 15, 15, 15));
     assert_eq!(error.to_string(), "Max iterations reached: 15 of 15 (attempt 1)");
@@ -483,7 +483,7 @@ async fn each_attempt_has_passes_of_its_own() {
     let model = scripted(replies);
     let agent = agent(&model, ruled(lead_tool()), &said).passes_per_attempt(2).build().unwrap();
     let mut messages = ask("Go");
-    let error = agent.run_on(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     let AgentError::MaxIterations { attempt, iterations, limit, .. } = &error else { panic!("{error:?}") };
     assert_eq!((*attempt, *iterations, *limit, model.left()), (2, 2, 2, 1));
     assert_valid(&messages);
@@ -491,7 +491,7 @@ async fn each_attempt_has_passes_of_its_own() {
     let model = scripted([looks(&["1"]), save_lead("Ann", 1)]);
     let agent =
         agents::with_tools(Agent::output(model, lead_tool()), &said).passes_per_attempt(2).build().unwrap();
-    assert!(agent.run("Go").await.is_ok());
+    assert!(agent.prompt("Go").await.is_ok());
 }
 
 #[tokio::test]
@@ -502,7 +502,7 @@ async fn limits_of_tokens_and_time_end_it_as_well() {
     let model = scripted((0..20).map(|n| ScriptedReply { usage, ..looks(&[&n.to_string()]) }));
     let limits = Limits { tokens: Some(5_000), ..Limits::extract(3, 15) };
     let agent = agent(&model, lead_tool(), &said).limits(limits).build().unwrap();
-    let error = agent.run("Go").await.unwrap_err();
+    let error = agent.prompt("Go").await.unwrap_err();
     assert_eq!((meta_of(&error).reason(), &*error.code()), (StopReason::TokenLimit, "TOKEN_LIMIT"));
 }
 
@@ -573,7 +573,7 @@ async fn results_are_reused_within_an_attempt_where_that_is_asked_for() {
     let model = scripted(replies());
     let twice = agent(&model, ruled(lead_tool()), &said).reuse_results().build().unwrap();
     let mut messages = ask("Go");
-    let found = twice.run_on(&mut messages).await.unwrap();
+    let found = twice.chat(&mut messages).await.unwrap();
     assert_eq!(said.lines(), ["begins x", "ends x", "begins x", "ends x"], "once in each attempt");
     assert_eq!(texts(&messages)[..2], ["saw x", "(cached, pass 1)\nsaw x"]);
     assert_eq!(verdicts(&found.meta), ["run", "duplicate", "kept", "run", "kept"]);
@@ -582,7 +582,7 @@ async fn results_are_reused_within_an_attempt_where_that_is_asked_for() {
     let said = Said::default();
     let model = scripted(replies());
     let each = agent(&model, ruled(lead_tool()), &said).build().unwrap();
-    let found = each.run("Go").await.unwrap();
+    let found = each.prompt("Go").await.unwrap();
     assert_eq!(said.lines().len(), 4);
     assert_eq!(verdicts(&found.meta), ["run", "run", "kept", "duplicate", "kept"]);
 }
@@ -595,7 +595,7 @@ async fn helpers_run_side_by_side_where_that_is_asked_for() {
         let model = scripted([looks(&["slow-500", "slow-500"]), save_lead("Ann", 1)]);
         let agent = agent(&model, lead_tool(), &said);
         let agent = if parallel { agent.parallel() } else { agent };
-        assert_eq!(agent.build().unwrap().run("Go").await.unwrap().meta.latency_ms, ms);
+        assert_eq!(agent.build().unwrap().prompt("Go").await.unwrap().meta.latency_ms, ms);
     }
 }
 
@@ -604,11 +604,11 @@ async fn a_write_among_the_helpers_needs_consent_as_well() {
     let said = Said::default();
     let model = scripted([ScriptedReply::call("change", target("x")), save_lead("Ann", 1)]);
     let refused = agent(&model, lead_tool(), &said).build().unwrap();
-    let error = refused.run("Go").await.unwrap_err();
+    let error = refused.prompt("Go").await.unwrap_err();
     assert_eq!(meta_of(&error).outcome.stop.class, StopClass::NeedsHuman);
     let model = scripted([ScriptedReply::call("change", target("x")), save_lead("Ann", 1)]);
     let approved = agent(&model, lead_tool(), &said).approve("change").build().unwrap();
-    assert!(approved.run("Go").await.is_ok());
+    assert!(approved.prompt("Go").await.is_ok());
     assert_eq!(said.lines(), ["begins x", "ends x"]);
 }
 
@@ -622,7 +622,7 @@ async fn an_agent_serves_any_number_of_runs() {
     });
     let agent = Agent::output(scripted((0..8).map(|n| save_lead("Ann", n))), tool).build().unwrap();
     let clone = agent.clone();
-    let (one, two) = tokio::join!(agent.run("One"), clone.run("Two"));
+    let (one, two) = tokio::join!(agent.prompt("One"), clone.prompt("Two"));
     assert_ne!(one.unwrap().meta.run, two.unwrap().meta.run);
     assert_eq!(count.load(Ordering::SeqCst), 2);
 }
@@ -649,6 +649,6 @@ async fn settings_by_which_there_could_never_be_an_output_are_refused_at_build()
     assert!(error.to_string().ends_with("no tool has that name; there are none"), "{error}");
     let slow = lead_tool().validator("slow", |_: Lead| std::future::pending::<Result<(), String>>());
     let agent = Agent::output(scripted([save_lead("Ann", 1)]), slow).validate_ms(50).build().unwrap();
-    let error = agent.run("Go").await.unwrap_err();
+    let error = agent.prompt("Go").await.unwrap_err();
     assert!(error.to_string().contains("timeout after 50 ms"), "{error}");
 }

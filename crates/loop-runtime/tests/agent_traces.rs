@@ -74,7 +74,7 @@ async fn the_phases_of_a_conversation_can_be_seen_and_drawn() {
     let journal = Arc::new(MemoryJournal::new());
     let model = Arc::new(Scripted::new([calls_search("Bob"), ScriptedReply::text("There is one.")]));
     let agent = finder(&model).with_journal(journal.clone()).build().unwrap();
-    let answer = agent.complete(&mut vec![Message::user("Find Bob")]).await.unwrap();
+    let answer = agent.chat(&mut vec![Message::user("Find Bob")]).await.unwrap();
     let recorded = recorded(&journal, &answer.meta.run).await;
     let mut phases: Vec<&str> = Vec::new();
     for length in 1..=recorded.entries.len() {
@@ -100,7 +100,7 @@ async fn each_request_is_complete_and_holds_all_that_was_recorded_before() {
     let replies = [calls_search("Bob"), calls_search("Alice"), ScriptedReply::text("Both are there.")];
     let model = Arc::new(Scripted::new(replies));
     let mut messages = vec![Message::user("Find Bob and Alice")];
-    let answer = finder(&model).build().unwrap().complete(&mut messages).await.unwrap();
+    let answer = finder(&model).build().unwrap().chat(&mut messages).await.unwrap();
     let requests = model.requests();
     assert_eq!(requests.iter().map(|request| request.messages.len()).collect::<Vec<_>>(), [1, 3, 5]);
     for request in &requests {
@@ -116,7 +116,7 @@ async fn messages_have_roles_contents_calls_and_the_ids_that_they_answer() {
     // S1-26, S1-28, S1-32
     let model = Arc::new(Scripted::new([calls_search("Bob"), ScriptedReply::text("There is one.")]));
     let mut messages = vec![Message::user("Find Bob")];
-    finder(&model).build().unwrap().complete(&mut messages).await.unwrap();
+    finder(&model).build().unwrap().chat(&mut messages).await.unwrap();
     let written: Vec<Value> = messages.iter().map(|message| serde_json::to_value(message).unwrap()).collect();
     let roles: Vec<_> = written.iter().map(|message| message["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["user", "assistant", "tool", "assistant"]);
@@ -167,7 +167,7 @@ async fn functions_are_called_in_openai_s_format_and_a_tool_stands_on_rest() {
         })
         .build()
         .unwrap();
-    let answer = agent.complete(&mut vec![Message::user("Where does Bob live?")]).await.unwrap();
+    let answer = agent.chat(&mut vec![Message::user("Where does Bob live?")]).await.unwrap();
     assert_eq!(&*answer.text, "Bergen.");
     let asked = server.received_requests().await.unwrap();
     let bodies: Vec<Value> =
@@ -189,7 +189,7 @@ async fn what_submits_is_there_by_itself_and_the_formatter_gets_the_value() {
     let model = Arc::new(Scripted::new([lead(5_000), submit()]));
     let shown = save().reflect(|lead: &Lead| format!("{} has {}", lead.name, lead.budget_usd + 1));
     let mut messages = vec![Message::user("Ann Lee has 5000 USD")];
-    Agent::output(Arc::clone(&model), shown).build().unwrap().run_on(&mut messages).await.unwrap();
+    Agent::output(Arc::clone(&model), shown).build().unwrap().chat(&mut messages).await.unwrap();
     let tools = Arc::clone(&model.requests()[0].tools);
     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
     assert_eq!(names, ["save_lead", "submit"]);
@@ -219,7 +219,7 @@ async fn the_steps_of_a_pass_have_one_order_and_its_tokens_are_summed() {
         .with_journal(journal.clone())
         .build()
         .unwrap();
-    let found = agent.run("Ann Lee has 5000 USD").await.unwrap();
+    let found = agent.prompt("Ann Lee has 5000 USD").await.unwrap();
     let recorded = recorded(&journal, &found.meta.run).await;
     let order = [
         "model_replied 1/main",
@@ -247,9 +247,9 @@ async fn what_a_reflection_costs_and_saves_is_in_the_bill() {
     let submit = ScriptedReply::call("submit", json!({}));
     let plain = Arc::new(Scripted::new([lead(20), lead(5_000)]));
     let shown = Arc::new(Scripted::new([lead(20), lead(5_000), submit]));
-    let without = Agent::output(plain, save()).build().unwrap().run("Go").await.unwrap().meta;
+    let without = Agent::output(plain, save()).build().unwrap().prompt("Go").await.unwrap().meta;
     let reflected = save().reflect(|lead: &Lead| lead.name.clone());
-    let with = Agent::output(shown, reflected).build().unwrap().run("Go").await.unwrap().meta;
+    let with = Agent::output(shown, reflected).build().unwrap().prompt("Go").await.unwrap().meta;
     assert_eq!((without.attempts, without.totals.passes), (2, 2));
     assert_eq!((with.attempts, with.totals.passes), (1, 3));
     assert!(with.totals.usage.total() > without.totals.usage.total());
@@ -264,7 +264,7 @@ async fn a_long_result_is_cut_and_says_so() {
         .build()
         .unwrap();
     let mut messages = vec![Message::user("How much?")];
-    agent.complete(&mut messages).await.unwrap();
+    agent.chat(&mut messages).await.unwrap();
     let Message::Tool { results } = &messages[2] else { panic!("{messages:?}") };
     let limit = agent.looping().spec().limits.markdown_chars as usize;
     let kept = results[0].text.chars().take_while(|c| *c == 'x').count();
@@ -286,7 +286,7 @@ async fn one_result_is_shown_in_the_form_of_each_document() {
         let model = Arc::new(Scripted::new([both, ScriptedReply::text("One of them.")]));
         let agent = finder(&model).errors(style).build().unwrap();
         let mut messages = vec![Message::user("Find both")];
-        let answer = agent.complete(&mut messages).await.unwrap();
+        let answer = agent.chat(&mut messages).await.unwrap();
         let Message::Tool { results } = &messages[2] else { panic!("{messages:?}") };
         let told: Vec<_> = results.iter().map(|result| (&*result.text, result.is_error)).collect();
         assert_eq!(told, [("1 user named Bob", false), (failed, true)], "{style:?}");

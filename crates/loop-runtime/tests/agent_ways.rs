@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use agents::{
-    Lead, Said, Target, ask, assert_valid, lead_tool, look, looks, save_lead, says, scripted, shape, submits,
-    target, with_tools,
+    Lead, Said, Target, ask, assert_valid, lead, lead_tool, look, looks, save_lead, says, scripted, shape,
+    submits, target, with_tools,
 };
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -18,8 +18,8 @@ use loop_llm::{
     ToolCall,
 };
 use loop_runtime::{
-    Agent, AgentError, AgentModel, Entry, Header, Journal, Limits, Loop, MemoryJournal, Message, ModelSpec,
-    Recorded, RunEvent, RunId, StartError, StopReason, Text, WorkItem,
+    Agent, AgentError, AgentModel, CancellationToken, Entry, Header, Journal, Limits, Loop, MemoryJournal,
+    Message, ModelSpec, Recorded, RunEvent, RunId, StartError, StopReason, Text, WorkItem,
 };
 
 /// Everything that was written down, but for names that are new each time and the wall time.
@@ -65,20 +65,20 @@ async fn every_way_of_conversing_leaves_the_same_journal_and_messages() {
     // C1, I-31, S1-2..S1-5, S1-44, S1-45, S2-99
     let agent = conversation();
     let mut expected = ask("Go");
-    let answer = agent.complete(&mut expected).await.unwrap();
+    let answer = agent.chat(&mut expected).await.unwrap();
     let journal = told(agent.looping(), &answer.meta.run).await;
     assert!(journal.len() > 4_000 && answer.meta.latency_ms > 900, "{} {journal}", answer.meta.latency_ms);
     assert_eq!(shape(&expected), "UCTCTA");
 
     let agent = conversation();
     let mut messages = ask("Go");
-    let (recursed, depth) = agent.recurse(&mut messages).await.unwrap();
+    let (recursed, depth) = agent.chat(&mut messages).recurse().await.unwrap();
     assert_eq!(told(agent.looping(), &recursed.meta.run).await, journal, "by recursion");
     assert_eq!((&messages, depth, &recursed.text), (&expected, 3, &answer.text));
 
     let agent = conversation();
     let mut messages = ask("Go");
-    let mut stream = agent.stream(&mut messages).await.unwrap();
+    let mut stream = agent.chat(&mut messages).stream().await.unwrap();
     let mut texts = String::new();
     while let Some(event) = stream.next().await {
         if let RunEvent::Text { text, .. } = event {
@@ -92,9 +92,25 @@ async fn every_way_of_conversing_leaves_the_same_journal_and_messages() {
 
     let agent = conversation();
     let mut messages = ask("Go");
-    let meta = agent.stream(&mut messages).await.unwrap().finish().await;
+    let meta = agent.chat(&mut messages).stream().await.unwrap().finish().await;
     assert_eq!(told(agent.looping(), &meta.run).await, journal, "as a stream that nobody reads");
     assert_eq!(messages, expected);
+
+    let agent = conversation();
+    let mut messages = ask("Go");
+    let mut handle = agent.chat(&mut messages).start().await.unwrap();
+    let (run, mut events) = (handle.id().clone(), handle.events().unwrap());
+    let answer_by_handle = handle.wait().await.unwrap();
+    assert_eq!(told(agent.looping(), &run).await, journal, "by a handle");
+    assert_eq!((&messages, &answer_by_handle.text), (&expected, &answer.text));
+    assert!(
+        matches!(events.recv().await, Some(RunEvent::Recorded(_))),
+        "events that are taken stay readable"
+    );
+
+    let agent = conversation();
+    let answer_by_prompt = agent.prompt("Go").await.unwrap();
+    assert_eq!(told(agent.looping(), &answer_by_prompt.meta.run).await, journal, "by a prompt");
 
     let agent = conversation();
     let mut queue = std::pin::pin!(agent.queue(futures::stream::iter([ask("Go")]), 4));
@@ -103,8 +119,8 @@ async fn every_way_of_conversing_leaves_the_same_journal_and_messages() {
     assert_eq!((n, messages), (0, expected.clone()));
 
     let agent = conversation();
-    let item = WorkItem::new("message", "message", "Go", "Go");
-    let outcome = agent.looping().start(item).await.unwrap().wait().await;
+    let item = WorkItem::message("message", "Go", "Go");
+    let outcome = agent.looping().run(item).start().await.unwrap().wait().await;
     assert_eq!(told(agent.looping(), &outcome.run).await, journal, "by a handle of its loop");
 }
 
@@ -113,39 +129,93 @@ async fn every_way_to_an_output_leaves_the_same_journal_and_messages() {
     // C1, I-31, S1-44, S2-99
     let agent = output();
     let mut expected = ask("Go");
-    let found = agent.run_on(&mut expected).await.unwrap();
+    let found = agent.chat(&mut expected).await.unwrap();
     let journal = told(agent.looping(), &found.meta.run).await;
     assert_eq!((shape(&expected), found.meta.attempts), ("UCTCTCTUCTCT".to_owned(), 2));
 
     let agent = output();
     let mut messages = ask("Go");
-    let (recursed, depth) = agent.recurse_on(&mut messages).await.unwrap();
+    let (recursed, depth) = agent.chat(&mut messages).recurse().await.unwrap();
     assert_eq!(told(agent.looping(), &recursed.meta.run).await, journal, "by recursion");
     assert_eq!((&messages, depth, recursed.value), (&expected, 5, found.value));
 
     let agent = output();
     let mut messages = ask("Go");
-    let mut stream = agent.stream_on(&mut messages).await.unwrap();
+    let mut stream = agent.chat(&mut messages).stream().await.unwrap();
     while stream.next().await.is_some() {}
     let meta = stream.finish().await;
     assert_eq!(told(agent.looping(), &meta.run).await, journal, "as a stream");
     assert_eq!(messages, expected);
 
     let agent = output();
-    let queue = agent.looping().run_all([WorkItem::new("message", "message", "Go", "Go")], 4);
+    let stream = agent.prompt("Go").stream().await.unwrap();
+    let streamed = stream.answer().await.unwrap();
+    assert_eq!(streamed.value, lead("Ann", 1), "the value of a stream that nobody reads");
+
+    let agent = output();
+    let mut messages = ask("Go");
+    let handle = agent.chat(&mut messages).start().await.unwrap();
+    let run = handle.id().clone();
+    assert_eq!(handle.wait().await.unwrap().value, lead("Ann", 1));
+    assert_eq!(told(agent.looping(), &run).await, journal, "by a handle");
+    assert_eq!(messages, expected);
+
+    let agent = output();
+    let queue = agent.looping().run_all([WorkItem::message("message", "Go", "Go")], 4);
     let (_, outcome) = std::pin::pin!(queue).next().await.unwrap();
     assert_eq!(told(agent.looping(), &outcome.unwrap().run).await, journal, "from a queue");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_token_ends_a_run_in_every_way() {
+    // S2-79
+    let cancelled = |after| {
+        let cancel = CancellationToken::new();
+        let token = cancel.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(after)).await;
+            token.cancel();
+        });
+        cancel
+    };
+    let is_cancelled = |error: AgentError| {
+        assert!(matches!(error, AgentError::Cancelled { phase: "iteration", pass: 1, .. }), "{error:?}");
+    };
+    let agent = conversation();
+    is_cancelled(agent.prompt("Go").until(&cancelled(100)).await.unwrap_err());
+    is_cancelled(agent.prompt("Go").until(&cancelled(100)).recurse().await.unwrap_err());
+    let agent = conversation();
+    let handle = agent.prompt("Go").until(&cancelled(100)).start().await.unwrap();
+    is_cancelled(handle.wait().await.unwrap_err());
+    let agent = conversation();
+    let stream = agent.prompt("Go").until(&cancelled(100)).stream().await.unwrap();
+    is_cancelled(stream.answer().await.unwrap_err());
+
+    let item = || WorkItem::new("message", "message", "Go", "Go");
+    let reason = |outcome: loop_core::Outcome| outcome.stop.reason();
+    let agent = conversation();
+    let outcome = agent.looping().run(item()).until(&cancelled(100)).await.unwrap();
+    assert_eq!(reason(outcome), StopReason::ManualStop);
+    let agent = conversation();
+    let handle = agent.looping().run(item()).until(&cancelled(100)).start().await.unwrap();
+    assert_eq!(reason(handle.wait().await), StopReason::ManualStop);
+    let agent = conversation();
+    let stream = agent.looping().run(item()).until(&cancelled(100)).stream().await.unwrap();
+    assert_eq!(reason(stream.into_outcome().await), StopReason::ManualStop);
+    let agent = conversation();
+    let (outcome, _) = agent.looping().run(item()).until(&cancelled(100)).recurse().await.unwrap();
+    assert_eq!(reason(outcome), StopReason::ManualStop);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_is_paused_goes_on_as_if_it_had_not_been() {
     // S1-45
     let straight = conversation();
-    let answer = straight.complete(&mut ask("Go")).await.unwrap();
+    let answer = straight.chat(&mut ask("Go")).await.unwrap();
     let expected = told(straight.looping(), &answer.meta.run).await;
     let agent = conversation();
     let mut messages = ask("Go");
-    let mut stream = agent.stream(&mut messages).await.unwrap();
+    let mut stream = agent.chat(&mut messages).stream().await.unwrap();
     let mut run = None;
     for n in 1..=2 {
         let Some(RunEvent::Recorded(entry)) = stream.next().await else { panic!("entries come first") };
@@ -223,7 +293,7 @@ fn ten_thousand_calls_by_recursion_need_no_more_stack_than_one() {
     // S1-d4, S1-35, S1-36, S1-37, S1-40, S1-56
     on_a_small_stack(|agent| {
         let mut messages = ask("Go");
-        let (answer, depth) = runtime().block_on(agent.recurse(&mut messages)).unwrap();
+        let (answer, depth) = runtime().block_on(agent.chat(&mut messages).recurse()).unwrap();
         assert_eq!(answer.meta.totals.tool_calls, 10_000);
         (depth, messages)
     });
@@ -234,7 +304,7 @@ fn ten_thousand_calls_by_a_loop_need_no_more_stack_than_one() {
     // S1-d4, S1-23, S1-40
     on_a_small_stack(|agent| {
         let mut messages = ask("Go");
-        let answer = runtime().block_on(agent.complete(&mut messages)).unwrap();
+        let answer = runtime().block_on(agent.chat(&mut messages).into_future()).unwrap();
         (answer.meta.totals.passes, messages)
     });
 }
@@ -318,11 +388,11 @@ async fn a_conversation_cut_off_after_any_entry_comes_to_the_same_end() {
     for before in [Vec::new(), vec![Message::user("Hi"), Message::assistant("Hello.")]] {
         let mut expected = before;
         expected.extend(ask("Go"));
-        let answer = straight.complete(&mut expected).await.unwrap();
+        let answer = straight.chat(&mut expected).await.unwrap();
         assert_valid(&expected);
         for journal in beginnings(straight.looping(), &answer.meta.run).await {
             let mut messages = Vec::new();
-            let again = talking(journal).resume(&answer.meta.run, &mut messages).await.unwrap();
+            let again = talking(journal).chat(&mut messages).resume(&answer.meta.run).await.unwrap();
             assert_eq!(messages, expected);
             assert_eq!(again.text, answer.text);
             assert_eq!(again.meta.outcome.evidence, answer.meta.outcome.evidence);
@@ -354,11 +424,11 @@ async fn an_output_cut_off_after_any_entry_comes_to_the_same_end() {
     // I-12, I-13, H1
     let straight = extracting(Arc::default());
     let mut expected = ask("Go");
-    let found = straight.run_on(&mut expected).await.unwrap();
+    let found = straight.chat(&mut expected).await.unwrap();
     assert_eq!(found.meta.attempts, 2);
     for journal in beginnings(straight.looping(), &found.meta.run).await {
         let mut messages = Vec::new();
-        let again = extracting(journal).resume_on(&found.meta.run, &mut messages).await.unwrap();
+        let again = extracting(journal).chat(&mut messages).resume(&found.meta.run).await.unwrap();
         assert_eq!((&messages, &again.value), (&expected, &found.value));
         assert_eq!(again.meta.outcome.evidence, found.meta.outcome.evidence);
     }
@@ -384,14 +454,14 @@ async fn a_write_that_was_cut_off_is_made_again_with_its_key_or_is_in_doubt() {
     {
         let said = Said::default();
         let straight = keyed(effect, &said, Arc::default());
-        let run = straight.complete(&mut ask("Go")).await.unwrap().meta.run;
+        let run = straight.chat(&mut ask("Go")).await.unwrap().meta.run;
         let entries = straight.looping().journal().read(&run).await.unwrap().entries;
         let announced =
             entries.iter().position(|entry| matches!(entry.event.fact, Fact::ToolStarted { .. })).unwrap();
         let journal = beginnings(straight.looping(), &run).await.swap_remove(announced);
         let again = Said::default();
         let mut messages = Vec::new();
-        let resumed = keyed(effect, &again, journal).resume(&run, &mut messages).await;
+        let resumed = keyed(effect, &again, journal).chat(&mut messages).resume(&run).await;
         assert_eq!(again.lines(), said.lines()[..times], "{}", effect.name());
         assert_eq!(agents::texts(&messages)[0].contains("may or may not have happened"), times == 0);
         match resumed {
@@ -408,25 +478,29 @@ async fn what_nobody_wrote_down_cannot_be_taken_up() {
     // H1, H11
     let model = || scripted([says("Hello."), says("Hello.")]);
     let agent = Agent::new(model()).build().unwrap();
-    let run = agent.complete(&mut ask("Hi")).await.unwrap().meta.run;
-    let error = agent.resume(&run, &mut Vec::new()).await.unwrap_err();
+    let run = agent.chat(&mut ask("Hi")).await.unwrap().meta.run;
+    let error = agent.chat(&mut Vec::new()).resume(&run).await.unwrap_err();
     let expected = "nothing was written down; give the loop or the agent a journal (with_journal)";
     assert_eq!(error.to_string(), format!("run {run} cannot be found again: {expected}"));
     let journal = Arc::new(MemoryJournal::new());
     let agent = Agent::new(model()).with_journal(journal.clone()).build().unwrap();
-    let run = agent.complete(&mut ask("Hi")).await.unwrap().meta.run;
+    let run = agent.chat(&mut ask("Hi")).await.unwrap().meta.run;
     let other = Agent::new(model()).instructions("Be rude.").with_journal(journal).build().unwrap();
-    let error = other.resume(&run, &mut Vec::new()).await.unwrap_err();
+    let error = other.chat(&mut Vec::new()).resume(&run).await.unwrap_err();
     assert!(matches!(error, AgentError::Start(StartError::Changed { .. })), "{error:?}");
     let mut messages = Vec::new();
-    assert_eq!(&*agent.resume(&run, &mut messages).await.unwrap().text, "Hello.", "what is done is done");
+    assert_eq!(
+        &*agent.chat(&mut messages).resume(&run).await.unwrap().text,
+        "Hello.",
+        "what is done is done"
+    );
     assert_eq!(shape(&messages), "UA");
 }
 
 #[tokio::test]
 async fn without_a_journal_nothing_is_kept() {
     let agent = Agent::new(scripted([says("Hello.")])).build().unwrap();
-    let answer = agent.complete(&mut ask("Hi")).await.unwrap();
+    let answer = agent.chat(&mut ask("Hi")).await.unwrap();
     assert_eq!(answer.meta.reason(), StopReason::Completed);
     assert!(agent.looping().journal().runs().await.unwrap().is_empty());
     assert!(agent.looping().journal().read(&answer.meta.run).await.is_err());

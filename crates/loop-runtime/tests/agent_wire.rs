@@ -10,11 +10,11 @@ use agents::{
 };
 use futures::StreamExt;
 use loop_core::FinishReason;
-use loop_llm::testing::{Behaviour, Chunks, Server, Service};
 use loop_llm::{
     AssistantTurn, ChatModel, Codec, EventStream, HttpModel, LlmError, ModelEvent, ModelRequest, Profile,
     Scripted, ScriptedReply, Stop,
 };
+use loop_mock::{Behaviour, Chunks, Server, Service};
 use loop_runtime::{Agent, AgentModel, Message, ModelSpec, StopReason};
 use serde_json::json;
 
@@ -65,10 +65,10 @@ async fn a_conversation_is_the_same_over_each_protocol() {
     for (model, server) in all {
         let agent = with_tools(Agent::new(model), &Said::default()).approve("change").build().unwrap();
         let mut messages = ask("Go");
-        let answer = agent.complete(&mut messages).await.unwrap();
+        let answer = agent.chat(&mut messages).await.unwrap();
         assert_eq!((&*answer.text, &*shape(&messages)), ("Done.\nReally.", "UCTCTA"));
         messages.push(Message::user("Again?"));
-        assert_eq!(&*agent.complete(&mut messages).await.unwrap().text, "And again.");
+        assert_eq!(&*agent.chat(&mut messages).await.unwrap().text, "And again.");
         assert_valid(&messages);
         let said = bare(&messages);
         assert_eq!(&said, expected.get_or_insert_with(|| said.clone()));
@@ -97,7 +97,7 @@ async fn an_output_is_the_same_over_each_protocol() {
         let (model, _server) = served(provider, script);
         let agent = with_tools(Agent::output(model, tool), &Said::default()).build().unwrap();
         let mut messages = ask("Go");
-        let found = agent.run_on(&mut messages).await.unwrap();
+        let found = agent.chat(&mut messages).await.unwrap();
         assert_eq!((found.value, found.meta.attempts), (lead("Bob", 7), 2), "{provider}");
         assert_eq!(shape(&messages), "UCTCTCTUCTCT", "{provider}");
         assert!(found.meta.totals.usage.input > 0 && !found.meta.totals.usage.estimated, "{provider}");
@@ -112,7 +112,7 @@ async fn a_conversation_goes_on_with_another_provider() {
     for (provider, n) in PROTOCOLS.iter().chain(PROTOCOLS.iter().rev()).zip(1..) {
         let (model, server) = served(provider, scripted([looks(&["it"]), says(&format!("answer {n}"))]));
         let agent = with_tools(Agent::new(model), &Said::default()).build().unwrap();
-        assert_eq!(*agent.complete(&mut messages).await.unwrap().text, format!("answer {n}"), "{provider}");
+        assert_eq!(*agent.chat(&mut messages).await.unwrap().text, format!("answer {n}"), "{provider}");
         assert!(server.requests().iter().all(|request| request.status == Some(200)), "{provider}");
         messages.push(Message::user("On."));
     }
@@ -139,7 +139,7 @@ async fn a_reply_whose_calls_are_garbled_is_no_answer() {
         for (model, server) in all {
             let agent = with_tools(Agent::new(model), &Said::default()).build().unwrap();
             let mut messages = ask("Go");
-            let ended = agent.complete(&mut messages).await;
+            let ended = agent.chat(&mut messages).await;
             match (ended, replies.len()) {
                 (Ok(answer), 2) => assert_eq!((&*answer.text, answer.meta.totals.model_calls), ("Done.", 2)),
                 (Err(error), 3) => {
@@ -214,7 +214,7 @@ async fn the_fields_of_a_type_stand_on_the_wire_in_their_order() {
                 .build(),
             false => Agent::output(script.clone(), tool).tool(looks, add).build(),
         };
-        let found = built.unwrap().run_on(&mut ask("Go")).await.unwrap();
+        let found = built.unwrap().chat(&mut ask("Go")).await.unwrap();
         assert_eq!(found.value.next, "n");
         let request = &script.requests()[0];
         for provider in PROTOCOLS {

@@ -122,7 +122,7 @@ async fn what_could_not_be_written_is_heard_by_nobody() {
     for fails_at in 1..entries {
         let log = Log::new();
         let mut handle =
-            watched(&log, Watched::new(&log).failing_at(fails_at)).start(common::item()).await.unwrap();
+            watched(&log, Watched::new(&log).failing_at(fails_at)).run(common::item()).start().await.unwrap();
         let mut events = handle.events().unwrap();
         handle.wait().await;
         let mut heard = Vec::new();

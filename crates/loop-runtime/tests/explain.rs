@@ -1,8 +1,8 @@
 //! Each reason in words, as a person reads it.
 
 use loop_core::{
-    Certificate, Change, Condition, Confidence, Effects, Measure, PicoUsd, Tier, TierCause, TierChange,
-    Written,
+    Certificate, Change, Condition, Confidence, Effects, Measure, PicoUsd, Setting, Tier, TierCause,
+    TierChange, Written,
 };
 use loop_runtime::{StopReason, explain};
 
@@ -10,8 +10,8 @@ fn condition(reason: StopReason, value: Measure) -> Condition {
     Condition { reason, value, threshold: None, change: None }
 }
 
-fn limit(reason: StopReason, value: Measure, threshold: Measure, setting: &str, to: Measure) -> Condition {
-    let change = Some(Change { setting: setting.into(), to });
+fn limit(reason: StopReason, value: Measure, threshold: Measure, setting: Setting, to: Measure) -> Condition {
+    let change = Some(Change { setting, to });
     Condition { reason, value, threshold: Some(threshold), change }
 }
 
@@ -37,18 +37,18 @@ fn every_reason_is_a_sentence() {
         "The reply calls no tool. No effect was requested.",
     );
     reads(condition(R::Refused, text("not my job")), "The model refused the work: not my job.");
-    let by_rule = |setting: &str, what: &str| {
-        let change = Some(Change { setting: setting.into(), to: text("feed_back") });
+    let by_rule = |setting: Setting, what: &str| {
+        let change = Some(Change { setting, to: text("feed_back") });
         Condition { change, ..condition(R::Refused, text(what)) }
     };
     reads(
-        by_rule("gate.on_denied", "wipe: forbidden by gate.forbid"),
+        by_rule(Setting::OnDenied, "wipe: forbidden by gate.forbid"),
         "Policy denied a call, which ends it: wipe: forbidden by gate.forbid. \
          It would have gone on with gate.on_denied = feed_back.",
     );
     // W4: a rule of the domain is not the model's refusal.
     reads(
-        by_rule("gate.on_invalid", "look: there is no such tool"),
+        by_rule(Setting::OnInvalid, "look: there is no such tool"),
         "The reply asked for what cannot be run, which ends it: look: there is no such tool. \
          It would have gone on with gate.on_invalid = feed_back.",
     );
@@ -66,32 +66,32 @@ fn every_reason_is_a_sentence() {
     );
     reads(condition(R::NoProgress, Count(2)), "2 passes in a row added nothing new.");
     reads(
-        limit(R::MaxPasses, Count(5), Count(5), "limits.passes", Count(6)),
+        limit(R::MaxPasses, Count(5), Count(5), Setting::Passes, Count(6)),
         "Pass 5 was the last of the limit of 5. It would have gone on with limits.passes = 6.",
     );
     reads(
-        limit(R::MaxPasses, Count(0), Count(0), "limits.passes", Count(1)),
+        limit(R::MaxPasses, Count(0), Count(0), Setting::Passes, Count(1)),
         "No pass is permitted: the limit is 0. It would have gone on with limits.passes = 1.",
     );
     reads(
-        limit(R::MaxModelCalls, Count(12), Count(12), "limits.model_calls", Count(13)),
+        limit(R::MaxModelCalls, Count(12), Count(12), Setting::ModelCalls, Count(13)),
         "12 model calls were made, the limit of 12 is reached. It would have gone on with limits.model_calls = 13.",
     );
     reads(
-        limit(R::MaxToolCalls, Count(25), Count(25), "limits.tool_calls", Count(26)),
+        limit(R::MaxToolCalls, Count(25), Count(25), Setting::ToolCalls, Count(26)),
         "25 tool calls were made, the limit of 25 leaves none. It would have gone on with limits.tool_calls = 26.",
     );
     let money = |micro: u64| Measure::PicoUsd(PicoUsd(micro * 1_000_000));
     reads(
-        limit(R::BudgetExceeded, money(101_000), money(100_000), "limits.cost_usd", money(101_001)),
+        limit(R::BudgetExceeded, money(101_000), money(100_000), Setting::Cost, money(101_001)),
         "$0.101000 was spent, the limit of $0.100000 is reached. It would have gone on with limits.cost_usd = 0.101001.",
     );
     reads(
-        limit(R::TokenLimit, Count(900), Count(800), "limits.tokens", Count(901)),
+        limit(R::TokenLimit, Count(900), Count(800), Setting::Tokens, Count(901)),
         "900 tokens were used, the limit of 800 is reached. It would have gone on with limits.tokens = 901.",
     );
     reads(
-        limit(R::Timeout, Millis(300_000), Millis(300_000), "limits.wall_ms", Millis(300_001)),
+        limit(R::Timeout, Millis(300_000), Millis(300_000), Setting::WallMs, Millis(300_001)),
         "300000 ms have passed, the limit of 300000 ms is reached. It would have gone on with limits.wall_ms = 300001.",
     );
     let next = Measure::NextCost {
@@ -100,7 +100,7 @@ fn every_reason_is_a_sentence() {
         held: PicoUsd(5_000_000_000),
     };
     reads(
-        limit(R::BudgetExceeded, next, money(40_000), "limits.cost_usd", money(45_000)),
+        limit(R::BudgetExceeded, next, money(40_000), Setting::Cost, money(45_000)),
         "$0.030000 spent, $0.008000 for the next call, $0.005000 held back for the landing: the limit of $0.040000 leaves no room for more. It would have gone on with limits.cost_usd = 0.045.",
     );
     reads(
@@ -108,14 +108,14 @@ fn every_reason_is_a_sentence() {
             R::TokenLimit,
             Measure::NextTokens { used: 900, needs: 300, held: 250 },
             Count(1_000),
-            "limits.tokens",
+            Setting::Tokens,
             Count(1_600),
         ),
         "900 used, 300 for the next call, 250 held back for the landing: the limit of 1000 leaves no room for more. It would have gone on with limits.tokens = 1600.",
     );
     let next = Measure::NextTime { elapsed_ms: 31_000, held_ms: 10_000 };
     reads(
-        limit(R::Timeout, next, Millis(40_000), "limits.wall_ms", Millis(41_336)),
+        limit(R::Timeout, next, Millis(40_000), Setting::WallMs, Millis(41_336)),
         "31000 ms passed, 10000 ms held back for the landing: the limit of 40000 ms leaves no room for more. It would have gone on with limits.wall_ms = 41336.",
     );
     reads(
@@ -123,14 +123,14 @@ fn every_reason_is_a_sentence() {
             R::StaleConfidence,
             unsure(),
             Measure::Confidence(Confidence::High),
-            "gate.stale",
+            Setting::Stale,
             text("equal"),
         ),
         "The confidence went from high to medium: more passes do not help. It would have gone on with gate.stale = equal.",
     );
     reads(
         Condition {
-            change: Some(Change { setting: "gate.high_is_final".into(), to: text("false") }),
+            change: Some(Change { setting: Setting::HighIsFinal, to: text("false") }),
             ..condition(R::Confident, Measure::Confidence(Confidence::High))
         },
         "High confidence, which is final here although something would run. It would have gone on with gate.high_is_final = false.",
@@ -159,14 +159,14 @@ fn every_reason_is_a_sentence() {
         "An action needs a person's consent, and no person can be asked.",
     );
     let failures = || Measure::InARow { what: "failures of look".into(), times: 3 };
-    let setting = "gate.breakers.tool_failures";
+    let setting = Setting::ToolFailuresBreaker;
     for reason in [R::NeedsHuman, R::ToolFailure] {
         reads(
             limit(reason, failures(), Count(3), setting, Count(4)),
             "3 failures of look in a row: the limit of 3 is reached. It would have gone on with gate.breakers.tool_failures = 4.",
         );
     }
-    let denied = Change { setting: "gate.on_denied".into(), to: text("feed_back") };
+    let denied = Change { setting: Setting::OnDenied, to: text("feed_back") };
     reads(
         Condition { change: Some(denied), ..condition(R::Refused, text("wipe: forbidden by gate.forbid")) },
         "Policy denied a call, which ends it: wipe: forbidden by gate.forbid. It would have gone on with gate.on_denied = feed_back.",
@@ -186,7 +186,7 @@ fn every_reason_is_a_sentence() {
         "The output is valid. No effect was requested.",
     );
     reads(
-        limit(R::MaxMessages, Count(101), Count(100), "limits.messages", Count(101)),
+        limit(R::MaxMessages, Count(101), Count(100), Setting::Messages, Count(101)),
         "The next call would be made with 101 messages, more than the limit of 100. It would have gone on with limits.messages = 101.",
     );
     reads(
@@ -194,7 +194,7 @@ fn every_reason_is_a_sentence() {
             R::OutputLimit,
             written(Some(300), 0, true, false),
             Count(300),
-            "limits.output_tokens",
+            Setting::OutputTokens,
             Count(301),
         ),
         "The reply was cut at its output limit: 300 tokens of 300. It would have gone on with limits.output_tokens = 301.",
@@ -205,7 +205,7 @@ fn every_reason_is_a_sentence() {
             R::OutputLimit,
             written(Some(300), 298, false, false),
             Count(300),
-            "limits.output_tokens",
+            Setting::OutputTokens,
             Count(301),
         ),
         "The reply used its output limit before any text was visible: 300 tokens of 300, 298 of them for reasoning. Raise limits.output_tokens, or lower the model's effort. It would have gone on with limits.output_tokens = 301.",
@@ -258,7 +258,7 @@ fn what_was_true_beside_the_reason_is_told() {
     let stop = Certificate::new(condition(StopReason::MaxPasses, Measure::Count(2)), vec![other]);
     let told = "Also true: tier_changed (from pass 2 picker instead of base: the cost limit does not pay for the model).";
     assert!(explain(&stop).ends_with(told), "{}", explain(&stop));
-    let change = Some(Change { setting: "limits.output_tokens".into(), to: Measure::Count(1) });
+    let change = Some(Change { setting: Setting::OutputTokens, to: Measure::Count(1) });
     let silent = Condition { change, ..condition(StopReason::TokenLimit, Measure::Count(0)) };
     reads(silent, "No call may write anything. It would have gone on with limits.output_tokens = 1.");
 }
@@ -277,7 +277,7 @@ fn a_cut_reply_beside_the_reason_is_told_with_its_numbers() {
         R::OutputLimit,
         written(Some(300), 0, true, false),
         Count(300),
-        "limits.output_tokens",
+        Setting::OutputTokens,
         Count(301),
     );
     assert_eq!(
@@ -300,7 +300,7 @@ fn what_was_done_and_what_was_not_is_a_sentence_of_its_own() {
         StopReason::MaxPasses,
         Measure::Count(5),
         Measure::Count(5),
-        "limits.passes",
+        Setting::Passes,
         Measure::Count(6),
     );
     let stop = Certificate {

@@ -1,6 +1,6 @@
 //! What is said of the limits before a run begins, and that it holds.
 
-use loop_core::{CostMode, Limits, PicoUsd, Price};
+use loop_core::{CostMode, Limits, PicoUsd, Price, Setting};
 use loop_runtime::{Forecast, ModelSpec, Prompts, RunSpec, SectionSpec, WorkItem};
 
 fn forecast(price: Option<Price>, limits: impl FnOnce(&mut Limits)) -> Forecast {
@@ -11,7 +11,7 @@ fn forecast(price: Option<Price>, limits: impl FnOnce(&mut Limits)) -> Forecast 
     Forecast::new(&spec, &Prompts::builtin(), &item)
 }
 
-fn passes(forecast: &Forecast, setting: &str) -> Option<u32> {
+fn passes(forecast: &Forecast, setting: Setting) -> Option<u32> {
     forecast.bounds.iter().find(|bound| bound.setting == setting).map(|bound| bound.passes)
 }
 
@@ -20,15 +20,15 @@ const DEAR: Price = Price::flat(3_000_000, 15_000_000);
 #[test]
 fn the_first_limit_that_can_bind_is_named() {
     let by_passes = forecast(None, |_| ());
-    assert_eq!(by_passes.first().map(|first| (first.setting, first.passes)), Some(("limits.passes", 5)));
+    assert_eq!(by_passes.first().map(|first| (first.setting, first.passes)), Some((Setting::Passes, 5)));
     let line = "5 passes, no limit of money, 25 tool calls, 12 model calls, 300 s; \
                 counting each pass at its most, limits.passes binds first, after 5 passes";
     assert_eq!(by_passes.to_string(), line);
     // W4: that a call may take all the time says nothing of which limit binds.
     let short = forecast(None, |limits| limits.wall_ms = 1_000);
-    assert_eq!((short.first(), passes(&short, "limits.wall_ms")), (by_passes.first(), None));
+    assert_eq!((short.first(), passes(&short, Setting::WallMs)), (by_passes.first(), None));
     let by_money = forecast(Some(DEAR), |limits| limits.cost = Some(PicoUsd(PicoUsd::PER_USD / 20)));
-    assert_eq!(by_money.first().map(|first| first.setting), Some("limits.cost_usd"));
+    assert_eq!(by_money.first().map(|first| first.setting), Some(Setting::Cost));
     assert!(by_money.to_string().contains("$0.050000 (estimated)"), "{by_money}");
 }
 
@@ -39,14 +39,14 @@ fn more_of_a_limit_leaves_room_for_more_passes_and_strict_for_fewer() {
             limits.cost = Some(PicoUsd(usd_cents * PicoUsd::PER_USD / 100));
             limits.cost_mode = mode;
         });
-        passes(&limited, "limits.cost_usd").unwrap()
+        passes(&limited, Setting::Cost).unwrap()
     };
     let rising: Vec<u32> = [1, 10, 40, 200].map(|cents| by_cost(cents, CostMode::Estimated)).into();
     assert!(rising.is_sorted() && rising.first() == Some(&0) && rising.last() == Some(&5), "{rising:?}");
     assert!(by_cost(40, CostMode::Strict) < by_cost(40, CostMode::Estimated));
     let by_tokens = |tokens| {
         let limited = forecast(None, |limits| limits.tokens = Some(tokens));
-        passes(&limited, "limits.tokens").unwrap()
+        passes(&limited, Setting::Tokens).unwrap()
     };
     assert!(by_tokens(4_000) == 0 && by_tokens(1_000_000) == 5);
 }
@@ -64,5 +64,5 @@ fn a_limit_of_nothing_and_a_model_for_nothing_are_told_as_they_are() {
         "{nothing}"
     );
     let free = Price::flat(0, 0);
-    assert_eq!(passes(&forecast(Some(free), |_| ()), "limits.cost_usd"), None, "money binds nothing");
+    assert_eq!(passes(&forecast(Some(free), |_| ()), Setting::Cost), None, "money binds nothing");
 }

@@ -68,7 +68,7 @@ async fn a_task_has_its_goal_caller_constraints_budget_and_trace_before_the_firs
     });
     let looping = Loop::new(spec, tools(&log), Models::one(Arc::clone(&stage) as _));
     let item = WorkItem { caller: Some("desk".into()), trace: Some("req-7".into()), ..common::item() };
-    let handle = looping.start(item).await.unwrap();
+    let handle = looping.run(item).start().await.unwrap();
     let started = handle.started().clone();
     let outcome = handle.wait().await;
     let recorded = looping.journal().read(&outcome.run).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_task_has_its_goal_caller_constraints_budget_and_trace_before_the_firs
     assert_eq!((&report["trace_id"], &report["caller"]), (&"req-7".into(), &"desk".into()));
     // Without either the run's own id is the trace.
     let stage = Stage::new(&log).on("main", [plays(answer("high", &[]))]);
-    let handle = common::world::looping(unpicked(), &log, stage).start(common::item()).await.unwrap();
+    let handle = common::world::looping(unpicked(), &log, stage).run(common::item()).start().await.unwrap();
     let started = handle.started().clone();
     let outcome = handle.wait().await;
     let report = serde_json::to_value(Report::new(&started, &outcome)).unwrap();
@@ -106,7 +106,7 @@ async fn prompts_tools_policies_and_routes_have_versions_of_their_own() {
     // S4-68: "Keep loop prompts, tool manifests, policies, and model routes versioned."
     let log = Log::new();
     let names = async |looping: Loop| {
-        let started = looping.start(common::item()).await.unwrap().started().clone();
+        let started = looping.run(common::item()).start().await.unwrap().started().clone();
         (started.prompts, started.tools, started.policy, started.spec)
     };
     let of = |change: fn(&mut RunSpec)| {
@@ -141,7 +141,7 @@ async fn a_blank_item_or_message_begins_no_run() {
         let log = Log::new();
         let looping = looping(unpicked(), &log, Stage::new(&log));
         let item = WorkItem { full: blank.into(), ..common::item() };
-        let error = looping.start(item.clone()).await.unwrap_err();
+        let error = looping.run(item.clone()).start().await.unwrap_err();
         assert_eq!(error.to_string(), "the ticket is blank, so there is nothing to work on; give it a text");
         assert!(matches!(looping.run(item).await, Err(StartError::Blank { .. })));
         assert!(looping.journal().runs().await.unwrap().is_empty(), "nothing was begun");
@@ -150,7 +150,7 @@ async fn a_blank_item_or_message_begins_no_run() {
             [ask(blank), vec![Message::user("Hi"), Message::assistant("Hello."), Message::user(blank)]]
         {
             let before = messages.clone();
-            let error = agent.complete(&mut messages).await.unwrap_err();
+            let error = agent.chat(&mut messages).await.unwrap_err();
             assert!(error.to_string().contains("the message is blank"), "{error}");
             assert_eq!(messages, before);
         }
@@ -166,7 +166,7 @@ async fn the_auto_switch_may_be_flipped_while_a_run_goes_on() {
         || [plays(answer("medium", &[look("ok-1")])).after(5_000), plays(answer("high", &[])).after(5_000)];
     let run = async |flips: &[bool]| {
         let stage = Stage::new(&log).on("main", plays_for());
-        let handle = looping(unpicked(), &log, stage).start(common::item()).await.unwrap();
+        let handle = looping(unpicked(), &log, stage).run(common::item()).start().await.unwrap();
         let remote = handle.remote();
         for on in flips {
             tokio::time::sleep(std::time::Duration::from_millis(500)).await;
@@ -268,7 +268,7 @@ async fn the_reason_of_a_skip_is_what_the_model_reads_as_its_result() {
     ]);
     let agent = guarded(&model, turn);
     let mut messages = ask("Fix it");
-    let meta = agent.complete(&mut messages).await.unwrap().meta;
+    let meta = agent.chat(&mut messages).await.unwrap().meta;
     let requests = model.requests();
     let (second, third) = (shown(&requests[2]), shown(&requests[3]));
     let begins = |text: &str, with: &str| {
@@ -283,7 +283,7 @@ async fn the_reason_of_a_skip_is_what_the_model_reads_as_its_result() {
     assert_eq!(codes, [None, Some("exact_duplicate"), Some("similar_query"), None, Some("limit_exceeded")]);
     // The next turn begins with an empty record.
     messages.push(Message::user("Once more"));
-    agent.complete(&mut messages).await.unwrap();
+    agent.chat(&mut messages).await.unwrap();
     assert_eq!(shown(&model.requests()[5]), ["fix bug"]);
 }
 
@@ -301,7 +301,7 @@ async fn the_step_of_a_recipe_compares_exactly_and_outside_services_only() {
         says("Done."),
     ]);
     let agent = guarded(&model, recipe);
-    agent.complete(&mut ask("Go")).await.unwrap();
+    agent.chat(&mut ask("Go")).await.unwrap();
     let requests = model.requests();
     let first = shown(&requests[1]);
     assert_eq!((&*first[0], &*first[2]), ("fix bug", "fix the bug"));
@@ -324,7 +324,7 @@ async fn a_model_that_thinks_at_length_reads_what_validators_say() {
         if lead.score <= 100 { Ok(()) } else { Err(format!("{} is more than 100", lead.score)) }
     });
     let agent = Agent::output(Arc::clone(&model), tool).build().unwrap();
-    let found = agent.run("Go").await.unwrap();
+    let found = agent.prompt("Go").await.unwrap();
     assert_eq!((found.value.score, found.meta.attempts), (100, 2));
     let second = &model.requests()[1].messages;
     let Some(Message::Assistant(turn)) = second.iter().find(|it| matches!(it, Message::Assistant(_))) else {
@@ -342,7 +342,7 @@ async fn reflection_happens_only_where_it_was_asked_for() {
     };
     let model = scripted([save_lead("Ann", 1), submits()]);
     let plain = Agent::output(Arc::clone(&model), lead_tool()).build().unwrap();
-    let found = plain.run("Go").await.unwrap();
+    let found = plain.prompt("Go").await.unwrap();
     assert_eq!((found.meta.totals.passes, model.left()), (1, 1), "one call and its validation");
     assert_eq!(names(&model), ["save_lead"], "there is nothing to submit with");
     assert!(found.meta.outcome.evidence.is_empty(), "nothing was formatted");
@@ -355,7 +355,7 @@ async fn reflection_happens_only_where_it_was_asked_for() {
         format!("# {}", lead.name)
     });
     let agent = Agent::output(Arc::clone(&model), reflects).build().unwrap();
-    let found = agent.run("Go").await.unwrap();
+    let found = agent.prompt("Go").await.unwrap();
     assert_eq!((found.meta.totals.passes, model.left(), shown.lines()), (2, 0, vec!["Ann".to_owned()]));
     assert_eq!(names(&model), ["save_lead", "submit"]);
 }
@@ -389,7 +389,7 @@ async fn totals_are_there_whether_it_succeeds_or_fails() {
         let tokens = (code == "TOKEN_LIMIT").then_some(220);
         let limits = Limits { tokens, cost_mode: CostMode::After, ..Limits::extract(2, 3) };
         let agent = with_tools(builder.limits(limits), &Said::default()).build().unwrap();
-        let result = agent.run("Go").await;
+        let result = agent.prompt("Go").await;
         let told = result.as_ref().err().map(AgentError::code);
         assert_eq!(told.as_deref().unwrap_or_default(), code, "{result:?}");
         let meta = match &result {
@@ -445,7 +445,7 @@ async fn a_result_has_its_reason_its_answer_its_state_and_its_trace() {
         .build()
         .unwrap();
     let mut messages = ask("Why?");
-    let meta = agent.complete(&mut messages).await.unwrap().meta;
+    let meta = agent.chat(&mut messages).await.unwrap().meta;
     let outcome = &meta.outcome;
     assert_eq!(
         (outcome.stop.reason(), outcome.answer.as_deref()),
@@ -478,7 +478,7 @@ async fn the_report_names_what_a_section_a_pass_and_an_action_are() {
         [plays(fixed), plays(format!("## 📋 Findings\n\nIt is full [E1].\n\n{}", contract("high", &[])))],
     );
     let looping = looping(unpicked(), &log, stage);
-    let handle = looping.start(common::item()).await.unwrap();
+    let handle = looping.run(common::item()).start().await.unwrap();
     let started = handle.started().clone();
     let outcome = handle.wait().await;
     let report = serde_json::to_value(Report::new(&started, &outcome)).unwrap();

@@ -63,9 +63,9 @@ async fn a_second_question_goes_on_from_the_first() -> Tested {
     // S1-7, S1-21
     let agent = finds_users();
     let mut messages = vec![Message::user("Find user named Bob")];
-    let first = agent.complete(&mut messages).await?;
+    let first = agent.chat(&mut messages).await?;
     messages.push(Message::user("Find user named Alice"));
-    let second = agent.complete(&mut messages).await?;
+    let second = agent.chat(&mut messages).await?;
     assert_eq!((first.meta.totals.passes, second.meta.totals.passes, messages.len()), (2, 2, 8));
     Ok(())
 }
@@ -94,7 +94,7 @@ async fn a_tool_says_how_it_fails() -> Tested {
         known.get(by.name.as_str()).copied().ok_or("there is no such user")
     });
     let mut messages = vec![Message::user("Who is 7?")];
-    builder.build()?.complete(&mut messages).await?;
+    builder.build()?.chat(&mut messages).await?;
     let Message::Tool { results } = &messages[2] else { panic!("{messages:?}") };
     assert_eq!((results[0].is_error, &*results[0].text), (true, "Error: there is no such user"));
     Ok(())
@@ -122,7 +122,7 @@ async fn a_closure_s_result_is_told_as_the_guide_says() -> Tested {
         }
     });
     let mut messages = vec![Message::user("Try")];
-    builder.build()?.complete(&mut messages).await?;
+    builder.build()?.chat(&mut messages).await?;
     let Message::Tool { results } = &messages[2] else { panic!("{messages:?}") };
     let told: Vec<_> = results.iter().map(|result| (&*result.text, result.is_error)).collect();
     let expected = [
@@ -145,7 +145,7 @@ async fn a_change_runs_once_it_is_approved() -> Tested {
     let mut messages = vec![Message::user("Update Bob's company to EPAM")];
     let builder = updates(wants_an_update());
     let agent = builder.approve("update_user").build()?;
-    let answer = agent.complete(&mut messages).await?;
+    let answer = agent.chat(&mut messages).await?;
     assert_eq!(&*answer.text, "Updated Bob's company to EPAM.");
     let error = updates([]).approve("udpate_user").build().unwrap_err();
     assert!(matches!(error, BuildError::ApprovedUnknown { .. }), "{error}");
@@ -162,7 +162,7 @@ async fn a_person_is_asked() -> Tested {
         true
     };
     let agent = builder.ask_people().build()?;
-    let mut run = agent.stream(&mut messages).await?;
+    let mut run = agent.chat(&mut messages).stream().await?;
     while let Some(event) = run.next().await {
         let RunEvent::Recorded(entry) = event else { continue };
         for note in &entry.notes {
@@ -190,7 +190,7 @@ async fn limits_are_numbers() -> Tested {
     let mut messages = vec![Message::user("Update Bob's company to EPAM")];
     let limits = Limits { passes: 1, wall_ms: 60_000, tokens: Some(200_000), ..Limits::agent() };
     let agent = builder.limits(limits).build()?;
-    let error = agent.complete(&mut messages).await.unwrap_err();
+    let error = agent.chat(&mut messages).await.unwrap_err();
     assert_eq!(error.code().as_ref(), "MAX_ITERATIONS");
     Ok(())
 }
@@ -203,7 +203,7 @@ async fn whatever_ends_it_there_is_a_bill() -> Tested {
     let limits = Limits { passes: 3, ..Limits::agent() };
     let agent = builder.limits(limits).build()?;
     let mut messages = vec![Message::user("Update everybody")];
-    let line = match agent.complete(&mut messages).await {
+    let line = match agent.chat(&mut messages).await {
         Ok(Answer { text, .. }) => format!("{text}"),
         Err(AgentError::MaxIterations { iterations, limit, meta, .. }) => {
             let best = meta.outcome.answer.as_deref().unwrap_or("nothing");
@@ -227,7 +227,7 @@ async fn it_is_cancelled_from_elsewhere() -> Tested {
     let cancel = CancellationToken::new();
     let elsewhere = cancel.clone();
     elsewhere.cancel();
-    let ended = agent.complete_until(&mut messages, &cancel).await;
+    let ended = agent.chat(&mut messages).until(&cancel).await;
     assert!(matches!(ended, Err(AgentError::Cancelled { phase: "start", .. })), "{ended:?}");
     Ok(())
 }
@@ -237,12 +237,12 @@ async fn it_is_driven_in_four_ways() -> Tested {
     // S1-2, S1-3, S1-45, C1
     let agent = finds_users();
     let mut messages = vec![Message::user("Find user named Bob")];
-    let (answer, depth) = agent.recurse(&mut messages).await?;
+    let (answer, depth) = agent.chat(&mut messages).recurse().await?;
     assert_eq!((answer.meta.totals.passes, depth), (2, 2));
 
     let mut messages = vec![Message::user("Find user named Bob")];
     let (mut text, mut last) = (String::new(), None);
-    let mut run = agent.stream(&mut messages).await?;
+    let mut run = agent.chat(&mut messages).stream().await?;
     while let Some(event) = run.next().await {
         match event {
             RunEvent::Text { key, attempt, text: piece } => {
@@ -252,6 +252,7 @@ async fn it_is_driven_in_four_ways() -> Tested {
                 text.push_str(&piece);
             }
             RunEvent::Recorded(entry) => println!("{} {}", entry.seq, entry.event.fact.name()),
+            RunEvent::Part { .. } => {} // what it reasons, and the calls of tools that it is writing
             RunEvent::Call { news, .. } => eprintln!("{news:?}"), // it waits: a retry, a rate limit, silence
             RunEvent::Lost { .. } => {}
         }
@@ -280,7 +281,7 @@ async fn callbacks_hear_of_each_step() -> Tested {
         .on_tool_result(|_, tool, _| Err(format!("nobody wants to hear of {tool}")))
         .on_pass(move |at| passed.lock().unwrap().push(format!("{} tokens", at.totals.usage.total())));
     let agent = builder.with_callbacks(callbacks).build()?;
-    let answer = agent.complete(&mut vec![Message::user("Find user named Bob")]).await?;
+    let answer = agent.chat(&mut vec![Message::user("Find user named Bob")]).await?;
     assert_eq!(answer.meta.callback_errors.len(), 1);
     assert_eq!(
         answer.meta.callback_errors[0].to_string(),
@@ -297,10 +298,10 @@ async fn a_run_is_taken_up_from_its_journal() -> Tested {
     let builder = Agent::new(Offline::new()).tool(search(), |search: Search, _| found(search));
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let agent = builder.with_journal(Arc::clone(&journal)).build()?;
-    let answer = agent.complete(&mut vec![Message::user("Find user named Bob")]).await?;
+    let answer = agent.chat(&mut vec![Message::user("Find user named Bob")]).await?;
     assert_eq!(journal.runs().await?.len(), 1);
     let mut messages = Vec::new();
-    let again = agent.resume(&answer.meta.run, &mut messages).await?;
+    let again = agent.chat(&mut messages).resume(&answer.meta.run).await?;
     assert_eq!((&*again.text, messages.len()), (&*answer.text, 4));
     Ok(())
 }
@@ -316,19 +317,19 @@ async fn a_run_whose_program_died_is_found_in_its_journal() -> Tested {
     let slow = ScriptedReply { delay_ms: 60_000, ..ScriptedReply::text("Never.") };
     let died = agent(vec![ScriptedReply::call("search_user", json!({"name": "Bob"})), slow])?;
     let mut asked = vec![Message::user("Hello"), Message::assistant("Hello"), Message::user("Find Bob")];
-    let died = tokio::time::timeout(std::time::Duration::from_secs(1), died.complete(&mut asked)).await;
+    let died = tokio::time::timeout(std::time::Duration::from_secs(1), died.chat(&mut asked)).await;
     assert!(died.is_err());
     let agent = agent(vec![ScriptedReply::text("Here he is.")])?;
     let left = journal.runs().await?;
     for line in journal.runs().await?.iter().filter(|line| line.stop.is_none() && !line.is_written) {
         let mut messages = Vec::new();
-        let answer = agent.resume(&line.run, &mut messages).await?;
+        let answer = agent.chat(&mut messages).resume(&line.run).await?;
         println!("{}: {} ({} messages)", line.title, answer.text, messages.len());
     }
     assert_eq!((left.len(), left[0].stop), (1, None));
     assert_eq!(journal.runs().await?[0].stop, Some(StopReason::Completed));
     let mut messages = Vec::new();
-    agent.resume(&left[0].run, &mut messages).await?;
+    agent.chat(&mut messages).resume(&left[0].run).await?;
     assert_eq!((messages.len(), messages[0].text()), (6, "Hello"));
     Ok(())
 }
@@ -337,7 +338,7 @@ async fn a_run_whose_program_died_is_found_in_its_journal() -> Tested {
 async fn a_tool_may_be_demanded() -> Tested {
     let builder = Agent::new(Offline::new()).tool(search(), |search: Search, _| found(search));
     let agent = builder.gate(|gate| gate.required_tools = vec!["search_user".into()]).build()?;
-    assert!(agent.complete(&mut vec![Message::user("Find user named Bob")]).await.is_ok());
+    assert!(agent.chat(&mut vec![Message::user("Find user named Bob")]).await.is_ok());
     Ok(())
 }
 
@@ -349,8 +350,8 @@ async fn a_run_that_waits_is_left_and_answered_later() -> Tested {
     let builder = updates([call]);
     let agent = builder.ask_people().with_journal(Arc::clone(&journal)).build()?;
     let looping = agent.looping().clone().leave_when_waiting();
-    let item = WorkItem::new("M-1", "message", "A change", "Update Bob's company to EPAM");
-    match looping.start(item).await?.driven().await {
+    let item = WorkItem::message("M-1", "A change", "Update Bob's company to EPAM");
+    match looping.run(item).start().await?.driven().await {
         Driven::Ended(outcome) => println!("{}", outcome.stop.reason()),
         Driven::Waiting(waiting) => {
             for asked in &waiting.asked {
@@ -368,7 +369,7 @@ async fn a_run_that_waits_is_left_and_answered_later() -> Tested {
         });
         agent.looping().note_down(&line.run, yes).await?;
         let mut messages = Vec::new();
-        let answer = agent.resume(&line.run, &mut messages).await?;
+        let answer = agent.chat(&mut messages).resume(&line.run).await?;
         println!("{} ({} messages)", answer.text, messages.len());
     }
     let line = &journal.runs().await?[0];
@@ -395,13 +396,13 @@ async fn a_person_is_asked_a_question() -> Tested {
     let builder = builder.tool(ask, |_: Question, _| async { Ok::<_, String>(()) });
     let looping = builder.ask_people().build()?.looping().clone();
     let looping = looping.with_journal(Arc::new(MemoryJournal::new())).leave_when_waiting();
-    let item = WorkItem::new("M-1", "message", "Paint", "Paint it");
-    let Driven::Waiting(waiting) = looping.start(item).await?.driven().await else { panic!("it asks") };
+    let item = WorkItem::message("M-1", "Paint", "Paint it");
+    let Driven::Waiting(waiting) = looping.run(item).start().await?.driven().await else { panic!("it asks") };
     let asked = &waiting.asked[0];
     assert!(asked.is_question);
     let (key, answer) = (asked.key, PersonAnswer::Answered { text: "blue".into() });
     let said = Fact::PersonAnswered { key, answer, binding: Some(asked.binding) };
-    let outcome = looping.resume_with(&waiting.outcome.run, [said]).await?.wait().await;
+    let outcome = looping.resume_with(&waiting.outcome.run, [said]).await?;
     assert_eq!(outcome.answer.as_deref(), Some("Blue it is."));
     assert!(outcome.evidence[0].observation.markdown.contains("blue"), "{:?}", outcome.evidence);
     Ok(())
@@ -415,7 +416,7 @@ async fn errors_are_told_in_the_words_of_a_style() -> Tested {
     let builder = builder.tool(search(), |search: Search, _| found(search));
     let agent = builder.errors(ErrorStyle::Seed001).build()?;
     let mut messages = vec![Message::user("Find Bob")];
-    agent.complete(&mut messages).await?;
+    agent.chat(&mut messages).await?;
     let Message::Tool { results } = &messages[2] else { panic!("{messages:?}") };
     assert_eq!(&*results[0].text, "Error executing serch_user: Unknown tool");
     Ok(())
@@ -443,7 +444,7 @@ async fn a_value_of_a_type_comes_out() -> Tested {
     let save = OutputTool::<Lead>::new("save_lead", "Save the lead");
     let agent =
         Agent::output(Offline::new(), save).instructions("You read mails and record leads.").build()?;
-    let Extracted { value, meta } = agent.run("Ann Lee of Acme has 5000 USD for a new roof").await?;
+    let Extracted { value, meta } = agent.prompt("Ann Lee of Acme has 5000 USD for a new roof").await?;
     println!(
         "{} of {} has ${} ({} tokens)",
         value.name,
@@ -472,7 +473,7 @@ async fn rules_are_asked_in_order() -> Tested {
         });
     let agent = Agent::output(model, save).attempts(2).passes_per_attempt(5).build()?;
     let mut messages = vec![Message::user(MAIL)];
-    let line = match agent.run_on(&mut messages).await {
+    let line = match agent.chat(&mut messages).await {
         Ok(found) => format!("{:?} in {} attempts", found.value, found.meta.attempts),
         Err(AgentError::MaxAttempts { attempts, message, meta }) => {
             let last = meta.outcome.output.as_ref().map_or("none", |output| &*output.value);
@@ -502,7 +503,7 @@ async fn an_output_is_shown_and_submitted() -> Tested {
         .reflect(|lead: &Lead| format!("Lead: {} of {}, ${}", lead.name, lead.company, lead.budget_usd))
         .submit_as("done", "Ends the work; call it once the lead reads well");
     let agent = Agent::output(model, save).build()?;
-    let found = agent.run(MAIL).await?;
+    let found = agent.prompt(MAIL).await?;
     assert_eq!((found.value.budget_usd, found.meta.attempts, found.meta.totals.passes), (5_000, 1, 3));
     Ok(())
 }
@@ -518,7 +519,7 @@ async fn helpers_go_before_the_output() -> Tested {
         .reuse_results()
         .parallel()
         .build()?;
-    let found = agent.run(MAIL).await?;
+    let found = agent.prompt(MAIL).await?;
     for tool in &found.meta.tools {
         println!(
             "{}: {} calls, {} failed, {} not run, {} ms",
@@ -546,7 +547,7 @@ async fn rejections_are_heard() -> Tested {
             rejected.lock().unwrap().push(format!("{by}: {message}"))
         });
     let agent = builder.with_callbacks(callbacks).build()?;
-    agent.run(MAIL).await?;
+    agent.prompt(MAIL).await?;
     assert_eq!(*heard.lock().unwrap(), ["attempt 1", "worth_it: too small", "attempt 2"]);
     Ok(())
 }
@@ -563,7 +564,7 @@ async fn errors_cancelling_callbacks_and_validation_go_together() -> Tested {
         Err(format!("{by} was heard"))
     });
     let agent = Agent::output(Scripted::new([lead(20), lead(20)]), save).with_callbacks(callbacks).build()?;
-    let error = agent.run_until(&mut vec![Message::user(MAIL)], &cancel).await.unwrap_err();
+    let error = agent.chat(&mut vec![Message::user(MAIL)]).until(&cancel).await.unwrap_err();
     assert_eq!(error.code().as_ref(), "EXECUTION_CANCELLED");
     let meta = error.meta().unwrap();
     assert_eq!(meta.callback_errors[0].to_string(), "on_validation_failure: worth_it was heard");

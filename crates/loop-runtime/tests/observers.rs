@@ -18,7 +18,7 @@ fn looping_of(log: &Log) -> Loop {
 
 async fn begun() -> (Loop, Handle) {
     let looping = looping_of(&Log::new());
-    let handle = looping.start(common::item()).await.unwrap();
+    let handle = looping.run(common::item()).start().await.unwrap();
     (looping, handle)
 }
 
@@ -78,7 +78,7 @@ async fn an_observer_sees_every_entry_from_the_first_on_and_the_end_of_the_queue
         .into_iter()
         .filter_map(|event| match event {
             RunEvent::Recorded(entry) => Some((*entry).clone()),
-            RunEvent::Text { .. } | RunEvent::Call { .. } => None,
+            RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Call { .. } => None,
             RunEvent::Lost { .. } => panic!("it was read in time"),
         })
         .collect();
@@ -101,7 +101,7 @@ async fn who_falls_behind_misses_text_first_and_is_told_how_much() {
     let log = Log::new();
     let pieces = 10_000;
     let looping = looping(common::spec(), &log, wordy(&log, pieces));
-    let mut handle = looping.start(common::item()).await.unwrap();
+    let mut handle = looping.run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let outcome = handle.wait().await;
     let seen = drained(events).await;
@@ -109,7 +109,7 @@ async fn who_falls_behind_misses_text_first_and_is_told_how_much() {
     let (mut heard, mut lost, mut entries) = (0, 0, Vec::new());
     for event in &seen {
         match event {
-            RunEvent::Text { .. } | RunEvent::Call { .. } => heard += 1,
+            RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Call { .. } => heard += 1,
             RunEvent::Lost { texts, entries: 0 } => {
                 lost += texts;
                 assert!(heard > 0 && entries.len() > 3, "it stands where the gap is");
@@ -134,7 +134,7 @@ async fn text_that_nobody_reads_takes_a_bounded_room() {
     (spec.limits.output_tokens, spec.limits.cost) = (1_000_000, None);
     (spec.models.base.max_output_tokens, spec.models.base.context_tokens) = (1_000_000, 10_000_000);
     let looping = looping(spec, &log, stage);
-    let mut handle = looping.start(common::item()).await.unwrap();
+    let mut handle = looping.run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     handle.wait().await;
     let bytes = |event: &RunEvent| if let RunEvent::Text { text, .. } = event { text.len() } else { 0 };
@@ -156,7 +156,7 @@ async fn an_observer_that_panics_changes_nothing_and_is_counted() {
         sender.send((run.clone(), event.clone())).unwrap();
         panic!("it went to pieces");
     }));
-    let handle = looping.start(common::item()).await.unwrap();
+    let handle = looping.run(common::item()).start().await.unwrap();
     let started = handle.started().clone();
     let outcome = handle.wait().await;
     assert_eq!(told(&looping, &started, &outcome).await, unwatched);
@@ -189,7 +189,7 @@ async fn an_observer_that_never_returns_holds_nothing_up() {
             blocked.lock().unwrap().recv().ok();
         }))
         .with_observer(Arc::new(move |_: &RunId, event: &RunEvent| sender.send(event.clone()).unwrap()));
-    let handle = looping.start(common::item()).await.unwrap();
+    let handle = looping.run(common::item()).start().await.unwrap();
     let started = handle.started().clone();
     let outcome = handle.wait().await;
     assert_eq!(told(&looping, &started, &outcome).await, unwatched);
@@ -249,7 +249,7 @@ async fn two_runs_of_one_loop_do_not_mix() {
     };
     let mut handles = Vec::new();
     for n in 0..20 {
-        handles.push(looping.start(item(n)).await.unwrap());
+        handles.push(looping.run(item(n)).start().await.unwrap());
     }
     let mut nonces = std::collections::BTreeSet::new();
     for (n, handle) in handles.into_iter().enumerate() {

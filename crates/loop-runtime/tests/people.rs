@@ -28,7 +28,7 @@ fn left(log: &Log, stage: Stage) -> Loop {
 }
 
 async fn waits(looping: &Loop) -> Waiting {
-    match looping.start(common::item()).await.unwrap().driven().await {
+    match looping.run(common::item()).start().await.unwrap().driven().await {
         Driven::Waiting(waiting) => waiting,
         Driven::Ended(outcome) => panic!("it ended: {:?}", outcome.stop),
     }
@@ -71,12 +71,12 @@ async fn a_run_that_waits_is_left_and_goes_on_with_the_answers() {
     assert_eq!((log.count("tool change"), log.count("model main")), (0, 1));
 
     // One of two answers: it waits on.
-    let driven = looping.resume_with(&run, [says_no(&waiting, 1)]).await.unwrap().driven().await;
+    let driven = looping.resume_with(&run, [says_no(&waiting, 1)]).start().await.unwrap().driven().await;
     let Driven::Waiting(waiting) = driven else { panic!("{driven:?}") };
     assert_eq!(waiting.asked.len(), 1);
     assert_eq!(log.count("tool change"), 0);
 
-    let outcome = looping.resume_with(&run, [says_yes(&waiting, 0)]).await.unwrap().wait().await;
+    let outcome = looping.resume_with(&run, [says_yes(&waiting, 0)]).start().await.unwrap().wait().await;
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     assert_eq!((log.count("tool change(ok-2)"), log.count("tool change")), (1, 1));
     let found = [
@@ -93,10 +93,10 @@ async fn a_run_that_was_left_comes_to_what_one_does_that_was_answered_on_the_spo
     let left = left(&log, mends(&log));
     let waiting = waits(&left).await;
     let said = [says_yes(&waiting, 0), says_no(&waiting, 1)];
-    let after = left.resume_with(&waiting.outcome.run, said).await.unwrap().wait().await;
+    let after = left.resume_with(&waiting.outcome.run, said).start().await.unwrap().wait().await;
 
     let live = looping(unpicked(), &log, mends(&log)).with_people();
-    let handle = live.start(common::item()).await.unwrap();
+    let handle = live.run(common::item()).start().await.unwrap();
     let remote = handle.remote();
     // The question is known and open by then.
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -119,7 +119,7 @@ async fn an_answer_that_comes_before_its_question_counts_only_for_what_was_shown
     let first = answer("low", &[look("slow-500"), change("ok-2"), change("ok-3")]);
     let stage = Stage::new(&log).on("main", [says(first), says(answer("high", &[]))]);
     let looping = looping(unpicked(), &log, stage).with_people();
-    let handle = looping.start(common::item()).await.unwrap();
+    let handle = looping.run(common::item()).start().await.unwrap();
     let (remote, run) = (handle.remote(), handle.id().clone());
     tokio::time::sleep(Duration::from_millis(100)).await;
     let state = replay(&run, &looping.journal().read(&run).await.unwrap()).unwrap();
@@ -156,13 +156,13 @@ async fn what_does_not_count_is_refused_and_nothing_of_it_is_written() {
         (twice, AnswerFault::Answered),
         (vec![text], AnswerFault::IsNoQuestion),
     ] {
-        match looping.resume_with(&run, said.clone()).await.map(drop) {
+        match looping.resume_with(&run, said.clone()).start().await.map(drop) {
             Err(StartError::Refused { rejected: Rejected::Answer { why, .. }, .. }) => assert_eq!(why, fault),
             other => panic!("{other:?}"),
         }
         assert!(looping.note_down(&run, said).await.is_err());
     }
-    let empty = looping.resume_with(&run, [Fact::Told { text: " ".into() }]).await.map(drop);
+    let empty = looping.resume_with(&run, [Fact::Told { text: " ".into() }]).start().await.map(drop);
     assert!(matches!(empty, Err(StartError::Refused { rejected: Rejected::ToldNothing, .. })), "{empty:?}");
     assert_eq!(facts(&looping, &run).await, before);
     assert_eq!(log.count("tool change"), 0);
@@ -184,7 +184,7 @@ async fn an_answer_is_written_down_and_the_run_left_until_somebody_goes_on() {
     assert!(matches!(again, Err(StartError::Refused { .. })), "{again:?}");
     let state = looping.note_down(&run, [Fact::Told { text: "be brief".into() }]).await.unwrap();
     assert_eq!(state.told().len(), 1);
-    let outcome = looping.resume(&run).await.unwrap().wait().await;
+    let outcome = looping.resume(&run).start().await.unwrap().wait().await;
     assert_eq!((outcome.stop.reason(), log.count("tool change(ok-2)")), (StopReason::Confident, 1));
 }
 
@@ -223,14 +223,14 @@ async fn a_question_that_is_too_old_is_a_no_also_after_the_process_has_gone() {
     let run = waiting.outcome.run.clone();
     let journal = earlier(&looping, &run, 600_000, tools(&log).manifest_hash()).await;
     let late = looping.with_journal(journal);
-    let refused = late.resume_with(&run, [says_yes(&waiting, 0)]).await.map(drop);
+    let refused = late.resume_with(&run, [says_yes(&waiting, 0)]).start().await.map(drop);
     let expired =
         Rejected::Answer { key: waiting.asked[0].key, why: AnswerFault::Expired { limit_ms: 600_000 } };
     assert!(
         matches!(&refused, Err(StartError::Refused { rejected, .. }) if *rejected == expired),
         "{refused:?}"
     );
-    let outcome = late.resume(&run).await.unwrap().wait().await;
+    let outcome = late.resume(&run).start().await.unwrap().wait().await;
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     assert_eq!(log.count("tool change"), 0, "silence is a no");
     let denied = Verdict::Denied { why: "nobody answered in time".into(), by: DeniedBy::Silence };
@@ -243,10 +243,10 @@ async fn a_run_that_somebody_drives_takes_no_answer_from_elsewhere() {
     // I-29
     let log = Log::new();
     let looping = looping(unpicked(), &log, mends(&log)).with_people();
-    let handle = looping.start(common::item()).await.unwrap();
+    let handle = looping.run(common::item()).start().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let run = handle.id().clone();
-    let refused = looping.resume_with(&run, []).await.map(drop);
+    let refused = looping.resume_with(&run, []).start().await.map(drop);
     assert!(matches!(refused, Err(StartError::Journal(JournalError::Busy { .. }))), "{refused:?}");
     let remote = handle.remote();
     for key in ["1/action-1", "1/action-2"] {
@@ -275,8 +275,11 @@ async fn other_tools_or_settings_than_the_ones_that_were_approved_are_refused() 
     spec.limits.tool_calls += 1;
     let of_settings = Loop::new(spec, tools(&log), model()).with_people();
     for (changed, what) in [(of_tools, "tools"), (of_settings, "settings")] {
-        let refused =
-            changed.with_journal(Arc::clone(&journal)).resume_with(&run, [says_yes(&waiting, 0)]).await;
+        let refused = changed
+            .with_journal(Arc::clone(&journal))
+            .resume_with(&run, [says_yes(&waiting, 0)])
+            .start()
+            .await;
         match refused.map(drop) {
             Err(StartError::Changed { what: found, .. }) => assert_eq!(found, what),
             other => panic!("{other:?}"),
@@ -323,7 +326,7 @@ async fn an_answer_to_a_question_is_what_the_next_pass_reads() {
     let key = waiting.asked[0].key;
     let answered = PersonAnswer::Answered { text: text.into() };
     let said = Fact::PersonAnswered { key, answer: answered.clone(), binding: None };
-    let outcome = looping.resume_with(&waiting.outcome.run, [said]).await.unwrap().wait().await;
+    let outcome = looping.resume_with(&waiting.outcome.run, [said]).start().await.unwrap().wait().await;
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     assert_eq!(&*outcome.evidence[0].observation.markdown, text);
     let asked = left_stage.requests("main");
@@ -331,7 +334,7 @@ async fn an_answer_to_a_question_is_what_the_next_pass_reads() {
     assert!(last.contains("· ok · a person's answer") && last.contains(text), "{last}");
 
     // In one process: an approval says nothing to a question, and is passed over.
-    let handle = over(&live_stage).start(common::item()).await.unwrap();
+    let handle = over(&live_stage).run(common::item()).start().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     handle.remote().answer(key, PersonAnswer::Approved);
     handle.remote().answer(key, answered);
@@ -353,7 +356,7 @@ async fn what_a_run_is_told_stands_in_the_prompt_of_the_next_pass() {
         ],
     ));
     let looping = Loop::new(unpicked(), tools(&log), Models::one(Arc::clone(&stage) as _));
-    let mut handle = looping.start(common::item()).await.unwrap();
+    let mut handle = looping.run(common::item()).start().await.unwrap();
     let mut events = handle.events().unwrap();
     let remote = handle.remote();
     while let Some(event) = events.recv().await {
@@ -392,7 +395,7 @@ async fn a_run_that_hangs_in_its_last_call_hears_nothing_more() {
     let stage =
         Stage::new(&log).on("landing", [says(answer("high", &[])).after(1_000).ending(End::Finished)]);
     let looping = looping(spec, &log, stage);
-    let handle = looping.start(common::item()).await.unwrap();
+    let handle = looping.run(common::item()).start().await.unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
     handle.remote().tell("too late");
     let outcome = handle.wait().await;

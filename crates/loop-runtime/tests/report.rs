@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 async fn reported(looping: &Loop) -> (Outcome, Value) {
-    let handle = looping.start(common::item()).await.unwrap();
+    let handle = looping.run(common::item()).start().await.unwrap();
     let started = handle.started().clone();
     let outcome = handle.wait().await;
     let report = serde_json::to_value(Report::new(&started, &outcome)).unwrap();
@@ -159,7 +159,7 @@ async fn a_limit_of_money_without_a_price_starts_no_run() {
         spec.limits.cost = Some(loop_core::PicoUsd(50_000_000_000));
     });
     let looping = looping(spec, &log, Stage::new(&log));
-    let error = looping.start(common::item()).await.unwrap_err();
+    let error = looping.run(common::item()).start().await.unwrap_err();
     assert!(error.to_string().contains("the limit of $0.050000 for a run cannot be kept"), "{error}");
     assert!(looping.journal().runs().await.unwrap().is_empty(), "nothing was begun");
 }

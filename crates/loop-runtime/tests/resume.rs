@@ -48,7 +48,7 @@ async fn interrupted_everywhere(looping: &Loop, tools: &Registry) {
         let journal =
             journal_of(&straight.run, &recorded, tools.manifest_hash(), &recorded.entries[..kept]).await;
         let again = looping.clone().with_journal(journal.clone());
-        let outcome = again.resume(&straight.run).await.unwrap().wait().await;
+        let outcome = again.resume(&straight.run).start().await.unwrap().wait().await;
         let bodies = |outcome: &loop_runtime::Outcome| -> Vec<(String, String, u32)> {
             let sections = outcome.document.sections.iter();
             sections.map(|section| (section.id.to_string(), section.body.to_string(), section.pass)).collect()
@@ -124,7 +124,7 @@ async fn a_result_that_was_written_down_is_not_asked_for_again() {
     let journal =
         journal_of(&straight.run, &recorded, tools(&fresh).manifest_hash(), &recorded.entries[..kept]).await;
     let again = Loop::new(unpicked(), tools(&fresh), Models::one(Arc::new(ByPass))).with_journal(journal);
-    again.resume(&straight.run).await.unwrap().wait().await;
+    again.resume(&straight.run).start().await.unwrap().wait().await;
     assert_eq!(fresh.count("tool look(slow-2000)"), 1, "it was in flight");
     assert_eq!(
         fresh.count("tool look(slow-1000)") + fresh.count("tool look(fail)"),
@@ -147,7 +147,7 @@ async fn a_driver_that_is_taken_away_lets_another_go_on() {
         assert!(gone.is_err());
         tokio::task::yield_now().await;
         let run = journal.runs().await.unwrap()[0].run.clone();
-        let outcome = looping.with_journal(journal).resume(&run).await.unwrap().wait().await;
+        let outcome = looping.with_journal(journal).resume(&run).start().await.unwrap().wait().await;
         assert_eq!(
             (outcome.stop.reason(), outcome.evidence.len()),
             (StopReason::Confident, 5),
@@ -160,7 +160,7 @@ async fn a_driver_that_is_taken_away_lets_another_go_on() {
 async fn refused(other: impl FnOnce(Loop) -> Loop) -> String {
     let looping = common::looping(Offline::new());
     let outcome = looping.run(common::item()).await.unwrap();
-    let error = other(looping).resume(&outcome.run).await.unwrap_err();
+    let error = other(looping).resume(&outcome.run).start().await.unwrap_err();
     assert!(matches!(error, StartError::Changed { .. }), "{error:?}");
     error.to_string().replace(outcome.run.as_str(), "RUN")
 }
@@ -204,8 +204,8 @@ async fn a_refused_resume_lets_go_of_the_run() {
     let looping = common::looping(Offline::new());
     let outcome = looping.run(common::item()).await.unwrap();
     let other = Prompts::with_overrides(std::iter::empty(), Layout::SystemEvidence).unwrap();
-    assert!(looping.clone().with_prompts(Arc::new(other)).resume(&outcome.run).await.is_err());
-    assert_eq!(looping.resume(&outcome.run).await.unwrap().wait().await, outcome);
+    assert!(looping.clone().with_prompts(Arc::new(other)).resume(&outcome.run).start().await.is_err());
+    assert_eq!(looping.resume(&outcome.run).start().await.unwrap().wait().await, outcome);
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,18 +218,19 @@ async fn of_two_that_take_a_run_up_one_is_told_that_it_is_busy() {
     let journal =
         journal_of(&straight.run, &recorded, tools(&log).manifest_hash(), &recorded.entries[..3]).await;
     let looping = looping.with_journal(journal);
-    let (first, second) = tokio::join!(looping.resume(&straight.run), looping.resume(&straight.run));
+    let (first, second) =
+        tokio::join!(looping.resume(&straight.run).start(), looping.resume(&straight.run).start());
     let busy = second.unwrap_err();
     assert!(matches!(busy, StartError::Journal(JournalError::Busy { .. })), "{busy:?}");
     assert_eq!(first.unwrap().wait().await.stop, straight.stop);
-    assert!(looping.resume(&straight.run).await.is_ok(), "and afterwards it is free");
+    assert!(looping.resume(&straight.run).start().await.is_ok(), "and afterwards it is free");
 }
 
 #[tokio::test]
 async fn a_run_of_which_nothing_is_known_is_not_taken_up() {
     // H1
     let looping = common::looping(Offline::new());
-    let error = looping.resume(&RunId::new("nobody")).await.unwrap_err();
+    let error = looping.resume(&RunId::new("nobody")).start().await.unwrap_err();
     assert_eq!(error.to_string(), "no run nobody in memory; `loopgate runs` lists them");
 }
 
@@ -278,7 +279,7 @@ async fn the_time_without_a_driver_does_not_count_against_the_run() {
         started.unix_ms -= 100 * 60_000;
         let journal = journal_of(&straight.run, &recorded, tools(&log).manifest_hash(), &entries).await;
         let again = looping.clone().with_journal(journal.clone());
-        let outcome = again.resume(&straight.run).await.unwrap().wait().await;
+        let outcome = again.resume(&straight.run).start().await.unwrap().wait().await;
         assert_eq!(outcome.stop, straight.stop, "after {kept} entries");
         assert!(outcome.totals.wall_ms < 60_000, "{}", outcome.totals.wall_ms);
         let written = journal.read(&straight.run).await.unwrap();

@@ -60,7 +60,8 @@ async fn the_outcome_is_saved_on_every_way_out() {
 
     let (folder, log) = (tempfile::tempdir().unwrap(), Log::new());
     let stage = Stage::new(&log).on("main", [says(half).ending(End::Hangs)]);
-    let mut handle = saving(folder.path(), "{run}.json", &log, stage).start(common::item()).await.unwrap();
+    let mut handle =
+        saving(folder.path(), "{run}.json", &log, stage).run(common::item()).start().await.unwrap();
     let run = handle.id().to_string();
     let (mut events, mut heard) = (handle.events().unwrap(), String::new());
     while heard != half {
@@ -274,7 +275,7 @@ async fn stopped(saver: (u64, u64), stops: &[(u64, StopMode)]) -> (Outcome, u64,
     let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
     let saver = Slow { takes_ms: saver.0, retry_ms: saver.1, log: log.clone() };
     let looping = looping(unpicked(), &log, stage).with_saver(Arc::new(saver));
-    let handle = looping.start(common::item()).await.unwrap();
+    let handle = looping.run(common::item()).start().await.unwrap();
     let (remote, run) = (handle.remote(), handle.id().clone());
     let ended = tokio::spawn(handle.wait());
     for (at, how) in stops {
@@ -328,7 +329,7 @@ async fn a_stop_that_was_meant_for_the_run_does_not_stop_its_saving() {
     spec.limits.passes = 0;
     let saver = Slow { takes_ms: 100, retry_ms: 500, log: log.clone() };
     let looping = looping(spec, &log, Stage::new(&log)).with_saver(Arc::new(saver));
-    let handle = looping.start(common::item()).await.unwrap();
+    let handle = looping.run(common::item()).start().await.unwrap();
     handle.stop(StopMode::Now);
     handle.stop(StopMode::Now);
     let outcome = handle.wait().await;
@@ -342,7 +343,7 @@ async fn saving_can_be_stopped_where_the_journal_has_failed() {
     let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
     let journal = Arc::new(Watched::new(&log).failing_at(2));
     let looping = looping(unpicked(), &log, stage).with_journal(journal).with_saver(Arc::new(Rude::Hangs));
-    let handle = looping.start(common::item()).await.unwrap();
+    let handle = looping.run(common::item()).start().await.unwrap();
     let remote = handle.remote();
     let ended = tokio::spawn(handle.wait());
     tokio::time::sleep(Duration::from_millis(500)).await;

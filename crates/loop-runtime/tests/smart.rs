@@ -92,7 +92,7 @@ async fn what_the_question_of_a_smart_tool_waits_for_is_told() {
     let mut spec = spec(|_| {});
     spec.limits.sub_call_ms = 20_000;
     spec.tools.iter_mut().for_each(|tool| tool.timeout_ms = 30_000);
-    let mut handle = Loop::new(spec, registry, models).start(common::item()).await.unwrap();
+    let mut handle = Loop::new(spec, registry, models).run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (outcome, events) = tokio::join!(handle.wait(), drained(events));
     assert_eq!(&*outcome.evidence[0].observation.summary, "Found 40 items, kept 1, chosen by a model");
@@ -104,7 +104,9 @@ async fn what_the_question_of_a_smart_tool_waits_for_is_told() {
                 CallNews::Silent { for_ms } => format!("{key} silent for {for_ms}"),
                 other => format!("{key} {other:?}"),
             }),
-            RunEvent::Recorded(_) | RunEvent::Text { .. } | RunEvent::Lost { .. } => None,
+            RunEvent::Recorded(_) | RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Lost { .. } => {
+                None
+            }
         })
         .collect();
     let expected = ["1/action-0 retrying, try 2", "1/action-0 Sent", "1/action-0 silent for 5000"];
@@ -122,14 +124,16 @@ async fn a_silent_model_behind_a_smart_tool_is_told_within_a_second() {
     let main = Arc::new(main);
     let picker = Arc::new(Stage::new(&log).on("action-0", [says(r#"[{"index": 7}]"#).after(1_000)]));
     let models = Models { picker, base: main.clone(), escalated: main.clone(), fallback: main };
-    let mut handle = Loop::new(spec(|_| {}), registry, models).start(common::item()).await.unwrap();
+    let mut handle = Loop::new(spec(|_| {}), registry, models).run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (_, events) = tokio::join!(handle.wait(), drained(events));
     let told: Vec<&CallNews> = events
         .iter()
         .filter_map(|event| match event {
             RunEvent::Call { news, .. } => Some(news),
-            RunEvent::Recorded(_) | RunEvent::Text { .. } | RunEvent::Lost { .. } => None,
+            RunEvent::Recorded(_) | RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Lost { .. } => {
+                None
+            }
         })
         .collect();
     assert_eq!(told, [&CallNews::Silent { for_ms: 800 }]);

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 async fn begun(log: &Log, stage: Stage) -> Handle {
-    looping(unpicked(), log, stage).start(common::item()).await.unwrap()
+    looping(unpicked(), log, stage).run(common::item()).start().await.unwrap()
 }
 
 async fn later(ms: u64) {
@@ -143,7 +143,7 @@ async fn a_tool_that_blocks_its_thread_does_not_hold_the_end_up() {
     let stage = Stage::new(&log).on("main", [says(answer("medium", &[look("x")]))]);
     let models = loop_runtime::Models::one(Arc::new(stage));
     let looping = loop_runtime::Loop::new(unpicked(), registry.build().unwrap(), models);
-    let handle = looping.start(common::item()).await.unwrap();
+    let handle = looping.run(common::item()).start().await.unwrap();
     begun.recv().await.unwrap();
     handle.remote().stop(StopMode::Now);
     let outcome = tokio::time::timeout(Duration::from_secs(10), handle.wait()).await.unwrap();
@@ -155,7 +155,7 @@ async fn a_tool_that_blocks_its_thread_does_not_hold_the_end_up() {
 async fn a_stop_now_cuts_a_stream_off_that_is_always_ready() {
     // I-15, L11: it never gives way by itself.
     let heard = Arc::new(AtomicUsize::new(0));
-    let handle = common::looping(Flood(Arc::clone(&heard))).start(common::item()).await.unwrap();
+    let handle = common::looping(Flood(Arc::clone(&heard))).run(common::item()).start().await.unwrap();
     let remote = handle.remote();
     while heard.load(Ordering::Relaxed) == 0 {
         tokio::task::yield_now().await;
@@ -192,7 +192,7 @@ async fn the_wall_clock_ends_a_run_in_the_middle_of_a_call() {
         spec.limits.wall_ms = 30_000;
     });
     let stage = Stage::new(&log).on("main", [slow()]).on("landing", [slow()]);
-    let handle = looping(spec, &log, stage).start(common::item()).await.unwrap();
+    let handle = looping(spec, &log, stage).run(common::item()).start().await.unwrap();
     let (at, outcome) = over(&log, handle).await;
     // A quarter of the time is the landing's, and the wall clock ends that.
     assert_eq!(
@@ -240,7 +240,7 @@ async fn a_handle_that_is_dropped_lets_the_run_go_on() {
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says(answer("high", &[])).after(1_000)]);
     let looping = looping(unpicked(), &log, stage);
-    let handle = looping.start(common::item()).await.unwrap();
+    let handle = looping.run(common::item()).start().await.unwrap();
     let run = handle.id().clone();
     drop(handle);
     later(2_000).await;

@@ -5,6 +5,7 @@ use crate::common;
 use common::world::{
     End, Log, Play, Stage, answer, contract, drained, look, looping, notes, refuses, says, tools, unpicked,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use loop_llm::{
     ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest,
     RetryAdvice, Stop,
 };
-use loop_runtime::{Loop, Models, Outcome, RunEvent, StopReason};
+use loop_runtime::{Loop, Models, Outcome, ReplyPart, RunEvent, StopReason};
 
 async fn ran(log: &Log, stage: Stage) -> Outcome {
     looping(unpicked(), log, stage).run(common::item()).await.unwrap()
@@ -39,7 +40,7 @@ async fn pieces_of_a_reply_are_heard_before_the_reply_is_recorded() {
     let whole = answer("high", &[]);
     let pieces: Vec<(u64, String)> = whole.split_inclusive('\n').map(|line| (50, line.to_owned())).collect();
     let stage = Stage::new(&log).on("main", [Play { pieces, ..says("") }]);
-    let mut handle = looping(unpicked(), &log, stage).start(common::item()).await.unwrap();
+    let mut handle = looping(unpicked(), &log, stage).run(common::item()).start().await.unwrap();
     let mut events = handle.events().unwrap();
     let nonce = handle.started().nonce.to_string();
     let (mut heard, mut first_at) = (String::new(), None);
@@ -55,7 +56,7 @@ async fn pieces_of_a_reply_are_heard_before_the_reply_is_recorded() {
                 assert!(log.now() > first_at.unwrap() + 500, "and it came while the reply was written");
             }
             RunEvent::Recorded(_) => {}
-            RunEvent::Call { .. } => {}
+            RunEvent::Part { .. } | RunEvent::Call { .. } => {}
             RunEvent::Lost { .. } => panic!("it was read in time"),
         }
     }
@@ -104,6 +105,60 @@ impl ChatModel for Endless {
     }
 }
 
+/// A model that reasons and writes calls beside its answer, in pieces that cut a secret.
+#[derive(Debug)]
+struct Thinking;
+
+#[async_trait]
+impl ChatModel for Thinking {
+    async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+        let text = answer("high", &[]).replace("{{nonce}}", loop_llm::nonce_of(request).unwrap_or_default());
+        let arguments = |nth, text: &str| ModelEvent::ToolArgumentsDelta { nth, text: text.into() };
+        let events = [
+            ModelEvent::ReasoningDelta { text: "The key is hunter2-of-".into() },
+            ModelEvent::ReasoningDelta { text: "the-crm, I think.".into() },
+            ModelEvent::ToolCallStarted { nth: 0, name: "look".into() },
+            arguments(0, "{\"key\": \"hunter2-of"),
+            ModelEvent::ToolCallStarted { nth: 1, name: "look-hunter2-of-the-crm".into() },
+            arguments(1, "{}"),
+            arguments(0, "-the-crm\"}"),
+            // No reply is read so far.
+            ModelEvent::ToolCallStarted { nth: 128, name: "far".into() },
+            arguments(128, "{}"),
+            ModelEvent::TextDelta { text: text.as_str().into() },
+            ModelEvent::Finished(Box::new(ModelReply::text(text, None))),
+        ];
+        Ok(futures::stream::iter(events.map(Ok)).boxed())
+    }
+}
+
+#[tokio::test]
+async fn reasoning_and_calls_are_heard_as_they_come_and_without_secrets() {
+    // S0-18, B13
+    let looping = Loop::new(unpicked(), tools(&Log::new()), Models::one(Arc::new(Thinking)))
+        .with_secrets(&loop_llm::Secrets::of(["hunter2-of-the-crm"]));
+    let mut handle = looping.run(common::item()).start().await.unwrap();
+    let events = handle.events().unwrap();
+    let (outcome, events) = tokio::join!(handle.wait(), drained(events));
+    assert_eq!(outcome.stop.reason(), StopReason::Confident);
+    let (mut reasoning, mut calls, mut arguments) = (String::new(), Vec::new(), BTreeMap::new());
+    for event in &events {
+        let RunEvent::Part { key, part, .. } = event else { continue };
+        assert_eq!(key.slot, Slot::Main);
+        match part {
+            ReplyPart::Reasoning { text } => reasoning.push_str(text),
+            ReplyPart::ToolCall { nth, name } => calls.push((*nth, name.to_string())),
+            ReplyPart::Arguments { nth, text } => {
+                arguments.entry(*nth).or_insert_with(String::new).push_str(text);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(reasoning, "The key is [masked], I think.");
+    assert_eq!(calls, [(0, "look".to_owned()), (1, "look-[masked]".to_owned())]);
+    assert_eq!(arguments, BTreeMap::from([(0, "{\"key\": \"[masked]\"}".to_owned()), (1, "{}".to_owned())]));
+}
+
 #[tokio::test]
 async fn a_model_that_never_ends_is_cut_at_a_multiple_of_what_it_was_granted() {
     // P3, P6, P8, L11, L23: text, reasoning and arguments alike.
@@ -118,7 +173,7 @@ async fn a_model_that_never_ends_is_cut_at_a_multiple_of_what_it_was_granted() {
         spec.limits.output_tokens = 300;
         let most = loop_llm::OutputCap::of(Some(300)).bytes;
         let looping = Loop::new(spec, tools(&Log::new()), Models::one(Arc::new(Endless(event.clone()))));
-        let mut handle = looping.start(common::item()).await.unwrap();
+        let mut handle = looping.run(common::item()).start().await.unwrap();
         let events = handle.events().unwrap();
         let outcome = handle.wait().await;
         let told = |condition: &Condition| matches!(condition.value, Measure::Output(written) if written.capped && written.tokens.is_none());
@@ -135,7 +190,11 @@ async fn a_model_that_never_ends_is_cut_at_a_multiple_of_what_it_was_granted() {
 }
 
 fn bytes_of_text(event: &RunEvent) -> usize {
-    if let RunEvent::Text { text, .. } = event { text.len() } else { 0 }
+    match event {
+        RunEvent::Text { text, .. } => text.len(),
+        RunEvent::Part { part, .. } => part.text().len(),
+        RunEvent::Recorded(_) | RunEvent::Call { .. } | RunEvent::Lost { .. } => 0,
+    }
 }
 
 #[tokio::test]
@@ -279,7 +338,7 @@ async fn an_endless_reply_is_cut_off_by_its_size() {
     let log = Log::new();
     let flood = Play { pieces: vec![(1, "x".repeat(64 * 1024)); 1_000], ..says("") };
     let stage = Stage::new(&log).on("main", [flood]).on("repair", [says(contract("low", &[]))]);
-    let mut handle = looping(unpicked(), &log, stage).start(common::item()).await.unwrap();
+    let mut handle = looping(unpicked(), &log, stage).run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (seen, outcome) = tokio::join!(drained(events), handle.wait());
     let heard: usize =

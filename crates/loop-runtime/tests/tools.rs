@@ -48,7 +48,7 @@ async fn told_after(delays: [u64; 3]) -> (Vec<String>, String) {
         std::sync::Arc::clone(&stage) as std::sync::Arc<dyn loop_runtime::ChatModel>
     );
     let looping = loop_runtime::Loop::new(unpicked(), common::world::tools(&log), models);
-    let handle = looping.start(common::item()).await.unwrap();
+    let handle = looping.run(common::item()).start().await.unwrap();
     let nonce = handle.started().nonce.to_string();
     let outcome = handle.wait().await;
     let asked =

@@ -25,7 +25,7 @@ fn retrying(stage: Stage) -> Retrying<Stage> {
 fn news(events: &[RunEvent]) -> Vec<CallNews> {
     let news = events.iter().filter_map(|event| match event {
         RunEvent::Call { news, .. } => Some(news.clone()),
-        RunEvent::Recorded(_) | RunEvent::Text { .. } | RunEvent::Lost { .. } => None,
+        RunEvent::Recorded(_) | RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Lost { .. } => None,
     });
     news.collect()
 }
@@ -42,7 +42,7 @@ async fn a_retry_of_the_client_is_told_while_it_waits() {
             hearing.lock().unwrap().push(event.clone());
         },
     ));
-    let mut handle = looping.start(common::item()).await.unwrap();
+    let mut handle = looping.run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (outcome, events) = tokio::join!(handle.wait(), drained(events));
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
@@ -68,7 +68,7 @@ async fn what_a_call_waits_for_is_told_without_the_secrets_of_the_run() {
     let plays = [refused, says(answer("high", &[]))];
     let looping = looping(&log, retrying(Stage::new(&log).on("main", plays)))
         .with_secrets(&Secrets::of(["hunter2-of-the-crm"]));
-    let mut handle = looping.start(common::item()).await.unwrap();
+    let mut handle = looping.run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (outcome, events) = tokio::join!(handle.wait(), drained(events));
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
@@ -99,7 +99,7 @@ async fn a_call_that_waits_for_its_turn_says_for_how_long() {
     let mut spec = unpicked();
     spec.models.base.timeout_ms = 120_000;
     let model = Models::one(Arc::new(crowded(&log, stage).await));
-    let mut handle = Loop::new(spec, tools(&log), model).start(common::item()).await.unwrap();
+    let mut handle = Loop::new(spec, tools(&log), model).run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (outcome, events) = tokio::join!(handle.wait(), drained(events));
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
@@ -116,7 +116,7 @@ async fn a_stop_at_the_gate_does_not_wait_for_a_turn_behind_a_rate_limit() {
     let log = Log::new();
     let stage = Stage::new(&log).on("first", [says("")]).on("main", [says(answer("high", &[]))]);
     let looping = looping(&log, crowded(&log, stage).await);
-    let handle = looping.start(common::item()).await.unwrap();
+    let handle = looping.run(common::item()).start().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     handle.stop(StopMode::AtGate);
     let outcome = handle.wait().await;
@@ -131,7 +131,7 @@ async fn a_stop_at_the_gate_ends_a_wait_that_begins_after_it() {
     let log = Log::new();
     let plays = [refuses(LlmErrorKind::Overloaded).after(5_000), says(answer("high", &[]))];
     let looping = looping(&log, retrying(Stage::new(&log).on("main", plays)));
-    let handle = looping.start(common::item()).await.unwrap();
+    let handle = looping.run(common::item()).start().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     handle.stop(StopMode::AtGate);
     let outcome = handle.wait().await;
@@ -145,7 +145,7 @@ async fn a_stop_that_is_taken_back_leaves_the_wait_as_it_is() {
     let log = Log::new();
     let plays = [refuses(LlmErrorKind::Overloaded).after(5_000), says(answer("high", &[]))];
     let looping = looping(&log, retrying(Stage::new(&log).on("main", plays)));
-    let handle = looping.start(common::item()).await.unwrap();
+    let handle = looping.run(common::item()).start().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     handle.stop(StopMode::AtGate);
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -160,7 +160,7 @@ async fn a_provider_that_sends_nothing_is_told_about() {
     let log = Log::new();
     let slow = says(answer("high", &[])).after(22_000);
     let looping = looping(&log, Stage::new(&log).on("main", [slow]));
-    let mut handle = looping.start(common::item()).await.unwrap();
+    let mut handle = looping.run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (_, events) = tokio::join!(handle.wait(), drained(events));
     let silent: Vec<u64> = news(&events)

@@ -46,19 +46,19 @@ async fn every_way_of_driving_leaves_the_same_journal() {
     assert!(expected.1.len() > 5_000, "it is a whole journal: {}", expected.1);
 
     let handled = busy();
-    let mut handle = handled.start(common::item()).await.unwrap();
+    let mut handle = handled.run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (_, outcome) = tokio::join!(drained(events), handle.wait());
     assert_eq!(told_of(&handled, &outcome).await, expected, "by a handle");
 
     let streamed = busy();
-    let mut stream = streamed.stream(common::item()).await.unwrap();
+    let mut stream = streamed.run(common::item()).stream().await.unwrap();
     while stream.next().await.is_some() {}
     let outcome = stream.outcome().unwrap().clone();
     assert_eq!(told_of(&streamed, &outcome).await, expected, "as a stream");
 
     let unread = busy();
-    let outcome = unread.stream(common::item()).await.unwrap().into_outcome().await;
+    let outcome = unread.run(common::item()).stream().await.unwrap().into_outcome().await;
     assert_eq!(told_of(&unread, &outcome).await, expected, "as a stream that nobody reads");
 
     let queued = busy();
@@ -72,7 +72,7 @@ async fn every_way_of_driving_leaves_the_same_journal() {
 async fn a_stream_yields_every_entry_and_rests_after_each() {
     // S1-45
     let looping = busy();
-    let mut stream = looping.stream(common::item()).await.unwrap();
+    let mut stream = looping.run(common::item()).stream().await.unwrap();
     let run = stream.id().clone();
     later(1_000).await;
     assert_eq!(written(&looping, &run).await, 1, "nothing but its start before it is polled");
@@ -87,7 +87,7 @@ async fn a_stream_yields_every_entry_and_rests_after_each() {
                 assert_eq!(written(&looping, &run).await, entries.len());
             }
             RunEvent::Text { .. } => texts += 1,
-            RunEvent::Call { .. } => {}
+            RunEvent::Part { .. } | RunEvent::Call { .. } => {}
             RunEvent::Lost { .. } => panic!("it was read in time"),
         }
     }
@@ -104,7 +104,7 @@ async fn a_pause_holds_a_run_where_it_is_and_is_not_counted() {
     let outcome = straight.run(common::item()).await.unwrap();
     let expected = told_of(&straight, &outcome).await;
     let looping = busy();
-    let mut stream = looping.stream(common::item()).await.unwrap();
+    let mut stream = looping.run(common::item()).stream().await.unwrap();
     let run = stream.id().clone();
     for n in 1..=2 {
         assert!(
@@ -123,7 +123,7 @@ async fn a_pause_holds_a_run_where_it_is_and_is_not_counted() {
 async fn a_stream_can_be_stopped_and_still_ends_with_its_outcome() {
     // S0-46
     let looping = busy();
-    let mut stream = looping.stream(common::item()).await.unwrap();
+    let mut stream = looping.run(common::item()).stream().await.unwrap();
     let remote = stream.remote();
     while let Some(event) = stream.next().await {
         if matches!(event, RunEvent::Text { .. }) {
@@ -139,7 +139,7 @@ async fn a_stream_that_is_dropped_leaves_nothing_behind() {
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says(answer("medium", &[look("hang"), look("slow-100")]))]);
     let looping = looping(unpicked(), &log, stage);
-    let mut stream = looping.stream(common::item()).await.unwrap();
+    let mut stream = looping.run(common::item()).stream().await.unwrap();
     let run = stream.id().clone();
     let late = tokio::time::timeout(Duration::from_secs(1), async { while stream.next().await.is_some() {} });
     assert!(late.await.is_err());
@@ -159,7 +159,7 @@ async fn a_stream_that_is_dropped_in_the_middle_of_a_reply_cuts_the_call_off() {
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says("## 🔍 Situation\n\nThe backup").ending(End::Hangs)]);
     let looping = looping(unpicked(), &log, stage);
-    let mut stream = looping.stream(common::item()).await.unwrap();
+    let mut stream = looping.run(common::item()).stream().await.unwrap();
     while !matches!(stream.next().await.unwrap(), RunEvent::Text { .. }) {}
     drop(stream);
     assert_eq!(log.count("dropped model main 1"), 1);

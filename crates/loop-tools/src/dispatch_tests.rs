@@ -53,7 +53,14 @@ async fn call(registry: &Registry) -> Observation {
 #[track_caller]
 fn failed(seen: &Observation, status: Status, message: &str) {
     assert_eq!((seen.status, &*seen.summary), (status, message));
-    assert_eq!(*seen.markdown, format!("> **X:** {message}"));
+    assert_eq!(why(seen), ("X", message));
+}
+
+/// Title and message of a failure.
+#[track_caller]
+fn why(seen: &Observation) -> (&str, &str) {
+    let failure = seen.failure.as_ref().unwrap();
+    (&failure.title, &failure.message)
 }
 
 #[tokio::test]
@@ -89,8 +96,9 @@ async fn an_unknown_tool_is_answered_and_nothing_runs() {
         let seen = dispatch(&registry, name, json!({ "target": "A" })).await;
         assert_eq!(seen.status, Status::PermanentError, "{name}");
         assert!(seen.summary.starts_with("Unknown tool: "), "{}", seen.summary);
-        assert!(seen.markdown.starts_with("> **Unknown tool:** "), "{}", seen.markdown);
-        assert_eq!(seen.markdown.contains("near names: `fetch_x`"), !name.is_empty(), "{}", seen.markdown);
+        let (title, message) = why(&seen);
+        assert_eq!(title, "Unknown tool");
+        assert_eq!(message.contains("near names: `fetch_x`"), !name.is_empty(), "{message}");
     }
 }
 
@@ -115,11 +123,11 @@ async fn parameters_are_held_against_the_whole_schema_before_the_tool_starts() {
         let seen = dispatch(&registry, "fetch_x", parameters).await;
         assert_eq!(seen.status, Status::InvalidInput);
         assert!(seen.summary.contains(expected), "{}", seen.summary);
-        assert!(seen.markdown.starts_with("> **X:** "), "{}", seen.markdown);
+        assert_eq!(why(&seen).0, "X");
     }
     assert!(!ran.load(Ordering::SeqCst));
     let huge = dispatch(&registry, "fetch_x", json!({ "target": "a\u{202e}".repeat(10_000) })).await;
-    assert!(huge.markdown.len() < 1_000 && !huge.markdown.contains('\u{202e}'), "{}", huge.markdown.len());
+    assert!(huge.text().len() < 1_000 && !huge.text().contains('\u{202e}'), "{}", huge.text().len());
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -144,7 +152,7 @@ async fn typed_parameters_that_do_not_make_the_type_are_invalid_input() {
     // Within the schema as written (a `u8` of schemars has a maximum), and yet no `Args`.
     let seen = dispatch(&registry, "fetch_x", json!({ "n": 7.0 })).await;
     assert_eq!(seen.status, Status::InvalidInput);
-    assert!(seen.markdown.contains("invalid type: floating point"), "{}", seen.markdown);
+    assert!(seen.text().contains("invalid type: floating point"), "{}", seen.text());
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{Data, Effect, Observation, Status};
+use loop_core::{Data, Effect, FailureText, Observation, Status};
 use serde_json::Value;
 
 use crate::declaration::ToolDeclaration;
@@ -14,21 +14,30 @@ use crate::text::{clean, cut, is_blank, one_line};
 pub(crate) struct Judged {
     status: Status,
     summary: String,
-    /// `None` is the template of a failure.
-    markdown: Option<String>,
+    body: Body,
     data: Value,
     /// Of what is not ready.
     retry_after_ms: Option<u64>,
     warnings: Vec<String>,
 }
 
+/// What a model gets to read of a result.
+#[derive(Debug)]
+enum Body {
+    /// The tool's own text.
+    Markdown(String),
+    /// What went wrong, under a title of its own or the tool's.
+    Failure { title: Option<String>, message: String },
+}
+
 impl Judged {
-    /// A failure with a message, by S0's template (S0-67).
+    /// A failure with a message.
     pub(crate) fn failed(status: Status, message: impl Into<String>) -> Self {
+        let message = message.into();
         Self {
             status,
-            summary: message.into(),
-            markdown: None,
+            summary: message.clone(),
+            body: Body::Failure { title: None, message },
             data: Value::Null,
             retry_after_ms: None,
             warnings: Vec::new(),
@@ -45,8 +54,9 @@ impl Judged {
         };
         let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
         let near = if near.is_empty() { String::new() } else { format!("; near names: {}", near.join(", ")) };
+        let (title, message) = (Some("Unknown tool".to_owned()), format!("{asked}{near}"));
         Self {
-            markdown: Some(quote("Unknown tool", &format!("{asked}{near}"))),
+            body: Body::Failure { title, message },
             ..Self::failed(Status::PermanentError, format!("Unknown tool: {asked}{near}"))
         }
     }
@@ -58,7 +68,7 @@ pub(crate) fn judge(tool: &ToolDeclaration, result: ToolResult) -> Judged {
         let message = format!("the result says that it is of `{}`", one_line(&result.tool_name));
         return Judged { data: result.data, ..Judged::failed(Status::MalformedResult, message) };
     }
-    if result.success { success(tool, result) } else { failure(result) }
+    if result.success { success(tool, result) } else { failure(tool, result) }
 }
 
 fn success(tool: &ToolDeclaration, result: ToolResult) -> Judged {
@@ -75,14 +85,14 @@ fn success(tool: &ToolDeclaration, result: ToolResult) -> Judged {
     Judged {
         status: Status::Ok,
         summary: if has_summary { result.summary } else { tool.title.to_string() },
-        markdown: Some(result.markdown),
+        body: Body::Markdown(result.markdown),
         data: result.data,
         retry_after_ms: None,
         warnings: result.error.into_iter().map(|error| format!("succeeded with an error: {error}")).collect(),
     }
 }
 
-fn failure(result: ToolResult) -> Judged {
+fn failure(tool: &ToolDeclaration, result: ToolResult) -> Judged {
     let message = result.message();
     let status = match result.kind {
         Some(Failure::Empty) => Status::Empty,
@@ -94,10 +104,15 @@ fn failure(result: ToolResult) -> Judged {
         None if message == NO_DATA_FOUND => Status::Empty,
         None => Status::PermanentError,
     };
-    // The template in its place, because a failure that shows nothing teaches nothing (S0-d4).
-    let markdown = Some(result.markdown).filter(|markdown| !is_blank(markdown));
-    let retry_after_ms = result.retry_after_ms.filter(|_| status == Status::Pending);
-    Judged { status, summary: message, markdown, data: result.data, retry_after_ms, warnings: Vec::new() }
+    let ToolResult { markdown, title, retry_after_ms, data, .. } = result;
+    // S0's template is no text of the tool's own, and a failure that shows nothing teaches nothing (S0-d4).
+    let is_template = markdown == quote(title.as_deref().unwrap_or(&tool.title), &message);
+    let body = match is_template || is_blank(&markdown) {
+        true => Body::Failure { title, message: message.clone() },
+        false => Body::Markdown(markdown),
+    };
+    let retry_after_ms = retry_after_ms.filter(|_| status == Status::Pending);
+    Judged { status, summary: message, body, data, retry_after_ms, warnings: Vec::new() }
 }
 
 /// Null, `[]` or an empty text: what S0's template takes for no data (S0-68).
@@ -110,28 +125,35 @@ fn is_nothing(data: &Value) -> bool {
     }
 }
 
-/// The observation: text cleaned (I-24), Markdown cut to `cap` characters (S0-123), data whole.
+/// The observation: text cleaned (I-24) and cut to `cap` characters (S0-123), data whole.
 pub(crate) fn observation(title: &str, judged: Judged, cap: usize) -> Observation {
-    let Judged { status, summary, markdown, data, retry_after_ms, warnings } = judged;
-    let markdown = markdown.unwrap_or_else(|| quote(title, &summary));
-    let (cleaned, dropped) = clean(&markdown);
-    let short = cut(&cleaned, cap);
+    let Judged { status, summary, body, data, retry_after_ms, warnings } = judged;
     let mut warnings: Vec<Arc<str>> = warnings.iter().map(|warning| one_line(warning).into()).collect();
-    if dropped > 0 {
-        warnings
-            .push(format!("{dropped} control or invisible characters were dropped from the markdown").into());
-    }
-    if short.is_some() {
+    let mut shown = |text: &str, what: &str| -> Arc<str> {
+        let (cleaned, dropped) = clean(text);
+        if dropped > 0 {
+            let says = format!("{dropped} control or invisible characters were dropped from the {what}");
+            warnings.push(says.into());
+        }
+        let Some(short) = cut(&cleaned, cap) else { return Arc::from(&*cleaned) };
         let all = cleaned.chars().count();
-        warnings.push(format!("the markdown was cut to {cap} of {all} characters").into());
-    }
-    let markdown: Arc<str> = short.map_or_else(|| Arc::from(&*cleaned), Arc::from);
+        warnings.push(format!("the {what} was cut to {cap} of {all} characters").into());
+        short.into()
+    };
+    let (markdown, failure) = match &body {
+        Body::Markdown(markdown) => (shown(markdown, "markdown"), None),
+        Body::Failure { title: own, message } => {
+            let title = one_line(own.as_deref().unwrap_or(title)).into();
+            (Arc::default(), Some(FailureText { title, message: shown(message, "message") }))
+        }
+    };
     let data = match data {
         // What is read is what was brought: one text for both.
         Value::String(text) if *text == *markdown => Data::text(Arc::clone(&markdown)),
         other => other.into(),
     };
     let mut observation = Observation::new(status, one_line(&summary), markdown, data);
+    observation.failure = failure;
     observation.retry_after_ms = retry_after_ms;
     observation.warnings = warnings;
     observation

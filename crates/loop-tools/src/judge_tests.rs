@@ -16,7 +16,18 @@ fn seen(result: ToolResult) -> Observation {
 #[track_caller]
 fn check(result: ToolResult, status: Status, summary: &str, markdown: &str) {
     let seen = seen(result);
-    assert_eq!((seen.status, &*seen.summary, &*seen.markdown), (status, summary, markdown));
+    assert_eq!((seen.status, &*seen.summary, &*shown(&seen)), (status, summary, markdown));
+}
+
+/// What an observation says: its Markdown, or its failure as `title: message`.
+fn shown(seen: &Observation) -> String {
+    match &seen.failure {
+        Some(failure) => {
+            assert_eq!(&*seen.markdown, "", "one of both");
+            format!("{}: {}", failure.title, failure.message)
+        }
+        None => seen.markdown.to_string(),
+    }
 }
 
 #[test]
@@ -28,7 +39,7 @@ fn every_result_has_its_status() {
     check(ToolResult { summary: " ".into(), ..ok() }, Status::Ok, "X", "## X");
     for nothing in [json!(null), json!([]), json!("")] {
         let result = ToolResult { data: nothing, ..ok() };
-        check(result, Status::Empty, "No data found", "> **X:** No data found");
+        check(result, Status::Empty, "No data found", "X: No data found");
     }
     for something in [json!(0), json!(false), json!({}), json!([null])] {
         check(ToolResult { data: something, ..ok() }, Status::Ok, "Found 1 items", "## X");
@@ -36,12 +47,12 @@ fn every_result_has_its_status() {
     let blank = "the result is a success without any Markdown";
     for markdown in ["", " \n\t", "\u{200b}\u{1b}[0m"] {
         let result = ToolResult { markdown: markdown.into(), ..ok() };
-        check(result, Status::MalformedResult, blank, &format!("> **X:** {blank}"));
+        check(result, Status::MalformedResult, blank, &format!("X: {blank}"));
     }
     for stranger in [ok(), failed(None)] {
         let result = ToolResult { tool_name: "fetch_y".into(), ..stranger };
         let message = "the result says that it is of `fetch_y`";
-        check(result, Status::MalformedResult, message, &format!("> **X:** {message}"));
+        check(result, Status::MalformedResult, message, &format!("X: {message}"));
     }
     let kinds = [
         (Some(Failure::Empty), Status::Empty),
@@ -52,10 +63,10 @@ fn every_result_has_its_status() {
         (None, Status::PermanentError),
     ];
     for (kind, status) in kinds {
-        check(failed(kind), status, "oh", "> **X:** oh");
+        check(failed(kind), status, "oh", "X: oh");
     }
     let in_words = ToolResult { kind: None, ..ToolResult::failed("fetch_x", "X", NO_DATA_FOUND) };
-    check(in_words, Status::Empty, "No data found", "> **X:** No data found");
+    check(in_words, Status::Empty, "No data found", "X: No data found");
 }
 
 #[test]
@@ -75,13 +86,28 @@ fn a_failure_that_shows_nothing_gets_its_text() {
         kind: None,
         ..ToolResult::failed("fetch_x", "X", "TypeError: x")
     };
-    check(bare.clone(), Status::PermanentError, "TypeError: x", "> **X:** TypeError: x");
+    check(bare.clone(), Status::PermanentError, "TypeError: x", "X: TypeError: x");
     check(
         ToolResult { summary: String::new(), ..bare },
         Status::PermanentError,
         "Unknown error",
-        "> **X:** Unknown error",
+        "X: Unknown error",
     );
+}
+
+#[test]
+fn a_failure_is_read_from_its_template_and_a_text_of_ones_own_is_kept() {
+    // S0-67: a program that speaks S0's shape has no title but the template's.
+    let of_program = |markdown: &str| ToolResult {
+        title: None,
+        markdown: markdown.into(),
+        ..ToolResult::failed("fetch_x", "X", "one\ntwo")
+    };
+    check(of_program("> **X:** one\n> two"), Status::PermanentError, "one two", "X: one\ntwo");
+    check(of_program("> **Y:** one"), Status::PermanentError, "one two", "> **Y:** one");
+    check(of_program("# Gone"), Status::PermanentError, "one two", "# Gone");
+    let titled = ToolResult::failed("fetch_x", "Another title", "oh");
+    check(titled, Status::PermanentError, "oh", "Another title: oh");
 }
 
 #[test]
@@ -107,7 +133,8 @@ fn the_markdown_is_cut_and_the_data_is_kept_whole() {
         observation("X", judge(&tool(), ToolResult::ok("fetch_x", "s", "\u{200b}abc\u{200b}", 1)), 2);
     assert_eq!(&*hidden.markdown, "ab… [cut: 2 of 3 characters]", "it is cleaned before it is cut");
     let failure = observation("X", Judged::failed(Status::PermanentError, "e".repeat(99)), 8);
-    assert_eq!(&*failure.markdown, "> **X:**… [cut: 8 of 108 characters]");
+    assert_eq!(shown(&failure), "X: eeeeeeee… [cut: 8 of 99 characters]");
+    assert_eq!(failure.warnings, [Arc::from("the message was cut to 8 of 99 characters")]);
 }
 
 #[test]
@@ -136,9 +163,9 @@ fn an_unknown_tool_is_told_with_near_names() {
     let text = "no tool is called `fetch_`; near names: `fetch_a`, `fetch_b`";
     assert_eq!((seen.status, &*seen.data), (Status::PermanentError, "null"));
     assert_eq!(*seen.summary, format!("Unknown tool: {text}"));
-    assert_eq!(*seen.markdown, format!("> **Unknown tool:** {text}"));
+    assert_eq!(shown(&seen), format!("Unknown tool: {text}"));
     let seen = observation("Unknown tool", Judged::unknown_tool("", &[]), 4_000);
-    assert_eq!(&*seen.markdown, "> **Unknown tool:** the name is empty");
+    assert_eq!(shown(&seen), "Unknown tool: the name is empty");
 }
 
 #[test]

@@ -43,6 +43,9 @@ pub struct ToolResult {
     /// What a smart tool's call to a model used. A program outside cannot claim one.
     #[serde(skip)]
     pub sub_call: Option<SubCallUse>,
+    /// Of a failure whose `markdown` is S0's template: what failed, as people call it.
+    #[serde(skip)]
+    pub title: Option<String>,
 }
 
 /// Which kind of failure a result is.
@@ -79,6 +82,7 @@ impl ToolResult {
             kind: None,
             retry_after_ms: None,
             sub_call: None,
+            title: None,
         }
     }
 
@@ -167,6 +171,7 @@ impl ToolResult {
             kind: Some(kind),
             retry_after_ms: None,
             sub_call: None,
+            title: Some(flat(title)),
         }
     }
 
@@ -215,7 +220,7 @@ fn message_of(text: &str) -> String {
     if text.is_empty() { UNKNOWN_ERROR.to_owned() } else { text.to_owned() }
 }
 
-fn flat(text: &str) -> String {
+pub(crate) fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -260,7 +260,7 @@ async fn a_source_may_rank_for_itself_and_its_slips_do_no_harm() {
 async fn nothing_found_and_a_failed_fetch_are_told_as_such() {
     // S0-68, S0-129
     let (seen, asked) = run(documents(0), Some(Reply::Says("")), "").await;
-    assert_eq!((seen.status, &*seen.markdown, asked.len()), (Status::Empty, "> **Docs:** No data found", 0));
+    assert_eq!((seen.status, &**seen.text(), asked.len()), (Status::Empty, "No data found", 0));
     let (seen, _) = run(documents(40), None, "DOWN").await;
     assert_eq!((seen.status, &*seen.summary), (Status::RetryableError, "the wiki is down"));
 }

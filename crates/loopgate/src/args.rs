@@ -1,10 +1,8 @@
 //! Arguments.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use loop_llm::testing::Chunks;
 
 /// Bounded AI agent loops: give it a work item; get a document, an answer or a valid value, the exact reason it
 /// stopped, and what it cost.
@@ -36,7 +34,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Model(ModelCommand),
     /// Serve a domain's models on this machine, with the protocols of OpenAI, Anthropic and Gemini
-    Mock(Box<MockArgs>),
+    Mock(Box<crate::mock::MockArgs>),
     /// Check domain folders
     #[command(subcommand)]
     Domain(DomainCommand),
@@ -522,27 +520,6 @@ pub(crate) struct ModelDecodeArgs {
     pub(crate) events: bool,
     /// The recorded body, or `-` for standard input
     pub(crate) file: PathBuf,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct MockArgs {
-    #[command(flatten)]
-    pub(crate) domain: Option<DomainArgs>,
-    /// Misbehave in this way: see --behaviours
-    #[arg(long, value_name = "NAME", value_parser = crate::mock::behaviour)]
-    pub(crate) behaviour: Option<&'static loop_llm::testing::Lie>,
-    /// List the ways in which the server can misbehave, one per line
-    #[arg(long, exclusive = true)]
-    pub(crate) behaviours: bool,
-    /// The address to listen on; port 0 takes a free port
-    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
-    pub(crate) listen: SocketAddr,
-    /// How to chunk replies: `whole`, a chunk size in bytes, or `random:SEED`
-    #[arg(long, default_value = "whole", value_name = "PIECES", value_parser = crate::mock::chunks)]
-    pub(crate) chunks: Chunks,
-    /// Do not print a line for each request
-    #[arg(long)]
-    pub(crate) quiet: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -51,13 +51,13 @@ impl Live {
     pub(crate) fn show(&mut self, event: &RunEvent) {
         match event {
             RunEvent::Text { key, text, .. } if matches!(key.slot, Slot::Main | Slot::Landing) => {
-                if self.spec.protocol.is_native() {
+                if !self.spec.protocol.properties().has_sections {
                     return self.stream(text);
                 }
                 let shown = self.text.push(text);
                 self.stream(&shown);
             }
-            RunEvent::Text { .. } => {}
+            RunEvent::Text { .. } | RunEvent::Part { .. } => {}
             // The line of the pass was shown when the call began.
             RunEvent::Call { key, news: CallNews::Silent { for_ms: ..1_000 }, .. }
                 if !matches!(key.slot, Slot::Action(_)) => {}
@@ -214,7 +214,7 @@ impl Live {
                     Decision::Stop(certificate) => format!("stop, {}", certificate.reason()),
                 };
                 let spend = self.run.as_ref().map_or_else(String::new, spend);
-                let sure = match self.spec.protocol.is_native() {
+                let sure = match !self.spec.protocol.properties().has_sections {
                     true => String::new(),
                     false => format!("confidence {}; ", confidence.name()),
                 };

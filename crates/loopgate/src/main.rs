@@ -8,6 +8,10 @@ mod eval;
 mod failure;
 mod guard;
 mod live;
+#[cfg(feature = "mock")]
+mod mock;
+#[cfg(not(feature = "mock"))]
+#[path = "no_mock.rs"]
 mod mock;
 mod model;
 mod models;

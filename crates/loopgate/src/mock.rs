@@ -1,18 +1,40 @@
 //! `loopgate mock`: the models of a domain behind an HTTP server on loopback.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use loop_core::RunSpec;
-use loop_llm::testing::{Behaviour, Chunks, Ending, Lie, Received, Server, Service};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Purpose};
+use loop_mock::{Behaviour, Chunks, Described, Ending, Lie, Received, Server, Service};
 use loop_runtime::Models;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::{DomainArgs, MockArgs};
+use crate::args::DomainArgs;
 use crate::failure::Failure;
 use crate::{places, stream};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct MockArgs {
+    #[command(flatten)]
+    pub(crate) domain: Option<DomainArgs>,
+    /// Misbehave in this way: see --behaviours
+    #[arg(long, value_name = "NAME", value_parser = behaviour)]
+    pub(crate) behaviour: Option<&'static Lie>,
+    /// List the ways in which the server can misbehave, one per line
+    #[arg(long, exclusive = true)]
+    pub(crate) behaviours: bool,
+    /// The address to listen on; port 0 takes a free port
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
+    pub(crate) listen: SocketAddr,
+    /// How to chunk replies: `whole`, a chunk size in bytes, or `random:SEED`
+    #[arg(long, default_value = "whole", value_name = "PIECES", value_parser = chunks)]
+    pub(crate) chunks: Chunks,
+    /// Do not print a line for each request
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
 
 pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
     if args.behaviours {
@@ -28,6 +50,7 @@ pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
     let mut service = Service::of(Arc::clone(&tiers) as Arc<dyn ChatModel>)
         .with_names(names)
         .usually(Behaviour::model().in_chunks(args.chunks))
+        .describing(described)
         .keeping(0);
     if let Some(lie) = args.behaviour {
         service = service.lying(lie);
@@ -62,6 +85,12 @@ pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What a prompt of a document describes in words.
+fn described(request: &ModelRequest) -> Described {
+    let (tools, headings) = loop_offline::described(request);
+    Described { tools, headings }
+}
+
 /// The command that runs the domain with this model at `url`.
 fn usage(args: &DomainArgs, name: &str, url: &str) -> String {
     let folder = args.domain.display();
@@ -89,13 +118,13 @@ fn behaviours() -> String {
 }
 
 /// Reads the name of a behaviour.
-pub(crate) fn behaviour(name: &str) -> Result<&'static Lie, String> {
+fn behaviour(name: &str) -> Result<&'static Lie, String> {
     Lie::find(name)
         .ok_or_else(|| "no behaviour has this name; loopgate mock --behaviours lists them".to_owned())
 }
 
 /// Reads `whole`, a number of bytes, or `random:SEED`.
-pub(crate) fn chunks(text: &str) -> Result<Chunks, String> {
+fn chunks(text: &str) -> Result<Chunks, String> {
     let chunks = match text.split_once(':') {
         None if text == "whole" => Some(Chunks::Whole),
         None => text.parse().ok().filter(|bytes| *bytes > 0).map(Chunks::Bytes),

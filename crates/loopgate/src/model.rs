@@ -9,8 +9,8 @@ use std::time::SystemTime;
 use futures::StreamExt;
 use loop_domain::{Server, ServerModel};
 use loop_llm::{
-    Aliases, Api, Codec, LlmError, ModelEvent, ModelReply, ModelReport, ModelRequest, Offline, Profile,
-    Secrets, classify,
+    Aliases, Api, Codec, LlmError, ModelEvent, ModelReply, ModelReport, ModelRequest, Profile, Secrets,
+    classify,
 };
 use serde::Serialize;
 
@@ -54,7 +54,7 @@ async fn call(args: ModelCallArgs) -> Result<ExitCode, Failure> {
 /// The model that is asked, without anything that tries again.
 fn server(args: &ModelCallArgs, name: &str) -> Result<Server, Failure> {
     if args.provider == "offline" {
-        return Ok(Server { model: Arc::new(Offline::new()), price: None });
+        return Ok(Server { model: Arc::new(loop_runtime::Offline::new()), price: None });
     }
     let wanted = ServerModel {
         provider: args.provider.clone(),

@@ -141,7 +141,7 @@ impl Found {
             return Ok(ExitCode::SUCCESS);
         }
         let signals = Signals::new()?;
-        let handle = looping.resume_with(&id, said).await.map_err(explained)?;
+        let handle = looping.resume_with(&id, said).start().await.map_err(explained)?;
         let watched = stream::is_watched();
         let driving = Driving {
             looping: &looping,
@@ -303,7 +303,7 @@ async fn resume_one(
         return Ok(waits());
     }
     let (domain, looping) = found.looping(go_on)?;
-    let handle = looping.resume(id).await.map_err(|error| explained(error, domain.folder()))?;
+    let handle = looping.resume(id).start().await.map_err(|error| explained(error, domain.folder()))?;
     let remote = handle.remote();
     let driven = tokio::select! {
         driven = handle.driven() => driven,

@@ -40,7 +40,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let spec = Arc::clone(prepared.spec());
     let forecast = Forecast::new(&spec, &domain.prompts, &item);
     let signals = Signals::new()?;
-    let handle = prepared.start(item).await?;
+    let handle = prepared.run(item).start().await?;
     stream::note(format!("limits:  {forecast}"));
     let shows = match args.progress {
         Progress::Auto => stream::is_watched(),
@@ -111,11 +111,11 @@ impl Driving<'_> {
                 let typed = typed.get_or_insert_with(|| typed::Lines::begin(MAX_ANSWER_BYTES));
                 if let Some(said) = self.ask(typed, &asked).await {
                     let run = &outcome.run;
-                    handle = match self.looping.resume_with(run, said).await {
+                    handle = match self.looping.resume_with(run, said).start().await {
                         // It took too long: silence was a no.
                         Err(StartError::Refused { rejected, .. }) => {
                             stream::note(rejected.to_string());
-                            self.looping.resume(run).await?
+                            self.looping.resume(run).start().await?
                         }
                         resumed => resumed?,
                     };
@@ -344,7 +344,8 @@ impl Lines {
                 Ok(recorded) => recorded.entries.iter().for_each(|entry| self.print(entry)),
                 Err(error) => stream::note(format!("loopgate: {error}; some entries are not shown")),
             },
-            RunEvent::Lost { .. } | RunEvent::Text { .. } | RunEvent::Call { .. } => {}
+            RunEvent::Lost { .. } | RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Call { .. } => {
+            }
         }
     }
 

@@ -214,7 +214,7 @@ fn unfinished(state: &Run, people: &PeopleReport, is_written: bool, journal: Opt
 fn details(state: &Run, people: &PeopleReport) -> String {
     let mut text = String::from("\n---\n\nPasses:\n\n");
     for pass in state.passes() {
-        if state.spec().protocol.is_native() {
+        if !state.spec().protocol.properties().states_confidence {
             row(&mut text, &native_pass(state, pass));
             continue;
         }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use loop_core::{Scope, Status};
 use loop_domain::Domain;
+use loop_runtime::markdown_of;
 use loop_tools::ToolContext;
 use serde_json::Value;
 
@@ -76,7 +77,7 @@ async fn call(domain: &Domain, args: CallArgs) -> Result<ExitCode, Failure> {
         let json = serde_json::to_string_pretty(&observation)?;
         stream::print_json(&format!("{}\n", secrets.mask_json(&json)));
     } else {
-        stream::print(&format!("{}\n", secrets.mask(&observation.markdown)));
+        stream::print(&format!("{}\n", secrets.mask(&markdown_of(&observation))));
         let summary = secrets.mask(&observation.summary);
         stream::note(format!("{}: {summary}", observation.status.name()));
     }

@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
-use loop_llm::testing::{Behaviour, Server, Service};
 use loop_llm::{Profile, Scripted};
+use loop_mock::{Behaviour, Server, Service};
 use serde_json::{Value, json};
 
 const PROTOCOLS: [&str; 4] = ["openai-chat", "openai-responses", "anthropic", "gemini"];

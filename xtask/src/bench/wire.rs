@@ -12,14 +12,15 @@ const TOOL: [&str; 2] = ["--tool=memcheck", "--leak-check=no"];
 pub(super) fn run() -> Result<(), Failure> {
     let shell = Shell::new()?;
     shell.change_dir(workspace::root());
-    cmd!(shell, "cargo bench --locked -p xtask --bench wire").run()?;
+    cmd!(shell, "cargo bench --locked -p loop-bench --bench wire").run()?;
     println!("\n{:32} {:>9} {:>12} {:>8}", "case", "units", "allocations", "a unit");
     if !has_valgrind(&shell) {
         println!("valgrind is not here");
         return Ok(());
     }
     let messages =
-        cmd!(shell, "cargo bench --locked -p xtask --bench wire --no-run --message-format=json").read()?;
+        cmd!(shell, "cargo bench --locked -p loop-bench --bench wire --no-run --message-format=json")
+            .read()?;
     let program = program(&messages, "bench")?;
     for row in cmd!(shell, "{program} cases").quiet().read()?.lines() {
         let Some((case, units)) = row.split_once(' ') else { continue };

@@ -122,7 +122,8 @@ async fn what_comes_from_outside_is_a_value_and_never_sql() {
 async fn no_rows_are_no_data() {
     // S0-68
     let seen = answer("SELECT host FROM devices WHERE host = :target", json!({ "target": "LT-9" })).await;
-    assert_eq!((seen.status, &*seen.markdown), (Status::Empty, "> **Device info:** No data found"));
+    let failure = seen.failure.as_ref().map(|failure| (&*failure.title, &*failure.message));
+    assert_eq!((seen.status, failure), (Status::Empty, Some(("Device info", "No data found"))));
 }
 
 #[tokio::test]

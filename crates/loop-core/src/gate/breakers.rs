@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::gate::stop::{Change, Condition, Measure};
 use crate::gate::stop_reason::StopReason;
 use crate::gate::verdict::{Breaker, Verdict};
+use crate::spec::Setting;
 use crate::spec::{Breakers, OnToolError};
 use crate::types::Status;
 
@@ -98,7 +99,7 @@ impl Trouble {
             OnToolError::Continue | OnToolError::Stop | OnToolError::EscalateAfter(_) => "escalate_after",
         };
         let to = Measure::Text(format!("{{ {name} = {} }}", times.saturating_add(1)).into());
-        Some(failures(tool, times, most, "gate.on_tool_error", to))
+        Some(failures(tool, times, most, Setting::OnToolError, to))
     }
 
     /// The condition that policy denied too many calls in a row.
@@ -118,16 +119,16 @@ fn opened(what: &str, times: u32, most: u32, breaker: Breaker) -> Option<Conditi
     is_open.then(|| in_a_row(what.into(), times, most, breaker.setting(), count(times.saturating_add(1))))
 }
 
-fn failures(tool: &str, times: u32, most: u32, setting: &str, to: Measure) -> Condition {
+fn failures(tool: &str, times: u32, most: u32, setting: Setting, to: Measure) -> Condition {
     in_a_row(format!("failures of {tool}").into(), times, most, setting, to)
 }
 
-fn in_a_row(what: Arc<str>, times: u32, most: u32, setting: &str, to: Measure) -> Condition {
+fn in_a_row(what: Arc<str>, times: u32, most: u32, setting: Setting, to: Measure) -> Condition {
     Condition {
         reason: StopReason::NeedsHuman,
         value: Measure::InARow { what, times: times.into() },
         threshold: Some(count(most)),
-        change: Some(Change { setting: setting.into(), to }),
+        change: Some(Change { setting, to }),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::gate::stop::{Certificate, Change, Condition, Measure};
 use crate::gate::stop_reason::StopReason;
 use crate::reply::{Ending, Refused};
+use crate::spec::Setting;
 use crate::spec::{GateSettings, LANDING_MS, Limits, OwnReason, Stale, least_limit};
 use crate::types::{Confidence, Evidence, Millis, PicoUsd, Totals, is_blank};
 
@@ -109,20 +110,20 @@ pub(crate) struct Candidates {
 pub(crate) fn limits_reached(limits: &Limits, totals: &Totals, elapsed_ms: u64) -> Vec<Condition> {
     let count = |n: u32| Measure::Count(n.into());
     let mut reached = Vec::new();
-    let mut push = |reason, value: Measure, threshold: Measure, setting: &str, to: Measure| {
-        let change = Some(Change { setting: setting.into(), to });
+    let mut push = |reason, value: Measure, threshold: Measure, setting: Setting, to: Measure| {
+        let change = Some(Change { setting, to });
         reached.push(Condition { reason, value, threshold: Some(threshold), change });
     };
     if totals.passes >= limits.passes {
         let to = count(totals.passes.saturating_add(1));
-        push(StopReason::MaxPasses, count(totals.passes), count(limits.passes), "limits.passes", to);
+        push(StopReason::MaxPasses, count(totals.passes), count(limits.passes), Setting::Passes, to);
     }
     if let Some(limit) = limits.cost
         && totals.cost.known >= limit
     {
         let (spent, to) = (totals.cost.known, totals.cost.known.plus(PicoUsd(1)));
         let measure = Measure::PicoUsd;
-        push(StopReason::BudgetExceeded, measure(spent), measure(limit), "limits.cost_usd", measure(to));
+        push(StopReason::BudgetExceeded, measure(spent), measure(limit), Setting::Cost, measure(to));
     }
     if let Some(limit) = limits.tokens
         && totals.usage.total() >= limit
@@ -132,7 +133,7 @@ pub(crate) fn limits_reached(limits: &Limits, totals: &Totals, elapsed_ms: u64) 
             StopReason::TokenLimit,
             Measure::Count(used),
             Measure::Count(limit),
-            "limits.tokens",
+            Setting::Tokens,
             Measure::Count(to),
         );
     }
@@ -142,7 +143,7 @@ pub(crate) fn limits_reached(limits: &Limits, totals: &Totals, elapsed_ms: u64) 
             StopReason::MaxModelCalls,
             count(totals.model_calls),
             count(limits.model_calls),
-            "limits.model_calls",
+            Setting::ModelCalls,
             to,
         );
     }
@@ -152,7 +153,7 @@ pub(crate) fn limits_reached(limits: &Limits, totals: &Totals, elapsed_ms: u64) 
             StopReason::Timeout,
             Measure::Millis(elapsed_ms),
             Measure::Millis(limits.wall_ms),
-            "limits.wall_ms",
+            Setting::WallMs,
             to,
         );
     }
@@ -176,7 +177,7 @@ pub(crate) fn over_time(limits: &Limits, elapsed_ms: u64) -> Condition {
         reason: StopReason::Timeout,
         value: Measure::NextTime { elapsed_ms, held_ms: limits.landing_ms() },
         threshold: Some(Measure::Millis(limits.wall_ms)),
-        change: Some(Change { setting: "limits.wall_ms".into(), to }),
+        change: Some(Change { setting: Setting::WallMs, to }),
     }
 }
 
@@ -188,7 +189,7 @@ pub(crate) fn evidence_missing(missing: Vec<Arc<str>>) -> Condition {
 
 /// The condition that a reply is not valid, where that ends the run (S4-27).
 pub(crate) fn not_valid(what: Arc<str>) -> Condition {
-    let change = Change { setting: "gate.on_invalid".into(), to: Measure::Text("feed_back".into()) };
+    let change = Change { setting: Setting::OnInvalid, to: Measure::Text("feed_back".into()) };
     Condition {
         reason: StopReason::Refused,
         value: Measure::Text(what),
@@ -204,7 +205,7 @@ pub(crate) fn no_tool_calls() -> Condition {
         reason: StopReason::MaxToolCalls,
         value: count(0),
         threshold: Some(count(0)),
-        change: Some(Change { setting: "limits.tool_calls".into(), to: count(1) }),
+        change: Some(Change { setting: Setting::ToolCalls, to: count(1) }),
     }
 }
 
@@ -260,8 +261,7 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     let confidence = Measure::Confidence(view.confidence);
     let high = Some(Measure::Confidence(Confidence::High));
     if is_answered {
-        let final_by_setting =
-            Change { setting: "gate.high_is_final".into(), to: Measure::Text("false".into()) };
+        let final_by_setting = Change { setting: Setting::HighIsFinal, to: Measure::Text("false".into()) };
         found.push(Condition {
             reason: StopReason::Confident,
             value: confidence.clone(),
@@ -352,7 +352,7 @@ fn attempt_over(native: Native<'_>) -> Option<Condition> {
         reason: StopReason::MaxPasses,
         value: count(passes),
         threshold: Some(count(limit)),
-        change: Some(Change { setting: "output.passes_per_attempt".into(), to }),
+        change: Some(Change { setting: Setting::PassesPerAttempt, to }),
     })
 }
 
@@ -363,14 +363,14 @@ fn no_tool_calls_left(view: &View<'_>) -> Condition {
         reason: StopReason::MaxToolCalls,
         value: Measure::Count(view.totals.tool_calls.into()),
         threshold: Some(Measure::Count(view.limits.tool_calls.into())),
-        change: Some(Change { setting: "limits.tool_calls".into(), to }),
+        change: Some(Change { setting: Setting::ToolCalls, to }),
     }
 }
 
 /// The condition that so many passes in a row brought nothing.
 fn no_progress(settings: &GateSettings, idle: u32) -> Condition {
     let count = |passes: u32| Measure::Count(passes.into());
-    let change = Change { setting: "gate.no_progress".into(), to: count(idle.saturating_add(1)) };
+    let change = Change { setting: Setting::NoProgress, to: count(idle.saturating_add(1)) };
     Condition {
         reason: StopReason::NoProgress,
         value: count(idle),
@@ -393,7 +393,7 @@ fn stuck(view: &View<'_>, history: History) -> Vec<Condition> {
         if is_stale && !(settings.stale_unless_new_evidence && history.fresh) {
             // A fall is stale by one of the settings only.
             let to = if now < then { Stale::Equal } else { Stale::Off };
-            let change = Change { setting: "gate.stale".into(), to: Measure::Text(to.name().into()) };
+            let change = Change { setting: Setting::Stale, to: Measure::Text(to.name().into()) };
             found.push(Condition {
                 reason: StopReason::StaleConfidence,
                 value: Measure::Confidence(view.confidence),

@@ -144,7 +144,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
     let written = &judged.judged.action.parameters;
     let asked = match serde_json::from_str(written) {
         Ok(asked) => asked,
-        Err(_) if !bench.spec.protocol.is_native() => Value::Null,
+        Err(_) if !bench.spec.protocol.properties().native_calls => Value::Null,
         // Nothing means no arguments (S1-d2).
         Err(_) if written.trim().is_empty() => Value::Object(serde_json::Map::new()),
         Err(error) => {

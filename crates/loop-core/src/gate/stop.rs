@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::effects::Effects;
 use crate::gate::stop_reason::StopReason;
+use crate::spec::Setting;
 use crate::types::{Confidence, EvidenceId, PicoUsd, StopClass, Tier};
 
 /// A value of a condition or its threshold.
@@ -218,8 +219,8 @@ impl TierCause {
 /// A setting and the value that it would have needed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Change {
-    /// The setting's path, for example `limits.passes`.
-    pub setting: Arc<str>,
+    /// The setting; in JSON its path, for example `limits.passes`.
+    pub setting: Setting,
     /// The nearest value under which the run would have gone on.
     pub to: Measure,
 }

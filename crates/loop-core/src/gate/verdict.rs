@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::gate::stop_reason::StopReason;
 use crate::policy::{self, PolicyAsk};
 use crate::repeats::RepeatRule;
+use crate::spec::Setting;
 use crate::types::{CommandKey, Effect, EvidenceId, is_default};
 
 /// What was decided about an action, with the reason.
@@ -110,11 +111,11 @@ pub enum Limit {
 
 impl Limit {
     /// The setting that holds it. The limit of a tool stands in the tool's own settings, or in a table of the policy.
-    pub fn setting(self) -> &'static str {
+    pub fn setting(self) -> Setting {
         match self {
-            Self::ToolCalls => "limits.tool_calls",
-            Self::Picked => "limits.picked",
-            Self::OfTool { .. } => "max_calls",
+            Self::ToolCalls => Setting::ToolCalls,
+            Self::Picked => Setting::Picked,
+            Self::OfTool { .. } => Setting::MaxCalls,
         }
     }
 
@@ -142,11 +143,11 @@ pub enum Breaker {
 
 impl Breaker {
     /// The setting that says after how many it opens.
-    pub fn setting(self) -> &'static str {
+    pub fn setting(self) -> Setting {
         match self {
-            Self::ToolFailures => "gate.breakers.tool_failures",
-            Self::Denied => "gate.breakers.denied",
-            Self::BadArguments => "gate.breakers.bad_arguments",
+            Self::ToolFailures => Setting::ToolFailuresBreaker,
+            Self::Denied => Setting::DeniedBreaker,
+            Self::BadArguments => Setting::BadArgumentsBreaker,
         }
     }
 }

@@ -183,7 +183,7 @@ pub fn approves(spec: &RunSpec, name: &str) -> bool {
 /// let mut spec = RunSpec::conversation("desk", ModelSpec::new("none", "none"));
 /// spec.gate.approved = vec!["send_mail".into()];
 /// spec.tools = vec![tool.clone()];
-/// let said = WorkItem::new("M-1", "message", "", "Write to ann@acme.example.");
+/// let said = WorkItem::message("M-1", "", "Write to ann@acme.example.");
 ///
 /// let says = |parameters| {
 ///     let asked_before = Default::default();

@@ -167,7 +167,10 @@ impl Echoes {
     /// Adds what stands in any part of an observation.
     pub(crate) fn read_observation(&mut self, observation: &Observation) {
         self.read(&observation.summary);
-        self.read(&observation.markdown);
+        self.read(observation.text());
+        if let Some(failure) = &observation.failure {
+            self.read(&failure.title);
+        }
         self.read_data(&observation.data);
     }
 

@@ -60,7 +60,7 @@ pub(super) fn says_nothing(text: &str) -> bool {
 
 /// Whether it ends to have tools run, and names none.
 pub(super) fn lacks_its_calls(reply: &Reply, spec: &RunSpec) -> bool {
-    spec.protocol.is_native() && reply.finish == FinishReason::ToolUse && reply.calls.is_empty()
+    spec.protocol.properties().native_calls && reply.finish == FinishReason::ToolUse && reply.calls.is_empty()
 }
 
 /// Who refused the work, by how the reply ended.

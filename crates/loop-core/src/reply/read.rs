@@ -53,7 +53,7 @@ pub(crate) fn salvage(partial: &Arc<str>, reading: Reading<'_>) -> Proposal {
 
 /// Why a reply is asked for again and never a success, where it is: it says nothing at all, or is not what it says.
 pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
-    let is_native = spec.protocol.is_native();
+    let is_native = spec.protocol.properties().native_calls;
     let is_blank = if is_native { native::is_blank(reply) } else { native::says_nothing(&reply.text) };
     let (kind, message): (_, Arc<str>) = match reply.finish {
         FinishReason::Refusal | FinishReason::Filtered => return None,
@@ -64,7 +64,9 @@ pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
         }
         // It is no answer, and that ends the run.
         FinishReason::EndTurn | FinishReason::Other
-            if is_blank && spec.gate.on_invalid == OnInvalid::Stop && answers_in_text(spec) =>
+            if is_blank
+                && spec.gate.on_invalid == OnInvalid::Stop
+                && spec.protocol.properties().ends_without_calls =>
         {
             return None;
         }
@@ -106,9 +108,4 @@ fn native_call(tool: Option<&str>) -> String {
         "the reply calls {what} natively and says nothing else, and a document takes actions from its contract block \
          alone; protocol.type = \"conversation\" takes native calls"
     )
-}
-
-/// Whether the text of a reply without calls is the answer.
-fn answers_in_text(spec: &RunSpec) -> bool {
-    matches!(spec.protocol, ProtocolSpec::Conversation(_))
 }

@@ -15,6 +15,7 @@ use crate::run::command::SubCallBudget;
 use crate::run::note::Note;
 use crate::run::phase::{Ask, Batch, Phase, Poll, Work};
 use crate::run::{Rejected, Run, gating};
+use crate::spec::Setting;
 use crate::spec::{OnInvalid, OnToolError};
 use crate::types::{
     CommandKey, Digest, Effect, Evidence, EvidenceId, Millis, Observation, Status, SubCallUse,
@@ -209,7 +210,7 @@ impl Run {
         let (key, attempt, evidence) = (work.key, work.attempt, work.evidence);
         let granted = work.sub_call.take();
         let (status, used) = (observation.status, observation.sub_call.clone());
-        if !self.spec.protocol.is_native() {
+        if self.spec.protocol.properties().has_contract {
             self.state.echoes.read_observation(&observation);
         }
         work.observation = Some(observation);
@@ -359,7 +360,7 @@ impl Run {
 
     /// Judges what a reply asks for that came when the reason was fixed already: nothing of it is run.
     pub(super) fn leave_all_undone(&mut self, proposal: &Proposal, notes: &mut Vec<Note>) {
-        if !self.spec.protocol.is_native() {
+        if !self.spec.protocol.properties().answers_every_call {
             return;
         }
         let Phase::Stopping { certificate, .. } = &self.state.phase else { return };
@@ -540,6 +541,6 @@ fn tool_failure(evidence: &Evidence, setting: OnToolError) -> Condition {
         reason: StopReason::ToolFailure,
         value: Measure::Text(what.into()),
         threshold: None,
-        change: Some(Change { setting: "gate.on_tool_error".into(), to }),
+        change: Some(Change { setting: Setting::OnToolError, to }),
     }
 }

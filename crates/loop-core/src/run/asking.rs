@@ -235,7 +235,7 @@ impl Run {
             | Phase::Done { .. } => false,
         };
         let from_pass = self.state.passes.len() as u32 + 1 + u32::from(announced);
-        if !self.spec.protocol.is_native() {
+        if self.spec.protocol.properties().has_contract {
             self.state.echoes.read(text);
         }
         self.state.told.push(Told { from_pass, text: Arc::clone(text) });
@@ -358,7 +358,9 @@ impl Run {
                     None
                 }
             };
-            if let Some(observation) = observation.as_ref().filter(|_| !self.spec.protocol.is_native()) {
+            if let Some(observation) =
+                observation.as_ref().filter(|_| self.spec.protocol.properties().has_contract)
+            {
                 self.state.echoes.read_observation(observation);
             }
             batch.work.push(Work {

@@ -14,6 +14,7 @@ use crate::run::note::Note;
 use crate::run::outcome::{Output, Rejection};
 use crate::run::phase::Phase;
 use crate::run::{Rejected, Run};
+use crate::spec::Setting;
 use crate::spec::{RepeatScope, Repeats};
 use crate::types::{CommandKey, Evidence, EvidenceId, Slot, Status};
 
@@ -254,7 +255,7 @@ impl Run {
             reason: StopReason::MaxAttempts,
             value: count(number),
             threshold: Some(count(limit)),
-            change: Some(Change { setting: "output.attempts".into(), to }),
+            change: Some(Change { setting: Setting::Attempts, to }),
         })
     }
 }

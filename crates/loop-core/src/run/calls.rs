@@ -13,6 +13,7 @@ use crate::run::phase::{Call, Phase, StartedCall};
 use crate::run::quote::{PromptSize, Quote};
 use crate::run::{CallRecord, Cut, MainCall, PassRecord, Rejected, Run};
 use crate::spec::CostMode;
+use crate::spec::Setting;
 use crate::types::{
     CallExtent, CommandKey, Confidence, FailureKind, Millis, ModelFailure, PicoUsd, Received, Slot, Tier,
     Usage,
@@ -407,7 +408,8 @@ impl Run {
             let call = Call { kept, ..Call::wished(*key, self.state.tier) };
             return self.land_or_stop(call, cause, notes);
         }
-        let is_too_long = failure.kind == FailureKind::ContextTooLong && self.spec.protocol.is_native();
+        let is_too_long =
+            failure.kind == FailureKind::ContextTooLong && self.spec.protocol.properties().compacts;
         // Once a call: what is too long even then stays so.
         let may_shorten = is_too_long && self.state.phase.call().is_some_and(|call| !call.shortened);
         if may_shorten && self.state.stop_asked.is_none() && self.compact(notes) {
@@ -513,7 +515,7 @@ impl Run {
 
     /// Keeps the complete sections of a try that broke off, and that another one follows.
     fn keep_sections(&mut self, key: &CommandKey, failure: &ModelFailure, notes: &mut Vec<Note>) {
-        if self.spec.protocol.is_native() {
+        if !self.spec.protocol.properties().has_sections {
             return; // A message has none; what came of the last try is kept.
         }
         let Some(partial) = &failure.partial else { return };
@@ -542,7 +544,7 @@ impl Run {
             reason: StopReason::OutputLimit,
             value: Measure::Output(cut.written),
             threshold: Some(Measure::Count(granted)),
-            change: is_the_setting.then(|| Change { setting: "limits.output_tokens".into(), to }),
+            change: is_the_setting.then(|| Change { setting: Setting::OutputTokens, to }),
         }
     }
 
@@ -570,7 +572,7 @@ impl Run {
             reply: Arc::clone(&reply.text),
             // Results of calls that were not read would be missing in it.
             raw: reply.raw.clone().filter(|_| proposal.unread == 0),
-            reasoning: reply.reasoning.clone().filter(|_| self.spec.protocol.is_native()),
+            reasoning: reply.reasoning.clone().filter(|_| self.spec.protocol.properties().keeps_reasoning),
             evidence_seen,
             unread_calls: proposal.unread,
             actions_seen,
@@ -587,7 +589,7 @@ impl Run {
     }
 
     fn merge(&mut self, pass: u32, proposal: &Proposal, notes: &mut Vec<Note>) -> Vec<Arc<str>> {
-        if self.spec.protocol.is_native() {
+        if !self.spec.protocol.properties().has_sections {
             return Vec::new();
         }
         let context = MergeContext {

@@ -4,6 +4,7 @@ use crate::gate::{Change, Condition, Measure, StopReason};
 use crate::run::Run;
 use crate::run::attempts::AttemptState;
 use crate::run::note::Note;
+use crate::spec::Setting;
 
 impl Run {
     /// How many messages the next call would be made with, results counted one by one (S1-32): those before the run that
@@ -34,14 +35,14 @@ impl Run {
 
     /// The condition that the next call would have more messages than it may, or that after it none could be made.
     pub(super) fn too_many_messages(&self, more: u32) -> Option<Condition> {
-        let limit = self.spec.limits.messages.filter(|_| self.spec.protocol.is_native())?;
+        let limit = self.spec.limits.messages.filter(|_| self.spec.protocol.properties().counts_messages)?;
         let messages = self.messages().saturating_add(more);
         let count = |n: u32| Measure::Count(n.into());
         (messages > limit).then(|| Condition {
             reason: StopReason::MaxMessages,
             value: count(messages),
             threshold: Some(count(limit)),
-            change: Some(Change { setting: "limits.messages".into(), to: count(messages) }),
+            change: Some(Change { setting: Setting::Messages, to: count(messages) }),
         })
     }
 

@@ -61,7 +61,7 @@ impl Run {
     /// A main call that may not be made: older evidence gives way to its summary and the call is asked for again, or
     /// the run lands, or it ends.
     pub(super) fn main_call_refused(&mut self, refusal: Refusal, prompt: PromptSize, notes: &mut Vec<Note>) {
-        if refusal == Refusal::Context && self.spec.protocol.is_native() {
+        if refusal == Refusal::Context && self.spec.protocol.properties().compacts {
             if self.compact(notes) {
                 return;
             }
@@ -121,7 +121,7 @@ impl Run {
         if !self.spec.lands() {
             return false;
         }
-        if self.spec.protocol.is_native() {
+        if !self.spec.protocol.properties().has_sections {
             return self.state.answer.is_none();
         }
         let seen = self.state.passes.last().map(|pass| pass.evidence_seen);

@@ -11,6 +11,7 @@ use crate::run::attempts::AttemptState;
 use crate::run::note::{Decision, Note};
 use crate::run::phase::Call;
 use crate::run::{Mending, PassRecord, Run};
+use crate::spec::Setting;
 use crate::spec::{OnDenied, OnInvalid};
 use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Tier};
 
@@ -39,7 +40,7 @@ impl Run {
         let missing = self.missing();
         let candidates = count(&judged);
         let trouble = self.find_trouble(&judged);
-        let is_native = self.spec.protocol.is_native();
+        let by_ending = !self.spec.protocol.properties().states_confidence;
         let native = Native {
             ending: &ending,
             attempt: self.attempt_passes(),
@@ -56,8 +57,8 @@ impl Run {
             candidates,
             settings: &self.spec.gate,
             missing: &missing,
-            history: if is_native { self.native_history(candidates) } else { self.history() },
-            native: is_native.then_some(native),
+            history: if by_ending { self.native_history(candidates) } else { self.history() },
+            native: by_ending.then_some(native),
             trouble,
             cut: self.last_cut(),
             acts_last: self.spec.acts_last(),
@@ -88,7 +89,7 @@ impl Run {
                 let decision = Decision::Mend { missing: missing.clone() };
                 notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
                 self.state.mending.push(Mending { pass: pass + 1, missing });
-                if is_native {
+                if self.spec.protocol.properties().answers_every_call {
                     // Calls beside an output that comes too early are run: each has its result.
                     self.act(batch, notes);
                 } else {
@@ -122,7 +123,9 @@ impl Run {
     fn lands_instead(&self, certificate: &Certificate) -> bool {
         let leaves_one = match certificate.reason() {
             StopReason::Timeout => matches!(certificate.primary.value, Measure::NextTime { .. }),
-            StopReason::MaxToolCalls | StopReason::NoProgress => self.spec.protocol.is_native(),
+            StopReason::MaxToolCalls | StopReason::NoProgress => {
+                self.spec.protocol.properties().concludes_without_tools
+            }
             _ => false,
         };
         leaves_one && self.landing_helps() && self.too_many_messages(0).is_none()
@@ -297,7 +300,7 @@ impl Run {
     fn tier_changed(&self) -> Option<Condition> {
         let changes = &self.state.tier_changes;
         let by_cost = changes.iter().any(|it| it.why == TierCause::Cost && it.to == Tier::Picker);
-        let off = Change { setting: "gate.cheaper_tier".into(), to: Measure::Text("false".into()) };
+        let off = Change { setting: Setting::CheaperTier, to: Measure::Text("false".into()) };
         (!changes.is_empty()).then(|| Condition {
             reason: StopReason::TierChanged,
             value: Measure::Tiers(changes.clone()),
@@ -314,7 +317,7 @@ fn denial(tool: &str, why: &str) -> Condition {
         reason: StopReason::Refused,
         value: Measure::Text(format!("{tool}: {why}").into()),
         threshold: None,
-        change: Some(Change { setting: "gate.on_denied".into(), to }),
+        change: Some(Change { setting: Setting::OnDenied, to }),
     }
 }
 

@@ -46,6 +46,7 @@ use crate::gate::{
 use crate::policy;
 use crate::repeats::Ledger;
 use crate::reply::{Document, Echoes, Reading};
+use crate::spec::Setting;
 use crate::spec::{Cite, CostMode, RunSpec, SPEC_VERSION, SpecNames, ToolSpec};
 use crate::types::{
     CommandKey, Confidence, Digest, Evidence, EvidenceId, Legs, Millis, RunId, Slot, Status, Tier, Told,
@@ -703,12 +704,12 @@ impl Run {
         let is_no_choice =
             |tool: &ToolSpec| policy::is_barred(&spec, tool) || policy::unselectable(tool).is_some();
         let picks = spec.picking.enabled
-            && !spec.protocol.is_native()
+            && spec.protocol.properties().selects_tools
             && !spec.tools.iter().all(is_no_choice)
             && may_pick;
         let mut echoes = Echoes::default();
         let item = &started.item;
-        if !spec.protocol.is_native() {
+        if spec.protocol.properties().has_contract {
             for text in [&item.title, &item.full, &item.compact] {
                 echoes.read(text);
             }
@@ -785,7 +786,7 @@ impl Run {
             reason: StopReason::BudgetExceeded,
             value: Measure::Text(value.into()),
             threshold: Some(Measure::PicoUsd(limit)),
-            change: Some(Change { setting: "limits.cost_usd".into(), to: Measure::Text("none".into()) }),
+            change: Some(Change { setting: Setting::Cost, to: Measure::Text("none".into()) }),
         })
     }
 

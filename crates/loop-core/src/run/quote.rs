@@ -4,6 +4,7 @@ use crate::gate::{Change, Condition, Measure, StopReason, TierCause};
 use crate::run::Run;
 use crate::run::event::{Refusal, Reserve};
 use crate::run::phase::Call;
+use crate::spec::Setting;
 use crate::spec::{CostMode, LANDING_OUTPUT_TOKENS, held_back, least_limit};
 use crate::types::{CommandKey, PicoUsd, Price, Rates, Slot, Tier};
 
@@ -240,7 +241,7 @@ impl Run {
                 reason: StopReason::TokenLimit,
                 value: Measure::Count(0),
                 threshold: Some(Measure::Count(0)),
-                change: Some(Change { setting: "limits.output_tokens".into(), to }),
+                change: Some(Change { setting: Setting::OutputTokens, to }),
             });
         }
         let reason = match refusal {
@@ -275,31 +276,26 @@ impl Run {
             Refusal::Cost if mode == CostMode::After => (
                 Measure::PicoUsd(PicoUsd(spent)),
                 Measure::PicoUsd(PicoUsd(purse.limit)),
-                "limits.cost_usd",
+                Setting::Cost,
                 Measure::PicoUsd(PicoUsd(to)),
             ),
             _ if mode == CostMode::After => {
-                (Measure::Count(spent), Measure::Count(purse.limit), "limits.tokens", Measure::Count(to))
+                (Measure::Count(spent), Measure::Count(purse.limit), Setting::Tokens, Measure::Count(to))
             }
             Refusal::Cost => (
                 Measure::NextCost { spent: PicoUsd(spent), needs: PicoUsd(needs), held: PicoUsd(held) },
                 Measure::PicoUsd(PicoUsd(purse.limit)),
-                "limits.cost_usd",
+                Setting::Cost,
                 Measure::PicoUsd(PicoUsd(to)),
             ),
             _ => (
                 Measure::NextTokens { used: spent, needs, held },
                 Measure::Count(purse.limit),
-                "limits.tokens",
+                Setting::Tokens,
                 Measure::Count(to),
             ),
         };
-        Some(Condition {
-            reason,
-            value,
-            threshold: Some(threshold),
-            change: Some(Change { setting: setting.into(), to }),
-        })
+        Some(Condition { reason, value, threshold: Some(threshold), change: Some(Change { setting, to }) })
     }
 
     fn tokens(&self, slot: Slot, input: u64) -> Option<Purse> {

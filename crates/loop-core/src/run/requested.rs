@@ -140,7 +140,7 @@ impl Run {
         let open = batch.work.iter().filter(|work| work.observation.is_none());
         let mut writes = 0;
         let turns = open.enumerate().filter(move |(nth, work)| {
-            let changes = self.spec.protocol.is_native() && !self.is_read(work);
+            let changes = self.spec.protocol.properties().one_write_at_a_time && !self.is_read(work);
             writes += u32::from(changes);
             match self.spec.protocol.execution() {
                 Execution::Ordered | Execution::Single => *nth == 0,

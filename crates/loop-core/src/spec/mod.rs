@@ -16,6 +16,7 @@ mod policy;
 mod protocol;
 mod run_spec;
 mod select;
+mod setting;
 mod tool;
 
 pub use args::{ArgSpec, ArgType, Misfit};
@@ -29,11 +30,12 @@ pub use policy::{
     ToolPolicy, ToolRepeats,
 };
 pub use protocol::{
-    Cite, ConversationSpec, DocumentSpec, ErrorStyle, Execution, NonceMode, OutputSpec, ProtocolSpec,
-    SectionSpec,
+    Cite, ConversationSpec, DocumentSpec, ErrorStyle, Execution, NonceMode, OutputSpec, Properties,
+    ProtocolSpec, SectionSpec,
 };
 pub use run_spec::{RunSpec, SPEC_VERSION, SpecNames};
 pub use select::{DefaultCall, Picking};
+pub use setting::Setting;
 pub use tool::ToolSpec;
 
 pub(crate) use limits::{LANDING_MS, LANDING_OUTPUT_TOKENS, held_back, least_limit};

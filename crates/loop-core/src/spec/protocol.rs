@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::spec::policy::Repeats;
 use crate::types::{EvidenceId, is_default};
 
 /// How a reply becomes a proposal.
@@ -18,21 +19,90 @@ pub enum ProtocolSpec {
     Output(OutputSpec),
 }
 
-impl ProtocolSpec {
-    /// Whether replies call tools natively and their history is messages.
-    pub fn is_native(&self) -> bool {
-        match self {
-            Self::Document(_) => false,
-            Self::Conversation(_) | Self::Output(_) => true,
-        }
-    }
+/// What is particular to a protocol. Whoever has to know how protocols differ asks for one of these by its name, and not
+/// which protocol it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Properties {
+    /// Tools are called natively, by calls of the wire; otherwise actions are entries of a contract block.
+    pub native_calls: bool,
+    /// The history is messages, in which every call has exactly one result, also one that was not run.
+    pub answers_every_call: bool,
+    /// Replies carry a contract block with a confidence and actions: one that is missing is asked for again, and one that is
+    /// an echo of something read does not count.
+    pub has_contract: bool,
+    /// Replies propose sections of a document, which are merged into it.
+    pub has_sections: bool,
+    /// Replies state a confidence, and the gate decides by it; otherwise a reply's calls and its ending tell.
+    pub states_confidence: bool,
+    /// Tools may be selected, and run, before the first pass.
+    pub selects_tools: bool,
+    /// A reply without calls is the final answer.
+    pub ends_without_calls: bool,
+    /// The last permitted call is a final pass, which is told to end without tools. A loop that must end with an output has
+    /// none: its last call is one like any other.
+    pub has_final_pass: bool,
+    /// The final pass also follows where no tool call is left or nothing goes on: the model can still say what it has.
+    pub concludes_without_tools: bool,
+    /// What does not fit into the model is made shorter by whole turns; otherwise the oldest evidence body gives way.
+    pub compacts: bool,
+    /// `limits.messages` applies.
+    pub counts_messages: bool,
+    /// What the model reasoned goes back with its turns, where a provider wants that.
+    pub keeps_reasoning: bool,
+    /// Calls that change something are run one at a time, also where reads run side by side.
+    pub one_write_at_a_time: bool,
+    /// What becomes of a call that was made before, unless the gate's settings say.
+    pub repeats: Repeats,
+}
 
-    /// Whether the last permitted call is a landing, which is told to end without tools. A loop that must end with an
-    /// output has none: its last call is one like any other.
-    pub fn lands(&self) -> bool {
+const DOCUMENT: Properties = Properties {
+    native_calls: false,
+    answers_every_call: false,
+    has_contract: true,
+    has_sections: true,
+    states_confidence: true,
+    selects_tools: true,
+    ends_without_calls: false,
+    has_final_pass: true,
+    concludes_without_tools: false,
+    compacts: false,
+    counts_messages: false,
+    keeps_reasoning: false,
+    one_write_at_a_time: false,
+    repeats: Repeats::NeverRerun,
+};
+
+const CONVERSATION: Properties = Properties {
+    native_calls: true,
+    answers_every_call: true,
+    has_contract: false,
+    has_sections: false,
+    states_confidence: false,
+    selects_tools: false,
+    ends_without_calls: true,
+    has_final_pass: true,
+    concludes_without_tools: true,
+    compacts: true,
+    counts_messages: true,
+    keeps_reasoning: true,
+    one_write_at_a_time: true,
+    repeats: Repeats::Progress,
+};
+
+const OUTPUT: Properties = Properties {
+    ends_without_calls: false,
+    has_final_pass: false,
+    concludes_without_tools: false,
+    ..CONVERSATION
+};
+
+impl ProtocolSpec {
+    /// What is particular to this protocol.
+    pub const fn properties(&self) -> &'static Properties {
         match self {
-            Self::Document(_) | Self::Conversation(_) => true,
-            Self::Output(_) => false,
+            Self::Document(_) => &DOCUMENT,
+            Self::Conversation(_) => &CONVERSATION,
+            Self::Output(_) => &OUTPUT,
         }
     }
 

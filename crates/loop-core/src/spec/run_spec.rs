@@ -155,13 +155,13 @@ impl RunSpec {
 
     /// Whether a stop by a limit leaves a final pass: a last call without tools that finishes the answer.
     pub fn lands(&self) -> bool {
-        self.protocol.lands() && self.gate.final_pass
+        self.protocol.properties().has_final_pass && self.gate.final_pass
     }
 
     /// Whether the last permitted pass is one like any other, since there is no final pass: what it asks for runs, and
     /// the limits of passes and model calls are checked before the next one (S4-26, S4-85).
     pub(crate) fn acts_last(&self) -> bool {
-        self.protocol.lands() && !self.gate.final_pass
+        self.protocol.properties().has_final_pass && !self.gate.final_pass
     }
 
     /// The digest that names this spec.
@@ -204,7 +204,6 @@ impl RunSpec {
 
     /// What becomes of a call that was made before: what the gate's settings say, or what suits the protocol.
     pub fn repeats(&self) -> Repeats {
-        let suits = if self.protocol.is_native() { Repeats::Progress } else { Repeats::NeverRerun };
-        self.gate.repeats.unwrap_or(suits)
+        self.gate.repeats.unwrap_or(self.protocol.properties().repeats)
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::types::invisible::is_blank;
+use crate::types::is_default;
+use crate::types::item_form::ItemForm;
 
 /// A ticket, a lead, a pull request, an order (S0-3). It is evidence `E0`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -15,6 +17,9 @@ pub struct WorkItem {
     pub kind: Arc<str>,
     /// One line for people.
     pub title: Arc<str>,
+    /// How a run with native calls shows it to its model; data where it is not said.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub form: ItemForm,
     /// All of it, as Markdown: what the first pass reads.
     pub full: Arc<str>,
     /// A short form, for calls that only need to know what the work is about (S0-137).
@@ -42,12 +47,18 @@ impl WorkItem {
             id: id.into(),
             kind: kind.into(),
             title: title.into(),
+            form: ItemForm::default(),
             full: text.into(),
             compact: text.into(),
             scope: Scope::default(),
             caller: None,
             trace: None,
         }
+    }
+
+    /// What a user says: an item of kind `message` that its model is shown as the user's own text.
+    pub fn message(id: impl Into<Arc<str>>, title: impl Into<Arc<str>>, text: &str) -> Self {
+        Self { form: ItemForm::Message, ..Self::new(id, "message", title, text) }
     }
 
     /// Whether its text says nothing that anybody could see: there is nothing to work on.

@@ -114,6 +114,15 @@ impl Status {
     }
 }
 
+/// What went wrong, in no form: whoever shows it to a model or a person renders it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FailureText {
+    /// What failed, as people call it: the title of a tool, or its name.
+    pub title: Arc<str>,
+    /// A message that the model can act on (S0-67, S0-d4); it may have several lines, and may be a tool's own words.
+    pub message: Arc<str>,
+}
+
 /// What came back from an action: a status, a line for people, Markdown for the model, data, a digest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Observation {
@@ -121,8 +130,11 @@ pub struct Observation {
     pub status: Status,
     /// One line for people and for the list of executed tools (S0-34).
     pub summary: Arc<str>,
-    /// What the model reads, already cut to the domain's cap (S0-62, S0-123).
+    /// What the model reads, already cut to the domain's cap (S0-62, S0-123). Empty where `failure` says it all.
     pub markdown: Arc<str>,
+    /// What went wrong, where no text of the tool's own stands in `markdown`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<FailureText>,
     /// The whole raw result as JSON text, opaque to the core.
     pub data: Data,
     /// Over the canonical data: equal results have equal digests.
@@ -152,12 +164,18 @@ impl Observation {
             status,
             summary: summary.into(),
             markdown: markdown.into(),
+            failure: None,
             data,
             digest,
             sub_call: None,
             retry_after_ms: None,
             warnings: Vec::new(),
         }
+    }
+
+    /// The text that came back, in no form: what a tool wrote for the model, or what went wrong.
+    pub fn text(&self) -> &Arc<str> {
+        self.failure.as_ref().map_or(&self.markdown, |failure| &failure.message)
     }
 
     /// What names the Markdown, where that is the data itself and [`digest`](Self::digest) names both.
@@ -169,7 +187,8 @@ impl Observation {
 
     /// An observation of a failure: no data, and a text that the model can act on (S0-67, S0-d4).
     pub fn failed(status: Status, tool: &str, message: &str) -> Self {
-        Self::new(status, message, format!("> **{tool}:** {message}"), "null")
+        let failure = FailureText { title: tool.into(), message: message.into() };
+        Self { failure: Some(failure), ..Self::new(status, message, "", "null") }
     }
 }
 

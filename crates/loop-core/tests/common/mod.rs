@@ -742,6 +742,7 @@ pub fn item() -> WorkItem {
         full: "The server's disk is full.".into(),
         compact: "Disk full on server.".into(),
         scope: Scope::default(),
+        form: Default::default(),
         caller: None,
         trace: None,
     }

@@ -152,7 +152,7 @@ impl World {
 
 /// What holds in every state of a run whose calls are native.
 pub fn is_sound(run: &Run) -> Result<(), String> {
-    if !run.spec().protocol.is_native() {
+    if !run.spec().protocol.properties().native_calls {
         return Ok(());
     }
     every_call_has_its_result(run)?;

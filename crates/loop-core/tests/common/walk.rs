@@ -295,7 +295,7 @@ fn name(how: u8) -> &'static str {
 }
 
 fn reply_to(world: &World, how: u8) -> Said {
-    if world.spec.protocol.is_native() { native_reply_by(how) } else { reply_by(how) }
+    if world.spec.protocol.properties().native_calls { native_reply_by(how) } else { reply_by(how) }
 }
 
 fn native_reply_by(how: u8) -> Said {

@@ -398,7 +398,7 @@ fn a_partial_reply_runs_nothing(edge: &Edge<'_>) -> Result {
 fn what_broke_off_is_kept(edge: &Edge<'_>) -> Result {
     if let Fact::ModelFailed { key, failure, .. } = &edge.event.fact
         && matches!(key.slot, Slot::Main | Slot::Landing)
-        && !edge.after.spec().protocol.is_native()
+        && !edge.after.spec().protocol.properties().native_calls
         && failure.partial.as_ref().is_some_and(|partial| partial.contains("\nKept.\n## "))
     {
         let kept = edge.after.document().sections.iter().any(|section| &*section.body == "Kept.");

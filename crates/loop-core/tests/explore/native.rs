@@ -169,7 +169,7 @@ fn calls(reply: &Reply, name: &str) -> bool {
 
 /// I-5, S1-25: every call of a reply is judged once, in its place; and no verdict changes but a person's.
 pub fn every_call_is_judged_once(edge: &Edge<'_>) -> Result {
-    if !edge.after.spec().protocol.is_native() {
+    if !edge.after.spec().protocol.properties().native_calls {
         return Ok(());
     }
     let (before, after) = (edge.before.actions(), edge.after.actions());
@@ -323,7 +323,7 @@ pub fn compaction_goes_on(edge: &Edge<'_>) -> Result {
         _ => false,
     };
     let refused = refused || found_too_long;
-    let next = if !refused || !spec.protocol.is_native() {
+    let next = if !refused || !spec.protocol.properties().native_calls {
         (was, told_before)
     } else if edge.after.started().history.is_some() && !told_before {
         (was, true)
@@ -334,10 +334,12 @@ pub fn compaction_goes_on(edge: &Edge<'_>) -> Result {
     let gave_up = refused && now == (was, told_before);
     must(
         !gave_up
-            || spec.protocol.output().is_none() && !spec.protocol.is_native()
+            || spec.protocol.output().is_none() && !spec.protocol.properties().native_calls
             || edge.after.outcome().is_some(),
         || "nothing is left to shorten, and the run goes on".to_owned(),
     )?;
     let odd = edge.after.evidence().iter().find(|evidence| evidence.shortened != (evidence.pass <= now.0));
-    must(!spec.protocol.is_native() || odd.is_none(), || format!("{odd:?} while {now:?} is shown in short"))
+    must(!spec.protocol.properties().native_calls || odd.is_none(), || {
+        format!("{odd:?} while {now:?} is shown in short")
+    })
 }

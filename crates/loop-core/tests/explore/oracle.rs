@@ -62,7 +62,7 @@ pub fn decides_as_documented(edge: &Edge<'_>) -> Result<(), String> {
             Expected::Stop(std::iter::once(certificate.reason()).chain(also).collect())
         }
     };
-    let is_native = edge.after.spec().protocol.is_native();
+    let is_native = edge.after.spec().protocol.properties().native_calls;
     let expected = if is_native { native::expected(edge, decision) } else { expected(edge, decision) };
     if decided == expected { Ok(()) } else { Err(format!("decided {decided:?}, documented {expected:?}")) }
 }

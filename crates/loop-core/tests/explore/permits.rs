@@ -190,7 +190,7 @@ pub const PLANTED: &str = "planted";
 pub fn an_echo_decides_nothing(edge: &Edge<'_>) -> Result {
     let run = edge.before;
     let holds = |text: &str| text.contains(PLANTED);
-    let observed = |it: &Observation| holds(&it.summary) || holds(&it.markdown) || holds(&it.data);
+    let observed = |it: &Observation| holds(&it.summary) || holds(it.text()) || holds(&it.data);
     let item = &run.started().item;
     let is_read = run.evidence().iter().any(|evidence| observed(&evidence.observation))
         || work(run).iter().filter_map(|work| work.observation.as_ref()).any(observed)

@@ -30,14 +30,14 @@ const STOP: u64 = 2;
 pub fn bound(spec: &RunSpec) -> u64 {
     let limits = &spec.limits;
     let (passes, tool_calls) = (u64::from(limits.passes), u64::from(limits.tool_calls));
-    let own = if spec.protocol.is_native() { VALIDATION + COMPACTION } else { 0 };
+    let own = if spec.protocol.properties().native_calls { VALIDATION + COMPACTION } else { 0 };
     let picking = u64::from(spec.picking.enabled);
     let save = if spec.save { 2 * TRIES - 1 } else { 0 };
     1 + CALL * u64::from(limits.model_calls)
         + picking
         + tool(spec) * tool_calls
         + passes * (1 + own + ASK * tool_calls)
-        + u64::from(spec.protocol.is_native())
+        + u64::from(spec.protocol.properties().native_calls)
         + REFUSALS
         + STOP
         + save
@@ -68,7 +68,7 @@ pub fn rank(run: &Run) -> u64 {
         return in_flight + 1 + save;
     }
     let tools = tool(spec) * left(limits.tool_calls, totals.tool_calls);
-    let own = if spec.protocol.is_native() { VALIDATION + COMPACTION } else { 0 };
+    let own = if spec.protocol.properties().native_calls { VALIDATION + COMPACTION } else { 0 };
     let passes = left(limits.passes, totals.passes) * (1 + own + ASK * u64::from(limits.tool_calls));
     let asks = match run.phase() {
         Phase::WaitingForPerson { asks, .. } => {
@@ -82,7 +82,7 @@ pub fn rank(run: &Run) -> u64 {
         Phase::Landing { .. } => REFUSALS - 1,
         _ => REFUSALS,
     };
-    let whole = if spec.protocol.is_native() {
+    let whole = if spec.protocol.properties().native_calls {
         u64::from(totals.passes - run.compacted_through()) + u64::from(!run.is_history_compacted())
     } else {
         shortened

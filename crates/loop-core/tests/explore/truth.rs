@@ -48,7 +48,7 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
         StopReason::Timeout => run.elapsed_ms() + limits.landing_ms() >= limits.wall_ms,
         StopReason::Confident => high() && run.missing().is_empty(),
         StopReason::EvidenceMissing => {
-            (high() || run.spec().protocol.is_native()) && !run.missing().is_empty()
+            (high() || run.spec().protocol.properties().native_calls) && !run.missing().is_empty()
         }
         StopReason::ModelFailure => {
             matches!(

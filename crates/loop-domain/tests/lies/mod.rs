@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use loop_core::CostMode;
 use loop_llm::Api;
-use loop_llm::testing::Lie;
+use loop_mock::Lie;
 use tokio::sync::Semaphore;
 
 use table::{EXPECTED, KNOWN, Row, Table};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loop_core::{CommandKey, CostMode, Fact, Note, PicoUsd, Reserve, Usage};
 use loop_llm::Api;
-use loop_llm::testing::Lie;
+use loop_mock::Lie;
 use tokio::sync::Semaphore;
 
 use super::world::{Shown, World, price};

@@ -7,10 +7,17 @@ use std::time::Duration;
 
 use loop_core::{CostMode, Limits, Outcome, PicoUsd, Price, RunSpec, WorkItem};
 use loop_domain::{Domain, LoadOptions};
-use loop_llm::testing::{Lie, Received, Server, Service};
-use loop_llm::{Api, Offline};
+use loop_llm::{Api, ModelRequest};
+use loop_mock::{Described, Lie, Received, Server, Service};
+use loop_runtime::Offline;
 use loop_runtime::{Driven, Entry, Journal, MemoryJournal, Report, explain};
 use tempfile::TempDir;
+
+/// What a prompt of a document describes in words.
+fn described(request: &ModelRequest) -> Described {
+    let (tools, headings) = loop_offline::described(request);
+    Described { tools, headings }
+}
 
 /// What the models cost.
 pub(super) fn price() -> Price {
@@ -162,12 +169,13 @@ impl World {
 
     /// One run against a server that lies.
     pub(super) async fn run(&self, lie: &'static Lie, api: Api, mode: CostMode) -> Result<Shown, String> {
-        let server = Server::start(Service::of(Arc::new(Offline::new())).lying(lie)).unwrap();
+        let server =
+            Server::start(Service::of(Arc::new(Offline::new())).lying(lie).describing(described)).unwrap();
         let domain = self.load(lie, api, mode, &server.base_url());
         let journal = Arc::new(MemoryJournal::new());
         let prepared = domain.unsaved_loop().leave_when_waiting().with_journal(Arc::clone(&journal) as _);
         let spec = Arc::clone(prepared.spec());
-        let handle = prepared.start(self.item(&domain)).await.map_err(|error| error.to_string())?;
+        let handle = prepared.run(self.item(&domain)).start().await.map_err(|error| error.to_string())?;
         let (id, started) = (handle.id().clone(), Arc::clone(handle.started()));
         let driven = tokio::time::timeout(LONGEST, handle.driven()).await;
         let (outcome, waits) = match driven.map_err(|_| "the run does not end".to_owned())? {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use loop_core::{FinishReason, RunSpec, StopMode};
+use loop_core::{FinishReason, ItemForm, RunSpec, StopMode};
 use loop_llm::ScriptedReply;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -115,12 +115,20 @@ pub struct Recording {
     /// What such an item is called.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
+    /// How its model is shown it: `data`, between marks, or `message`, as what the user says. Default: `data`.
+    #[serde(default, skip_serializing_if = "is_data")]
+    #[schemars(extend("enum" = ["data", "message"]), with = "String")]
+    pub form: ItemForm,
     /// The work item's id.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
     /// The work item's title.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub title: String,
+}
+
+fn is_data(form: &ItemForm) -> bool {
+    *form == ItemForm::Data
 }
 
 /// What a person answers to one question of a run.

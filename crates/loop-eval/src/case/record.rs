@@ -76,6 +76,7 @@ pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, RecordError>
             scope,
             compact: if item.compact == item.full { String::new() } else { item.compact.to_string() },
             kind: item.kind.to_string(),
+            form: item.form,
             id: item.id.to_string(),
             title: item.title.to_string(),
         }),

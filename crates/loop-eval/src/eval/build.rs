@@ -362,6 +362,7 @@ fn recorded(case: &Case, recording: &Recording) -> Result<Parts, CaseError> {
         full: text.into(),
         compact: or_text(&recording.compact),
         scope,
+        form: recording.form,
         caller: None,
         trace: None,
     };

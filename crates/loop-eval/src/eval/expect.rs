@@ -218,7 +218,7 @@ fn evidence(check: &EvidenceCheck, outcome: &Outcome, found: &mut Vec<String>) {
     let matching = outcome.evidence.iter().filter(|evidence| {
         *evidence.tool == *own
             && status.as_ref().is_none_or(|status| status == evidence.observation.status.name())
-            && contains.iter().all(|wanted| evidence.observation.markdown.contains(wanted.as_str()))
+            && contains.iter().all(|wanted| evidence.observation.text().contains(wanted.as_str()))
     });
     let matching = matching.count() as u32;
     let shown = status.as_ref().map_or_else(|| tool.clone(), |status| format!("{tool} ({status})"));

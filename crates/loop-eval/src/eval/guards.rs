@@ -4,7 +4,8 @@ use std::fmt;
 
 use loop_core::{
     Breakers, Cite, Condition, Decision, DeniedBy, JudgedAction, Limit, Note, OnDenied, OnInvalid,
-    OnToolError, ProtocolSpec, Repeats, RunSpec, Stale, StopReason, Taint, Tier, ToolPolicy, Verdict,
+    OnToolError, ProtocolSpec, Repeats, RunSpec, Setting, Stale, StopReason, Taint, Tier, ToolPolicy,
+    Verdict,
 };
 use loop_runtime::{Entry, ToolDeclaration};
 
@@ -78,8 +79,8 @@ impl Seen<'_> {
 }
 
 /// Whether a condition is one that this setting brings about.
-fn ends_by(condition: &Condition, setting: &str) -> bool {
-    condition.change.as_ref().is_some_and(|change| &*change.setting == setting)
+fn ends_by(condition: &Condition, setting: Setting) -> bool {
+    condition.change.as_ref().is_some_and(|change| change.setting == setting)
 }
 
 /// Whether policy refused an action. What a person refused was no guard's doing.
@@ -115,10 +116,6 @@ const LIMITS: [StopReason; 8] = [
 /// What a run without limits still may not pass, so that it ends.
 const FAR: u32 = 200;
 
-fn breaks(setting: &str) -> bool {
-    setting.starts_with("gate.breakers")
-}
-
 fn leave(_: &mut ToolDeclaration) {}
 
 /// Every guard, in the order of reports.
@@ -145,7 +142,7 @@ pub const GUARDS: [Guard; 16] = [
         fires: |seen| {
             let refused = |judged: &JudgedAction| matches!(judged.verdict, Verdict::BreakerOpen { .. });
             let opened = |condition: &Condition| {
-                condition.change.as_ref().is_some_and(|change| breaks(&change.setting))
+                condition.change.as_ref().is_some_and(|change| change.setting.is_breaker())
             };
             seen.verdicts(refused) + seen.conditions(opened)
         },
@@ -271,7 +268,7 @@ pub const GUARDS: [Guard; 16] = [
         does: "ends a run whose reply is not valid, where policy says so",
         off: |spec| spec.gate.on_invalid = OnInvalid::FeedBack,
         redeclare: leave,
-        fires: |seen| seen.conditions(|condition| ends_by(condition, "gate.on_invalid")),
+        fires: |seen| seen.conditions(|condition| ends_by(condition, Setting::OnInvalid)),
     },
     Guard {
         name: "on_tool_error",

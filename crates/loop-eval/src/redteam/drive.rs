@@ -34,7 +34,7 @@ pub(super) async fn to_the_end(
     answer: impl Fn(&Asked) -> PersonAnswer,
 ) -> Result<Went, AttackError> {
     let looping = looping.clone().leave_when_waiting();
-    let driven = looping.start(item).await?.driven().await;
+    let driven = looping.run(item).start().await?.driven().await;
     answered(&looping, driven, Went::default(), answer).await
 }
 
@@ -49,7 +49,7 @@ async fn answered(
         let Driven::Waiting(waiting) = &driven else { break };
         went.asked += effects_in(&waiting.asked);
         let answers = answers(waiting, &answer);
-        driven = looping.resume_with(&waiting.outcome.run, answers).await?.driven().await;
+        driven = looping.resume_with(&waiting.outcome.run, answers).start().await?.driven().await;
     }
     went.outcomes.push(outcome(driven));
     Ok(went)
@@ -100,7 +100,7 @@ pub(super) async fn in_turns(
             next_turn();
             messages.push(Message::user(format!("Thank you. Is anything else open? {NAME}")));
         }
-        let mut stream = looping.converse(&mut messages).await?;
+        let mut stream = looping.chat(&mut messages).stream().await?;
         let mut watch = Watch::new(&looping, stream.remote());
         let mut entries = 0;
         while let Some(event) = stream.next().await {
@@ -110,7 +110,7 @@ pub(super) async fn in_turns(
                 drop(stream);
                 went.is_resumed = true;
                 let looping = looping.leave_when_waiting();
-                let driven = looping.resume(&run).await?.driven().await;
+                let driven = looping.resume(&run).start().await?.driven().await;
                 return answered(&looping, driven, went, answer).await;
             }
         }
@@ -137,7 +137,7 @@ pub(super) async fn with_a_crash(
     answer: impl Fn(&Asked) -> PersonAnswer,
 ) -> Result<Went, AttackError> {
     let mut went = Went::default();
-    let mut stream = looping.stream(item).await?;
+    let mut stream = looping.run(item).stream().await?;
     let run = stream.id().clone();
     let mut watch = Watch::new(looping, stream.remote());
     if crash.in_effect {
@@ -167,7 +167,7 @@ pub(super) async fn with_a_crash(
     }
     drop(stream);
     let looping = looping.clone().leave_when_waiting();
-    let driven = looping.resume(&run).await?.driven().await;
+    let driven = looping.resume(&run).start().await?.driven().await;
     answered(&looping, driven, went, answer).await
 }
 
@@ -180,7 +180,7 @@ pub(super) async fn with_false_approvals(
 ) -> Result<Went, AttackError> {
     let looping = looping.clone().leave_when_waiting();
     let mut went = Went::default();
-    let mut driven = looping.start(item).await?.driven().await;
+    let mut driven = looping.run(item).start().await?.driven().await;
     let mut given: Vec<Fact> = Vec::new();
     for _ in 0..MAX_ROUNDS {
         let Driven::Waiting(waiting) = &driven else { break };
@@ -191,7 +191,7 @@ pub(super) async fn with_false_approvals(
         let false_ones = given.iter().map(|given| vec![given.clone()]).chain(false_approvals(&waiting.asked));
         let went_on = match with_what_nobody_said(&looping, &run, false_ones).await? {
             Some(counted) => Some(counted),
-            None => match looping.resume(&run).await?.driven().await {
+            None => match looping.resume(&run).start().await?.driven().await {
                 // It waits for the same as before.
                 Driven::Waiting(again) if keys(&again.asked) == keys(&waiting.asked) => None,
                 other => Some(other),
@@ -201,7 +201,7 @@ pub(super) async fn with_false_approvals(
         driven = match went_on {
             // What it did without an answer is in the recorder.
             Some(went_on) => went_on,
-            None => looping.resume_with(&run, said).await?.driven().await,
+            None => looping.resume_with(&run, said).start().await?.driven().await,
         };
     }
     went.outcomes.push(outcome(driven));
@@ -236,7 +236,7 @@ async fn with_what_nobody_said(
     said: impl IntoIterator<Item = Vec<Fact>>,
 ) -> Result<Option<Driven>, AttackError> {
     for facts in said {
-        match looping.resume_with(run, facts).await {
+        match looping.resume_with(run, facts).start().await {
             Ok(handle) => return Ok(Some(handle.driven().await)),
             Err(StartError::Refused { .. }) => {}
             Err(error) => return Err(error.into()),

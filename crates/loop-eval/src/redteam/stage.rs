@@ -375,7 +375,7 @@ fn said(text: &Staged) -> String {
 }
 
 fn item(said: &str) -> WorkItem {
-    WorkItem::new("R-1", "message", "Please have a look", said)
+    WorkItem::message("R-1", "Please have a look", said)
 }
 
 #[cfg(test)]

@@ -9,10 +9,14 @@
 //! recording holds each try.
 
 mod breaker;
+#[cfg(feature = "recordings")]
 mod exchange;
+#[cfg(feature = "recordings")]
 mod masking;
 mod rate;
+#[cfg(feature = "recordings")]
 mod record;
+#[cfg(feature = "recordings")]
 mod recorded;
 mod retry;
 
@@ -25,9 +29,12 @@ use futures::Stream;
 use tokio::time::Instant;
 
 pub use breaker::{Breaker, BreakerPolicy, BreakerState, CircuitBreaker};
+#[cfg(feature = "recordings")]
 pub use exchange::RECORDING_VERSION;
 pub use rate::{RateGate, RateLimited, RateLimits};
+#[cfg(feature = "recordings")]
 pub use record::{RecordError, Recorder, Recording};
+#[cfg(feature = "recordings")]
 pub use recorded::{Recorded, RecordedError};
 pub use retry::{RetryPolicy, Retrying};
 

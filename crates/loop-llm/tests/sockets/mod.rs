@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_llm::testing::{Behaviour, Server, Service};
 use loop_llm::{
     Api, ChatModel, ErrorPhase, EventStream, HttpModel, LlmError, LlmErrorKind, ModelEvent, ModelReply,
     ModelRequest, Profile, Timers, complete,
 };
+use loop_mock::{Behaviour, Server, Service};
 
 /// A key that must never be seen again.
 pub(crate) const KEY: &str = "sk-canary-0123456789";

@@ -93,6 +93,7 @@ pub fn item() -> WorkItem {
         full: "The chain of FR-0042 slips in third gear, please help.\n\n- priority: high".into(),
         compact: "The chain of FR-0042 slips.".into(),
         scope: Scope::default(),
+        form: Default::default(),
         caller: None,
         trace: None,
     }

@@ -65,7 +65,7 @@ pub fn reflection() -> RunSpec {
 }
 
 pub fn message(text: &str) -> WorkItem {
-    WorkItem::new("M-1", "message", "A question", text)
+    WorkItem::message("M-1", "A question", text)
 }
 
 /// A call with its id, name and arguments as written.

@@ -10,8 +10,8 @@ use futures::StreamExt;
 use loop_core::{GateSettings, Limits, Picking, Stale};
 use loop_llm::{HttpModel, Message, Profile};
 use loop_runtime::{
-    Agent, AgentError, AgentStream, ChatModel, Journal, Loop, MemoryJournal, ModelSpec, Models, NoJournal,
-    OutputTool, Registry, RunEvent, RunSpec, SectionSpec, SqliteJournal, StopReason, ToolContext,
+    Agent, AgentOutput, AgentStream, ChatModel, Journal, Loop, MemoryJournal, ModelSpec, Models, NoJournal,
+    OutputTool, Registry, RunEvent, RunSpec, SectionSpec, SqliteJournal, StartError, StopReason, ToolContext,
     ToolDeclaration, ToolResult, WorkItem,
 };
 use schemars::JsonSchema;
@@ -55,7 +55,7 @@ pub(crate) fn conversation(options: &Options) -> Result<impl Fn() -> Looping + u
         Box::pin(async move {
             let began = Instant::now();
             let mut messages = vec![Message::user(QUESTION)];
-            drive(agent.stream(&mut messages).await, began, StopReason::Completed).await
+            drive(agent.chat(&mut messages).stream().await, began, StopReason::Completed).await
         })
     })
 }
@@ -77,13 +77,17 @@ pub(crate) fn output(options: &Options) -> Result<impl Fn() -> Looping + use<>, 
         Box::pin(async move {
             let began = Instant::now();
             let mut messages = vec![Message::user(QUESTION)];
-            drive(agent.stream_on(&mut messages).await, began, StopReason::Completed).await
+            drive(agent.chat(&mut messages).stream().await, began, StopReason::Completed).await
         })
     })
 }
 
 /// Drives an agent to its end, which has to be `expected`.
-async fn drive(stream: Result<AgentStream<'_>, AgentError>, began: Instant, expected: StopReason) -> Ended {
+async fn drive<Output: AgentOutput>(
+    stream: Result<AgentStream<&mut Vec<Message>, Output>, StartError>,
+    began: Instant,
+    expected: StopReason,
+) -> Ended {
     let mut ended = Ended::default();
     match stream {
         Err(error) => ended.wrong = Some(error.to_string()),
@@ -129,7 +133,7 @@ pub(crate) fn document(options: &Options) -> Result<impl Fn() -> Looping + use<>
         Box::pin(async move {
             let began = Instant::now();
             let item = WorkItem::new("L-1", "question", "Find the pump", QUESTION);
-            let mut run = match looping.stream(item).await {
+            let mut run = match looping.run(item).stream().await {
                 Ok(run) => run,
                 Err(error) => return Ended { wrong: Some(error.to_string()), ..Ended::default() },
             };

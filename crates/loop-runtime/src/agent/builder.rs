@@ -10,7 +10,9 @@ use loop_core::{
     CostLimit, ErrorStyle, Execution, GateSettings, LimitWithoutPrice, Limits, ModelSpec, OutputSpec,
     PicoUsd, Price, ProtocolSpec, Repeats, RunSpec,
 };
-use loop_llm::{ChatModel, Offline, Scripted};
+use loop_llm::{ChatModel, Scripted};
+#[cfg(feature = "offline")]
+use loop_offline::Offline;
 use loop_prompts::Prompts;
 use loop_tools::{
     Credentials, KeptTool, Registry, RegistryBuilder, RegistryError, Tool, ToolContext, ToolDeclaration,
@@ -48,6 +50,7 @@ impl From<(Arc<dyn ChatModel>, ModelSpec)> for AgentModel {
     }
 }
 
+#[cfg(feature = "offline")]
 impl From<Offline> for AgentModel {
     fn from(model: Offline) -> Self {
         Self::new(model, ModelSpec::new("offline", "offline-1").with_price(Price::flat(0, 0)))

@@ -1,61 +1,31 @@
 //! From messages to a run, and from the run back to the messages.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use futures::Stream;
-use loop_core::{RunId, WorkItem, is_blank};
+use loop_core::{WorkItem, is_blank};
 use loop_llm::Message;
-use tokio_util::sync::CancellationToken;
 
 use crate::agent::error::Meta;
-use crate::driver::{Ended, Opening, Pace};
-use crate::events::RunEvent;
-use crate::handle::Remote;
-use crate::parts::{Loop, StartError};
-use crate::stream::RunStream;
+use crate::driver::Ended;
+use crate::parts::StartError;
 
-/// A run that answers the last of `messages`.
-pub(super) async fn open(looping: &Loop, messages: &[Message]) -> Result<Opening, StartError> {
-    let (item, history) = begin_with(messages)?;
-    looping.open(item, history).await
+/// How what was said and done in a run is appended to the messages that it answers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Appending {
+    /// How many of the run's own messages are among them already.
+    known: usize,
 }
 
-/// Drives such a run to its end, or until it is cancelled and has ended for that.
-pub(super) async fn drive(
-    looping: &Loop,
-    messages: &[Message],
-    cancel: &CancellationToken,
-) -> Result<Ended, StartError> {
-    let opening = open(looping, messages).await?;
-    let (driver, events, remote) = looping.driver(opening, Pace::Own);
-    // Nobody reads them, and nobody else can stop it.
-    drop((events, remote));
-    Ok(driver.until(cancel).drive().await)
-}
+impl Appending {
+    /// To messages of which the last is to be answered. A single text is the run's own first message.
+    pub(crate) fn to(messages: &[Message]) -> Self {
+        Self { known: usize::from(is_item(messages)) }
+    }
 
-/// Takes up a run whose driver is gone; `messages` become everything that was said, those before the run as well.
-pub(super) async fn resume(
-    looping: &Loop,
-    run: &RunId,
-    messages: &mut Vec<Message>,
-) -> Result<Meta, StartError> {
-    let opening = looping.reopen(run).await?;
-    *messages = opening.history.to_vec();
-    let (driver, events, remote) = looping.driver(opening, Pace::Own);
-    drop((events, remote));
-    let Ended { outcome, messages: said, thrown, tools, .. } = driver.drive().await;
-    messages.extend(said);
-    Ok(Meta::new(outcome, thrown, tools))
-}
-
-/// Appends what was said and done.
-pub(super) fn append(ended: Ended, messages: &mut Vec<Message>) -> Meta {
-    let Ended { outcome, messages: said, thrown, tools, .. } = ended;
-    // A single text is the run's own first message.
-    let known = usize::from(is_item(messages));
-    messages.extend(said.into_iter().skip(known));
-    Meta::new(outcome, thrown, tools)
+    /// Appends it, and tells how the run ended.
+    pub(crate) fn append(self, ended: Ended, messages: &mut Vec<Message>) -> Meta {
+        let Ended { outcome, messages: said, thrown, tools, .. } = ended;
+        messages.extend(said.into_iter().skip(self.known));
+        Meta::new(outcome, thrown, tools)
+    }
 }
 
 /// The work item that messages come to, and those that the run goes on from. A single text is the item itself.
@@ -79,7 +49,7 @@ pub(crate) fn begin_with(messages: &[Message]) -> Result<(WorkItem, Vec<Message>
         title.truncate(cut);
         title.push('…');
     }
-    let item = WorkItem::new("message", MESSAGE, title, &text);
+    let item = WorkItem::message("message", title, &text);
     let history = if is_item(messages) { Vec::new() } else { messages.to_vec() };
     Ok((item, history))
 }
@@ -89,43 +59,7 @@ fn is_item(messages: &[Message]) -> bool {
     matches!(messages, [Message::User { images, .. }] if images.is_empty())
 }
 
-/// The kind of an item that is a message: the model is shown its text as it is.
+/// What a message is called where it is blank.
 const MESSAGE: &str = "message";
 /// How much of a message stands in lists of runs.
 const TITLE_CHARS: usize = 80;
-
-/// An agent at work, as a stream of events: it goes on only while it is polled.
-///
-/// The messages are as they were until [`finish`](Self::finish) gives what it came to.
-#[must_use = "a stream does nothing unless it is polled"]
-#[derive(Debug)]
-pub struct AgentStream<'a> {
-    run: RunStream,
-    messages: &'a mut Vec<Message>,
-}
-
-impl<'a> AgentStream<'a> {
-    pub(crate) async fn begin(looping: &Loop, messages: &'a mut Vec<Message>) -> Result<Self, StartError> {
-        let opening = open(looping, messages).await?;
-        Ok(Self { run: RunStream::new(looping.begin(opening, Pace::InStep)), messages })
-    }
-
-    /// A way to stop it and to answer its questions; heard at the next poll.
-    pub fn remote(&self) -> Remote {
-        self.run.remote()
-    }
-
-    /// Goes on to the end, whatever is still to be heard; appends what was said and done to the messages, and tells how
-    /// it ended. The answer is [`Meta::outcome`]'s.
-    pub async fn finish(self) -> Meta {
-        append(self.run.into_all().await, self.messages)
-    }
-}
-
-impl Stream for AgentStream<'_> {
-    type Item = RunEvent;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<RunEvent>> {
-        Pin::new(&mut self.run).poll_next(context)
-    }
-}

@@ -3,24 +3,25 @@
 mod builder;
 mod calling;
 mod error;
+mod live;
 mod output;
+mod request;
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt};
-use loop_core::RunId;
 use loop_llm::Message;
 use serde::de::DeserializeOwned;
-use tokio_util::sync::CancellationToken;
 
 use crate::parts::Loop;
 
 pub use builder::{AgentBuilder, AgentModel, BuildError};
-pub use calling::AgentStream;
 pub use error::{AgentError, Meta};
+pub use live::{AgentHandle, AgentStream};
 pub use output::{OutputTool, Plain, Reflected};
+pub use request::AgentRequest;
 
 /// What an agent that converses ends with: text.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +33,7 @@ pub enum Text {}
 /// A whole program with one tool:
 ///
 /// ```
-/// use loop_runtime::{Agent, Message, Offline, ToolDeclaration};
+/// use loop_runtime::{Agent, Offline, ToolDeclaration};
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Search { name: String }
 /// #[tokio::main(flavor = "current_thread")]
@@ -41,9 +42,8 @@ pub enum Text {}
 ///     let agent = Agent::new(Offline::new()).tool(search, |search: Search, _| async move {
 ///         Ok::<_, String>(format!("15 users named {}", search.name))
 ///     });
-///     let mut messages = vec![Message::user("Find user named Alice")];
-///     let answer = agent.build()?.complete(&mut messages).await?;
-/// #   assert_eq!((messages.len(), answer.meta.totals.passes), (4, 2));
+///     let answer = agent.build()?.prompt("Find user named Alice").await?;
+/// #   assert_eq!(answer.meta.totals.passes, 2);
 ///     Ok(println!("{}", answer.text))
 /// }
 /// ```
@@ -87,78 +87,6 @@ impl Agent {
     pub fn new(model: impl Into<AgentModel>) -> AgentBuilder<Text> {
         AgentBuilder::conversation(model.into())
     }
-
-    /// Answers the last of `messages`. Everything that is said and done is appended to them, whatever the end (S1-20,
-    /// S1-21), and is valid for every provider.
-    ///
-    /// # Errors
-    /// Why there is no answer, with the bill and what there is of one.
-    pub async fn complete(&self, messages: &mut Vec<Message>) -> Result<Answer, AgentError> {
-        self.complete_until(messages, &CancellationToken::new()).await
-    }
-
-    /// The same, until `cancel` is cancelled: then what is in flight is cut off, and it returns within two seconds.
-    ///
-    /// # Errors
-    /// [`AgentError::Cancelled`] then; otherwise why there is no answer.
-    pub async fn complete_until(
-        &self,
-        messages: &mut Vec<Message>,
-        cancel: &CancellationToken,
-    ) -> Result<Answer, AgentError> {
-        let ended = calling::drive(&self.looping, messages, cancel).await?;
-        answer(calling::append(ended, messages))
-    }
-
-    /// The same by recursion: each pass is made by the one before (S1-14). Gives also the depth, which is the number of
-    /// passes; it takes no more stack for ten thousand than for one (S1-d4).
-    ///
-    /// # Errors
-    /// Why there is no answer.
-    pub async fn recurse(&self, messages: &mut Vec<Message>) -> Result<(Answer, u32), AgentError> {
-        let opening = calling::open(&self.looping, messages).await?;
-        let (ended, depth) = self.looping.descend(opening).await;
-        Ok((answer(calling::append(ended, messages))?, depth))
-    }
-
-    /// The same as a stream of events that goes on only while it is polled.
-    ///
-    /// # Errors
-    /// When it cannot begin.
-    pub async fn stream<'a>(&self, messages: &'a mut Vec<Message>) -> Result<AgentStream<'a>, AgentError> {
-        Ok(AgentStream::begin(&self.looping, messages).await?)
-    }
-
-    /// Takes up a run whose program ended before it did, from the journal that the agent writes to: what was in flight is
-    /// settled as lost, nothing that was written down is asked for again, and it goes on to its end. `messages` become
-    /// everything that was said, from the beginning.
-    ///
-    /// # Errors
-    /// Why there is no answer; [`AgentError::Start`] where the journal has no such run, or another agent began it.
-    pub async fn resume(&self, run: &RunId, messages: &mut Vec<Message>) -> Result<Answer, AgentError> {
-        answer(calling::resume(&self.looping, run, messages).await?)
-    }
-
-    /// Works conversations off, at most `concurrency` at a time, each to its own end. Yields each one's place, its
-    /// messages and its answer as they end.
-    pub fn queue<S>(
-        &self,
-        conversations: S,
-        concurrency: usize,
-    ) -> impl Stream<Item = (usize, Vec<Message>, Result<Answer, AgentError>)> + use<S>
-    where
-        S: Stream<Item = Vec<Message>>,
-    {
-        let agent = self.clone();
-        let one = move |(n, mut messages): (usize, Vec<Message>)| {
-            let agent = agent.clone();
-            async move {
-                let answer = agent.complete(&mut messages).await;
-                (n, messages, answer)
-            }
-        };
-        conversations.enumerate().map(one).buffer_unordered(concurrency.max(1))
-    }
 }
 
 impl<Output: DeserializeOwned> Agent<Output> {
@@ -169,83 +97,101 @@ impl<Output: DeserializeOwned> Agent<Output> {
     ) -> AgentBuilder<Output> {
         AgentBuilder::ending_with(model.into(), tool.into_parts())
     }
+}
 
-    /// The value that `prompt` asks for.
+impl<Output: AgentOutput> Agent<Output> {
+    /// A request that answers `text`; awaited, it gives the answer.
     ///
-    /// # Errors
-    /// Why there is none, with the bill.
-    pub async fn run(&self, prompt: impl Into<Arc<str>>) -> Result<Extracted<Output>, AgentError> {
-        self.run_on(&mut vec![Message::user(prompt)]).await
+    /// ```
+    /// # use loop_runtime::{Agent, Offline};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let agent = Agent::new(Offline::new()).build()?;
+    /// let answer = agent.prompt("Good morning").await?;
+    /// println!("{}", answer.text);
+    /// # assert_eq!(answer.meta.totals.passes, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn prompt(&self, text: impl Into<Arc<str>>) -> AgentRequest<Vec<Message>, Output> {
+        AgentRequest::new(self.looping.clone(), vec![Message::user(text)])
     }
 
-    /// The value that `messages` ask for. Everything that is said and done is appended to them.
+    /// A request that answers the last message of `history`. Everything that is said and done is appended to it, whatever
+    /// the end, and every provider takes it, so that the next request can continue from there.
     ///
-    /// # Errors
-    /// Why there is none, with the bill.
-    pub async fn run_on(&self, messages: &mut Vec<Message>) -> Result<Extracted<Output>, AgentError> {
-        self.run_until(messages, &CancellationToken::new()).await
+    /// ```
+    /// # use loop_runtime::{Agent, Message, Offline};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let agent = Agent::new(Offline::new()).build()?;
+    /// let mut history = vec![Message::user("Good morning")];
+    /// agent.chat(&mut history).await?;
+    /// history.push(Message::user("Good night"));
+    /// agent.chat(&mut history).await?;
+    /// assert_eq!(history.len(), 4);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn chat<'h>(&self, history: &'h mut Vec<Message>) -> AgentRequest<&'h mut Vec<Message>, Output> {
+        AgentRequest::new(self.looping.clone(), history)
     }
 
-    /// The same, until `cancel` is cancelled: then what is in flight is cut off, and it returns within two seconds.
-    ///
-    /// # Errors
-    /// [`AgentError::Cancelled`] then; otherwise why there is no value.
-    pub async fn run_until(
+    /// Answers a stream of conversations, at most `concurrency` at a time, each to its own end. Yields each one's place,
+    /// its messages and its answer as they end.
+    pub fn queue<S>(
         &self,
-        messages: &mut Vec<Message>,
-        cancel: &CancellationToken,
-    ) -> Result<Extracted<Output>, AgentError> {
-        let ended = calling::drive(&self.looping, messages, cancel).await?;
-        extracted(calling::append(ended, messages))
-    }
-
-    /// The same by recursion, with the depth: the number of passes.
-    ///
-    /// # Errors
-    /// Why there is no value.
-    pub async fn recurse_on(
-        &self,
-        messages: &mut Vec<Message>,
-    ) -> Result<(Extracted<Output>, u32), AgentError> {
-        let opening = calling::open(&self.looping, messages).await?;
-        let (ended, depth) = self.looping.descend(opening).await;
-        Ok((extracted(calling::append(ended, messages))?, depth))
-    }
-
-    /// Takes up a run whose program ended before it did, as [`Agent::resume`] does.
-    ///
-    /// # Errors
-    /// Why there is no value; [`AgentError::Start`] where the journal has no such run, or another agent began it.
-    pub async fn resume_on(
-        &self,
-        run: &RunId,
-        messages: &mut Vec<Message>,
-    ) -> Result<Extracted<Output>, AgentError> {
-        extracted(calling::resume(&self.looping, run, messages).await?)
-    }
-
-    /// The same as a stream of events that goes on only while it is polled.
-    ///
-    /// # Errors
-    /// When it cannot begin.
-    pub async fn stream_on<'a>(&self, messages: &'a mut Vec<Message>) -> Result<AgentStream<'a>, AgentError> {
-        Ok(AgentStream::begin(&self.looping, messages).await?)
+        conversations: S,
+        concurrency: usize,
+    ) -> impl Stream<Item = (usize, Vec<Message>, Result<Output::Answer, AgentError>)> + use<S, Output>
+    where
+        S: Stream<Item = Vec<Message>>,
+    {
+        let agent = self.clone();
+        let one = move |(n, mut messages): (usize, Vec<Message>)| {
+            let agent = agent.clone();
+            async move {
+                let answer = agent.chat(&mut messages).await;
+                (n, messages, answer)
+            }
+        };
+        conversations.enumerate().map(one).buffer_unordered(concurrency.max(1))
     }
 }
 
-fn answer(meta: Meta) -> Result<Answer, AgentError> {
-    match (meta.has_answered(), meta.outcome.answer.clone()) {
-        (true, Some(text)) => Ok(Answer { text, meta }),
-        _ => Err(AgentError::of(meta)),
+/// What an agent ends with: text ([`Text`]), or a value of a type.
+pub trait AgentOutput: Sized + 'static {
+    /// What a request gives: an [`Answer`], or what was [`Extracted`].
+    type Answer;
+
+    /// The answer of a run that has ended.
+    ///
+    /// # Errors
+    /// Why there is none, with the cost.
+    fn answer(meta: Meta) -> Result<Self::Answer, AgentError>;
+}
+
+impl AgentOutput for Text {
+    type Answer = Answer;
+
+    fn answer(meta: Meta) -> Result<Answer, AgentError> {
+        match (meta.has_answered(), meta.outcome.answer.clone()) {
+            (true, Some(text)) => Ok(Answer { text, meta }),
+            _ => Err(AgentError::of(meta)),
+        }
     }
 }
 
-fn extracted<Output: DeserializeOwned>(meta: Meta) -> Result<Extracted<Output>, AgentError> {
-    let valid = meta.outcome.output.as_ref().filter(|output| output.valid && meta.has_answered());
-    match valid.map(|output| output::read(&output.value)) {
-        Some(Ok(value)) => Ok(Extracted { value, meta }),
-        // It was read before, to be validated.
-        Some(Err(_)) | None => Err(AgentError::of(meta)),
+impl<Output: DeserializeOwned + 'static> AgentOutput for Output {
+    type Answer = Extracted<Output>;
+
+    fn answer(meta: Meta) -> Result<Extracted<Output>, AgentError> {
+        let valid = meta.outcome.output.as_ref().filter(|output| output.valid && meta.has_answered());
+        match valid.map(|output| output::read(&output.value)) {
+            Some(Ok(value)) => Ok(Extracted { value, meta }),
+            // It was read before, to be validated.
+            Some(Err(_)) | None => Err(AgentError::of(meta)),
+        }
     }
 }
 

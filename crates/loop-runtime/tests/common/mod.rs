@@ -24,6 +24,7 @@ pub fn item() -> WorkItem {
             account_name: Some("Harbor".into()),
             ..Scope::default()
         },
+        form: Default::default(),
         caller: None,
         trace: None,
     }

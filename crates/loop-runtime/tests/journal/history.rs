@@ -115,6 +115,7 @@ fn item() -> WorkItem {
         full: "The server's disk is full.".into(),
         compact: "Disk full on server.".into(),
         scope: Scope::default(),
+        form: Default::default(),
         caller: None,
         trace: None,
     }

@@ -227,7 +227,7 @@ impl Chat {
         let before = messages.len();
         messages.push(Message::user(text));
         let mut view = View::new(looping.spec());
-        let mut run = looping.converse(messages).await?;
+        let mut run = looping.chat(messages).stream().await?;
         let remote = run.remote();
         let mut asked = None;
         // What ends the chat once the turn has ended.

@@ -83,7 +83,7 @@ impl View {
             RunEvent::Text { key, text, .. } if matches!(key.slot, Slot::Main | Slot::Landing) => {
                 self.answer(text);
             }
-            RunEvent::Text { .. } => {}
+            RunEvent::Text { .. } | RunEvent::Part { .. } => {}
             RunEvent::Call { key, news, .. } => {
                 // The question of a smart tool is not the turn's own call.
                 let tool = self.run.as_ref().and_then(|run| action(run, *key));

@@ -41,7 +41,8 @@ pub(super) fn run() -> Result<(), Failure> {
 fn build(shell: &Shell) -> Result<Programs, Failure> {
     let load =
         cmd!(shell, "cargo build --locked --release -p loop-runtime --example load --message-format=json");
-    let loops = cmd!(shell, "cargo bench --locked -p xtask --bench loops --no-run --message-format=json");
+    let loops =
+        cmd!(shell, "cargo bench --locked -p loop-bench --bench loops --no-run --message-format=json");
     Ok(Programs { load: program(&load.read()?, "example")?, loops: program(&loops.read()?, "bench")? })
 }
 

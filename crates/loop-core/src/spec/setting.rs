@@ -1,0 +1,163 @@
+//! The settings that a decision can name: what bound, and what would have let a run continue.
+//!
+//! A setting is compared as this type and written as its path in a domain file, for example `limits.passes`.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A setting that a stop, a verdict or a forecast names. As JSON it is its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Setting {
+    /// Main calls of a run.
+    Passes,
+    /// Money of a run.
+    Cost,
+    /// Tokens of a run.
+    Tokens,
+    /// Calls to models of every kind.
+    ModelCalls,
+    /// Tool calls of a run.
+    ToolCalls,
+    /// Wall clock of a run.
+    WallMs,
+    /// Tools that run before the first pass.
+    Picked,
+    /// Output tokens of one call.
+    OutputTokens,
+    /// Messages that one call may be made with.
+    Messages,
+    /// What a call does that cannot be run.
+    OnInvalid,
+    /// What a call does that policy denies.
+    OnDenied,
+    /// What a tool does that fails.
+    OnToolError,
+    /// Whether high confidence ends a run although something would run.
+    HighIsFinal,
+    /// Passes without anything new.
+    NoProgress,
+    /// Which confidence counts as stale.
+    Stale,
+    /// Whether a cheaper model may reply where the limit of money asks for it.
+    CheaperTier,
+    /// Failures of one tool in a row.
+    ToolFailuresBreaker,
+    /// Denied calls in a row.
+    DeniedBreaker,
+    /// Calls in a row that no tool can use.
+    BadArgumentsBreaker,
+    /// Attempts at an output.
+    Attempts,
+    /// Passes of one attempt.
+    PassesPerAttempt,
+    /// Calls of one tool: it stands in the tool's own settings, or in a table of the policy.
+    MaxCalls,
+}
+
+impl Setting {
+    /// Every setting, in the order in which they are declared here.
+    pub const ALL: [Self; 22] = [
+        Self::Passes,
+        Self::Cost,
+        Self::Tokens,
+        Self::ModelCalls,
+        Self::ToolCalls,
+        Self::WallMs,
+        Self::Picked,
+        Self::OutputTokens,
+        Self::Messages,
+        Self::OnInvalid,
+        Self::OnDenied,
+        Self::OnToolError,
+        Self::HighIsFinal,
+        Self::NoProgress,
+        Self::Stale,
+        Self::CheaperTier,
+        Self::ToolFailuresBreaker,
+        Self::DeniedBreaker,
+        Self::BadArgumentsBreaker,
+        Self::Attempts,
+        Self::PassesPerAttempt,
+        Self::MaxCalls,
+    ];
+
+    /// Where it stands in a domain file.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Passes => "limits.passes",
+            Self::Cost => "limits.cost_usd",
+            Self::Tokens => "limits.tokens",
+            Self::ModelCalls => "limits.model_calls",
+            Self::ToolCalls => "limits.tool_calls",
+            Self::WallMs => "limits.wall_ms",
+            Self::Picked => "limits.picked",
+            Self::OutputTokens => "limits.output_tokens",
+            Self::Messages => "limits.messages",
+            Self::OnInvalid => "gate.on_invalid",
+            Self::OnDenied => "gate.on_denied",
+            Self::OnToolError => "gate.on_tool_error",
+            Self::HighIsFinal => "gate.high_is_final",
+            Self::NoProgress => "gate.no_progress",
+            Self::Stale => "gate.stale",
+            Self::CheaperTier => "gate.cheaper_tier",
+            Self::ToolFailuresBreaker => "gate.breakers.tool_failures",
+            Self::DeniedBreaker => "gate.breakers.denied",
+            Self::BadArgumentsBreaker => "gate.breakers.bad_arguments",
+            Self::Attempts => "output.attempts",
+            Self::PassesPerAttempt => "output.passes_per_attempt",
+            Self::MaxCalls => "max_calls",
+        }
+    }
+
+    /// The setting of this path, where a decision can name it.
+    pub fn of_path(path: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|setting| setting.path() == path)
+    }
+
+    /// Whether it says after how much trouble in a row something is not run any more.
+    pub fn is_breaker(self) -> bool {
+        matches!(self, Self::ToolFailuresBreaker | Self::DeniedBreaker | Self::BadArgumentsBreaker)
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.path())
+    }
+}
+
+impl Serialize for Setting {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.path())
+    }
+}
+
+impl<'de> Deserialize<'de> for Setting {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let path = String::deserialize(deserializer)?;
+        Self::of_path(&path)
+            .ok_or_else(|| de::Error::custom(format!("no decision names the setting `{path}`")))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_setting_is_read_back_from_its_path() {
+        let paths: BTreeSet<&str> = Setting::ALL.iter().map(|setting| setting.path()).collect();
+        assert_eq!(paths.len(), Setting::ALL.len());
+        for setting in Setting::ALL {
+            let json = serde_json::to_string(&setting).unwrap();
+            assert_eq!(json, format!("\"{setting}\""));
+            assert_eq!(serde_json::from_str::<Setting>(&json).unwrap(), setting);
+            assert_eq!(setting.is_breaker(), setting.path().starts_with("gate.breakers."));
+        }
+        assert!(serde_json::from_str::<Setting>("\"limits.luck\"").is_err());
+    }
+}

@@ -1,0 +1,17 @@
+//! How a model is shown a work item: as data, or as what the user says.
+
+use serde::{Deserialize, Serialize};
+
+/// How a run with native calls is shown its work item.
+///
+/// It is set by the program that makes the item and never read from the item's own words, so that an item that calls
+/// itself a message is data all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ItemForm {
+    /// As data: with its kind and title, between marks that it cannot forge. The form where none is set.
+    #[default]
+    Data,
+    /// As the user's own message: its text as it is.
+    Message,
+}

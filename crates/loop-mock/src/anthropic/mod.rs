@@ -1,0 +1,84 @@
+//! Anthropic's Messages from the server's side.
+//!
+//! Thinking goes out with a signature over its text, and has to come back as it went or not at all; a turn that calls
+//! tools has to bring it back where thinking has a budget.
+
+mod blocks;
+mod read;
+mod write;
+
+use serde_json::{Value, json};
+
+use super::protocol::{Asked, ErrorAnswer, Head, Protocol, Said, Target, Told, Trouble, Unfit, Writer};
+
+/// Anthropic's Messages.
+#[derive(Debug)]
+pub(super) struct Anthropic;
+
+impl Protocol for Anthropic {
+    fn read(&self, target: &Target<'_>, body: &Value) -> Result<Asked, Unfit> {
+        read::read(target, body)
+    }
+
+    fn writer(&self, head: Head) -> Box<dyn Writer> {
+        Box::new(write::AnthropicWriter::new(head))
+    }
+
+    fn said(&self, trouble: Trouble) -> Said {
+        match trouble {
+            Trouble::InvalidRequest
+            | Trouble::Unsupported
+            | Trouble::ContextTooLong
+            | Trouble::StaleReasoning
+            | Trouble::StateLost
+            | Trouble::ContentFilter
+            | Trouble::MalformedToolCall => Said::new(400, INVALID, None),
+            Trouble::ScriptExhausted => Said::new(400, INVALID, Some("script_exhausted")),
+            Trouble::Auth => Said::new(401, "authentication_error", None),
+            Trouble::Billing => Said::new(402, "billing_error", None),
+            Trouble::Permission => Said::new(403, "permission_error", None),
+            Trouble::ModelNotFound => Said::new(404, "not_found_error", None),
+            Trouble::RequestTooLarge => Said::new(413, "request_too_large", None),
+            Trouble::QuotaExhausted => {
+                Said::new(429, "rate_limit_error", Some("enforced_spend_limit_reached"))
+            }
+            Trouble::RateLimited => Said::new(429, "rate_limit_error", None),
+            Trouble::ServerError => Said::new(500, "api_error", None),
+            Trouble::Timeout => Said::new(504, "timeout_error", None),
+            Trouble::Overloaded => Said::new(529, "overloaded_error", None),
+        }
+    }
+
+    fn error(&self, told: &Told<'_>) -> ErrorAnswer {
+        // It counts in whole seconds.
+        let wait = told.wait.map(|wait| ("retry-after", wait.as_millis().div_ceil(1_000).to_string()));
+        let headers = wait.into_iter().collect();
+        ErrorAnswer { status: told.said.status, headers, body: error_object(told) }
+    }
+
+    fn line(&self) -> &'static str {
+        "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":\
+         {\"type\":\"text_delta\",\"text\":\""
+    }
+
+    fn api(&self) -> loop_llm::Api {
+        loop_llm::Api::Anthropic
+    }
+
+    fn request_header(&self) -> &'static str {
+        "request-id"
+    }
+}
+
+fn error_object(told: &Told<'_>) -> Value {
+    let mut error = json!({"type": told.said.kind, "message": told.message});
+    if let (Some(code), Some(error)) = (told.said.code, error.as_object_mut()) {
+        error.insert("details".to_owned(), json!({"error_code": code}));
+    }
+    json!({"type": "error", "error": error, "request_id": told.request})
+}
+
+const INVALID: &str = "invalid_request_error";
+
+/// The purpose of the seals on thinking.
+const SIGNATURE: &str = "signature";

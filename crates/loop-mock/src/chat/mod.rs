@@ -1,0 +1,103 @@
+//! Chat Completions from the server's side.
+
+mod read;
+mod write;
+
+pub(super) use read::sampling;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::protocol::{
+    Asked, ErrorAnswer, Head, Protocol, Said, Target, Told, Trouble, Unfit, Writer, bytes_of,
+};
+
+/// OpenAI's Chat Completions, and with it the servers that are compatible.
+#[derive(Debug)]
+pub(super) struct Chat;
+
+impl Protocol for Chat {
+    fn read(&self, _: &Target<'_>, body: &Value) -> Result<Asked, Unfit> {
+        read::read(body)
+    }
+
+    fn writer(&self, head: Head) -> Box<dyn Writer> {
+        Box::new(write::ChatWriter::new(head))
+    }
+
+    fn said(&self, trouble: Trouble) -> Said {
+        openai_words(trouble)
+    }
+
+    fn error(&self, told: &Told<'_>) -> ErrorAnswer {
+        openai_error(told)
+    }
+
+    fn line(&self) -> &'static str {
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\""
+    }
+
+    fn api(&self) -> loop_llm::Api {
+        loop_llm::Api::OpenaiChat
+    }
+
+    fn request_header(&self) -> &'static str {
+        "x-request-id"
+    }
+}
+
+/// The words of OpenAI, on both of its interfaces.
+pub(super) fn openai_words(trouble: Trouble) -> Said {
+    match trouble {
+        Trouble::InvalidRequest => Said::new(400, INVALID, None),
+        Trouble::Unsupported => Said::new(400, INVALID, Some("unsupported_parameter")),
+        Trouble::Auth => Said::new(401, INVALID, Some("invalid_api_key")),
+        Trouble::Permission => Said::new(403, INVALID, Some("permission_denied")),
+        // A word of compatible servers; OpenAI itself knows quotas only.
+        Trouble::Billing => Said::new(402, INVALID, Some("insufficient_credits")),
+        Trouble::ModelNotFound => Said::new(404, INVALID, Some("model_not_found")),
+        Trouble::QuotaExhausted => Said::new(429, "insufficient_quota", Some("insufficient_quota")),
+        Trouble::RequestTooLarge => Said::new(413, INVALID, Some("request_too_large")),
+        Trouble::ContextTooLong => Said::new(400, INVALID, Some("context_length_exceeded")),
+        Trouble::StaleReasoning => Said::new(400, INVALID, Some("invalid_encrypted_content")),
+        Trouble::StateLost => Said::new(400, INVALID, Some("previous_response_not_found")),
+        Trouble::ContentFilter => Said::new(400, INVALID, Some("content_policy_violation")),
+        Trouble::MalformedToolCall => Said::new(400, INVALID, Some("tool_use_failed")),
+        Trouble::RateLimited => Said::new(429, "requests", Some("rate_limit_exceeded")),
+        Trouble::Overloaded => Said::new(503, "server_error", Some("server_is_overloaded")),
+        Trouble::ServerError => Said::new(500, "server_error", Some("server_error")),
+        Trouble::Timeout => Said::new(408, "timeout", Some("timeout")),
+        Trouble::ScriptExhausted => Said::new(400, INVALID, Some("script_exhausted")),
+    }
+}
+
+/// An error of OpenAI's.
+pub(super) fn openai_error(told: &Told<'_>) -> ErrorAnswer {
+    let wait = told.wait.map(|wait| ("retry-after-ms", wait.as_millis().to_string()));
+    ErrorAnswer { status: told.said.status, headers: wait.into_iter().collect(), body: error_object(told) }
+}
+
+/// The object that says what went wrong.
+pub(super) fn error_object(told: &Told<'_>) -> Value {
+    json!({"error": {
+        "message": told.message, "type": told.said.kind, "param": told.param, "code": told.said.code,
+    }})
+}
+
+/// An error that no question to a model has led to.
+pub(super) fn plain_error(message: &str, code: Option<&'static str>) -> Vec<u8> {
+    let said = Said::new(400, INVALID, code);
+    bytes_of(&error_object(&Told { said, message, param: None, wait: None, request: "" }))
+}
+
+/// The list of models.
+pub(super) fn models(names: &[Arc<str>]) -> Vec<u8> {
+    let listed: Vec<Value> = names
+        .iter()
+        .map(|name| json!({"id": name, "object": "model", "created": 0, "owned_by": "loopgate"}))
+        .collect();
+    bytes_of(&json!({"object": "list", "data": listed}))
+}
+
+const INVALID: &str = "invalid_request_error";

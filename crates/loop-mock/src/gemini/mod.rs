@@ -1,0 +1,101 @@
+//! Gemini's `generateContent` from the server's side.
+//!
+//! A signature stands on the first call of a reply, and behind the text of one that reasoned. It has to come back on
+//! the same part; in the turn that is going on no first call may lack it.
+
+mod contents;
+mod read;
+mod write;
+
+use serde_json::{Map, Value, json};
+
+use super::protocol::{Asked, ErrorAnswer, Head, Protocol, Said, Target, Told, Trouble, Unfit, Writer};
+
+/// Gemini's `generateContent` and `streamGenerateContent`.
+#[derive(Debug)]
+pub(super) struct Gemini;
+
+impl Protocol for Gemini {
+    fn read(&self, target: &Target<'_>, body: &Value) -> Result<Asked, Unfit> {
+        read::read(target, body)
+    }
+
+    fn writer(&self, head: Head) -> Box<dyn Writer> {
+        Box::new(write::GeminiWriter::new(head))
+    }
+
+    fn said(&self, trouble: Trouble) -> Said {
+        match trouble {
+            Trouble::InvalidRequest
+            | Trouble::Unsupported
+            | Trouble::ContextTooLong
+            | Trouble::StaleReasoning
+            | Trouble::StateLost
+            | Trouble::ContentFilter
+            | Trouble::MalformedToolCall
+            | Trouble::RequestTooLarge => Said::new(400, INVALID, None),
+            Trouble::ScriptExhausted => Said::new(400, INVALID, Some("SCRIPT_EXHAUSTED")),
+            Trouble::Auth => Said::new(400, INVALID, Some("API_KEY_INVALID")),
+            Trouble::Billing => Said::new(402, "FAILED_PRECONDITION", None),
+            Trouble::Permission => Said::new(403, "PERMISSION_DENIED", None),
+            Trouble::ModelNotFound => Said::new(404, "NOT_FOUND", None),
+            Trouble::QuotaExhausted => {
+                Said::new(429, EXHAUSTED, Some("GenerateRequestsPerDayPerProjectPerModel"))
+            }
+            Trouble::RateLimited => {
+                Said::new(429, EXHAUSTED, Some("GenerateRequestsPerMinutePerProjectPerModel"))
+            }
+            Trouble::ServerError => Said::new(500, "INTERNAL", None),
+            Trouble::Overloaded => Said::new(503, "UNAVAILABLE", None),
+            Trouble::Timeout => Said::new(504, "DEADLINE_EXCEEDED", None),
+        }
+    }
+
+    fn error(&self, told: &Told<'_>) -> ErrorAnswer {
+        ErrorAnswer { status: told.said.status, headers: Vec::new(), body: error_object(told) }
+    }
+
+    fn line(&self) -> &'static str {
+        "data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\""
+    }
+
+    fn api(&self) -> loop_llm::Api {
+        loop_llm::Api::Gemini
+    }
+
+    fn request_header(&self) -> &'static str {
+        "x-goog-request-id"
+    }
+}
+
+/// What went wrong, with the details that only it has.
+fn error_object(told: &Told<'_>) -> Value {
+    let Said { status, kind, code } = told.said;
+    let mut details = Vec::new();
+    match code {
+        Some(quota) if kind == EXHAUSTED => details.push(json!({
+            "@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": quota}],
+        })),
+        Some(reason) => details.push(json!({
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "googleapis.com",
+        })),
+        None => {}
+    }
+    if let Some(wait) = told.wait {
+        let delay = format!("{}.{:03}s", wait.as_secs(), wait.subsec_millis());
+        details.push(json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}));
+    }
+    json!({"error": {"code": status, "message": told.message, "status": kind, "details": details}})
+}
+
+/// What the signature of a call is bound to.
+fn bound(name: &str, args: &Map<String, Value>) -> String {
+    let args = Value::Object(args.clone());
+    format!("{name}\n{args}")
+}
+
+const INVALID: &str = "INVALID_ARGUMENT";
+const EXHAUSTED: &str = "RESOURCE_EXHAUSTED";
+
+/// The purpose of the seals.
+const SIGNATURE: &str = "thoughtSignature";

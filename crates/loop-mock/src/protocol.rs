@@ -1,0 +1,321 @@
+//! What stands between the server and a protocol: requests read into neutral ones, replies written, failures told.
+
+use std::time::Duration;
+
+use loop_core::{FinishReason, Usage};
+use loop_llm::{Api, LlmError, LlmErrorKind, ModelReply, ModelRequest, Stop, ToolCall};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::anthropic::Anthropic;
+use super::chat::Chat;
+use super::gemini::Gemini;
+use super::heard::Heard;
+use super::responses::Responses;
+
+/// A provider's protocol, from the server's side.
+pub(super) trait Protocol: Sync {
+    /// Reads a request as strictly as the provider does.
+    fn read(&self, target: &Target<'_>, body: &Value) -> Result<Asked, Unfit>;
+
+    /// What writes one reply.
+    fn writer(&self, head: Head) -> Box<dyn Writer>;
+
+    /// The words for what went wrong.
+    fn said(&self, trouble: Trouble) -> Said;
+
+    /// An error as the provider answers with it.
+    fn error(&self, told: &Told<'_>) -> ErrorAnswer;
+
+    /// The beginning of a line of a stream that holds visible text.
+    fn line(&self) -> &'static str;
+
+    /// Which protocol it is.
+    fn api(&self) -> Api;
+
+    /// The header that names a request.
+    fn request_header(&self) -> &'static str;
+}
+
+/// Writes one reply: piece by piece into frames, each an event of a stream, or as one value.
+pub(super) trait Writer: Send {
+    /// What comes before the first piece.
+    fn begin(&mut self, out: &mut Frames);
+
+    /// A piece of visible text.
+    fn text(&mut self, text: &str, out: &mut Frames);
+
+    /// A piece of reasoning.
+    fn reasoning(&mut self, text: &str, out: &mut Frames);
+
+    /// A refusal.
+    fn refusal(&mut self, text: &str, out: &mut Frames);
+
+    /// A call.
+    fn call(&mut self, call: &ToolCall, out: &mut Frames);
+
+    /// A sign of life.
+    fn keep_alive(&mut self, out: &mut Frames);
+
+    /// Tokens so far.
+    fn usage(&mut self, usage: Usage);
+
+    /// The end of a stream.
+    fn end(&mut self, reply: &ModelReply, out: &mut Frames);
+
+    /// The whole reply, in place of a stream.
+    fn whole(&mut self, reply: &ModelReply) -> Value;
+
+    /// A failure in the middle of a stream.
+    fn fail(&mut self, told: &Told<'_>, out: &mut Frames);
+
+    /// An event that cannot be read.
+    fn nonsense(&mut self, out: &mut Frames) {
+        out.push(b"data: {\n\n".to_vec());
+    }
+}
+
+/// Events of a stream, each as its bytes.
+pub(super) type Frames = Vec<Vec<u8>>;
+
+/// Where a request was sent, as far as it matters to a protocol.
+#[derive(Debug)]
+pub(super) struct Target<'a> {
+    /// The model that the path names.
+    pub(super) model: Option<&'a str>,
+    /// Whether the path asks for a stream.
+    pub(super) streams: bool,
+    pub(super) query: &'a str,
+    pub(super) headers: &'a [(String, String)],
+}
+
+/// The protocol of a path, and what the path says.
+pub(super) fn find<'a>(
+    path: &'a str,
+    query: &'a str,
+    headers: &'a [(String, String)],
+) -> Option<(&'static dyn Protocol, Target<'a>)> {
+    let rest = without_version(path);
+    let target = Target { model: None, streams: false, query, headers };
+    match rest {
+        "/chat/completions" => return Some((&Chat, target)),
+        "/responses" => return Some((&Responses, target)),
+        "/messages" => return Some((&Anthropic, target)),
+        _ => {}
+    }
+    let (model, verb) = rest.strip_prefix("/models/")?.split_once(':')?;
+    let streams = match verb {
+        "generateContent" => false,
+        "streamGenerateContent" => true,
+        _ => return None,
+    };
+    Some((&Gemini, Target { model: Some(model), streams, ..target }))
+}
+
+/// Whether a path is that of the models' names.
+pub(super) fn is_list(path: &str) -> bool {
+    without_version(path) == "/models"
+}
+
+fn without_version(path: &str) -> &str {
+    PREFIXES.iter().find_map(|prefix| path.strip_prefix(prefix)).unwrap_or(path)
+}
+
+/// What paths begin with, or not.
+const PREFIXES: [&str; 3] = ["/v1beta", "/v1", "/openai/v1"];
+
+/// A request that can be passed on to a model.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) request: ModelRequest,
+    pub(super) ways: Ways,
+}
+
+impl Asked {
+    pub(super) fn new(heard: Heard, ways: Ways) -> Self {
+        Self { request: heard.into_request(), ways }
+    }
+}
+
+/// How the reply is wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ways {
+    /// As a stream.
+    pub(super) streams: bool,
+    /// A stream that is one JSON array, and not made of events.
+    pub(super) is_array: bool,
+    /// With tokens at the end of a stream.
+    pub(super) tells_usage: bool,
+    /// With reasoning in a form that can be sent back.
+    pub(super) seals: bool,
+    /// Without the text of reasoning.
+    pub(super) hides_reasoning: bool,
+}
+
+/// What a reply names.
+#[derive(Debug)]
+pub(super) struct Head {
+    /// The number of the request, which ids are made of.
+    pub(super) number: u64,
+    /// The id that the model itself gave.
+    pub(super) id: Option<String>,
+    pub(super) model: String,
+    /// A guess at the input tokens, for what is told before anybody knows.
+    pub(super) input_guess: u64,
+    pub(super) ways: Ways,
+}
+
+/// What is wrong with a request.
+#[derive(Debug)]
+pub(super) struct Unfit {
+    pub(super) param: String,
+    pub(super) message: String,
+    pub(super) trouble: Trouble,
+}
+
+impl Unfit {
+    pub(super) fn new(param: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { param: param.into(), message: message.into(), trouble: Trouble::InvalidRequest }
+    }
+
+    /// The same for another reason.
+    pub(super) fn because(self, trouble: Trouble) -> Self {
+        Self { trouble, ..self }
+    }
+}
+
+/// What goes wrong at a provider that still answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    InvalidRequest,
+    Unsupported,
+    Auth,
+    Permission,
+    Billing,
+    ModelNotFound,
+    QuotaExhausted,
+    RequestTooLarge,
+    ContextTooLong,
+    StaleReasoning,
+    StateLost,
+    ContentFilter,
+    MalformedToolCall,
+    RateLimited,
+    Overloaded,
+    ServerError,
+    Timeout,
+    ScriptExhausted,
+}
+
+/// A provider's words for a failure.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Said {
+    pub(super) status: u16,
+    /// The word that every error has.
+    pub(super) kind: &'static str,
+    /// A finer one.
+    pub(super) code: Option<&'static str>,
+}
+
+impl Said {
+    pub(super) const fn new(status: u16, kind: &'static str, code: Option<&'static str>) -> Self {
+        Self { status, kind, code }
+    }
+}
+
+/// A failure as it is to be told.
+#[derive(Debug)]
+pub(super) struct Told<'a> {
+    pub(super) said: Said,
+    pub(super) message: &'a str,
+    pub(super) param: Option<&'a str>,
+    /// After which time to ask again.
+    pub(super) wait: Option<Duration>,
+    /// The id of the request.
+    pub(super) request: &'a str,
+}
+
+/// An answer that holds nothing but an error.
+#[derive(Debug)]
+pub(super) struct ErrorAnswer {
+    pub(super) status: u16,
+    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) body: Value,
+}
+
+/// How a model's error is passed on to a client that is to read the same kind.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wire {
+    /// By a status before the reply, by words within it.
+    Said(Trouble),
+    /// By a connection that is closed without an answer.
+    NoAnswer,
+    /// By a reply that breaks off.
+    BrokenOff,
+    /// By a reply that cannot be read.
+    Nonsense,
+}
+
+/// How this error is passed on.
+pub(super) fn wire(error: &LlmError) -> Wire {
+    let trouble = match error.kind {
+        LlmErrorKind::InvalidRequest => Trouble::InvalidRequest,
+        LlmErrorKind::Unsupported => Trouble::Unsupported,
+        LlmErrorKind::Auth => Trouble::Auth,
+        LlmErrorKind::Permission => Trouble::Permission,
+        LlmErrorKind::Billing => Trouble::Billing,
+        LlmErrorKind::QuotaExhausted => Trouble::QuotaExhausted,
+        LlmErrorKind::RequestTooLarge => Trouble::RequestTooLarge,
+        LlmErrorKind::StaleReasoning => Trouble::StaleReasoning,
+        LlmErrorKind::StateLost => Trouble::StateLost,
+        LlmErrorKind::ContentFilter => Trouble::ContentFilter,
+        LlmErrorKind::MalformedToolCall => Trouble::MalformedToolCall,
+        LlmErrorKind::ModelNotFound => Trouble::ModelNotFound,
+        LlmErrorKind::ContextTooLong => Trouble::ContextTooLong,
+        LlmErrorKind::RateLimited => Trouble::RateLimited,
+        LlmErrorKind::Overloaded => Trouble::Overloaded,
+        LlmErrorKind::ServerError => Trouble::ServerError,
+        LlmErrorKind::Timeout => Trouble::Timeout,
+        // No server knows this kind: to its client it is a request that cannot be answered.
+        LlmErrorKind::ScriptExhausted => Trouble::ScriptExhausted,
+        LlmErrorKind::Connection | LlmErrorKind::Cancelled => return Wire::NoAnswer,
+        LlmErrorKind::StreamInterrupted => return Wire::BrokenOff,
+        LlmErrorKind::BadResponse => return Wire::Nonsense,
+        // A kind that is newer than this server.
+        _ => Trouble::ServerError,
+    };
+    Wire::Said(trouble)
+}
+
+/// Why a reply ended, as finely as it says.
+pub(super) fn stop(reply: &ModelReply) -> Stop {
+    let coarse = match reply.finish {
+        FinishReason::EndTurn => Stop::EndTurn,
+        FinishReason::ToolUse => Stop::ToolUse,
+        FinishReason::MaxTokens | FinishReason::Capped => Stop::MaxTokens,
+        FinishReason::Refusal if reply.refusal.is_some() => Stop::Refusal,
+        // The text of such a refusal stays what it is, a reply's text.
+        FinishReason::Refusal | FinishReason::Filtered => Stop::ContentFilter,
+        FinishReason::Other => Stop::Other,
+    };
+    match reply.stop.unwrap_or(coarse) {
+        Stop::EndTurn if !reply.tool_calls.is_empty() => Stop::ToolUse,
+        stop => stop,
+    }
+}
+
+/// An event of a stream that has a name.
+pub(super) fn named_event(name: &str, value: &impl Serialize) -> Vec<u8> {
+    [b"event: ", name.as_bytes(), b"\ndata: ", bytes_of(value).as_slice(), b"\n\n"].concat()
+}
+
+pub(super) fn bytes_of(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("texts, numbers and lists can always be written as JSON")
+}
+
+/// Cuts a text into two, in the middle of a character never.
+pub(super) fn halves(text: &str) -> [&str; 2] {
+    let middle = (0..=text.len() / 2).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let (first, second) = text.split_at(middle);
+    [first, second]
+}

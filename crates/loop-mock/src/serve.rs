@@ -1,0 +1,297 @@
+//! A model's events passed on through a protocol, as a stream or as a whole.
+
+use futures::StreamExt;
+
+use super::http::{Answer, EVENT_STREAM, JSON};
+use super::protocol::{Asked, Frames, Head, Protocol, Told, Trouble, Ways, Wire, Writer, bytes_of, wire};
+use super::server::Ending;
+use super::twist::{Twist, Twister};
+use loop_llm::{
+    ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice,
+};
+
+/// A request on its way through a protocol.
+pub(super) struct Exchange<'a, 'b> {
+    pub(super) protocol: &'static dyn Protocol,
+    /// From 1.
+    pub(super) number: u64,
+    /// The id of the request.
+    pub(super) request: String,
+    /// What is done to the events of a stream.
+    pub(super) twists: &'a [Twist],
+    pub(super) answer: &'a mut Answer<'b>,
+}
+
+impl Exchange<'_, '_> {
+    /// Lets a model answer.
+    pub(super) async fn ask(mut self, model: &dyn ChatModel, asked: &Asked) -> Result<(), Ending> {
+        let started = self.answer.wait(model.stream(&asked.request)).await?;
+        let mut events = match started {
+            Ok(events) => events,
+            Err(error) => return self.refuse(&error, asked).await,
+        };
+        let first = self.answer.wait(events.next()).await?;
+        let mut head = self.head(asked);
+        match &first {
+            // What fails before there is anything to show still gets a status.
+            Some(Err(error)) => return self.refuse(error, asked).await,
+            Some(Ok(ModelEvent::Started { reply, model })) => {
+                head.id = reply.as_ref().map(ToString::to_string);
+                if let Some(model) = model {
+                    head.model = model.to_string();
+                }
+            }
+            Some(Ok(_)) | None => {}
+        }
+        let events = futures::stream::iter(first).chain(events).boxed();
+        if asked.ways.streams {
+            self.stream(events, head).await
+        } else {
+            self.whole(events, head, asked).await
+        }
+    }
+
+    /// Says what is wrong with a request, or with the server.
+    pub(super) async fn say(
+        &mut self,
+        trouble: Trouble,
+        message: &str,
+        param: Option<&str>,
+    ) -> Result<(), Ending> {
+        let said = self.protocol.said(trouble);
+        let told = Told { said, message, param, wait: None, request: &self.request };
+        let error = self.protocol.error(&told);
+        self.answer.json(error.status, &error.headers, &bytes_of(&error.body)).await
+    }
+
+    /// A flood of visible text, as a stream.
+    pub(super) async fn flood(mut self, mut bytes: u64) -> Result<(), Ending> {
+        let lines = format!("{}\n", "x".repeat(1_023)).repeat(16);
+        let ways = Ways { streams: true, ..Ways::default() };
+        let head = Head { number: self.number, id: None, model: "flood".to_owned(), input_guess: 1, ways };
+        let mut writer = self.protocol.writer(head);
+        let mut out = Frames::new();
+        self.answer.events().await?;
+        writer.begin(&mut out);
+        while bytes > 0 {
+            let length = bytes.min(lines.len() as u64);
+            writer.text(lines.get(lines.len() - length as usize..).unwrap_or_default(), &mut out);
+            self.write(&mut out).await?;
+            bytes -= length;
+        }
+        writer.end(&ModelReply::text("", None), &mut out);
+        self.write(&mut out).await?;
+        self.answer.finish().await
+    }
+
+    /// An event stream with one line of this length.
+    pub(super) async fn endless_line(self, bytes: u64) -> Result<(), Ending> {
+        let block = [b'x'; 8 * 1_024];
+        let begin = self.protocol.line().as_bytes();
+        self.answer.events().await?;
+        self.answer.write(begin).await?;
+        let mut left = bytes.saturating_sub(begin.len() as u64);
+        while left > 0 {
+            let length = left.min(block.len() as u64);
+            self.answer.write(block.get(..length as usize).unwrap_or_default()).await?;
+            left -= length;
+        }
+        self.answer.write(b"\n\n").await?;
+        self.answer.finish().await
+    }
+
+    fn head(&self, asked: &Asked) -> Head {
+        Head {
+            number: self.number,
+            id: None,
+            model: asked.request.model.to_string(),
+            input_guess: (asked.request.bytes() / 4).max(1) as u64,
+            ways: asked.ways,
+        }
+    }
+
+    async fn stream(mut self, mut events: EventStream, head: Head) -> Result<(), Ending> {
+        let is_array = head.ways.is_array;
+        let mut twister = Twister::new(self.protocol.api(), if is_array { &[] } else { self.twists });
+        let mut writer = self.protocol.writer(head);
+        if is_array {
+            self.answer.head(200, JSON, &[], None).await?;
+        } else {
+            self.answer.events().await?;
+        }
+        let mut out = Frames::new();
+        let mut told = Progress::default();
+        loop {
+            let event = self.answer.wait(events.next()).await?;
+            // Held until something is known of the reply, so that tokens which are known at once stand in it.
+            if !told.has_begun
+                && !matches!(event, Some(Ok(ModelEvent::Started { .. } | ModelEvent::Usage(_))))
+            {
+                writer.begin(&mut out);
+                told.has_begun = true;
+            }
+            match event {
+                Some(Ok(ModelEvent::Finished(reply))) => {
+                    self.answer.usage = reply.usage;
+                    told.rest(&reply, writer.as_mut(), &mut out);
+                    writer.end(&reply, &mut out);
+                    twister.frames(&mut out);
+                    self.write(&mut out).await?;
+                    return self.answer.finish().await;
+                }
+                Some(Ok(event)) => {
+                    if let ModelEvent::Usage(usage) = &event {
+                        self.answer.usage = Some(*usage);
+                    }
+                    let fails =
+                        matches!(event, ModelEvent::TextDelta { .. }).then(|| twister.failure()).flatten();
+                    told.pass_on(event, writer.as_mut(), &mut out);
+                    if let Some(trouble) = fails {
+                        let message = "the upstream failed in the middle of its reply";
+                        let said = self.protocol.said(trouble);
+                        let failure = Told { said, message, param: None, wait: None, request: &self.request };
+                        writer.fail(&failure, &mut out);
+                        self.write(&mut out).await?;
+                        return self.answer.finish().await;
+                    }
+                }
+                Some(Err(error)) => return self.break_off(&error, writer.as_mut(), out).await,
+                None => return self.break_off(&without_end(), writer.as_mut(), out).await,
+            }
+            twister.frames(&mut out);
+            self.write(&mut out).await?;
+        }
+    }
+
+    async fn whole(mut self, mut events: EventStream, head: Head, asked: &Asked) -> Result<(), Ending> {
+        let mut writer = self.protocol.writer(head);
+        let mut unused = Frames::new();
+        loop {
+            match self.answer.wait(events.next()).await? {
+                Some(Ok(ModelEvent::Finished(reply))) => {
+                    self.answer.usage = reply.usage;
+                    Progress::default().rest(&reply, writer.as_mut(), &mut unused);
+                    let body = bytes_of(&writer.whole(&reply));
+                    return self.answer.json(200, &[], &body).await;
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return self.refuse(&error, asked).await,
+                None => return self.refuse(&without_end(), asked).await,
+            }
+        }
+    }
+
+    async fn write(&mut self, out: &mut Frames) -> Result<(), Ending> {
+        for frame in out.drain(..) {
+            self.answer.write(&frame).await?;
+        }
+        Ok(())
+    }
+
+    /// Answers with an error before anything of a reply was written.
+    async fn refuse(&mut self, error: &LlmError, asked: &Asked) -> Result<(), Ending> {
+        match wire(error) {
+            Wire::Said(trouble) => {
+                let error = self.protocol.error(&self.told(trouble, error));
+                self.answer.json(error.status, &error.headers, &bytes_of(&error.body)).await
+            }
+            Wire::NoAnswer => Err(Ending::Cut),
+            Wire::BrokenOff => {
+                let content_type = if asked.ways.streams { EVENT_STREAM } else { JSON };
+                self.answer.head(200, content_type, &[], None).await?;
+                Err(Ending::Cut)
+            }
+            Wire::Nonsense => self.answer.json(200, &[], b"{").await,
+        }
+    }
+
+    /// Ends a stream that had begun with an error.
+    async fn break_off(
+        &mut self,
+        error: &LlmError,
+        writer: &mut dyn Writer,
+        mut out: Frames,
+    ) -> Result<(), Ending> {
+        match wire(error) {
+            Wire::Said(trouble) => writer.fail(&self.told(trouble, error), &mut out),
+            Wire::NoAnswer | Wire::BrokenOff => {
+                self.write(&mut out).await?;
+                self.answer.flush().await?;
+                return Err(Ending::Cut);
+            }
+            Wire::Nonsense => writer.nonsense(&mut out),
+        }
+        self.write(&mut out).await?;
+        self.answer.finish().await
+    }
+
+    fn told<'e>(&'e self, trouble: Trouble, error: &'e LlmError) -> Told<'e> {
+        let wait = match error.retry {
+            RetryAdvice::After(delay) => Some(delay),
+            RetryAdvice::Never | RetryAdvice::Backoff | RetryAdvice::AfterChange(_) => None,
+        };
+        Told {
+            said: self.protocol.said(trouble),
+            message: &error.message,
+            param: None,
+            wait,
+            request: &self.request,
+        }
+    }
+}
+
+/// How much of a reply was told.
+#[derive(Default)]
+struct Progress {
+    has_begun: bool,
+    /// Bytes of visible text.
+    text: usize,
+    /// Bytes of reasoning.
+    reasoning: usize,
+}
+
+impl Progress {
+    fn pass_on(&mut self, event: ModelEvent, writer: &mut dyn Writer, out: &mut Frames) {
+        match event {
+            ModelEvent::TextDelta { text } => {
+                self.text += text.len();
+                writer.text(&text, out);
+            }
+            ModelEvent::ReasoningDelta { text } => {
+                self.reasoning += text.len();
+                writer.reasoning(&text, out);
+            }
+            ModelEvent::KeepAlive => writer.keep_alive(out),
+            ModelEvent::Usage(usage) => writer.usage(usage),
+            // Calls are told at the end, where it is sure which of them count.
+            ModelEvent::ToolCallStarted { .. }
+            | ModelEvent::ToolArgumentsDelta { .. }
+            | ModelEvent::Started { .. }
+            | ModelEvent::Finished(_) => {}
+        }
+    }
+
+    /// A model that told only a part, or nothing, tells the rest at the end.
+    fn rest(&self, reply: &ModelReply, writer: &mut dyn Writer, out: &mut Frames) {
+        let reasoning = reply.reasoning.get(self.reasoning..).unwrap_or_default();
+        if !reasoning.is_empty() {
+            writer.reasoning(reasoning, out);
+        }
+        // The pieces of a refusal may have come as visible text.
+        let text = reply.text.get(self.text..).unwrap_or_default();
+        if !text.is_empty() {
+            writer.text(text, out);
+        }
+        if let Some(refusal) = reply.refusal.as_deref().filter(|_| self.text <= reply.text.len()) {
+            writer.refusal(refusal, out);
+        }
+        for call in &reply.tool_calls {
+            writer.call(call, out);
+        }
+    }
+}
+
+fn without_end() -> LlmError {
+    let message = "the model ended without its end";
+    LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, message)
+}

@@ -1,0 +1,568 @@
+//! The server: its socket, what it serves, and what it has received.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use loop_core::Usage;
+use loop_llm::{ChatModel, Message, ModelRequest, Purpose};
+use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{oneshot, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::behaviour::{Behaviour, Delivery, Reply};
+use super::chat;
+use super::http::{Answer, Reader, Request, Unreadable};
+use super::lies::{Described, Liar, Lie};
+use super::protocol::{self, Trouble};
+use super::serve::Exchange;
+
+/// A server on loopback. It ends when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    state: Arc<State>,
+    stop: Option<oneshot::Sender<()>>,
+    accepting: JoinHandle<()>,
+}
+
+impl Server {
+    /// A server on a free port of 127.0.0.1. Call it within a tokio runtime; it answers in tasks of that runtime.
+    ///
+    /// # Errors
+    /// No port can be had.
+    pub fn start(service: Service) -> io::Result<Self> {
+        Self::start_at(service, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+    }
+
+    /// The same on a given address; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// The address cannot be had.
+    pub fn start_at(service: Service, address: SocketAddr) -> io::Result<Self> {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let listener = TcpListener::from_std(listener)?;
+        let (ended, _) = watch::channel(0);
+        let state = Arc::new(State { service, log: Mutex::new(Log::default()), ended });
+        let (stop, stopped) = oneshot::channel();
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&state), stopped));
+        Ok(Self { address, state, stop: Some(stop), accepting })
+    }
+
+    /// The address that it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What a client of most protocols takes as its base: `http://127.0.0.1:PORT/v1`.
+    pub fn base_url(&self) -> String {
+        format!("{}/v1", self.url())
+    }
+
+    /// The server without any path: `http://127.0.0.1:PORT`. Every protocol is found below it, with and without the
+    /// version that its provider's paths begin with.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The requests that were received so far, oldest first; those that are being answered are among them.
+    pub fn requests(&self) -> Vec<Received> {
+        self.state.log().kept.iter().map(|(_, received)| received.clone()).collect()
+    }
+
+    /// The same, once so many requests in all have ended: however a client went away, the server has seen it.
+    pub async fn ended(&self, requests: u64) -> Vec<Received> {
+        // The sender lives as long as this server.
+        let _ = self.state.ended.subscribe().wait_for(|ended| *ended >= requests).await;
+        self.requests()
+    }
+
+    /// Closes every connection, whatever it is doing, and the socket; both are closed when this comes back.
+    pub async fn shutdown(mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        let _ = (&mut self.accepting).await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The task holds the listener and all connections.
+        self.accepting.abort();
+    }
+}
+
+/// What a server serves: a model, behaviours, or behaviours and then a model.
+///
+/// A behaviour is used up by one question to a model, in whichever protocol, in order; [`Behaviour::refuse`] by one
+/// connection.
+pub struct Service {
+    model: Option<Arc<dyn ChatModel>>,
+    names: Vec<Arc<str>>,
+    first: VecDeque<Behaviour>,
+    usual: Behaviour,
+    lie: Option<&'static Lie>,
+    describe: fn(&ModelRequest) -> Described,
+    keeps: usize,
+    observer: Option<Observer>,
+}
+
+type Observer = Box<dyn Fn(&Received) + Send + Sync>;
+
+impl Service {
+    /// The model answers every request.
+    pub fn of(model: Arc<dyn ChatModel>) -> Self {
+        Self { model: Some(model), ..Self::empty() }
+    }
+
+    /// Requests are answered by these, one after the other; the last one repeats. Where a model is to answer there is
+    /// none: use [`of`](Self::of) and [`first`](Self::first).
+    pub fn replies(behaviours: impl IntoIterator<Item = Behaviour>) -> Self {
+        let first: VecDeque<Behaviour> = behaviours.into_iter().collect();
+        let usual = first.back().cloned().unwrap_or_default();
+        Self { first, usual, ..Self::empty() }
+    }
+
+    /// These come first, one a request, in place of those that were given before.
+    #[must_use]
+    pub fn first(mut self, behaviours: impl IntoIterator<Item = Behaviour>) -> Self {
+        self.first = behaviours.into_iter().collect();
+        self
+    }
+
+    /// How every request is answered for which there is no other behaviour (left).
+    #[must_use]
+    pub fn usually(mut self, behaviour: Behaviour) -> Self {
+        self.usual = behaviour;
+        self
+    }
+
+    /// Requests are answered as this named behaviour says, those apart that it does not concern and those that
+    /// behaviours of [`first`](Self::first) answer.
+    #[must_use]
+    pub fn lying(mut self, lie: &'static Lie) -> Self {
+        self.lie = Some(lie);
+        self
+    }
+
+    /// How a lying model finds out which tools and sections a prompt describes in words, where it has to name one. Without
+    /// this it knows the native tools alone.
+    #[must_use]
+    pub fn describing(mut self, describe: fn(&ModelRequest) -> Described) -> Self {
+        self.describe = describe;
+        self
+    }
+
+    /// The models that `GET …/models` lists; `offline-1` where none are given. Requests may name any.
+    #[must_use]
+    pub fn with_names<N: Into<Arc<str>>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.names = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// How many requests are kept for [`Server::requests`], the latest ones; 1,000 where it is not said.
+    #[must_use]
+    pub fn keeping(mut self, requests: usize) -> Self {
+        self.keeps = requests;
+        self
+    }
+
+    /// Told of every request when it has ended, in the task that served it.
+    #[must_use]
+    pub fn observed(mut self, observer: impl Fn(&Received) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Box::new(observer));
+        self
+    }
+
+    fn empty() -> Self {
+        Self {
+            model: None,
+            names: vec!["offline-1".into()],
+            first: VecDeque::new(),
+            usual: Behaviour::model(),
+            lie: None,
+            describe: |_| Described::default(),
+            keeps: 1_000,
+            observer: None,
+        }
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service")
+            .field("model", &self.model)
+            .field("first", &self.first)
+            .field("usual", &self.usual)
+            .field("lie", &self.lie)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A request that a server has received, and what became of it.
+#[derive(Clone, PartialEq)]
+pub struct Received {
+    /// For example `POST`.
+    pub method: String,
+    /// Without the query.
+    pub path: String,
+    /// What stands behind the question mark; empty where nothing does.
+    pub query: String,
+    /// Names in lower case, in the order in which they came.
+    pub headers: Vec<(String, String)>,
+    /// The body; a text where it is no JSON, and `null` where there is none.
+    pub body: Value,
+    /// Bytes of the body.
+    pub bytes_in: u64,
+    /// The status of the answer; `None` until it is written, and where none was.
+    pub status: Option<u16>,
+    /// Bytes of the answer's body, without the frames of chunks; 0 until it has ended.
+    pub bytes_out: u64,
+    /// How the answer ended; `None` until it has.
+    pub ending: Option<Ending>,
+    /// The tokens of the reply as they truly are, whatever the client was told; `None` where no model replied, or the
+    /// answer ended before its reply did.
+    pub usage: Option<Usage>,
+    /// Whether a named behaviour changed the answer.
+    pub lied: bool,
+}
+
+impl Received {
+    /// The first header of this name, which is in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The neutral request that a model is given, where the body holds one.
+    pub fn request(&self) -> Option<ModelRequest> {
+        let (protocol, target) = protocol::find(&self.path, &self.query, &self.headers)?;
+        protocol.read(&target, &self.body).ok().map(|asked| asked.request)
+    }
+
+    fn new(request: &Request) -> Self {
+        let body = match serde_json::from_slice(&request.body) {
+            Ok(body) => body,
+            Err(_) if request.body.is_empty() => Value::Null,
+            Err(_) => Value::String(String::from_utf8_lossy(&request.body).into_owned()),
+        };
+        Self {
+            method: request.method.clone(),
+            path: request.path.clone(),
+            query: request.query.clone(),
+            headers: request.headers.clone(),
+            body,
+            bytes_in: request.body.len() as u64,
+            status: None,
+            bytes_out: 0,
+            ending: None,
+            usage: None,
+            lied: false,
+        }
+    }
+}
+
+impl fmt::Debug for Received {
+    /// All of it but the values of headers that carry credentials.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |(name, value): &(String, String)| {
+            let is_secret = SECRET_HEADERS.contains(&name.as_str());
+            (name.clone(), if is_secret { "***".to_owned() } else { value.clone() })
+        };
+        f.debug_struct("Received")
+            .field("method", &self.method)
+            .field("path", &self.path)
+            .field("query", &self.query)
+            .field("headers", &self.headers.iter().map(shown).collect::<Vec<_>>())
+            .field("body", &self.body)
+            .field("bytes_in", &self.bytes_in)
+            .field("status", &self.status)
+            .field("bytes_out", &self.bytes_out)
+            .field("ending", &self.ending)
+            .field("usage", &self.usage)
+            .field("lied", &self.lied)
+            .finish()
+    }
+}
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It was written to its end.
+    Whole,
+    /// The server broke it off, as its behaviour or its model's error says.
+    Cut,
+    /// The client closed the connection before.
+    HungUp,
+}
+
+#[derive(Debug)]
+struct State {
+    service: Service,
+    log: Mutex<Log>,
+    /// How many requests have ended.
+    ended: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    /// How many behaviours were used up.
+    used: usize,
+    /// How many requests for a main call have come.
+    main: u64,
+    /// How many requests have begun.
+    begun: u64,
+    /// The latest requests, by their numbers.
+    kept: VecDeque<(u64, Received)>,
+}
+
+impl State {
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the next behaviour refuses; it is used up then.
+    fn refuses(&self) -> bool {
+        let mut log = self.log();
+        let refuses = matches!(self.next_of(&log).reply, Reply::Refuse);
+        log.used += usize::from(refuses);
+        refuses
+    }
+
+    fn behaviour(&self, received: &Received) -> Behaviour {
+        let mut log = self.log();
+        let first = self.service.first.get(log.used);
+        log.used += 1;
+        match (first, self.service.lie) {
+            (Some(behaviour), _) => behaviour.clone(),
+            (None, None) => self.service.usual.clone(),
+            (None, Some(lie)) => {
+                let request = received.request();
+                let purpose = request.as_ref().map(Purpose::of);
+                log.main += u64::from(purpose == Some(Purpose::Main));
+                let is_result = |message: &Message| matches!(message, Message::Tool { .. });
+                let has_results = request.is_some_and(|request| request.messages.iter().any(is_result));
+                lie.answer(purpose, log.main, has_results)
+            }
+        }
+    }
+
+    fn next_of(&self, log: &Log) -> &Behaviour {
+        self.service.first.get(log.used).unwrap_or(&self.service.usual)
+    }
+
+    /// Gives the request its number, from 1.
+    fn begin(&self, received: &Received) -> u64 {
+        let mut log = self.log();
+        log.begun += 1;
+        let number = log.begun;
+        log.kept.push_back((number, received.clone()));
+        while log.kept.len() > self.service.keeps {
+            log.kept.pop_front();
+        }
+        number
+    }
+
+    fn end(&self, number: u64, received: Received) {
+        if let Some(observer) = &self.service.observer {
+            observer(&received);
+        }
+        let mut log = self.log();
+        if let Some((_, kept)) = log.kept.iter_mut().find(|(known, _)| *known == number) {
+            *kept = received;
+        }
+        drop(log);
+        self.ended.send_modify(|ended| *ended += 1);
+    }
+}
+
+async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: oneshot::Receiver<()>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = or_pause(listener.accept()), if connections.len() < MOST_CONNECTIONS => {
+                if let Some((stream, _)) = accepted {
+                    connections.spawn(connection(stream, Arc::clone(&state)));
+                }
+            }
+            Some(_) = connections.join_next() => {}
+            _ = &mut stopped => break,
+        }
+    }
+    drop(listener);
+    connections.shutdown().await;
+}
+
+/// What was accepted; nothing after a pause where that failed. A connection that is gone before it is accepted is
+/// nobody's, and where files have run out only time helps.
+async fn or_pause<T>(accepted: impl Future<Output = io::Result<T>>) -> Option<T> {
+    match accepted.await {
+        Ok(accepted) => Some(accepted),
+        Err(_) => {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            None
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, state: Arc<State>) {
+    if state.refuses() || stream.set_nodelay(true).is_err() {
+        return;
+    }
+    let (half, mut writer) = stream.into_split();
+    let mut reader = Reader::new(half);
+    loop {
+        match reader.request(&mut writer).await {
+            Ok(request) => {
+                let received = Received::new(&request);
+                let behaviour = behaviour(&state, &received);
+                let received = Received { lied: behaviour.is_lie, ..received };
+                let number = state.begin(&received);
+                let mut answer = Answer::new(&mut reader, &mut writer, &behaviour.delivery, request.keeps);
+                let result = route(&state, &received, &behaviour, number, &mut answer).await;
+                let (status, bytes_out, keeps) = (answer.status, answer.sent, answer.keeps);
+                let usage = answer.usage;
+                let ending = result.map_or_else(|ending| ending, |()| Ending::Whole);
+                let ending_of = Received { status, bytes_out, ending: Some(ending), usage, ..received };
+                state.end(number, ending_of);
+                if ending != Ending::Whole || !keeps {
+                    return;
+                }
+            }
+            Err(Unreadable::Refused { code, message }) => {
+                let delivery = Delivery::default();
+                let mut answer = Answer::new(&mut reader, &mut writer, &delivery, /*keeps*/ false);
+                let body = chat::plain_error(message, None);
+                if answer.json(code, &[], &body).await.is_ok() && writer.shutdown().await.is_ok() {
+                    reader.drain().await;
+                }
+                return;
+            }
+            Err(Unreadable::Closed) => return,
+        }
+    }
+}
+
+/// Only questions to a model use behaviours up.
+fn behaviour(state: &State, received: &Received) -> Behaviour {
+    let is_question = protocol::find(&received.path, &received.query, &received.headers).is_some();
+    if received.method == "POST" && is_question { state.behaviour(received) } else { Behaviour::model() }
+}
+
+async fn route(
+    state: &State,
+    received: &Received,
+    behaviour: &Behaviour,
+    number: u64,
+    answer: &mut Answer<'_>,
+) -> Result<(), Ending> {
+    let (method, path) = (received.method.as_str(), received.path.as_str());
+    let found = protocol::find(path, &received.query, &received.headers);
+    let allowed = match &found {
+        Some(_) => "POST",
+        None if protocol::is_list(path) => "GET",
+        None => {
+            let message = format!("there is nothing at {path}; there are {QUESTIONS} and {MODELS}");
+            return answer.json(404, &[], &chat::plain_error(&message, Some("unknown_url"))).await;
+        }
+    };
+    if method != allowed {
+        let message = format!("{method} is not for {path}; use {allowed}");
+        let body = chat::plain_error(&message, Some("method_not_allowed"));
+        return answer.json(405, &[("allow", allowed.to_owned())], &body).await;
+    }
+    let Some((protocol, target)) = found else {
+        return answer.json(200, &[], &chat::models(&state.service.names)).await;
+    };
+    let request = format!("req_{number}");
+    answer.names(protocol.request_header(), request.clone());
+    let mut exchange = Exchange { protocol, number, request, twists: &behaviour.twists, answer };
+    match &behaviour.reply {
+        Reply::Model => match (protocol.read(&target, &received.body), &state.service.model) {
+            (Err(unfit), _) => exchange.say(unfit.trouble, &unfit.message, Some(&unfit.param)).await,
+            (Ok(mut asked), Some(model)) => {
+                asked.ways.streams &= !behaviour.is_whole;
+                if behaviour.is_lie {
+                    exchange
+                        .ask(
+                            &Liar {
+                                honest: model.as_ref(),
+                                say: behaviour.say,
+                                describe: state.service.describe,
+                            },
+                            &asked,
+                        )
+                        .await
+                } else {
+                    exchange.ask(model.as_ref(), &asked).await
+                }
+            }
+            (Ok(_), None) => exchange.say(Trouble::ServerError, "there is no model to answer", None).await,
+        },
+        Reply::Status { code, body } => exchange.answer.json(*code, &[], body).await,
+        Reply::Body(body) => {
+            exchange.answer.events().await?;
+            exchange.answer.write(body).await?;
+            exchange.answer.finish().await
+        }
+        Reply::Refuse => Err(Ending::Cut),
+        Reply::Garbage => {
+            exchange.answer.raw(GARBAGE).await?;
+            Err(Ending::Cut)
+        }
+        Reply::Raw(bytes) => {
+            exchange.answer.raw(bytes).await?;
+            Err(Ending::Cut)
+        }
+        Reply::Silence => Err(exchange.answer.silence().await),
+        Reply::Echo => {
+            let secrets = received.headers.iter().filter(|(name, _)| SECRET_HEADERS.contains(&name.as_str()));
+            let secrets: Vec<&str> = secrets.map(|(_, value)| value.as_str()).collect();
+            let message = format!("Incorrect API key provided: {}", secrets.join(" "));
+            exchange.say(Trouble::Auth, &message, None).await
+        }
+        Reply::Flood { bytes } => exchange.flood(*bytes).await,
+        Reply::Line { bytes } => exchange.endless_line(*bytes).await,
+    }
+}
+
+const MODELS: &str = "/v1/models";
+/// Where models are asked.
+const QUESTIONS: &str = "/v1/chat/completions, /v1/responses, /v1/messages, /v1beta/models/MODEL:generateContent, \
+                         /v1beta/models/MODEL:streamGenerateContent";
+
+/// How many connections are open at a time; more wait to be accepted.
+const MOST_CONNECTIONS: usize = 256;
+/// How long nothing is accepted after that has failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Headers whose values are not printed.
+const SECRET_HEADERS: [&str; 6] =
+    ["authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"];
+
+const GARBAGE: &[u8] = b"HTTP/1.1 200 OK\r\nthis is no header\x00\r\n: neither is this\r\n\r\ndata: {}\n\n";
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::or_pause;
+
+    #[tokio::test(start_paused = true)]
+    async fn accepting_pauses_after_a_failure() {
+        let began = Instant::now();
+        assert_eq!(or_pause(async { Ok(7) }).await, Some(7));
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert_eq!(or_pause(async { Err::<u8, _>(io::Error::other("no files left")) }).await, None);
+        assert_eq!(began.elapsed(), Duration::from_millis(50));
+    }
+}

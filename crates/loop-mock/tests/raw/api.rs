@@ -1,0 +1,135 @@
+//! The four protocols as a plain client asks in them, and a model that says what it is told to.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use loop_core::{FinishReason, Usage};
+use loop_llm::{Arguments, ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, ToolCall};
+use loop_mock::{Server, Service};
+use serde_json::{Value, json};
+
+use super::{Reply, exchange, request};
+
+/// The protocols: where a question goes, and the headers that it needs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Api {
+    Chat,
+    Responses,
+    Anthropic,
+    Gemini,
+}
+
+pub(crate) const ALL: [Api; 4] = [Api::Chat, Api::Responses, Api::Anthropic, Api::Gemini];
+
+impl Api {
+    pub(crate) fn path(self, streams: bool) -> &'static str {
+        match (self, streams) {
+            (Self::Chat, _) => "/v1/chat/completions",
+            (Self::Responses, _) => "/v1/responses",
+            (Self::Anthropic, _) => "/v1/messages",
+            (Self::Gemini, true) => "/v1beta/models/m:streamGenerateContent?alt=sse",
+            (Self::Gemini, false) => "/v1beta/models/m:generateContent",
+        }
+    }
+
+    /// A question of one text, as small as it may be.
+    pub(crate) fn question(self, streams: bool) -> Value {
+        match self {
+            Self::Chat => json!({
+                "model": "m", "stream": streams, "messages": [{"role": "user", "content": "hi"}],
+            }),
+            Self::Responses => json!({
+                "model": "m", "stream": streams, "store": false, "include": ["reasoning.encrypted_content"],
+                "input": [{"role": "user", "content": [{"type": "input_text", "text": "hi"}]}],
+            }),
+            Self::Anthropic => json!({
+                "model": "m", "stream": streams, "max_tokens": 99, "messages": [{"role": "user", "content": "hi"}],
+            }),
+            Self::Gemini => json!({"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}),
+        }
+    }
+
+    pub(crate) async fn ask(self, server: &Server, streams: bool) -> Reply {
+        self.post(server, streams, &self.question(streams)).await
+    }
+
+    pub(crate) async fn post(self, server: &Server, streams: bool, body: &Value) -> Reply {
+        Reply::read(&self.bytes(server, streams, body).await)
+    }
+
+    pub(crate) async fn bytes(self, server: &Server, streams: bool, body: &Value) -> Vec<u8> {
+        let version = [("anthropic-version", "2023-06-01")];
+        let headers = if self == Self::Anthropic { version.as_slice() } else { &[] };
+        exchange(server, &request(self.path(streams), headers, body)).await
+    }
+
+    /// The message of an error in its own form.
+    pub(crate) fn message(self, reply: &Reply) -> String {
+        let body = reply.json();
+        let is_right = match self {
+            Self::Chat | Self::Responses => body["error"]["type"].is_string(),
+            Self::Anthropic => body["type"] == "error" && body["error"]["type"].is_string(),
+            Self::Gemini => body["error"]["code"] == reply.status && body["error"]["status"].is_string(),
+        };
+        assert!(is_right, "{self:?}: {body}");
+        body["error"]["message"].as_str().unwrap().to_owned()
+    }
+}
+
+/// A reply that has everything: reasoning, text, two calls and all kinds of tokens.
+pub(crate) fn full() -> ModelReply {
+    let usage = Usage {
+        input: 50,
+        cache_read: 1_800,
+        cache_write_short: 150,
+        cache_write_long: 50,
+        output: 180,
+        reasoning: 120,
+        estimated: false,
+    };
+    let mut reply = ModelReply::text("I will check.", Some(usage));
+    reply.reasoning = "Two cities.".into();
+    reply.finish = FinishReason::ToolUse;
+    reply.tool_calls = vec![
+        call("call_a", "weather", "{\"city\":\"Oslo\"}"),
+        call("call_b", "weather", "{\"city\":\"Rome\"}"),
+    ];
+    reply
+}
+
+pub(crate) fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
+    ToolCall { id: id.into(), name: name.into(), arguments: Arguments::read(arguments) }
+}
+
+/// The same reply in pieces.
+pub(crate) fn full_in_pieces() -> Vec<Result<ModelEvent, LlmError>> {
+    let text = |text: &str| Ok(ModelEvent::TextDelta { text: text.into() });
+    vec![
+        Ok(ModelEvent::Started { reply: None, model: Some("m-2".into()) }),
+        Ok(ModelEvent::ReasoningDelta { text: "Two ".into() }),
+        Ok(ModelEvent::ReasoningDelta { text: "cities.".into() }),
+        text("I will "),
+        text("check."),
+        Ok(ModelEvent::Finished(Box::new(full()))),
+    ]
+}
+
+pub(crate) fn serve(events: Vec<Result<ModelEvent, LlmError>>) -> Server {
+    Server::start(Service::of(Arc::new(Saying(events)))).unwrap()
+}
+
+pub(crate) fn finished(reply: ModelReply) -> Vec<Result<ModelEvent, LlmError>> {
+    vec![Ok(ModelEvent::Finished(Box::new(reply)))]
+}
+
+/// A model that says these events.
+#[derive(Debug)]
+pub(crate) struct Saying(pub(crate) Vec<Result<ModelEvent, LlmError>>);
+
+#[async_trait]
+impl ChatModel for Saying {
+    async fn stream(&self, _: &ModelRequest) -> Result<EventStream, LlmError> {
+        Ok(futures::stream::iter(self.0.clone()).boxed())
+    }
+}

@@ -1,0 +1,242 @@
+//! The offline stub: a deterministic model that is not an AI, and whose output says so.
+//!
+//! **What it does not do.** No network, no key, no chance: the same prompt gets the same reply. **The nouns.** [`Offline`] is the
+//! model; [`described`] is what it reads of a prompt that describes tools and sections.
+//!
+//! It reads the same prompts as a model would, and finds their parts by the anchors of
+//! `loop-prompts`. It picks tools by matching their descriptions and the examples of
+//! their parameters with the work item, writes sections from the evidence and cites it, asks for more when a result
+//! names something that another tool can look up, and reports a confidence that follows from what it has. In a
+//! conversation it calls native tools, and answers from what they told.
+
+mod look;
+mod read;
+mod talk;
+mod words;
+mod write;
+
+use async_trait::async_trait;
+use loop_core::FinishReason;
+use loop_llm::{
+    ChatModel, EventStream, LlmError, ModelReply, ModelRequest, Purpose, Timing, ToolCall,
+    estimated_usage as estimated, has_tools, nonce_of, stream_of,
+};
+use loop_prompts::anchors::{HEADING, LOOKING_FOR, NAMES, RESULTS};
+use serde_json::{Value, json};
+
+use look::{Wanted, names_nothing, not_found, spoken_of, wanted};
+use read::Read;
+use words::{count, overlap, stems};
+
+/// How many calls it picks at the most, and how many it asks for in one pass.
+const MOST_CALLS: usize = 5;
+
+/// A stand-in for a model: no AI, no network, the same reply to the same prompt.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Offline {
+    timing: Timing,
+}
+
+impl Offline {
+    /// A stand-in that replies at once.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same with pauses between lines, so that a person can watch.
+    pub fn paced(self, timing: Timing) -> Self {
+        Self { timing }
+    }
+
+    /// Its reply to a prompt.
+    pub fn reply(&self, request: &ModelRequest) -> ModelReply {
+        if is_conversation(request) {
+            return converse(request);
+        }
+        let text = match Purpose::of(request) {
+            Purpose::Pick => pick(request),
+            Purpose::Filter => filter(request),
+            Purpose::Repair => repair(request),
+            Purpose::Main => document(request),
+        };
+        finished(request, text, Vec::new())
+    }
+}
+
+#[async_trait]
+impl ChatModel for Offline {
+    async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+        Ok(stream_of(self.reply(request), self.timing))
+    }
+}
+
+/// The tools that a prompt describes, each with its first required parameter, and the headings of its sections.
+pub fn described(request: &ModelRequest) -> (Vec<(String, Option<String>)>, Vec<String>) {
+    let read = Read::of(request);
+    let first = |tool: &read::Tool<'_>| {
+        tool.parameters.iter().find(|parameter| parameter.required).map(|parameter| parameter.name.to_owned())
+    };
+    let tools = read.tools.iter().map(|tool| (tool.name.to_owned(), first(tool))).collect();
+    (tools, read.sections.iter().map(|section| section.heading.to_owned()).collect())
+}
+
+/// Whether it is a turn of a conversation: with native tools, or without anything that makes it a document's.
+fn is_conversation(request: &ModelRequest) -> bool {
+    let is_document = || Purpose::of(request) != Purpose::Main || nonce_of(request).is_some();
+    has_tools(request) || !is_document()
+}
+
+fn converse(request: &ModelRequest) -> ModelReply {
+    let said = talk::reply(request);
+    finished(request, said.text, said.calls)
+}
+
+/// A reply within what may be written.
+fn finished(request: &ModelRequest, text: String, calls: Vec<ToolCall>) -> ModelReply {
+    // It has no tokens of its own; four bytes count as one, as is usual for English text.
+    let most = request
+        .max_output_tokens
+        .map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
+        .saturating_mul(4);
+    let size =
+        text.len() + calls.iter().map(|call| call.name.len() + call.arguments.text().len()).sum::<usize>();
+    // Half a call is none.
+    let calls = if size > most { Vec::new() } else { calls };
+    let finish = match (size > most, calls.is_empty()) {
+        (true, _) => FinishReason::MaxTokens,
+        (false, true) => FinishReason::EndTurn,
+        (false, false) => FinishReason::ToolUse,
+    };
+    let text = text.get(..text.floor_char_boundary(most.min(text.len()))).unwrap_or_default();
+    let stop = Some(finish.into());
+    let mut reply = ModelReply { finish, stop, tool_calls: calls, ..ModelReply::text(text, None) };
+    reply.usage = Some(estimated(request, &reply));
+    reply
+}
+
+fn pick(request: &ModelRequest) -> String {
+    let read = Read::of(request);
+    let picks: Vec<Value> = wanted(&read)
+        .into_iter()
+        .take(read.most.unwrap_or(MOST_CALLS).min(MOST_CALLS))
+        .map(|wanted| json!({"tool": wanted.tool, "params": wanted.parameters, "reason": wanted.reason}))
+        .collect();
+    Value::Array(picks).to_string()
+}
+
+fn document(request: &ModelRequest) -> String {
+    let read = Read::of(request);
+    let open = wanted(&read);
+    let mut out = String::new();
+    if read.written.is_empty() {
+        out.push_str(write::SIGNATURE);
+        out.push_str("\n\n");
+    }
+    for section in &read.sections {
+        let written = read.written.get(section.heading).copied();
+        if written.is_some() && write::is_of_the_item(section) {
+            continue; // A later prompt may hold only the short form of the item.
+        }
+        let body = write::section(section, &read, &open);
+        if written != Some(body.as_str()) {
+            out.push_str(&format!("{HEADING}{}\n\n{body}\n\n", section.heading));
+        }
+    }
+    let (confidence, reason) = confidence(&read, &open);
+    // After the last call nothing runs any more.
+    let most = if read.is_landing { 0 } else { MOST_CALLS };
+    let actions: Vec<Value> = open
+        .iter()
+        .take(most)
+        .enumerate()
+        .map(|(n, wanted)| {
+            json!({
+                "action_id": format!("look-up-{}", n + 1),
+                "action_type": wanted.tool,
+                "reason": wanted.reason,
+                "parameters": wanted.parameters,
+                "priority": "recommended",
+            })
+        })
+        .collect();
+    let contract = json!({
+        "nonce": read.nonce,
+        "analysis_confidence": confidence,
+        "confidence_reason": reason,
+        "ai_actions": actions,
+    });
+    out.push_str(&format!("```json\n{contract:#}\n```\n"));
+    out
+}
+
+/// What follows from what there is: nothing here is a judgement.
+fn confidence(read: &Read<'_>, open: &[Wanted]) -> (&'static str, String) {
+    let ok = read.evidence.iter().filter(|evidence| evidence.is_ok()).count();
+    let failed = read.evidence.iter().filter(|evidence| !evidence.is_ok() && !evidence.is_empty()).count();
+    let undone = read.listed.iter().filter(|call| call.undone).count();
+    let missing = not_found(read);
+    if !open.is_empty() {
+        let level = if ok > 0 { "medium" } else { "low" };
+        let verb = if open.len() == 1 { "is" } else { "are" };
+        return (level, format!("{} {verb} still open", count(open.len(), "look-up")));
+    }
+    if ok == 0 && (!read.evidence.is_empty() || write::asks(read)) {
+        return ("low", "nothing was found that says more than the item".to_owned());
+    }
+    if !missing.is_empty() {
+        return ("medium", format!("no record of {}", missing.join(", ")));
+    }
+    if failed > 0 {
+        return ("medium", format!("{} did not work", count(failed, "look-up")));
+    }
+    if undone > 0 {
+        let verb = if undone == 1 { "was" } else { "were" };
+        return ("medium", format!("{} {verb} not made", count(undone, "look-up")));
+    }
+    if names_nothing(read) && write::complains(read) {
+        return ("low", "the item names nothing that could be looked up".to_owned());
+    }
+    if ok == 0 {
+        return ("high", "the item asks for nothing that has to be looked up".to_owned());
+    }
+    let (said, asked) = spoken_of(read);
+    if said * 2 < asked {
+        return ("medium", format!("the results speak of {said} of the title's {}", count(asked, "word")));
+    }
+    ("high", format!("everything that is named was looked up, with {}", count(ok, "result")))
+}
+
+/// It wrote the block itself if it could; to the reply of another it can add only that it does not know.
+fn repair(request: &ModelRequest) -> String {
+    let contract = json!({
+        "nonce": Read::of(request).nonce,
+        "analysis_confidence": "low",
+        "confidence_reason": "the reply does not say how sure it is",
+        "ai_actions": [],
+    });
+    format!("```json\n{contract}\n```\n")
+}
+
+fn filter(request: &ModelRequest) -> String {
+    let text = request.messages.last().map_or("", |message| message.text());
+    let (context, results) = text.split_once(&format!("\n{RESULTS}\n")).unwrap_or(("", text));
+    let context = context.lines().filter(|line| !line.starts_with(HEADING));
+    let about =
+        context.map(|line| line.strip_prefix(LOOKING_FOR).unwrap_or(line)).collect::<Vec<_>>().join("\n");
+    let about = stems(&about);
+    let mut scored: Vec<(usize, usize)> = results
+        .lines()
+        .filter_map(|line| {
+            let (index, result) = line.split_once(NAMES)?;
+            Some((overlap(&stems(result), &about), index.trim().parse().ok()?))
+        })
+        .filter(|(score, _)| *score > 0)
+        .collect();
+    scored.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+    let chosen: Vec<Value> = scored
+        .into_iter()
+        .take(3)
+        .map(|(score, index)| json!({"index": index, "reason": format!("shares {} with the item", count(score, "word"))}))
+        .collect();
+    Value::Array(chosen).to_string()
+}

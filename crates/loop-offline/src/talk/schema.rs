@@ -1,0 +1,243 @@
+//! What a tool has to be given: the fields of its schema, and what each is for.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::words::{Shape, stem, stems};
+
+/// How deep references in a schema are followed.
+const DEEP: usize = 8;
+
+/// One property of an object.
+#[derive(Debug)]
+pub(super) struct Field<'a> {
+    pub(super) name: &'a str,
+    /// The words of its name, in small letters.
+    pub(super) words: Vec<String>,
+    pub(super) required: bool,
+    pub(super) form: Form<'a>,
+    pub(super) role: Role,
+    /// The values that it may have, where they are listed.
+    pub(super) choices: Vec<&'a Value>,
+    /// Shapes of its examples.
+    pub(super) shapes: Vec<Shape>,
+    /// Stems of its name and description.
+    pub(super) stems: BTreeSet<String>,
+    pub(super) default: Option<&'a Value>,
+}
+
+/// The form of a value.
+#[derive(Debug)]
+pub(super) enum Form<'a> {
+    Text,
+    Integer,
+    Number,
+    Boolean,
+    /// A list of values like this one.
+    List(Box<Field<'a>>),
+    Object(Vec<Field<'a>>),
+}
+
+/// What a field is for, as its name says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Which one of something.
+    Id,
+    Name,
+    Mail,
+    Company,
+    Place,
+    Date,
+    /// Words to search for.
+    Query,
+    /// Free text.
+    Prose,
+    Money,
+    Other,
+}
+
+/// Roles by the words of a name. The first that fits counts.
+const ROLES: [(Role, &str); 9] = [
+    (Role::Id, "id uuid identifier"),
+    (Role::Mail, "mail email"),
+    (Role::Company, "company organisation organization employer firm business vendor"),
+    (Role::Place, "city town place location country region"),
+    (Role::Date, "date day deadline due"),
+    (Role::Query, "query q term terms keyword keywords search question pattern"),
+    (
+        Role::Prose,
+        "summary description note notes text message body content comment reason need needs request details subject \
+         topic project purpose interest",
+    ),
+    (Role::Money, "budget price amount cost costs salary revenue usd eur gbp chf sum money"),
+    (Role::Name, "name username fullname person user customer contact lead client owner author recipient"),
+];
+
+/// The properties of an object's schema: required ones in their order, then the others.
+pub(super) fn fields(schema: &Value) -> Vec<Field<'_>> {
+    fields_of(schema, schema, DEEP)
+}
+
+fn fields_of<'a>(schema: &'a Value, root: &'a Value, deep: usize) -> Vec<Field<'a>> {
+    let schema = resolved(schema, root, deep);
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        return Vec::new();
+    };
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let mut fields: Vec<Field<'_>> = properties
+        .iter()
+        .map(|(name, schema)| field(name, required.contains(&name.as_str()), schema, root, deep))
+        .collect();
+    let place =
+        |field: &Field<'_>| required.iter().position(|name| *name == field.name).unwrap_or(usize::MAX);
+    fields.sort_by_key(place);
+    fields
+}
+
+fn field<'a>(name: &'a str, required: bool, schema: &'a Value, root: &'a Value, deep: usize) -> Field<'a> {
+    let describe = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+    let default = schema.get("default").filter(|default| !default.is_null());
+    let schema = resolved(schema, root, deep);
+    let words = parts(name);
+    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+    let form = form(name, schema, root, deep);
+    let role = match format {
+        "email" => Role::Mail,
+        "date" | "date-time" => Role::Date,
+        _ => role(&words),
+    };
+    let listed = schema.get("examples").and_then(Value::as_array).into_iter().flatten();
+    let examples = listed.chain(schema.get("example")).filter_map(Value::as_str);
+    let mut stems = stems(describe);
+    stems.extend(words.iter().filter_map(|word| stem(word)));
+    Field {
+        name,
+        required,
+        role,
+        choices: choices(schema),
+        shapes: examples.filter_map(Shape::of).collect(),
+        stems,
+        default,
+        form,
+        words,
+    }
+}
+
+fn form<'a>(name: &'a str, schema: &'a Value, root: &'a Value, deep: usize) -> Form<'a> {
+    let kind = match schema.get("type") {
+        Some(Value::String(kind)) => kind.as_str(),
+        Some(Value::Array(kinds)) => {
+            kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null").unwrap_or_default()
+        }
+        _ if schema.get("properties").is_some() => "object",
+        _ => "string",
+    };
+    match kind {
+        "integer" => Form::Integer,
+        "number" => Form::Number,
+        "boolean" => Form::Boolean,
+        "array" => {
+            let items = schema.get("items").unwrap_or(&Value::Null);
+            Form::List(Box::new(field(name, false, items, root, deep.saturating_sub(1))))
+        }
+        "object" => Form::Object(fields_of(schema, root, deep.saturating_sub(1))),
+        _ => Form::Text,
+    }
+}
+
+/// The schema that a reference leads to, or the part that is not `null`.
+fn resolved<'a>(schema: &'a Value, root: &'a Value, deep: usize) -> &'a Value {
+    if deep == 0 {
+        return &Value::Null;
+    }
+    if let Some(pointer) = schema.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix('#'))
+    {
+        return root.pointer(pointer).map_or(&Value::Null, |schema| resolved(schema, root, deep - 1));
+    }
+    for joined in ["anyOf", "oneOf", "allOf"] {
+        let mut parts = schema.get(joined).and_then(Value::as_array).into_iter().flatten();
+        let part = parts.find(|part| part.get("type").and_then(Value::as_str) != Some("null"));
+        if let Some(part) = part.filter(|part| part.get("const").is_none()) {
+            return resolved(part, root, deep - 1);
+        }
+    }
+    schema
+}
+
+fn choices(schema: &Value) -> Vec<&Value> {
+    let listed = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
+    let parts = ["oneOf", "anyOf"].into_iter().filter_map(|joined| schema.get(joined)?.as_array()).flatten();
+    let consts = parts.filter_map(|part| part.get("const"));
+    listed.chain(consts).chain(schema.get("const")).filter(|value| !value.is_null()).collect()
+}
+
+fn role(words: &[String]) -> Role {
+    let is_of = |names: &str| words.iter().any(|word| names.split_whitespace().any(|name| name == word));
+    ROLES.iter().find(|(_, names)| is_of(names)).map_or(Role::Other, |(role, _)| *role)
+}
+
+/// The words of a name, in small letters: `userId` and `user_id` are `user` and `id`.
+pub(super) fn parts(name: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut small = false;
+    for c in name.chars() {
+        let begins = parts.is_empty() || (small && c.is_uppercase());
+        small = c.is_lowercase() || c.is_ascii_digit();
+        if !c.is_alphanumeric() {
+            parts.push(String::new());
+            continue;
+        }
+        if begins {
+            parts.push(String::new());
+        }
+        if let Some(last) = parts.last_mut() {
+            last.extend(c.to_lowercase());
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_name_is_its_words() {
+        assert_eq!(parts("get_user_byId"), ["get", "user", "by", "id"]);
+        assert_eq!(parts("userID"), ["user", "id"]);
+        assert_eq!(parts("budget-usd2"), ["budget", "usd2"]);
+    }
+
+    #[test]
+    fn references_and_what_may_be_null_are_followed() {
+        let schema = json!({
+            "type": "object",
+            "required": ["stage", "name"],
+            "properties": {
+                "name": {"type": "string"},
+                "stage": {"$ref": "#/$defs/Stage"},
+                "score": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+                "tags": {"type": ["array", "null"], "items": {"type": "string", "enum": ["a", "b"]}},
+                "self": {"$ref": "#"},
+            },
+            "$defs": {"Stage": {"oneOf": [{"const": "new"}, {"const": "won"}]}},
+        });
+        let fields = fields(&schema);
+        let names: Vec<_> = fields.iter().map(|field| (field.name, field.required)).collect();
+        let expected = [("stage", true), ("name", true), ("score", false), ("tags", false), ("self", false)];
+        assert_eq!(names, expected);
+        let of = |name: &str| fields.iter().find(|field| field.name == name);
+        assert_eq!(of("stage").map(|stage| stage.choices.len()), Some(2));
+        assert!(matches!(of("score"), Some(Field { form: Form::Number, .. })));
+        assert!(matches!(of("tags"), Some(Field { form: Form::List(item), .. }) if item.choices.len() == 2));
+    }
+}

@@ -1,0 +1,202 @@
+//! A request to an agent: what it answers, until when, and in which way it is driven.
+
+use std::borrow::BorrowMut;
+use std::fmt;
+use std::future::IntoFuture;
+use std::marker::PhantomData;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use loop_core::RunId;
+use loop_llm::Message;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::calling::{Appending, begin_with};
+use crate::agent::error::AgentError;
+use crate::agent::live::{AgentHandle, AgentStream};
+use crate::agent::{AgentOutput, Text};
+use crate::driver::{Opening, Pace};
+use crate::handle::Handle;
+use crate::parts::{Loop, StartError};
+use crate::stream::RunStream;
+
+/// A request to an agent, as [`Agent::prompt`](crate::Agent::prompt) and [`Agent::chat`](crate::Agent::chat) make it.
+///
+/// Nothing happens until it is driven, in one of four ways, which leave the same journal and the same messages:
+///
+/// - **awaited**, it gives the answer; dropping its future ends the run;
+/// - [`start`](Self::start) gives a handle to a run that continues by itself;
+/// - [`stream`](Self::stream) gives the events of a run that continues only while it is polled;
+/// - [`recurse`](Self::recurse) makes each pass by the one before, and tells the depth.
+///
+/// `M` holds the messages: a `Vec<Message>` of its own, or the caller's `&mut Vec<Message>`.
+#[must_use = "a request does nothing until it is awaited, started, streamed or recursed"]
+pub struct AgentRequest<M, Output = Text> {
+    looping: Loop,
+    messages: M,
+    resumed: Option<RunId>,
+    cancel: Option<CancellationToken>,
+    output: PhantomData<fn() -> Output>,
+}
+
+impl<M, Output> AgentRequest<M, Output> {
+    pub(crate) fn new(looping: Loop, messages: M) -> Self {
+        Self { looping, messages, resumed: None, cancel: None, output: PhantomData }
+    }
+
+    /// The same request, until `cancel` is cancelled: then what is in flight is cut off, and it ends within two seconds
+    /// with [`AgentError::Cancelled`].
+    ///
+    /// ```
+    /// # use loop_runtime::{Agent, AgentError, CancellationToken, Offline};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let agent = Agent::new(Offline::new()).build()?;
+    /// let cancel = CancellationToken::new();
+    /// cancel.cancel();
+    /// let error = agent.prompt("Find user named Alice").until(&cancel).await.unwrap_err();
+    /// assert!(matches!(error, AgentError::Cancelled { phase: "start", .. }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn until(self, cancel: &CancellationToken) -> Self {
+        Self { cancel: Some(cancel.clone()), ..self }
+    }
+}
+
+impl<Output> AgentRequest<&mut Vec<Message>, Output> {
+    /// Resumes `run`, whose program ended before it did, from the journal that the agent writes to: what was in flight is
+    /// settled as lost, nothing that was journaled is asked for again, and the run continues to its end.
+    ///
+    /// The messages of the request count for nothing then: they become everything that was said, from the beginning of the
+    /// run's own conversation. Where the journal has no such run, or another agent began it, the request ends with
+    /// [`AgentError::Start`] and the messages stay as they are.
+    pub fn resume(self, run: &RunId) -> Self {
+        Self { resumed: Some(run.clone()), ..self }
+    }
+}
+
+impl<M, Output> AgentRequest<M, Output>
+where
+    M: BorrowMut<Vec<Message>> + Send,
+    Output: AgentOutput,
+{
+    /// Starts a run that continues by itself, and gives a handle to it. What is said and done is appended to the messages
+    /// by [`AgentHandle::wait`].
+    ///
+    /// ```
+    /// # use loop_runtime::{Agent, Message, Offline};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let agent = Agent::new(Offline::new()).build()?;
+    /// let mut history = vec![Message::user("Good morning")];
+    /// let handle = agent.chat(&mut history).start().await?;
+    /// println!("{} is on its way", handle.id());
+    /// let answer = handle.wait().await?;
+    /// assert_eq!((answer.meta.totals.passes, history.len()), (1, 2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When it cannot begin.
+    pub async fn start(mut self) -> Result<AgentHandle<M, Output>, StartError> {
+        let (opening, appending) = self.open().await?;
+        let begun = self.looping.begin(opening, Pace::Own, self.cancel.as_ref());
+        Ok(AgentHandle::new(Handle::spawn(begun), appending, self.messages))
+    }
+
+    /// Starts a run that continues only while it is polled, as a stream of events. What is said and done is appended to
+    /// the messages by [`AgentStream::finish`].
+    ///
+    /// ```
+    /// # use loop_runtime::{Agent, Message, Offline, RunEvent};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let agent = Agent::new(Offline::new()).build()?;
+    /// use futures::StreamExt;
+    ///
+    /// let mut stream = agent.prompt("Good morning").stream().await?;
+    /// while let Some(event) = stream.next().await {
+    ///     if let RunEvent::Text { text, .. } = event {
+    ///         print!("{text}");
+    ///     }
+    /// }
+    /// let answer = stream.answer().await?;
+    /// # assert_eq!(answer.meta.totals.passes, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When it cannot begin.
+    pub async fn stream(mut self) -> Result<AgentStream<M, Output>, StartError> {
+        let (opening, appending) = self.open().await?;
+        let begun = self.looping.begin(opening, Pace::InStep, self.cancel.as_ref());
+        Ok(AgentStream::new(RunStream::new(begun), appending, self.messages))
+    }
+
+    /// Drives the run level by level: each pass is made by the one before and replaces it, so that ten thousand of them
+    /// take no more stack than one. Gives the depth besides the answer: the number of passes.
+    ///
+    /// # Errors
+    /// Why there is no answer, with the cost.
+    pub async fn recurse(mut self) -> Result<(Output::Answer, u32), AgentError> {
+        let (opening, appending) = self.open().await?;
+        let (ended, depth) = self.looping.descend(opening, self.cancel.as_ref()).await;
+        Ok((Output::answer(appending.append(ended, self.messages.borrow_mut()))?, depth))
+    }
+
+    async fn answered(mut self) -> Result<Output::Answer, AgentError> {
+        let (opening, appending) = self.open().await?;
+        let (driver, events, remote) = self.looping.driver(opening, Pace::Own, self.cancel.as_ref());
+        // Nothing reads them, and nothing else can stop it.
+        drop((events, remote));
+        let ended = driver.drive().await;
+        Output::answer(appending.append(ended, self.messages.borrow_mut()))
+    }
+
+    /// The run that it comes to, and how its messages are appended. Those of a resumed run are what was said before it.
+    async fn open(&mut self) -> Result<(Opening, Appending), StartError> {
+        let messages: &mut Vec<Message> = self.messages.borrow_mut();
+        match &self.resumed {
+            None => {
+                let appending = Appending::to(messages);
+                let (item, history) = begin_with(messages)?;
+                Ok((self.looping.open(item, history).await?, appending))
+            }
+            Some(run) => {
+                let opening = self.looping.reopen(run).await?;
+                *messages = opening.history.to_vec();
+                Ok((opening, Appending::default()))
+            }
+        }
+    }
+}
+
+impl<Output: AgentOutput> IntoFuture for AgentRequest<Vec<Message>, Output> {
+    type Output = Result<Output::Answer, AgentError>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.answered().boxed()
+    }
+}
+
+impl<'h, Output: AgentOutput> IntoFuture for AgentRequest<&'h mut Vec<Message>, Output> {
+    type Output = Result<Output::Answer, AgentError>;
+    type IntoFuture = BoxFuture<'h, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.answered().boxed()
+    }
+}
+
+impl<M, Output> fmt::Debug for AgentRequest<M, Output> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentRequest")
+            .field("looping", &self.looping)
+            .field("resumed", &self.resumed)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,251 @@
+//! A request to a loop: a work item, or a run to be resumed, and in which way it is driven.
+
+use std::fmt;
+use std::future::IntoFuture;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use loop_core::{Fact, Outcome, RunId, WorkItem};
+use loop_llm::Message;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::AgentRequest;
+use crate::driver::{Opening, Pace};
+use crate::handle::Handle;
+use crate::parts::{Loop, StartError};
+use crate::stream::RunStream;
+
+/// A request to a loop, as [`Loop::run`] and [`Loop::resume`] make it.
+///
+/// Nothing happens until it is driven, in one of four ways, which leave the same journal:
+///
+/// - **awaited**, it gives the outcome; dropping its future ends everything that the run has in flight, what is journaled
+///   stays, and the run can be resumed;
+/// - [`start`](Self::start) gives a handle to a run that continues by itself;
+/// - [`stream`](Self::stream) gives the events of a run that continues only while it is polled;
+/// - [`recurse`](Self::recurse) makes each pass by the one before, and tells the depth.
+#[must_use = "a request does nothing until it is awaited, started, streamed or recursed"]
+pub struct RunRequest {
+    looping: Loop,
+    of: Of,
+    cancel: Option<CancellationToken>,
+}
+
+/// What a request is for.
+enum Of {
+    /// A new run of an item.
+    Item(WorkItem),
+    /// A run whose driver is gone, with what people say to it before it continues.
+    Resumed(RunId, Vec<Fact>),
+}
+
+impl Loop {
+    /// A request that runs a work item; awaited, it gives the outcome.
+    ///
+    /// A run may begin others: inside a tool, after an outcome, one for each of its findings.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunSpec, SectionSpec, WorkItem};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
+    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
+    /// let outcome = looping.run(item).await?;
+    /// let text = outcome.document.to_markdown();
+    /// let second = looping.run(WorkItem::new("T-1b", "review", "Is this right?", &*text)).await?;
+    /// # assert_ne!(outcome.run, second.run);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run(&self, item: WorkItem) -> RunRequest {
+        RunRequest { looping: self.clone(), of: Of::Item(item), cancel: None }
+    }
+
+    /// A request that resumes a run whose driver is gone: what it had in flight is settled as lost, and it continues to
+    /// its end. It is refused where the loop is not the one that the run was started with.
+    pub fn resume(&self, run: &RunId) -> RunRequest {
+        self.resume_with(run, [])
+    }
+
+    /// The same, with what people say to the run before it continues: answers and instructions. Where the run refuses
+    /// one of them, nothing of it is journaled.
+    pub fn resume_with(&self, run: &RunId, said: impl IntoIterator<Item = Fact>) -> RunRequest {
+        let of = Of::Resumed(run.clone(), said.into_iter().collect());
+        RunRequest { looping: self.clone(), of, cancel: None }
+    }
+
+    /// A request that answers the last message of `history`, by the rules of this loop. What is said and done is appended
+    /// to it, whatever the end, and the next request continues from there.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use loop_runtime::{Loop, Message, ModelSpec, Models, Offline, Registry, RunEvent, RunSpec};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let spec = RunSpec::conversation("help", ModelSpec::new("offline", "offline-1"));
+    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// use futures::StreamExt;
+    ///
+    /// let mut messages = vec![Message::user("Good morning")];
+    /// let mut turn = looping.chat(&mut messages).stream().await?;
+    /// while let Some(event) = turn.next().await {
+    ///     if let RunEvent::Text { text, .. } = event {
+    ///         print!("{text}");
+    ///     }
+    /// }
+    /// let meta = turn.finish().await;
+    /// # assert_eq!((meta.totals.passes, messages.len()), (1, 2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn chat<'h>(&self, history: &'h mut Vec<Message>) -> AgentRequest<&'h mut Vec<Message>> {
+        AgentRequest::new(self.clone(), history)
+    }
+}
+
+impl RunRequest {
+    /// The same request, until `cancel` is cancelled: then what is in flight is cut off, and the run ends within two
+    /// seconds with the reason `manual_stop`.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use loop_runtime::{CancellationToken, Loop, ModelSpec, Models, Offline, Registry, RunSpec, SectionSpec, StopReason, WorkItem};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
+    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
+    /// let cancel = CancellationToken::new();
+    /// cancel.cancel();
+    /// let outcome = looping.run(item).until(&cancel).await?;
+    /// assert_eq!(outcome.stop.reason(), StopReason::ManualStop);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn until(self, cancel: &CancellationToken) -> Self {
+        Self { cancel: Some(cancel.clone()), ..self }
+    }
+
+    /// Starts a run that continues by itself, and gives a handle to it.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunEvent, RunSpec, SectionSpec, StopMode, WorkItem};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
+    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
+    /// let mut handle = looping.run(item).start().await?;
+    /// let mut events = handle.events().ok_or("they can be taken once")?;
+    /// while let Some(event) = events.recv().await {
+    ///     if let RunEvent::Text { text, .. } = event {
+    ///         print!("{text}");
+    ///         handle.stop(StopMode::AtGate); // enough is enough
+    ///     }
+    /// }
+    /// let outcome = handle.wait().await;
+    /// # assert_eq!(outcome.totals.passes, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When the run cannot begin, or cannot be resumed.
+    pub async fn start(self) -> Result<Handle, StartError> {
+        let Self { looping, of, cancel } = self;
+        let opening = of.open(&looping).await?;
+        Ok(Handle::spawn(looping.begin(opening, Pace::Own, cancel.as_ref())))
+    }
+
+    /// Starts a run that continues only while it is polled: its reader decides its pace.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunEvent, RunSpec, SectionSpec, WorkItem};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
+    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
+    /// use futures::StreamExt;
+    ///
+    /// let mut run = looping.run(item).stream().await?;
+    /// while let Some(event) = run.next().await {
+    ///     if let RunEvent::Recorded(entry) = event {
+    ///         // The run rests here, however long this takes.
+    ///         println!("{} {}", entry.seq, entry.event.fact.name());
+    ///     }
+    /// }
+    /// let outcome = run.into_outcome().await;
+    /// # assert_eq!(outcome.totals.passes, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When the run cannot begin, or cannot be resumed.
+    pub async fn stream(self) -> Result<RunStream, StartError> {
+        let Self { looping, of, cancel } = self;
+        let opening = of.open(&looping).await?;
+        Ok(RunStream::new(looping.begin(opening, Pace::InStep, cancel.as_ref())))
+    }
+
+    /// Drives the run level by level: each pass stands in a future of its own, which is made by the one before and replaces
+    /// it, so that ten thousand of them need no more room than one. Gives the depth besides the outcome: the pass in which
+    /// the run ended.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use loop_runtime::{Loop, ModelSpec, Models, Offline, Registry, RunSpec, SectionSpec, WorkItem};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
+    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
+    /// let (outcome, depth) = looping.run(item).recurse().await?;
+    /// assert_eq!((outcome.totals.passes, depth), (1, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When the run cannot begin, or cannot be resumed.
+    pub async fn recurse(self) -> Result<(Outcome, u32), StartError> {
+        let Self { looping, of, cancel } = self;
+        let opening = of.open(&looping).await?;
+        let (ended, depth) = looping.descend(opening, cancel.as_ref()).await;
+        Ok((ended.outcome, depth))
+    }
+}
+
+/// Only a run that could not begin is an error: one that has begun always has an outcome.
+impl IntoFuture for RunRequest {
+    type Output = Result<Outcome, StartError>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        async move { Ok(self.start().await?.wait_with().await) }.boxed()
+    }
+}
+
+impl Of {
+    async fn open(self, looping: &Loop) -> Result<Opening, StartError> {
+        match self {
+            Self::Item(item) => looping.open(item, Vec::new()).await,
+            Self::Resumed(run, said) => looping.reopen_with(&run, said).await,
+        }
+    }
+}
+
+impl fmt::Debug for RunRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of: &dyn fmt::Debug = match &self.of {
+            Of::Item(item) => &item.id,
+            Of::Resumed(run, _) => run,
+        };
+        f.debug_struct("RunRequest").field("looping", &self.looping).field("of", of).finish_non_exhaustive()
+    }
+}
