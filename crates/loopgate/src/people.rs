@@ -47,7 +47,7 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
                 let (run, at) = (&line.run, places::at(args.journal.journal.as_deref()));
                 let _ = writeln!(
                     text,
-                    "run {run}: it was not answered in time, which counts as a no\n    loopgate resume {run}{at}\n"
+                    "run {run}: it was not answered in time, which counts as a denial\n    loopgate resume {run}{at}\n"
                 );
             }
             continue;
@@ -244,7 +244,7 @@ pub(crate) fn in_words(started: &Started, asked: &[Asked], now: Millis, journal:
         if *deadline > now {
             row(format!("    until {until} UTC, then it counts as a denial"));
         } else {
-            row(format!("    its time was over at {until} UTC, which counts as a no"));
+            row(format!("    its time was over at {until} UTC, which counts as a denial"));
             row(format!("    loopgate resume {run}{at}"));
             continue;
         }

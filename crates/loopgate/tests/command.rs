@@ -32,7 +32,7 @@ fn the_live_view_shows_picks_results_sections_decisions_and_the_spend() {
         "names HAR-LT-014",
         "fetch_device_info: Found 1 items",
         "│ ## 🔍 Situation",
-        "gate after pass 1: confidence medium; go on",
+        "gate after pass 1: confidence medium; continue",
         "gate after pass 2: confidence high; stop, confident",
         "passes 2/5",
     ];
@@ -164,7 +164,7 @@ fn tools_are_listed_and_called_by_hand() {
     assert!(unknown.code == 1 && unknown.out.contains("fetch_device_info"), "{}{}", unknown.out, unknown.err);
     let invalid = shell.run(&["tools", HELPDESK, "call", "fetch_device_info", "{}"]);
     assert!(invalid.code == 1 && invalid.err.contains("invalid_input"), "{}", invalid.err);
-    shell.run(&["tools", HELPDESK, "call", "fetch_device_info", "{target}"]).fails_with(&["no JSON"]);
+    shell.run(&["tools", HELPDESK, "call", "fetch_device_info", "{target}"]).fails_with(&["not JSON"]);
 }
 
 #[test]
