@@ -27,6 +27,14 @@ fn shortest() -> String {
     lines.filter(|line| !line.starts_with("# ") && !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
+/// The program that the crate's front page begins with.
+fn first() -> String {
+    let text = read("src/lib.rs");
+    let program = text.split("//! ```").nth(1).unwrap();
+    let lines = program.lines().skip(1).filter_map(|line| line.strip_prefix("//!").map(str::trim_start));
+    lines.filter(|line| !line.starts_with("# ") && !line.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
 /// The rows of a page's tables whose first cell is code: cells without their backticks.
 fn rows(page: &str) -> Vec<Vec<String>> {
     let rows = page.lines().filter(|line| line.starts_with("| `"));
@@ -40,7 +48,7 @@ fn a_whole_agent_has_at_most_fifteen_lines() {
     assert!(shortest().lines().count() <= 15, "{}", shortest());
     assert_eq!(squeezed(quotes(&read("../../docs/how-to/conversation.md"))[0]), squeezed(&shortest()));
     assert!(
-        squeezed(&read("../../README.md")).contains(&squeezed(&shortest())),
+        squeezed(&read("../../README.md")).contains(&squeezed(&first())),
         "README.md shows another program"
     );
 }
