@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use common::native::{calls, conversation};
 use common::{PROMPT, Said, Setup, digest, facts, found, run, said, said_bare, target};
-use loop_core::{Command, Event, Fact, Repeats, Run, RunId};
+use loop_core::{Command, Event, EventKind, Repeats, Run, RunId};
 use serde_json::Value;
 
 /// How many actions are in the ledger.
@@ -141,7 +141,7 @@ fn with_first_pass(setup: Setup, first: &Said) -> Run {
     for command in run.commands() {
         let Command::RunTool(tool) = command else { continue };
         let observation = found(&format!("what {} brought", tool.key));
-        tell(&mut run, Fact::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+        tell(&mut run, EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
     }
     start_call(&mut run);
     run
@@ -151,7 +151,7 @@ fn start_call(run: &mut Run) {
     let commands = run.commands();
     let [Command::CallModel(call)] = commands.as_slice() else { panic!("{commands:?}") };
     let quote = run.quote(&call.key, PROMPT).unwrap();
-    let fact = Fact::CallStarted {
+    let kind = EventKind::CallStarted {
         key: call.key,
         attempt: call.attempt,
         tier: quote.tier,
@@ -161,18 +161,18 @@ fn start_call(run: &mut Run) {
         max_output_tokens: quote.max_output_tokens,
         reserve: quote.reserve,
     };
-    tell(run, fact);
+    tell(run, kind);
 }
 
 fn replied(run: &Run, said: &Said) -> Event {
     let commands = run.commands();
     let [Command::CallModel(call)] = commands.as_slice() else { panic!("{commands:?}") };
-    let fact = Fact::ModelReplied { key: call.key, attempt: call.attempt, reply: said.reply() };
-    Event { at: run.now(), fact }
+    let kind = EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply: said.reply() };
+    Event { at: run.now(), kind }
 }
 
-fn tell(run: &mut Run, fact: Fact) {
-    let event = Event { at: run.now(), fact };
+fn tell(run: &mut Run, kind: EventKind) {
+    let event = Event { at: run.now(), kind };
     run.apply(&event).unwrap();
 }
 
@@ -207,7 +207,7 @@ fn next_pass(run: &mut Run) {
     for command in run.commands() {
         let Command::RunTool(tool) = command else { continue };
         let observation = found(&format!("what {} brought", tool.key));
-        tell(run, Fact::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+        tell(run, EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
     }
     start_call(run);
 }

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use loop_core::{
-    CallModel, Command, Digest, Event, Fact, Facts, Millis, Note, Observation, Outcome, PersonAnswer,
+    CallModel, Command, Digest, Event, EventKind, Facts, Millis, Note, Observation, Outcome, PersonAnswer,
     PromptSize, Rejected, Reply, Run, RunId, RunSpec, RunTool, SaveResult, Status, Usage, Validation,
     WorkItem,
 };
@@ -65,7 +65,7 @@ impl Driver {
         let clock = run.now().plus(away_ms);
         let mut driver = Self { run, journal, said: Vec::new(), clock };
         if !driver.run.is_done() {
-            driver.tell(Fact::Resumed { away_ms })?;
+            driver.tell(EventKind::Resumed { away_ms })?;
         }
         Ok(driver)
     }
@@ -74,21 +74,21 @@ impl Driver {
     pub fn go_on(&mut self, events: Option<usize>) -> Result<(), Box<dyn Error>> {
         let until = events.map_or(usize::MAX, |events| self.journal.len() + events);
         while !self.run.is_done() && self.journal.len() < until {
-            let fact = match self.run.commands().into_iter().next() {
+            let kind = match self.run.commands().into_iter().next() {
                 Some(wish) => self.follow(wish),
                 None => self.wait_for_the_deadline(),
             };
-            self.tell(fact)?;
+            self.tell(kind)?;
         }
         Ok(())
     }
 
     /// Decided, durable, told: in this order, and nothing is started in between.
-    fn tell(&mut self, fact: Fact) -> Result<(), Box<dyn Error>> {
-        let event = Event { at: self.clock, fact };
+    fn tell(&mut self, kind: EventKind) -> Result<(), Box<dyn Error>> {
+        let event = Event { at: self.clock, kind };
         let notes = self.run.apply(&event)?;
         self.journal.push(serde_json::to_string(&(&event, &notes))?);
-        self.say(&format!("> {:>6} ms  {}", event.at.0, event.fact.name()));
+        self.say(&format!("> {:>6} ms  {}", event.at.0, event.kind.name()));
         for note in &notes {
             self.say(&format!("    {}", summary(note)));
         }
@@ -97,38 +97,38 @@ impl Driver {
     }
 
     /// What the world makes of a wish.
-    fn follow(&mut self, wish: Command) -> Fact {
+    fn follow(&mut self, wish: Command) -> EventKind {
         self.say(&format!("  wished: {}", name(&wish)));
         match wish {
             Command::CallModel(call) if call.granted.is_none() => self.announce(&call),
             Command::CallModel(call) => model_replies(&call),
             Command::RunTool(tool) if !tool.announced => {
-                Fact::ToolStarted { key: tool.key, attempt: tool.attempt }
+                EventKind::ToolStarted { key: tool.key, attempt: tool.attempt }
             }
             Command::RunTool(tool) => tool_finishes(&tool),
             Command::AskPerson { key, .. } => {
-                Fact::PersonAnswered { key, answer: PersonAnswer::Approved, binding: None }
+                EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding: None }
             }
             // A driver of an `output` protocol checks the value here, against its schema first.
             Command::Validate(wish) => {
                 let (key, attempt) = (wish.key, wish.attempt);
-                Fact::Validated { key, attempt, result: Validation::Valid }
+                EventKind::Validated { key, attempt, result: Validation::Valid }
             }
             // Nothing of this world runs beside the driver, so there is nothing that could be cut off.
             Command::Abort { .. } => self.wait_for_the_deadline(),
             Command::Save { attempt } => {
                 let result = SaveResult::Saved { location: "memory".into() };
-                Fact::SaveFinished { attempt, result }
+                EventKind::SaveFinished { attempt, result }
             }
         }
     }
 
     /// A call is quoted and announced before it is sent.
-    fn announce(&self, call: &CallModel) -> Fact {
+    fn announce(&self, call: &CallModel) -> EventKind {
         let prompt = render(&self.run);
         let size = PromptSize { bytes: prompt.len() as u64, shared_bytes: 0 };
         match self.run.quote(&call.key, size) {
-            Ok(quote) => Fact::CallStarted {
+            Ok(quote) => EventKind::CallStarted {
                 key: call.key,
                 attempt: call.attempt,
                 tier: quote.tier,
@@ -138,7 +138,7 @@ impl Driver {
                 max_output_tokens: quote.max_output_tokens,
                 reserve: quote.reserve,
             },
-            Err(refusal) => Fact::CallRefused {
+            Err(refusal) => EventKind::CallRefused {
                 key: call.key,
                 attempt: call.attempt,
                 prompt_bytes: size.bytes,
@@ -149,9 +149,9 @@ impl Driver {
     }
 
     /// Nothing can be done now: the clock moves to the next instant at which the run wants to know.
-    fn wait_for_the_deadline(&mut self) -> Fact {
+    fn wait_for_the_deadline(&mut self) -> EventKind {
         self.clock = self.run.deadline().map_or(self.clock, |deadline| deadline.max(self.clock));
-        Fact::DeadlineReached
+        EventKind::DeadlineReached
     }
 
     fn say(&mut self, line: &str) {
@@ -188,7 +188,7 @@ fn render(run: &Run) -> String {
 }
 
 /// The model picks a tool, then asks for another, then is sure.
-fn model_replies(call: &CallModel) -> Fact {
+fn model_replies(call: &CallModel) -> EventKind {
     let text = match call.key.pass {
         0 => r#"[{"tool": "fetch_device", "params": {"target": "web-1"}, "reason": "it is named"}]"#,
         1 => FIRST_REPLY,
@@ -196,7 +196,7 @@ fn model_replies(call: &CallModel) -> Fact {
     };
     let usage = Some(Usage { input: 400, output: 120, ..Usage::default() });
     let reply = Reply { usage, ..Reply::text(text) };
-    Fact::ModelReplied { key: call.key, attempt: call.attempt, reply }
+    EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply }
 }
 
 const FIRST_REPLY: &str = r###"## Situation
@@ -219,13 +219,13 @@ Delete the old logs [E2].
 ```
 "###;
 
-fn tool_finishes(tool: &RunTool) -> Fact {
+fn tool_finishes(tool: &RunTool) -> EventKind {
     let (markdown, data) = match &*tool.tool {
         "fetch_device" => ("web-1: disk 100 %", r#"{"disk": 100}"#),
         _ => ("/var/log: 80 GB", r#"{"/var/log": 80}"#),
     };
     let observation = Observation::new(Status::Ok, "found 1 item", markdown, data);
-    Fact::ToolFinished { key: tool.key, attempt: tool.attempt, observation }
+    EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation }
 }
 
 fn name(wish: &Command) -> String {

@@ -43,7 +43,7 @@
 //!         Command::CallModel(CallModel { key, attempt, granted: None, .. }) => {
 //!             let size = PromptSize { bytes: 2_000, shared_bytes: 0 };
 //!             let Quote { tier, max_output_tokens, reserve } = run.quote(&key, size).expect("it fits");
-//!             Fact::CallStarted { key, attempt, tier, prompt_bytes: size.bytes, shared_bytes: 0,
+//!             EventKind::CallStarted { key, attempt, tier, prompt_bytes: size.bytes, shared_bytes: 0,
 //!                                 prompt_hash: none, max_output_tokens, reserve }
 //!         }
 //!         Command::CallModel(CallModel { key, attempt, .. }) => {
@@ -51,11 +51,11 @@
 //!             let text = format!("## Situation\nFull.\n```json\n\
 //!                 {{\"analysis_confidence\": \"{sure}\", \"ai_actions\": {actions}}}\n```\n");
 //!             let reply = Reply::text(text);
-//!             Fact::ModelReplied { key, attempt, reply }
+//!             EventKind::ModelReplied { key, attempt, reply }
 //!         }
 //!         Command::RunTool(RunTool { key, attempt, .. }) => {
 //!             let observation = Observation::new(Status::Ok, "found", "disk: 100 %", "{\"disk\": 100}");
-//!             Fact::ToolFinished { key, attempt, observation }
+//!             EventKind::ToolFinished { key, attempt, observation }
 //!         }
 //!         other => unreachable!("not in this run: {other:?}"),
 //!     };
@@ -112,7 +112,7 @@ pub use reply::{
 };
 pub use run::{
     AnswerFault, Ask, Asked, Attempt, AttemptState, Batch, Call, CallModel, Command, Cut, Decision, Event,
-    Fact, Facts, History, Note, Outcome, Output, Overridden, PassRecord, PassSummary, PersonAnswer, Phase,
+    EventKind, Facts, History, Note, Outcome, Output, Overridden, PassRecord, PassSummary, PersonAnswer, Phase,
     PickedBy, Poll, PromptSize, Provenance, Purpose, Quote, Refusal, Rejected, Rejection, Reserve, Run,
     RunTool, SaveResult, Saved, ServedCall, Stage, Started, StartedCall, State, StopMode, StoppedIn,
     SubCallBudget, Validate, Validation, Work,

@@ -5,7 +5,7 @@ use crate::common;
 use common::native::*;
 use common::*;
 
-use loop_core::{Fact, Observation, Status};
+use loop_core::{EventKind, Observation, Status};
 
 /// Bytes of the stored state.
 fn size(world: &World) -> usize {
@@ -103,7 +103,7 @@ fn what_is_refused_leaves_its_verdict_and_no_more() {
     let before = size(&world);
     for n in 0..100 {
         let key = key(&format!("{}/action-{n}", n + 1));
-        world = world.rejects(Fact::ToolFinished { key, attempt: 7, observation: found("late") });
+        world = world.rejects(EventKind::ToolFinished { key, attempt: 7, observation: found("late") });
     }
     assert_eq!(size(&world), before);
 }

@@ -6,7 +6,7 @@ use common::native::*;
 use common::*;
 
 use loop_core::{
-    Effect, Fact, FinishReason, Limit, Measure, PersonAnswer, RunSpec, StopClass, StopMode, StopReason,
+    Effect, EventKind, FinishReason, Limit, Measure, PersonAnswer, RunSpec, StopClass, StopMode, StopReason,
     Verdict,
 };
 use serde_json::{Value, json};
@@ -101,7 +101,7 @@ fn a_reply_that_ends_for_tools_and_calls_none_is_no_answer() {
     // Once a stop is asked for it is not asked for again.
     for how in [StopMode::Now, StopMode::AtGate] {
         let mut world = conversation().start().started().stop(how);
-        world.tell(Fact::ModelReplied { key: key("1/main"), attempt: 1, reply: lost.reply() });
+        world.tell(EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: lost.reply() });
         let world = world.ends(StopReason::ManualStop);
         assert_eq!((world.run.passes().len(), world.outcome().answer.as_deref()), (0, Some("Let me look.")));
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use loop_core::Purpose;
 use loop_core::{
-    Effects, Fact, Millis, Note, PersonAnswer, Phase, PromptSize, Run, SaveResult, State, Status, StopClass,
+    Effects, EventKind, Millis, Note, PersonAnswer, Phase, PromptSize, Run, SaveResult, State, Status, StopClass,
     StopMode, StopReason, SubCallUse,
 };
 
@@ -181,7 +181,7 @@ fn a_run_that_is_resumed_again_and_again_still_comes_to_an_end() {
                     Some(loop_core::Command::AskPerson { .. }) | None => world.deadline(),
                     Some(loop_core::Command::RunTool(tool)) if !tool.announced => {
                         let (key, attempt) = (tool.key, tool.attempt);
-                        world.tell(Fact::ToolStarted { key, attempt });
+                        world.tell(EventKind::ToolStarted { key, attempt });
                         world
                     }
                     Some(_) => world,
@@ -200,7 +200,7 @@ fn a_lost_call_is_charged_at_its_whole_reserve_and_made_again() {
     // S0-119, L3, H1
     let world = run().start().started().resumed(1_000).expect_call("1/main", 2);
     assert_eq!(world.run.totals().usage, loop_core::Usage { estimated: true, ..used(1_000, 4_096) });
-    let late = Fact::ModelReplied { key: key("1/main"), attempt: 1, reply: said("high").reply() };
+    let late = EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: said("high").reply() };
     world.rejects(late).started();
 }
 
@@ -230,7 +230,7 @@ fn a_kill_uses_up_no_try_of_a_tool_that_fails() {
     // B14: two tries of `restart`, of which one was cut off by the end of the program.
     let world = run().people().start().replied(&said("low").asks("restart", target("a")));
     let mut world = world.answered_by_person("1/action-0", PersonAnswer::Approved);
-    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let world = world.resumed(1).finished("1/action-0", observed(Status::RetryableError));
     let world = world.replied(&said("low").asks("restart", target("a")));
     let world = world.answered_by_person("2/action-0", PersonAnswer::Approved);
@@ -249,7 +249,7 @@ fn an_effect_whose_outcome_is_unknown_is_told_at_the_end_whatever_the_end_is() {
         other => panic!("{other:?}"),
     };
     let mut world = wipes();
-    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let killed = world.clone().resumed(1).replied(&said("high")).ends(StopReason::Confident);
     let stop = &killed.outcome().stop;
     assert_eq!((stop.class, stop.class.exit_code()), (StopClass::InDoubt, 7));
@@ -267,7 +267,7 @@ fn an_effect_whose_outcome_is_unknown_is_told_at_the_end_whatever_the_end_is() {
     assert_eq!(done.outcome().stop.class, StopClass::Answered);
     // A journal that fails while it runs leaves it in doubt.
     let mut world = wipes();
-    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let outcome = world.run.outcome_so_far(killed.outcome().stop.clone());
     assert_eq!((outcome.stop.class, outcome.stop.also.len()), (StopClass::InDoubt, 1));
 }
@@ -313,7 +313,7 @@ fn a_lost_repair_leaves_the_confidence_unknown() {
 fn reads_run_again_and_keep_their_key() {
     // H1, I-6
     let world = run().start().replied(&device("a")).resumed(5).expect_tools(&["1/action-0#2 fetch_device"]);
-    let late = Fact::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
+    let late = EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
     let world = world.rejects(late).resumed(5).expect_tools(&["1/action-0#3 fetch_device"]).resumed(5);
     let world = world.expect_call("2/main", 1);
     assert_eq!(world.run.evidence()[0].observation.status, Status::RetryableError);
@@ -332,7 +332,7 @@ fn a_lost_write_is_repeated_if_that_is_safe_and_in_doubt_if_not() {
     let unannounced = world.clone().resumed(1).expect_tools(&["1/action-0#1 restart", "1/action-1#1 wipe"]);
     assert_eq!(unannounced.notes(), []);
     for action in ["1/action-0", "1/action-1"] {
-        world.tell(Fact::ToolStarted { key: key(action), attempt: 1 });
+        world.tell(EventKind::ToolStarted { key: key(action), attempt: 1 });
     }
     let world = world.resumed(1).expect_tools(&["1/action-0#2 restart"]);
     assert!(!world.tools()[0].announced, "each try is announced");
@@ -369,7 +369,7 @@ fn the_time_away_does_not_count_against_the_wall_clock() {
     assert_eq!((world.run.elapsed_ms(), world.run.deadline()), (1_000, Some(Millis(1_010_000))));
     // Nobody is believed to have been away for longer than time has passed.
     let mut world = setup();
-    world.tell(Fact::Resumed { away_ms: 1_000_000 });
+    world.tell(EventKind::Resumed { away_ms: 1_000_000 });
     assert_eq!(world.run.elapsed_ms(), 1_000);
 }
 

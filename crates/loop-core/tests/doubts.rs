@@ -10,7 +10,7 @@ use common::*;
 
 use loop_core::repeats::{CallFacts, Rules, Sign};
 use loop_core::{
-    Breakers, Digest, Fact, Facts, History, Observation, PersonAnswer, RepeatScope, Repeats, Run, RunId,
+    Breakers, Digest, EventKind, Facts, History, Observation, PersonAnswer, RepeatScope, Repeats, Run, RunId,
     Status, StopMode, StopReason,
 };
 
@@ -114,7 +114,7 @@ fn the_same_call_beside_it_is_not_started() {
     }
     // A driver that is gone leaves the same behind.
     let mut world = setup(Repeats::Progress).start().replied(&twice);
-    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let world = ends(world.resumed(5).expect_tools(&["1/action-2#1 wipe"]), found("done"));
     assert_eq!(world.results(), ["run in_doubt", "run duplicate", "run ok"]);
 }
@@ -243,7 +243,7 @@ fn a_lost_driver_counts_tries_alone() {
     }
     let mut world = failed(world, Status::RetryableError).replied(&write("restart", "a"));
     world = world.expect_tools(&["1/action-0#5 restart"]);
-    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 5 });
+    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 5 });
     world.resumed(5).expect_tools(&["1/action-0#6 restart"]);
 }
 
@@ -285,7 +285,7 @@ fn a_next_try_that_was_not_started_leaves_no_doubt_of_its_own() {
         assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::InDoubt], "{how:?}");
         // So does one that was lost with its driver and not started again.
         let mut world = again(Status::RetryableError);
-        world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 2 });
+        world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 });
         let world = world.resumed(5).stop(how).ends(StopReason::ManualStop);
         assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::InDoubt], "{how:?}");
     }

@@ -7,7 +7,7 @@ use common::native::*;
 use common::*;
 
 use loop_core::{
-    DeniedBy, Fact, Observation, OnDuplicate, PersonAnswer, RepeatRule, RepeatScope, Repeats, Resolve,
+    DeniedBy, EventKind, Observation, OnDuplicate, PersonAnswer, RepeatRule, RepeatScope, Repeats, Resolve,
     Status, StopReason, Taint, Validation, Verdict,
 };
 use serde_json::{Value, json};
@@ -336,7 +336,7 @@ fn what_is_in_doubt_says_so_to_the_person_who_is_asked() {
     // I-6, H1
     let write = calls(&[("wipe", target("a"))]);
     let mut world = conversation().approving(&["wipe"]).start().replied(&write);
-    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let world = world.resumed(5).replied(&write).ends(StopReason::NeedsHuman);
     assert_eq!(world.run.actions()[1].verdict.reason(), "it may have happened already");
     // What policy has against it is told beside it (K8).

@@ -191,7 +191,7 @@ fn a_grant_that_the_state_does_not_give_is_rejected() {
     // I-2
     let world = run().start();
     let quote = world.run.quote(&key("1/main"), PROMPT).unwrap();
-    let grant = |max_output_tokens, tier| loop_core::Fact::CallStarted {
+    let grant = |max_output_tokens, tier| loop_core::EventKind::CallStarted {
         key: key("1/main"),
         attempt: 1,
         tier,
@@ -307,7 +307,7 @@ fn what_a_reply_asks_for_beyond_the_limit_is_counted_and_not_read() {
     });
     reply.calls = calls.collect();
     reply.raw = Some("[]".into());
-    world.tell(loop_core::Fact::ModelReplied { key: key("1/main"), attempt: 1, reply });
+    world.tell(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
     assert_eq!((world.run.actions().len(), world.run.passes()[0].unread_calls), (3, 97));
     assert_eq!(world.run.passes()[0].raw, None);
 }
@@ -331,7 +331,7 @@ fn calls_that_the_client_did_not_read_count_with_those_beyond_the_limit() {
             })
             .collect();
         (reply.unread_calls, reply.raw) = (9_872, Some("[]".into()));
-        world.tell(loop_core::Fact::ModelReplied { key: key("1/main"), attempt: 1, reply });
+        world.tell(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
         assert_eq!(world.run.actions().len(), read);
         let count = 10_000 - read as u32;
         let told = Note::CallsNotRead { call: key("1/main"), limit: read as u32, count };
@@ -359,7 +359,7 @@ fn what_a_call_in_flight_takes_after_the_reason_is_fixed_is_in_the_certificate()
     let mut failed = failure(false);
     failed.usage = Some(used(10_000_000, 0));
     let mut world = run().start().started().stop(loop_core::StopMode::Now);
-    world.tell(loop_core::Fact::ModelFailed { key: key("1/main"), attempt: 1, failure: failed });
+    world.tell(loop_core::EventKind::ModelFailed { key: key("1/main"), attempt: 1, failure: failed });
     let world = world.ends(StopReason::ManualStop);
     assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::BudgetExceeded]);
 }

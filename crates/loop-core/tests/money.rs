@@ -34,7 +34,7 @@ proptest! {
         let totals = world.outcome().totals;
         prop_assert_eq!((totals.usage, totals.cost), (usage, cost));
         prop_assert_eq!(totals.model_calls as usize, charges(&world).len());
-        let announced = world.journal.iter().filter(|(event, ..)| event.fact.name() == "call_started").count();
+        let announced = world.journal.iter().filter(|(event, ..)| event.kind.name() == "call_started").count();
         prop_assert_eq!((totals.model_calls - totals.sub_calls) as usize, announced);
     }
 
@@ -93,7 +93,7 @@ fn a_reply_without_usage_that_is_longer_than_was_granted_costs_what_came() {
     assert!(reply.known_bytes() > 600_000);
     reply.received = Received { bytes: 3 << 20, ..Received::ended() };
     let mut world = world;
-    world.tell(loop_core::Fact::ModelReplied { key: key("1/main"), attempt: 1, reply });
+    world.tell(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
     assert_eq!(world.outcome().totals.usage, Usage { estimated: true, ..used(1_000, 1 << 20) });
 }
 
@@ -104,7 +104,7 @@ fn in_strict_mode_only_reported_usage_releases_a_reserve() {
         let mut world = run().limits(|limits| limits.cost_mode = CostMode::Strict).start().started();
         let mut reply = said("high").using(None).reply();
         reply.received.bytes = bytes;
-        world.tell(loop_core::Fact::ModelReplied { key: key("1/main"), attempt: 1, reply });
+        world.tell(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
         world.outcome().totals.usage
     };
     let reserve = 2_000 + 256;
@@ -191,7 +191,7 @@ fn a_cost_that_the_provider_reports_is_taken() {
     let mut world = run().start().started();
     let mut reply = said("high").reply();
     reply.cost = usd(77);
-    world.tell(loop_core::Fact::ModelReplied { key: key("1/main"), attempt: 1, reply });
+    world.tell(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
     assert_eq!(world.outcome().totals.cost.total(), usd(77));
 }
 

@@ -7,17 +7,17 @@ use common::*;
 use std::sync::Arc;
 
 use loop_core::{
-    Event, Fact, Millis, PersonAnswer, Refusal, Rejected, Reserve, Run, SaveResult, StopMode, StopReason,
+    Event, EventKind, Millis, PersonAnswer, Refusal, Rejected, Reserve, Run, SaveResult, StopMode, StopReason,
     Tier,
 };
 
 /// One fact of every kind for a key, whether or not it may follow.
-fn every_fact(at: &str, attempt: u32) -> Vec<Fact> {
+fn every_kind(at: &str, attempt: u32) -> Vec<EventKind> {
     let (key, reply) = (common::key(at), said("high").reply());
-    let first = run().start().journal.remove(0).0.fact;
+    let first = run().start().journal.remove(0).0.kind;
     vec![
         first,
-        Fact::CallStarted {
+        EventKind::CallStarted {
             key,
             attempt,
             tier: Tier::Base,
@@ -27,19 +27,19 @@ fn every_fact(at: &str, attempt: u32) -> Vec<Fact> {
             max_output_tokens: 1,
             reserve: Reserve::default(),
         },
-        Fact::CallRefused { key, attempt, prompt_bytes: 2_000, shared_bytes: 0, refusal: Refusal::Cost },
-        Fact::ModelReplied { key, attempt, reply },
-        Fact::ModelFailed { key, attempt, failure: failure(true) },
-        Fact::ToolStarted { key, attempt },
-        Fact::ToolFinished { key, attempt, observation: found("x") },
-        Fact::PersonAnswered {
+        EventKind::CallRefused { key, attempt, prompt_bytes: 2_000, shared_bytes: 0, refusal: Refusal::Cost },
+        EventKind::ModelReplied { key, attempt, reply },
+        EventKind::ModelFailed { key, attempt, failure: failure(true) },
+        EventKind::ToolStarted { key, attempt },
+        EventKind::ToolFinished { key, attempt, observation: found("x") },
+        EventKind::PersonAnswered {
             key: common::key("9/action-0"),
             answer: PersonAnswer::Approved,
             binding: None,
         },
-        Fact::SaveFinished { attempt: attempt + 8, result: saved_at("x") },
-        Fact::StopWithdrawn,
-        Fact::DeadlineReached,
+        EventKind::SaveFinished { attempt: attempt + 8, result: saved_at("x") },
+        EventKind::StopWithdrawn,
+        EventKind::DeadlineReached,
     ]
 }
 
@@ -78,8 +78,8 @@ fn what_is_not_open_is_rejected_in_every_phase_and_changes_nothing() {
             ["0/pick", "1/main", "1/action-0", "7/main", "7/action-9", "1/repair", "1/landing", "1/save"]
         {
             for attempt in [0, 4] {
-                for fact in every_fact(at, attempt) {
-                    world = world.rejects(fact);
+                for kind in every_kind(at, attempt) {
+                    world = world.rejects(kind);
                 }
             }
         }
@@ -90,9 +90,9 @@ fn what_is_not_open_is_rejected_in_every_phase_and_changes_nothing() {
 fn a_settlement_is_taken_once() {
     // T10, U2
     let world = run().start().started();
-    let reply = Fact::ModelReplied { key: key("1/main"), attempt: 1, reply: device().reply() };
-    let failed = Fact::ModelFailed { key: key("1/main"), attempt: 1, failure: failure(true) };
-    let finished = Fact::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
+    let reply = EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: device().reply() };
+    let failed = EventKind::ModelFailed { key: key("1/main"), attempt: 1, failure: failure(true) };
+    let finished = EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
     let world = world.rejects(finished.clone()).answered(&device()).rejects(reply.clone()).rejects(failed);
     let world = world.finished("1/action-0", found("x")).rejects(finished).rejects(reply);
     world.expect_call("2/main", 1);
@@ -102,15 +102,15 @@ fn a_settlement_is_taken_once() {
 fn a_settlement_before_its_start_is_rejected() {
     // I-25: nothing is answered that was not announced.
     let world = run().start();
-    let reply = Fact::ModelReplied { key: key("1/main"), attempt: 1, reply: said("high").reply() };
+    let reply = EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: said("high").reply() };
     let world = world.rejects(reply);
     let asked = said("low").asks("wipe", target("a"));
     let world = world.replied(&asked);
     world.ends(StopReason::NeedsHuman);
     let approved =
         run().people().start().replied(&asked).answered_by_person("1/action-0", PersonAnswer::Approved);
-    let finished = Fact::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
-    let started = Fact::ToolStarted { key: key("1/action-0"), attempt: 1 };
+    let finished = EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
+    let started = EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 };
     let mut world = approved.rejects(finished.clone());
     world.tell(started.clone());
     world = world.rejects(started);
@@ -120,14 +120,14 @@ fn a_settlement_before_its_start_is_rejected() {
 #[test]
 fn a_reply_of_an_earlier_try_is_rejected() {
     let world = run().start().started().failed(failure(true)).started();
-    let late = Fact::ModelReplied { key: key("1/main"), attempt: 1, reply: said("high").reply() };
+    let late = EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: said("high").reply() };
     world.rejects(late).expect_call("1/main", 2);
 }
 
 #[test]
 fn a_call_is_not_announced_twice_nor_while_it_has_to_wait() {
     let world = run().start();
-    let started = world.clone().started().journal.last().unwrap().0.fact.clone();
+    let started = world.clone().started().journal.last().unwrap().0.kind.clone();
     let world = world.started().rejects(started);
     let mut later = failure(true);
     later.retry_at = Some(Millis(100));
@@ -145,9 +145,9 @@ fn nothing_is_announced_once_a_stop_is_asked_for() {
     for action in ["1/action-0", "1/action-1"] {
         world = world.answered_by_person(action, PersonAnswer::Approved);
     }
-    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let world =
-        world.stop(StopMode::AtGate).rejects(Fact::ToolStarted { key: key("1/action-1"), attempt: 1 });
+        world.stop(StopMode::AtGate).rejects(EventKind::ToolStarted { key: key("1/action-1"), attempt: 1 });
     let world = world.expect_tools(&["1/action-0#1 restart"]);
     world.finished("1/action-0", found("x")).ends(StopReason::ManualStop);
 }
@@ -157,26 +157,26 @@ fn time_does_not_go_back() {
     // H7
     let mut run = run().start().wait(500).started().run;
     let before = run.clone();
-    let event = Event { at: Millis(499), fact: Fact::StopRequested { how: StopMode::Now } };
+    let event = Event { at: Millis(499), kind: EventKind::StopRequested { how: StopMode::Now } };
     assert_eq!(run.apply(&event), Err(Rejected::BackInTime { event: "stop_requested", at: 499, now: 500 }));
     assert_eq!(run, before);
 }
 
 #[test]
 fn a_rejection_does_not_move_the_clock() {
-    let world = run().start().wait(900).rejects(Fact::StopWithdrawn);
+    let world = run().start().wait(900).rejects(EventKind::StopWithdrawn);
     assert_eq!(world.run.now(), Millis(0));
 }
 
 #[test]
 fn a_rejection_says_what_was_wrong() {
     let mut run = run().start().run;
-    let told = |run: &mut Run, at, fact| run.apply(&Event { at: Millis(at), fact }).unwrap_err().to_string();
-    assert_eq!(told(&mut run, 0, Fact::StopWithdrawn), "stop_withdrawn while calling");
-    assert_eq!(told(&mut run, 5, Fact::DeadlineReached), "deadline_reached at 5 ms, before the deadline");
-    let finished = Fact::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
+    let told = |run: &mut Run, at, kind| run.apply(&Event { at: Millis(at), kind }).unwrap_err().to_string();
+    assert_eq!(told(&mut run, 0, EventKind::StopWithdrawn), "stop_withdrawn while calling");
+    assert_eq!(told(&mut run, 5, EventKind::DeadlineReached), "deadline_reached at 5 ms, before the deadline");
+    let finished = EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
     assert_eq!(told(&mut run, 0, finished), "tool_finished while calling");
-    let reply = Fact::ModelReplied { key: key("2/main"), attempt: 1, reply: said("high").reply() };
+    let reply = EventKind::ModelReplied { key: key("2/main"), attempt: 1, reply: said("high").reply() };
     assert_eq!(
         told(&mut run, 0, reply),
         "model_replied for 2/main attempt 1, which is not open while calling"
@@ -198,24 +198,24 @@ fn a_run_begins_with_started_once_and_with_its_own_spec() {
     assert_eq!(unknown.to_string(), "the spec has version 2, and this crate knows version 1");
     assert_eq!(Run::open(&first, Arc::clone(&spec)).unwrap_err(), unknown);
     assert_eq!(Run::restore(newer.state().clone(), spec).unwrap_err(), unknown);
-    let stop = Event { at: Millis(0), fact: Fact::StopWithdrawn };
+    let stop = Event { at: Millis(0), kind: EventKind::StopWithdrawn };
     assert_eq!(Run::open(&stop, Arc::clone(&world.spec)), Err(Rejected::NotTheStart("stop_withdrawn")));
-    world.rejects(run().start().journal[0].0.fact.clone());
+    world.rejects(run().start().journal[0].0.kind.clone());
 }
 
 #[test]
 fn nothing_follows_the_end() {
     // I-9
     let mut world = run().start().replied(&said("high")).ends(StopReason::Confident);
-    for fact in every_fact("1/main", 1) {
-        world = world.rejects(fact);
+    for kind in every_kind("1/main", 1) {
+        world = world.rejects(kind);
     }
-    for fact in [
-        Fact::StopRequested { how: StopMode::Now },
-        Fact::Resumed { away_ms: 0 },
-        Fact::SaveFinished { attempt: 1, result: SaveResult::Saved { location: "x".into() } },
+    for kind in [
+        EventKind::StopRequested { how: StopMode::Now },
+        EventKind::Resumed { away_ms: 0 },
+        EventKind::SaveFinished { attempt: 1, result: SaveResult::Saved { location: "x".into() } },
     ] {
-        world = world.rejects(fact);
+        world = world.rejects(kind);
     }
 }
 
@@ -224,7 +224,7 @@ fn an_announcement_names_the_call_that_is_wished_and_its_next_try() {
     // M14, I-6, I-25: all else is as the state quotes it.
     let told = |world: &World, name: &str, attempt: u32| {
         let Ok(quote) = world.run.quote(&world.call().key, PROMPT) else { panic!("{:?}", world.call()) };
-        Fact::CallStarted {
+        EventKind::CallStarted {
             key: key(name),
             attempt,
             tier: quote.tier,
@@ -240,12 +240,12 @@ fn an_announcement_names_the_call_that_is_wished_and_its_next_try() {
             ["0/pick", "1/main", "2/main", "1/repair", "2/repair", "1/landing", "1/action-0", "1/save"]
         {
             for tried in 0..=attempt + 1 {
-                let fact = told(&world, name, tried);
-                world = if (name, tried) == (wished, attempt) { world } else { world.rejects(fact) };
+                let kind = told(&world, name, tried);
+                world = if (name, tried) == (wished, attempt) { world } else { world.rejects(kind) };
             }
         }
-        let fact = told(&world, wished, attempt);
-        world.tell(fact);
+        let kind = told(&world, wished, attempt);
+        world.tell(kind);
     };
     check(run().picker(&[]).start(), "0/pick", 1);
     check(run().start(), "1/main", 1);

@@ -6,7 +6,7 @@ use common::native::*;
 use common::*;
 
 use loop_core::{
-    AttemptState, Fact, FinishReason, Measure, Note, Output, PersonAnswer, Rejection, Repeats, Status,
+    AttemptState, EventKind, FinishReason, Measure, Note, Output, PersonAnswer, Rejection, Repeats, Status,
     StopClass, StopMode, StopReason, Validation, Verdict,
 };
 use serde_json::{Value, json};
@@ -468,7 +468,7 @@ fn a_stop_now_ends_it_in_every_phase_and_tells_which() {
         let world = world.ends(StopReason::ManualStop);
         let told = &world.outcome().stopped_in;
         assert_eq!((&*told.phase, told.pass, told.attempt), (phase, 1, 1));
-        let late = Fact::Validated { key: key("1/validate"), attempt: 1, result: Validation::Valid };
+        let late = EventKind::Validated { key: key("1/validate"), attempt: 1, result: Validation::Valid };
         world.rejects(late);
     }
 }
@@ -498,7 +498,7 @@ fn a_lost_validation_is_made_again_three_times_in_all() {
     // I-12
     let world = output().start().replied(&save("x")).resumed(5);
     let world = world.expect_validation(&format!("1/validate#2 {}", value("x")));
-    let late = Fact::Validated { key: key("1/validate"), attempt: 1, result: Validation::Valid };
+    let late = EventKind::Validated { key: key("1/validate"), attempt: 1, result: Validation::Valid };
     let world = world.rejects(late).resumed(5).expect_validation(&format!("1/validate#3 {}", value("x")));
     let ended = world.clone().validated(Validation::Valid).ends(StopReason::Completed);
     assert!(is(&ended, "x", true));
@@ -541,7 +541,7 @@ fn passes_in_which_nothing_ran_are_counted_by_attempt() {
 #[test]
 fn a_validation_of_something_else_is_not_taken() {
     let world = output().start().replied(&save("x"));
-    let told = |name: &str, attempt| Fact::Validated { key: key(name), attempt, result: Validation::Valid };
+    let told = |name: &str, attempt| EventKind::Validated { key: key(name), attempt, result: Validation::Valid };
     let world =
         world.rejects(told("2/validate", 1)).rejects(told("1/validate", 2)).rejects(told("1/main", 1));
     let world = world.validated(Validation::Valid).rejects(told("1/validate", 1));

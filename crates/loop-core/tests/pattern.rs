@@ -5,7 +5,7 @@ use crate::common;
 use common::native::{calls, conversation};
 use common::*;
 use loop_core::{
-    Decision, ErrorStyle, Fact, FinishReason, Limits, Note, OnDenied, OnInvalid, OnToolError, Run, Slot,
+    Decision, ErrorStyle, EventKind, FinishReason, Limits, Note, OnDenied, OnInvalid, OnToolError, Run, Slot,
     Status, StopClass, StopMode, StopReason,
 };
 use serde_json::json;
@@ -357,9 +357,9 @@ fn time_is_handed_in_and_never_goes_back() {
     // S4-25, S4-d2
     let world = step().start().wait(500).replied(&look());
     let now = world.run.now();
-    let early = Fact::StopRequested { how: StopMode::Now };
+    let early = EventKind::StopRequested { how: StopMode::Now };
     let mut run = world.run.clone();
-    assert!(run.apply(&loop_core::Event { at: loop_core::Millis(now.0 - 400), fact: early }).is_err());
+    assert!(run.apply(&loop_core::Event { at: loop_core::Millis(now.0 - 400), kind: early }).is_err());
     assert_eq!((run.now(), &run), (now, &world.run));
     // The same facts at the same instants give the same run, whenever that is.
     let again = |world: World| world.wait(500).replied(&look()).run;

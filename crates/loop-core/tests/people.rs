@@ -7,7 +7,7 @@ use common::*;
 use std::sync::Arc;
 
 use loop_core::{
-    AnswerFault, Certificate, CommandKey, Condition, DeniedBy, Digest, Effect, Effects, Fact, Facts, Measure,
+    AnswerFault, Certificate, CommandKey, Condition, DeniedBy, Digest, Effect, Effects, EventKind, Facts, Measure,
     Millis, Outcome, PersonAnswer, Rejected, Run, RunId, Status, StopMode, StopReason, ToolPolicy, ToolSpec,
     Verdict,
 };
@@ -110,7 +110,7 @@ fn silence_is_a_no() {
 #[test]
 fn an_answer_counts_once_and_only_in_time_and_only_for_what_was_asked() {
     // U4, I-26
-    let answer = |key_text: &str, answer| Fact::PersonAnswered { key: key(key_text), answer, binding: None };
+    let answer = |key_text: &str, answer| EventKind::PersonAnswered { key: key(key_text), answer, binding: None };
     let early = asked().rejects(answer("1/action-0", YES)).all_finished();
     let world = early
         .rejects(answer("1/action-1", YES))
@@ -179,8 +179,8 @@ fn answer(text: &str) -> PersonAnswer {
 
 #[track_caller]
 fn refuses(world: &mut World, at: &str, answer: &PersonAnswer, binding: Option<Digest>, fault: AnswerFault) {
-    let fact = Fact::PersonAnswered { key: key(at), answer: answer.clone(), binding };
-    assert_eq!(world.try_tell(fact), Err(Rejected::Answer { key: key(at), why: fault }));
+    let kind = EventKind::PersonAnswered { key: key(at), answer: answer.clone(), binding };
+    assert_eq!(world.try_tell(kind), Err(Rejected::Answer { key: key(at), why: fault }));
     let asked = world.run.may_answer(Millis(world.now), &key(at), answer, binding.as_ref());
     assert_eq!(asked, Err(fault), "it can be known before");
 }
@@ -214,7 +214,7 @@ fn an_approval_is_for_one_action_with_its_arguments_tools_and_policy_in_one_run(
         refuses(&mut own, "1/action-0", &YES, Some(*other), AnswerFault::OtherBinding);
         refuses(&mut own, "1/action-0", &no(), Some(*other), AnswerFault::OtherBinding);
     }
-    let approval = Fact::PersonAnswered { key: key("1/action-0"), answer: YES, binding: Some(bindings[0]) };
+    let approval = EventKind::PersonAnswered { key: key("1/action-0"), answer: YES, binding: Some(bindings[0]) };
     own.tell(approval);
     assert_eq!(own.asks(), ["1/action-1"]);
 }
@@ -335,7 +335,7 @@ fn with_nobody_to_ask_a_question_needs_a_human() {
 // ---- what a run is told ----
 
 fn told(world: &mut World, text: &str) {
-    world.tell(Fact::Told { text: text.into() });
+    world.tell(EventKind::Told { text: text.into() });
 }
 
 fn told_for(world: &World, pass: u32) -> Vec<String> {
@@ -370,10 +370,10 @@ fn what_a_run_is_told_is_for_the_next_pass_whose_call_is_not_announced() {
 #[test]
 fn a_run_is_told_something_only_while_a_pass_is_still_to_come() {
     let mut world = run().start();
-    assert_eq!(world.try_tell(Fact::Told { text: " \n".into() }), Err(Rejected::ToldNothing));
+    assert_eq!(world.try_tell(EventKind::Told { text: " \n".into() }), Err(Rejected::ToldNothing));
     world = world.replied(&said("high")).ends(StopReason::Confident);
     let over = Rejected::OutOfOrder { event: "told", phase: "done" };
-    assert_eq!(world.try_tell(Fact::Told { text: "late".into() }), Err(over));
+    assert_eq!(world.try_tell(EventKind::Told { text: "late".into() }), Err(over));
     // The last call may still be told before it is made, not while it is made.
     let last = run().limits(|limits| limits.passes = 1).start();
     let key: CommandKey = last.call().key;
@@ -383,7 +383,7 @@ fn a_run_is_told_something_only_while_a_pass_is_still_to_come() {
     assert_eq!(told_for(&last, 1), ["early enough"]);
     let mut last = last.started();
     let late = Rejected::OutOfOrder { event: "told", phase: "landing" };
-    assert_eq!(last.try_tell(Fact::Told { text: "late".into() }), Err(late));
+    assert_eq!(last.try_tell(EventKind::Told { text: "late".into() }), Err(late));
 }
 
 #[test]

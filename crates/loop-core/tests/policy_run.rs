@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use loop_core::policy::Legs;
 use loop_core::{
-    Effect, Event, Fact, Facts, History, Observation, PersonAnswer, Resolve, Run, RunId, Status, Taint,
+    Effect, Event, EventKind, Facts, History, Observation, PersonAnswer, Resolve, Run, RunId, Status, Taint,
     Verdict,
 };
 use serde_json::json;
@@ -123,7 +123,7 @@ fn an_effect_reaches_only_whom_somebody_named_who_may() {
     let found = setup(false).start().replied(&asks("fetch_device", "web-1")).finished("1/action-0", data);
     found.replied(&asks("restart", "web-3")).expect_tools(&["2/action-0#1 restart"]);
     let mut told = setup(false).start();
-    told.tell(Fact::Told { text: "take web-4 instead".into() });
+    told.tell(EventKind::Told { text: "take web-4 instead".into() });
     told.replied(&asks("restart", "web-4")).expect_tools(&["1/action-0#1 restart"]);
 }
 

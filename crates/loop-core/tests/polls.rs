@@ -6,7 +6,7 @@ use common::native::*;
 use common::*;
 
 use loop_core::{
-    Fact, Millis, Note, Observation, OnToolError, Run, Status, StopMode, StopReason, SubCallUse,
+    EventKind, Millis, Note, Observation, OnToolError, Run, Status, StopMode, StopReason, SubCallUse,
 };
 
 fn pending(after_ms: u64) -> Observation {
@@ -27,8 +27,8 @@ fn asked(setup: Setup) -> World {
 /// The tool is announced once more, and ends like this.
 #[track_caller]
 fn told(mut world: World, attempt: u32, observation: Observation) -> World {
-    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt });
-    world.tell(Fact::ToolFinished { key: key("1/action-0"), attempt, observation });
+    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt });
+    world.tell(EventKind::ToolFinished { key: key("1/action-0"), attempt, observation });
     world
 }
 
@@ -39,7 +39,7 @@ fn it_is_asked_again_when_it_said_so_and_no_model_is_called() {
     assert_eq!(world.run.deadline(), Some(Millis(500)));
     let polled = Note::Polled { key: key("1/action-0"), attempt: 2, not_before: Millis(500) };
     assert_eq!(world.notes(), [polled]);
-    let early = Fact::ToolStarted { key: key("1/action-0"), attempt: 2 };
+    let early = EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 };
     let world = world.rejects(early).deadline().expect_tools(&["1/action-0#2 fetch_device"]);
     assert!(!world.tools()[0].announced, "each start is told");
     let world = told(world, 2, pending(700)).expect_nothing().deadline();
@@ -87,7 +87,7 @@ fn it_is_not_asked_again_without_a_time_or_when_the_time_is_the_landings() {
 fn the_wall_clock_ends_it_and_what_it_said_last_is_kept() {
     let mut world = asked(conversation().limits(|limits| limits.wall_ms = 2_000));
     world.now = 2_000;
-    world.tell(Fact::DeadlineReached);
+    world.tell(EventKind::DeadlineReached);
     let world = world.ends(StopReason::Timeout);
     assert_eq!(world.results(), ["run pending"]);
 }
@@ -102,10 +102,10 @@ fn a_stop_does_not_wait_for_it() {
     }
     // In the middle of a try: what it brings late is kept.
     let mut world = asked(conversation()).deadline();
-    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 2 });
+    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 });
     let mut world = world.stop(StopMode::Now);
     assert_eq!(world.aborts(), ["1/action-0"]);
-    world.tell(Fact::ToolFinished { key: key("1/action-0"), attempt: 2, observation: pending(5) });
+    world.tell(EventKind::ToolFinished { key: key("1/action-0"), attempt: 2, observation: pending(5) });
     assert_eq!(world.ends(StopReason::ManualStop).results(), ["run pending"]);
 }
 
@@ -115,9 +115,9 @@ fn a_driver_that_is_gone_loses_neither_the_wait_nor_the_tries() {
     let world = asked(conversation()).resumed(400).expect_nothing().wait(100).deadline();
     let mut world = world.expect_tools(&["1/action-0#2 fetch_device"]);
     // A try that is lost is one of three; the times that it was asked again are none.
-    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 2 });
+    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 });
     world = world.resumed(5).expect_tools(&["1/action-0#3 fetch_device"]);
-    world.tell(Fact::ToolFinished { key: key("1/action-0"), attempt: 3, observation: pending(1) });
+    world.tell(EventKind::ToolFinished { key: key("1/action-0"), attempt: 3, observation: pending(1) });
     world = world.deadline().expect_tools(&["1/action-0#4 fetch_device"]);
     told(world, 4, found("ready")).expect_call("2/main", 1);
 }
@@ -221,7 +221,7 @@ fn a_write_that_waits_to_be_asked_again_is_pending_when_the_run_stops() {
     }
     // Once it is asked again nobody knows.
     let mut world = waits().deadline();
-    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 2 });
+    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 });
     let world = world.stop(StopMode::Now).deadline().ends(StopReason::ManualStop);
     assert_eq!(world.results(), ["run in_doubt"]);
 }

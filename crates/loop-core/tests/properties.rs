@@ -6,7 +6,7 @@ use common::*;
 
 use loop_core::Purpose;
 use loop_core::{
-    Command, Confidence, CostMode, EvidenceId, Fact, NonceMode, Note, Phase, PicoUsd, PromptSize, Reserve,
+    Command, Confidence, CostMode, EvidenceId, EventKind, NonceMode, Note, Phase, PicoUsd, PromptSize, Reserve,
     Slot, StopMode, SubCallUse, canonical, citations, digest as digest_of,
 };
 use proptest::prelude::*;
@@ -310,7 +310,7 @@ fn spend(mode: CostMode, spending: &Spending, mut check: impl FnMut(&World, &Wor
                     });
                     observation.sub_call = Some(SubCallUse::new(true, usage));
                 }
-                world.tell(Fact::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+                world.tell(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
             }
             other => panic!("not wished here: {other:?}"),
         }
@@ -353,11 +353,11 @@ proptest! {
         // I-3, S0-51: no main call starts once the limit is reached, so one at most passes it.
         let mut beyond = 0;
         let world = spend(CostMode::After, &spending, |before, after| {
-            let started = after.journal.last().unwrap().0.fact.name() == "call_started";
+            let started = after.journal.last().unwrap().0.kind.name() == "call_started";
             if started {
                 assert!(taken(before).0 < spending.limit);
             }
-            let is_reply = after.journal.last().unwrap().0.fact.name() == "model_replied";
+            let is_reply = after.journal.last().unwrap().0.kind.name() == "model_replied";
             if is_reply && spent(before) < spending.limit && spent(after) > spending.limit {
                 beyond += 1;
             }

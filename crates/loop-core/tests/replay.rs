@@ -8,7 +8,7 @@ use common::*;
 use std::sync::Arc;
 
 use loop_core::{
-    Command, CommandKey, Fact, ModelSpec, Note, Observation, PersonAnswer, PicoUsd, PromptSize, Run, RunTool,
+    Command, CommandKey, EventKind, ModelSpec, Note, Observation, PersonAnswer, PicoUsd, PromptSize, Run, RunTool,
     SectionSpec, Slot, Status, StopReason, SubCallUse, Tier, Validation,
 };
 
@@ -158,12 +158,12 @@ impl Script {
             }
             Command::CallModel(call) => (world.answered(&(self.says)(call.key)), true),
             Command::RunTool(tool) if !tool.announced => {
-                world.tell(Fact::ToolStarted { key: tool.key, attempt: tool.attempt });
+                world.tell(EventKind::ToolStarted { key: tool.key, attempt: tool.attempt });
                 (world, true)
             }
             Command::RunTool(tool) => {
                 let observation = (self.finds)(&tool);
-                world.tell(Fact::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+                world.tell(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
                 (world, true)
             }
             Command::AskPerson { key, .. } => {
@@ -171,7 +171,7 @@ impl Script {
             }
             Command::Validate(wish) => {
                 let (key, attempt) = (wish.key, wish.attempt);
-                world.tell(Fact::Validated { key, attempt, result: Validation::Valid });
+                world.tell(EventKind::Validated { key, attempt, result: Validation::Valid });
                 (world, true)
             }
             Command::Abort { .. } => (world.deadline(), true),

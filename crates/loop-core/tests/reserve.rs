@@ -6,7 +6,7 @@ use common::native::{calls, conversation};
 use common::*;
 
 use loop_core::{
-    Command, Confidence, CostMode, Decision, Fact, Measure, Millis, ModelFailure, Note, Observation, Oddity,
+    Command, Confidence, CostMode, Decision, EventKind, Measure, Millis, ModelFailure, Note, Observation, Oddity,
     PicoUsd, Price, PromptSize, Refusal, RunTool, Status, StopClass, StopReason, SubCallUse, Tier, TierCause,
     TierChange, Usage, Verdict,
 };
@@ -372,8 +372,8 @@ fn the_reserve_is_what_is_in_flight() {
     let world = run().start();
     assert_eq!(world.run.reserved().cost, usd(0));
     let world = world.started();
-    let quoted = match &world.journal.last().unwrap().0.fact {
-        Fact::CallStarted { reserve, .. } => *reserve,
+    let quoted = match &world.journal.last().unwrap().0.kind {
+        EventKind::CallStarted { reserve, .. } => *reserve,
         other => panic!("{other:?}"),
     };
     assert_eq!(world.run.reserved(), quoted);

@@ -4,7 +4,7 @@ use crate::common;
 
 use common::*;
 
-use loop_core::{Command, Fact, Millis, SaveResult, Saved, StopMode, StopReason};
+use loop_core::{Command, EventKind, Millis, SaveResult, Saved, StopMode, StopReason};
 
 fn saving() -> World {
     run().saving().start().replied(&said("high")).expect_phase("saving")
@@ -37,10 +37,10 @@ fn a_save_that_fails_is_tried_again_at_its_time_and_changes_no_reason() {
     // U7
     let world = saving().saved(1, later(500)).expect_nothing();
     assert_eq!(world.run.deadline(), Some(Millis(500)));
-    let early = Fact::SaveFinished { attempt: 2, result: saved_at("x") };
+    let early = EventKind::SaveFinished { attempt: 2, result: saved_at("x") };
     let world = world.rejects(early).deadline();
     assert_eq!(world.run.commands(), [Command::Save { attempt: 2 }]);
-    let world = world.rejects(Fact::SaveFinished { attempt: 1, result: saved_at("x") });
+    let world = world.rejects(EventKind::SaveFinished { attempt: 1, result: saved_at("x") });
     let world = world.saved(2, later(900)).deadline().saved(3, later(1_500)).ends(StopReason::Confident);
     assert_eq!(world.outcome().saved, Some(Saved::Not { message: "busy".into() }));
 }

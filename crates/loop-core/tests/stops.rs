@@ -5,7 +5,7 @@ use crate::common;
 use common::*;
 
 use loop_core::{
-    Fact, FailureKind, FinishReason, Measure, Millis, ModelFailure, Note, Status, StopClass, StopMode,
+    EventKind, FailureKind, FinishReason, Measure, Millis, ModelFailure, Note, Status, StopClass, StopMode,
     StopReason, Written,
 };
 use serde_json::json;
@@ -46,8 +46,8 @@ fn a_stop_at_the_gate_may_be_taken_back_until_it_takes_effect() {
     // S0-47
     let world = acting().stop(StopMode::AtGate).withdrawn().all_finished().expect_call("2/main", 1);
     world.replied(&said("high")).ends(StopReason::Confident);
-    run().start().rejects(Fact::StopWithdrawn);
-    run().start().stop(StopMode::AtGate).ends(StopReason::ManualStop).rejects(Fact::StopWithdrawn);
+    run().start().rejects(EventKind::StopWithdrawn);
+    run().start().stop(StopMode::AtGate).ends(StopReason::ManualStop).rejects(EventKind::StopWithdrawn);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_write_that_was_announced_and_did_not_settle_is_in_doubt() {
     let yes = loop_core::PersonAnswer::Approved;
     let mut world = run().people().start().replied(&asked);
     world = world.answered_by_person("1/action-0", yes.clone()).answered_by_person("1/action-1", yes);
-    world.tell(Fact::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let world = world.stop(StopMode::Now);
     assert_eq!(world.aborts(), ["1/action-0"], "what was not announced is not in flight");
     let world = world.deadline().ends(StopReason::ManualStop);
@@ -177,8 +177,8 @@ fn a_write_that_was_announced_and_did_not_settle_is_in_doubt() {
 fn a_stop_at_the_gate_may_become_a_stop_now_but_not_after_the_reason_is_fixed() {
     let world =
         acting().stop(StopMode::AtGate).stop(StopMode::AtGate).stop(StopMode::Now).expect_phase("stopping");
-    let again = Fact::StopRequested { how: StopMode::Now };
-    world.rejects(again.clone()).rejects(Fact::StopWithdrawn).deadline().rejects(again);
+    let again = EventKind::StopRequested { how: StopMode::Now };
+    world.rejects(again.clone()).rejects(EventKind::StopWithdrawn).deadline().rejects(again);
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_call_that_may_succeed_later_is_tried_three_times_not_before_its_time() {
     later.retry_at = Some(Millis(700));
     let world = run().start().started().failed(later).expect_nothing();
     assert_eq!(world.run.deadline(), Some(Millis(700)));
-    let world = world.wait(699).rejects(Fact::DeadlineReached).deadline();
+    let world = world.wait(699).rejects(EventKind::DeadlineReached).deadline();
     let world = world.expect_call("1/main", 2).started().failed(failure(true)).expect_call("1/main", 3);
     let world = world.started().failed(failure(true)).ends(StopReason::ModelFailure);
     assert_eq!(world.outcome().totals.model_calls, 3);
@@ -230,7 +230,7 @@ fn of_a_reply_that_failed_midway_the_complete_sections_are_kept_and_no_action_is
     let mut partial = failure(true);
     partial.partial = Some("## Situation\nKept.\n## Findings\nha".into());
     let mut world = run().start().started().stop(StopMode::Now);
-    world.tell(Fact::ModelFailed { key: key("1/main"), attempt: 1, failure: partial });
+    world.tell(EventKind::ModelFailed { key: key("1/main"), attempt: 1, failure: partial });
     let world = world.ends(StopReason::ManualStop);
     assert_eq!(&*world.outcome().document.get("situation").unwrap().body, "Kept.");
 }

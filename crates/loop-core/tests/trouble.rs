@@ -287,7 +287,7 @@ fn what_a_write_may_have_done_is_a_failure_of_it() {
     // S4-41, S4-67
     let setup = conversation().approving(&["wipe"]).with(|spec| spec.gate.on_tool_error = OnToolError::Stop);
     let mut world = setup.start().replied(&calls(&[("wipe", target("a"))]));
-    world.tell(loop_core::Fact::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.tell(loop_core::EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     world.resumed(5).ends(StopReason::ToolFailure);
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{CommandKey, Fact, FailureKind, Tier};
+use loop_core::{CommandKey, EventKind, FailureKind, Tier};
 use loop_llm::{Purpose, Scripted};
 use loop_runtime::journal::Entry;
 
@@ -25,14 +25,14 @@ impl Scripts {
     pub(crate) fn pass_over(&self, entries: &[Entry]) {
         let mut tiers: Vec<(CommandKey, Tier)> = Vec::new();
         for entry in entries {
-            match &entry.event.fact {
-                Fact::CallStarted { key, tier, .. } => tiers.push((*key, *tier)),
-                Fact::ModelReplied { key, .. } => self.heard(key, &tiers),
+            match &entry.event.kind {
+                EventKind::CallStarted { key, tier, .. } => tiers.push((*key, *tier)),
+                EventKind::ModelReplied { key, .. } => self.heard(key, &tiers),
                 // Where no reply was left, none was used.
-                Fact::ModelFailed { key, failure, .. } if failure.kind != FailureKind::ScriptExhausted => {
+                EventKind::ModelFailed { key, failure, .. } if failure.kind != FailureKind::ScriptExhausted => {
                     self.heard(key, &tiers);
                 }
-                Fact::ToolFinished { observation, .. } if observation.sub_call.is_some() => {
+                EventKind::ToolFinished { observation, .. } if observation.sub_call.is_some() => {
                     self.used(Tier::Picker, Purpose::Filter);
                 }
                 _ => {}

@@ -15,7 +15,7 @@
 //! Tools that run before the first pass belong to step 0.
 
 use loop_core::{
-    Certificate, Condition, Decision, DeniedBy, Fact, FinishReason, JudgedAction, Measure, Note,
+    Certificate, Condition, Decision, DeniedBy, EventKind, FinishReason, JudgedAction, Measure, Note,
     PersonAnswer, Reply, Slot, Status, StopReason, Verdict,
 };
 use loop_runtime::journal::Entry;
@@ -119,17 +119,17 @@ impl Trace {
             _ => None,
         });
         let judged: Vec<&JudgedAction> = judged.collect();
-        match &entry.event.fact {
-            Fact::ModelReplied { key, reply, .. } if matches!(key.slot, Slot::Main | Slot::Landing) => {
+        match &entry.event.kind {
+            EventKind::ModelReplied { key, reply, .. } if matches!(key.slot, Slot::Main | Slot::Landing) => {
                 self.pass = key.pass;
                 self.propose(key.pass, reply, &judged, &entry.notes);
             }
-            Fact::ModelFailed { key, failure, .. } => {
+            EventKind::ModelFailed { key, failure, .. } => {
                 self.pass = self.pass.max(key.pass);
                 self.push(key.pass, &format!("error:{}", failure.kind));
                 self.validate(&judged);
             }
-            Fact::PersonAnswered { key, answer, .. } => {
+            EventKind::PersonAnswered { key, answer, .. } => {
                 let said = match answer {
                     PersonAnswer::Approved => "approved",
                     PersonAnswer::Denied { .. } => "denied",
@@ -138,14 +138,14 @@ impl Trace {
                 self.push(key.pass, &format!("person:{said}"));
                 self.validate(&judged);
             }
-            Fact::ToolFinished { key, observation, .. } if observation.status == Status::Pending => {
+            EventKind::ToolFinished { key, observation, .. } if observation.status == Status::Pending => {
                 // One that is asked again without a model has not settled.
                 let settles = |note: &Note| matches!(note, Note::ActionSettled { key: of, .. } if of == key);
                 if !entry.notes.iter().any(settles) {
                     self.push(key.pass, "tool_result:pending");
                 }
             }
-            Fact::Resumed { .. } => {
+            EventKind::Resumed { .. } => {
                 self.push(self.pass, "resume:driver_lost");
                 self.validate(&judged);
             }

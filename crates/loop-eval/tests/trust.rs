@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use loop_core::Fact;
+use loop_core::EventKind;
 use loop_domain::{Domain, LoadOptions};
 use loop_eval::case::{Case, Expected, RecordError, Said, case_of_run};
 use loop_eval::eval::{VerifyError, run_case, verify};
@@ -70,8 +70,8 @@ async fn a_recorded_run_becomes_a_case_that_passes_at_once() {
         assert!(case.expected.counts.is_some_and(|counts| counts.passes > Some(0)));
         // By its text, as a file would give it.
         let text = serde_json::to_string_pretty(&case).unwrap();
-        let nonce = match &recorded.entries[0].event.fact {
-            Fact::Started(started) => started.nonce.to_string(),
+        let nonce = match &recorded.entries[0].event.kind {
+            EventKind::Started(started) => started.nonce.to_string(),
             other => panic!("{other:?}"),
         };
         assert!(!text.contains(&nonce), "the nonce of {domain} is written down");
@@ -119,7 +119,7 @@ async fn a_run_that_was_stopped_while_a_tool_ran_becomes_a_case_without_its_coun
     let mut handle = looping.run(WorkItem::new("1", "text", "Wait", "Wait.")).start().await.unwrap();
     let mut events = handle.events().unwrap();
     while let Some(event) = events.recv().await {
-        if matches!(&event, RunEvent::Recorded(entry) if matches!(entry.event.fact, Fact::ModelReplied { .. }))
+        if matches!(&event, RunEvent::Recorded(entry) if matches!(entry.event.kind, EventKind::ModelReplied { .. }))
         {
             handle.stop(StopMode::Now);
         }
@@ -155,11 +155,11 @@ async fn a_replay_sees_a_decision_that_was_not_taken() {
         }
     }
     let mut other = run;
-    let fact = other.entries.iter_mut().find_map(|entry| match &mut entry.event.fact {
-        Fact::ToolFinished { observation, .. } => Some(observation),
+    let kind = other.entries.iter_mut().find_map(|entry| match &mut entry.event.kind {
+        EventKind::ToolFinished { observation, .. } => Some(observation),
         _ => None,
     });
-    fact.unwrap().status = loop_core::Status::PermanentError;
+    kind.unwrap().status = loop_core::Status::PermanentError;
     assert!(matches!(verify(&other), Err(VerifyError::Differs { .. })), "{:?}", verify(&other).map(|_| ()));
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use loop_core::{
-    Breaker, CommandKey, DeniedBy, Effect, Fact, JudgedAction, Limit, Note, RepeatRule, Run, Slot, State,
+    Breaker, CommandKey, DeniedBy, Effect, EventKind, JudgedAction, Limit, Note, RepeatRule, Run, Slot, State,
     StopReason, Verdict,
 };
 use loop_domain::{Domain, LoadOptions};
@@ -144,7 +144,7 @@ async fn every_verdict_is_worded_from_its_own_reason_for_everybody() {
     for (domain, item, set) in DOMAINS {
         let (id, recorded) = recorded(domain, item, set).await;
         // As far as the last call to the model, which reads what became of the actions before.
-        let is_call = |entry: &Entry| matches!(&entry.event.fact, Fact::CallStarted { key, .. } if key.slot == Slot::Main);
+        let is_call = |entry: &Entry| matches!(&entry.event.kind, EventKind::CallStarted { key, .. } if key.slot == Slot::Main);
         let end = recorded.entries.iter().rposition(is_call).unwrap();
         let before = Recorded { entries: recorded.entries[..end].to_vec(), ..recorded.clone() };
         let run = replay(&id, &before).unwrap();

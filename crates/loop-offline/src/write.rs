@@ -124,9 +124,9 @@ fn cause(read: &Read<'_>) -> String {
     let mut seen = BTreeSet::new();
     for evidence in found(read).filter(|evidence| is_table(evidence.body)) {
         for (column, value) in rows(evidence.body).into_iter().flatten() {
-            let fact = format!("{column}: {}", quote(&value));
-            if overlap(&stems(&value), &alarms) > 0 && seen.insert(fact.clone()) {
-                lines.push(format!("- {}", cited(&fact, evidence.id)));
+            let kind = format!("{column}: {}", quote(&value));
+            if overlap(&stems(&value), &alarms) > 0 && seen.insert(kind.clone()) {
+                lines.push(format!("- {}", cited(&kind, evidence.id)));
             }
         }
     }

@@ -404,7 +404,7 @@ fn the_steps_are_those_of_the_procedure_whose_heading_fits_best() {
 }
 
 #[test]
-fn the_same_fact_from_two_tools_is_told_once() {
+fn the_same_kind_from_two_tools_is_told_once() {
     let twice = complete().evidence(5, "fetch_car {\"plate\":\"M-X-1\"}", "ok", CAR);
     assert_eq!(twice.section("Cause"), complete().section("Cause"));
 }

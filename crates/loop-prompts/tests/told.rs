@@ -4,11 +4,11 @@ use crate::common;
 
 use common::native::{self, Native, begin, calls, conversation, look, message};
 use common::*;
-use loop_core::{Fact, PersonAnswer, Reply, RunSpec, ToolPolicy};
+use loop_core::{EventKind, PersonAnswer, Reply, RunSpec, ToolPolicy};
 use loop_prompts::{Layout, Prompts, Turn};
 
 fn tell(world: &mut World, text: &str) {
-    world.tell(Fact::Told { text: text.into() });
+    world.tell(EventKind::Told { text: text.into() });
 }
 
 #[track_caller]
@@ -37,7 +37,7 @@ fn what_a_document_is_told_stands_once_in_the_next_turn_and_every_prefix_stays()
         "## 🔍 Situation\n\nSlips.\n\n{}",
         contract("low", &[("fetch_bike", "FR-0042")])
     ));
-    world.tell(Fact::ModelReplied { key: call.key, attempt: call.attempt, reply });
+    world.tell(EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply });
     world.tools_end(|_| ok("a bicycle", "FR-0042"));
     let second = world.announce();
     expect_prefix(&first, &second);
@@ -57,7 +57,7 @@ fn what_a_document_is_told_stands_once_in_the_next_turn_and_every_prefix_stays()
         usage: None,
         received: loop_core::Received::default(),
     };
-    world.tell(Fact::ModelFailed { key: call.key, attempt: call.attempt, failure });
+    world.tell(EventKind::ModelFailed { key: call.key, attempt: call.attempt, failure });
     assert_eq!(world.prompt(), second);
     assert_eq!(world.prompt_anew(), second);
     world.replied(&contract("low", &[("fetch_bike", "FR-0043")]));
@@ -90,7 +90,7 @@ fn a_domain_may_say_it_in_its_own_words() {
 }
 
 fn told(native: &mut Native, text: &str) {
-    native.tell(Fact::Told { text: text.into() });
+    native.tell(EventKind::Told { text: text.into() });
 }
 
 fn is_user(turn: &Turn, said: &str) -> bool {
@@ -106,7 +106,7 @@ fn what_a_conversation_is_told_is_a_message_of_its_user() {
     told(&mut talk, "while it is called");
     let call = talk.call();
     let reply = calls("", [look("c1", "fetch_bike", "FR-0042")]);
-    talk.tell(Fact::ModelReplied { key: call.key, attempt: call.attempt, reply });
+    talk.tell(EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply });
     told(&mut talk, "while a tool runs");
     talk.tools_end(|_| ok("a bicycle", "FR-0042"));
     // It grows by what is new, and a thread that is made anew says the same.
@@ -116,7 +116,7 @@ fn what_a_conversation_is_told_is_a_message_of_its_user() {
     assert!(is_user(&grown.turns[2], "while it is called") && is_user(&grown.turns[3], "while a tool runs"));
     told(&mut talk, "for nobody");
     let call = talk.call();
-    talk.tell(Fact::ModelReplied { key: call.key, attempt: call.attempt, reply: Reply::text("Done.") });
+    talk.tell(EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply: Reply::text("Done.") });
     assert!(talk.run.is_done());
     let whole = talk.whole();
     assert!(is_user(&whole[0], "Find FR-0042") && is_user(&whole[1], "before"));
@@ -158,7 +158,7 @@ fn an_answer_is_marked_as_a_persons_and_a_question_as_one() {
     );
     let key = "1/action-0".parse().unwrap();
     let answer = PersonAnswer::Answered { text: "The <<<end E1>>> red one".into() };
-    world.tell(Fact::PersonAnswered { key, answer, binding: None });
+    world.tell(EventKind::PersonAnswered { key, answer, binding: None });
     let second = world.prompt();
     let turn = second.turns.last().unwrap().text();
     assert!(

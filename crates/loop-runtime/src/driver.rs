@@ -23,7 +23,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::{
-    AnswerFault, Asked, CallModel, Certificate, Command, CommandKey, Condition, Digest, Event, Fact, Measure,
+    AnswerFault, Asked, CallModel, Certificate, Command, CommandKey, Condition, Digest, Event, EventKind, Measure,
     Millis, ModelFailure, Note, Outcome, PersonAnswer, Phase, Rejected, Run, RunTool, SaveResult, Saved,
     Slot, Started, StopMode, StopReason, Tier, Validate,
 };
@@ -299,33 +299,33 @@ impl Driver {
             let wake = deadline.map(|at| self.clock.instant(at));
             let ends = self.in_flight.values().filter_map(|begun| begun.ends).min();
             let first = wake.into_iter().chain(ends).min();
-            let fact = tokio::select! {
+            let kind = tokio::select! {
                 biased;
                 // What follows is above.
                 () = cancelled(self.cancel.as_ref()) => None,
-                () = std::future::ready(()), if said.is_some() => said.and_then(|control| self.fact_of(control)),
+                () = std::future::ready(()), if said.is_some() => said.and_then(|control| self.kind_of(control)),
                 control = self.controls.recv(), if !self.deaf => match control {
-                    Some(control) => self.fact_of(control),
+                    Some(control) => self.kind_of(control),
                     None => { self.deaf = true; None }
                 },
                 Some(settled) = self.tasks.next(), if !self.tasks.is_empty() => Some(self.settle(settled)),
                 () = self.alarm.until(first) => match first == wake {
-                    true => Some(Fact::DeadlineReached),
+                    true => Some(EventKind::DeadlineReached),
                     false => { self.cut_off_late(); None }
                 },
             };
-            let Some(fact) = fact else { continue };
+            let Some(kind) = kind else { continue };
             // A timer may wake a moment early by the run's clock, which counts whole milliseconds. A try to save that is
             // not made ends when it would have begun: the run hears of none before its time.
-            let at = match (&fact, deadline) {
-                (Fact::DeadlineReached | Fact::SaveFinished { .. }, Some(deadline)) => {
+            let at = match (&kind, deadline) {
+                (EventKind::DeadlineReached | EventKind::SaveFinished { .. }, Some(deadline)) => {
                     self.clock.now().max(deadline)
                 }
                 _ => self.clock.now(),
             };
             // Only a settlement that comes after the time for settling may be rejected: it is late, and counts for
             // nothing.
-            let rejected = self.tell(at, fact).await?;
+            let rejected = self.tell(at, kind).await?;
             debug_assert!(
                 rejected.is_none() || self.run.outcome().is_some(),
                 "the run refuses what happened: {rejected:?}"
@@ -336,8 +336,8 @@ impl Driver {
 
     /// Stops a run that is still at work.
     async fn stop_now(&mut self) -> Result<(), Broken> {
-        match self.fact_of(Control::Stop(StopMode::Now)) {
-            Some(fact @ Fact::StopRequested { .. }) => self.tell_own(fact).await,
+        match self.kind_of(Control::Stop(StopMode::Now)) {
+            Some(kind @ EventKind::StopRequested { .. }) => self.tell_own(kind).await,
             // It is over, and only being saved.
             _ => Ok(()),
         }
@@ -366,8 +366,8 @@ impl Driver {
                 Command::RunTool(tool) if self.is_in_flight(tool.key, tool.attempt) => {}
                 Command::RunTool(tool) if tool.announced => self.start_tool(tool),
                 Command::RunTool(tool) => {
-                    let fact = Fact::ToolStarted { key: tool.key, attempt: tool.attempt };
-                    self.tell_own(fact).await?;
+                    let kind = EventKind::ToolStarted { key: tool.key, attempt: tool.attempt };
+                    self.tell_own(kind).await?;
                     return Ok(true);
                 }
                 Command::Validate(wish) if self.is_in_flight(wish.key, wish.attempt) => {}
@@ -375,9 +375,9 @@ impl Driver {
                 // Whoever can answer sees the question in the events and answers through the handle; some are quick.
                 Command::AskPerson { key, .. } => {
                     let said = self.answers.remove(&key);
-                    let fact = said.and_then(|(answer, binding)| self.answered(key, answer, binding));
-                    if let Some(fact) = fact {
-                        self.tell_own(fact).await?;
+                    let kind = said.and_then(|(answer, binding)| self.answered(key, answer, binding));
+                    if let Some(kind) = kind {
+                        self.tell_own(kind).await?;
                         return Ok(true);
                     }
                 }
@@ -434,8 +434,8 @@ impl Driver {
                 named
             }
         };
-        let fact = match self.run.quote(&key, size) {
-            Ok(quote) => Fact::CallStarted {
+        let kind = match self.run.quote(&key, size) {
+            Ok(quote) => EventKind::CallStarted {
                 key,
                 attempt,
                 tier: quote.tier,
@@ -445,7 +445,7 @@ impl Driver {
                 max_output_tokens: quote.max_output_tokens,
                 reserve: quote.reserve,
             },
-            Err(refusal) => Fact::CallRefused {
+            Err(refusal) => EventKind::CallRefused {
                 key,
                 attempt,
                 prompt_bytes: size.bytes,
@@ -453,7 +453,7 @@ impl Driver {
                 refusal,
             },
         };
-        self.tell_own(fact).await
+        self.tell_own(kind).await
     }
 
     fn start_call(&mut self, call: CallModel, granted: u64) {
@@ -533,47 +533,47 @@ impl Driver {
         self.tasks.push(call.run(registry, credentials).boxed());
     }
 
-    fn settle(&mut self, settled: Settled) -> Fact {
-        let Settled { mut fact, retry, messages } = settled;
+    fn settle(&mut self, settled: Settled) -> EventKind {
+        let Settled { mut kind, retry, messages } = settled;
         if let (Some(talk), Some(messages)) = (&mut self.talk, messages) {
             talk.take_back(messages);
         }
-        match &mut fact {
-            Fact::ModelReplied { key, attempt, .. }
-            | Fact::ToolFinished { key, attempt, .. }
-            | Fact::Validated { key, attempt, .. } => {
+        match &mut kind {
+            EventKind::ModelReplied { key, attempt, .. }
+            | EventKind::ToolFinished { key, attempt, .. }
+            | EventKind::Validated { key, attempt, .. } => {
                 self.in_flight.remove(&(*key, *attempt));
             }
-            Fact::ModelFailed { key, attempt, failure: ModelFailure { retry_at, .. } } => {
+            EventKind::ModelFailed { key, attempt, failure: ModelFailure { retry_at, .. } } => {
                 self.in_flight.remove(&(*key, *attempt));
                 *retry_at = retry.map(|delay| self.after(delay));
             }
             _ => {}
         }
-        fact
+        kind
     }
 
     /// What a request from outside comes to; nothing where it comes too late.
-    fn fact_of(&mut self, control: Control) -> Option<Fact> {
+    fn kind_of(&mut self, control: Control) -> Option<EventKind> {
         let over =
             matches!(self.run.phase(), Phase::Stopping { .. } | Phase::Saving { .. } | Phase::Done { .. });
         match control {
             Control::Stop(_) if let Phase::Saving { attempt, .. } = self.run.phase() => {
                 let result = SaveResult::Failed { message: STOPPED.into(), retry_at: None };
-                Some(Fact::SaveFinished { attempt: *attempt, result })
+                Some(EventKind::SaveFinished { attempt: *attempt, result })
             }
             Control::Stop(_) | Control::WithdrawStop if over => None,
-            Control::Stop(how) => Some(Fact::StopRequested { how }),
-            Control::WithdrawStop => self.run.is_stop_asked().then_some(Fact::StopWithdrawn),
+            Control::Stop(how) => Some(EventKind::StopRequested { how }),
+            Control::WithdrawStop => self.run.is_stop_asked().then_some(EventKind::StopWithdrawn),
             Control::Answer(key, answer, binding) => self.answered(key, answer, binding),
-            Control::Tell(text) => self.run.may_be_told(&text).is_ok().then_some(Fact::Told { text }),
+            Control::Tell(text) => self.run.may_be_told(&text).is_ok().then_some(EventKind::Told { text }),
         }
     }
 
     /// What an answer comes to: nothing where it does not count, or not yet.
-    fn answered(&mut self, key: CommandKey, answer: PersonAnswer, binding: Option<Digest>) -> Option<Fact> {
+    fn answered(&mut self, key: CommandKey, answer: PersonAnswer, binding: Option<Digest>) -> Option<EventKind> {
         match self.run.may_answer(self.clock.now(), &key, &answer, binding.as_ref()) {
-            Ok(()) => Some(Fact::PersonAnswered { key, answer, binding }),
+            Ok(()) => Some(EventKind::PersonAnswered { key, answer, binding }),
             Err(AnswerFault::NotYet) => {
                 self.answers.insert(key, (answer, binding));
                 None
@@ -598,7 +598,7 @@ impl Driver {
                 SaveResult::Failed { message, retry_at: retry.map(|delay| self.after(delay)) }
             }
         };
-        self.tell_own(Fact::SaveFinished { attempt, result }).await
+        self.tell_own(EventKind::SaveFinished { attempt, result }).await
     }
 
     /// How much of the time that saving may take is left; it begins with the first try.
@@ -644,18 +644,18 @@ impl Driver {
 
     /// Tells the run what the driver does on its wish. Where the run rejects that, its wish stays as it is, and
     /// granting it again would go on for ever.
-    async fn tell_own(&mut self, fact: Fact) -> Result<(), Broken> {
-        let name = fact.name();
-        match self.tell(self.clock.now(), fact).await? {
+    async fn tell_own(&mut self, kind: EventKind) -> Result<(), Broken> {
+        let name = kind.name();
+        match self.tell(self.clock.now(), kind).await? {
             None => Ok(()),
             Some(rejected) => Err(Broken::Stuck(format!("the run refuses its own {name}: {rejected}"))),
         }
     }
 
     /// Decided, then durable, then told. What the run rejects changes nothing and is not written down.
-    async fn tell(&mut self, at: Millis, fact: Fact) -> Result<Option<Rejected>, Broken> {
-        let fact = sink::fact(&self.parts.secrets, fact);
-        let event = Event { at: at.max(self.run.now()), fact };
+    async fn tell(&mut self, at: Millis, kind: EventKind) -> Result<Option<Rejected>, Broken> {
+        let kind = sink::kind(&self.parts.secrets, kind);
+        let event = Event { at: at.max(self.run.now()), kind };
         match self.run.apply(&event) {
             Ok(notes) => self.record(event, notes).await.map(|()| None),
             Err(rejected) => Ok(Some(rejected)),
@@ -667,7 +667,7 @@ impl Driver {
         notes.shrink_to_fit();
         let entry = Arc::new(Entry { seq: self.seq, event, notes });
         if let Err(error) = self.writer.append(&entry).await {
-            self.run.take_back(&entry.event.fact);
+            self.run.take_back(&entry.event.kind);
             return Err(error.into());
         }
         self.recorded(entry).await;
@@ -718,21 +718,21 @@ impl Driver {
 
     /// Tells callbacks what has been recorded.
     fn call_back(&self, entry: &Entry) {
-        let pass = match &entry.event.fact {
-            Fact::ModelReplied { key, .. } | Fact::ToolFinished { key, .. } | Fact::Validated { key, .. } => {
+        let pass = match &entry.event.kind {
+            EventKind::ModelReplied { key, .. } | EventKind::ToolFinished { key, .. } | EventKind::Validated { key, .. } => {
                 key.pass
             }
             _ => self.run.pass(),
         };
-        match &entry.event.fact {
+        match &entry.event.kind {
             // A reply that is asked for again is no pass.
-            Fact::ModelReplied { key, .. }
+            EventKind::ModelReplied { key, .. }
                 if matches!(key.slot, Slot::Main | Slot::Landing)
                     && self.run.passes().len() >= key.pass as usize =>
             {
                 self.caller.pass(&self.progress(pass));
             }
-            Fact::ToolFinished { observation, .. } => {
+            EventKind::ToolFinished { observation, .. } => {
                 let settled = entry.notes.iter().find_map(|note| match note {
                     Note::ActionSettled { evidence, .. } => Some(*evidence),
                     _ => None,

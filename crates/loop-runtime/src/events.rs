@@ -356,7 +356,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use loop_core::{Event, Fact, Millis, Slot};
+    use loop_core::{Event, EventKind, Millis, Slot};
 
     #[tokio::test]
     async fn entries_are_left_out_last_and_the_end_tells_of_them() {
@@ -364,7 +364,7 @@ mod tests {
         let (feed, mut events) = Events::queue(&RunId::new("r"));
         let key = CommandKey::new(1, Slot::Main);
         for seq in 0..MOST_EVENTS as u64 + 7 {
-            let event = Event { at: Millis(seq), fact: Fact::DeadlineReached };
+            let event = Event { at: Millis(seq), kind: EventKind::DeadlineReached };
             feed.tell(RunEvent::Recorded(Arc::new(Entry { seq, event, notes: Vec::new() })));
             feed.tell(RunEvent::Text { key, attempt: 1, text: "x".into() });
         }

@@ -147,7 +147,7 @@ pub mod run {
     pub use crate::request::RunRequest;
     pub use crate::stream::RunStream;
     pub use crate::validate::Validator;
-    pub use loop_core::{Fact, Note, Outcome, RunId, StopClass, StopMode, StopReason, Verdict};
+    pub use loop_core::{EventKind, Note, Outcome, RunId, StopClass, StopMode, StopReason, Verdict};
     pub use loop_tools::CancellationToken;
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use loop_core::{
-    CallExtent, CallModel, CostMode, Execution, Fact, FinishReason, MAX_ASKED_CALLS, ModelFailure,
+    CallExtent, CallModel, CostMode, Execution, EventKind, FinishReason, MAX_ASKED_CALLS, ModelFailure,
     NativeCall, Received, Reply, Run, Slot, Tier, Usage,
 };
 use loop_llm::{
@@ -183,7 +183,7 @@ pub(crate) async fn call(
                 served_model: reply.served_model,
                 warnings: reply.warnings,
             };
-            Settled { messages, ..Settled::of(Fact::ModelReplied { key, attempt, reply }) }
+            Settled { messages, ..Settled::of(EventKind::ModelReplied { key, attempt, reply }) }
         }
         Err(error) => {
             let retry = match error.retry {
@@ -193,7 +193,7 @@ pub(crate) async fn call(
                 RetryAdvice::Backoff => Some(Duration::from_millis(500 << attempt.saturating_sub(1).min(4))),
             };
             let failure = failure(error, heard, OutputCap::of(request.max_output_tokens));
-            Settled { fact: Fact::ModelFailed { key, attempt, failure }, retry, messages }
+            Settled { kind: EventKind::ModelFailed { key, attempt, failure }, retry, messages }
         }
     }
 }
@@ -236,7 +236,7 @@ fn named(calls: &[ToolCall], pass: u32) -> (Vec<NativeCall>, bool) {
 /// How something in flight ended.
 #[derive(Debug)]
 pub(crate) struct Settled {
-    pub(crate) fact: Fact,
+    pub(crate) kind: EventKind,
     /// How long to wait before the next try.
     pub(crate) retry: Option<Duration>,
     /// The messages that a call was made with.
@@ -244,8 +244,8 @@ pub(crate) struct Settled {
 }
 
 impl Settled {
-    pub(crate) fn of(fact: Fact) -> Self {
-        Self { fact, retry: None, messages: None }
+    pub(crate) fn of(kind: EventKind) -> Self {
+        Self { kind, retry: None, messages: None }
     }
 }
 

@@ -130,10 +130,10 @@ mod tests {
     use super::*;
     use crate::events::MOST_EVENTS;
     use crate::journal::Entry;
-    use loop_core::{Event, Fact, Millis};
+    use loop_core::{Event, EventKind, Millis};
 
     fn entry(seq: u64) -> RunEvent {
-        let event = Event { at: Millis(seq), fact: Fact::DeadlineReached };
+        let event = Event { at: Millis(seq), kind: EventKind::DeadlineReached };
         RunEvent::Recorded(Arc::new(Entry { seq, event, notes: Vec::new() }))
     }
 

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use loop_core::policy::{forbids, is_barred};
 use loop_core::{
-    Event, Fact, Facts, GateSettings, History, Millis, Note, Overridden, Phase, PicoUsd, Provenance,
+    Event, EventKind, Facts, GateSettings, History, Millis, Note, Overridden, Phase, PicoUsd, Provenance,
     Rejected, Run, RunId, RunSpec, SpecNames, Started, WorkItem,
 };
 use loop_llm::{Message, Secrets, holds_url_secret};
@@ -227,7 +227,7 @@ impl Loop {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, RunSpec, models::{ModelSpec, Models, Scripted}, people::PersonAnswer, run::Fact, spec::SectionSpec, tools::{Effect, Registry}};
+    /// # use loop_runtime::{Loop, RunSpec, models::{ModelSpec, Models, Scripted}, people::PersonAnswer, run::EventKind, spec::SectionSpec, tools::{Effect, Registry}};
     /// # use loop_runtime::{WorkItem, run::Driven, tools::{ToolDeclaration, ToolResult}};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -248,7 +248,7 @@ impl Loop {
     /// println!("may {} run with {}?", asked.tool, asked.parameters);
     /// // Another day, in another process:
     /// let (key, binding) = (asked.key, Some(asked.binding));
-    /// let yes = Fact::PersonAnswered { key, answer: PersonAnswer::Approved, binding };
+    /// let yes = EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding };
     /// let outcome = looping.resume_with(&waiting.outcome.run, [yes]).await?;
     /// assert_eq!(outcome.answer.as_deref(), Some("Done."));
     /// # Ok(())
@@ -322,7 +322,7 @@ impl Loop {
     /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
     /// let looping = looping.with_observer(Arc::new(|run: &RunId, event: &RunEvent| {
     ///     if let RunEvent::Recorded(entry) = event {
-    ///         println!("{run}: {}", entry.event.fact.name());
+    ///         println!("{run}: {}", entry.event.kind.name());
     ///     }
     /// }));
     /// let outcome = looping.run(item).await?;
@@ -427,7 +427,7 @@ impl Loop {
     pub async fn note_down(
         &self,
         run: &RunId,
-        said: impl IntoIterator<Item = Fact>,
+        said: impl IntoIterator<Item = EventKind>,
     ) -> Result<Run, StartError> {
         let opening = self.reopen_with(run, said).await?;
         let Opening { run, mut writer, mut seq, first, .. } = opening;
@@ -442,10 +442,10 @@ impl Loop {
     pub(crate) async fn reopen_with(
         &self,
         run: &RunId,
-        said: impl IntoIterator<Item = Fact>,
+        said: impl IntoIterator<Item = EventKind>,
     ) -> Result<Opening, StartError> {
         let mut opening = self.reopen(run).await?;
-        opening.hear(said.into_iter().map(|fact| sink::fact(&self.parts.secrets, fact)))?;
+        opening.hear(said.into_iter().map(|kind| sink::kind(&self.parts.secrets, kind)))?;
         Ok(opening)
     }
 
@@ -468,7 +468,7 @@ impl Loop {
         // Wall time that went backwards must not take the run's time back.
         let base = recorded.now().max(state.now());
         let mut first = Vec::new();
-        let event = Event { at: base, fact: Fact::Resumed { away_ms: base.since(state.now()) } };
+        let event = Event { at: base, kind: EventKind::Resumed { away_ms: base.since(state.now()) } };
         if let Ok(notes) = state.apply(&event) {
             first.push((event, notes));
         }
@@ -549,9 +549,9 @@ impl Parts {
 
 impl Opening {
     /// Lets the run hear what people say, as soon as it is driven.
-    fn hear(&mut self, said: impl IntoIterator<Item = Fact>) -> Result<(), StartError> {
-        for fact in said {
-            let event = Event { at: self.run.now().max(self.clock.base), fact };
+    fn hear(&mut self, said: impl IntoIterator<Item = EventKind>) -> Result<(), StartError> {
+        for kind in said {
+            let event = Event { at: self.run.now().max(self.clock.base), kind };
             let run = self.run.id().clone();
             let refused = |rejected| StartError::Refused { run, rejected };
             let notes = self.run.apply(&event).map_err(refused)?;
@@ -621,7 +621,7 @@ pub async fn expire(journal: &dyn Journal, run: &RunId) -> Result<bool, StartErr
     if !is_over(&state, &recorded) {
         return Ok(false);
     }
-    let event = Event { at: recorded.now().max(state.now()), fact: Fact::DeadlineReached };
+    let event = Event { at: recorded.now().max(state.now()), kind: EventKind::DeadlineReached };
     let seq = recorded.entries.len() as u64;
     let broken = |rejected| StartError::Broken { run: run.clone(), seq, rejected };
     let notes = state.apply(&event).map_err(broken)?;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{CommandKey, Fact, Run, Verdict};
+use loop_core::{CommandKey, EventKind, Run, Verdict};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -94,7 +94,7 @@ impl PeopleReport {
     /// Takes one entry in, which `run` has just applied; `open` are the actions that waited before it.
     fn hear(&mut self, run: &Run, entry: &Entry, open: &mut Vec<CommandKey>) {
         let unix_ms = run.started().unix_ms.saturating_add(entry.event.at.0);
-        if let Fact::PersonAnswered { key, answer, .. } = &entry.event.fact {
+        if let EventKind::PersonAnswered { key, answer, .. } = &entry.event.kind {
             let (answer, text) = match answer {
                 PersonAnswer::Approved => ("approved", None),
                 PersonAnswer::Denied { why } => ("denied", Some(why.to_string())),
@@ -103,7 +103,7 @@ impl PeopleReport {
             self.settle(key, answer, text, unix_ms);
             open.retain(|waits| waits != key);
         }
-        if let (Fact::Told { text }, Some(told)) = (&entry.event.fact, run.told().last()) {
+        if let (EventKind::Told { text }, Some(told)) = (&entry.event.kind, run.told().last()) {
             let (text, from_pass) = (text.to_string(), told.from_pass);
             self.told.push(ToldReport { text, from_pass, unix_ms });
         }

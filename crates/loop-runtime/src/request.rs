@@ -5,7 +5,7 @@ use std::future::IntoFuture;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use loop_core::{Fact, Outcome, RunId, WorkItem};
+use loop_core::{EventKind, Outcome, RunId, WorkItem};
 use loop_llm::Message;
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +36,7 @@ enum Of {
     /// A new run of an item.
     Item(WorkItem),
     /// A run whose driver is gone, with what people say to it before it continues.
-    Resumed(RunId, Vec<Fact>),
+    Resumed(RunId, Vec<EventKind>),
 }
 
 impl Loop {
@@ -71,7 +71,7 @@ impl Loop {
 
     /// The same, with what people say to the run before it continues: answers and instructions. Where the run refuses
     /// one of them, nothing of it is journaled.
-    pub fn resume_with(&self, run: &RunId, said: impl IntoIterator<Item = Fact>) -> RunRequest {
+    pub fn resume_with(&self, run: &RunId, said: impl IntoIterator<Item = EventKind>) -> RunRequest {
         let of = Of::Resumed(run.clone(), said.into_iter().collect());
         RunRequest { looping: self.clone(), of, cancel: None }
     }
@@ -176,7 +176,7 @@ impl RunRequest {
     /// while let Some(event) = run.next().await {
     ///     if let RunEvent::Recorded(entry) = event {
     ///         // The run rests here, however long this takes.
-    ///         println!("{} {}", entry.seq, entry.event.fact.name());
+    ///         println!("{} {}", entry.seq, entry.event.kind.name());
     ///     }
     /// }
     /// let outcome = run.into_outcome().await;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use loop_core::{
-    Data, Fact, FailureText, History, ModelFailure, NativeCall, Observation, PersonAnswer, Reply, SaveResult,
+    Data, EventKind, FailureText, History, ModelFailure, NativeCall, Observation, PersonAnswer, Reply, SaveResult,
     Scope, Started, Validation, WorkItem,
 };
 use loop_llm::{Message, Secrets};
@@ -13,39 +13,39 @@ use loop_llm::{Message, Secrets};
 use crate::events::CallNews;
 
 /// An event as a run may read it. Exhaustive by intent: a new text must show up here.
-pub(crate) fn fact(secrets: &Secrets, mut fact: Fact) -> Fact {
+pub(crate) fn kind(secrets: &Secrets, mut kind: EventKind) -> EventKind {
     if secrets.is_empty() {
-        return fact;
+        return kind;
     }
-    match &mut fact {
-        Fact::Started(started) => mask_started(secrets, started),
-        Fact::ModelReplied { reply, .. } => mask_reply(secrets, reply),
-        Fact::ModelFailed { failure, .. } => mask_failure(secrets, failure),
-        Fact::ToolFinished { observation, .. } => mask_observation(secrets, observation),
-        Fact::PersonAnswered { answer, .. } => match answer {
+    match &mut kind {
+        EventKind::Started(started) => mask_started(secrets, started),
+        EventKind::ModelReplied { reply, .. } => mask_reply(secrets, reply),
+        EventKind::ModelFailed { failure, .. } => mask_failure(secrets, failure),
+        EventKind::ToolFinished { observation, .. } => mask_observation(secrets, observation),
+        EventKind::PersonAnswered { answer, .. } => match answer {
             PersonAnswer::Approved => {}
             PersonAnswer::Denied { why: said } | PersonAnswer::Answered { text: said } => text(secrets, said),
         },
-        Fact::Told { text: told } => text(secrets, told),
-        Fact::Validated { result, .. } => match result {
+        EventKind::Told { text: told } => text(secrets, told),
+        EventKind::Validated { result, .. } => match result {
             Validation::Valid => {}
             Validation::Invalid { by, message } | Validation::Broken { by, message } => {
                 [by, message].into_iter().for_each(|it| text(secrets, it));
             }
         },
-        Fact::SaveFinished { result, .. } => match result {
+        EventKind::SaveFinished { result, .. } => match result {
             SaveResult::Saved { location } => text(secrets, location),
             SaveResult::Failed { message, .. } => text(secrets, message),
         },
-        Fact::CallStarted { .. }
-        | Fact::CallRefused { .. }
-        | Fact::ToolStarted { .. }
-        | Fact::StopRequested { .. }
-        | Fact::StopWithdrawn
-        | Fact::DeadlineReached
-        | Fact::Resumed { .. } => {}
+        EventKind::CallStarted { .. }
+        | EventKind::CallRefused { .. }
+        | EventKind::ToolStarted { .. }
+        | EventKind::StopRequested { .. }
+        | EventKind::StopWithdrawn
+        | EventKind::DeadlineReached
+        | EventKind::Resumed { .. } => {}
     }
-    fact
+    kind
 }
 
 /// What a call waits for, as it may be told.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::{
-    CallExtent, CostMode, Fact, FinishReason, Observation, Received, Run, RunTool, SubCallBudget, Usage,
+    CallExtent, CostMode, EventKind, FinishReason, Observation, Received, Run, RunTool, SubCallBudget, Usage,
 };
 use loop_llm::{
     ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest, OutputCap,
@@ -75,7 +75,7 @@ impl ToolCall {
         };
         // It ends in time, and at once when it is cancelled, whatever the tool does.
         let observation = bounded(registry.dispatch_one(call, credentials).await);
-        Settled::of(Fact::ToolFinished { key: wish.key, attempt: wish.attempt, observation })
+        Settled::of(EventKind::ToolFinished { key: wish.key, attempt: wish.attempt, observation })
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{
-    CommandKey, EvidenceId, Execution, Fact, JudgedAction, Millis, Note, RunSpec, Status, Verdict,
+    CommandKey, EvidenceId, Execution, EventKind, JudgedAction, Millis, Note, RunSpec, Status, Verdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +50,7 @@ impl ToolUses {
     /// Counts what one entry tells; entries come in their order.
     pub fn hear(&mut self, entry: &Entry, spec: &RunSpec) {
         let at = entry.event.at;
-        if let Fact::ToolStarted { key, .. } = &entry.event.fact {
+        if let EventKind::ToolStarted { key, .. } = &entry.event.kind {
             let found = self.open_of(key, |_| true);
             if let Some(open) = found.and_then(|at| self.open.get_mut(at)) {
                 open.since = at;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use loop_core::{Fact, Validate, Validation};
+use loop_core::{EventKind, Validate, Validation};
 use loop_tools::{Registry, apart};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -58,7 +58,7 @@ pub(crate) async fn validate(checks: Checks, wish: Validate, cancel: Cancellatio
     };
     let result =
         ended.unwrap_or_else(|message| Validation::Broken { by: at.into(), message: message.into() });
-    Settled::of(Fact::Validated { key: wish.key, attempt: wish.attempt, result })
+    Settled::of(EventKind::Validated { key: wish.key, attempt: wish.attempt, result })
 }
 
 /// The value that the text of an output is; no text at all is an empty object.

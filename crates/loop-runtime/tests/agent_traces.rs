@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{Fact, Status, Usage};
+use loop_core::{EventKind, Status, Usage};
 use loop_llm::{HttpModel, Profile, ScriptedReply};
 use loop_prompts::DEFAULT_SUBMIT_TOOL;
 use loop_runtime::{
@@ -64,9 +64,9 @@ async fn recorded(journal: &MemoryJournal, run: &RunId) -> Recorded {
 
 /// The facts of a run, each with the pass and slot that it belongs to, but the first.
 fn facts(recorded: &Recorded) -> Vec<String> {
-    let named = recorded.entries.iter().filter_map(|entry| match &entry.event.fact {
-        Fact::ModelReplied { key, .. } | Fact::ToolFinished { key, .. } | Fact::Validated { key, .. } => {
-            Some(format!("{} {key}", entry.event.fact.name()))
+    let named = recorded.entries.iter().filter_map(|entry| match &entry.event.kind {
+        EventKind::ModelReplied { key, .. } | EventKind::ToolFinished { key, .. } | EventKind::Validated { key, .. } => {
+            Some(format!("{} {key}", entry.event.kind.name()))
         }
         _ => None,
     });
@@ -236,8 +236,8 @@ async fn the_steps_of_a_pass_have_one_order_and_its_tokens_are_summed() {
         "validated 3/validate",
     ];
     assert_eq!(facts(&recorded), order);
-    let used = recorded.entries.iter().filter_map(|entry| match &entry.event.fact {
-        Fact::ModelReplied { reply, .. } => reply.usage,
+    let used = recorded.entries.iter().filter_map(|entry| match &entry.event.kind {
+        EventKind::ModelReplied { reply, .. } => reply.usage,
         _ => None,
     });
     let used: Vec<Usage> = used.collect();

@@ -12,7 +12,7 @@ use agents::{
 };
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{Digest, Fact, Usage};
+use loop_core::{Digest, EventKind, Usage};
 use loop_llm::{
     Arguments, ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, ScriptedReply,
     ToolCall,
@@ -29,7 +29,7 @@ use loop_runtime::{
 /// Everything that was written down, but for names that are new each time and the wall time.
 async fn told(looping: &Loop, run: &RunId) -> String {
     let entries = looping.journal().read(run).await.unwrap().entries;
-    let Fact::Started(started) = &entries[0].event.fact else { panic!("{:?}", entries[0]) };
+    let EventKind::Started(started) = &entries[0].event.kind else { panic!("{:?}", entries[0]) };
     let unix_ms = format!("\"unix_ms\":{}", started.unix_ms);
     let text = serde_json::to_string(&entries).unwrap();
     text.replace(&*started.nonce, "NONCE").replace(run.as_str(), "RUN").replace(&unix_ms, "NOW")
@@ -366,7 +366,7 @@ async fn cut(
 /// Everything that `run` wrote down, and each beginning of it in a journal of its own.
 async fn beginnings(looping: &Loop, run: &RunId) -> Vec<Arc<MemoryJournal>> {
     let recorded = looping.journal().read(run).await.unwrap();
-    let Fact::Started(started) = &recorded.entries[0].event.fact else { panic!("{:?}", recorded.entries[0]) };
+    let EventKind::Started(started) = &recorded.entries[0].event.kind else { panic!("{:?}", recorded.entries[0]) };
     let mut journals = Vec::new();
     for kept in 1..=recorded.entries.len() {
         journals.push(cut(run, &recorded, started.tools, &recorded.entries[..kept]).await);
@@ -461,7 +461,7 @@ async fn a_write_that_was_cut_off_is_made_again_with_its_key_or_is_in_doubt() {
         let run = straight.chat(&mut ask("Go")).await.unwrap().meta.run;
         let entries = straight.looping().journal().read(&run).await.unwrap().entries;
         let announced =
-            entries.iter().position(|entry| matches!(entry.event.fact, Fact::ToolStarted { .. })).unwrap();
+            entries.iter().position(|entry| matches!(entry.event.kind, EventKind::ToolStarted { .. })).unwrap();
         let journal = beginnings(straight.looping(), &run).await.swap_remove(announced);
         let again = Said::default();
         let mut messages = Vec::new();

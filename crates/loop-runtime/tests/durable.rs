@@ -5,7 +5,7 @@ use crate::common;
 use common::world::{
     Log, Stage, Watched, answer, change, contract, default_look, look, looping, picks, says, spec,
 };
-use loop_core::{Fact, Run, Saved};
+use loop_core::{EventKind, Run, Saved};
 use loop_runtime::{
     Loop, RunSpec, StopReason,
     journal::replay,
@@ -211,5 +211,5 @@ async fn time_goes_forward_in_a_journal() {
     let outcome = looping.run(common::item()).await.unwrap();
     let recorded = looping.journal().read(&outcome.run).await.unwrap();
     assert!(recorded.entries.windows(2).all(|pair| pair[0].event.at <= pair[1].event.at));
-    assert!(matches!(recorded.entries[0].event.fact, Fact::Started(_)));
+    assert!(matches!(recorded.entries[0].event.kind, EventKind::Started(_)));
 }

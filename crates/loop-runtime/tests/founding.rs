@@ -9,7 +9,7 @@ use agents::{Lead, Said, ask, lead_tool, looks, save_lead, says, scripted, submi
 use common::world::{
     Log, Stage, answer, contract, look, looping, picks, says as plays, spec, tools, unpicked,
 };
-use loop_core::{CostMode, Fact, GateSettings, RepeatScope, Repeats, Status, WorkItem};
+use loop_core::{CostMode, EventKind, GateSettings, RepeatScope, Repeats, Status, WorkItem};
 use loop_llm::{Message, Scripted, ScriptedReply};
 use loop_prompts::{Layout, Prompts};
 use loop_runtime::{
@@ -77,7 +77,7 @@ async fn a_task_has_its_goal_caller_constraints_budget_and_trace_before_the_firs
     let started = handle.started().clone();
     let outcome = handle.wait().await;
     let recorded = looping.journal().read(&outcome.run).await.unwrap();
-    let Fact::Started(first) = &recorded.entries[0].event.fact else { panic!("{:?}", recorded.entries[0]) };
+    let EventKind::Started(first) = &recorded.entries[0].event.kind else { panic!("{:?}", recorded.entries[0]) };
     assert_eq!((first.item.caller.as_deref(), first.item.trace.as_deref()), (Some("desk"), Some("req-7")));
     assert_eq!(
         first.spec,
@@ -87,8 +87,8 @@ async fn a_task_has_its_goal_caller_constraints_budget_and_trace_before_the_firs
     let RunSpec { goal, limits, gate, .. } = &*recorded.spec;
     assert_eq!((&**goal, limits.passes), ("Find out why the backup fails.", 3));
     assert_eq!((gate.forbid.len(), &*gate.required_tools[0]), (1, "look"));
-    let calls = |fact: &Fact| matches!(fact, Fact::CallStarted { .. });
-    assert!(recorded.entries.iter().position(|entry| calls(&entry.event.fact)) > Some(0));
+    let calls = |kind: &EventKind| matches!(kind, EventKind::CallStarted { .. });
+    assert!(recorded.entries.iter().position(|entry| calls(&entry.event.kind)) > Some(0));
     // The first prompt holds the goal and what is demanded; and success is held against that, not against a claim.
     let prompt = &stage.requests("main")[0].system;
     for wanted in ["Find out why the backup fails.", "Situation", "Findings", "Next steps"] {
@@ -463,7 +463,7 @@ async fn a_result_has_its_reason_its_answer_its_state_and_its_trace() {
     assert_eq!(outcome.passes.iter().map(|pass| pass.pass).collect::<Vec<_>>(), [1, 2]);
     // The trace: every step of the way, in its order, as it was when the state was another.
     let recorded = agent.looping().journal().read(&outcome.run).await.unwrap();
-    let names: Vec<&str> = recorded.entries.iter().map(|entry| entry.event.fact.name()).collect();
+    let names: Vec<&str> = recorded.entries.iter().map(|entry| entry.event.kind.name()).collect();
     let replied = names.iter().filter(|name| **name == "model_replied").count();
     assert_eq!((names[0], replied), ("started", 2));
     assert!(names.contains(&"tool_finished"), "{names:?}");

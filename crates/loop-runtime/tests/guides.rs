@@ -14,7 +14,7 @@ use loop_runtime::{
     observe::{Callbacks, RunEvent},
     people::PersonAnswer,
     read,
-    run::{CancellationToken, Driven, Fact, Note, Verdict},
+    run::{CancellationToken, Driven, EventKind, Note, Verdict},
     spec::{ErrorStyle, Repeats},
     tools::{Effect, ToolDeclaration, ToolPolicy, ToolResult},
 };
@@ -276,7 +276,7 @@ async fn it_is_driven_in_four_ways() -> Tested {
                 }
                 text.push_str(&piece);
             }
-            RunEvent::Recorded(entry) => println!("{} {}", entry.seq, entry.event.fact.name()),
+            RunEvent::Recorded(entry) => println!("{} {}", entry.seq, entry.event.kind.name()),
             RunEvent::Part { .. } => {} // what it reasons, and the calls of tools that it is writing
             RunEvent::Call { news, .. } => eprintln!("{news:?}"), // it waits: a retry, a rate limit, silence
             RunEvent::Lost { .. } => {}
@@ -390,7 +390,7 @@ async fn a_run_that_waits_is_left_and_answered_later() -> Tested {
         let run = replay(&line.run, &journal.read(&line.run).await?)?;
         let yes = run.asked().into_iter().map(|asked| {
             let (key, binding) = (asked.key, Some(asked.binding));
-            Fact::PersonAnswered { key, answer: PersonAnswer::Approved, binding }
+            EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding }
         });
         agent.looping().note_down(&line.run, yes).await?;
         let mut messages = Vec::new();
@@ -426,7 +426,7 @@ async fn a_person_is_asked_a_question() -> Tested {
     let asked = &waiting.asked[0];
     assert!(asked.is_question);
     let (key, answer) = (asked.key, PersonAnswer::Answered { text: "blue".into() });
-    let said = Fact::PersonAnswered { key, answer, binding: Some(asked.binding) };
+    let said = EventKind::PersonAnswered { key, answer, binding: Some(asked.binding) };
     let outcome = looping.resume_with(&waiting.outcome.run, [said]).await?;
     assert_eq!(outcome.answer.as_deref(), Some("Blue it is."));
     assert!(outcome.evidence[0].observation.markdown.contains("blue"), "{:?}", outcome.evidence);

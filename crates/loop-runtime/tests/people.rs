@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::world::{End, Log, Stage, answer, change, look, looping, says, tools, unpicked};
 use loop_core::{
-    AnswerFault, DeniedBy, Digest, Effect, Fact, PersonAnswer, Rejected, Status, ToolPolicy, Verdict,
+    AnswerFault, DeniedBy, Digest, Effect, EventKind, PersonAnswer, Rejected, Status, ToolPolicy, Verdict,
 };
 use loop_runtime::{
     Loop, Outcome, StopReason,
@@ -38,19 +38,19 @@ async fn waits(looping: &Loop) -> Waiting {
     }
 }
 
-fn says_yes(waiting: &Waiting, nth: usize) -> Fact {
+fn says_yes(waiting: &Waiting, nth: usize) -> EventKind {
     let asked = &waiting.asked[nth];
-    Fact::PersonAnswered { key: asked.key, answer: PersonAnswer::Approved, binding: Some(asked.binding) }
+    EventKind::PersonAnswered { key: asked.key, answer: PersonAnswer::Approved, binding: Some(asked.binding) }
 }
 
-fn says_no(waiting: &Waiting, nth: usize) -> Fact {
+fn says_no(waiting: &Waiting, nth: usize) -> EventKind {
     let answer = PersonAnswer::Denied { why: "not today".into() };
-    Fact::PersonAnswered { key: waiting.asked[nth].key, answer, binding: None }
+    EventKind::PersonAnswered { key: waiting.asked[nth].key, answer, binding: None }
 }
 
 async fn facts(looping: &Loop, run: &RunId) -> Vec<&'static str> {
     let entries = looping.journal().read(run).await.unwrap().entries;
-    entries.iter().map(|entry| entry.event.fact.name()).collect()
+    entries.iter().map(|entry| entry.event.kind.name()).collect()
 }
 
 fn statuses(outcome: &Outcome) -> Vec<(String, Status)> {
@@ -112,7 +112,7 @@ async fn a_run_that_was_left_comes_to_what_one_does_that_was_answered_on_the_spo
     assert_eq!(statuses(&after), statuses(&at_once));
     assert_eq!((&after.stop, &after.document), (&at_once.stop, &at_once.document));
     let without_resumed: Vec<_> =
-        facts(&left, &after.run).await.into_iter().filter(|fact| *fact != "resumed").collect();
+        facts(&left, &after.run).await.into_iter().filter(|kind| *kind != "resumed").collect();
     assert_eq!(without_resumed, facts(&live, &at_once.run).await);
 }
 
@@ -151,10 +151,10 @@ async fn what_does_not_count_is_refused_and_nothing_of_it_is_written() {
     let before = facts(&looping, &run).await;
     let key = waiting.asked[0].key;
     let other =
-        Fact::PersonAnswered { key, answer: PersonAnswer::Approved, binding: Some(waiting.asked[1].binding) };
+        EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding: Some(waiting.asked[1].binding) };
     let twice = vec![says_yes(&waiting, 0), says_yes(&waiting, 0)];
     let text =
-        Fact::PersonAnswered { key, answer: PersonAnswer::Answered { text: "yes".into() }, binding: None };
+        EventKind::PersonAnswered { key, answer: PersonAnswer::Answered { text: "yes".into() }, binding: None };
     for (said, fault) in [
         (vec![other], AnswerFault::OtherBinding),
         (twice, AnswerFault::Answered),
@@ -166,7 +166,7 @@ async fn what_does_not_count_is_refused_and_nothing_of_it_is_written() {
         }
         assert!(looping.note_down(&run, said).await.is_err());
     }
-    let empty = looping.resume_with(&run, [Fact::Told { text: " ".into() }]).start().await.map(drop);
+    let empty = looping.resume_with(&run, [EventKind::Told { text: " ".into() }]).start().await.map(drop);
     assert!(matches!(empty, Err(StartError::Refused { rejected: Rejected::ToldNothing, .. })), "{empty:?}");
     assert_eq!(facts(&looping, &run).await, before);
     assert_eq!(log.count("tool change"), 0);
@@ -186,7 +186,7 @@ async fn an_answer_is_written_down_and_the_run_left_until_somebody_goes_on() {
     // What is settled is not settled again.
     let again = looping.note_down(&run, [says_yes(&waiting, 1)]).await.map(drop);
     assert!(matches!(again, Err(StartError::Refused { .. })), "{again:?}");
-    let state = looping.note_down(&run, [Fact::Told { text: "be brief".into() }]).await.unwrap();
+    let state = looping.note_down(&run, [EventKind::Told { text: "be brief".into() }]).await.unwrap();
     assert_eq!(state.told().len(), 1);
     let outcome = looping.resume(&run).start().await.unwrap().wait().await;
     assert_eq!((outcome.stop.reason(), log.count("tool change(ok-2)")), (StopReason::Confident, 1));
@@ -208,7 +208,7 @@ async fn earlier(looping: &Loop, run: &RunId, ms: u64, manifest_hash: Digest) ->
     let journal = MemoryJournal::new();
     let mut entries = recorded.entries.into_iter();
     let mut first = entries.next().unwrap();
-    if let Fact::Started(started) = &mut first.event.fact {
+    if let EventKind::Started(started) = &mut first.event.kind {
         started.unix_ms -= ms;
     }
     let mut writer = journal.create(&header, &Arc::new(first)).await.unwrap();
@@ -329,7 +329,7 @@ async fn an_answer_to_a_question_is_what_the_next_pass_reads() {
     let text = "The new one: HAR-LT-015";
     let key = waiting.asked[0].key;
     let answered = PersonAnswer::Answered { text: text.into() };
-    let said = Fact::PersonAnswered { key, answer: answered.clone(), binding: None };
+    let said = EventKind::PersonAnswered { key, answer: answered.clone(), binding: None };
     let outcome = looping.resume_with(&waiting.outcome.run, [said]).start().await.unwrap().wait().await;
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     assert_eq!(&*outcome.evidence[0].observation.markdown, text);
@@ -365,7 +365,7 @@ async fn what_a_run_is_told_stands_in_the_prompt_of_the_next_pass() {
     let remote = handle.remote();
     while let Some(event) = events.recv().await {
         if let RunEvent::Recorded(entry) = event
-            && matches!(&entry.event.fact, Fact::CallStarted { key, .. } if key.pass == 1)
+            && matches!(&entry.event.kind, EventKind::CallStarted { key, .. } if key.pass == 1)
         {
             remote.tell("Mind the harbour office");
             remote.tell("   ");
@@ -385,7 +385,7 @@ async fn what_a_run_is_told_stands_in_the_prompt_of_the_next_pass() {
     assert_eq!(holds, [0, 1, 1], "once, and from the second call on");
     let last = requests[1].messages.last().unwrap().text();
     assert!(last.ends_with("Mind the harbour office\n\nand hurry"), "{last}");
-    let told = facts(&looping, &outcome.run).await.into_iter().filter(|fact| *fact == "told").count();
+    let told = facts(&looping, &outcome.run).await.into_iter().filter(|kind| *kind == "told").count();
     assert_eq!(told, 2, "nothing is told with an empty text");
     // What comes after the end is told to nobody.
     remote.tell("late");

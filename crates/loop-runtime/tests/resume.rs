@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::world::{Log, Stage, Watched, answer, look, says, tools, unpicked};
-use loop_core::{Fact, Note, Status};
+use loop_core::{EventKind, Note, Status};
 use loop_llm::{EventStream, LlmError, ModelRequest};
 use loop_prompts::{Layout, Prompts};
 use loop_runtime::{
@@ -60,7 +60,7 @@ async fn interrupted_everywhere(looping: &Loop, tools: &Registry) {
         assert_eq!(outcome.stop, straight.stop, "after {kept} of {count} entries");
         assert_eq!(outcome.evidence, straight.evidence, "after {kept} of {count} entries");
         assert_eq!(outcome.actions, straight.actions);
-        let is_lost = matches!(recorded.entries[kept - 1].event.fact, Fact::CallStarted { .. });
+        let is_lost = matches!(recorded.entries[kept - 1].event.kind, EventKind::CallStarted { .. });
         let calls = straight.totals.model_calls + u32::from(is_lost);
         assert_eq!(
             outcome.totals.model_calls, calls,
@@ -71,7 +71,7 @@ async fn interrupted_everywhere(looping: &Loop, tools: &Registry) {
         assert_eq!(written[..kept], recorded.entries[..kept]);
         assert!(written.iter().enumerate().all(|(n, entry)| entry.seq == n as u64));
         if let Some(next) = written.get(kept) {
-            assert!(matches!(next.event.fact, Fact::Resumed { .. }), "the new driver says that it is one");
+            assert!(matches!(next.event.kind, EventKind::Resumed { .. }), "the new driver says that it is one");
         }
         if kept == count {
             assert_eq!((written.len(), &outcome), (count, &straight), "what is done is done");
@@ -278,7 +278,7 @@ async fn the_time_without_a_driver_does_not_count_against_the_run() {
     let recorded = looping.journal().read(&straight.run).await.unwrap();
     for kept in [1, 3, 5] {
         let mut entries = recorded.entries[..kept].to_vec();
-        let Fact::Started(started) = &mut entries[0].event.fact else { panic!("{:?}", entries[0]) };
+        let EventKind::Started(started) = &mut entries[0].event.kind else { panic!("{:?}", entries[0]) };
         started.unix_ms -= 100 * 60_000;
         let journal = journal_of(&straight.run, &recorded, tools(&log).manifest_hash(), &entries).await;
         let again = looping.clone().with_journal(journal.clone());
@@ -286,8 +286,8 @@ async fn the_time_without_a_driver_does_not_count_against_the_run() {
         assert_eq!(outcome.stop, straight.stop, "after {kept} entries");
         assert!(outcome.totals.wall_ms < 60_000, "{}", outcome.totals.wall_ms);
         let written = journal.read(&straight.run).await.unwrap();
-        let away = written.entries.iter().find_map(|entry| match entry.event.fact {
-            Fact::Resumed { away_ms } => Some(away_ms),
+        let away = written.entries.iter().find_map(|entry| match entry.event.kind {
+            EventKind::Resumed { away_ms } => Some(away_ms),
             _ => None,
         });
         assert!(away.is_some_and(|away| away >= 99 * 60_000), "{away:?}");

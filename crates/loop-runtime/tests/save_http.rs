@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::world::{Log, Stage, answer, looping, notes, says, unpicked};
-use loop_core::{Fact, Saved};
+use loop_core::{EventKind, Saved};
 use loop_runtime::{
     Loop, Outcome, StopReason,
     run::StopClass,
@@ -160,8 +160,8 @@ async fn a_server_says_how_long_to_wait_and_not_for_ever() {
     let waits: Vec<u64> = recorded
         .entries
         .iter()
-        .filter_map(|entry| match &entry.event.fact {
-            Fact::SaveFinished { result: loop_core::SaveResult::Failed { retry_at, .. }, .. } => {
+        .filter_map(|entry| match &entry.event.kind {
+            EventKind::SaveFinished { result: loop_core::SaveResult::Failed { retry_at, .. }, .. } => {
                 retry_at.map(|at| at.since(entry.event.at))
             }
             _ => None,
@@ -217,7 +217,7 @@ async fn a_server_that_is_not_there_is_tried_three_times() {
     assert!(message.starts_with(&format!("http://127.0.0.1:{port}: ")), "{message}");
     let recorded = looping.journal().read(&outcome.run).await.unwrap();
     let tries =
-        recorded.entries.iter().filter(|entry| matches!(entry.event.fact, Fact::SaveFinished { .. })).count();
+        recorded.entries.iter().filter(|entry| matches!(entry.event.kind, EventKind::SaveFinished { .. })).count();
     assert_eq!(tries, 3);
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{Condition, Fact, FinishReason, Measure, Note, Slot};
+use loop_core::{Condition, EventKind, FinishReason, Measure, Note, Slot};
 use loop_llm::{
     ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest,
     RetryAdvice, Stop,
@@ -55,7 +55,7 @@ async fn pieces_of_a_reply_are_heard_before_the_reply_is_recorded() {
                 first_at.get_or_insert(log.now());
                 heard.push_str(&text);
             }
-            RunEvent::Recorded(entry) if matches!(entry.event.fact, Fact::ModelReplied { .. }) => {
+            RunEvent::Recorded(entry) if matches!(entry.event.kind, EventKind::ModelReplied { .. }) => {
                 assert_eq!(heard, whole.replace("{{nonce}}", &nonce), "all of it came before, without a gap");
                 assert!(log.now() > first_at.unwrap() + 500, "and it came while the reply was written");
             }
@@ -323,8 +323,8 @@ async fn a_reply_without_usage_is_charged_for_what_came_and_says_so() {
     let looping = looping(unpicked(), &log, stage);
     let outcome = looping.run(common::item()).await.unwrap();
     let recorded = looping.journal().read(&outcome.run).await.unwrap();
-    let reserve = recorded.entries.iter().find_map(|entry| match entry.event.fact {
-        Fact::CallStarted { reserve, .. } => Some(reserve),
+    let reserve = recorded.entries.iter().find_map(|entry| match entry.event.kind {
+        EventKind::CallStarted { reserve, .. } => Some(reserve),
         _ => None,
     });
     let reserve = reserve.unwrap();

@@ -36,7 +36,7 @@ async fn written(looping: &Loop, run: &RunId) -> usize {
 /// The outcome and the journal, but for names and wall time.
 async fn told_of(looping: &Loop, outcome: &Outcome) -> (Value, String) {
     let entries = looping.journal().read(&outcome.run).await.unwrap().entries;
-    let loop_core::Fact::Started(started) = &entries[0].event.fact else { panic!("{:?}", entries[0]) };
+    let loop_core::EventKind::Started(started) = &entries[0].event.kind else { panic!("{:?}", entries[0]) };
     told(looping, started, outcome).await
 }
 

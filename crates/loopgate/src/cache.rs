@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use loop_core::{Fact, Tier, Usage};
+use loop_core::{EventKind, Tier, Usage};
 use loop_runtime::journal::Entry;
 
 use crate::stream::grouped;
@@ -81,8 +81,8 @@ pub(crate) fn table(entries: &[Entry]) -> String {
 fn calls(entries: &[Entry]) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for entry in entries {
-        match &entry.event.fact {
-            Fact::CallStarted { key, attempt, tier, prompt_bytes, shared_bytes, .. } => calls.push(Call {
+        match &entry.event.kind {
+            EventKind::CallStarted { key, attempt, tier, prompt_bytes, shared_bytes, .. } => calls.push(Call {
                 key: key.to_string(),
                 attempt: *attempt,
                 tier: *tier,
@@ -90,10 +90,10 @@ fn calls(entries: &[Entry]) -> Vec<Call> {
                 shared_bytes: *shared_bytes,
                 end: End::Open,
             }),
-            Fact::ModelReplied { key, attempt, reply } => {
+            EventKind::ModelReplied { key, attempt, reply } => {
                 settle(&mut calls, &key.to_string(), *attempt, reply.usage)
             }
-            Fact::ModelFailed { key, attempt, failure } => {
+            EventKind::ModelFailed { key, attempt, failure } => {
                 settle(&mut calls, &key.to_string(), *attempt, failure.usage);
             }
             _ => {}

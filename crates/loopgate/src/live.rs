@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use loop_core::{
-    Action, Decision, Fact, JudgedAction, LiveText, Millis, Note, PickedBy, Run, RunSpec, Slot, Status, Tier,
+    Action, Decision, EventKind, JudgedAction, LiveText, Millis, Note, PickedBy, Run, RunSpec, Slot, Status, Tier,
     TierCause, Validation, Verdict,
 };
 use loop_runtime::{
@@ -97,7 +97,7 @@ impl Live {
             None if !self.is_whole => {}
             None => self.run = Run::open(&entry.event, Arc::clone(&self.spec)).ok().map(|(run, _)| run),
         }
-        self.fact(&entry.event.fact);
+        self.kind(&entry.event.kind);
         for told in &entry.notes {
             self.note(told, entry.event.at);
         }
@@ -109,15 +109,15 @@ impl Live {
         }
     }
 
-    fn fact(&mut self, fact: &Fact) {
-        match fact {
-            Fact::Started(started) => {
+    fn kind(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::Started(started) => {
                 let item = &started.item;
                 let name = format!("{} {}", item.kind, item.id);
                 note(Line::new().styled(BOLD, name).plain("  ").plain(&item.title));
                 note(Line::new().styled(DIM, format!("run {} of {}", started.run, self.spec.domain)));
             }
-            Fact::CallStarted { key, attempt, tier, .. } => {
+            EventKind::CallStarted { key, attempt, tier, .. } => {
                 let model = &self.spec.model(*tier).model;
                 let again = if *attempt > 1 { format!(" (try {attempt})") } else { String::new() };
                 let what = match key.slot {
@@ -132,21 +132,21 @@ impl Live {
                 note(Line::new().styled(BOLD, what).plain(" ").styled(DIM, with));
                 self.text = LiveText::default();
             }
-            Fact::ModelReplied { .. } | Fact::ModelFailed { .. } => {
+            EventKind::ModelReplied { .. } | EventKind::ModelFailed { .. } => {
                 let rest = self.text.finish();
                 self.stream(&rest);
                 self.end_line();
-                if let Fact::ModelFailed { failure, .. } = fact {
+                if let EventKind::ModelFailed { failure, .. } = kind {
                     let what = format!("the call failed ({}: {})", failure.kind.name(), failure.message);
                     note(Line::from("  ").styled(BAD, what));
                 }
-                if let Fact::ModelReplied { reply, .. } = fact {
+                if let EventKind::ModelReplied { reply, .. } = kind {
                     for warning in &reply.warnings {
                         note(Line::from("  ").styled(ODD, warning));
                     }
                 }
             }
-            Fact::ToolFinished { key, observation, .. } => {
+            EventKind::ToolFinished { key, observation, .. } => {
                 let tool = self.action(*key).map_or_else(String::new, |action| action.tool_name().to_owned());
                 let id = self
                     .action(*key)
@@ -161,7 +161,7 @@ impl Live {
                 let what = format!(" {tool}: {}", observation.summary);
                 note(Line::from("  ").styled(style, status).plain(what).styled(DIM, id));
             }
-            Fact::Validated { result, .. } => match result {
+            EventKind::Validated { result, .. } => match result {
                 Validation::Valid => note(Line::from("  ").styled(GOOD, "valid")),
                 // The notes tell of it.
                 Validation::Invalid { .. } => {}
@@ -169,15 +169,15 @@ impl Live {
                     note(Line::from("  ").styled(BAD, "broken").plain(format!(" {by}: {message}")));
                 }
             },
-            Fact::StopRequested { .. } => note(Line::new().styled(ODD, "a stop was asked for")),
-            Fact::StopWithdrawn => note("the stop was taken back"),
-            Fact::Told { text } => note(Line::new().styled(BOLD, "instruction").plain(" ").plain(text)),
-            Fact::Resumed { away_ms } => note(format!("resumed after {away_ms} ms")),
-            Fact::CallRefused { .. }
-            | Fact::ToolStarted { .. }
-            | Fact::PersonAnswered { .. }
-            | Fact::DeadlineReached
-            | Fact::SaveFinished { .. } => {}
+            EventKind::StopRequested { .. } => note(Line::new().styled(ODD, "a stop was asked for")),
+            EventKind::StopWithdrawn => note("the stop was taken back"),
+            EventKind::Told { text } => note(Line::new().styled(BOLD, "instruction").plain(" ").plain(text)),
+            EventKind::Resumed { away_ms } => note(format!("resumed after {away_ms} ms")),
+            EventKind::CallRefused { .. }
+            | EventKind::ToolStarted { .. }
+            | EventKind::PersonAnswered { .. }
+            | EventKind::DeadlineReached
+            | EventKind::SaveFinished { .. } => {}
         }
     }
 

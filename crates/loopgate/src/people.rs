@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use loop_core::policy::shown;
-use loop_core::{AnswerFault, Asked, CommandKey, Fact, Millis, PersonAnswer, Run, Scope, Started};
+use loop_core::{AnswerFault, Asked, CommandKey, EventKind, Millis, PersonAnswer, Run, Scope, Started};
 use loop_runtime::{
     journal::{Journal, Recorded, expire, replay},
     people::PeopleReport,
@@ -43,7 +43,7 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
         let asked = run.asked();
         if asked.is_empty() {
             let over = recorded.entries.last().filter(|_| !line.is_written && !run.is_done());
-            if over.is_some_and(|entry| entry.event.fact == Fact::DeadlineReached) && has_silence(&recorded) {
+            if over.is_some_and(|entry| entry.event.kind == EventKind::DeadlineReached) && has_silence(&recorded) {
                 let (run, at) = (&line.run, places::at(args.journal.journal.as_deref()));
                 let _ = writeln!(
                     text,
@@ -116,8 +116,8 @@ pub(crate) async fn tell(args: TellArgs) -> Result<ExitCode, Failure> {
             "run {id} will make no further call that could read the instruction ({phase}); nothing was recorded"
         ))
     })?;
-    let fact = Fact::Told { text: text.into() };
-    found.go_on(vec![fact], &args.go_on).await
+    let kind = EventKind::Told { text: text.into() };
+    found.go_on(vec![kind], &args.go_on).await
 }
 
 async fn say(args: PersonArgs, answer: PersonAnswer) -> Result<ExitCode, Failure> {
@@ -150,8 +150,8 @@ async fn say(args: PersonArgs, answer: PersonAnswer) -> Result<ExitCode, Failure
         }
         return Err(refused(&found, &key, fault, &args.go_on.at()));
     }
-    let fact = Fact::PersonAnswered { key, answer, binding: own };
-    found.go_on(vec![fact], &args.go_on).await
+    let kind = EventKind::PersonAnswered { key, answer, binding: own };
+    found.go_on(vec![kind], &args.go_on).await
 }
 
 /// The action that a person names: by its key, or by the model's own name for it.
@@ -181,8 +181,8 @@ fn key_of(run: &Run, named: &str) -> Result<CommandKey, Failure> {
 /// Why an answer does not count, and what to do instead.
 fn refused(found: &Found, key: &CommandKey, fault: AnswerFault, at: &str) -> Failure {
     let id = found.id();
-    let answered = found.recorded.entries.iter().find_map(|entry| match &entry.event.fact {
-        Fact::PersonAnswered { key: of, answer, .. } if of == key => Some(match answer {
+    let answered = found.recorded.entries.iter().find_map(|entry| match &entry.event.kind {
+        EventKind::PersonAnswered { key: of, answer, .. } if of == key => Some(match answer {
             PersonAnswer::Approved => "approved",
             PersonAnswer::Denied { .. } => "denied",
             PersonAnswer::Answered { .. } => "answered",

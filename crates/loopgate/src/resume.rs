@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::{Fact, Phase, Run, Saved, StopClass};
+use loop_core::{EventKind, Phase, Run, Saved, StopClass};
 use loop_domain::Domain;
 use loop_llm::holds_url_secret;
 use loop_runtime::{
@@ -134,7 +134,7 @@ impl Found {
     }
 
     /// Lets the run hear this and drives it on, or leaves it where it is then.
-    pub(crate) async fn go_on(self, said: Vec<Fact>, go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
+    pub(crate) async fn go_on(self, said: Vec<EventKind>, go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
         let (domain, looping) = self.looping(go_on)?;
         let id = self.id().clone();
         let explained = |error: StartError| explained(error, domain.folder());

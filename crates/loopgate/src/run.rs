@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use loop_core::{
-    Asked, Fact, Measure, Millis, Outcome, PicoUsd, Spend, Started, StopClass, StopReason, Totals, WorkItem,
+    Asked, EventKind, Measure, Millis, Outcome, PicoUsd, Spend, Started, StopClass, StopReason, Totals, WorkItem,
 };
 use loop_runtime::{
     Loop,
@@ -131,7 +131,7 @@ impl Driving<'_> {
     }
 
     /// What the person at this terminal says to each of these; nothing where they leave it to later.
-    async fn ask(&mut self, typed: &mut typed::Lines, asked: &[Asked]) -> Option<Vec<Fact>> {
+    async fn ask(&mut self, typed: &mut typed::Lines, asked: &[Asked]) -> Option<Vec<EventKind>> {
         let mut said = Vec::new();
         for asked in asked {
             let answer = tokio::select! {
@@ -142,7 +142,7 @@ impl Driving<'_> {
                 }
                 answer = chat::ask(typed, asked) => answer?,
             };
-            said.push(Fact::PersonAnswered { key: asked.key, answer, binding: Some(asked.binding) });
+            said.push(EventKind::PersonAnswered { key: asked.key, answer, binding: Some(asked.binding) });
         }
         Some(said)
     }

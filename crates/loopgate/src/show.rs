@@ -133,7 +133,7 @@ fn tools_table(tools: &[ToolUse]) -> String {
 /// An entry as JSON lines: the event, then each note.
 pub(crate) fn lines_of(entry: &Entry) -> String {
     let seq = entry.seq;
-    let mut lines = format!("{}\n", json!({"seq": seq, "at": entry.event.at, "event": entry.event.fact}));
+    let mut lines = format!("{}\n", json!({"seq": seq, "at": entry.event.at, "event": entry.event.kind}));
     for note in &entry.notes {
         let _ = writeln!(lines, "{}", json!({"seq": seq, "at": entry.event.at, "note": note}));
     }

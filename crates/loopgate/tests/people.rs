@@ -80,7 +80,7 @@ fn a_run_that_waits_ends_its_process_and_an_approval_drives_it_to_its_end() {
         shell.run(again).fails_with(&["3/action-0", "approved already", "counts once"]);
     }
     let told = facts(&shell, &run);
-    assert_eq!(told.iter().filter(|fact| *fact == "person_answered").count(), 1, "{told:?}");
+    assert_eq!(told.iter().filter(|kind| *kind == "person_answered").count(), 1, "{told:?}");
 }
 
 /// What stands in the register before anything is changed: its working copy is made when it is first read.
@@ -292,7 +292,7 @@ fn a_question_is_answered_and_a_run_is_told_things() {
     let ran = shell.run(&["answer", &run, &id, "The one in Minsk"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "It is done.\n"), "{}", ran.err);
     let told = facts(&shell, &run);
-    assert_eq!(told.iter().filter(|fact| *fact == "told").count(), 2, "{told:?}");
+    assert_eq!(told.iter().filter(|kind| *kind == "told").count(), 2, "{told:?}");
     let outcome = shell.json(&["show", &run, "--json"]);
     assert_eq!(outcome["evidence"][0]["status"], "ok");
     assert!(shell.run(&["show", &run, "--events"]).out.contains("The one in Minsk"));

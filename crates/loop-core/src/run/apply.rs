@@ -13,7 +13,7 @@ use crate::run::budget::Budget;
 use crate::run::calls::Calls;
 use crate::run::clock::Clock;
 use crate::run::draft::{Draft, PassRecord};
-use crate::run::event::{Event, Fact, History, Provenance, Started};
+use crate::run::event::{Event, EventKind, History, Provenance, Started};
 use crate::run::inbox::Inbox;
 use crate::run::knowledge::Knowledge;
 use crate::run::note::Note;
@@ -176,7 +176,7 @@ impl Run {
             provenance: facts.provenance,
         };
         let (run, notes) = Self::begin(spec, started.clone());
-        (run, Event { at: Millis(0), fact: Fact::Started(Box::new(started)) }, notes)
+        (run, Event { at: Millis(0), kind: EventKind::Started(Box::new(started)) }, notes)
     }
 
     /// How a replay begins: the first event, and the spec that it names by hash.
@@ -184,8 +184,8 @@ impl Run {
     /// # Errors
     /// When the event is not `started`, or names another spec, or the spec has a version that this crate does not know.
     pub fn open(first: &Event, spec: Arc<RunSpec>) -> Result<(Self, Vec<Note>), Rejected> {
-        let Fact::Started(started) = &first.fact else {
-            return Err(Rejected::NotTheStart(first.fact.name()));
+        let EventKind::Started(started) = &first.kind else {
+            return Err(Rejected::NotTheStart(first.kind.name()));
         };
         check_spec(&spec, started.spec)?;
         Ok(Self::begin(spec, (**started).clone()))
@@ -207,16 +207,16 @@ impl Run {
     pub fn apply(&mut self, event: &Event) -> Result<Vec<Note>, Rejected> {
         let before = self.state.clock.now;
         if event.at < before {
-            let event_name = event.fact.name();
+            let event_name = event.kind.name();
             return Err(Rejected::BackInTime { event: event_name, at: event.at.0, now: before.0 });
         }
         // What is due is read before the clock moves: an instant that has come is no deadline any more.
         let deadline = self.deadline();
         self.state.clock.now = event.at;
         let mut notes = Vec::new();
-        let applied = match &event.fact {
-            Fact::Started(_) => Err(Rejected::NotTheStart(event.fact.name())),
-            Fact::CallStarted {
+        let applied = match &event.kind {
+            EventKind::Started(_) => Err(Rejected::NotTheStart(event.kind.name())),
+            EventKind::CallStarted {
                 key,
                 attempt,
                 tier,
@@ -231,33 +231,33 @@ impl Run {
                     Quote { tier: *tier, max_output_tokens: *max_output_tokens, reserve: *reserve };
                 self.call_started(key, *attempt, prompt, announced, &mut notes)
             }
-            Fact::CallRefused { key, attempt, prompt_bytes, shared_bytes, refusal } => {
+            EventKind::CallRefused { key, attempt, prompt_bytes, shared_bytes, refusal } => {
                 let prompt = PromptSize { bytes: *prompt_bytes, shared_bytes: *shared_bytes };
                 self.call_refused(key, *attempt, prompt, *refusal, &mut notes)
             }
-            Fact::ModelReplied { key, attempt, reply } => {
+            EventKind::ModelReplied { key, attempt, reply } => {
                 self.model_replied(key, *attempt, reply, &mut notes)
             }
-            Fact::ModelFailed { key, attempt, failure } => {
+            EventKind::ModelFailed { key, attempt, failure } => {
                 self.model_failed(key, *attempt, failure, &mut notes)
             }
-            Fact::ToolStarted { key, attempt } => self.tool_started(key, *attempt),
-            Fact::ToolFinished { key, attempt, observation } => {
+            EventKind::ToolStarted { key, attempt } => self.tool_started(key, *attempt),
+            EventKind::ToolFinished { key, attempt, observation } => {
                 self.tool_finished(key, *attempt, observation, &mut notes)
             }
-            Fact::PersonAnswered { key, answer, binding } => {
+            EventKind::PersonAnswered { key, answer, binding } => {
                 self.person_answered(key, answer, binding.as_ref(), &mut notes)
             }
-            Fact::Told { text } => self.take_told(text),
-            Fact::StopRequested { how } => self.stop_requested(*how, &mut notes),
-            Fact::StopWithdrawn => self.stop_withdrawn(),
-            Fact::DeadlineReached => self.deadline_reached(deadline, &mut notes),
-            Fact::Resumed { away_ms } => {
+            EventKind::Told { text } => self.take_told(text),
+            EventKind::StopRequested { how } => self.stop_requested(*how, &mut notes),
+            EventKind::StopWithdrawn => self.stop_withdrawn(),
+            EventKind::DeadlineReached => self.deadline_reached(deadline, &mut notes),
+            EventKind::Resumed { away_ms } => {
                 // No more time can have passed without a driver than has passed at all.
                 self.resumed((*away_ms).min(event.at.since(before)), &mut notes)
             }
-            Fact::Validated { key, attempt, result } => self.validated(key, *attempt, result, &mut notes),
-            Fact::SaveFinished { attempt, result } => self.save_finished(*attempt, result),
+            EventKind::Validated { key, attempt, result } => self.validated(key, *attempt, result, &mut notes),
+            EventKind::SaveFinished { attempt, result } => self.save_finished(*attempt, result),
         };
         match applied {
             Ok(()) => Ok(notes),
@@ -334,16 +334,16 @@ impl Run {
     /// Takes an announcement back that was applied as the last event, and could not be made durable: what it announces is
     /// not begun, costs nothing and is not in doubt. Other facts announce nothing and are left as they are. A run whose
     /// journal fails ends here; it cannot be driven on.
-    pub fn take_back(&mut self, announced: &Fact) {
+    pub fn take_back(&mut self, announced: &EventKind) {
         match announced {
-            Fact::CallStarted { key, .. } => {
+            EventKind::CallStarted { key, .. } => {
                 if let Some(call) = self.state.phase.call_mut().filter(|call| call.key == *key) {
                     call.started = None;
                     self.state.budget.totals.model_calls =
                         self.state.budget.totals.model_calls.saturating_sub(1);
                 }
             }
-            Fact::ToolStarted { key, attempt } => {
+            EventKind::ToolStarted { key, attempt } => {
                 let works = self.state.phase.batch_mut().into_iter().flat_map(|batch| batch.work.iter_mut());
                 works
                     .filter(|work| work.key == *key && work.attempt == *attempt)

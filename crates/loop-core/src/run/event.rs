@@ -16,13 +16,13 @@ pub struct Event {
     /// Milliseconds since the run's start; never less than the event before.
     pub at: Millis,
     /// What happened.
-    pub fact: Fact,
+    pub kind: EventKind,
 }
 
 /// What happened. Exhaustive by intent: a new fact must show every place that has to decide about it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Fact {
+pub enum EventKind {
     /// The run began. Always the first event, and never another.
     Started(Box<Started>),
     /// A call to a model was granted and is about to be sent.
@@ -139,7 +139,7 @@ pub enum Fact {
     },
 }
 
-impl Fact {
+impl EventKind {
     /// The fact's name as it is written, for example `tool_finished`.
     pub fn name(&self) -> &'static str {
         match self {

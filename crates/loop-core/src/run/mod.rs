@@ -58,7 +58,7 @@ pub use asking::{AnswerFault, Asked};
 pub use command::{CallModel, Command, RunTool, SubCallBudget, Validate};
 pub use draft::{Attempt, AttemptState, Cut, PassRecord};
 pub use event::{
-    Event, Fact, History, Overridden, PersonAnswer, Provenance, Refusal, Reserve, SaveResult, Started,
+    Event, EventKind, History, Overridden, PersonAnswer, Provenance, Refusal, Reserve, SaveResult, Started,
     StopMode, Validation,
 };
 pub use note::{Decision, Note, PickedBy};

@@ -47,7 +47,7 @@ impl Run {
         }
     }
 
-    /// The next instant at which the run wants [`DeadlineReached`](crate::Fact::DeadlineReached), if any. Earlier
+    /// The next instant at which the run wants [`DeadlineReached`](crate::EventKind::DeadlineReached), if any. Earlier
     /// ones are rejected.
     pub fn deadline(&self) -> Option<Millis> {
         let wall = self.ends_at();

@@ -1,6 +1,6 @@
 //! The run spec: everything about a run that is configuration rather than fact.
 //!
-//! It is stored once by its hash, and [`Started`](crate::Fact::Started) names that hash, so that a replay needs no
+//! It is stored once by its hash, and [`Started`](crate::EventKind::Started) names that hash, so that a replay needs no
 //! other input. Defaults are S0's numbers.
 
 use std::sync::Arc;

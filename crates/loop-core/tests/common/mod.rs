@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use loop_core::{
     ArgSpec, CallModel, Command, CommandKey, Confidence, CostMode, DefaultCall, Digest, DocumentSpec, Effect,
-    Event, Fact, Facts, FinishReason, GateSettings, Limits, Millis, ModelFailure, ModelSpec, Models,
+    Event, EventKind, Facts, FinishReason, GateSettings, Limits, Millis, ModelFailure, ModelSpec, Models,
     NativeCall, NonceMode, Note, Observation, Outcome, PersonAnswer, Phase, Picking, PicoUsd, Price,
     PromptSize, ProtocolSpec, Refusal, Rejected, Reply, Run, RunId, RunSpec, RunTool, SPEC_VERSION,
     SaveResult, Scope, SectionSpec, Stale, State, Status, StopMode, StopReason, Tier, ToolSpec, Usage,
@@ -151,17 +151,17 @@ impl World {
 
     /// Applies a fact that must be taken.
     #[track_caller]
-    pub fn tell(&mut self, fact: Fact) -> Vec<Note> {
-        match self.try_tell(fact.clone()) {
+    pub fn tell(&mut self, kind: EventKind) -> Vec<Note> {
+        match self.try_tell(kind.clone()) {
             Ok(notes) => notes,
-            Err(rejected) => panic!("{rejected}\n{fact:?}\n{:?}", self.run.phase()),
+            Err(rejected) => panic!("{rejected}\n{kind:?}\n{:?}", self.run.phase()),
         }
     }
 
     /// Applies a fact; if it is rejected, nothing at all has changed.
     #[track_caller]
-    pub fn try_tell(&mut self, fact: Fact) -> Result<Vec<Note>, Rejected> {
-        let event = Event { at: Millis(self.now), fact };
+    pub fn try_tell(&mut self, kind: EventKind) -> Result<Vec<Note>, Rejected> {
+        let event = Event { at: Millis(self.now), kind };
         let before = self.run.clone();
         match self.run.apply(&event) {
             Ok(notes) => {
@@ -177,9 +177,9 @@ impl World {
     }
 
     #[track_caller]
-    pub fn rejects(mut self, fact: Fact) -> Self {
-        let name = fact.name();
-        assert!(self.try_tell(fact).is_err(), "{name} was taken while {}", self.run.phase().name());
+    pub fn rejects(mut self, kind: EventKind) -> Self {
+        let name = kind.name();
+        assert!(self.try_tell(kind).is_err(), "{name} was taken while {}", self.run.phase().name());
         self
     }
 
@@ -272,7 +272,7 @@ impl World {
     pub fn started_with(mut self, prompt: PromptSize) -> Self {
         let call = self.call();
         match self.run.quote(&call.key, prompt) {
-            Ok(quote) => self.tell(Fact::CallStarted {
+            Ok(quote) => self.tell(EventKind::CallStarted {
                 key: call.key,
                 attempt: call.attempt,
                 tier: quote.tier,
@@ -297,7 +297,7 @@ impl World {
     #[track_caller]
     pub fn answered(mut self, said: &Said) -> Self {
         let call = self.call();
-        self.tell(Fact::ModelReplied { key: call.key, attempt: call.attempt, reply: said.reply() });
+        self.tell(EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply: said.reply() });
         self
     }
 
@@ -320,14 +320,14 @@ impl World {
     /// An aborted tool brings something all the same.
     #[track_caller]
     pub fn finished_while_stopping(mut self, action: &str) -> Self {
-        self.tell(Fact::ToolFinished { key: key(action), attempt: 1, observation: found("late") });
+        self.tell(EventKind::ToolFinished { key: key(action), attempt: 1, observation: found("late") });
         self
     }
 
     /// An aborted tool ends like this.
     #[track_caller]
     pub fn finished_while_stopping_as(mut self, action: &str, status: Status) -> Self {
-        self.tell(Fact::ToolFinished { key: key(action), attempt: 1, observation: observed(status) });
+        self.tell(EventKind::ToolFinished { key: key(action), attempt: 1, observation: observed(status) });
         self
     }
 
@@ -345,15 +345,15 @@ impl World {
 
     /// The announcement of a call that had to wait until this instant.
     #[track_caller]
-    pub fn started_after_wait(mut self) -> Fact {
-        self.tell(Fact::DeadlineReached);
-        self.started().journal.last().unwrap().0.fact.clone()
+    pub fn started_after_wait(mut self) -> EventKind {
+        self.tell(EventKind::DeadlineReached);
+        self.started().journal.last().unwrap().0.kind.clone()
     }
 
     /// A call is answered after it was aborted.
     #[track_caller]
     pub fn answered_while_stopping(mut self, call: &str, said: &Said) -> Self {
-        self.tell(Fact::ModelReplied { key: key(call), attempt: 1, reply: said.reply() });
+        self.tell(EventKind::ModelReplied { key: key(call), attempt: 1, reply: said.reply() });
         self
     }
 
@@ -361,7 +361,7 @@ impl World {
     #[track_caller]
     pub fn failed(mut self, failure: ModelFailure) -> Self {
         let call = self.call();
-        self.tell(Fact::ModelFailed { key: call.key, attempt: call.attempt, failure });
+        self.tell(EventKind::ModelFailed { key: call.key, attempt: call.attempt, failure });
         self
     }
 
@@ -371,9 +371,9 @@ impl World {
         let wished = self.tools().into_iter().find(|tool| tool.key.to_string() == key);
         let Some(tool) = wished else { panic!("{key} is not wished: {:?}", self.run.commands()) };
         if !tool.announced {
-            self.tell(Fact::ToolStarted { key: tool.key, attempt: tool.attempt });
+            self.tell(EventKind::ToolStarted { key: tool.key, attempt: tool.attempt });
         }
-        self.tell(Fact::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+        self.tell(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
         self
     }
 
@@ -388,19 +388,19 @@ impl World {
 
     #[track_caller]
     pub fn answered_by_person(mut self, key: &str, answer: PersonAnswer) -> Self {
-        self.tell(Fact::PersonAnswered { key: key.parse().unwrap(), answer, binding: None });
+        self.tell(EventKind::PersonAnswered { key: key.parse().unwrap(), answer, binding: None });
         self
     }
 
     #[track_caller]
     pub fn stop(mut self, how: StopMode) -> Self {
-        self.tell(Fact::StopRequested { how });
+        self.tell(EventKind::StopRequested { how });
         self
     }
 
     #[track_caller]
     pub fn withdrawn(mut self) -> Self {
-        self.tell(Fact::StopWithdrawn);
+        self.tell(EventKind::StopWithdrawn);
         self
     }
 
@@ -408,7 +408,7 @@ impl World {
     #[track_caller]
     pub fn deadline(mut self) -> Self {
         self.now = self.run.deadline().expect("a deadline").0.max(self.now);
-        self.tell(Fact::DeadlineReached);
+        self.tell(EventKind::DeadlineReached);
         self
     }
 
@@ -416,13 +416,13 @@ impl World {
     #[track_caller]
     pub fn resumed(mut self, away_ms: u64) -> Self {
         self.now += away_ms;
-        self.tell(Fact::Resumed { away_ms });
+        self.tell(EventKind::Resumed { away_ms });
         self
     }
 
     #[track_caller]
     pub fn saved(mut self, attempt: u32, result: SaveResult) -> Self {
-        self.tell(Fact::SaveFinished { attempt, result });
+        self.tell(EventKind::SaveFinished { attempt, result });
         self
     }
 
@@ -481,7 +481,7 @@ impl World {
                 }
                 Command::Validate(validate) => {
                     let (key, attempt) = (validate.key, validate.attempt);
-                    self.tell(Fact::Validated { key, attempt, result: Validation::Valid });
+                    self.tell(EventKind::Validated { key, attempt, result: Validation::Valid });
                 }
                 Command::Abort { .. } => self = self.deadline(),
                 Command::Save { attempt } => self = self.saved(attempt, saved_at("x")),
@@ -579,8 +579,8 @@ pub fn reread<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> T
 /// A prompt of 2,000 bytes.
 pub const PROMPT: PromptSize = PromptSize { bytes: 2_000, shared_bytes: 0 };
 
-pub fn refused(call: &CallModel, prompt: PromptSize, refusal: Refusal) -> Fact {
-    Fact::CallRefused {
+pub fn refused(call: &CallModel, prompt: PromptSize, refusal: Refusal) -> EventKind {
+    EventKind::CallRefused {
         key: call.key,
         attempt: call.attempt,
         prompt_bytes: prompt.bytes,

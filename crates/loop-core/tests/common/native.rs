@@ -2,7 +2,7 @@
 
 use loop_core::policy::Legs;
 use loop_core::{
-    AttemptState, Effect, EvidenceId, Execution, Fact, FinishReason, History, JudgedAction, NativeCall,
+    AttemptState, Effect, EvidenceId, Execution, EventKind, FinishReason, History, JudgedAction, NativeCall,
     OutputSpec, Phase, Price, ProtocolSpec, Repeats, Run, RunSpec, Slot, Status, Validation, Verdict, Work,
 };
 use loop_core::{Purpose, Stage};
@@ -131,7 +131,7 @@ impl World {
             panic!("nothing to validate while {:?}", self.run.phase())
         };
         let (key, attempt) = (*key, *attempt);
-        self.tell(Fact::Validated { key, attempt, result });
+        self.tell(EventKind::Validated { key, attempt, result });
         self
     }
 

@@ -1,7 +1,7 @@
 //! Random runs: legal and illegal events, each chosen by a number.
 
 use loop_core::{
-    Breakers, CallModel, Command, CostMode, Fact, FinishReason, Millis, OnDenied, OnDuplicate, OnToolError,
+    Breakers, CallModel, Command, CostMode, EventKind, FinishReason, Millis, OnDenied, OnDuplicate, OnToolError,
     PersonAnswer, PicoUsd, PromptSize, ProtocolSpec, RepeatScope, Repeats, RunSpec, RunTool, SaveResult,
     Status, StopMode, SubCallUse, Validation,
 };
@@ -182,23 +182,23 @@ fn step(mut world: World, what: u8, how: u8) -> World {
             world
         }
         14 if world.run.deadline().is_some() => world.deadline(),
-        15 => attempt(world, Fact::StopRequested { how: StopMode::AtGate }),
-        16 => attempt(world, Fact::StopWithdrawn),
-        17 if how < 40 => attempt(world, Fact::StopRequested { how: StopMode::Now }),
+        15 => attempt(world, EventKind::StopRequested { how: StopMode::AtGate }),
+        16 => attempt(world, EventKind::StopWithdrawn),
+        17 if how < 40 => attempt(world, EventKind::StopRequested { how: StopMode::Now }),
         18 => {
             world.now += u64::from(how);
-            attempt(world, Fact::Resumed { away_ms: u64::from(how) * 2 })
+            attempt(world, EventKind::Resumed { away_ms: u64::from(how) * 2 })
         }
         _ => {
-            let fact = stray(how);
-            attempt(world, fact)
+            let kind = stray(how);
+            attempt(world, kind)
         }
     }
 }
 
 /// Tells something that may be out of order; the world checks that a rejection changes nothing.
-fn attempt(mut world: World, fact: Fact) -> World {
-    let _rejected_or_not = world.try_tell(fact);
+fn attempt(mut world: World, kind: EventKind) -> World {
+    let _rejected_or_not = world.try_tell(kind);
     world
 }
 
@@ -210,12 +210,12 @@ fn follow(mut world: World, wish: Command, how: u8) -> World {
             world.started_with(PromptSize { bytes, shared_bytes: u64::from(how) * 9 })
         }
         Command::CallModel(call) => {
-            let fact = settlement(&world, &call, how);
-            world.tell(fact);
+            let kind = settlement(&world, &call, how);
+            world.tell(kind);
             world
         }
         Command::RunTool(RunTool { key, attempt, announced: false, .. }) => {
-            world.tell(Fact::ToolStarted { key, attempt });
+            world.tell(EventKind::ToolStarted { key, attempt });
             world
         }
         Command::RunTool(tool) => {
@@ -224,7 +224,7 @@ fn follow(mut world: World, wish: Command, how: u8) -> World {
                 let usage = (how % 3 == 1).then(|| used(u64::from(how), 7));
                 observation.sub_call = Some(SubCallUse::new(how.is_multiple_of(2), usage));
             }
-            world.tell(Fact::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+            world.tell(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
             world
         }
         Command::Validate(validate) => {
@@ -233,7 +233,7 @@ fn follow(mut world: World, wish: Command, how: u8) -> World {
                 1 | 2 => Validation::Valid,
                 _ => Validation::Invalid { by: "rule".into(), message: "no".into() },
             };
-            world.tell(Fact::Validated { key: validate.key, attempt: validate.attempt, result });
+            world.tell(EventKind::Validated { key: validate.key, attempt: validate.attempt, result });
             world
         }
         Command::AskPerson { key, deadline, .. } => {
@@ -242,19 +242,19 @@ fn follow(mut world: World, wish: Command, how: u8) -> World {
             } else {
                 PersonAnswer::Denied { why: "no".into() }
             };
-            let fact = Fact::PersonAnswered { key, answer, binding: None };
+            let kind = EventKind::PersonAnswered { key, answer, binding: None };
             if Millis(world.now) < deadline {
-                world.tell(fact)
+                world.tell(kind)
             } else {
-                world.tell(Fact::DeadlineReached)
+                world.tell(EventKind::DeadlineReached)
             };
             world
         }
         Command::Abort { .. } if how.is_multiple_of(4) => world.deadline(),
         Command::Abort { key, attempt } => {
-            let reply = Fact::ModelReplied { key, attempt, reply: reply_to(&world, how).reply() };
+            let reply = EventKind::ModelReplied { key, attempt, reply: reply_to(&world, how).reply() };
             if world.try_tell(reply).is_err() {
-                world.tell(Fact::ToolFinished { key, attempt, observation: observed_by(how) });
+                world.tell(EventKind::ToolFinished { key, attempt, observation: observed_by(how) });
             }
             world
         }
@@ -270,14 +270,14 @@ fn follow(mut world: World, wish: Command, how: u8) -> World {
     }
 }
 
-fn settlement(world: &World, call: &CallModel, how: u8) -> Fact {
+fn settlement(world: &World, call: &CallModel, how: u8) -> EventKind {
     let (key, attempt) = (call.key, call.attempt);
     if how.is_multiple_of(7) {
         let mut failure = failure(how.is_multiple_of(2));
         failure.retry_at = (how.is_multiple_of(4)).then_some(Millis(u64::from(how) * 50));
         failure.partial = (how.is_multiple_of(5)).then(|| "## Situation\nkept\n## Findings\nha".into());
         failure.usage = (how.is_multiple_of(3)).then(|| used(9, 0));
-        return Fact::ModelFailed { key, attempt, failure };
+        return EventKind::ModelFailed { key, attempt, failure };
     }
     if key.pass == 0 {
         let picks = json!([
@@ -285,9 +285,9 @@ fn settlement(world: &World, call: &CallModel, how: u8) -> Fact {
             {"tool": "fetch_docs", "params": target("a")},
             {"tool": "wipe", "params": target("a")},
         ]);
-        return Fact::ModelReplied { key, attempt, reply: text(&picks.to_string()).reply() };
+        return EventKind::ModelReplied { key, attempt, reply: text(&picks.to_string()).reply() };
     }
-    Fact::ModelReplied { key, attempt, reply: reply_to(world, how).reply() }
+    EventKind::ModelReplied { key, attempt, reply: reply_to(world, how).reply() }
 }
 
 fn name(how: u8) -> &'static str {
@@ -358,7 +358,7 @@ fn observed_by(how: u8) -> loop_core::Observation {
 }
 
 /// Something that seldom fits.
-fn stray(how: u8) -> Fact {
+fn stray(how: u8) -> EventKind {
     let keys = [
         "0/pick",
         "1/main",
@@ -373,11 +373,11 @@ fn stray(how: u8) -> Fact {
     let key = key(keys[usize::from(how) % keys.len()]);
     let attempt = u32::from(how / 64);
     match how % 6 {
-        5 => Fact::Validated { key, attempt, result: Validation::Valid },
-        0 => Fact::ModelReplied { key, attempt, reply: reply_by(how).reply() },
-        1 => Fact::ToolFinished { key, attempt, observation: observed_by(how) },
-        2 => Fact::PersonAnswered { key, answer: PersonAnswer::Approved, binding: None },
-        3 => Fact::CallStarted {
+        5 => EventKind::Validated { key, attempt, result: Validation::Valid },
+        0 => EventKind::ModelReplied { key, attempt, reply: reply_by(how).reply() },
+        1 => EventKind::ToolFinished { key, attempt, observation: observed_by(how) },
+        2 => EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding: None },
+        3 => EventKind::CallStarted {
             key,
             attempt,
             tier: loop_core::Tier::Base,
@@ -387,6 +387,6 @@ fn stray(how: u8) -> Fact {
             max_output_tokens: 4_096,
             reserve: loop_core::Reserve::default(),
         },
-        _ => Fact::DeadlineReached,
+        _ => EventKind::DeadlineReached,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loop_core::Purpose;
 use loop_core::policy::Legs;
 use loop_core::{
-    CallModel, Command, CommandKey, Event, Fact, Facts, FinishReason, History, Millis, ModelFailure,
+    CallModel, Command, CommandKey, Event, EventKind, Facts, FinishReason, History, Millis, ModelFailure,
     Observation, PersonAnswer, Phase, PromptSize, Reply, Run, SaveResult, Slot, StopMode, StopReason, Usage,
     Validation,
 };
@@ -94,28 +94,28 @@ impl Alphabet {
         let mut asked = Vec::new();
         if self.stops && is_working(run) {
             if run.is_stop_asked() {
-                asked.push(Fact::StopWithdrawn);
+                asked.push(EventKind::StopWithdrawn);
             } else {
-                asked.push(Fact::StopRequested { how: StopMode::AtGate });
+                asked.push(EventKind::StopRequested { how: StopMode::AtGate });
             }
-            asked.push(Fact::StopRequested { how: StopMode::Now });
+            asked.push(EventKind::StopRequested { how: StopMode::Now });
         }
         if is_working(run) && run.told().is_empty() {
-            asked.extend(self.told.iter().map(|text| Fact::Told { text: (*text).into() }));
+            asked.extend(self.told.iter().map(|text| EventKind::Told { text: (*text).into() }));
         }
         let now = run.now();
         let mut events = Vec::new();
         for step in &self.steps {
             let at = now.plus(*step);
-            for fact in wished.iter().chain(&asked) {
-                let event = Event { at, fact: fact.clone() };
-                let must = approvals::counts(run, &event) && !is_late_to_tell(run, fact);
+            for kind in wished.iter().chain(&asked) {
+                let event = Event { at, kind: kind.clone() };
+                let must = approvals::counts(run, &event) && !is_late_to_tell(run, kind);
                 events.push(Edict { event, must });
             }
         }
         for away_ms in self.resumes.iter().filter(|_| !run.is_done()) {
-            let fact = Fact::Resumed { away_ms: *away_ms };
-            events.push(Edict { event: Event { at: now.plus(*away_ms), fact }, must: true });
+            let kind = EventKind::Resumed { away_ms: *away_ms };
+            events.push(Edict { event: Event { at: now.plus(*away_ms), kind }, must: true });
         }
         if let Some(deadline) = run.deadline() {
             let late = self.steps.iter().max().copied().unwrap_or_default();
@@ -123,7 +123,7 @@ impl Alphabet {
             if late > 0 {
                 instants.push(deadline.max(now).plus(late));
             }
-            let told = |at: Millis| Edict { event: Event { at, fact: Fact::DeadlineReached }, must: true };
+            let told = |at: Millis| Edict { event: Event { at, kind: EventKind::DeadlineReached }, must: true };
             if self.deadlines || wished.is_empty() || !is_working(run) {
                 events.extend(instants.into_iter().map(told));
             }
@@ -131,14 +131,14 @@ impl Alphabet {
         events
     }
 
-    fn follow(&self, run: &Run, command: Command, facts: &mut Vec<Fact>) {
+    fn follow(&self, run: &Run, command: Command, facts: &mut Vec<EventKind>) {
         match command {
             Command::CallModel(call) if call.granted.is_none() => {
                 facts.extend(self.prompts.iter().map(|prompt| announced(run, &call, *prompt)));
             }
             Command::CallModel(call) => self.settle(run, call.key, call.attempt, facts),
             Command::RunTool(tool) if !tool.announced => {
-                facts.push(Fact::ToolStarted { key: tool.key, attempt: tool.attempt });
+                facts.push(EventKind::ToolStarted { key: tool.key, attempt: tool.attempt });
             }
             Command::RunTool(tool) => self.finish(tool.key, tool.attempt, facts),
             Command::AskPerson { key, .. } => {
@@ -146,7 +146,7 @@ impl Alphabet {
                 for binding in [None, run.binding(&key)] {
                     let answered = |answer: &PersonAnswer| {
                         let answer = answer.clone();
-                        Fact::PersonAnswered { key, answer, binding }
+                        EventKind::PersonAnswered { key, answer, binding }
                     };
                     facts.extend(self.answers.iter().map(answered));
                 }
@@ -154,19 +154,19 @@ impl Alphabet {
             Command::Validate(wish) => {
                 let (key, attempt) = (wish.key, wish.attempt);
                 let validated =
-                    |result: &Validation| Fact::Validated { key, attempt, result: result.clone() };
+                    |result: &Validation| EventKind::Validated { key, attempt, result: result.clone() };
                 facts.extend(self.validations.iter().map(validated));
             }
             Command::Abort { key, attempt } if is_action(key) => self.finish(key, attempt, facts),
             Command::Abort { key, attempt } => self.settle(run, key, attempt, facts),
             Command::Save { attempt } => {
-                let saved = |result: &SaveResult| Fact::SaveFinished { attempt, result: result.clone() };
+                let saved = |result: &SaveResult| EventKind::SaveFinished { attempt, result: result.clone() };
                 facts.extend(self.saves.iter().map(saved));
             }
         }
     }
 
-    fn settle(&self, run: &Run, key: CommandKey, attempt: u32, facts: &mut Vec<Fact>) {
+    fn settle(&self, run: &Run, key: CommandKey, attempt: u32, facts: &mut Vec<EventKind>) {
         let replies = match key.slot {
             Slot::Pick => &self.picks,
             Slot::Repair => &self.repairs,
@@ -184,7 +184,7 @@ impl Alphabet {
                 }
                 Used::Untold => None,
             };
-            facts.extend(replies.iter().map(|reply| Fact::ModelReplied {
+            facts.extend(replies.iter().map(|reply| EventKind::ModelReplied {
                 key,
                 attempt,
                 reply: Reply { usage: settled_usage(reply, usage), ..reply.clone() },
@@ -194,20 +194,20 @@ impl Alphabet {
             let mut failure = failure.clone();
             // An instant in the past is no wait: it is moved from the run's own clock.
             failure.retry_at = failure.retry_at.map(|at| run.now().plus(at.0));
-            Fact::ModelFailed { key, attempt, failure }
+            EventKind::ModelFailed { key, attempt, failure }
         };
         facts.extend(self.failures.iter().map(failed));
     }
 
-    fn finish(&self, key: CommandKey, attempt: u32, facts: &mut Vec<Fact>) {
-        let finished = |observation| Fact::ToolFinished { key, attempt, observation };
+    fn finish(&self, key: CommandKey, attempt: u32, facts: &mut Vec<EventKind>) {
+        let finished = |observation| EventKind::ToolFinished { key, attempt, observation };
         facts.extend((self.observations)(key).into_iter().map(finished));
     }
 }
 
 /// Whether it is told something that only the last call could read, and that one was tried already.
-fn is_late_to_tell(run: &Run, fact: &Fact) -> bool {
-    matches!(fact, Fact::Told { .. })
+fn is_late_to_tell(run: &Run, kind: &EventKind) -> bool {
+    matches!(kind, EventKind::Told { .. })
         && matches!(run.phase(), Phase::Calling { purpose: Purpose::Final { .. }, .. })
 }
 
@@ -219,10 +219,10 @@ fn settled_usage(reply: &Reply, usage: Option<Usage>) -> Option<Usage> {
     }
 }
 
-fn announced(run: &Run, call: &CallModel, (bytes, shared_bytes): (u64, u64)) -> Fact {
+fn announced(run: &Run, call: &CallModel, (bytes, shared_bytes): (u64, u64)) -> EventKind {
     let prompt = PromptSize { bytes, shared_bytes };
     match run.quote(&call.key, prompt) {
-        Ok(quote) => Fact::CallStarted {
+        Ok(quote) => EventKind::CallStarted {
             key: call.key,
             attempt: call.attempt,
             tier: quote.tier,

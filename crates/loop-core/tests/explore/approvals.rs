@@ -1,6 +1,6 @@
 //! Answers of people: which of them counts, once, in time, and for exactly what was shown (I-26, K8).
 
-use loop_core::{Command, CommandKey, Digest, Event, Fact, Millis, PersonAnswer, Phase, Run, Slot, Verdict};
+use loop_core::{Command, CommandKey, Digest, Event, EventKind, Millis, PersonAnswer, Phase, Run, Slot, Verdict};
 
 use crate::common::digest;
 use crate::edge::{Edge, Ghost, is_repeatable, work};
@@ -35,7 +35,7 @@ fn suits(run: &Run, key: CommandKey, answer: &PersonAnswer) -> bool {
 
 /// Whether the run has to take the event, where it is an answer: to what is open, in time, for what was shown.
 pub fn counts(run: &Run, event: &Event) -> bool {
-    let Fact::PersonAnswered { key, answer, binding } = &event.fact else { return true };
+    let EventKind::PersonAnswered { key, answer, binding } = &event.kind else { return true };
     let is_open = open(run).iter().any(|(open, deadline)| open == key && event.at < *deadline);
     is_open && suits(run, *key, answer) && binding.is_none_or(|binding| run.binding(key) == Some(binding))
 }
@@ -56,8 +56,8 @@ pub fn that_do_not_count(run: &Run) -> Vec<Event> {
     let open = open(run);
     let mut events = Vec::new();
     let mut answer = |at: Millis, key: CommandKey, answer: &PersonAnswer, binding: Option<Digest>| {
-        let fact = Fact::PersonAnswered { key, answer: answer.clone(), binding };
-        events.push(Event { at, fact });
+        let kind = EventKind::PersonAnswered { key, answer: answer.clone(), binding };
+        events.push(Event { at, kind });
     };
     let known: Vec<CommandKey> = run.actions().iter().map(|action| action.key).collect();
     let nobody = [CommandKey::new(9, Slot::Action(0)), CommandKey::new(run.pass(), Slot::Main)];
@@ -118,7 +118,7 @@ pub fn are_bound(run: &Run, _: &Ghost) -> Result {
 
 /// I-26: what cannot be done twice is begun once for each approval, and for the action that was approved.
 pub fn are_used_once(edge: &Edge<'_>) -> Result {
-    let Fact::ToolStarted { key, .. } = &edge.event.fact else { return Ok(()) };
+    let EventKind::ToolStarted { key, .. } = &edge.event.kind else { return Ok(()) };
     let work = work(edge.before).iter().find(|work| work.key == *key).ok_or("no such work")?;
     let action = &edge.before.actions()[work.action as usize];
     let tool = edge.before.spec().tool(action.tool_name()).ok_or("no such tool")?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loop_core::Purpose;
 use loop_core::{
-    Command, Event, Fact, Measure, Note, Phase, Repeats, Run, RunTool, Slot, State, Status, StopClass,
+    Command, Event, EventKind, Measure, Note, Phase, Repeats, Run, RunTool, Slot, State, Status, StopClass,
     StopReason, Tier, Verdict,
 };
 
@@ -281,8 +281,8 @@ fn commute(run: &Run) -> Result {
     let (Some(first), Some(second)) = (open.next(), open.next()) else { return Ok(()) };
     let finish = |run: &Run, work: &loop_core::Work, what: &str| {
         let mut run = run.clone();
-        let fact = Fact::ToolFinished { key: work.key, attempt: work.attempt, observation: found(what) };
-        run.apply(&Event { at: run.now(), fact }).map(|_| run).map_err(|error| error.to_string())
+        let kind = EventKind::ToolFinished { key: work.key, attempt: work.attempt, observation: found(what) };
+        run.apply(&Event { at: run.now(), kind }).map(|_| run).map_err(|error| error.to_string())
     };
     let there = finish(&finish(run, first, "first")?, second, "second")?;
     let back = finish(&finish(run, second, "second")?, first, "first")?;
@@ -310,7 +310,7 @@ fn nothing_is_lost(edge: &Edge<'_>) -> Result {
         .iter()
         .filter_map(|work| work.observation.as_ref().map(|observation| (work.evidence, observation.digest)))
         .collect();
-    if let Fact::ToolFinished { key, attempt, observation } = &edge.event.fact {
+    if let EventKind::ToolFinished { key, attempt, observation } = &edge.event.kind {
         let of = work(edge.before).iter().find(|work| work.key == *key && work.attempt == *attempt);
         told.extend(of.map(|work| (work.evidence, observation.digest)));
     }
@@ -382,7 +382,7 @@ fn a_partial_reply_runs_nothing(edge: &Edge<'_>) -> Result {
     must(edge.after.document().sections.iter().all(|section| !section.body.contains(CUT)), || {
         "half a section was kept".to_owned()
     })?;
-    if !matches!(&edge.event.fact, Fact::ModelFailed { key, .. } if key.slot == Slot::Main || key.slot == Slot::Landing)
+    if !matches!(&edge.event.kind, EventKind::ModelFailed { key, .. } if key.slot == Slot::Main || key.slot == Slot::Landing)
     {
         return Ok(());
     }
@@ -397,7 +397,7 @@ fn a_partial_reply_runs_nothing(edge: &Edge<'_>) -> Result {
 /// The complete sections of a try that broke off are in the document, and count as changes of the pass that another try
 /// makes of it.
 fn what_broke_off_is_kept(edge: &Edge<'_>) -> Result {
-    if let Fact::ModelFailed { key, failure, .. } = &edge.event.fact
+    if let EventKind::ModelFailed { key, failure, .. } = &edge.event.kind
         && matches!(key.slot, Slot::Main | Slot::Landing)
         && !edge.after.spec().protocol.properties().native_calls
         && failure.partial.as_ref().is_some_and(|partial| partial.contains("\nKept.\n## "))

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use loop_core::{
-    Call, CommandKey, Decision, Effect, Event, Fact, FinishReason, Note, PersonAnswer, Phase, Run, Slot,
+    Call, CommandKey, Decision, Effect, Event, EventKind, FinishReason, Note, PersonAnswer, Phase, Run, Slot,
     Status, Tier, Work,
 };
 use loop_core::{Purpose, Stage};
@@ -94,8 +94,8 @@ impl Ghost {
     /// What is known after the edge.
     pub fn after(&self, edge: &Edge<'_>) -> Ghost {
         let mut next = Ghost { trouble: self.trouble.after(edge), ..self.clone() };
-        match &edge.event.fact {
-            Fact::ModelReplied { key, attempt, reply } => {
+        match &edge.event.kind {
+            EventKind::ModelReplied { key, attempt, reply } => {
                 next.settled.insert(*key, (*attempt, None));
                 let is_cut = matches!(reply.finish, FinishReason::MaxTokens | FinishReason::Capped);
                 if edge.after.passes().len() > edge.before.passes().len() {
@@ -105,7 +105,7 @@ impl Ghost {
                     next.cut |= is_cut;
                 }
             }
-            Fact::ModelFailed { key, attempt, .. } => {
+            EventKind::ModelFailed { key, attempt, .. } => {
                 next.settled.insert(*key, (*attempt, None));
                 for note in edge.notes {
                     if let Note::Merged { merge, .. } = note {
@@ -113,13 +113,13 @@ impl Ghost {
                     }
                 }
             }
-            Fact::ToolFinished { key, attempt, observation } => {
+            EventKind::ToolFinished { key, attempt, observation } => {
                 next.settled.insert(*key, (*attempt, Some(observation.status)));
                 // One that is not ready has not failed.
                 let failed = observation.status.is_retryable() && observation.status != Status::Pending;
                 next.tries.entry(*key).or_default().failed += u32::from(failed);
             }
-            Fact::ToolStarted { key, .. } => {
+            EventKind::ToolStarted { key, .. } => {
                 let work = work(edge.before).iter().find(|work| work.key == *key);
                 let action = work.map(|work| &edge.before.actions()[work.action as usize]);
                 let once = action.filter(|action| {
@@ -129,10 +129,10 @@ impl Ghost {
                 });
                 next.used.extend(once.map(|action| action.key));
             }
-            Fact::CallStarted { key, tier, .. } if key.slot != Slot::Pick => {
+            EventKind::CallStarted { key, tier, .. } if key.slot != Slot::Pick => {
                 next.is_elsewhere |= *tier != Tier::Base;
             }
-            Fact::PersonAnswered { key, answer: PersonAnswer::Approved, .. } => {
+            EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, .. } => {
                 next.approved.insert(*key);
             }
             _ => {}
@@ -188,16 +188,16 @@ impl Ghost {
             let action = edge.before.actions().iter().find(|action| action.key == *key);
             action.and_then(|action| edge.before.spec().tool(action.tool_name())).map(|tool| tool.effect)
         };
-        match &edge.event.fact {
-            Fact::ToolStarted { key, .. } if effect(key) != Some(Effect::Read) => {
+        match &edge.event.kind {
+            EventKind::ToolStarted { key, .. } if effect(key) != Some(Effect::Read) => {
                 self.effects.entry(*key).or_default().runs = true;
             }
-            Fact::Resumed { .. } => {
+            EventKind::Resumed { .. } => {
                 for begun in self.effects.values_mut().filter(|begun| begun.runs) {
                     *begun = Begun { runs: false, unknown: true };
                 }
             }
-            Fact::ToolFinished { key, observation, .. } => {
+            EventKind::ToolFinished { key, observation, .. } => {
                 let may_repeat = matches!(effect(key), Some(Effect::WriteIdempotent | Effect::WriteKeyed));
                 let Some(begun) = self.effects.get_mut(key) else { return };
                 begun.runs = false;

@@ -1,7 +1,7 @@
 //! Money and tokens: what is settled and what is in flight, held against the limits (I-1, I-2, I-3).
 
 use loop_core::Purpose;
-use loop_core::{CostMode, Fact, Measure, Note, Phase, PicoUsd, Price, Refusal, Reserve, Run, Slot, Tier};
+use loop_core::{CostMode, EventKind, Measure, Note, Phase, PicoUsd, Price, Refusal, Reserve, Run, Slot, Tier};
 
 use crate::edge::{Edge, call, is_action, lands, work};
 
@@ -24,7 +24,7 @@ struct Purse {
 
 /// The landing is quoted against all that is left.
 pub fn leaves_all_to_the_landing(edge: &Edge<'_>) -> Result<(), String> {
-    let Fact::CallRefused { key, refusal: Refusal::Cost | Refusal::Tokens, .. } = &edge.event.fact else {
+    let EventKind::CallRefused { key, refusal: Refusal::Cost | Refusal::Tokens, .. } = &edge.event.kind else {
         return Ok(());
     };
     let limits = &edge.after.spec().limits;
@@ -55,7 +55,7 @@ pub fn holds(edge: &Edge<'_>, honest: bool) -> Result<(), String> {
     let limits = &edge.after.spec().limits;
     for purse in purses(edge) {
         let Purse { name, limit, before, after, overshoot, landing } = purse;
-        let started = matches!(edge.event.fact, Fact::CallStarted { .. });
+        let started = matches!(edge.event.kind, EventKind::CallStarted { .. });
         let told = format!("{name}: {before} -> {after} of {limit}, {overshoot} beyond the reserves");
         match limits.cost_mode {
             CostMode::Strict | CostMode::Estimated => {
@@ -94,8 +94,8 @@ fn purses(edge: &Edge<'_>) -> Vec<Purse> {
         more_money += cost.unwrap_or_default().0.saturating_sub(reserve.cost.unwrap_or_default().0);
     }
     let lands = lands(edge.after);
-    let landing = match &edge.event.fact {
-        Fact::CallStarted { key, reserve, .. } => {
+    let landing = match &edge.event.kind {
+        EventKind::CallStarted { key, reserve, .. } => {
             Some(reserve.input_tokens).filter(|_| key.slot != Slot::Landing && lands)
         }
         _ => grants(edge).then(|| sub_call(edge.after).input_tokens).filter(|_| lands),
@@ -212,7 +212,7 @@ pub fn is_what_was_charged(edge: &Edge<'_>) -> Result<(), String> {
     if usage != totals.usage || cost != totals.cost {
         return Err(format!("the bill is {totals:?}, the charges give {usage:?} and {cost}"));
     }
-    let started = u32::from(matches!(edge.event.fact, Fact::CallStarted { .. }));
+    let started = u32::from(matches!(edge.event.kind, EventKind::CallStarted { .. }));
     if totals.model_calls != edge.before.totals().model_calls + started + calls {
         return Err("a model call was counted that was neither announced nor charged".to_owned());
     }

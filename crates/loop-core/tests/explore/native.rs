@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loop_core::Purpose;
 use loop_core::{
-    AttemptState, CommandKey, Decision, Fact, FinishReason, JudgedAction, Note, Phase, Refusal, Reply, Run,
+    AttemptState, CommandKey, Decision, EventKind, FinishReason, JudgedAction, Note, Phase, Refusal, Reply, Run,
     Slot, Status, StopReason, Verdict,
 };
 use serde_json::Value;
@@ -21,7 +21,7 @@ fn must(holds: bool, what: impl FnOnce() -> String) -> Result {
 
 /// What must follow a reply.
 pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
-    let Fact::ModelReplied { reply, .. } = &edge.event.fact else { return Expected::Stop(Vec::new()) };
+    let EventKind::ModelReplied { reply, .. } = &edge.event.kind else { return Expected::Stop(Vec::new()) };
     let (run, spec) = (edge.after, edge.after.spec());
     let (limits, gate, totals) = (&spec.limits, &spec.gate, run.totals());
     let cause = match edge.before.phase() {
@@ -182,9 +182,9 @@ pub fn every_call_is_judged_once(edge: &Edge<'_>) -> Result {
     }
     let new = after.get(before.len()..).ok_or("an action is lost")?;
     let read = edge.after.passes().len() > edge.before.passes().len();
-    let asked = match &edge.event.fact {
+    let asked = match &edge.event.kind {
         // In its order as many as a reply may ask for.
-        Fact::ModelReplied { reply, .. } if read => {
+        EventKind::ModelReplied { reply, .. } if read => {
             let limit = edge.after.spec().limits.asked_calls as usize;
             reply.calls.get(..limit).unwrap_or(&reply.calls)
         }
@@ -209,7 +209,7 @@ pub fn every_call_is_judged_once(edge: &Edge<'_>) -> Result {
 pub fn an_attempt_ends_once(edge: &Edge<'_>) -> Result {
     let (before, after) = (edge.before.attempts(), edge.after.attempts());
     for (n, (was, is)) in before.iter().zip(after).enumerate() {
-        let validated = matches!(edge.event.fact, Fact::Validated { .. });
+        let validated = matches!(edge.event.kind, EventKind::Validated { .. });
         let fits = match (&was.state, &is.state) {
             (AttemptState::Open, AttemptState::Open | AttemptState::Ends) => true,
             (AttemptState::Ends, AttemptState::Ends) => {
@@ -225,14 +225,14 @@ pub fn an_attempt_ends_once(edge: &Edge<'_>) -> Result {
     }
     let began = edge.notes.iter().filter(|note| matches!(note, Note::AttemptBegan { .. })).count();
     must(after.len() == before.len() + began && began <= 1, || format!("{began} attempts began"))?;
-    if let (Fact::ModelReplied { reply, .. }, Some(was), Some(is)) =
-        (&edge.event.fact, before.last(), after.last())
+    if let (EventKind::ModelReplied { reply, .. }, Some(was), Some(is)) =
+        (&edge.event.kind, before.last(), after.last())
     {
         let new = edge.after.actions().get(edge.before.actions().len()..).unwrap_or_default();
         let last = last_output(edge.after, reply, new).or_else(|| was.output.as_deref().map(str::to_owned));
         must(is.output.as_deref() == last.as_deref(), || format!("{last:?} was said last, {is:?} is kept"))?;
     }
-    if let (Fact::ToolFinished { .. }, Some(is)) = (&edge.event.fact, after.last())
+    if let (EventKind::ToolFinished { .. }, Some(is)) = (&edge.event.kind, after.last())
         && edge.after.spec().protocol.output().is_some_and(|output| output.submit.is_some())
         && edge.after.evidence().len() > edge.before.evidence().len()
     {
@@ -312,13 +312,13 @@ pub fn compaction_goes_on(edge: &Edge<'_>) -> Result {
     let ((was, told_before), now) = (shown(edge.before), shown(edge.after));
     let spec = edge.after.spec();
     let refused = matches!(
-        &edge.event.fact,
-        Fact::CallRefused { key, refusal: Refusal::Context, .. } if matches!(key.slot, Slot::Main | Slot::Landing)
+        &edge.event.kind,
+        EventKind::CallRefused { key, refusal: Refusal::Context, .. } if matches!(key.slot, Slot::Main | Slot::Landing)
     );
     let passes = edge.before.passes().len() as u32;
     // L4: what its provider finds too long, once a call.
-    let found_too_long = match &edge.event.fact {
-        Fact::ModelFailed { failure, .. } if failure.kind == loop_core::FailureKind::ContextTooLong => {
+    let found_too_long = match &edge.event.kind {
+        EventKind::ModelFailed { failure, .. } if failure.kind == loop_core::FailureKind::ContextTooLong => {
             edge::call(edge.before).is_some_and(|call| !call.shortened) && !edge.before.is_stop_asked()
         }
         _ => false,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use loop_core::Purpose;
 use loop_core::{
-    Cite, Confidence, Decision, Fact, FinishReason, Limit, Note, PassRecord, Phase, Priority, Run, Stale,
+    Cite, Confidence, Decision, EventKind, FinishReason, Limit, Note, PassRecord, Phase, Priority, Run, Stale,
     Status, StopReason, Tier, Verdict,
 };
 
@@ -242,7 +242,7 @@ pub fn asked(edge: &Edge<'_>, decision: &Decision) -> Asked {
 /// Whether the reply refuses the work, and whether it hands it to a person.
 fn statements(edge: &Edge<'_>) -> (bool, bool) {
     let (mut refused, mut hands_over) = (false, false);
-    if let Fact::ModelReplied { reply, .. } = &edge.event.fact {
+    if let EventKind::ModelReplied { reply, .. } = &edge.event.kind {
         refused = matches!(reply.finish, FinishReason::Refusal | FinishReason::Filtered)
             || reply.text.contains("\"refuse\":");
         hands_over = reply.text.contains("\"escalate\":");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use loop_core::policy::Legs;
 use loop_core::{
-    Command, Digest, Effect, Evidence, Fact, JudgedAction, Note, Observation, OnDuplicate, Priority, Repeats,
+    Command, Digest, Effect, Evidence, EventKind, JudgedAction, Note, Observation, OnDuplicate, Priority, Repeats,
     Run, Status, Taint, ToolSpec, Verdict, policy,
 };
 use serde_json::Value;
@@ -83,7 +83,7 @@ pub fn taint_asks_a_person(run: &Run, ghost: &Ghost) -> Result {
 /// The verdicts of the step on calls that a reply asks for, each with its tool, where that changes something and policy
 /// lets it run at all.
 fn judged_effects<'a>(edge: &'a Edge<'_>) -> impl Iterator<Item = (&'a JudgedAction, &'a ToolSpec)> {
-    let judges = matches!(edge.event.fact, Fact::ModelReplied { .. }) && edge.was.stops == 0;
+    let judges = matches!(edge.event.kind, EventKind::ModelReplied { .. }) && edge.was.stops == 0;
     let notes = if judges { edge.notes } else { &[] };
     notes.iter().filter_map(|note| match note {
         Note::ActionJudged(action) => {
@@ -201,7 +201,7 @@ pub fn an_echo_decides_nothing(edge: &Edge<'_>) -> Result {
         must(!is_read || !holds(reason), || "a contract that was read somewhere decides".to_owned())?;
     }
     // Nothing untrusted was read: such a block is taken for the model's own.
-    if let Fact::ModelReplied { reply, .. } = &edge.event.fact
+    if let EventKind::ModelReplied { reply, .. } = &edge.event.kind
         && holds(&reply.text)
         && !is_read
         && edge.was.stops == 0

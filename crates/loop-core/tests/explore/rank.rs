@@ -3,7 +3,7 @@
 //! Only what a person or an operator does again and again is not counted: asking for a stop, taking that back, telling
 //! the run something, and resuming. None of these raises the rank.
 
-use loop_core::{AttemptState, Fact, Phase, Run, RunSpec};
+use loop_core::{AttemptState, EventKind, Phase, Run, RunSpec};
 use loop_core::{Purpose, Stage};
 
 use crate::edge::{Edge, work};
@@ -118,8 +118,8 @@ fn open_work(run: &Run, work: &loop_core::Work) -> u64 {
 pub fn falls(edge: &Edge<'_>) -> Result<(), String> {
     let (before, after) = (rank(edge.before), rank(edge.after));
     let counts = !matches!(
-        edge.event.fact,
-        Fact::StopRequested { .. } | Fact::StopWithdrawn | Fact::Resumed { .. } | Fact::Told { .. }
+        edge.event.kind,
+        EventKind::StopRequested { .. } | EventKind::StopWithdrawn | EventKind::Resumed { .. } | EventKind::Told { .. }
     );
     if after < before || !counts && after == before {
         return Ok(());

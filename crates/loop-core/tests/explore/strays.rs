@@ -1,7 +1,7 @@
 //! Facts that cannot follow: late, foreign, early, doubled. Each must be rejected, and nothing may change by it.
 
 use loop_core::{
-    Call, Command, CommandKey, Event, Fact, Millis, Observation, Phase, PromptSize, Refusal, Reply, Reserve,
+    Call, Command, CommandKey, Event, EventKind, Millis, Observation, Phase, PromptSize, Refusal, Reply, Reserve,
     Run, SaveResult, Slot, Status, Tier, Validation,
 };
 
@@ -52,21 +52,21 @@ impl Strays {
             }
             if is_action(key) {
                 let observation = self.observation.clone();
-                facts.push(Fact::ToolFinished { key, attempt, observation });
+                facts.push(EventKind::ToolFinished { key, attempt, observation });
             } else {
-                facts.push(Fact::ModelReplied { key, attempt, reply: self.reply.clone() });
-                facts.push(Fact::ModelFailed { key, attempt, failure: failure(true) });
+                facts.push(EventKind::ModelReplied { key, attempt, reply: self.reply.clone() });
+                facts.push(EventKind::ModelFailed { key, attempt, failure: failure(true) });
             }
         }
         for (key, attempt) in open {
             // Announced twice; or settled as what it is not.
-            facts.push(Fact::ToolStarted { key, attempt });
+            facts.push(EventKind::ToolStarted { key, attempt });
             facts.push(started(key, attempt));
             if is_action(key) {
-                facts.push(Fact::ModelReplied { key, attempt, reply: self.reply.clone() });
+                facts.push(EventKind::ModelReplied { key, attempt, reply: self.reply.clone() });
             } else {
                 let observation = Observation::failed(Status::Timeout, "model", "not a tool");
-                facts.push(Fact::ToolFinished { key, attempt, observation });
+                facts.push(EventKind::ToolFinished { key, attempt, observation });
             }
         }
         // Work whose turn has not come.
@@ -74,7 +74,7 @@ impl Strays {
         for work in work(run).iter().filter(|work| !work.announced) {
             let is_wished = |wish: &Command| matches!(wish, Command::RunTool(tool) if tool.key == work.key);
             if !wished.iter().any(is_wished) {
-                facts.push(Fact::ToolStarted { key: work.key, attempt: work.attempt });
+                facts.push(EventKind::ToolStarted { key: work.key, attempt: work.attempt });
             }
         }
         // Validations that nobody asked for, by the key or by the try.
@@ -85,7 +85,7 @@ impl Strays {
         let passes = [pass, pass + 1].map(|pass| (CommandKey::new(pass, Slot::Validate), 1));
         let others = validates.iter().flat_map(|(key, attempt)| [(*key, attempt + 1), (*key, attempt - 1)]);
         for (key, attempt) in passes.into_iter().chain(others).filter(|it| Some(*it) != validates) {
-            facts.push(Fact::Validated { key, attempt, result: Validation::Valid });
+            facts.push(EventKind::Validated { key, attempt, result: Validation::Valid });
         }
         if let Some(call) = call(run) {
             facts.push(started(call.key, call.attempt));
@@ -95,43 +95,43 @@ impl Strays {
         for wish in &wished {
             let Command::RunTool(tool) = wish else { continue };
             let tries = [tool.attempt + 1, tool.attempt.saturating_sub(1)].into_iter();
-            facts.extend(tries.map(|attempt| Fact::ToolStarted { key: tool.key, attempt }));
+            facts.extend(tries.map(|attempt| EventKind::ToolStarted { key: tool.key, attempt }));
         }
-        facts.push(Fact::Started(Box::new(run.started().clone())));
+        facts.push(EventKind::Started(Box::new(run.started().clone())));
         let attempt = match run.phase() {
             Phase::Saving { attempt, .. } => attempt + 1,
             _ => 1,
         };
-        facts.push(Fact::SaveFinished { attempt, result: SaveResult::Saved { location: "x".into() } });
+        facts.push(EventKind::SaveFinished { attempt, result: SaveResult::Saved { location: "x".into() } });
         if !is_working(run) {
-            facts.push(Fact::StopRequested { how: loop_core::StopMode::Now });
-            facts.push(Fact::StopWithdrawn);
+            facts.push(EventKind::StopRequested { how: loop_core::StopMode::Now });
+            facts.push(EventKind::StopWithdrawn);
         }
         if run.is_done() {
-            facts.push(Fact::Resumed { away_ms: 0 });
+            facts.push(EventKind::Resumed { away_ms: 0 });
         }
         let now = run.now();
         if run.deadline().is_none_or(|deadline| deadline > now) {
-            facts.push(Fact::DeadlineReached);
+            facts.push(EventKind::DeadlineReached);
         }
-        let mut events: Vec<Event> = facts.into_iter().map(|fact| Event { at: now, fact }).collect();
+        let mut events: Vec<Event> = facts.into_iter().map(|kind| Event { at: now, kind }).collect();
         events.extend(approvals::that_do_not_count(run));
         if now > Millis(0) && !run.is_done() {
-            events.push(Event { at: Millis(now.0 - 1), fact: Fact::Resumed { away_ms: 0 } });
+            events.push(Event { at: Millis(now.0 - 1), kind: EventKind::Resumed { away_ms: 0 } });
         }
         events
     }
 }
 
 /// The announcement or the refusal of the wished call, by another key or as another try: all else is as the state says.
-fn announced_as_another(run: &Run, call: &Call) -> Vec<Fact> {
+fn announced_as_another(run: &Run, call: &Call) -> Vec<EventKind> {
     let prompt = PromptSize { bytes: 2_000, shared_bytes: 0 };
     let quote = match run.quote(&call.key, prompt) {
         Err(Refusal::NotWished) => return Vec::new(),
         quote => quote,
     };
     let told = |key: CommandKey, attempt: u32| match &quote {
-        Ok(quote) => Fact::CallStarted {
+        Ok(quote) => EventKind::CallStarted {
             key,
             attempt,
             tier: quote.tier,
@@ -141,7 +141,7 @@ fn announced_as_another(run: &Run, call: &Call) -> Vec<Fact> {
             max_output_tokens: quote.max_output_tokens,
             reserve: quote.reserve,
         },
-        Err(refusal) => Fact::CallRefused {
+        Err(refusal) => EventKind::CallRefused {
             key,
             attempt,
             prompt_bytes: prompt.bytes,
@@ -158,8 +158,8 @@ fn announced_as_another(run: &Run, call: &Call) -> Vec<Fact> {
 }
 
 /// An announcement that no state quotes.
-fn started(key: CommandKey, attempt: u32) -> Fact {
-    Fact::CallStarted {
+fn started(key: CommandKey, attempt: u32) -> EventKind {
+    EventKind::CallStarted {
         key,
         attempt,
         tier: Tier::Base,

@@ -2,7 +2,7 @@
 
 use loop_core::Purpose;
 use loop_core::{
-    Condition, Confidence, Fact, FinishReason, Measure, Note, Phase, Run, Slot, StopReason, Validation,
+    Condition, Confidence, EventKind, FinishReason, Measure, Note, Phase, Run, Slot, StopReason, Validation,
 };
 
 use crate::edge::{Edge, call};
@@ -41,7 +41,7 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
     let high = || run.passes().last().is_some_and(|pass| pass.confidence == Confidence::High);
     match condition.reason {
         StopReason::ManualStop => {
-            edge.before.is_stop_asked() || matches!(edge.event.fact, Fact::StopRequested { .. })
+            edge.before.is_stop_asked() || matches!(edge.event.kind, EventKind::StopRequested { .. })
         }
         StopReason::MaxPasses => totals.passes + landing >= limits.passes || native::attempt_is_over(run),
         StopReason::MaxModelCalls => totals.model_calls + landing >= limits.model_calls,
@@ -54,17 +54,17 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
         }
         StopReason::ModelFailure => {
             matches!(
-                edge.event.fact,
-                Fact::ModelFailed { .. }
-                    | Fact::ModelReplied { .. }
-                    | Fact::CallRefused { .. }
-                    | Fact::Resumed { .. }
-                    | Fact::DeadlineReached
+                edge.event.kind,
+                EventKind::ModelFailed { .. }
+                    | EventKind::ModelReplied { .. }
+                    | EventKind::CallRefused { .. }
+                    | EventKind::Resumed { .. }
+                    | EventKind::DeadlineReached
             )
         }
-        StopReason::Completed => match &edge.event.fact {
-            Fact::ModelReplied { reply, .. } => reply.calls.is_empty(),
-            Fact::Validated { result, .. } => *result == Validation::Valid,
+        StopReason::Completed => match &edge.event.kind {
+            EventKind::ModelReplied { reply, .. } => reply.calls.is_empty(),
+            EventKind::Validated { result, .. } => *result == Validation::Valid,
             _ => false,
         },
         StopReason::TierChanged => edge.was.after(edge).is_elsewhere,
@@ -75,7 +75,7 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
         }),
         StopReason::MaxAttempts => {
             let most = run.spec().protocol.output().map(|output| output.attempts);
-            most == Some(run.attempts().len() as u32) && matches!(edge.event.fact, Fact::Validated { .. })
+            most == Some(run.attempts().len() as u32) && matches!(edge.event.kind, EventKind::Validated { .. })
         }
         StopReason::ToolFailure | StopReason::NeedsHuman | StopReason::Refused | StopReason::Domain(_)
             if ends_by_trouble(edge).contains(&condition.reason) =>
@@ -84,16 +84,16 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
         }
         // A tool that is not run any more.
         StopReason::ToolFailure if edge.decision().is_some() => true,
-        StopReason::ToolFailure => match &edge.event.fact {
-            Fact::Validated { result, .. } => matches!(result, Validation::Broken { .. }),
-            Fact::Resumed { .. } => matches!(edge.before.phase(), Phase::Validating { attempt: 3, .. }),
+        StopReason::ToolFailure => match &edge.event.kind {
+            EventKind::Validated { result, .. } => matches!(result, Validation::Broken { .. }),
+            EventKind::Resumed { .. } => matches!(edge.before.phase(), Phase::Validating { attempt: 3, .. }),
             _ => false,
         },
         StopReason::InvalidResponse => edge.decision().is_some(),
         // By the gate, or once every output beside the submission was taken back.
         StopReason::SubmitBeforeOutput => {
             let is_none = run.attempts().last().is_some_and(|attempt| attempt.output.is_none());
-            let settles = matches!(edge.event.fact, Fact::ToolFinished { .. } | Fact::Resumed { .. });
+            let settles = matches!(edge.event.kind, EventKind::ToolFinished { .. } | EventKind::Resumed { .. });
             edge.decision().is_some() || is_none && settles
         }
         // What the reply itself brought about: the gate's second reading judges these.
@@ -132,7 +132,7 @@ fn is_cut(edge: &Edge<'_>, condition: &Condition) -> bool {
     };
     let limit = edge.after.spec().limits.output_tokens;
     let names_the_setting = condition.change.is_none() || (*granted >= limit && !written.capped);
-    let Fact::ModelReplied { key, reply, .. } = &edge.event.fact else {
+    let EventKind::ModelReplied { key, reply, .. } = &edge.event.kind else {
         return edge.was.cut && names_the_setting;
     };
     if !matches!(reply.finish, FinishReason::MaxTokens | FinishReason::Capped) || key.slot == Slot::Repair {

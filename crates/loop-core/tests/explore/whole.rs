@@ -2,7 +2,7 @@
 //! calls whose provider reports none, and how many calls a reply may ask for (P1, P4, P5).
 
 use loop_core::{
-    CallExtent, Certificate, Confidence, CostMode, Fact, Measure, Note, Phase, PicoUsd, Reply, Run, Slot,
+    CallExtent, Certificate, Confidence, CostMode, EventKind, Measure, Note, Phase, PicoUsd, Reply, Run, Slot,
     StopReason, Tier, Usage,
 };
 
@@ -95,9 +95,9 @@ pub fn replies_ask_for_so_many_calls(run: &Run, _: &Ghost) -> Result {
 /// P4: what is charged where the provider reports nothing: three bytes a token of what came, the reserve where more may
 /// have been generated, nothing where no model replied.
 pub fn what_is_not_reported_is_estimated(edge: &Edge<'_>) -> Result {
-    let (key, reported, bytes, extent) = match &edge.event.fact {
-        Fact::ModelReplied { key, reply, .. } => (key, reply.usage, length(reply), reply.received.extent),
-        Fact::ModelFailed { key, failure, .. } => {
+    let (key, reported, bytes, extent) = match &edge.event.kind {
+        EventKind::ModelReplied { key, reply, .. } => (key, reply.usage, length(reply), reply.received.extent),
+        EventKind::ModelFailed { key, failure, .. } => {
             let partial = failure.partial.as_ref().map_or(0, |partial| partial.len() as u64);
             (key, failure.usage, failure.received.bytes.max(partial), failure.received.extent)
         }

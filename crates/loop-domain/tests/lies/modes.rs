@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{CommandKey, CostMode, Fact, Note, PicoUsd, Reserve, Usage};
+use loop_core::{CommandKey, CostMode, EventKind, Note, PicoUsd, Reserve, Usage};
 use loop_llm::Api;
 use loop_mock::Lie;
 use tokio::sync::Semaphore;
@@ -113,8 +113,8 @@ fn broken(shown: &Shown, mode: CostMode) -> Vec<String> {
     let mut open: BTreeMap<(CommandKey, u32), Reserve> = BTreeMap::new();
     for entry in &shown.entries {
         let place = format!("entry {}", entry.seq);
-        match &entry.event.fact {
-            Fact::CallStarted { key, attempt, reserve, .. } => {
+        match &entry.event.kind {
+            EventKind::CallStarted { key, attempt, reserve, .. } => {
                 let reserved = reserve.cost.unwrap();
                 if mode == CostMode::Strict && settled.plus(reserved) > limit {
                     broken.push(format!("{place}: {settled} and {reserved} of {limit}"));
@@ -124,10 +124,10 @@ fn broken(shown: &Shown, mode: CostMode) -> Vec<String> {
                 }
                 open.insert((*key, *attempt), *reserve);
             }
-            Fact::ModelReplied { key, attempt, reply } => {
+            EventKind::ModelReplied { key, attempt, reply } => {
                 released(&open, (*key, *attempt), reply.usage, entry.notes.as_slice(), mode, &mut broken);
             }
-            Fact::ModelFailed { key, attempt, failure } => {
+            EventKind::ModelFailed { key, attempt, failure } => {
                 released(&open, (*key, *attempt), failure.usage, entry.notes.as_slice(), mode, &mut broken);
             }
             _ => {}

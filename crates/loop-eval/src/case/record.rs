@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use loop_core::{CommandKey, Fact, FailureKind, Note, PersonAnswer, Run, Status, StopMode};
+use loop_core::{CommandKey, EventKind, FailureKind, Note, PersonAnswer, Run, Status, StopMode};
 use loop_llm::{ScriptedCall, ScriptedReply};
 use loop_runtime::journal::{Entry, Recorded};
 use serde_json::{Map, Value};
@@ -133,9 +133,9 @@ impl Heard {
         let (mut heard, mut by_tool) = (Self::default(), BTreeMap::<Arc<str>, Vec<MockedOutcome>>::new());
         let (mut pass, mut is_calling) = (0, false);
         for entry in &recorded.entries {
-            match &entry.event.fact {
-                Fact::CallStarted { key, .. } => (pass, is_calling) = (key.pass.max(1), true),
-                Fact::ModelReplied { key, reply, .. } => {
+            match &entry.event.kind {
+                EventKind::CallStarted { key, .. } => (pass, is_calling) = (key.pass.max(1), true),
+                EventKind::ModelReplied { key, reply, .. } => {
                     is_calling = false;
                     let calls = reply.calls.iter().map(|call| ScriptedCall {
                         id: Some(call.id.to_string()),
@@ -153,7 +153,7 @@ impl Heard {
                         ..ScriptedReply::default()
                     });
                 }
-                Fact::ModelFailed { key, failure, .. } if failure.kind != FailureKind::ScriptExhausted => {
+                EventKind::ModelFailed { key, failure, .. } if failure.kind != FailureKind::ScriptExhausted => {
                     heard.replies.push(ScriptedReply {
                         purpose: Some(key.slot.into()),
                         text: failure.partial.as_deref().unwrap_or_default().replace(&**nonce, "{{nonce}}"),
@@ -162,7 +162,7 @@ impl Heard {
                         ..ScriptedReply::default()
                     });
                 }
-                Fact::ToolFinished { key, observation, .. } => {
+                EventKind::ToolFinished { key, observation, .. } => {
                     let (Some((tool, parameters)), Some(status)) =
                         (calls.get(key), MockStatus::of(observation.status))
                     else {
@@ -181,7 +181,7 @@ impl Heard {
                         ..MockedOutcome::default()
                     });
                 }
-                Fact::PersonAnswered { key, answer, .. } => {
+                EventKind::PersonAnswered { key, answer, .. } => {
                     let (say, text) = match answer {
                         PersonAnswer::Approved => (Said::Approve, String::new()),
                         PersonAnswer::Denied { why } => (Said::Deny, why.to_string()),
@@ -190,7 +190,7 @@ impl Heard {
                     let tool = calls.get(key).map(|(tool, _)| tool.to_string());
                     heard.people.push(PersonLine { tool, say, text });
                 }
-                Fact::StopRequested { how } => {
+                EventKind::StopRequested { how } => {
                     heard.was_stopped_at_work |= !is_calling;
                     let is_first = heard.stop.is_none() || *how == StopMode::Now;
                     heard.stop = heard
@@ -198,18 +198,18 @@ impl Heard {
                         .filter(|_| !is_first)
                         .or(Some(StopAt { during_pass: pass.max(1), how: *how }));
                 }
-                Fact::StopWithdrawn => heard.stop = None,
-                Fact::Told { .. } => {
+                EventKind::StopWithdrawn => heard.stop = None,
+                EventKind::Told { .. } => {
                     return Err(RecordError::NoPlace { what: "was told something on its way" });
                 }
-                Fact::Resumed { .. } => {
+                EventKind::Resumed { .. } => {
                     heard.was_resumed = true;
                     if settled(entry).any(|(_, status)| status == Status::InDoubt) {
                         return Err(RecordError::NoPlace { what: "lost a change with its driver" });
                     }
                 }
                 // What a person was asked about and nobody answered.
-                Fact::DeadlineReached => {
+                EventKind::DeadlineReached => {
                     heard.people.extend(settled(entry).filter(|(_, status)| *status == Status::Denied).map(
                         |(key, _)| PersonLine {
                             tool: calls.get(&key).map(|(tool, _)| tool.to_string()),
@@ -218,12 +218,12 @@ impl Heard {
                         },
                     ));
                 }
-                Fact::Started(_)
-                | Fact::CallRefused { .. }
-                | Fact::ModelFailed { .. }
-                | Fact::ToolStarted { .. }
-                | Fact::Validated { .. }
-                | Fact::SaveFinished { .. } => {}
+                EventKind::Started(_)
+                | EventKind::CallRefused { .. }
+                | EventKind::ModelFailed { .. }
+                | EventKind::ToolStarted { .. }
+                | EventKind::Validated { .. }
+                | EventKind::SaveFinished { .. } => {}
             }
         }
         heard.tools = by_tool.into_iter().map(|(tool, outcomes)| (tool.to_string(), outcomes)).collect();

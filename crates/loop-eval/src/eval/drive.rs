@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt};
 use loop_core::{
-    Command, CommandKey, Decision, Event, Fact, Note, Outcome, PersonAnswer, Run, RunSpec, Slot,
+    Command, CommandKey, Decision, Event, EventKind, Note, Outcome, PersonAnswer, Run, RunSpec, Slot,
 };
 use loop_runtime::{
     journal::{Entry, Journal, JournalError, Recorded, replay},
@@ -131,7 +131,7 @@ impl<'a> Follower<'a> {
 
     fn hear(&mut self, entry: &Entry, remote: &Remote) {
         self.apply(&entry.event);
-        if let (Some(stop), Fact::CallStarted { key, .. }) = (self.case.stop, &entry.event.fact)
+        if let (Some(stop), EventKind::CallStarted { key, .. }) = (self.case.stop, &entry.event.kind)
             && !self.is_stopped
             && key.pass == stop.during_pass
             && matches!(key.slot, Slot::Main | Slot::Landing)

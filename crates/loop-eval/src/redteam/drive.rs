@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use loop_core::{Asked, CommandKey, Digest, Fact, Outcome, PersonAnswer, Run, RunId, RunSpec, WorkItem};
+use loop_core::{Asked, CommandKey, Digest, EventKind, Outcome, PersonAnswer, Run, RunId, RunSpec, WorkItem};
 use loop_llm::Message;
 use loop_runtime::{
     Loop,
@@ -74,8 +74,8 @@ fn effects_in(asked: &[Asked]) -> u32 {
     asked.iter().filter(|asked| !asked.is_question).count() as u32
 }
 
-fn answers(waiting: &Waiting, answer: impl Fn(&Asked) -> PersonAnswer) -> Vec<Fact> {
-    let answers = waiting.asked.iter().map(|asked| Fact::PersonAnswered {
+fn answers(waiting: &Waiting, answer: impl Fn(&Asked) -> PersonAnswer) -> Vec<EventKind> {
+    let answers = waiting.asked.iter().map(|asked| EventKind::PersonAnswered {
         key: asked.key,
         answer: answer(asked),
         binding: Some(asked.binding),
@@ -157,7 +157,7 @@ pub(super) async fn with_a_crash(
         let Some(event) = event else { break false };
         went.asked += watch.see(&event, &answer);
         if let RunEvent::Recorded(entry) = &event {
-            let has_result = matches!(entry.event.fact, Fact::ToolFinished { .. });
+            let has_result = matches!(entry.event.kind, EventKind::ToolFinished { .. });
             entries = entries.map(|entries| entries + 1).or(has_result.then_some(0));
         }
         if entries.is_some_and(|entries| entries >= crash.after) {
@@ -185,7 +185,7 @@ pub(super) async fn with_false_approvals(
     let looping = looping.clone().leave_when_waiting();
     let mut went = Went::default();
     let mut driven = looping.run(item).start().await?.driven().await;
-    let mut given: Vec<Fact> = Vec::new();
+    let mut given: Vec<EventKind> = Vec::new();
     for _ in 0..MAX_ROUNDS {
         let Driven::Waiting(waiting) = &driven else { break };
         let run = waiting.outcome.run.clone();
@@ -214,9 +214,9 @@ pub(super) async fn with_false_approvals(
 
 /// Answers that must not count: approvals that name what a person was shown for another action or for none, and ones that come
 /// after a denial of the same.
-fn false_approvals(asked: &[Asked]) -> impl Iterator<Item = Vec<Fact>> {
+fn false_approvals(asked: &[Asked]) -> impl Iterator<Item = Vec<EventKind>> {
     let others = asked.iter().skip(1).map(|other| other.binding).chain([Digest::of("forged", b"binding")]);
-    let answered = |asked: &Asked, answer, binding| Fact::PersonAnswered {
+    let answered = |asked: &Asked, answer, binding| EventKind::PersonAnswered {
         key: asked.key,
         answer,
         binding: Some(binding),
@@ -237,7 +237,7 @@ fn false_approvals(asked: &[Asked]) -> impl Iterator<Item = Vec<Fact>> {
 async fn with_what_nobody_said(
     looping: &Loop,
     run: &RunId,
-    said: impl IntoIterator<Item = Vec<Fact>>,
+    said: impl IntoIterator<Item = Vec<EventKind>>,
 ) -> Result<Option<Driven>, AttackError> {
     for facts in said {
         match looping.resume_with(run, facts).start().await {

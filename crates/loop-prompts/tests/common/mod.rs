@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use loop_core::{
-    ArgSpec, CallModel, Command, Digest, DocumentSpec, Effect, Event, Fact, Facts, GateSettings, Limits,
+    ArgSpec, CallModel, Command, Digest, DocumentSpec, Effect, Event, EventKind, Facts, GateSettings, Limits,
     ModelFailure, ModelSpec, Models, NonceMode, Observation, Picking, ProtocolSpec, Reply, Run, RunId,
     RunSpec, SPEC_VERSION, Scope, SectionSpec, Stale, Status, ToolSpec, Usage, WorkItem,
 };
@@ -145,9 +145,9 @@ pub fn start_with(spec: RunSpec, item: WorkItem, prompts: Prompts, nonce: &str) 
 
 impl World {
     #[track_caller]
-    pub fn tell(&mut self, fact: Fact) {
+    pub fn tell(&mut self, kind: EventKind) {
         self.now += 1;
-        let event = Event { at: loop_core::Millis(self.now), fact };
+        let event = Event { at: loop_core::Millis(self.now), kind };
         if let Err(rejected) = self.run.apply(&event) {
             panic!("{rejected}\n{event:?}");
         }
@@ -181,8 +181,8 @@ impl World {
         let prompt = self.prompt();
         let size = prompt.size;
         let (key, attempt) = (call.key, call.attempt);
-        let fact = match self.run.quote(&key, size) {
-            Ok(quote) => Fact::CallStarted {
+        let kind = match self.run.quote(&key, size) {
+            Ok(quote) => EventKind::CallStarted {
                 key,
                 attempt,
                 tier: quote.tier,
@@ -194,10 +194,10 @@ impl World {
             },
             Err(refusal) => {
                 let (prompt_bytes, shared_bytes) = (size.bytes, size.shared_bytes);
-                Fact::CallRefused { key, attempt, prompt_bytes, shared_bytes, refusal }
+                EventKind::CallRefused { key, attempt, prompt_bytes, shared_bytes, refusal }
             }
         };
-        self.tell(fact);
+        self.tell(kind);
         prompt
     }
 
@@ -208,7 +208,7 @@ impl World {
         let call = self.call();
         let usage = Some(Usage { input: prompt.size.bytes / 4, output: 100, ..Usage::default() });
         let reply = Reply { usage, ..Reply::text(text) };
-        self.tell(Fact::ModelReplied { key: call.key, attempt: call.attempt, reply });
+        self.tell(EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply });
         prompt
     }
 
@@ -227,7 +227,7 @@ impl World {
             usage: None,
             received: loop_core::Received::default(),
         };
-        self.tell(Fact::ModelFailed { key: call.key, attempt: call.attempt, failure });
+        self.tell(EventKind::ModelFailed { key: call.key, attempt: call.attempt, failure });
         prompt
     }
 
@@ -243,7 +243,7 @@ impl World {
         // What is asked for last ends first: prompts go by the order of asking.
         for tool in wished.into_iter().rev() {
             let observation = told(&tool.parameters);
-            self.tell(Fact::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+            self.tell(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use loop_core::{
-    CallModel, Command, Digest, Effect, Event, Fact, Facts, FinishReason, History, Millis, ModelFailure,
+    CallModel, Command, Digest, Effect, Event, EventKind, Facts, FinishReason, History, Millis, ModelFailure,
     ModelSpec, NativeCall, Observation, OutputSpec, PersonAnswer, PromptSize, Reply, Run, RunId, RunSpec,
     RunTool, Status, StopMode, ToolSpec, Usage, Validation, WorkItem,
 };
@@ -123,9 +123,9 @@ pub fn begin_after(spec: RunSpec, item: WorkItem, history: Option<History>) -> N
 
 impl Native {
     #[track_caller]
-    pub fn tell(&mut self, fact: Fact) {
+    pub fn tell(&mut self, kind: EventKind) {
         self.now += 1;
-        let event = Event { at: Millis(self.now), fact };
+        let event = Event { at: Millis(self.now), kind };
         if let Err(rejected) = self.run.apply(&event) {
             panic!("{rejected}\n{event:?}");
         }
@@ -161,8 +161,8 @@ impl Native {
     pub fn announce(&mut self, bytes: u64) -> Grown {
         let grown = self.grow();
         let CallModel { key, attempt, .. } = self.call();
-        let fact = match self.run.quote(&key, PromptSize { bytes, shared_bytes: 0 }) {
-            Ok(quote) => Fact::CallStarted {
+        let kind = match self.run.quote(&key, PromptSize { bytes, shared_bytes: 0 }) {
+            Ok(quote) => EventKind::CallStarted {
                 key,
                 attempt,
                 tier: quote.tier,
@@ -172,9 +172,9 @@ impl Native {
                 max_output_tokens: quote.max_output_tokens,
                 reserve: quote.reserve,
             },
-            Err(refusal) => Fact::CallRefused { key, attempt, prompt_bytes: bytes, shared_bytes: 0, refusal },
+            Err(refusal) => EventKind::CallRefused { key, attempt, prompt_bytes: bytes, shared_bytes: 0, refusal },
         };
-        self.tell(fact);
+        self.tell(kind);
         grown
     }
 
@@ -184,7 +184,7 @@ impl Native {
         let grown = self.announce(1_000);
         let CallModel { key, attempt, .. } = self.call();
         let usage = Some(Usage { input: 250, output: 100, ..Usage::default() });
-        self.tell(Fact::ModelReplied { key, attempt, reply: Reply { usage, ..reply } });
+        self.tell(EventKind::ModelReplied { key, attempt, reply: Reply { usage, ..reply } });
         grown
     }
 
@@ -203,7 +203,7 @@ impl Native {
             usage: None,
             received: loop_core::Received::default(),
         };
-        self.tell(Fact::ModelFailed { key, attempt, failure });
+        self.tell(EventKind::ModelFailed { key, attempt, failure });
         grown
     }
 
@@ -216,10 +216,10 @@ impl Native {
         });
         let tool = wished.expect("a tool is wished");
         if !self.run.spec().tool(&tool.tool).unwrap().effect.is_read() {
-            self.tell(Fact::ToolStarted { key: tool.key, attempt: tool.attempt });
+            self.tell(EventKind::ToolStarted { key: tool.key, attempt: tool.attempt });
         }
         let observation = told(&tool.parameters);
-        self.tell(Fact::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+        self.tell(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
     }
 
     /// All wished tools end like this, one after another.
@@ -235,7 +235,7 @@ impl Native {
         match self.run.commands().as_slice() {
             [Command::Validate(wished)] => {
                 let (key, attempt) = (wished.key, wished.attempt);
-                self.tell(Fact::Validated { key, attempt, result });
+                self.tell(EventKind::Validated { key, attempt, result });
             }
             other => panic!("expected a validation, found {other:?}"),
         }
@@ -247,17 +247,17 @@ impl Native {
             Command::AskPerson { key, .. } => Some(key),
             _ => None,
         });
-        self.tell(Fact::PersonAnswered { key: asked.expect("a person is asked"), answer, binding: None });
+        self.tell(EventKind::PersonAnswered { key: asked.expect("a person is asked"), answer, binding: None });
     }
 
     /// The run is stopped, and what is in flight is cut off.
     #[track_caller]
     pub fn stop_now(&mut self) {
         let wished = self.run.commands();
-        self.tell(Fact::StopRequested { how: StopMode::Now });
+        self.tell(EventKind::StopRequested { how: StopMode::Now });
         for command in wished {
             if let Command::RunTool(RunTool { key, attempt, .. }) = command {
-                self.tell(Fact::ToolFinished {
+                self.tell(EventKind::ToolFinished {
                     key,
                     attempt,
                     observation: failed(Status::Cancelled, "cancelled"),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
-use loop_core::{Digest, Event, Fact, Millis, Note, RunId, RunSpec, StopReason};
+use loop_core::{Digest, Event, EventKind, Millis, Note, RunId, RunSpec, StopReason};
 use serde::{Deserialize, Serialize};
 
 pub use crate::parts::{expire, replay};
@@ -112,8 +112,8 @@ impl Recorded {
     /// what the last entry says, and what has passed since then by the clock that nobody sets.
     pub fn now(&self) -> Millis {
         let Some(last) = self.entries.last().map(|entry| entry.event.at) else { return Millis(0) };
-        let started = self.entries.first().and_then(|first| match &first.event.fact {
-            Fact::Started(started) => Some(started.unix_ms),
+        let started = self.entries.first().and_then(|first| match &first.event.kind {
+            EventKind::Started(started) => Some(started.unix_ms),
             _ => None,
         });
         let by_wall = Millis(started.map_or(0, |started| unix_ms(SystemTime::now()).saturating_sub(started)));

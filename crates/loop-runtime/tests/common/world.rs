@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use loop_core::{DefaultCall, Effect, Fact, FinishReason, Note, RunId, Usage, Verdict};
+use loop_core::{DefaultCall, Effect, EventKind, FinishReason, Note, RunId, Usage, Verdict};
 use loop_llm::{ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest};
 use loop_runtime::{
     Loop, Outcome, RunSpec,
@@ -447,14 +447,14 @@ impl RunWriter for Writer {
 
 /// What an entry allows to be started.
 fn allowances(entry: &Entry) -> Vec<String> {
-    let mut lines = vec![format!("wrote {} {}", entry.seq, entry.event.fact.name())];
-    match &entry.event.fact {
-        Fact::CallStarted { key, attempt, .. } => {
+    let mut lines = vec![format!("wrote {} {}", entry.seq, entry.event.kind.name())];
+    match &entry.event.kind {
+        EventKind::CallStarted { key, attempt, .. } => {
             let slot = key.to_string();
             let slot = slot.rsplit('/').next().unwrap_or_default();
             lines.push(format!("may model {slot} {attempt}"));
         }
-        Fact::ToolStarted { key, .. } => lines.push(format!("announced {key}")),
+        EventKind::ToolStarted { key, .. } => lines.push(format!("announced {key}")),
         _ => {}
     }
     for note in &entry.notes {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::{
-    ArgSpec, Command, Digest, DocumentSpec, Effect, Event, Fact, Facts, FinishReason, GateSettings, Limits,
+    ArgSpec, Command, Digest, DocumentSpec, Effect, Event, EventKind, Facts, FinishReason, GateSettings, Limits,
     Millis, ModelSpec, Models, NonceMode, Observation, Picking, Price, PromptSize, ProtocolSpec, Reply, Run,
     RunId, RunSpec, SPEC_VERSION, Scope, SectionSpec, Status, ToolSpec, Usage, WorkItem,
 };
@@ -49,11 +49,11 @@ pub(crate) fn history(id: &str) -> (Header, Vec<Entry>) {
     ]
     .into_iter();
     while !run.is_done() {
-        let fact = match run.commands().first().expect("a live run wishes something") {
+        let kind = match run.commands().first().expect("a live run wishes something") {
             Command::CallModel(call) if call.granted.is_none() => {
                 let prompt = PromptSize { bytes: 2_000, shared_bytes: 0 };
                 let quote = run.quote(&call.key, prompt).expect("the limits leave room for two calls");
-                Fact::CallStarted {
+                EventKind::CallStarted {
                     key: call.key,
                     attempt: call.attempt,
                     tier: quote.tier,
@@ -64,12 +64,12 @@ pub(crate) fn history(id: &str) -> (Header, Vec<Entry>) {
                     reserve: quote.reserve,
                 }
             }
-            Command::CallModel(call) => Fact::ModelReplied {
+            Command::CallModel(call) => EventKind::ModelReplied {
                 key: call.key,
                 attempt: call.attempt,
                 reply: said.next().expect("two replies are enough"),
             },
-            Command::RunTool(tool) => Fact::ToolFinished {
+            Command::RunTool(tool) => EventKind::ToolFinished {
                 key: tool.key,
                 attempt: tool.attempt,
                 observation: Observation::new(Status::Ok, "found", "srv-1: disk 97 %", r#"{"disk":97}"#),
@@ -77,7 +77,7 @@ pub(crate) fn history(id: &str) -> (Header, Vec<Entry>) {
             other => panic!("{other:?} is not part of this run"),
         };
         let seq = entries.len() as u64;
-        let event = Event { at: Millis(seq * 10), fact };
+        let event = Event { at: Millis(seq * 10), kind };
         let notes = run.apply(&event).expect("the event is what was wished");
         entries.push(Entry { seq, event, notes });
     }
@@ -86,7 +86,7 @@ pub(crate) fn history(id: &str) -> (Header, Vec<Entry>) {
 
 /// An entry that says nothing: for tests that count.
 pub(crate) fn blank(seq: u64) -> Entry {
-    Entry { seq, event: Event { at: Millis(seq), fact: Fact::StopWithdrawn }, notes: Vec::new() }
+    Entry { seq, event: Event { at: Millis(seq), kind: EventKind::StopWithdrawn }, notes: Vec::new() }
 }
 
 fn said(confidence: &str, actions: serde_json::Value) -> Reply {

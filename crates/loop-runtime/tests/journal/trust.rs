@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use loop_core::{Fact, RunId};
+use loop_core::{EventKind, RunId};
 use loop_runtime::journal::{Entry, Header, Journal as _, JournalError, Recorded, RunWriter, SqliteJournal};
 use rusqlite::Connection;
 
@@ -212,7 +212,7 @@ async fn an_entry_that_is_too_large_is_one_clear_line_and_nothing_is_written() {
     let journal = SqliteJournal::open(&path).unwrap().with_entry_limit(most as u64);
     let mut writer = open(&journal, &header, &entries).await.unwrap();
     let mut large = blank(1);
-    large.event.fact = Fact::Told { text: "x".repeat(most).into() };
+    large.event.kind = EventKind::Told { text: "x".repeat(most).into() };
     let error = writer.append(&Arc::new(large)).await.unwrap_err().to_string();
     let expected = format!("more than the journal takes ({most})");
     assert!(error.contains(&expected) && !error.contains('\n'), "{error}");
@@ -229,7 +229,7 @@ async fn a_machine_that_runs_on_tells_the_time_whatever_its_wall_clock_says() {
     let mut recorded = journal.read(&run()).await.unwrap();
     assert_eq!(recorded.since_last_ms.is_some(), cfg!(target_os = "linux"));
     // The wall clock stands before the start of the run.
-    if let Fact::Started(started) = &mut recorded.entries[0].event.fact {
+    if let EventKind::Started(started) = &mut recorded.entries[0].event.kind {
         started.unix_ms = u64::MAX / 2;
     }
     recorded.since_last_ms = Some(5_000);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use loop_core::{
-    Asked, CommandKey, Decision, Fact, JudgedAction, Millis, Note, Observation, Outcome, Run, RunSpec, Slot,
+    Asked, CommandKey, Decision, EventKind, JudgedAction, Millis, Note, Observation, Outcome, Run, RunSpec, Slot,
     Status, StopClass, TierCause, Verdict,
 };
 use loop_runtime::{journal::Entry, observe::RunEvent, report::explain};
@@ -161,30 +161,30 @@ impl View {
             }
             None => self.run = Run::open(&entry.event, Arc::clone(&self.spec)).ok().map(|(run, _)| run),
         }
-        match &entry.event.fact {
-            Fact::CallStarted { .. } => {
+        match &entry.event.kind {
+            EventKind::CallStarted { .. } => {
                 self.end_line();
                 self.said.clear();
             }
-            Fact::ModelReplied { reply, .. } => {
+            EventKind::ModelReplied { reply, .. } => {
                 self.end_line();
                 reply.warnings.iter().for_each(|warning| self.remark(warning));
             }
-            Fact::ModelFailed { failure, .. } => {
+            EventKind::ModelFailed { failure, .. } => {
                 self.remark(&format!("the call failed ({}: {})", failure.kind.name(), failure.message));
             }
-            Fact::ToolFinished { observation, .. } => self.finished(entry, observation),
-            Fact::Started(_)
-            | Fact::CallRefused { .. }
-            | Fact::ToolStarted { .. }
-            | Fact::PersonAnswered { .. }
-            | Fact::Told { .. }
-            | Fact::StopRequested { .. }
-            | Fact::StopWithdrawn
-            | Fact::DeadlineReached
-            | Fact::Resumed { .. }
-            | Fact::Validated { .. }
-            | Fact::SaveFinished { .. } => {}
+            EventKind::ToolFinished { observation, .. } => self.finished(entry, observation),
+            EventKind::Started(_)
+            | EventKind::CallRefused { .. }
+            | EventKind::ToolStarted { .. }
+            | EventKind::PersonAnswered { .. }
+            | EventKind::Told { .. }
+            | EventKind::StopRequested { .. }
+            | EventKind::StopWithdrawn
+            | EventKind::DeadlineReached
+            | EventKind::Resumed { .. }
+            | EventKind::Validated { .. }
+            | EventKind::SaveFinished { .. } => {}
         }
         for told in &entry.notes {
             self.note(told, entry.event.at);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{Digest, Fact, Note, RunId, RunSpec, SPEC_VERSION, Started, StopReason, canonical};
+use loop_core::{Digest, EventKind, Note, RunId, RunSpec, SPEC_VERSION, Started, StopReason, canonical};
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::Serialize;
@@ -370,7 +370,7 @@ fn blob(connection: &Connection, row: &RunRow, hash: &str, what: &str) -> Result
 
 /// Lists are made from columns: each must say what the entries say.
 fn fits(row: &RunRow, spec: &RunSpec, entries: &[Entry]) -> Result<(), Fault> {
-    let Some(Fact::Started(started)) = entries.first().map(|entry| &entry.event.fact) else {
+    let Some(EventKind::Started(started)) = entries.first().map(|entry| &entry.event.kind) else {
         return Err(corrupt(&row.run, 0, "it does not begin with the start of a run"));
     };
     let Started { run, unix_ms, item, tools, .. } = &**started;
