@@ -9,7 +9,7 @@ use loop_core::{Overridden, RunSpec, Tier, WorkItem};
 use loop_llm::{RecordError, Recorder, Secrets};
 use loop_prompts::Prompts;
 use loop_runtime::{
-    Loop,
+    Runner,
     journal::Entry,
     models::Models,
     save::{SaveTarget, Saver},
@@ -185,7 +185,7 @@ impl Domain {
     }
 
     /// A loop that runs this domain and saves where it says, with a journal in memory.
-    pub fn to_loop(&self) -> Loop {
+    pub fn to_loop(&self) -> Runner {
         let prepared = self.unsaved_loop();
         match &self.save {
             Some(target) => {
@@ -200,8 +200,8 @@ impl Domain {
     }
 
     /// The same loop without saving.
-    pub fn unsaved_loop(&self) -> Loop {
-        Loop::new((*self.spec).clone(), (*self.registry).clone(), self.models.clone())
+    pub fn unsaved_loop(&self) -> Runner {
+        Runner::new((*self.spec).clone(), (*self.registry).clone(), self.models.clone())
             .with_prompts(Arc::clone(&self.prompts))
             .with_credentials(Arc::new(self.credentials.clone()))
             .with_secrets(&self.secrets)

@@ -9,7 +9,7 @@ use loop_domain::{Domain, LoadOptions};
 use loop_eval::case::{Case, Expected, RecordError, Said, case_of_run};
 use loop_eval::eval::{VerifyError, run_case, verify};
 use loop_runtime::{
-    Loop, RunSpec, WorkItem,
+    Runner, RunSpec, WorkItem,
     journal::{Journal, MemoryJournal, Recorded},
     models::{ModelSpec, Models, Scripted},
     observe::RunEvent,
@@ -36,7 +36,7 @@ async fn recorded(domain: &str, item: &str, script: Option<&str>) -> Recorded {
     let text = std::fs::read_to_string(folder.join(item)).unwrap();
     let item = domain.item(&text, item).unwrap();
     let journal = Arc::new(MemoryJournal::new());
-    let looping = match script {
+    let runner = match script {
         None => domain.unsaved_loop(),
         Some(script) => {
             let text = std::fs::read_to_string(folder.join(script)).unwrap();
@@ -45,10 +45,10 @@ async fn recorded(domain: &str, item: &str, script: Option<&str>) -> Recorded {
                 picker: model(),
                 ..loop_runtime::models::Models::one(model())
             };
-            loop_runtime::Loop::new((*domain.spec).clone(), (*domain.registry).clone(), models)
+            loop_runtime::Runner::new((*domain.spec).clone(), (*domain.registry).clone(), models)
         }
     };
-    let outcome = looping.with_journal(journal.clone()).run(item).await.unwrap();
+    let outcome = runner.with_journal(journal.clone()).run(item).await.unwrap();
     journal.read(&outcome.run).await.unwrap()
 }
 
@@ -115,8 +115,8 @@ async fn a_run_that_was_stopped_while_a_tool_ran_becomes_a_case_without_its_coun
         Registry::builder().typed(wait, |_: Nothing, _: ToolContext| std::future::pending::<ToolResult>());
     let models = Models::one(Arc::new(Scripted::from_json(replies).unwrap()));
     let spec = RunSpec::conversation("waits", ModelSpec::new("scripted", "s"));
-    let looping = Loop::new(spec, registry.build().unwrap(), models).with_journal(journal.clone());
-    let mut handle = looping.run(WorkItem::new("1", "text", "Wait", "Wait.")).start().await.unwrap();
+    let runner = Runner::new(spec, registry.build().unwrap(), models).with_journal(journal.clone());
+    let mut handle = runner.run(WorkItem::new("1", "text", "Wait", "Wait.")).start().await.unwrap();
     let mut events = handle.events().unwrap();
     while let Some(event) = events.recv().await {
         if matches!(&event, RunEvent::Recorded(entry) if matches!(entry.event.kind, EventKind::ModelReplied { .. }))

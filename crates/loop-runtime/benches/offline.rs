@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use loop_runtime::{
-    Loop, RunSpec, WorkItem,
+    Runner, RunSpec, WorkItem,
     models::{ModelSpec, Models, Offline},
     spec::SectionSpec,
     tools::{Effect, Registry, ToolContext, ToolDeclaration, ToolResult},
@@ -22,7 +22,7 @@ fn main() {
     });
     let sections = [SectionSpec::new("findings", "Findings").required().cited()];
     let spec = RunSpec::document("help", sections, ModelSpec::new("offline", "offline-1"));
-    let looped = Loop::new(spec, registry.build().unwrap(), Models::one(Arc::new(Offline::new())));
+    let looped = Runner::new(spec, registry.build().unwrap(), Models::one(Arc::new(Offline::new())));
     let mut runs: Vec<u128> = (0..RUNS)
         .map(|_| {
             let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");

@@ -7,7 +7,7 @@ use std::io::{Write, stdout};
 use std::sync::Arc;
 
 use loop_runtime::{
-    Loop, RunSpec, WorkItem,
+    Runner, RunSpec, WorkItem,
     models::{ModelSpec, Models, Offline},
     read,
     spec::SectionSpec,
@@ -23,10 +23,10 @@ pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     });
     let sections = [SectionSpec::new("findings", "Findings").required().cited()];
     let spec = RunSpec::document("help", sections, ModelSpec::new("offline", "offline-1"));
-    let looping = Loop::new(spec, tools.build()?, Models::one(Arc::new(Offline::new())));
+    let runner = Runner::new(spec, tools.build()?, Models::one(Arc::new(Offline::new())));
 
     let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
-    let outcome = looping.run(item).await?;
+    let outcome = runner.run(item).await?;
     writeln!(out, "{}", outcome.document.to_markdown())?;
     writeln!(
         out,

@@ -15,12 +15,12 @@ use crate::parts::Begun;
 pub enum Driven {
     /// The run is over.
     Ended(Outcome),
-    /// The run waits for people, and its driver has left it: see [`Loop::leave_when_waiting`](crate::Loop::leave_when_waiting).
+    /// The run waits for people, and its driver has left it: see [`Runner::leave_when_waiting`](crate::Runner::leave_when_waiting).
     Waiting(Waiting),
 }
 
 /// A run that waits for people and has no driver. Everything is in the journal:
-/// [`Loop::resume_with`](crate::Loop::resume_with) goes on from there.
+/// [`Runner::resume_with`](crate::Runner::resume_with) goes on from there.
 #[derive(Clone, Debug)]
 pub struct Waiting {
     /// What is asked, in request order. Instants count from the run's start.

@@ -35,7 +35,7 @@
 //! | [`save`] | where outcomes are saved |
 //!
 //! This crate is the one place where a loop touches the world. It decides nothing: commands come from a
-//! [`Run`](loop_core::Run), and every decision is durable before anything follows from it. A [`Loop`] is spec, tools, models
+//! [`Run`](loop_core::Run), and every decision is durable before anything follows from it. A [`Runner`] is spec, tools, models
 //! and prompts put together, and an [`Agent`] is a short way to one.
 //!
 //! # A loop
@@ -55,7 +55,7 @@
 //!     let sections = [SectionSpec::new("findings", "Findings").required().cited()];
 //!     let spec = RunSpec::document("help", sections, ModelSpec::new("offline", "offline-1"));
 //!     let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
-//!     let outcome = Loop::new(spec, tools.build()?, Models::one(Arc::new(Offline::new()))).run(item).await?;
+//!     let outcome = Runner::new(spec, tools.build()?, Models::one(Arc::new(Offline::new()))).run(item).await?;
 //! #   assert_eq!(outcome.stop.reason(), loop_runtime::StopReason::Confident, "{outcome:#?}");
 //! #   assert!(outcome.document.to_markdown().contains("[E1]"));
 //!     Ok(println!("{}", outcome.document.to_markdown()))
@@ -66,14 +66,14 @@
 //!
 //! The same machine stands behind each, and for the same events it leaves the same journal.
 //!
-//! - **Awaited**: [`Loop::run`] gives the outcome; dropping its future ends the run.
+//! - **Awaited**: [`Runner::run`] gives the outcome; dropping its future ends the run.
 //! - **By a handle**: [`RunRequest::start`](run::RunRequest::start) lets the run continue by itself;
 //!   [`Handle`](run::Handle) has `events`, `stop` and `wait`.
 //! - **As a stream**: [`RunRequest::stream`](run::RunRequest::stream) continues only while it is polled, one recorded entry
 //!   at a time; not polling it is a pause.
-//! - **From a queue**: [`Loop::run_all`] and [`Loop::queue`] run many items, so many at a time.
+//! - **From a queue**: [`Runner::run_all`] and [`Runner::queue`] run many items, so many at a time.
 //!
-//! [`Loop::with_observer`] adds callbacks to all of them. An [`Observer`](observe::Observer) can neither slow nor break a
+//! [`Runner::with_observer`] adds callbacks to all of them. An [`Observer`](observe::Observer) can neither slow nor break a
 //! run: it has a thread of its own and a bounded queue, misses pieces of replies first when it falls behind, and is told how
 //! many ([`RunEvent::Lost`](observe::RunEvent::Lost)); a panic in it is counted ([`Observed`](observe::Observed)).
 
@@ -110,7 +110,7 @@ mod waits;
 pub use agent::{Agent, AgentError, Answer, Extracted, OutputTool, read, write};
 pub use loop_core::{CostLimit, Limits, Outcome, RunSpec, StopReason, WorkItem};
 pub use loop_llm::Message;
-pub use parts::Loop;
+pub use parts::Runner;
 
 /// What tools are made of: declarations with their effects, the registry, what a tool returns, what it was used for.
 pub mod tools {

@@ -75,13 +75,13 @@ pub(crate) struct Begun {
 
 /// A loop: runs work items, one after another or side by side. Clones share everything.
 #[derive(Clone)]
-pub struct Loop {
+pub struct Runner {
     parts: Arc<Parts>,
 }
 
-impl fmt::Debug for Loop {
+impl fmt::Debug for Runner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loop")
+        f.debug_struct("Runner")
             .field("domain", &self.parts.spec.domain)
             .field("tools", &self.parts.registry)
             .finish()
@@ -157,7 +157,7 @@ pub enum StartError {
     },
 }
 
-impl Loop {
+impl Runner {
     /// A loop over these tools and models, with the built-in prompts and a journal in memory.
     ///
     /// The spec's list of tools is taken from the registry. Where its limit of money could not be kept, since the price of
@@ -238,10 +238,10 @@ impl Loop {
     /// # let spec = RunSpec::conversation("help", ModelSpec::new("scripted", "s"));
     /// # let model = Scripted::from_json(r#"{"version": 1, "replies": [
     /// #     {"calls": [{"id": "c", "name": "reboot", "arguments": "{}"}]}, {"text": "Done."}]}"#)?;
-    /// # let looping = Loop::new(spec, tools, Models::one(Arc::new(model)));
+    /// # let looping = Runner::new(spec, tools, Models::one(Arc::new(model)));
     /// # let item = WorkItem::new("T-1", "ticket", "It hangs", "Reboot it.");
-    /// let looping = looping.with_people().leave_when_waiting();
-    /// let Driven::Waiting(waiting) = looping.run(item).start().await?.driven().await else {
+    /// let looping = runner.with_people().leave_when_waiting();
+    /// let Driven::Waiting(waiting) = runner.run(item).start().await?.driven().await else {
     ///     return Err("nothing was asked".into());
     /// };
     /// let asked = &waiting.asked[0];
@@ -249,7 +249,7 @@ impl Loop {
     /// // Another day, in another process:
     /// let (key, binding) = (asked.key, Some(asked.binding));
     /// let yes = EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding };
-    /// let outcome = looping.resume_with(&waiting.outcome.run, [yes]).await?;
+    /// let outcome = runner.resume_with(&waiting.outcome.run, [yes]).await?;
     /// assert_eq!(outcome.answer.as_deref(), Some("Done."));
     /// # Ok(())
     /// # }
@@ -318,18 +318,18 @@ impl Loop {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let looping = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
     /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
-    /// let looping = looping.with_observer(Arc::new(|run: &RunId, event: &RunEvent| {
+    /// let looping = runner.with_observer(Arc::new(|run: &RunId, event: &RunEvent| {
     ///     if let RunEvent::Recorded(entry) = event {
     ///         println!("{run}: {}", entry.event.kind.name());
     ///     }
     /// }));
-    /// let outcome = looping.run(item).await?;
+    /// let outcome = runner.run(item).await?;
     /// // The run does not wait for its observers; a program that wants all of them heard does.
-    /// looping.observers_caught_up().await;
-    /// assert_eq!(looping.observed()[0].panics, 0);
-    /// # assert_eq!((outcome.totals.passes, looping.observed()[0].lost), (1, 0));
+    /// runner.observers_caught_up().await;
+    /// assert_eq!(runner.observed()[0].panics, 0);
+    /// # assert_eq!((outcome.totals.passes, runner.observed()[0].lost), (1, 0));
     /// # Ok(())
     /// # }
     /// ```

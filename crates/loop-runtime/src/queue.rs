@@ -3,9 +3,9 @@
 use futures::{Stream, StreamExt};
 use loop_core::{Outcome, WorkItem};
 
-use crate::parts::{Loop, StartError};
+use crate::parts::{Runner, StartError};
 
-impl Loop {
+impl Runner {
     /// Runs all of these items, at most `concurrency` at a time (0 counts as 1), each to its own end. Yields each
     /// item's place among them, from 0, with its outcome, as they end. See [`queue`](Self::queue).
     pub fn run_all<I>(
@@ -32,7 +32,7 @@ impl Loop {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let looping = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
     /// use futures::StreamExt;
     ///
     /// let (inbox, mut items) = tokio::sync::mpsc::channel(8);
@@ -43,7 +43,7 @@ impl Loop {
     ///         inbox.send(item).await.ok();
     ///     }
     /// });
-    /// let mut queue = looping.queue(items, 2);
+    /// let mut queue = runner.queue(items, 2);
     /// let mut ended = 0;
     /// while let Some((n, outcome)) = queue.next().await {
     ///     println!("item {n}: {}", outcome?.stop.reason());
@@ -62,10 +62,10 @@ impl Loop {
     where
         S: Stream<Item = WorkItem>,
     {
-        let looping = self.clone();
+        let runner = self.clone();
         let run = move |(n, item)| {
-            let looping = looping.clone();
-            async move { (n, looping.run(item).await) }
+            let runner = runner.clone();
+            async move { (n, runner.run(item).await) }
         };
         items.enumerate().map(run).buffer_unordered(concurrency.max(1))
     }

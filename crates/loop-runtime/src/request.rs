@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::AgentRequest;
 use crate::driver::{Opening, Pace};
 use crate::handle::Handle;
-use crate::parts::{Loop, StartError};
+use crate::parts::{Runner, StartError};
 use crate::stream::RunStream;
 
-/// A request to a loop, as [`Loop::run`] and [`Loop::resume`] make it.
+/// A request to a loop, as [`Runner::run`] and [`Runner::resume`] make it.
 ///
 /// Nothing happens until it is driven, in one of four ways, which leave the same journal:
 ///
@@ -26,7 +26,7 @@ use crate::stream::RunStream;
 /// - [`recurse`](Self::recurse) makes each pass by the one before, and tells the depth.
 #[must_use = "a request does nothing until it is awaited, started, streamed or recursed"]
 pub struct RunRequest {
-    looping: Loop,
+    runner: Runner,
     of: Of,
     cancel: Option<CancellationToken>,
 }
@@ -39,7 +39,7 @@ enum Of {
     Resumed(RunId, Vec<EventKind>),
 }
 
-impl Loop {
+impl Runner {
     /// A request that runs a work item; awaited, it gives the outcome.
     ///
     /// A run may begin others: inside a tool, after an outcome, one for each of its findings.
@@ -50,17 +50,17 @@ impl Loop {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let looping = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
     /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
-    /// let outcome = looping.run(item).await?;
+    /// let outcome = runner.run(item).await?;
     /// let text = outcome.document.to_markdown();
-    /// let second = looping.run(WorkItem::new("T-1b", "review", "Is this right?", &*text)).await?;
+    /// let second = runner.run(WorkItem::new("T-1b", "review", "Is this right?", &*text)).await?;
     /// # assert_ne!(outcome.run, second.run);
     /// # Ok(())
     /// # }
     /// ```
     pub fn run(&self, item: WorkItem) -> RunRequest {
-        RunRequest { looping: self.clone(), of: Of::Item(item), cancel: None }
+        RunRequest { runner: self.clone(), of: Of::Item(item), cancel: None }
     }
 
     /// A request that resumes a run whose driver is gone: what it had in flight is settled as lost, and it continues to
@@ -73,7 +73,7 @@ impl Loop {
     /// one of them, nothing of it is journaled.
     pub fn resume_with(&self, run: &RunId, said: impl IntoIterator<Item = EventKind>) -> RunRequest {
         let of = Of::Resumed(run.clone(), said.into_iter().collect());
-        RunRequest { looping: self.clone(), of, cancel: None }
+        RunRequest { runner: self.clone(), of, cancel: None }
     }
 
     /// A request that answers the last message of `history`, by the rules of this loop. What is said and done is appended
@@ -85,11 +85,11 @@ impl Loop {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::conversation("help", ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let looping = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
     /// use futures::StreamExt;
     ///
     /// let mut messages = vec![Message::user("Good morning")];
-    /// let mut turn = looping.chat(&mut messages).stream().await?;
+    /// let mut turn = runner.chat(&mut messages).stream().await?;
     /// while let Some(event) = turn.next().await {
     ///     if let RunEvent::Text { text, .. } = event {
     ///         print!("{text}");
@@ -115,11 +115,11 @@ impl RunRequest {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let looping = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
     /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
     /// let cancel = CancellationToken::new();
     /// cancel.cancel();
-    /// let outcome = looping.run(item).until(&cancel).await?;
+    /// let outcome = runner.run(item).until(&cancel).await?;
     /// assert_eq!(outcome.stop.reason(), StopReason::ManualStop);
     /// # Ok(())
     /// # }
@@ -136,9 +136,9 @@ impl RunRequest {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let looping = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
     /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
-    /// let mut handle = looping.run(item).start().await?;
+    /// let mut handle = runner.run(item).start().await?;
     /// let mut events = handle.events().ok_or("they can be taken once")?;
     /// while let Some(event) = events.recv().await {
     ///     if let RunEvent::Text { text, .. } = event {
@@ -155,9 +155,9 @@ impl RunRequest {
     /// # Errors
     /// When the run cannot begin, or cannot be resumed.
     pub async fn start(self) -> Result<Handle, StartError> {
-        let Self { looping, of, cancel } = self;
-        let opening = of.open(&looping).await?;
-        Ok(Handle::spawn(looping.begin(opening, Pace::Own, cancel.as_ref())))
+        let Self { runner, of, cancel } = self;
+        let opening = of.open(&runner).await?;
+        Ok(Handle::spawn(runner.begin(opening, Pace::Own, cancel.as_ref())))
     }
 
     /// Starts a run that continues only while it is polled: its reader decides its pace.
@@ -168,11 +168,11 @@ impl RunRequest {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let looping = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
     /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
     /// use futures::StreamExt;
     ///
-    /// let mut run = looping.run(item).stream().await?;
+    /// let mut run = runner.run(item).stream().await?;
     /// while let Some(event) = run.next().await {
     ///     if let RunEvent::Recorded(entry) = event {
     ///         // The run rests here, however long this takes.
@@ -188,9 +188,9 @@ impl RunRequest {
     /// # Errors
     /// When the run cannot begin, or cannot be resumed.
     pub async fn stream(self) -> Result<RunStream, StartError> {
-        let Self { looping, of, cancel } = self;
-        let opening = of.open(&looping).await?;
-        Ok(RunStream::new(looping.begin(opening, Pace::InStep, cancel.as_ref())))
+        let Self { runner, of, cancel } = self;
+        let opening = of.open(&runner).await?;
+        Ok(RunStream::new(runner.begin(opening, Pace::InStep, cancel.as_ref())))
     }
 
     /// Drives the run level by level: each pass stands in a future of its own, which is made by the one before and replaces
@@ -203,9 +203,9 @@ impl RunRequest {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Loop::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let looping = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
     /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
-    /// let (outcome, depth) = looping.run(item).recurse().await?;
+    /// let (outcome, depth) = runner.run(item).recurse().await?;
     /// assert_eq!((outcome.totals.passes, depth), (1, 1));
     /// # Ok(())
     /// # }
@@ -214,9 +214,9 @@ impl RunRequest {
     /// # Errors
     /// When the run cannot begin, or cannot be resumed.
     pub async fn recurse(self) -> Result<(Outcome, u32), StartError> {
-        let Self { looping, of, cancel } = self;
-        let opening = of.open(&looping).await?;
-        let (ended, depth) = looping.descend(opening, cancel.as_ref()).await;
+        let Self { runner, of, cancel } = self;
+        let opening = of.open(&runner).await?;
+        let (ended, depth) = runner.descend(opening, cancel.as_ref()).await;
         Ok((ended.outcome, depth))
     }
 }
@@ -232,10 +232,10 @@ impl IntoFuture for RunRequest {
 }
 
 impl Of {
-    async fn open(self, looping: &Loop) -> Result<Opening, StartError> {
+    async fn open(self, runner: &Runner) -> Result<Opening, StartError> {
         match self {
-            Self::Item(item) => looping.open(item, Vec::new()).await,
-            Self::Resumed(run, said) => looping.reopen_with(&run, said).await,
+            Self::Item(item) => runner.open(item, Vec::new()).await,
+            Self::Resumed(run, said) => runner.reopen_with(&run, said).await,
         }
     }
 }
@@ -246,6 +246,6 @@ impl fmt::Debug for RunRequest {
             Of::Item(item) => &item.id,
             Of::Resumed(run, _) => run,
         };
-        f.debug_struct("RunRequest").field("looping", &self.looping).field("of", of).finish_non_exhaustive()
+        f.debug_struct("RunRequest").field("runner", &self.runner).field("of", of).finish_non_exhaustive()
     }
 }

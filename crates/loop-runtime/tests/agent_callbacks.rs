@@ -222,7 +222,7 @@ fn hostile() -> Callbacks {
 }
 
 async fn written(agent: &Agent<Lead>, run: &loop_runtime::run::RunId) -> String {
-    let entries = agent.looping().journal().read(run).await.unwrap().entries;
+    let entries = agent.runner().journal().read(run).await.unwrap().entries;
     let loop_core::EventKind::Started(started) = &entries[0].event.kind else { panic!("{:?}", entries[0]) };
     serde_json::to_string(&entries[1..]).unwrap().replace(&*started.nonce, "NONCE")
 }

@@ -511,7 +511,7 @@ async fn a_limit_of_money_binds_or_is_refused_and_is_taken_away_only_by_name() {
         Agent::new(unpriced()).limits(Limits { cost: None, ..Limits::agent() }),
     ] {
         let agent = agent.build().unwrap();
-        assert_eq!(agent.looping().spec().limits.cost, None);
+        assert_eq!(agent.runner().spec().limits.cost, None);
         assert!(agent.chat(&mut ask("Hi")).await.is_ok());
     }
     // With a price the default binds, and so does the same amount where it was set.
@@ -526,13 +526,13 @@ async fn a_limit_of_money_binds_or_is_refused_and_is_taken_away_only_by_name() {
             None => agent,
         };
         let agent = agent.build().unwrap();
-        assert_eq!(agent.looping().spec().limits.cost, ten_cents);
+        assert_eq!(agent.runner().spec().limits.cost, ten_cents);
         let error = agent.chat(&mut ask("Go")).await.unwrap_err();
         assert_eq!(meta_of(&error).reason(), StopReason::BudgetExceeded);
     }
     // What costs nothing needs no price of its own.
     let agent = Agent::new(scripted([says("Hello.")])).build().unwrap();
-    assert_eq!(agent.looping().spec().limits.cost, ten_cents);
+    assert_eq!(agent.runner().spec().limits.cost, ten_cents);
     let answer = agent.chat(&mut ask("Hi")).await.unwrap();
     assert_eq!(answer.meta.totals.cost.total(), Some(PicoUsd(0)));
 }
@@ -545,7 +545,7 @@ fn scripted_of(replies: impl IntoIterator<Item = ScriptedReply>) -> loop_llm::Sc
 fn a_setting_of_the_gate_changes_no_other() {
     let agent = conversation(&scripted([]), &Said::default()).approve("change").ask_people().reuse_results();
     let agent = agent.gate(|gate| gate.required_tools = vec!["look".into()]).build().unwrap();
-    let gate = &agent.looping().spec().gate;
+    let gate = &agent.runner().spec().gate;
     assert_eq!((gate.no_progress, gate.people, gate.repeats), (3, true, Some(Repeats::Reuse)));
     assert_eq!((&*gate.approved, &*gate.required_tools), (&["change".into()][..], &["look".into()][..]));
 }
@@ -568,7 +568,7 @@ fn a_name_that_no_tool_has_is_refused_at_build() {
     let seen = ToolDeclaration::read("look", "Looks a thing up").alias("see");
     let agent = Agent::new(scripted([])).tool(seen, |_: agents::Target, _| async { Ok::<_, String>("") });
     let agent = agent.approve("see").build().unwrap();
-    assert_eq!(&*agent.looping().spec().gate.approved, &["look".into()][..]);
+    assert_eq!(&*agent.runner().spec().gate.approved, &["look".into()][..]);
 }
 
 #[tokio::test]

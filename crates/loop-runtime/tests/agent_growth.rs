@@ -48,7 +48,7 @@ fn turns(messages: &[Message]) -> Vec<&AssistantTurn> {
 }
 
 async fn compactions(agent: &Agent, run: &RunId) -> Vec<(u32, bool)> {
-    let entries = agent.looping().journal().read(run).await.unwrap().entries;
+    let entries = agent.runner().journal().read(run).await.unwrap().entries;
     let notes = entries.into_iter().flat_map(|entry| entry.notes);
     let through = notes.filter_map(|note| match note {
         Note::Compacted { through, history } => Some((through, history)),
@@ -191,11 +191,11 @@ async fn the_limit_of_messages_may_count_a_turn_alone() {
     let model = scripted((0..4).flat_map(|_| [looks(&["x"]), says("Done.")]));
     let limits = Limits { messages: Some(6), ..Limits::agent() };
     let agent = narrow(&model, 100_000).limits(limits).build().unwrap();
-    let looping = agent.looping().clone().counting_own_messages();
+    let runner = agent.runner().clone().counting_own_messages();
     let mut messages = Vec::new();
     for _ in 0..3 {
         messages.push(Message::user("Go"));
-        let meta = looping.chat(&mut messages).stream().await.unwrap().finish().await;
+        let meta = runner.chat(&mut messages).stream().await.unwrap().finish().await;
         assert_eq!(meta.reason(), StopReason::Completed);
     }
     assert_eq!(shape(&messages), "UCTA".repeat(3));

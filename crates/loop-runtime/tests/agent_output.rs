@@ -634,7 +634,7 @@ async fn an_effect_of_an_output_is_nobodys_business() {
     // The output tool itself is never run without a reflection, and with one only looks.
     let model = scripted([save_lead("Ann", 1)]);
     let agent = Agent::output(model, lead_tool()).build().unwrap();
-    let tools = &agent.looping().spec().tools;
+    let tools = &agent.runner().spec().tools;
     assert_eq!(tools.iter().map(|tool| tool.effect).collect::<Vec<_>>(), [Effect::Read]);
 }
 

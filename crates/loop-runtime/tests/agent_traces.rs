@@ -271,7 +271,7 @@ async fn a_long_result_is_cut_and_says_so() {
     let mut messages = vec![Message::user("How much?")];
     agent.chat(&mut messages).await.unwrap();
     let Message::Tool { results } = &messages[2] else { panic!("{messages:?}") };
-    let limit = agent.looping().spec().limits.markdown_chars as usize;
+    let limit = agent.runner().spec().limits.markdown_chars as usize;
     let kept = results[0].text.chars().take_while(|c| *c == 'x').count();
     let said = results[0].text.trim_start_matches('x');
     assert_eq!((kept, said.trim()), (limit, "… [cut: 16000 of 50000 characters]"));

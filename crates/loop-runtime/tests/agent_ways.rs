@@ -18,7 +18,7 @@ use loop_llm::{
     ToolCall,
 };
 use loop_runtime::{
-    Agent, AgentError, Limits, Loop, Message, StopReason, WorkItem,
+    Agent, AgentError, Limits, Runner, Message, StopReason, WorkItem,
     agent::{AgentModel, Text},
     journal::{Entry, Header, Journal, MemoryJournal, Recorded},
     models::ModelSpec,
@@ -27,8 +27,8 @@ use loop_runtime::{
 };
 
 /// Everything that was written down, but for names that are new each time and the wall time.
-async fn told(looping: &Loop, run: &RunId) -> String {
-    let entries = looping.journal().read(run).await.unwrap().entries;
+async fn told(runner: &Runner, run: &RunId) -> String {
+    let entries = runner.journal().read(run).await.unwrap().entries;
     let EventKind::Started(started) = &entries[0].event.kind else { panic!("{:?}", entries[0]) };
     let unix_ms = format!("\"unix_ms\":{}", started.unix_ms);
     let text = serde_json::to_string(&entries).unwrap();
@@ -70,14 +70,14 @@ async fn every_way_of_conversing_leaves_the_same_journal_and_messages() {
     let agent = conversation();
     let mut expected = ask("Go");
     let answer = agent.chat(&mut expected).await.unwrap();
-    let journal = told(agent.looping(), &answer.meta.run).await;
+    let journal = told(agent.runner(), &answer.meta.run).await;
     assert!(journal.len() > 4_000 && answer.meta.latency_ms > 900, "{} {journal}", answer.meta.latency_ms);
     assert_eq!(shape(&expected), "UCTCTA");
 
     let agent = conversation();
     let mut messages = ask("Go");
     let (recursed, depth) = agent.chat(&mut messages).recurse().await.unwrap();
-    assert_eq!(told(agent.looping(), &recursed.meta.run).await, journal, "by recursion");
+    assert_eq!(told(agent.runner(), &recursed.meta.run).await, journal, "by recursion");
     assert_eq!((&messages, depth, &recursed.text), (&expected, 3, &answer.text));
 
     let agent = conversation();
@@ -90,14 +90,14 @@ async fn every_way_of_conversing_leaves_the_same_journal_and_messages() {
         }
     }
     let meta = stream.finish().await;
-    assert_eq!(told(agent.looping(), &meta.run).await, journal, "as a stream");
+    assert_eq!(told(agent.runner(), &meta.run).await, journal, "as a stream");
     assert_eq!((&messages, meta.outcome.answer.as_deref()), (&expected, Some(&*answer.text)));
     assert!(texts.ends_with("Done.\nReally."), "{texts}");
 
     let agent = conversation();
     let mut messages = ask("Go");
     let meta = agent.chat(&mut messages).stream().await.unwrap().finish().await;
-    assert_eq!(told(agent.looping(), &meta.run).await, journal, "as a stream that nobody reads");
+    assert_eq!(told(agent.runner(), &meta.run).await, journal, "as a stream that nobody reads");
     assert_eq!(messages, expected);
 
     let agent = conversation();
@@ -105,7 +105,7 @@ async fn every_way_of_conversing_leaves_the_same_journal_and_messages() {
     let mut handle = agent.chat(&mut messages).start().await.unwrap();
     let (run, mut events) = (handle.id().clone(), handle.events().unwrap());
     let answer_by_handle = handle.wait().await.unwrap();
-    assert_eq!(told(agent.looping(), &run).await, journal, "by a handle");
+    assert_eq!(told(agent.runner(), &run).await, journal, "by a handle");
     assert_eq!((&messages, &answer_by_handle.text), (&expected, &answer.text));
     assert!(
         matches!(events.recv().await, Some(RunEvent::Recorded(_))),
@@ -114,18 +114,18 @@ async fn every_way_of_conversing_leaves_the_same_journal_and_messages() {
 
     let agent = conversation();
     let answer_by_prompt = agent.prompt("Go").await.unwrap();
-    assert_eq!(told(agent.looping(), &answer_by_prompt.meta.run).await, journal, "by a prompt");
+    assert_eq!(told(agent.runner(), &answer_by_prompt.meta.run).await, journal, "by a prompt");
 
     let agent = conversation();
     let mut queue = std::pin::pin!(agent.queue(futures::stream::iter([ask("Go")]), 4));
     let (n, messages, answer) = queue.next().await.unwrap();
-    assert_eq!(told(agent.looping(), &answer.unwrap().meta.run).await, journal, "from a queue");
+    assert_eq!(told(agent.runner(), &answer.unwrap().meta.run).await, journal, "from a queue");
     assert_eq!((n, messages), (0, expected.clone()));
 
     let agent = conversation();
     let item = WorkItem::message("message", "Go", "Go");
-    let outcome = agent.looping().run(item).start().await.unwrap().wait().await;
-    assert_eq!(told(agent.looping(), &outcome.run).await, journal, "by a handle of its loop");
+    let outcome = agent.runner().run(item).start().await.unwrap().wait().await;
+    assert_eq!(told(agent.runner(), &outcome.run).await, journal, "by a handle of its loop");
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,13 +134,13 @@ async fn every_way_to_an_output_leaves_the_same_journal_and_messages() {
     let agent = output();
     let mut expected = ask("Go");
     let found = agent.chat(&mut expected).await.unwrap();
-    let journal = told(agent.looping(), &found.meta.run).await;
+    let journal = told(agent.runner(), &found.meta.run).await;
     assert_eq!((shape(&expected), found.meta.attempts), ("UCTCTCTUCTCT".to_owned(), 2));
 
     let agent = output();
     let mut messages = ask("Go");
     let (recursed, depth) = agent.chat(&mut messages).recurse().await.unwrap();
-    assert_eq!(told(agent.looping(), &recursed.meta.run).await, journal, "by recursion");
+    assert_eq!(told(agent.runner(), &recursed.meta.run).await, journal, "by recursion");
     assert_eq!((&messages, depth, recursed.value), (&expected, 5, found.value));
 
     let agent = output();
@@ -148,7 +148,7 @@ async fn every_way_to_an_output_leaves_the_same_journal_and_messages() {
     let mut stream = agent.chat(&mut messages).stream().await.unwrap();
     while stream.next().await.is_some() {}
     let meta = stream.finish().await;
-    assert_eq!(told(agent.looping(), &meta.run).await, journal, "as a stream");
+    assert_eq!(told(agent.runner(), &meta.run).await, journal, "as a stream");
     assert_eq!(messages, expected);
 
     let agent = output();
@@ -161,13 +161,13 @@ async fn every_way_to_an_output_leaves_the_same_journal_and_messages() {
     let handle = agent.chat(&mut messages).start().await.unwrap();
     let run = handle.id().clone();
     assert_eq!(handle.wait().await.unwrap().value, lead("Ann", 1));
-    assert_eq!(told(agent.looping(), &run).await, journal, "by a handle");
+    assert_eq!(told(agent.runner(), &run).await, journal, "by a handle");
     assert_eq!(messages, expected);
 
     let agent = output();
-    let queue = agent.looping().run_all([WorkItem::message("message", "Go", "Go")], 4);
+    let queue = agent.runner().run_all([WorkItem::message("message", "Go", "Go")], 4);
     let (_, outcome) = std::pin::pin!(queue).next().await.unwrap();
-    assert_eq!(told(agent.looping(), &outcome.unwrap().run).await, journal, "from a queue");
+    assert_eq!(told(agent.runner(), &outcome.unwrap().run).await, journal, "from a queue");
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,16 +198,16 @@ async fn a_cancelled_token_ends_a_run_in_every_way() {
     let item = || WorkItem::new("message", "message", "Go", "Go");
     let reason = |outcome: loop_core::Outcome| outcome.stop.reason();
     let agent = conversation();
-    let outcome = agent.looping().run(item()).until(&cancelled(100)).await.unwrap();
+    let outcome = agent.runner().run(item()).until(&cancelled(100)).await.unwrap();
     assert_eq!(reason(outcome), StopReason::ManualStop);
     let agent = conversation();
-    let handle = agent.looping().run(item()).until(&cancelled(100)).start().await.unwrap();
+    let handle = agent.runner().run(item()).until(&cancelled(100)).start().await.unwrap();
     assert_eq!(reason(handle.wait().await), StopReason::ManualStop);
     let agent = conversation();
-    let stream = agent.looping().run(item()).until(&cancelled(100)).stream().await.unwrap();
+    let stream = agent.runner().run(item()).until(&cancelled(100)).stream().await.unwrap();
     assert_eq!(reason(stream.into_outcome().await), StopReason::ManualStop);
     let agent = conversation();
-    let (outcome, _) = agent.looping().run(item()).until(&cancelled(100)).recurse().await.unwrap();
+    let (outcome, _) = agent.runner().run(item()).until(&cancelled(100)).recurse().await.unwrap();
     assert_eq!(reason(outcome), StopReason::ManualStop);
 }
 
@@ -216,7 +216,7 @@ async fn a_stream_that_is_paused_goes_on_as_if_it_had_not_been() {
     // S1-45
     let straight = conversation();
     let answer = straight.chat(&mut ask("Go")).await.unwrap();
-    let expected = told(straight.looping(), &answer.meta.run).await;
+    let expected = told(straight.runner(), &answer.meta.run).await;
     let agent = conversation();
     let mut messages = ask("Go");
     let mut stream = agent.chat(&mut messages).stream().await.unwrap();
@@ -224,13 +224,13 @@ async fn a_stream_that_is_paused_goes_on_as_if_it_had_not_been() {
     for n in 1..=2 {
         let Some(RunEvent::Recorded(entry)) = stream.next().await else { panic!("entries come first") };
         assert_eq!(entry.seq + 1, n);
-        run = Some(agent.looping().journal().runs().await.unwrap()[0].run.clone());
+        run = Some(agent.runner().journal().runs().await.unwrap()[0].run.clone());
         tokio::time::sleep(Duration::from_secs(3_600)).await;
-        let written = agent.looping().journal().read(run.as_ref().unwrap()).await.unwrap().entries;
+        let written = agent.runner().journal().read(run.as_ref().unwrap()).await.unwrap().entries;
         assert_eq!(written.len() as u64, n, "nothing goes on");
     }
     stream.finish().await;
-    assert_eq!(told(agent.looping(), &run.unwrap()).await, expected);
+    assert_eq!(told(agent.runner(), &run.unwrap()).await, expected);
 }
 
 /// A model that calls a tool so many times, one reply at a time, and then answers.
@@ -364,8 +364,8 @@ async fn cut(
 }
 
 /// Everything that `run` wrote down, and each beginning of it in a journal of its own.
-async fn beginnings(looping: &Loop, run: &RunId) -> Vec<Arc<MemoryJournal>> {
-    let recorded = looping.journal().read(run).await.unwrap();
+async fn beginnings(runner: &Runner, run: &RunId) -> Vec<Arc<MemoryJournal>> {
+    let recorded = runner.journal().read(run).await.unwrap();
     let EventKind::Started(started) = &recorded.entries[0].event.kind else { panic!("{:?}", recorded.entries[0]) };
     let mut journals = Vec::new();
     for kept in 1..=recorded.entries.len() {
@@ -394,7 +394,7 @@ async fn a_conversation_cut_off_after_any_entry_comes_to_the_same_end() {
         expected.extend(ask("Go"));
         let answer = straight.chat(&mut expected).await.unwrap();
         assert_valid(&expected);
-        for journal in beginnings(straight.looping(), &answer.meta.run).await {
+        for journal in beginnings(straight.runner(), &answer.meta.run).await {
             let mut messages = Vec::new();
             let again = talking(journal).chat(&mut messages).resume(&answer.meta.run).await.unwrap();
             assert_eq!(messages, expected);
@@ -430,7 +430,7 @@ async fn an_output_cut_off_after_any_entry_comes_to_the_same_end() {
     let mut expected = ask("Go");
     let found = straight.chat(&mut expected).await.unwrap();
     assert_eq!(found.meta.attempts, 2);
-    for journal in beginnings(straight.looping(), &found.meta.run).await {
+    for journal in beginnings(straight.runner(), &found.meta.run).await {
         let mut messages = Vec::new();
         let again = extracting(journal).chat(&mut messages).resume(&found.meta.run).await.unwrap();
         assert_eq!((&messages, &again.value), (&expected, &found.value));
@@ -459,10 +459,10 @@ async fn a_write_that_was_cut_off_is_made_again_with_its_key_or_is_in_doubt() {
         let said = Said::default();
         let straight = keyed(effect, &said, Arc::default());
         let run = straight.chat(&mut ask("Go")).await.unwrap().meta.run;
-        let entries = straight.looping().journal().read(&run).await.unwrap().entries;
+        let entries = straight.runner().journal().read(&run).await.unwrap().entries;
         let announced =
             entries.iter().position(|entry| matches!(entry.event.kind, EventKind::ToolStarted { .. })).unwrap();
-        let journal = beginnings(straight.looping(), &run).await.swap_remove(announced);
+        let journal = beginnings(straight.runner(), &run).await.swap_remove(announced);
         let again = Said::default();
         let mut messages = Vec::new();
         let resumed = keyed(effect, &again, journal).chat(&mut messages).resume(&run).await;
@@ -506,6 +506,6 @@ async fn without_a_journal_nothing_is_kept() {
     let agent = Agent::new(scripted([says("Hello.")])).build().unwrap();
     let answer = agent.chat(&mut ask("Hi")).await.unwrap();
     assert_eq!(answer.meta.reason(), StopReason::Completed);
-    assert!(agent.looping().journal().runs().await.unwrap().is_empty());
-    assert!(agent.looping().journal().read(&answer.meta.run).await.is_err());
+    assert!(agent.runner().journal().runs().await.unwrap().is_empty());
+    assert!(agent.runner().journal().read(&answer.meta.run).await.is_err());
 }

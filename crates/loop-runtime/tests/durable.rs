@@ -3,11 +3,11 @@
 use crate::common;
 
 use common::world::{
-    Log, Stage, Watched, answer, change, contract, default_look, look, looping, picks, says, spec,
+    Log, Stage, Watched, answer, change, contract, default_look, look, runner, picks, says, spec,
 };
 use loop_core::{EventKind, Run, Saved};
 use loop_runtime::{
-    Loop, RunSpec, StopReason,
+    Runner, RunSpec, StopReason,
     journal::replay,
     observe::RunEvent,
     run::{StartError, StopClass},
@@ -47,8 +47,8 @@ impl Saver for Logged {
     }
 }
 
-fn watched(log: &Log, journal: Watched) -> Loop {
-    looping(domain(), log, stage(log))
+fn watched(log: &Log, journal: Watched) -> Runner {
+    runner(domain(), log, stage(log))
         .with_journal(Arc::new(journal))
         .with_saver(Arc::new(Logged(log.clone())))
 }
@@ -75,9 +75,9 @@ async fn nothing_is_started_before_what_wants_it_is_written_down() {
 async fn a_journal_that_fails_at_any_entry_ends_the_run_with_what_there_is() {
     // H4, H5
     let log = Log::new();
-    let looping = watched(&log, Watched::new(&log));
-    let whole = looping.run(common::item()).await.unwrap();
-    let entries = looping.journal().read(&whole.run).await.unwrap().entries;
+    let runner = watched(&log, Watched::new(&log));
+    let whole = runner.run(common::item()).await.unwrap();
+    let entries = runner.journal().read(&whole.run).await.unwrap().entries;
     assert!(entries.len() >= 18, "{}", entries.len());
     let mut sections_before = 0;
     // Where the first cannot be written the run does not begin, and nothing is started.
@@ -87,8 +87,8 @@ async fn a_journal_that_fails_at_any_entry_ends_the_run_with_what_there_is() {
     assert_eq!(log.lines(), ["refused 0"]);
     for fails_at in 1..entries.len() as u64 {
         let log = Log::new();
-        let looping = watched(&log, Watched::new(&log).failing_at(fails_at));
-        let outcome = looping.run(common::item()).await.unwrap();
+        let runner = watched(&log, Watched::new(&log).failing_at(fails_at));
+        let outcome = runner.run(common::item()).await.unwrap();
         assert_eq!(outcome.stop.reason(), StopReason::StorageFailed, "at entry {fails_at}");
         assert_eq!(outcome.stop.primary.value.to_string(), "a full disk: no space left on device");
 
@@ -101,7 +101,7 @@ async fn a_journal_that_fails_at_any_entry_ends_the_run_with_what_there_is() {
                 .any(|line| ["model ", "tool ", "wrote", "refused"].iter().any(|s| line.starts_with(s))),
             "at entry {fails_at}: {after:#?}"
         );
-        let written = looping.journal().read(&outcome.run).await.unwrap();
+        let written = runner.journal().read(&outcome.run).await.unwrap();
         assert_eq!(written.entries.len() as u64, fails_at);
 
         // Nothing that was paid for is lost: the outcome has at least what the entries lead to.
@@ -122,9 +122,9 @@ async fn a_journal_that_fails_at_any_entry_ends_the_run_with_what_there_is() {
 async fn what_could_not_be_written_is_heard_by_nobody() {
     // M3: the journal fails at entry n, the feed ends at n - 1.
     let log = Log::new();
-    let looping = watched(&log, Watched::new(&log));
-    let whole = looping.run(common::item()).await.unwrap();
-    let entries = looping.journal().read(&whole.run).await.unwrap().entries.len() as u64;
+    let runner = watched(&log, Watched::new(&log));
+    let whole = runner.run(common::item()).await.unwrap();
+    let entries = runner.journal().read(&whole.run).await.unwrap().entries.len() as u64;
     for fails_at in 1..entries {
         let log = Log::new();
         let mut handle =
@@ -152,8 +152,8 @@ async fn an_effect_whose_announcement_is_not_durable_is_not_begun_and_not_in_dou
     let stage = || {
         Stage::new(&log).on("main", [says(answer("medium", &[change("ok-1")])), says(answer("high", &[]))])
     };
-    let looping = |journal| looping(domain.clone(), &log, stage()).with_journal(Arc::new(journal));
-    let whole = looping(Watched::new(&log)).run(common::item()).await.unwrap();
+    let runner = |journal| runner(domain.clone(), &log, stage()).with_journal(Arc::new(journal));
+    let whole = runner(Watched::new(&log)).run(common::item()).await.unwrap();
     assert_eq!(whole.stop.class, StopClass::Answered, "{:?}", whole.actions);
     let announced = log
         .lines()
@@ -163,7 +163,7 @@ async fn an_effect_whose_announcement_is_not_durable_is_not_begun_and_not_in_dou
     let at = announced.unwrap() as u64;
     // Of one that returned, what it returned is known here, whether or not it could be written down.
     for (fails_at, executed) in [(at, 0), (at + 1, 1)] {
-        let outcome = looping(Watched::new(&log).failing_at(fails_at)).run(common::item()).await.unwrap();
+        let outcome = runner(Watched::new(&log).failing_at(fails_at)).run(common::item()).await.unwrap();
         assert_eq!(
             (outcome.stop.reason(), outcome.stop.class),
             (StopReason::StorageFailed, StopClass::Failed)
@@ -176,8 +176,8 @@ async fn an_effect_whose_announcement_is_not_durable_is_not_begun_and_not_in_dou
 async fn a_journal_that_failed_lets_the_time_be_seen() {
     // H4
     let log = Log::new();
-    let looping = watched(&log, Watched::new(&log).failing_at(5));
-    let outcome = looping.run(common::item()).await.unwrap();
+    let runner = watched(&log, Watched::new(&log).failing_at(5));
+    let outcome = runner.run(common::item()).await.unwrap();
     assert!(outcome.totals.wall_ms >= 50, "the five entries before took as long: {}", outcome.totals.wall_ms);
 }
 
@@ -185,9 +185,9 @@ async fn a_journal_that_failed_lets_the_time_be_seen() {
 async fn replaying_a_journal_gives_the_same_notes_and_the_same_end() {
     // I-11
     let log = Log::new();
-    let looping = watched(&log, Watched::new(&log));
-    let outcome = looping.run(common::item()).await.unwrap();
-    let recorded = looping.journal().read(&outcome.run).await.unwrap();
+    let runner = watched(&log, Watched::new(&log));
+    let outcome = runner.run(common::item()).await.unwrap();
+    let recorded = runner.journal().read(&outcome.run).await.unwrap();
 
     let (mut state, notes) = Run::open(&recorded.entries[0].event, Arc::clone(&recorded.spec)).unwrap();
     assert_eq!(notes, recorded.entries[0].notes);
@@ -207,9 +207,9 @@ async fn replaying_a_journal_gives_the_same_notes_and_the_same_end() {
 async fn time_goes_forward_in_a_journal() {
     // I-11, H7
     let log = Log::new();
-    let looping = watched(&log, Watched::new(&log));
-    let outcome = looping.run(common::item()).await.unwrap();
-    let recorded = looping.journal().read(&outcome.run).await.unwrap();
+    let runner = watched(&log, Watched::new(&log));
+    let outcome = runner.run(common::item()).await.unwrap();
+    let recorded = runner.journal().read(&outcome.run).await.unwrap();
     assert!(recorded.entries.windows(2).all(|pair| pair[0].event.at <= pair[1].event.at));
     assert!(matches!(recorded.entries[0].event.kind, EventKind::Started(_)));
 }

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 
 use agents::{Lead, Said, ask, lead_tool, looks, save_lead, says, scripted, submits, with_tools};
 use common::world::{
-    Log, Stage, answer, contract, look, looping, picks, says as plays, spec, tools, unpicked,
+    Log, Stage, answer, contract, look, runner, picks, says as plays, spec, tools, unpicked,
 };
 use loop_core::{CostMode, EventKind, GateSettings, RepeatScope, Repeats, Status, WorkItem};
 use loop_llm::{Message, Scripted, ScriptedReply};
 use loop_prompts::{Layout, Prompts};
 use loop_runtime::{
-    Agent, AgentError, Limits, Loop, RunSpec, StopReason,
+    Agent, AgentError, Limits, Runner, RunSpec, StopReason,
     journal::MemoryJournal,
     models::Models,
     observe::Callbacks,
@@ -45,7 +45,7 @@ async fn a_tool_gets_the_callers_trace_apart_from_its_idempotency_key() {
         let model = scripted([looks(&["a", "b"]), looks(&["c"]), says("Done.")]);
         let agent = telling(&model, &heard);
         let item = WorkItem { trace: given.map(Into::into), ..WorkItem::new("T-1", "task", "Look", "Look.") };
-        let outcome = agent.looping().run(item).await.unwrap();
+        let outcome = agent.runner().run(item).await.unwrap();
         let run = outcome.run.as_str();
         let heard = heard.lock().unwrap().clone();
         let trace = given.unwrap_or(run);
@@ -71,12 +71,12 @@ async fn a_task_has_its_goal_caller_constraints_budget_and_trace_before_the_firs
         spec.gate.mending_passes = 0;
         spec.limits.passes = 3;
     });
-    let looping = Loop::new(spec, tools(&log), Models::one(Arc::clone(&stage) as _));
+    let runner = Runner::new(spec, tools(&log), Models::one(Arc::clone(&stage) as _));
     let item = WorkItem { caller: Some("desk".into()), trace: Some("req-7".into()), ..common::item() };
-    let handle = looping.run(item).start().await.unwrap();
+    let handle = runner.run(item).start().await.unwrap();
     let started = handle.started().clone();
     let outcome = handle.wait().await;
-    let recorded = looping.journal().read(&outcome.run).await.unwrap();
+    let recorded = runner.journal().read(&outcome.run).await.unwrap();
     let EventKind::Started(first) = &recorded.entries[0].event.kind else { panic!("{:?}", recorded.entries[0]) };
     assert_eq!((first.item.caller.as_deref(), first.item.trace.as_deref()), (Some("desk"), Some("req-7")));
     assert_eq!(
@@ -99,7 +99,7 @@ async fn a_task_has_its_goal_caller_constraints_budget_and_trace_before_the_firs
     assert_eq!((&report["trace_id"], &report["caller"]), (&"req-7".into(), &"desk".into()));
     // Without either the run's own id is the trace.
     let stage = Stage::new(&log).on("main", [plays(answer("high", &[]))]);
-    let handle = common::world::looping(unpicked(), &log, stage).run(common::item()).start().await.unwrap();
+    let handle = common::world::runner(unpicked(), &log, stage).run(common::item()).start().await.unwrap();
     let started = handle.started().clone();
     let outcome = handle.wait().await;
     let report = serde_json::to_value(Report::new(&started, &outcome)).unwrap();
@@ -110,8 +110,8 @@ async fn a_task_has_its_goal_caller_constraints_budget_and_trace_before_the_firs
 async fn prompts_tools_policies_and_routes_have_versions_of_their_own() {
     // S4-68: "Keep loop prompts, tool manifests, policies, and model routes versioned."
     let log = Log::new();
-    let names = async |looping: Loop| {
-        let started = looping.run(common::item()).start().await.unwrap().started().clone();
+    let names = async |runner: Runner| {
+        let started = runner.run(common::item()).start().await.unwrap().started().clone();
         (started.prompts, started.tools, started.policy, started.spec)
     };
     let of = |change: fn(&mut RunSpec)| {
@@ -119,7 +119,7 @@ async fn prompts_tools_policies_and_routes_have_versions_of_their_own() {
             spec.picking.enabled = false;
             change(spec);
         });
-        looping(spec, &log, Stage::new(&log))
+        runner(spec, &log, Stage::new(&log))
     };
     let (prompts, manifest, policy, whole) = names(of(|_| ())).await;
     assert_eq!(
@@ -131,7 +131,7 @@ async fn prompts_tools_policies_and_routes_have_versions_of_their_own() {
     let changed = names(of(|_| ()).with_prompts(Arc::new(other))).await;
     assert!(changed.0 != prompts && changed.1 == manifest && changed.2 == policy && changed.3 == whole);
     let changed =
-        names(Loop::new(unpicked(), common::registry(), Models::one(Arc::new(Stage::new(&log))))).await;
+        names(Runner::new(unpicked(), common::registry(), Models::one(Arc::new(Stage::new(&log))))).await;
     assert!(changed.0 == prompts && changed.1 != manifest && changed.3 != whole);
     let changed = names(of(|spec| spec.limits.passes = 4)).await;
     assert!(changed.0 == prompts && changed.1 == manifest && changed.2 != policy && changed.3 != whole);
@@ -144,12 +144,12 @@ async fn a_blank_item_or_message_begins_no_run() {
     // S4-80, for the loop's own input: what is blank is invalid.
     for blank in ["", " \n\t", "\u{200b}\u{feff}"] {
         let log = Log::new();
-        let looping = looping(unpicked(), &log, Stage::new(&log));
+        let runner = runner(unpicked(), &log, Stage::new(&log));
         let item = WorkItem { full: blank.into(), ..common::item() };
-        let error = looping.run(item.clone()).start().await.unwrap_err();
+        let error = runner.run(item.clone()).start().await.unwrap_err();
         assert_eq!(error.to_string(), "the ticket is blank, so there is nothing to work on; give it a text");
-        assert!(matches!(looping.run(item).await, Err(StartError::Blank { .. })));
-        assert!(looping.journal().runs().await.unwrap().is_empty(), "nothing was begun");
+        assert!(matches!(runner.run(item).await, Err(StartError::Blank { .. })));
+        assert!(runner.journal().runs().await.unwrap().is_empty(), "nothing was begun");
         let agent = agents::conversation(&scripted([says("Yes?")]), &Said::default()).build().unwrap();
         for mut messages in
             [ask(blank), vec![Message::user("Hi"), Message::assistant("Hello."), Message::user(blank)]]
@@ -159,7 +159,7 @@ async fn a_blank_item_or_message_begins_no_run() {
             assert!(error.to_string().contains("the message is blank"), "{error}");
             assert_eq!(messages, before);
         }
-        assert!(agent.looping().journal().runs().await.unwrap().is_empty());
+        assert!(agent.runner().journal().runs().await.unwrap().is_empty());
     }
 }
 
@@ -171,7 +171,7 @@ async fn the_auto_switch_may_be_flipped_while_a_run_goes_on() {
         || [plays(answer("medium", &[look("ok-1")])).after(5_000), plays(answer("high", &[])).after(5_000)];
     let run = async |flips: &[bool]| {
         let stage = Stage::new(&log).on("main", plays_for());
-        let handle = looping(unpicked(), &log, stage).run(common::item()).start().await.unwrap();
+        let handle = runner(unpicked(), &log, stage).run(common::item()).start().await.unwrap();
         let remote = handle.remote();
         for on in flips {
             tokio::time::sleep(std::time::Duration::from_millis(500)).await;
@@ -213,8 +213,8 @@ async fn each_prompt_holds_all_that_was_fetched_before_it() {
         ],
     ));
     let spec = spec(|spec| spec.gate.stale = loop_core::Stale::Off);
-    let looping = Loop::new(spec, tools(&log), Models::one(Arc::clone(&stage) as _));
-    let outcome = looping.run(common::item()).await.unwrap();
+    let runner = Runner::new(spec, tools(&log), Models::one(Arc::clone(&stage) as _));
+    let outcome = runner.run(common::item()).await.unwrap();
     assert_eq!((outcome.stop.reason(), outcome.totals.passes), (StopReason::Confident, 3));
     let main = stage.requests("main");
     for (pass, request) in main.iter().enumerate() {
@@ -429,8 +429,8 @@ async fn observers_can_follow_the_cost_of_each_iteration() {
         spec.picking.enabled = false;
         spec.gate.stale = loop_core::Stale::Off;
     });
-    let looping = looping(spec, &log, stage).with_callbacks(callbacks);
-    let outcome = looping.run(common::item()).await.unwrap();
+    let runner = runner(spec, &log, stage).with_callbacks(callbacks);
+    let outcome = runner.run(common::item()).await.unwrap();
     let seen = seen.lock().unwrap().clone();
     assert_eq!(seen.len(), 3);
     // What an iteration cost is what the totals grew by, and all of them are the bill.
@@ -462,7 +462,7 @@ async fn a_result_has_its_reason_its_answer_its_state_and_its_trace() {
     assert_eq!((observed, outcome.totals.passes, outcome.actions.len()), (vec![("look", Status::Ok)], 2, 1));
     assert_eq!(outcome.passes.iter().map(|pass| pass.pass).collect::<Vec<_>>(), [1, 2]);
     // The trace: every step of the way, in its order, as it was when the state was another.
-    let recorded = agent.looping().journal().read(&outcome.run).await.unwrap();
+    let recorded = agent.runner().journal().read(&outcome.run).await.unwrap();
     let names: Vec<&str> = recorded.entries.iter().map(|entry| entry.event.kind.name()).collect();
     let replied = names.iter().filter(|name| **name == "model_replied").count();
     assert_eq!((names[0], replied), ("started", 2));
@@ -482,8 +482,8 @@ async fn the_report_names_what_a_section_a_pass_and_an_action_are() {
         "main",
         [plays(fixed), plays(format!("## 📋 Findings\n\nIt is full [E1].\n\n{}", contract("high", &[])))],
     );
-    let looping = looping(unpicked(), &log, stage);
-    let handle = looping.run(common::item()).start().await.unwrap();
+    let runner = runner(unpicked(), &log, stage);
+    let handle = runner.run(common::item()).start().await.unwrap();
     let started = handle.started().clone();
     let outcome = handle.wait().await;
     let report = serde_json::to_value(Report::new(&started, &outcome)).unwrap();
@@ -528,7 +528,7 @@ async fn a_slow_tool_is_waited_for_as_long_as_it_has() {
         "main",
         [plays(answer("medium", &[look("ok-1"), look("slow-11000")])), plays(answer("high", &[]))],
     );
-    let outcome = looping(unpicked(), &log, stage).run(common::item()).await.unwrap();
+    let outcome = runner(unpicked(), &log, stage).run(common::item()).await.unwrap();
     let statuses: Vec<Status> = outcome.evidence.iter().map(|it| it.observation.status).collect();
     assert_eq!((statuses, outcome.stop.reason()), (vec![Status::Ok; 2], StopReason::Confident));
     let (slow, next) = (log.at("ended look(slow-11000)"), log.at("model main 1"));

@@ -85,7 +85,7 @@ fn a_model_behind_http_takes_the_same_place() -> Tested {
     let spec = ModelSpec::new("anthropic", "NAME").with_price(Price::flat(3_000_000, 15_000_000));
     let model = AgentModel::new(client, spec);
     let agent = Agent::new(model).instructions("You answer in one sentence.").build()?;
-    assert_eq!(&*agent.looping().spec().models.base.model, "NAME");
+    assert_eq!(&*agent.runner().spec().models.base.model, "NAME");
     Ok(())
 }
 
@@ -374,9 +374,9 @@ async fn a_run_that_waits_is_left_and_answered_later() -> Tested {
     let [call, done] = wants_an_update();
     let builder = updates([call]);
     let agent = builder.ask_people().with_journal(Arc::clone(&journal)).build()?;
-    let looping = agent.looping().clone().leave_when_waiting();
+    let runner = agent.runner().clone().leave_when_waiting();
     let item = WorkItem::message("M-1", "A change", "Update Bob's company to EPAM");
-    match looping.run(item).start().await?.driven().await {
+    match runner.run(item).start().await?.driven().await {
         Driven::Ended(outcome) => println!("{}", outcome.stop.reason()),
         Driven::Waiting(waiting) => {
             for asked in &waiting.asked {
@@ -392,7 +392,7 @@ async fn a_run_that_waits_is_left_and_answered_later() -> Tested {
             let (key, binding) = (asked.key, Some(asked.binding));
             EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding }
         });
-        agent.looping().note_down(&line.run, yes).await?;
+        agent.runner().note_down(&line.run, yes).await?;
         let mut messages = Vec::new();
         let answer = agent.chat(&mut messages).resume(&line.run).await?;
         println!("{} ({} messages)", answer.text, messages.len());
@@ -419,15 +419,15 @@ async fn a_person_is_asked_a_question() -> Tested {
     let ask = ToolDeclaration::read("ask_person", "Asks the person who knows")
         .policy(ToolPolicy { asks_person: true, ..ToolPolicy::default() });
     let builder = builder.tool(ask, |_: Question, _| async { Ok::<_, String>(()) });
-    let looping = builder.ask_people().build()?.looping().clone();
-    let looping = looping.with_journal(Arc::new(MemoryJournal::new())).leave_when_waiting();
+    let runner = builder.ask_people().build()?.runner().clone();
+    let runner = runner.with_journal(Arc::new(MemoryJournal::new())).leave_when_waiting();
     let item = WorkItem::message("M-1", "Paint", "Paint it");
-    let Driven::Waiting(waiting) = looping.run(item).start().await?.driven().await else { panic!("it asks") };
+    let Driven::Waiting(waiting) = runner.run(item).start().await?.driven().await else { panic!("it asks") };
     let asked = &waiting.asked[0];
     assert!(asked.is_question);
     let (key, answer) = (asked.key, PersonAnswer::Answered { text: "blue".into() });
     let said = EventKind::PersonAnswered { key, answer, binding: Some(asked.binding) };
-    let outcome = looping.resume_with(&waiting.outcome.run, [said]).await?;
+    let outcome = runner.resume_with(&waiting.outcome.run, [said]).await?;
     assert_eq!(outcome.answer.as_deref(), Some("Blue it is."));
     assert!(outcome.evidence[0].observation.markdown.contains("blue"), "{:?}", outcome.evidence);
     Ok(())
@@ -551,7 +551,7 @@ async fn helpers_go_before_the_output() -> Tested {
             tool.tool, tool.calls, tool.failures, tool.refused, tool.ms
         );
     }
-    assert_eq!(agent.looping().spec().repeats(), Repeats::Reuse);
+    assert_eq!(agent.runner().spec().repeats(), Repeats::Reuse);
     assert_eq!((found.meta.tools[0].calls, found.meta.tools[0].refused), (1, 1));
     Ok(())
 }

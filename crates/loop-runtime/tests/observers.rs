@@ -2,9 +2,9 @@
 
 use crate::common;
 
-use common::world::{Log, Play, Stage, answer, drained, look, looping, picks, says, told};
+use common::world::{Log, Play, Stage, answer, drained, look, runner, picks, says, told};
 use loop_runtime::{
-    Loop,
+    Runner,
     observe::{Observed, RunEvent},
     run::{Handle, RunId},
 };
@@ -16,40 +16,40 @@ fn stage(log: &Log) -> Stage {
         .on("main", [says(answer("medium", &[look("slow-300")])).after(200), says(answer("high", &[]))])
 }
 
-fn looping_of(log: &Log) -> Loop {
-    looping(common::spec(), log, stage(log))
+fn runner_of(log: &Log) -> Runner {
+    runner(common::spec(), log, stage(log))
 }
 
-async fn begun() -> (Loop, Handle) {
-    let looping = looping_of(&Log::new());
-    let handle = looping.run(common::item()).start().await.unwrap();
-    (looping, handle)
+async fn begun() -> (Runner, Handle) {
+    let runner = runner_of(&Log::new());
+    let handle = runner.run(common::item()).start().await.unwrap();
+    (runner, handle)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_run_is_the_same_whoever_watches_it() {
     // I-30, U8
-    let (looping, mut handle) = begun().await;
+    let (runner, mut handle) = begun().await;
     let started = handle.started().clone();
     let events = handle.events().unwrap();
     let (_, outcome) = tokio::join!(drained(events), handle.wait());
-    let watched = told(&looping, &started, &outcome).await;
+    let watched = told(&runner, &started, &outcome).await;
 
     // Nobody takes the queue.
-    let (looping, handle) = begun().await;
+    let (runner, handle) = begun().await;
     let started = handle.started().clone();
     let outcome = handle.wait().await;
-    assert_eq!(told(&looping, &started, &outcome).await, watched);
+    assert_eq!(told(&runner, &started, &outcome).await, watched);
 
     // It is taken and dropped at once.
-    let (looping, mut handle) = begun().await;
+    let (runner, mut handle) = begun().await;
     let started = handle.started().clone();
     drop(handle.events());
     let outcome = handle.wait().await;
-    assert_eq!(told(&looping, &started, &outcome).await, watched);
+    assert_eq!(told(&runner, &started, &outcome).await, watched);
 
     // It is dropped in the middle of things.
-    let (looping, mut handle) = begun().await;
+    let (runner, mut handle) = begun().await;
     let started = handle.started().clone();
     let mut events = handle.events().unwrap();
     for _ in 0..4 {
@@ -57,27 +57,27 @@ async fn a_run_is_the_same_whoever_watches_it() {
     }
     drop(events);
     let outcome = handle.wait().await;
-    assert_eq!(told(&looping, &started, &outcome).await, watched);
+    assert_eq!(told(&runner, &started, &outcome).await, watched);
 
     // It is kept and never read.
-    let (looping, mut handle) = begun().await;
+    let (runner, mut handle) = begun().await;
     let started = handle.started().clone();
     let events = handle.events().unwrap();
     let outcome = handle.wait().await;
-    assert_eq!(told(&looping, &started, &outcome).await, watched);
+    assert_eq!(told(&runner, &started, &outcome).await, watched);
     assert!(!drained(events).await.is_empty(), "everything is there for whoever reads late");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_observer_sees_every_entry_from_the_first_on_and_the_end_of_the_queue() {
     // S0-18, I-30
-    let (looping, mut handle) = begun().await;
+    let (runner, mut handle) = begun().await;
     // Late, but before anyone waits: nothing is missing.
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
     let events = handle.events().unwrap();
     assert!(handle.events().is_none(), "it can be taken once");
     let (seen, outcome) = tokio::join!(drained(events), handle.wait());
-    let recorded = looping.journal().read(&outcome.run).await.unwrap();
+    let recorded = runner.journal().read(&outcome.run).await.unwrap();
     let entries: Vec<_> = seen
         .into_iter()
         .filter_map(|event| match event {
@@ -104,8 +104,8 @@ async fn who_falls_behind_misses_text_first_and_is_told_how_much() {
     // U8
     let log = Log::new();
     let pieces = 10_000;
-    let looping = looping(common::spec(), &log, wordy(&log, pieces));
-    let mut handle = looping.run(common::item()).start().await.unwrap();
+    let runner = runner(common::spec(), &log, wordy(&log, pieces));
+    let mut handle = runner.run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let outcome = handle.wait().await;
     let seen = drained(events).await;
@@ -124,7 +124,7 @@ async fn who_falls_behind_misses_text_first_and_is_told_how_much() {
     }
     // The picker's reply and both main ones.
     assert_eq!((heard + lost, lost > 7_000), (pieces as u64 + 3, true));
-    assert_eq!(entries, looping.journal().read(&outcome.run).await.unwrap().entries, "no entry is missing");
+    assert_eq!(entries, runner.journal().read(&outcome.run).await.unwrap().entries, "no entry is missing");
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,8 +137,8 @@ async fn text_that_nobody_reads_takes_a_bounded_room() {
     let mut spec = common::spec();
     (spec.limits.output_tokens, spec.limits.cost) = (1_000_000, None);
     (spec.models.base.max_output_tokens, spec.models.base.context_tokens) = (1_000_000, 10_000_000);
-    let looping = looping(spec, &log, stage);
-    let mut handle = looping.run(common::item()).start().await.unwrap();
+    let runner = runner(spec, &log, stage);
+    let mut handle = runner.run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     handle.wait().await;
     let bytes = |event: &RunEvent| if let RunEvent::Text { text, .. } = event { text.len() } else { 0 };
@@ -149,60 +149,60 @@ async fn text_that_nobody_reads_takes_a_bounded_room() {
 #[tokio::test(start_paused = true)]
 async fn an_observer_that_panics_changes_nothing_and_is_counted() {
     // S2-48, U8
-    let (looping, handle) = begun().await;
+    let (runner, handle) = begun().await;
     let started = handle.started().clone();
     let outcome = handle.wait().await;
-    let unwatched = told(&looping, &started, &outcome).await;
+    let unwatched = told(&runner, &started, &outcome).await;
 
     let (sender, heard) = std::sync::mpsc::channel();
     let log = Log::new();
-    let looping = looping_of(&log).with_observer(Arc::new(move |run: &RunId, event: &RunEvent| {
+    let runner = runner_of(&log).with_observer(Arc::new(move |run: &RunId, event: &RunEvent| {
         sender.send((run.clone(), event.clone())).unwrap();
         panic!("it went to pieces");
     }));
-    let handle = looping.run(common::item()).start().await.unwrap();
+    let handle = runner.run(common::item()).start().await.unwrap();
     let started = handle.started().clone();
     let outcome = handle.wait().await;
-    assert_eq!(told(&looping, &started, &outcome).await, unwatched);
-    looping.observers_caught_up().await;
+    assert_eq!(told(&runner, &started, &outcome).await, unwatched);
+    runner.observers_caught_up().await;
     let heard: Vec<_> = heard.try_iter().collect();
     let counts = Observed { heard: heard.len() as u64, lost: 0, panics: heard.len() as u64 };
-    assert_eq!(looping.observed(), [counts]);
+    assert_eq!(runner.observed(), [counts]);
     let entries = heard.into_iter().filter_map(|(run, event)| match event {
         RunEvent::Recorded(entry) if run == outcome.run => Some((*entry).clone()),
         _ => None,
     });
-    let recorded = looping.journal().read(&outcome.run).await.unwrap().entries;
+    let recorded = runner.journal().read(&outcome.run).await.unwrap().entries;
     assert_eq!(entries.collect::<Vec<_>>(), recorded, "it is called again with every event");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_observer_that_never_returns_holds_nothing_up() {
     // S2-48, U8
-    let (looping, handle) = begun().await;
+    let (runner, handle) = begun().await;
     let started = handle.started().clone();
     let outcome = handle.wait().await;
-    let unwatched = told(&looping, &started, &outcome).await;
+    let unwatched = told(&runner, &started, &outcome).await;
 
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = std::sync::Mutex::new(blocked);
     let (sender, others) = std::sync::mpsc::channel();
     let log = Log::new();
-    let looping = looping_of(&log)
+    let runner = runner_of(&log)
         .with_observer(Arc::new(move |_: &RunId, _: &RunEvent| {
             blocked.lock().unwrap().recv().ok();
         }))
         .with_observer(Arc::new(move |_: &RunId, event: &RunEvent| sender.send(event.clone()).unwrap()));
-    let handle = looping.run(common::item()).start().await.unwrap();
+    let handle = runner.run(common::item()).start().await.unwrap();
     let started = handle.started().clone();
     let outcome = handle.wait().await;
-    assert_eq!(told(&looping, &started, &outcome).await, unwatched);
-    assert_eq!(looping.observed()[0], Observed::default(), "it is still in its first call");
+    assert_eq!(told(&runner, &started, &outcome).await, unwatched);
+    assert_eq!(runner.observed()[0], Observed::default(), "it is still in its first call");
     let all = others.iter().take_while(|event| !is_last(event)).count();
     assert!(all > 10, "another one hears everything meanwhile: {all}");
     drop(release);
-    looping.observers_caught_up().await;
-    let [slow, quick] = looping.observed()[..] else { panic!("{:?}", looping.observed()) };
+    runner.observers_caught_up().await;
+    let [slow, quick] = runner.observed()[..] else { panic!("{:?}", runner.observed()) };
     assert_eq!((slow, slow.heard), (quick, all as u64 + 1), "nothing was lost that had room");
 }
 
@@ -213,18 +213,18 @@ async fn an_observer_that_is_too_slow_is_told_what_it_missed() {
     let blocked = std::sync::Mutex::new(blocked);
     let (sender, heard) = std::sync::mpsc::channel();
     let log = Log::new();
-    let looping = looping(common::spec(), &log, wordy(&log, 10_000)).with_observer(Arc::new(
+    let runner = runner(common::spec(), &log, wordy(&log, 10_000)).with_observer(Arc::new(
         move |_: &RunId, event: &RunEvent| {
             blocked.lock().unwrap().recv().ok();
             sender.send(event.clone()).unwrap();
         },
     ));
-    looping.run(common::item()).await.unwrap();
+    runner.run(common::item()).await.unwrap();
     drop(release);
-    looping.observers_caught_up().await;
+    runner.observers_caught_up().await;
     let told: u64 =
         heard.try_iter().map(|event| if let RunEvent::Lost { texts, .. } = event { texts } else { 0 }).sum();
-    let [observed] = looping.observed()[..] else { panic!("{:?}", looping.observed()) };
+    let [observed] = runner.observed()[..] else { panic!("{:?}", runner.observed()) };
     assert_eq!((told, told > 7_000, observed.panics), (observed.lost, true, 0));
 }
 
@@ -233,8 +233,8 @@ fn is_last(event: &RunEvent) -> bool {
 }
 
 /// A log of everything, run by run.
-async fn written(looping: &Loop, run: &RunId) -> String {
-    serde_json::to_string(&looping.journal().read(run).await.unwrap().entries).unwrap()
+async fn written(runner: &Runner, run: &RunId) -> String {
+    serde_json::to_string(&runner.journal().read(run).await.unwrap().entries).unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -244,7 +244,7 @@ async fn two_runs_of_one_loop_do_not_mix() {
     let stages = Stage::new(&log)
         .on("pick", (0..20).map(|_| says("[]")))
         .on("main", (0..20).map(|_| says(answer("high", &[])).after(100)));
-    let looping = looping(common::spec(), &log, stages);
+    let runner = runner(common::spec(), &log, stages);
     let item = |n: usize| loop_runtime::WorkItem {
         id: format!("T-{n}").into(),
         title: format!("title-of-{n}.").into(),
@@ -253,7 +253,7 @@ async fn two_runs_of_one_loop_do_not_mix() {
     };
     let mut handles = Vec::new();
     for n in 0..20 {
-        handles.push(looping.run(item(n)).start().await.unwrap());
+        handles.push(runner.run(item(n)).start().await.unwrap());
     }
     let mut nonces = std::collections::BTreeSet::new();
     for (n, handle) in handles.into_iter().enumerate() {
@@ -262,7 +262,7 @@ async fn two_runs_of_one_loop_do_not_mix() {
         let outcome = handle.wait().await;
         assert_eq!((&outcome.run, outcome.document.sections.len()), (&run, 3));
         assert_eq!(outcome.totals.model_calls, 2, "its own calls and no others");
-        let text = written(&looping, &run).await;
+        let text = written(&runner, &run).await;
         assert!(text.contains(&format!("text-of-{n}.")));
         for other in (0..20).filter(|other| *other != n) {
             assert!(!text.contains(&format!("text-of-{other}.")), "{other} in {n}");

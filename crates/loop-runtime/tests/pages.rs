@@ -141,7 +141,7 @@ fn limits_are_those_of_the_presets() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Nothing {}
     let agent = Agent::output(Offline::new(), OutputTool::<Nothing>::new("save", "Save")).build().unwrap();
-    let spec = agent.looping().spec();
+    let spec = agent.runner().spec();
     let output = spec.protocol.output().unwrap();
     assert_eq!(value(".attempts(n)"), Some(output.attempts.into()));
     assert_eq!(value(".passes_per_attempt(n)"), Some(output.passes_per_attempt.into()));

@@ -5,12 +5,12 @@ use crate::common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::world::{End, Log, Stage, answer, change, look, looping, says, tools, unpicked};
+use common::world::{End, Log, Stage, answer, change, look, runner, says, tools, unpicked};
 use loop_core::{
     AnswerFault, DeniedBy, Digest, Effect, EventKind, PersonAnswer, Rejected, Status, ToolPolicy, Verdict,
 };
 use loop_runtime::{
-    Loop, Outcome, StopReason,
+    Runner, Outcome, StopReason,
     journal::{Entry, Header, Journal, JournalError, MemoryJournal, SqliteJournal, replay},
     models::Models,
     observe::RunEvent,
@@ -27,12 +27,12 @@ fn mends(log: &Log) -> Stage {
     )
 }
 
-fn left(log: &Log, stage: Stage) -> Loop {
-    looping(unpicked(), log, stage).with_people().leave_when_waiting()
+fn left(log: &Log, stage: Stage) -> Runner {
+    runner(unpicked(), log, stage).with_people().leave_when_waiting()
 }
 
-async fn waits(looping: &Loop) -> Waiting {
-    match looping.run(common::item()).start().await.unwrap().driven().await {
+async fn waits(runner: &Runner) -> Waiting {
+    match runner.run(common::item()).start().await.unwrap().driven().await {
         Driven::Waiting(waiting) => waiting,
         Driven::Ended(outcome) => panic!("it ended: {:?}", outcome.stop),
     }
@@ -48,8 +48,8 @@ fn says_no(waiting: &Waiting, nth: usize) -> EventKind {
     EventKind::PersonAnswered { key: waiting.asked[nth].key, answer, binding: None }
 }
 
-async fn facts(looping: &Loop, run: &RunId) -> Vec<&'static str> {
-    let entries = looping.journal().read(run).await.unwrap().entries;
+async fn facts(runner: &Runner, run: &RunId) -> Vec<&'static str> {
+    let entries = runner.journal().read(run).await.unwrap().entries;
     entries.iter().map(|entry| entry.event.kind.name()).collect()
 }
 
@@ -62,8 +62,8 @@ fn statuses(outcome: &Outcome) -> Vec<(String, Status)> {
 async fn a_run_that_waits_is_left_and_goes_on_with_the_answers() {
     // I-26, U3: nothing of it lives while it waits, and everything is in the journal.
     let log = Log::new();
-    let looping = left(&log, mends(&log));
-    let waiting = waits(&looping).await;
+    let runner = left(&log, mends(&log));
+    let waiting = waits(&runner).await;
     let run = waiting.outcome.run.clone();
     let asked: Vec<_> = waiting.asked.iter().map(|asked| (asked.key.to_string(), &*asked.tool)).collect();
     assert_eq!(asked, [("1/action-1".to_owned(), "change"), ("1/action-2".to_owned(), "change")]);
@@ -71,16 +71,16 @@ async fn a_run_that_waits_is_left_and_goes_on_with_the_answers() {
     let stop = &waiting.outcome.stop;
     assert_eq!((stop.reason(), stop.class), (StopReason::NeedsHuman, StopClass::NeedsHuman));
     assert_eq!((waiting.outcome.evidence.len(), &waiting.outcome.saved), (1, &None));
-    assert!(!looping.journal().runs().await.unwrap()[0].is_written, "nobody holds it");
+    assert!(!runner.journal().runs().await.unwrap()[0].is_written, "nobody holds it");
     assert_eq!((log.count("tool change"), log.count("model main")), (0, 1));
 
     // One of two answers: it waits on.
-    let driven = looping.resume_with(&run, [says_no(&waiting, 1)]).start().await.unwrap().driven().await;
+    let driven = runner.resume_with(&run, [says_no(&waiting, 1)]).start().await.unwrap().driven().await;
     let Driven::Waiting(waiting) = driven else { panic!("{driven:?}") };
     assert_eq!(waiting.asked.len(), 1);
     assert_eq!(log.count("tool change"), 0);
 
-    let outcome = looping.resume_with(&run, [says_yes(&waiting, 0)]).start().await.unwrap().wait().await;
+    let outcome = runner.resume_with(&run, [says_yes(&waiting, 0)]).start().await.unwrap().wait().await;
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     assert_eq!((log.count("tool change(ok-2)"), log.count("tool change")), (1, 1));
     let found = [
@@ -99,7 +99,7 @@ async fn a_run_that_was_left_comes_to_what_one_does_that_was_answered_on_the_spo
     let said = [says_yes(&waiting, 0), says_no(&waiting, 1)];
     let after = left.resume_with(&waiting.outcome.run, said).start().await.unwrap().wait().await;
 
-    let live = looping(unpicked(), &log, mends(&log)).with_people();
+    let live = runner(unpicked(), &log, mends(&log)).with_people();
     let handle = live.run(common::item()).start().await.unwrap();
     let remote = handle.remote();
     // The question is known and open by then.
@@ -122,17 +122,17 @@ async fn an_answer_that_comes_before_its_question_counts_only_for_what_was_shown
     let log = Log::new();
     let first = answer("low", &[look("slow-500"), change("ok-2"), change("ok-3")]);
     let stage = Stage::new(&log).on("main", [says(first), says(answer("high", &[]))]);
-    let looping = looping(unpicked(), &log, stage).with_people();
-    let handle = looping.run(common::item()).start().await.unwrap();
+    let runner = runner(unpicked(), &log, stage).with_people();
+    let handle = runner.run(common::item()).start().await.unwrap();
     let (remote, run) = (handle.remote(), handle.id().clone());
     tokio::time::sleep(Duration::from_millis(100)).await;
-    let state = replay(&run, &looping.journal().read(&run).await.unwrap()).unwrap();
+    let state = replay(&run, &runner.journal().read(&run).await.unwrap()).unwrap();
     assert_eq!((state.phase().name(), state.asked().len()), ("acting", 0), "it is not asked yet");
     let (wrong, right) = ("1/action-1".parse().unwrap(), "1/action-2".parse().unwrap());
     remote.answer_as_shown(wrong, PersonAnswer::Approved, Digest::of("other", b""));
     remote.answer_as_shown(right, PersonAnswer::Approved, state.binding(&right).unwrap());
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let state = replay(&run, &looping.journal().read(&run).await.unwrap()).unwrap();
+    let state = replay(&run, &runner.journal().read(&run).await.unwrap()).unwrap();
     let asked: Vec<_> = state.asked().iter().map(|asked| asked.key).collect();
     assert_eq!(asked, [wrong], "the one whose answer was for something else is still open");
     remote.answer(wrong, PersonAnswer::Denied { why: "not today".into() });
@@ -145,10 +145,10 @@ async fn an_answer_that_comes_before_its_question_counts_only_for_what_was_shown
 async fn what_does_not_count_is_refused_and_nothing_of_it_is_written() {
     // I-26, U4, K8
     let log = Log::new();
-    let looping = left(&log, mends(&log));
-    let waiting = waits(&looping).await;
+    let runner = left(&log, mends(&log));
+    let waiting = waits(&runner).await;
     let run = waiting.outcome.run.clone();
-    let before = facts(&looping, &run).await;
+    let before = facts(&runner, &run).await;
     let key = waiting.asked[0].key;
     let other =
         EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding: Some(waiting.asked[1].binding) };
@@ -160,41 +160,41 @@ async fn what_does_not_count_is_refused_and_nothing_of_it_is_written() {
         (twice, AnswerFault::Answered),
         (vec![text], AnswerFault::IsNoQuestion),
     ] {
-        match looping.resume_with(&run, said.clone()).start().await.map(drop) {
+        match runner.resume_with(&run, said.clone()).start().await.map(drop) {
             Err(StartError::Refused { rejected: Rejected::Answer { why, .. }, .. }) => assert_eq!(why, fault),
             other => panic!("{other:?}"),
         }
-        assert!(looping.note_down(&run, said).await.is_err());
+        assert!(runner.note_down(&run, said).await.is_err());
     }
-    let empty = looping.resume_with(&run, [EventKind::Told { text: " ".into() }]).start().await.map(drop);
+    let empty = runner.resume_with(&run, [EventKind::Told { text: " ".into() }]).start().await.map(drop);
     assert!(matches!(empty, Err(StartError::Refused { rejected: Rejected::ToldNothing, .. })), "{empty:?}");
-    assert_eq!(facts(&looping, &run).await, before);
+    assert_eq!(facts(&runner, &run).await, before);
     assert_eq!(log.count("tool change"), 0);
-    assert!(!looping.journal().runs().await.unwrap()[0].is_written, "nobody holds it");
+    assert!(!runner.journal().runs().await.unwrap()[0].is_written, "nobody holds it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_written_down_and_the_run_left_until_somebody_goes_on() {
     let log = Log::new();
-    let looping = left(&log, mends(&log));
-    let waiting = waits(&looping).await;
+    let runner = left(&log, mends(&log));
+    let waiting = waits(&runner).await;
     let run = waiting.outcome.run.clone();
-    let state = looping.note_down(&run, [says_yes(&waiting, 0)]).await.unwrap();
+    let state = runner.note_down(&run, [says_yes(&waiting, 0)]).await.unwrap();
     assert_eq!(state.asked().len(), 1);
-    let state = looping.note_down(&run, [says_no(&waiting, 1)]).await.unwrap();
+    let state = runner.note_down(&run, [says_no(&waiting, 1)]).await.unwrap();
     assert_eq!((state.phase().name(), log.count("tool change")), ("acting", 0));
     // What is settled is not settled again.
-    let again = looping.note_down(&run, [says_yes(&waiting, 1)]).await.map(drop);
+    let again = runner.note_down(&run, [says_yes(&waiting, 1)]).await.map(drop);
     assert!(matches!(again, Err(StartError::Refused { .. })), "{again:?}");
-    let state = looping.note_down(&run, [EventKind::Told { text: "be brief".into() }]).await.unwrap();
+    let state = runner.note_down(&run, [EventKind::Told { text: "be brief".into() }]).await.unwrap();
     assert_eq!(state.told().len(), 1);
-    let outcome = looping.resume(&run).start().await.unwrap().wait().await;
+    let outcome = runner.resume(&run).start().await.unwrap().wait().await;
     assert_eq!((outcome.stop.reason(), log.count("tool change(ok-2)")), (StopReason::Confident, 1));
 }
 
 /// The same run as if it had begun so many milliseconds earlier, in a journal of its own.
-async fn earlier(looping: &Loop, run: &RunId, ms: u64, manifest_hash: Digest) -> Arc<MemoryJournal> {
-    let recorded = looping.journal().read(run).await.unwrap();
+async fn earlier(runner: &Runner, run: &RunId, ms: u64, manifest_hash: Digest) -> Arc<MemoryJournal> {
+    let recorded = runner.journal().read(run).await.unwrap();
     let header = Header {
         run: run.clone(),
         unix_ms: 0,
@@ -222,11 +222,11 @@ async fn earlier(looping: &Loop, run: &RunId, ms: u64, manifest_hash: Digest) ->
 async fn a_question_that_is_too_old_is_a_no_also_after_the_process_has_gone() {
     // U3, U4, I-26
     let log = Log::new();
-    let looping = left(&log, mends(&log));
-    let waiting = waits(&looping).await;
+    let runner = left(&log, mends(&log));
+    let waiting = waits(&runner).await;
     let run = waiting.outcome.run.clone();
-    let journal = earlier(&looping, &run, 600_000, tools(&log).manifest_hash()).await;
-    let late = looping.with_journal(journal);
+    let journal = earlier(&runner, &run, 600_000, tools(&log).manifest_hash()).await;
+    let late = runner.with_journal(journal);
     let refused = late.resume_with(&run, [says_yes(&waiting, 0)]).start().await.map(drop);
     let expired =
         Rejected::Answer { key: waiting.asked[0].key, why: AnswerFault::Expired { limit_ms: 600_000 } };
@@ -246,11 +246,11 @@ async fn a_question_that_is_too_old_is_a_no_also_after_the_process_has_gone() {
 async fn a_run_that_somebody_drives_takes_no_answer_from_elsewhere() {
     // I-29
     let log = Log::new();
-    let looping = looping(unpicked(), &log, mends(&log)).with_people();
-    let handle = looping.run(common::item()).start().await.unwrap();
+    let runner = runner(unpicked(), &log, mends(&log)).with_people();
+    let handle = runner.run(common::item()).start().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let run = handle.id().clone();
-    let refused = looping.resume_with(&run, []).start().await.map(drop);
+    let refused = runner.resume_with(&run, []).start().await.map(drop);
     assert!(matches!(refused, Err(StartError::Journal(JournalError::Busy { .. }))), "{refused:?}");
     let remote = handle.remote();
     for key in ["1/action-1", "1/action-2"] {
@@ -263,10 +263,10 @@ async fn a_run_that_somebody_drives_takes_no_answer_from_elsewhere() {
 async fn other_tools_or_settings_than_the_ones_that_were_approved_are_refused() {
     // K8
     let log = Log::new();
-    let looping = left(&log, mends(&log));
-    let waiting = waits(&looping).await;
+    let runner = left(&log, mends(&log));
+    let waiting = waits(&runner).await;
     let run = waiting.outcome.run.clone();
-    let journal = Arc::clone(looping.journal());
+    let journal = Arc::clone(runner.journal());
     let model = || Models::one(Arc::new(mends(&log)));
     let declared =
         ToolDeclaration::new("change").description("Something else.").effect(Effect::WriteIdempotent);
@@ -274,10 +274,10 @@ async fn other_tools_or_settings_than_the_ones_that_were_approved_are_refused() 
         .tool_fn(declared, |_, _, _| async { ToolResult::failed("change", "Change", "no") })
         .build()
         .unwrap();
-    let of_tools = Loop::new(unpicked(), other, model()).with_people();
+    let of_tools = Runner::new(unpicked(), other, model()).with_people();
     let mut spec = unpicked();
     spec.limits.tool_calls += 1;
-    let of_settings = Loop::new(spec, tools(&log), model()).with_people();
+    let of_settings = Runner::new(spec, tools(&log), model()).with_people();
     for (changed, what) in [(of_tools, "tools"), (of_settings, "settings")] {
         let refused = changed
             .with_journal(Arc::clone(&journal))
@@ -321,16 +321,16 @@ async fn an_answer_to_a_question_is_what_the_next_pass_reads() {
     };
     let (left_stage, live_stage) = (stage(), stage());
     let over = |stage: &Arc<Stage>| {
-        Loop::new(unpicked(), with_question(&log), Models::one(Arc::clone(stage) as _)).with_people()
+        Runner::new(unpicked(), with_question(&log), Models::one(Arc::clone(stage) as _)).with_people()
     };
-    let looping = over(&left_stage).leave_when_waiting();
-    let waiting = waits(&looping).await;
+    let runner = over(&left_stage).leave_when_waiting();
+    let waiting = waits(&runner).await;
     assert!(waiting.asked[0].is_question);
     let text = "The new one: HAR-LT-015";
     let key = waiting.asked[0].key;
     let answered = PersonAnswer::Answered { text: text.into() };
     let said = EventKind::PersonAnswered { key, answer: answered.clone(), binding: None };
-    let outcome = looping.resume_with(&waiting.outcome.run, [said]).start().await.unwrap().wait().await;
+    let outcome = runner.resume_with(&waiting.outcome.run, [said]).start().await.unwrap().wait().await;
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     assert_eq!(&*outcome.evidence[0].observation.markdown, text);
     let asked = left_stage.requests("main");
@@ -359,8 +359,8 @@ async fn what_a_run_is_told_stands_in_the_prompt_of_the_next_pass() {
             says(answer("high", &[])),
         ],
     ));
-    let looping = Loop::new(unpicked(), tools(&log), Models::one(Arc::clone(&stage) as _));
-    let mut handle = looping.run(common::item()).start().await.unwrap();
+    let runner = Runner::new(unpicked(), tools(&log), Models::one(Arc::clone(&stage) as _));
+    let mut handle = runner.run(common::item()).start().await.unwrap();
     let mut events = handle.events().unwrap();
     let remote = handle.remote();
     while let Some(event) = events.recv().await {
@@ -385,7 +385,7 @@ async fn what_a_run_is_told_stands_in_the_prompt_of_the_next_pass() {
     assert_eq!(holds, [0, 1, 1], "once, and from the second call on");
     let last = requests[1].messages.last().unwrap().text();
     assert!(last.ends_with("Mind the harbour office\n\nand hurry"), "{last}");
-    let told = facts(&looping, &outcome.run).await.into_iter().filter(|kind| *kind == "told").count();
+    let told = facts(&runner, &outcome.run).await.into_iter().filter(|kind| *kind == "told").count();
     assert_eq!(told, 2, "nothing is told with an empty text");
     // What comes after the end is told to nobody.
     remote.tell("late");
@@ -398,12 +398,12 @@ async fn a_run_that_hangs_in_its_last_call_hears_nothing_more() {
     spec.limits.passes = 1;
     let stage =
         Stage::new(&log).on("landing", [says(answer("high", &[])).after(1_000).ending(End::Finished)]);
-    let looping = looping(spec, &log, stage);
-    let handle = looping.run(common::item()).start().await.unwrap();
+    let runner = runner(spec, &log, stage);
+    let handle = runner.run(common::item()).start().await.unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
     handle.remote().tell("too late");
     let outcome = handle.wait().await;
-    assert!(!facts(&looping, &outcome.run).await.contains(&"told"));
+    assert!(!facts(&runner, &outcome.run).await.contains(&"told"));
 }
 
 // ---- where a run came from ----
@@ -416,11 +416,11 @@ async fn a_journal_keeps_where_a_run_came_from() {
     let memory = Arc::new(MemoryJournal::new()) as Arc<dyn Journal>;
     let sqlite = Arc::new(SqliteJournal::open(&path).unwrap()) as Arc<dyn Journal>;
     for journal in [memory, sqlite] {
-        let looping = left(&log, mends(&log)).with_journal(Arc::clone(&journal));
-        let silent = waits(&looping).await.outcome.run;
+        let runner = left(&log, mends(&log)).with_journal(Arc::clone(&journal));
+        let silent = waits(&runner).await.outcome.run;
         assert_eq!(journal.read(&silent).await.unwrap().origin, None);
-        let looping = left(&log, mends(&log)).with_journal(Arc::clone(&journal)).with_origin("from here");
-        let run = waits(&looping).await.outcome.run;
+        let runner = left(&log, mends(&log)).with_journal(Arc::clone(&journal)).with_origin("from here");
+        let run = waits(&runner).await.outcome.run;
         assert_eq!(journal.read(&run).await.unwrap().origin.as_deref(), Some("from here"));
         let (recorded, _writer) = journal.resume(&run).await.unwrap();
         assert_eq!(recorded.origin.as_deref(), Some("from here"));

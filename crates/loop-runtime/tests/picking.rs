@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::world::{
-    End, Log, Play, Stage, Watched, answer, default_look, looping, notes, picks, refuses, says, spec,
+    End, Log, Play, Stage, Watched, answer, default_look, runner, notes, picks, refuses, says, spec,
 };
 use loop_core::{Note, PickedBy, Status, Verdict};
 use loop_llm::LlmErrorKind;
@@ -21,7 +21,7 @@ async fn picked_tools_run_side_by_side_and_one_that_fails_takes_no_other_with_it
     let log = Log::new();
     let picked = ["slow-3000", "fail", "panic", "slow-1000", "hang"];
     let stage = Stage::new(&log).on("pick", [says(picks(&picked))]).on("main", [says(answer("high", &[]))]);
-    let outcome = looping(common::spec(), &log, stage).run(common::item()).await.unwrap();
+    let outcome = runner(common::spec(), &log, stage).run(common::item()).await.unwrap();
 
     for target in picked {
         assert_eq!(log.at(&format!("tool look({target})")), 0, "all begin at once");
@@ -41,7 +41,7 @@ async fn at_most_five_picked_tools_run() {
     let log = Log::new();
     let picked = ["ok-1", "ok-2", "ok-3", "ok-4", "ok-5", "ok-6", "ok-7"];
     let stage = Stage::new(&log).on("pick", [says(picks(&picked))]).on("main", [says(answer("high", &[]))]);
-    let outcome = looping(common::spec(), &log, stage).run(common::item()).await.unwrap();
+    let outcome = runner(common::spec(), &log, stage).run(common::item()).await.unwrap();
 
     assert_eq!((log.count("tool "), outcome.evidence.len(), outcome.totals.tool_calls), (5, 5, 5));
     let refused = outcome.actions.iter().filter(|action| matches!(action.verdict, Verdict::OverLimit { .. }));
@@ -52,13 +52,13 @@ async fn at_most_five_picked_tools_run() {
 async fn defaults_after(play: Play) -> (String, u64) {
     let log = Log::new();
     let stage = Stage::new(&log).on("pick", [play]).on("main", [says(answer("high", &[]))]);
-    let looping = looping(with_default(), &log, stage);
-    let outcome = looping.run(common::item()).await.unwrap();
+    let runner = runner(with_default(), &log, stage);
+    let outcome = runner.run(common::item()).await.unwrap();
 
     assert_eq!((log.count("tool "), outcome.evidence.len()), (1, 1));
     assert_eq!(&*outcome.evidence[0].parameters, r#"{"target":"ok-default"}"#);
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
-    let notes = notes(&looping, &outcome.run).await;
+    let notes = notes(&runner, &outcome.run).await;
     let why = notes.iter().find_map(|note| match note {
         Note::Picked { by: PickedBy::Defaults { why }, runs: 1 } => Some(why.to_string()),
         _ => None,
@@ -91,8 +91,8 @@ async fn picked_tools_start_after_the_picks_are_written_down() {
     // S0-16
     let log = Log::new();
     let stage = Stage::new(&log).on("pick", [says(picks(&["ok-1"]))]).on("main", [says(answer("high", &[]))]);
-    let looping = looping(common::spec(), &log, stage).with_journal(Arc::new(Watched::new(&log)));
-    looping.run(common::item()).await.unwrap();
+    let runner = runner(common::spec(), &log, stage).with_journal(Arc::new(Watched::new(&log)));
+    runner.run(common::item()).await.unwrap();
     let lines = log.lines();
     let at = |line: &str| lines.iter().position(|said| said == line).unwrap();
     assert!(at("may tool look(ok-1)") < at("tool look(ok-1)"), "{lines:#?}");

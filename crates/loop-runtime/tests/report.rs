@@ -2,15 +2,15 @@
 
 use crate::common;
 
-use common::world::{Log, Stage, answer, look, looping, notes, picks, refuses, says};
+use common::world::{Log, Stage, answer, look, runner, notes, picks, refuses, says};
 use loop_core::{Note, PicoUsd, Usage};
 use loop_llm::LlmErrorKind;
-use loop_runtime::{Loop, Outcome, report::Report, save::SaveTarget};
+use loop_runtime::{Runner, Outcome, report::Report, save::SaveTarget};
 use serde_json::Value;
 use std::sync::Arc;
 
-async fn reported(looping: &Loop) -> (Outcome, Value) {
-    let handle = looping.run(common::item()).start().await.unwrap();
+async fn reported(runner: &Runner) -> (Outcome, Value) {
+    let handle = runner.run(common::item()).start().await.unwrap();
     let started = handle.started().clone();
     let outcome = handle.wait().await;
     let report = serde_json::to_value(Report::new(&started, &outcome)).unwrap();
@@ -18,7 +18,7 @@ async fn reported(looping: &Loop) -> (Outcome, Value) {
 }
 
 /// A run with everything in it: picks, a failing tool, a retry, an action that cannot run, a save.
-fn whole(log: &Log, folder: &std::path::Path) -> Loop {
+fn whole(log: &Log, folder: &std::path::Path) -> Runner {
     let unknown = serde_json::json!({"action_type": "lock", "parameters": {}, "reason": "to look", "priority": "required"});
     let stage = Stage::new(log).on("pick", [says(picks(&["ok-1", "fail"]))]).on(
         "main",
@@ -28,7 +28,7 @@ fn whole(log: &Log, folder: &std::path::Path) -> Loop {
             says(answer("high", &[])),
         ],
     );
-    looping(common::spec(), log, stage).with_saver(Arc::new(SaveTarget::File(folder.join("{item}.json"))))
+    runner(common::spec(), log, stage).with_saver(Arc::new(SaveTarget::File(folder.join("{item}.json"))))
 }
 
 #[tokio::test]
@@ -114,9 +114,9 @@ async fn the_report_has_what_programs_rely_on() {
 async fn the_bill_adds_up() {
     // I-21, S0-119
     let folder = tempfile::tempdir().unwrap();
-    let looping = whole(&Log::new(), folder.path());
-    let (outcome, report) = reported(&looping).await;
-    let charged: Vec<(Usage, PicoUsd)> = notes(&looping, &outcome.run)
+    let runner = whole(&Log::new(), folder.path());
+    let (outcome, report) = reported(&runner).await;
+    let charged: Vec<(Usage, PicoUsd)> = notes(&runner, &outcome.run)
         .await
         .into_iter()
         .filter_map(|note| match note {
@@ -146,7 +146,7 @@ async fn an_unknown_price_is_no_price_of_nothing() {
         spec.picking.enabled = false;
     });
     let (_, report) =
-        reported(&looping(spec, &log, Stage::new(&log).on("main", [says(answer("high", &[]))]))).await;
+        reported(&runner(spec, &log, Stage::new(&log).on("main", [says(answer("high", &[]))]))).await;
     assert_eq!((&report["totals"]["cost_usd"], &report["saved"]), (&Value::Null, &Value::Null));
 }
 
@@ -158,10 +158,10 @@ async fn a_limit_of_money_without_a_price_starts_no_run() {
         spec.models.base.price = None;
         spec.limits.cost = Some(loop_core::PicoUsd(50_000_000_000));
     });
-    let looping = looping(spec, &log, Stage::new(&log));
-    let error = looping.run(common::item()).start().await.unwrap_err();
+    let runner = runner(spec, &log, Stage::new(&log));
+    let error = runner.run(common::item()).start().await.unwrap_err();
     assert!(error.to_string().contains("the limit of $0.050000 for a run cannot be kept"), "{error}");
-    assert!(looping.journal().runs().await.unwrap().is_empty(), "nothing was begun");
+    assert!(runner.journal().runs().await.unwrap().is_empty(), "nothing was begun");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use loop_core::{EventKind, Note, Status};
 use loop_llm::{EventStream, LlmError, ModelRequest};
 use loop_prompts::{Layout, Prompts};
 use loop_runtime::{
-    Loop, RunSpec, StopReason,
+    Runner, RunSpec, StopReason,
     journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded},
     models::{ChatModel, Models, Offline},
     run::{RunId, StartError},
@@ -42,15 +42,15 @@ async fn journal_of(
 }
 
 /// Runs to the end, then once more from each prefix of what was written.
-async fn interrupted_everywhere(looping: &Loop, tools: &Registry) {
-    let straight = looping.run(common::item()).await.unwrap();
-    let recorded = looping.journal().read(&straight.run).await.unwrap();
+async fn interrupted_everywhere(runner: &Runner, tools: &Registry) {
+    let straight = runner.run(common::item()).await.unwrap();
+    let recorded = runner.journal().read(&straight.run).await.unwrap();
     let count = recorded.entries.len();
     assert!(count > 8, "{count}");
     for kept in 1..=count {
         let journal =
             journal_of(&straight.run, &recorded, tools.manifest_hash(), &recorded.entries[..kept]).await;
-        let again = looping.clone().with_journal(journal.clone());
+        let again = runner.clone().with_journal(journal.clone());
         let outcome = again.resume(&straight.run).start().await.unwrap().wait().await;
         let bodies = |outcome: &loop_runtime::Outcome| -> Vec<(String, String, u32)> {
             let sections = outcome.document.sections.iter();
@@ -82,7 +82,7 @@ async fn interrupted_everywhere(looping: &Loop, tools: &Registry) {
 #[tokio::test]
 async fn a_run_cut_off_after_any_entry_comes_to_the_same_end() {
     // I-12, I-13, H1, S4-8
-    interrupted_everywhere(&common::looping(Offline::new()), &common::registry()).await;
+    interrupted_everywhere(&common::runner(Offline::new()), &common::registry()).await;
 }
 
 /// Replies by what it is asked alone, so that a lost call is answered as it was before.
@@ -108,17 +108,17 @@ impl ChatModel for ByPass {
 async fn a_run_cut_off_among_parallel_tools_comes_to_the_same_end() {
     // I-12, I-13, I-20, H1: a result that was written down is not asked for again.
     let log = Log::new();
-    let looping = Loop::new(unpicked(), tools(&log), Models::one(Arc::new(ByPass)));
-    interrupted_everywhere(&looping, &tools(&log)).await;
+    let runner = Runner::new(unpicked(), tools(&log), Models::one(Arc::new(ByPass)));
+    interrupted_everywhere(&runner, &tools(&log)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_result_that_was_written_down_is_not_asked_for_again() {
     // I-13, I-6
     let log = Log::new();
-    let looping = Loop::new(unpicked(), tools(&log), Models::one(Arc::new(ByPass)));
-    let straight = looping.run(common::item()).await.unwrap();
-    let recorded = looping.journal().read(&straight.run).await.unwrap();
+    let runner = Runner::new(unpicked(), tools(&log), Models::one(Arc::new(ByPass)));
+    let straight = runner.run(common::item()).await.unwrap();
+    let recorded = runner.journal().read(&straight.run).await.unwrap();
     let settled = recorded.entries.iter().position(|entry| {
         entry.notes.iter().any(|note| matches!(note, Note::ActionSettled { status: Status::Ok, .. }))
     });
@@ -126,7 +126,7 @@ async fn a_result_that_was_written_down_is_not_asked_for_again() {
     let fresh = Log::new();
     let journal =
         journal_of(&straight.run, &recorded, tools(&fresh).manifest_hash(), &recorded.entries[..kept]).await;
-    let again = Loop::new(unpicked(), tools(&fresh), Models::one(Arc::new(ByPass))).with_journal(journal);
+    let again = Runner::new(unpicked(), tools(&fresh), Models::one(Arc::new(ByPass))).with_journal(journal);
     again.resume(&straight.run).start().await.unwrap().wait().await;
     assert_eq!(fresh.count("tool look(slow-2000)"), 1, "it was in flight");
     assert_eq!(
@@ -144,13 +144,13 @@ async fn a_driver_that_is_taken_away_lets_another_go_on() {
     for hangs_at in 1..12 {
         let stuck = Watched::new(&log).hanging_at(hangs_at);
         let journal = Arc::new(stuck.inner.clone());
-        let looping = Loop::new(unpicked(), tools(&log), Models::one(Arc::new(ByPass)));
-        let running = looping.clone().with_journal(Arc::new(stuck));
+        let runner = Runner::new(unpicked(), tools(&log), Models::one(Arc::new(ByPass)));
+        let running = runner.clone().with_journal(Arc::new(stuck));
         let gone = tokio::time::timeout(Duration::from_secs(60), running.run(common::item())).await;
         assert!(gone.is_err());
         tokio::task::yield_now().await;
         let run = journal.runs().await.unwrap()[0].run.clone();
-        let outcome = looping.with_journal(journal).resume(&run).start().await.unwrap().wait().await;
+        let outcome = runner.with_journal(journal).resume(&run).start().await.unwrap().wait().await;
         assert_eq!(
             (outcome.stop.reason(), outcome.evidence.len()),
             (StopReason::Confident, 5),
@@ -160,10 +160,10 @@ async fn a_driver_that_is_taken_away_lets_another_go_on() {
 }
 
 /// A finished run, and why another loop may not take it up.
-async fn refused(other: impl FnOnce(Loop) -> Loop) -> String {
-    let looping = common::looping(Offline::new());
-    let outcome = looping.run(common::item()).await.unwrap();
-    let error = other(looping).resume(&outcome.run).start().await.unwrap_err();
+async fn refused(other: impl FnOnce(Runner) -> Runner) -> String {
+    let runner = common::runner(Offline::new());
+    let outcome = runner.run(common::item()).await.unwrap();
+    let error = other(runner).resume(&outcome.run).start().await.unwrap_err();
     assert!(matches!(error, StartError::Changed { .. }), "{error:?}");
     error.to_string().replace(outcome.run.as_str(), "RUN")
 }
@@ -177,26 +177,26 @@ async fn a_run_is_not_taken_up_with_other_settings_tools_or_prompts() {
         change(&mut spec);
         spec
     };
-    let settings = refused(|looping| {
-        let other = Loop::new(spec(|spec| spec.limits.passes = 9), common::registry(), models());
-        other.with_journal(Arc::clone(looping.journal()))
+    let settings = refused(|runner| {
+        let other = Runner::new(spec(|spec| spec.limits.passes = 9), common::registry(), models());
+        other.with_journal(Arc::clone(runner.journal()))
     });
     // U6: nothing is applied to a run that has begun; it is refused instead.
     assert_eq!(
         settings.await,
         "run RUN was started with other settings; resume it with the domain as it was"
     );
-    let tools = refused(|looping| {
-        let other = Loop::new(spec(|_| {}), tools(&Log::new()), models());
-        other.with_journal(Arc::clone(looping.journal()))
+    let tools = refused(|runner| {
+        let other = Runner::new(spec(|_| {}), tools(&Log::new()), models());
+        other.with_journal(Arc::clone(runner.journal()))
     });
     assert_eq!(
         tools.await,
         "run RUN was started with other tools (change, fetch_backup_status, fetch_device_info, look); resume it with the domain as it was"
     );
-    let prompts = refused(|looping| {
+    let prompts = refused(|runner| {
         let other = Prompts::with_overrides(std::iter::empty(), Layout::SystemEvidence).unwrap();
-        looping.with_prompts(Arc::new(other))
+        runner.with_prompts(Arc::new(other))
     });
     assert_eq!(prompts.await, "run RUN was started with other prompts; resume it with the domain as it was");
 }
@@ -204,45 +204,45 @@ async fn a_run_is_not_taken_up_with_other_settings_tools_or_prompts() {
 #[tokio::test]
 async fn a_refused_resume_lets_go_of_the_run() {
     // I-29
-    let looping = common::looping(Offline::new());
-    let outcome = looping.run(common::item()).await.unwrap();
+    let runner = common::runner(Offline::new());
+    let outcome = runner.run(common::item()).await.unwrap();
     let other = Prompts::with_overrides(std::iter::empty(), Layout::SystemEvidence).unwrap();
-    assert!(looping.clone().with_prompts(Arc::new(other)).resume(&outcome.run).start().await.is_err());
-    assert_eq!(looping.resume(&outcome.run).start().await.unwrap().wait().await, outcome);
+    assert!(runner.clone().with_prompts(Arc::new(other)).resume(&outcome.run).start().await.is_err());
+    assert_eq!(runner.resume(&outcome.run).start().await.unwrap().wait().await, outcome);
 }
 
 #[tokio::test(start_paused = true)]
 async fn of_two_that_take_a_run_up_one_is_told_that_it_is_busy() {
     // I-29, H8
     let log = Log::new();
-    let looping = Loop::new(unpicked(), tools(&log), Models::one(Arc::new(ByPass)));
-    let straight = looping.run(common::item()).await.unwrap();
-    let recorded = looping.journal().read(&straight.run).await.unwrap();
+    let runner = Runner::new(unpicked(), tools(&log), Models::one(Arc::new(ByPass)));
+    let straight = runner.run(common::item()).await.unwrap();
+    let recorded = runner.journal().read(&straight.run).await.unwrap();
     let journal =
         journal_of(&straight.run, &recorded, tools(&log).manifest_hash(), &recorded.entries[..3]).await;
-    let looping = looping.with_journal(journal);
+    let runner = runner.with_journal(journal);
     let (first, second) =
-        tokio::join!(looping.resume(&straight.run).start(), looping.resume(&straight.run).start());
+        tokio::join!(runner.resume(&straight.run).start(), runner.resume(&straight.run).start());
     let busy = second.unwrap_err();
     assert!(matches!(busy, StartError::Journal(JournalError::Busy { .. })), "{busy:?}");
     assert_eq!(first.unwrap().wait().await.stop, straight.stop);
-    assert!(looping.resume(&straight.run).start().await.is_ok(), "and afterwards it is free");
+    assert!(runner.resume(&straight.run).start().await.is_ok(), "and afterwards it is free");
 }
 
 #[tokio::test]
 async fn a_run_of_which_nothing_is_known_is_not_taken_up() {
     // H1
-    let looping = common::looping(Offline::new());
-    let error = looping.resume(&RunId::new("nobody")).start().await.unwrap_err();
+    let runner = common::runner(Offline::new());
+    let error = runner.resume(&RunId::new("nobody")).start().await.unwrap_err();
     assert_eq!(error.to_string(), "no run nobody in memory; `loopgate runs` lists them");
 }
 
 #[tokio::test]
 async fn entries_that_do_not_follow_from_each_other_are_named() {
     // H3
-    let looping = common::looping(Offline::new());
-    let outcome = looping.run(common::item()).await.unwrap();
-    let mut recorded = looping.journal().read(&outcome.run).await.unwrap();
+    let runner = common::runner(Offline::new());
+    let outcome = runner.run(common::item()).await.unwrap();
+    let mut recorded = runner.journal().read(&outcome.run).await.unwrap();
     recorded.entries.swap(1, 3);
     let error = loop_runtime::journal::replay(&outcome.run, &recorded).unwrap_err();
     let StartError::Broken { seq, .. } = &error else { panic!("{error:?}") };
@@ -253,9 +253,9 @@ async fn entries_that_do_not_follow_from_each_other_are_named() {
 #[tokio::test]
 async fn what_is_decided_otherwise_than_it_was_written_is_named() {
     // B3: the notes are compared.
-    let looping = common::looping(Offline::new());
-    let outcome = looping.run(common::item()).await.unwrap();
-    let whole = looping.journal().read(&outcome.run).await.unwrap();
+    let runner = common::runner(Offline::new());
+    let outcome = runner.run(common::item()).await.unwrap();
+    let whole = runner.journal().read(&outcome.run).await.unwrap();
     assert!(loop_runtime::journal::replay(&outcome.run, &whole).is_ok());
     for at in 0..whole.entries.len() {
         let mut recorded = whole.clone();
@@ -273,15 +273,15 @@ async fn the_time_without_a_driver_does_not_count_against_the_run() {
     // M9: as if it had begun 100 minutes earlier, of which it was driven for none.
     let log = Log::new();
     let spec = RunSpec { limits: loop_core::Limits { wall_ms: 60_000, ..unpicked().limits }, ..unpicked() };
-    let looping = Loop::new(spec, tools(&log), Models::one(Arc::new(ByPass)));
-    let straight = looping.run(common::item()).await.unwrap();
-    let recorded = looping.journal().read(&straight.run).await.unwrap();
+    let runner = Runner::new(spec, tools(&log), Models::one(Arc::new(ByPass)));
+    let straight = runner.run(common::item()).await.unwrap();
+    let recorded = runner.journal().read(&straight.run).await.unwrap();
     for kept in [1, 3, 5] {
         let mut entries = recorded.entries[..kept].to_vec();
         let EventKind::Started(started) = &mut entries[0].event.kind else { panic!("{:?}", entries[0]) };
         started.unix_ms -= 100 * 60_000;
         let journal = journal_of(&straight.run, &recorded, tools(&log).manifest_hash(), &entries).await;
-        let again = looping.clone().with_journal(journal.clone());
+        let again = runner.clone().with_journal(journal.clone());
         let outcome = again.resume(&straight.run).start().await.unwrap().wait().await;
         assert_eq!(outcome.stop, straight.stop, "after {kept} entries");
         assert!(outcome.totals.wall_ms < 60_000, "{}", outcome.totals.wall_ms);

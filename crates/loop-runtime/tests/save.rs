@@ -2,11 +2,11 @@
 
 use crate::common;
 
-use common::world::{End, Log, Stage, Watched, answer, look, looping, refuses, says, unpicked};
+use common::world::{End, Log, Stage, Watched, answer, look, runner, refuses, says, unpicked};
 use loop_core::Saved;
 use loop_llm::LlmErrorKind;
 use loop_runtime::{
-    Loop, Outcome, StopReason, WorkItem,
+    Runner, Outcome, StopReason, WorkItem,
     observe::RunEvent,
     run::StopMode,
     save::{SaveError, SaveTarget, Saver},
@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-fn saving(folder: &Path, name: &str, log: &Log, stage: Stage) -> Loop {
-    looping(unpicked(), log, stage).with_saver(Arc::new(SaveTarget::File(folder.join(name))))
+fn saving(folder: &Path, name: &str, log: &Log, stage: Stage) -> Runner {
+    runner(unpicked(), log, stage).with_saver(Arc::new(SaveTarget::File(folder.join(name))))
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -156,8 +156,8 @@ async fn runs_that_save_to_one_place_leave_one_whole_report() {
     let runs = (0..32).map(|_| {
         let log = Log::new();
         let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
-        let looping = saving(folder.path(), "last.json", &log, stage);
-        tokio::spawn(async move { looping.run(common::item()).await.unwrap() })
+        let runner = saving(folder.path(), "last.json", &log, stage);
+        tokio::spawn(async move { runner.run(common::item()).await.unwrap() })
     });
     for run in futures::future::join_all(runs.collect::<Vec<_>>()).await {
         assert!(matches!(run.unwrap().saved, Some(Saved::At { .. })));
@@ -196,7 +196,7 @@ async fn a_save_that_may_pass_is_tried_three_times() {
         let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
         let saver = Flaky { fails, tries: AtomicU32::new(0), log: log.clone() };
         let outcome =
-            looping(unpicked(), &log, stage).with_saver(Arc::new(saver)).run(common::item()).await.unwrap();
+            runner(unpicked(), &log, stage).with_saver(Arc::new(saver)).run(common::item()).await.unwrap();
         assert_eq!((outcome.stop.reason(), outcome.saved), (StopReason::Confident, Some(saved)));
         assert_eq!(log.at("save 2"), 200);
         assert_eq!(log.count("save "), if fails == 1 { 2 } else { 3 });
@@ -226,8 +226,8 @@ async fn a_saver_that_panics_or_hangs_costs_the_outcome_nothing() {
         let log = Log::new();
         let stage =
             Stage::new(&log).on("main", [says(answer("medium", &[look("ok-1")])), says(answer("high", &[]))]);
-        let looping = looping(unpicked(), &log, stage).with_saver(Arc::new(rude));
-        let outcome = looping.run(common::item()).await.unwrap();
+        let runner = runner(unpicked(), &log, stage).with_saver(Arc::new(rude));
+        let outcome = runner.run(common::item()).await.unwrap();
         assert_eq!(outcome.stop.reason(), StopReason::Confident);
         assert_eq!(outcome.saved, Some(Saved::Not { message: message.into() }));
     }
@@ -258,9 +258,9 @@ async fn all_tries_to_save_share_one_limit() {
         let log = Log::new();
         let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
         let saver = Slow { takes_ms, retry_ms, log: log.clone() };
-        let looping = looping(unpicked(), &log, stage).with_saver(Arc::new(saver));
+        let runner = runner(unpicked(), &log, stage).with_saver(Arc::new(saver));
         let began = tokio::time::Instant::now();
-        let outcome = looping.with_save_limit(Duration::from_secs(1)).run(common::item()).await.unwrap();
+        let outcome = runner.with_save_limit(Duration::from_secs(1)).run(common::item()).await.unwrap();
         assert_eq!(outcome.stop.reason(), StopReason::Confident);
         let Some(Saved::Not { message }) = outcome.saved else { panic!("{:?}", outcome.saved) };
         (message.to_string(), log.count("save"), log.count("ended"), began.elapsed().as_millis())
@@ -279,8 +279,8 @@ async fn stopped(saver: (u64, u64), stops: &[(u64, StopMode)]) -> (Outcome, u64,
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
     let saver = Slow { takes_ms: saver.0, retry_ms: saver.1, log: log.clone() };
-    let looping = looping(unpicked(), &log, stage).with_saver(Arc::new(saver));
-    let handle = looping.run(common::item()).start().await.unwrap();
+    let runner = runner(unpicked(), &log, stage).with_saver(Arc::new(saver));
+    let handle = runner.run(common::item()).start().await.unwrap();
     let (remote, run) = (handle.remote(), handle.id().clone());
     let ended = tokio::spawn(handle.wait());
     for (at, how) in stops {
@@ -290,7 +290,7 @@ async fn stopped(saver: (u64, u64), stops: &[(u64, StopMode)]) -> (Outcome, u64,
     let outcome = ended.await.unwrap();
     let at = log.now();
     assert_eq!(outcome.stop.reason(), StopReason::Confident, "the reason was fixed before");
-    let recorded = looping.journal().read(&run).await.unwrap();
+    let recorded = runner.journal().read(&run).await.unwrap();
     let state = loop_runtime::journal::replay(&run, &recorded).unwrap();
     assert_eq!(state.outcome(), Some(&outcome), "it is written down so");
     (outcome, at, [log.count("save"), log.count("ended")])
@@ -333,8 +333,8 @@ async fn a_stop_that_was_meant_for_the_run_does_not_stop_its_saving() {
     let mut spec = unpicked();
     spec.limits.passes = 0;
     let saver = Slow { takes_ms: 100, retry_ms: 500, log: log.clone() };
-    let looping = looping(spec, &log, Stage::new(&log)).with_saver(Arc::new(saver));
-    let handle = looping.run(common::item()).start().await.unwrap();
+    let runner = runner(spec, &log, Stage::new(&log)).with_saver(Arc::new(saver));
+    let handle = runner.run(common::item()).start().await.unwrap();
     handle.stop(StopMode::Now);
     handle.stop(StopMode::Now);
     let outcome = handle.wait().await;
@@ -347,8 +347,8 @@ async fn saving_can_be_stopped_where_the_journal_has_failed() {
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
     let journal = Arc::new(Watched::new(&log).failing_at(2));
-    let looping = looping(unpicked(), &log, stage).with_journal(journal).with_saver(Arc::new(Rude::Hangs));
-    let handle = looping.run(common::item()).start().await.unwrap();
+    let runner = runner(unpicked(), &log, stage).with_journal(journal).with_saver(Arc::new(Rude::Hangs));
+    let handle = runner.run(common::item()).start().await.unwrap();
     let remote = handle.remote();
     let ended = tokio::spawn(handle.wait());
     tokio::time::sleep(Duration::from_millis(500)).await;

@@ -2,10 +2,10 @@
 
 use crate::common;
 
-use common::world::{Log, Stage, answer, looping, notes, says, unpicked};
+use common::world::{Log, Stage, answer, runner, notes, says, unpicked};
 use loop_core::{EventKind, Saved};
 use loop_runtime::{
-    Loop, Outcome, StopReason,
+    Runner, Outcome, StopReason,
     run::StopClass,
     save::{HttpTarget, SaveTarget},
 };
@@ -16,17 +16,17 @@ use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
 const TOKEN: &str = "t0ken-of-this-test";
 
-fn saving(url: &str) -> Loop {
+fn saving(url: &str) -> Runner {
     let target = HttpTarget::new(url).unwrap().with_bearer(TOKEN).unwrap();
     let target = target.with_header("x-team", "team-of-this-test").unwrap();
     assert!(!format!("{target:?}").contains("of-this-test"));
     to(SaveTarget::Http(target))
 }
 
-fn to(target: SaveTarget) -> Loop {
+fn to(target: SaveTarget) -> Runner {
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
-    looping(unpicked(), &log, stage).with_saver(Arc::new(target))
+    runner(unpicked(), &log, stage).with_saver(Arc::new(target))
 }
 
 /// A server that answers in this order, the last for ever.
@@ -154,9 +154,9 @@ async fn a_server_says_how_long_to_wait_and_not_for_ever() {
     assert_eq!((requests.len(), matches!(outcome.saved, Some(Saved::At { .. }))), (2, true));
 
     let server = self::server([code(429).insert_header("retry-after", "1")]).await;
-    let looping = saving(&format!("{}/reports", server.uri()));
-    let outcome = looping.run(common::item()).await.unwrap();
-    let recorded = looping.journal().read(&outcome.run).await.unwrap();
+    let runner = saving(&format!("{}/reports", server.uri()));
+    let outcome = runner.run(common::item()).await.unwrap();
+    let recorded = runner.journal().read(&outcome.run).await.unwrap();
     let waits: Vec<u64> = recorded
         .entries
         .iter()
@@ -169,7 +169,7 @@ async fn a_server_says_how_long_to_wait_and_not_for_ever() {
         .collect();
     assert_eq!(waits.len(), 3);
     assert!(waits.iter().all(|wait| (990..=1_000).contains(wait)), "{waits:?}");
-    assert!(!notes(&looping, &outcome.run).await.is_empty());
+    assert!(!notes(&runner, &outcome.run).await.is_empty());
 
     let server = self::server([code(503).insert_header("retry-after", "3600")]).await;
     let (outcome, requests) = ran(&server).await;
@@ -211,11 +211,11 @@ async fn a_redirect_is_not_followed() {
 async fn a_server_that_is_not_there_is_tried_three_times() {
     // U7
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let looping = saving(&format!("http://127.0.0.1:{port}/reports?key={TOKEN}"));
-    let outcome = looping.run(common::item()).await.unwrap();
+    let runner = saving(&format!("http://127.0.0.1:{port}/reports?key={TOKEN}"));
+    let outcome = runner.run(common::item()).await.unwrap();
     let message = unsaved(&outcome);
     assert!(message.starts_with(&format!("http://127.0.0.1:{port}: ")), "{message}");
-    let recorded = looping.journal().read(&outcome.run).await.unwrap();
+    let recorded = runner.journal().read(&outcome.run).await.unwrap();
     let tries =
         recorded.entries.iter().filter(|entry| matches!(entry.event.kind, EventKind::SaveFinished { .. })).count();
     assert_eq!(tries, 3);

@@ -7,7 +7,7 @@ use common::world::{End, Log, Play, Stage, USAGE, answer, drained, notes, refuse
 use loop_core::{Effect, Note, Price, Tier};
 use loop_llm::{LlmErrorKind, RetryPolicy, Retrying};
 use loop_runtime::{
-    Loop, Outcome, RunSpec, StopReason,
+    Runner, Outcome, RunSpec, StopReason,
     models::Models,
     observe::{CallNews, RunEvent},
     tools::{Registry, ToolContext, ToolDeclaration, ToolResult},
@@ -68,9 +68,9 @@ async fn asking(spec: RunSpec, plays: Vec<Play>) -> Asked {
     let picker = Arc::new(Stage::new(&log).on("action-0", plays));
     let models =
         Models { picker: picker.clone(), base: main.clone(), escalated: main.clone(), fallback: main };
-    let looping = Loop::new(spec, registry, models);
-    let outcome = looping.run(common::item()).await.unwrap();
-    let notes = notes(&looping, &outcome.run).await;
+    let runner = Runner::new(spec, registry, models);
+    let outcome = runner.run(common::item()).await.unwrap();
+    let notes = notes(&runner, &outcome.run).await;
     Asked { outcome, notes, asked: picker.requests("action-0"), log }
 }
 
@@ -94,7 +94,7 @@ async fn what_the_question_of_a_smart_tool_waits_for_is_told() {
     let mut spec = spec(|_| {});
     spec.limits.sub_call_ms = 20_000;
     spec.tools.iter_mut().for_each(|tool| tool.timeout_ms = 30_000);
-    let mut handle = Loop::new(spec, registry, models).run(common::item()).start().await.unwrap();
+    let mut handle = Runner::new(spec, registry, models).run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (outcome, events) = tokio::join!(handle.wait(), drained(events));
     assert_eq!(&*outcome.evidence[0].observation.summary, "Found 40 items, kept 1, chosen by a model");
@@ -126,7 +126,7 @@ async fn a_silent_model_behind_a_smart_tool_is_told_within_a_second() {
     let main = Arc::new(main);
     let picker = Arc::new(Stage::new(&log).on("action-0", [says(r#"[{"index": 7}]"#).after(1_000)]));
     let models = Models { picker, base: main.clone(), escalated: main.clone(), fallback: main };
-    let mut handle = Loop::new(spec(|_| {}), registry, models).run(common::item()).start().await.unwrap();
+    let mut handle = Runner::new(spec(|_| {}), registry, models).run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (_, events) = tokio::join!(handle.wait(), drained(events));
     let told: Vec<&CallNews> = events

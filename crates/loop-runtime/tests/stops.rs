@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::world::{End, Log, Play, Stage, answer, look, looping, says, spec, unpicked};
+use common::world::{End, Log, Play, Stage, answer, look, runner, says, spec, unpicked};
 use futures::StreamExt;
 use loop_core::{Status, Verdict};
 use loop_llm::{ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelRequest, RetryAdvice};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 async fn begun(log: &Log, stage: Stage) -> Handle {
-    looping(unpicked(), log, stage).run(common::item()).start().await.unwrap()
+    runner(unpicked(), log, stage).run(common::item()).start().await.unwrap()
 }
 
 async fn later(ms: u64) {
@@ -146,8 +146,8 @@ async fn a_tool_that_blocks_its_thread_does_not_hold_the_end_up() {
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says(answer("medium", &[look("x")]))]);
     let models = loop_runtime::models::Models::one(Arc::new(stage));
-    let looping = loop_runtime::Loop::new(unpicked(), registry.build().unwrap(), models);
-    let handle = looping.run(common::item()).start().await.unwrap();
+    let runner = loop_runtime::Runner::new(unpicked(), registry.build().unwrap(), models);
+    let handle = runner.run(common::item()).start().await.unwrap();
     begun.recv().await.unwrap();
     handle.remote().stop(StopMode::Now);
     let outcome = tokio::time::timeout(Duration::from_secs(10), handle.wait()).await.unwrap();
@@ -159,7 +159,7 @@ async fn a_tool_that_blocks_its_thread_does_not_hold_the_end_up() {
 async fn a_stop_now_cuts_a_stream_off_that_is_always_ready() {
     // I-15, L11: it never gives way by itself.
     let heard = Arc::new(AtomicUsize::new(0));
-    let handle = common::looping(Flood(Arc::clone(&heard))).run(common::item()).start().await.unwrap();
+    let handle = common::runner(Flood(Arc::clone(&heard))).run(common::item()).start().await.unwrap();
     let remote = handle.remote();
     while heard.load(Ordering::Relaxed) == 0 {
         tokio::task::yield_now().await;
@@ -196,7 +196,7 @@ async fn the_wall_clock_ends_a_run_in_the_middle_of_a_call() {
         spec.limits.wall_ms = 30_000;
     });
     let stage = Stage::new(&log).on("main", [slow()]).on("landing", [slow()]);
-    let handle = looping(spec, &log, stage).run(common::item()).start().await.unwrap();
+    let handle = runner(spec, &log, stage).run(common::item()).start().await.unwrap();
     let (at, outcome) = over(&log, handle).await;
     // A quarter of the time is the landing's, and the wall clock ends that.
     assert_eq!(
@@ -227,15 +227,15 @@ async fn a_run_whose_future_is_dropped_leaves_nothing_behind() {
     // I-14, U1
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says(answer("medium", &[look("hang")]))]);
-    let looping = looping(unpicked(), &log, stage);
-    let late = tokio::time::timeout(Duration::from_secs(1), looping.run(common::item())).await;
+    let runner = runner(unpicked(), &log, stage);
+    let late = tokio::time::timeout(Duration::from_secs(1), runner.run(common::item())).await;
     assert!(late.is_err());
     later(1).await;
     assert_eq!(log.count("dropped look(hang)"), 1);
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
     // Nobody writes it any more: it can be taken up again.
-    let run = looping.journal().runs().await.unwrap()[0].run.clone();
-    assert!(looping.journal().resume(&run).await.is_ok());
+    let run = runner.journal().runs().await.unwrap()[0].run.clone();
+    assert!(runner.journal().resume(&run).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,12 +243,12 @@ async fn a_handle_that_is_dropped_lets_the_run_go_on() {
     // I-30
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says(answer("high", &[])).after(1_000)]);
-    let looping = looping(unpicked(), &log, stage);
-    let handle = looping.run(common::item()).start().await.unwrap();
+    let runner = runner(unpicked(), &log, stage);
+    let handle = runner.run(common::item()).start().await.unwrap();
     let run = handle.id().clone();
     drop(handle);
     later(2_000).await;
-    let line = looping.journal().runs().await.unwrap().into_iter().find(|line| line.run == run).unwrap();
+    let line = runner.journal().runs().await.unwrap().into_iter().find(|line| line.run == run).unwrap();
     assert_eq!(line.stop, Some(StopReason::Confident));
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
 }

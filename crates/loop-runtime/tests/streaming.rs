@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::world::{
-    End, Log, Play, Stage, answer, contract, drained, look, looping, notes, refuses, says, tools, unpicked,
+    End, Log, Play, Stage, answer, contract, drained, look, runner, notes, refuses, says, tools, unpicked,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use loop_llm::{
     RetryAdvice, Stop,
 };
 use loop_runtime::{
-    Loop, Outcome, StopReason,
+    Runner, Outcome, StopReason,
     models::Models,
     observe::{ReplyPart, RunEvent},
 };
 
 async fn ran(log: &Log, stage: Stage) -> Outcome {
-    looping(unpicked(), log, stage).run(common::item()).await.unwrap()
+    runner(unpicked(), log, stage).run(common::item()).await.unwrap()
 }
 
 fn broken() -> LlmError {
@@ -44,7 +44,7 @@ async fn pieces_of_a_reply_are_heard_before_the_reply_is_recorded() {
     let whole = answer("high", &[]);
     let pieces: Vec<(u64, String)> = whole.split_inclusive('\n').map(|line| (50, line.to_owned())).collect();
     let stage = Stage::new(&log).on("main", [Play { pieces, ..says("") }]);
-    let mut handle = looping(unpicked(), &log, stage).run(common::item()).start().await.unwrap();
+    let mut handle = runner(unpicked(), &log, stage).run(common::item()).start().await.unwrap();
     let mut events = handle.events().unwrap();
     let nonce = handle.started().nonce.to_string();
     let (mut heard, mut first_at) = (String::new(), None);
@@ -139,9 +139,9 @@ impl ChatModel for Thinking {
 #[tokio::test]
 async fn reasoning_and_calls_are_heard_as_they_come_and_without_secrets() {
     // S0-18, B13
-    let looping = Loop::new(unpicked(), tools(&Log::new()), Models::one(Arc::new(Thinking)))
+    let runner = Runner::new(unpicked(), tools(&Log::new()), Models::one(Arc::new(Thinking)))
         .with_secrets(&loop_llm::Secrets::of(["hunter2-of-the-crm"]));
-    let mut handle = looping.run(common::item()).start().await.unwrap();
+    let mut handle = runner.run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (outcome, events) = tokio::join!(handle.wait(), drained(events));
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
@@ -176,8 +176,8 @@ async fn a_model_that_never_ends_is_cut_at_a_multiple_of_what_it_was_granted() {
         let mut spec = unpicked();
         spec.limits.output_tokens = 300;
         let most = loop_llm::OutputCap::of(Some(300)).bytes;
-        let looping = Loop::new(spec, tools(&Log::new()), Models::one(Arc::new(Endless(event.clone()))));
-        let mut handle = looping.run(common::item()).start().await.unwrap();
+        let runner = Runner::new(spec, tools(&Log::new()), Models::one(Arc::new(Endless(event.clone()))));
+        let mut handle = runner.run(common::item()).start().await.unwrap();
         let events = handle.events().unwrap();
         let outcome = handle.wait().await;
         let told = |condition: &Condition| matches!(condition.value, Measure::Output(written) if written.capped && written.tokens.is_none());
@@ -210,12 +210,12 @@ async fn a_refusal_that_never_ends_is_a_line_in_the_journal_and_on_the_screen() 
     (reply.stop, reply.finish) = (Some(Stop::Refusal), FinishReason::Refusal);
     reply.served_model = Some("m".repeat(1 << 20).into());
     let model = Endless(ModelEvent::Finished(Box::new(reply)));
-    let looping = Loop::new(unpicked(), tools(&Log::new()), Models::one(Arc::new(model)));
-    let outcome = looping.run(common::item()).await.unwrap();
+    let runner = Runner::new(unpicked(), tools(&Log::new()), Models::one(Arc::new(model)));
+    let outcome = runner.run(common::item()).await.unwrap();
     assert_eq!(outcome.stop.reason(), StopReason::Refused);
     let line = loop_runtime::report::explain(&outcome.stop);
     assert!(line.len() < 1_000 && line.contains("… [cut]"), "{} bytes", line.len());
-    let entries = looping.journal().read(&outcome.run).await.unwrap().entries;
+    let entries = runner.journal().read(&outcome.run).await.unwrap().entries;
     let written: usize = entries.iter().map(|entry| serde_json::to_string(&entry.event).unwrap().len()).sum();
     assert!(written < 200 << 10, "{written} bytes");
 }
@@ -320,9 +320,9 @@ async fn a_reply_without_usage_is_charged_for_what_came_and_says_so() {
     // L21, S0-119
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [Play { usage: None, ..says(answer("high", &[])) }]);
-    let looping = looping(unpicked(), &log, stage);
-    let outcome = looping.run(common::item()).await.unwrap();
-    let recorded = looping.journal().read(&outcome.run).await.unwrap();
+    let runner = runner(unpicked(), &log, stage);
+    let outcome = runner.run(common::item()).await.unwrap();
+    let recorded = runner.journal().read(&outcome.run).await.unwrap();
     let reserve = recorded.entries.iter().find_map(|entry| match entry.event.kind {
         EventKind::CallStarted { reserve, .. } => Some(reserve),
         _ => None,
@@ -332,7 +332,7 @@ async fn a_reply_without_usage_is_charged_for_what_came_and_says_so() {
     assert_eq!(usage.input, reserve.input_tokens);
     assert!(usage.estimated && (1..reserve.output_tokens).contains(&usage.output), "{usage:?}");
     assert!(outcome.totals.cost.total() < reserve.cost);
-    let charged = notes(&looping, &outcome.run).await;
+    let charged = notes(&runner, &outcome.run).await;
     assert!(charged.iter().any(|note| matches!(note, Note::CallCharged { usage, .. } if usage.estimated)));
 }
 
@@ -342,7 +342,7 @@ async fn an_endless_reply_is_cut_off_by_its_size() {
     let log = Log::new();
     let flood = Play { pieces: vec![(1, "x".repeat(64 * 1024)); 1_000], ..says("") };
     let stage = Stage::new(&log).on("main", [flood]).on("repair", [says(contract("low", &[]))]);
-    let mut handle = looping(unpicked(), &log, stage).run(common::item()).start().await.unwrap();
+    let mut handle = runner(unpicked(), &log, stage).run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (seen, outcome) = tokio::join!(drained(events), handle.wait());
     let heard: usize =

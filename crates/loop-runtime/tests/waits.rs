@@ -13,14 +13,14 @@ use loop_llm::{
     complete,
 };
 use loop_runtime::{
-    Loop, StopReason,
+    Runner, StopReason,
     models::Models,
     observe::{CallNews, RunEvent},
     run::RunId,
 };
 
-fn looping(log: &Log, model: impl ChatModel + 'static) -> Loop {
-    Loop::new(unpicked(), tools(log), Models::one(Arc::new(model)))
+fn runner(log: &Log, model: impl ChatModel + 'static) -> Runner {
+    Runner::new(unpicked(), tools(log), Models::one(Arc::new(model)))
 }
 
 fn retrying(stage: Stage) -> Retrying<Stage> {
@@ -42,12 +42,12 @@ async fn a_retry_of_the_client_is_told_while_it_waits() {
     let plays = [refuses(LlmErrorKind::RateLimited), says(answer("high", &[]))];
     let heard = Arc::new(Mutex::new(Vec::new()));
     let hearing = Arc::clone(&heard);
-    let looping = looping(&log, retrying(Stage::new(&log).on("main", plays))).with_observer(Arc::new(
+    let runner = runner(&log, retrying(Stage::new(&log).on("main", plays))).with_observer(Arc::new(
         move |_: &RunId, event: &RunEvent| {
             hearing.lock().unwrap().push(event.clone());
         },
     ));
-    let mut handle = looping.run(common::item()).start().await.unwrap();
+    let mut handle = runner.run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (outcome, events) = tokio::join!(handle.wait(), drained(events));
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
@@ -60,7 +60,7 @@ async fn a_retry_of_the_client_is_told_while_it_waits() {
     let is_reply = |event: &RunEvent| matches!(event, RunEvent::Text { .. });
     let is_news = |event: &RunEvent| matches!(event, RunEvent::Call { .. });
     assert!(events.iter().position(is_news) < events.iter().position(is_reply));
-    looping.observers_caught_up().await;
+    runner.observers_caught_up().await;
     assert_eq!(news(&heard.lock().unwrap()), told);
 }
 
@@ -71,9 +71,9 @@ async fn what_a_call_waits_for_is_told_without_the_secrets_of_the_run() {
     let mut refused = refuses(LlmErrorKind::RateLimited);
     refused.refuses.as_mut().unwrap().message = "not today, hunter2-of-the-crm".into();
     let plays = [refused, says(answer("high", &[]))];
-    let looping = looping(&log, retrying(Stage::new(&log).on("main", plays)))
+    let runner = runner(&log, retrying(Stage::new(&log).on("main", plays)))
         .with_secrets(&Secrets::of(["hunter2-of-the-crm"]));
-    let mut handle = looping.run(common::item()).start().await.unwrap();
+    let mut handle = runner.run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (outcome, events) = tokio::join!(handle.wait(), drained(events));
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
@@ -104,7 +104,7 @@ async fn a_call_that_waits_for_its_turn_says_for_how_long() {
     let mut spec = unpicked();
     spec.models.base.timeout_ms = 120_000;
     let model = Models::one(Arc::new(crowded(&log, stage).await));
-    let mut handle = Loop::new(spec, tools(&log), model).run(common::item()).start().await.unwrap();
+    let mut handle = Runner::new(spec, tools(&log), model).run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (outcome, events) = tokio::join!(handle.wait(), drained(events));
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
@@ -120,8 +120,8 @@ async fn a_stop_at_the_gate_does_not_wait_for_a_turn_behind_a_rate_limit() {
     // W6: the call was never sent, so it costs nothing.
     let log = Log::new();
     let stage = Stage::new(&log).on("first", [says("")]).on("main", [says(answer("high", &[]))]);
-    let looping = looping(&log, crowded(&log, stage).await);
-    let handle = looping.run(common::item()).start().await.unwrap();
+    let runner = runner(&log, crowded(&log, stage).await);
+    let handle = runner.run(common::item()).start().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     handle.stop(StopMode::AtGate);
     let outcome = handle.wait().await;
@@ -135,8 +135,8 @@ async fn a_stop_at_the_gate_ends_a_wait_that_begins_after_it() {
     // W6: a try is under way when the stop is asked for, fails, and would be made again in a while.
     let log = Log::new();
     let plays = [refuses(LlmErrorKind::Overloaded).after(5_000), says(answer("high", &[]))];
-    let looping = looping(&log, retrying(Stage::new(&log).on("main", plays)));
-    let handle = looping.run(common::item()).start().await.unwrap();
+    let runner = runner(&log, retrying(Stage::new(&log).on("main", plays)));
+    let handle = runner.run(common::item()).start().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     handle.stop(StopMode::AtGate);
     let outcome = handle.wait().await;
@@ -149,8 +149,8 @@ async fn a_stop_that_is_taken_back_leaves_the_wait_as_it_is() {
     // S0-47: a call whose try is under way goes on as if nothing had been asked for.
     let log = Log::new();
     let plays = [refuses(LlmErrorKind::Overloaded).after(5_000), says(answer("high", &[]))];
-    let looping = looping(&log, retrying(Stage::new(&log).on("main", plays)));
-    let handle = looping.run(common::item()).start().await.unwrap();
+    let runner = runner(&log, retrying(Stage::new(&log).on("main", plays)));
+    let handle = runner.run(common::item()).start().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     handle.stop(StopMode::AtGate);
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -164,8 +164,8 @@ async fn a_provider_that_sends_nothing_is_told_about() {
     // W6
     let log = Log::new();
     let slow = says(answer("high", &[])).after(22_000);
-    let looping = looping(&log, Stage::new(&log).on("main", [slow]));
-    let mut handle = looping.run(common::item()).start().await.unwrap();
+    let runner = runner(&log, Stage::new(&log).on("main", [slow]));
+    let mut handle = runner.run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (_, events) = tokio::join!(handle.wait(), drained(events));
     let silent: Vec<u64> = news(&events)

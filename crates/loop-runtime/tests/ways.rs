@@ -2,10 +2,10 @@
 
 use crate::common;
 
-use common::world::{End, Log, Play, Stage, answer, drained, look, looping, picks, says, told, unpicked};
+use common::world::{End, Log, Play, Stage, answer, drained, look, runner, picks, says, told, unpicked};
 use futures::StreamExt;
 use loop_runtime::{
-    Loop, Outcome, StopReason, WorkItem,
+    Runner, Outcome, StopReason, WorkItem,
     observe::RunEvent,
     run::{RunId, StopMode},
 };
@@ -17,7 +17,7 @@ async fn later(ms: u64) {
 }
 
 /// A run with everything in it: picked tools, slow and broken ones, a write, text in pieces.
-fn busy() -> Loop {
+fn busy() -> Runner {
     let log = Log::new();
     let mut change = look("slow-50");
     change["action_type"] = json!("change");
@@ -26,18 +26,18 @@ fn busy() -> Loop {
     let stage = Stage::new(&log)
         .on("pick", [says(picks(&["ok-1", "slow-700"])).after(100)])
         .on("main", [Play { pieces, ..says("") }.after(200), says(answer("high", &[]))]);
-    looping(common::spec(), &log, stage)
+    runner(common::spec(), &log, stage)
 }
 
-async fn written(looping: &Loop, run: &RunId) -> usize {
-    looping.journal().read(run).await.unwrap().entries.len()
+async fn written(runner: &Runner, run: &RunId) -> usize {
+    runner.journal().read(run).await.unwrap().entries.len()
 }
 
 /// The outcome and the journal, but for names and wall time.
-async fn told_of(looping: &Loop, outcome: &Outcome) -> (Value, String) {
-    let entries = looping.journal().read(&outcome.run).await.unwrap().entries;
+async fn told_of(runner: &Runner, outcome: &Outcome) -> (Value, String) {
+    let entries = runner.journal().read(&outcome.run).await.unwrap().entries;
     let loop_core::EventKind::Started(started) = &entries[0].event.kind else { panic!("{:?}", entries[0]) };
-    told(looping, started, outcome).await
+    told(runner, started, outcome).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,27 +75,27 @@ async fn every_way_of_driving_leaves_the_same_journal() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_yields_every_entry_and_rests_after_each() {
     // S1-45
-    let looping = busy();
-    let mut stream = looping.run(common::item()).stream().await.unwrap();
+    let runner = busy();
+    let mut stream = runner.run(common::item()).stream().await.unwrap();
     let run = stream.id().clone();
     later(1_000).await;
-    assert_eq!(written(&looping, &run).await, 1, "nothing but its start before it is polled");
+    assert_eq!(written(&runner, &run).await, 1, "nothing but its start before it is polled");
     let (mut entries, mut texts) = (Vec::new(), 0);
     while let Some(event) = stream.next().await {
         match event {
             RunEvent::Recorded(entry) => {
                 entries.push((*entry).clone());
-                assert_eq!(written(&looping, &run).await, entries.len(), "what is written was yielded");
+                assert_eq!(written(&runner, &run).await, entries.len(), "what is written was yielded");
                 assert!(stream.outcome().is_none());
                 tokio::task::yield_now().await;
-                assert_eq!(written(&looping, &run).await, entries.len());
+                assert_eq!(written(&runner, &run).await, entries.len());
             }
             RunEvent::Text { .. } => texts += 1,
             RunEvent::Part { .. } | RunEvent::Call { .. } => {}
             RunEvent::Lost { .. } => panic!("it was read in time"),
         }
     }
-    assert_eq!(entries, looping.journal().read(&run).await.unwrap().entries);
+    assert_eq!(entries, runner.journal().read(&run).await.unwrap().entries);
     assert!(texts > 10, "{texts}");
     assert!(stream.next().await.is_none(), "the end is the end");
     assert_eq!(stream.outcome().unwrap().stop.reason(), StopReason::Confident);
@@ -107,8 +107,8 @@ async fn a_pause_holds_a_run_where_it_is_and_is_not_counted() {
     let straight = busy();
     let outcome = straight.run(common::item()).await.unwrap();
     let expected = told_of(&straight, &outcome).await;
-    let looping = busy();
-    let mut stream = looping.run(common::item()).stream().await.unwrap();
+    let runner = busy();
+    let mut stream = runner.run(common::item()).stream().await.unwrap();
     let run = stream.id().clone();
     for n in 1..=2 {
         assert!(
@@ -117,17 +117,17 @@ async fn a_pause_holds_a_run_where_it_is_and_is_not_counted() {
         );
         // Longer than a run may take.
         later(3_600_000).await;
-        assert_eq!(written(&looping, &run).await, n);
+        assert_eq!(written(&runner, &run).await, n);
     }
     let outcome = stream.into_outcome().await;
-    assert_eq!(told_of(&looping, &outcome).await, expected, "as if there had been no pause");
+    assert_eq!(told_of(&runner, &outcome).await, expected, "as if there had been no pause");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_can_be_stopped_and_still_ends_with_its_outcome() {
     // S0-46
-    let looping = busy();
-    let mut stream = looping.run(common::item()).stream().await.unwrap();
+    let runner = busy();
+    let mut stream = runner.run(common::item()).stream().await.unwrap();
     let remote = stream.remote();
     while let Some(event) = stream.next().await {
         if matches!(event, RunEvent::Text { .. }) {
@@ -142,19 +142,19 @@ async fn a_stream_that_is_dropped_leaves_nothing_behind() {
     // I-14, U1
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says(answer("medium", &[look("hang"), look("slow-100")]))]);
-    let looping = looping(unpicked(), &log, stage);
-    let mut stream = looping.run(common::item()).stream().await.unwrap();
+    let runner = runner(unpicked(), &log, stage);
+    let mut stream = runner.run(common::item()).stream().await.unwrap();
     let run = stream.id().clone();
     let late = tokio::time::timeout(Duration::from_secs(1), async { while stream.next().await.is_some() {} });
     assert!(late.await.is_err());
-    let entries = written(&looping, &run).await;
+    let entries = written(&runner, &run).await;
     drop(stream);
     later(1).await;
     assert_eq!(log.count("dropped look(hang)"), 1);
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
-    assert_eq!(written(&looping, &run).await, entries);
+    assert_eq!(written(&runner, &run).await, entries);
     // Nobody writes it any more: it can be taken up again.
-    assert!(looping.journal().resume(&run).await.is_ok());
+    assert!(runner.journal().resume(&run).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,8 +162,8 @@ async fn a_stream_that_is_dropped_in_the_middle_of_a_reply_cuts_the_call_off() {
     // I-14
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says("## 🔍 Situation\n\nThe backup").ending(End::Hangs)]);
-    let looping = looping(unpicked(), &log, stage);
-    let mut stream = looping.run(common::item()).stream().await.unwrap();
+    let runner = runner(unpicked(), &log, stage);
+    let mut stream = runner.run(common::item()).stream().await.unwrap();
     while !matches!(stream.next().await.unwrap(), RunEvent::Text { .. }) {}
     drop(stream);
     assert_eq!(log.count("dropped model main 1"), 1);
@@ -174,17 +174,17 @@ fn item(n: usize) -> WorkItem {
 }
 
 /// A loop whose n-th run takes so many milliseconds.
-fn taking(log: &Log, times: &[u64]) -> Loop {
+fn taking(log: &Log, times: &[u64]) -> Runner {
     let plays = times.iter().map(|ms| says(answer("high", &[])).after(*ms));
-    looping(unpicked(), log, Stage::new(log).on("main", plays))
+    runner(unpicked(), log, Stage::new(log).on("main", plays))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_runs_so_many_at_a_time_and_yields_them_as_they_end() {
     // S1-5, I-22
     let log = Log::new();
-    let looping = taking(&log, &[500, 100, 100, 100, 100]);
-    let queue = looping.run_all((0..5).map(item), 2);
+    let runner = taking(&log, &[500, 100, 100, 100, 100]);
+    let queue = runner.run_all((0..5).map(item), 2);
     let ended: Vec<(usize, u64)> = queue
         .map(|(n, outcome)| {
             assert_eq!(outcome.unwrap().stop.reason(), StopReason::Confident);
@@ -202,8 +202,8 @@ async fn a_run_that_fails_ends_no_other_of_its_queue() {
     // S1-5
     let log = Log::new();
     // The second finds no reply any more: a failure of its own.
-    let looping = taking(&log, &[100]);
-    let mut reasons: Vec<(usize, StopReason)> = looping
+    let runner = taking(&log, &[100]);
+    let mut reasons: Vec<(usize, StopReason)> = runner
         .run_all([item(0), item(1)], 2)
         .map(|(n, outcome)| (n, outcome.unwrap().stop.reason()))
         .collect()
@@ -216,7 +216,7 @@ async fn a_run_that_fails_ends_no_other_of_its_queue() {
 async fn a_queue_holds_its_producer_back_and_takes_items_as_they_come() {
     // S1-5
     let log = Log::new();
-    let looping = taking(&log, &[100; 6]);
+    let runner = taking(&log, &[100; 6]);
     let (inbox, mut items) = tokio::sync::mpsc::channel(1);
     let items = futures::stream::poll_fn(move |context| items.poll_recv(context));
     let producer = tokio::spawn({
@@ -228,7 +228,7 @@ async fn a_queue_holds_its_producer_back_and_takes_items_as_they_come() {
             }
         }
     });
-    let ended: Vec<usize> = looping.queue(items, 2).map(|(n, _)| n).collect().await;
+    let ended: Vec<usize> = runner.queue(items, 2).map(|(n, _)| n).collect().await;
     producer.await.unwrap();
     assert_eq!(ended, [0, 1, 2, 3, 4, 5]);
     assert_eq!(log.now(), 300);
@@ -239,11 +239,11 @@ async fn a_queue_holds_its_producer_back_and_takes_items_as_they_come() {
 async fn a_queue_that_is_dropped_leaves_nothing_behind() {
     // I-14
     let log = Log::new();
-    let looping = taking(&log, &[100, 10_000, 10_000]);
-    let mut queue = Box::pin(looping.run_all((0..3).map(item), 2));
+    let runner = taking(&log, &[100, 10_000, 10_000]);
+    let mut queue = Box::pin(runner.run_all((0..3).map(item), 2));
     assert_eq!(queue.next().await.unwrap().0, 0);
     drop(queue);
     later(1).await;
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
-    assert_eq!(looping.journal().runs().await.unwrap().len(), 2, "the third never began");
+    assert_eq!(runner.journal().runs().await.unwrap().len(), 2, "the third never began");
 }

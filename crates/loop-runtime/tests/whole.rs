@@ -6,7 +6,7 @@ use loop_runtime::{StopReason, models::Offline};
 
 #[tokio::test]
 async fn the_offline_model_follows_names_from_the_item_to_the_end() {
-    let outcome = common::looping(Offline::new()).run(common::item()).await.unwrap();
+    let outcome = common::runner(Offline::new()).run(common::item()).await.unwrap();
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     assert_eq!(outcome.totals.passes, 2);
 }

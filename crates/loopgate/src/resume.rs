@@ -8,7 +8,7 @@ use loop_core::{EventKind, Phase, Run, Saved, StopClass};
 use loop_domain::Domain;
 use loop_llm::holds_url_secret;
 use loop_runtime::{
-    Loop,
+    Runner,
     journal::{Journal, Recorded, RunLine, SqliteJournal, replay},
     run::{Driven, RunId, StartError},
 };
@@ -135,20 +135,20 @@ impl Found {
 
     /// Lets the run hear this and drives it on, or leaves it where it is then.
     pub(crate) async fn go_on(self, said: Vec<EventKind>, go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
-        let (domain, looping) = self.looping(go_on)?;
+        let (domain, runner) = self.runner(go_on)?;
         let id = self.id().clone();
         let explained = |error: StartError| explained(error, domain.folder());
         if go_on.no_wait {
-            looping.note_down(&id, said).await.map_err(explained)?;
+            runner.note_down(&id, said).await.map_err(explained)?;
             let at = go_on.at();
             stream::note(format!("recorded; `loopgate resume {id}{at}` continues the run"));
             return Ok(ExitCode::SUCCESS);
         }
         let signals = Signals::new()?;
-        let handle = looping.resume_with(&id, said).start().await.map_err(explained)?;
+        let handle = runner.resume_with(&id, said).start().await.map_err(explained)?;
         let watched = stream::is_watched();
         let driving = Driving {
-            looping: &looping,
+            runner: &runner,
             journal: Arc::clone(&self.journal),
             at: go_on.journal.journal.clone(),
             live: watched.then(|| Live::of(self.run)),
@@ -163,7 +163,7 @@ impl Found {
     }
 
     /// The run's loop, put together again.
-    fn looping(&self, go_on: &GoOnArgs) -> Result<(Domain, Loop), Failure> {
+    fn runner(&self, go_on: &GoOnArgs) -> Result<(Domain, Runner), Failure> {
         let id = self.id();
         let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
         let mut arguments = match (&origin, &go_on.domain) {
@@ -209,12 +209,12 @@ impl Found {
         let saves = origin.as_ref().map_or(self.run.spec().save, |origin| origin.saves);
         domain.ready(saves)?;
         domain.goes_on_behind(&self.recorded.entries);
-        let mut looping = saving::to_loop(&domain, saves);
+        let mut runner = saving::to_loop(&domain, saves);
         if origin.is_some_and(|origin| origin.asks) {
-            looping = looping.with_people();
+            runner = runner.with_people();
         }
-        let looping = looping.with_journal(Arc::clone(&self.journal) as Arc<dyn Journal>);
-        Ok((domain, looping.leave_when_waiting()))
+        let runner = runner.with_journal(Arc::clone(&self.journal) as Arc<dyn Journal>);
+        Ok((domain, runner.leave_when_waiting()))
     }
 }
 
@@ -306,8 +306,8 @@ async fn resume_one(
     if is_waiting && found.run.asked().iter().all(|asked| asked.deadline > now) {
         return Ok(waits());
     }
-    let (domain, looping) = found.looping(go_on)?;
-    let handle = looping.resume(id).start().await.map_err(|error| explained(error, domain.folder()))?;
+    let (domain, runner) = found.runner(go_on)?;
+    let handle = runner.resume(id).start().await.map_err(|error| explained(error, domain.folder()))?;
     let remote = handle.remote();
     let driven = tokio::select! {
         driven = handle.driven() => driven,

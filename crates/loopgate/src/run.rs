@@ -10,7 +10,7 @@ use loop_core::{
     Asked, EventKind, Measure, Millis, Outcome, PicoUsd, Spend, Started, StopClass, StopReason, Totals, WorkItem,
 };
 use loop_runtime::{
-    Loop,
+    Runner,
     journal::{Entry, Journal, SqliteJournal},
     observe::{Events, RunEvent},
     people::PeopleReport,
@@ -54,7 +54,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let lines =
         args.events.then(|| Lines::new(Arc::clone(&journal) as Arc<dyn Journal>, handle.id().clone()));
     let driving = Driving {
-        looping: &prepared,
+        runner: &prepared,
         journal,
         at: args.journal.journal.clone(),
         live: shows.then(|| Live::new(&spec)),
@@ -79,7 +79,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
 
 /// A run on its way, and how it is shown.
 pub(crate) struct Driving<'a> {
-    pub(crate) looping: &'a Loop,
+    pub(crate) runner: &'a Runner,
     pub(crate) journal: Arc<SqliteJournal>,
     /// The journal as it was named on the command line, where it was.
     pub(crate) at: Option<PathBuf>,
@@ -115,11 +115,11 @@ impl Driving<'_> {
                 let typed = typed.get_or_insert_with(|| typed::Lines::begin(MAX_ANSWER_BYTES));
                 if let Some(said) = self.ask(typed, &asked).await {
                     let run = &outcome.run;
-                    handle = match self.looping.resume_with(run, said).start().await {
+                    handle = match self.runner.resume_with(run, said).start().await {
                         // It took too long: silence was a no.
                         Err(StartError::Refused { rejected, .. }) => {
                             stream::note(rejected.to_string());
-                            self.looping.resume(run).start().await?
+                            self.runner.resume(run).start().await?
                         }
                         resumed => resumed?,
                     };

@@ -8,14 +8,14 @@ use loop_core::{Outcome, Started};
 use loop_domain::Domain;
 use loop_llm::Secrets;
 use loop_runtime::{
-    Loop,
+    Runner,
     save::{SaveError, SaveTarget, Saver},
 };
 
 use crate::stream;
 
 /// A loop that runs this domain, and saves where it says if it `saves`.
-pub(crate) fn to_loop(domain: &Domain, saves: bool) -> Loop {
+pub(crate) fn to_loop(domain: &Domain, saves: bool) -> Runner {
     match &domain.save {
         Some(target) if saves => domain.to_loop().with_saver(Arc::new(Told { target: target.clone() })),
         _ => domain.unsaved_loop(),

@@ -11,7 +11,7 @@ use loop_domain::{Domain, DomainError, LoadOptions};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Scripted, ScriptedCall, ScriptedReply};
 use loop_prompts::Prompts;
 use loop_runtime::{
-    Loop,
+    Runner,
     journal::MemoryJournal,
     models::{Models, Offline},
     tools::{Registry, ToolDeclaration},
@@ -26,7 +26,7 @@ use crate::eval::mock::{Beyond, DryTool, MockedTool, Redeclared};
 
 /// A case that is ready to run.
 pub(crate) struct Prepared {
-    pub(crate) looping: Loop,
+    pub(crate) runner: Runner,
     pub(crate) item: WorkItem,
     pub(crate) journal: Arc<MemoryJournal>,
     pub(crate) beyond: Beyond,
@@ -84,14 +84,14 @@ impl Prepared {
             guard.switch_off(&mut parts.spec);
         }
         let journal = Arc::new(MemoryJournal::new());
-        let mut looping = Loop::new(parts.spec, parts.registry, parts.models)
+        let mut runner = Runner::new(parts.spec, parts.registry, parts.models)
             .with_prompts(parts.prompts)
             .with_credentials(parts.credentials)
             .with_journal(Arc::clone(&journal) as Arc<_>);
         if !case.people.is_empty() {
-            looping = looping.with_people();
+            runner = runner.with_people();
         }
-        Ok(Self { looping, item: parts.item, journal, beyond, _folder: parts.folder })
+        Ok(Self { runner, item: parts.item, journal, beyond, _folder: parts.folder })
     }
 }
 

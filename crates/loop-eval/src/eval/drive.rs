@@ -38,16 +38,16 @@ pub(crate) enum DriveError {
 
 /// Runs a case to its end.
 pub(crate) async fn drive(case: &Case, prepared: Prepared) -> Result<Driven, DriveError> {
-    let Prepared { looping, item, journal, .. } = &prepared;
+    let Prepared { runner, item, journal, .. } = &prepared;
     let began = Instant::now();
-    let mut follower = Follower::new(case, looping.spec());
-    let mut stream = looping.run(item.clone()).stream().await?;
+    let mut follower = Follower::new(case, runner.spec());
+    let mut stream = runner.run(item.clone()).stream().await?;
     let (run, remote) = (stream.id().clone(), stream.remote());
     follower.follow(&mut stream, &remote).await;
     if follower.is_lost() {
         // What is dropped is gone with everything in flight; the journal has the rest.
         drop(stream);
-        let mut handle = looping.resume(&run).start().await?;
+        let mut handle = runner.resume(&run).start().await?;
         follower.take_up(replay(&run, &journal.read(&run).await?)?);
         let remote = handle.remote();
         if let Some(mut events) = handle.events() {

@@ -151,7 +151,7 @@ impl Labelled {
                 self.false_positives += u64::from(first.is_some());
                 first.is_none()
             }
-            Label::Loop { from } => {
+            Label::Runner { from } => {
                 let is_early = first.is_some_and(|first| first < from);
                 let in_loop = score.refused.iter().find(|refusal| refusal.step >= from);
                 let delay = match in_loop {
@@ -218,7 +218,7 @@ impl Score {
         };
         group.add(calls, score);
         self.calls_saved += match (run.label, run.success) {
-            (Some(Label::Loop { from }), _) => {
+            (Some(Label::Runner { from }), _) => {
                 let in_loop = score.refused.iter().filter(|refusal| refusal.step >= from).count() as u64;
                 in_loop + score.not_run.min(calls - from as u64)
             }
@@ -300,7 +300,7 @@ impl Table {
             let score = judge(*policy, &calls);
             sums.add(run, calls.len() as u64, &score);
             if let Some(details) = &mut self.details {
-                let is_missed = matches!(run.label, Some(Label::Loop { .. })) && score.refused.is_empty();
+                let is_missed = matches!(run.label, Some(Label::Runner { .. })) && score.refused.is_empty();
                 if is_missed || !score.refused.is_empty() {
                     details.push(detail(&sums.policy, run, score));
                 }
@@ -326,7 +326,7 @@ fn detail(policy: &str, run: &Trajectory, score: RunScore) -> Detail {
         refusal,
     });
     let (label, loop_from) = match run.label {
-        Some(Label::Loop { from }) => (Some("loop"), Some(from)),
+        Some(Label::Runner { from }) => (Some("loop"), Some(from)),
         Some(Label::Productive) => (Some("productive"), None),
         None => (None, None),
     };

@@ -57,7 +57,7 @@ pub struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Label {
     /// It goes in a circle.
-    Loop {
+    Runner {
         /// The index of the first call that should be refused.
         from: usize,
     },
@@ -225,7 +225,7 @@ fn parse(text: &[u8]) -> Result<Trajectory, String> {
     let label = match (line.label.as_deref(), line.loop_from) {
         (None, None) => None,
         (Some("productive"), None) => Some(Label::Productive),
-        (Some("loop"), Some(from)) if from < steps.len() => Some(Label::Loop { from }),
+        (Some("loop"), Some(from)) if from < steps.len() => Some(Label::Runner { from }),
         (Some("loop"), Some(from)) => {
             return Err(format!("run `{id}` loops from step {from}, and has {} steps", steps.len()));
         }

@@ -6,7 +6,7 @@ use futures::StreamExt;
 use loop_core::{Asked, CommandKey, Digest, EventKind, Outcome, PersonAnswer, Run, RunId, RunSpec, WorkItem};
 use loop_llm::Message;
 use loop_runtime::{
-    Loop,
+    Runner,
     observe::RunEvent,
     run::{Driven, Remote, StartError, Waiting},
 };
@@ -33,18 +33,18 @@ pub(super) struct Went {
 
 /// Drives one run. It is left while it waits for people, and resumed with their answers.
 pub(super) async fn to_the_end(
-    looping: &Loop,
+    runner: &Runner,
     item: WorkItem,
     answer: impl Fn(&Asked) -> PersonAnswer,
 ) -> Result<Went, AttackError> {
-    let looping = looping.clone().leave_when_waiting();
-    let driven = looping.run(item).start().await?.driven().await;
-    answered(&looping, driven, Went::default(), answer).await
+    let runner = runner.clone().leave_when_waiting();
+    let driven = runner.run(item).start().await?.driven().await;
+    answered(&runner, driven, Went::default(), answer).await
 }
 
 /// Goes on with a run that waits, with what people say, until it is over.
 async fn answered(
-    looping: &Loop,
+    runner: &Runner,
     mut driven: Driven,
     mut went: Went,
     answer: impl Fn(&Asked) -> PersonAnswer,
@@ -53,7 +53,7 @@ async fn answered(
         let Driven::Waiting(waiting) = &driven else { break };
         went.asked += effects_in(&waiting.asked);
         let answers = answers(waiting, &answer);
-        driven = looping.resume_with(&waiting.outcome.run, answers).start().await?.driven().await;
+        driven = runner.resume_with(&waiting.outcome.run, answers).start().await?.driven().await;
     }
     went.outcomes.push(outcome(driven));
     Ok(went)
@@ -86,7 +86,7 @@ fn answers(waiting: &Waiting, answer: impl Fn(&Asked) -> PersonAnswer) -> Vec<Ev
 /// Drives the turns of one conversation: each goes on from what was said before, as `loopgate chat` does it. Where it
 /// `crashes`, the driver of the last turn is lost at its beginning, and the turn is resumed from its journal.
 pub(super) async fn in_turns(
-    looping: &Loop,
+    runner: &Runner,
     world: &World,
     first: String,
     crashes: bool,
@@ -95,7 +95,7 @@ pub(super) async fn in_turns(
 ) -> Result<Went, AttackError> {
     /// Entries of the last turn before its driver is lost: it has begun, and its model is asked.
     const ENTRIES: u32 = 2;
-    let looping = looping.clone().counting_own_messages();
+    let runner = runner.clone().counting_own_messages();
     let mut went = Went::default();
     let mut messages = vec![Message::user(first)];
     for turn in 1..=TURNS {
@@ -104,8 +104,8 @@ pub(super) async fn in_turns(
             next_turn();
             messages.push(Message::user(format!("Thank you. Is anything else open? {NAME}")));
         }
-        let mut stream = looping.chat(&mut messages).stream().await?;
-        let mut watch = Watch::new(&looping, stream.remote());
+        let mut stream = runner.chat(&mut messages).stream().await?;
+        let mut watch = Watch::new(&runner, stream.remote());
         let mut entries = 0;
         while let Some(event) = stream.next().await {
             went.asked += watch.see(&event, &answer);
@@ -113,9 +113,9 @@ pub(super) async fn in_turns(
             if let Some(run) = watch.id().filter(|_| crashes && turn == TURNS && entries == ENTRIES) {
                 drop(stream);
                 went.is_resumed = true;
-                let looping = looping.leave_when_waiting();
-                let driven = looping.resume(&run).start().await?.driven().await;
-                return answered(&looping, driven, went, answer).await;
+                let runner = runner.leave_when_waiting();
+                let driven = runner.resume(&run).start().await?.driven().await;
+                return answered(&runner, driven, went, answer).await;
             }
         }
         went.outcomes.push(stream.finish().await.outcome);
@@ -134,16 +134,16 @@ pub(super) struct Crash {
 
 /// Drives one run, drops its driver, and resumes it from its journal.
 pub(super) async fn with_a_crash(
-    looping: &Loop,
+    runner: &Runner,
     world: &World,
     item: WorkItem,
     crash: Crash,
     answer: impl Fn(&Asked) -> PersonAnswer,
 ) -> Result<Went, AttackError> {
     let mut went = Went::default();
-    let mut stream = looping.run(item).stream().await?;
+    let mut stream = runner.run(item).stream().await?;
     let run = stream.id().clone();
-    let mut watch = Watch::new(looping, stream.remote());
+    let mut watch = Watch::new(runner, stream.remote());
     if crash.in_effect {
         world.hang();
     }
@@ -170,21 +170,21 @@ pub(super) async fn with_a_crash(
         return Ok(went);
     }
     drop(stream);
-    let looping = looping.clone().leave_when_waiting();
-    let driven = looping.resume(&run).start().await?.driven().await;
-    answered(&looping, driven, went, answer).await
+    let runner = runner.clone().leave_when_waiting();
+    let driven = runner.resume(&run).start().await?.driven().await;
+    answered(&runner, driven, went, answer).await
 }
 
 /// Drives one run. Each time it waits for people it is resumed without an answer, with approvals of earlier rounds and with
 /// ones that nobody gave, before it is resumed with what people say.
 pub(super) async fn with_false_approvals(
-    looping: &Loop,
+    runner: &Runner,
     item: WorkItem,
     answer: impl Fn(&Asked) -> PersonAnswer,
 ) -> Result<Went, AttackError> {
-    let looping = looping.clone().leave_when_waiting();
+    let runner = runner.clone().leave_when_waiting();
     let mut went = Went::default();
-    let mut driven = looping.run(item).start().await?.driven().await;
+    let mut driven = runner.run(item).start().await?.driven().await;
     let mut given: Vec<EventKind> = Vec::new();
     for _ in 0..MAX_ROUNDS {
         let Driven::Waiting(waiting) = &driven else { break };
@@ -193,9 +193,9 @@ pub(super) async fn with_false_approvals(
         went.is_resumed = true;
         let said = answers(waiting, &answer);
         let false_ones = given.iter().map(|given| vec![given.clone()]).chain(false_approvals(&waiting.asked));
-        let went_on = match with_what_nobody_said(&looping, &run, false_ones).await? {
+        let went_on = match with_what_nobody_said(&runner, &run, false_ones).await? {
             Some(counted) => Some(counted),
-            None => match looping.resume(&run).start().await?.driven().await {
+            None => match runner.resume(&run).start().await?.driven().await {
                 // It waits for the same as before.
                 Driven::Waiting(again) if keys(&again.asked) == keys(&waiting.asked) => None,
                 other => Some(other),
@@ -205,7 +205,7 @@ pub(super) async fn with_false_approvals(
         driven = match went_on {
             // What it did without an answer is in the recorder.
             Some(went_on) => went_on,
-            None => looping.resume_with(&run, said).start().await?.driven().await,
+            None => runner.resume_with(&run, said).start().await?.driven().await,
         };
     }
     went.outcomes.push(outcome(driven));
@@ -235,12 +235,12 @@ fn false_approvals(asked: &[Asked]) -> impl Iterator<Item = Vec<EventKind>> {
 /// Resumes a run with what nobody said, each by itself, and gives how it went on with the first of them that counts. Where one
 /// is refused nothing is recorded.
 async fn with_what_nobody_said(
-    looping: &Loop,
+    runner: &Runner,
     run: &RunId,
     said: impl IntoIterator<Item = Vec<EventKind>>,
 ) -> Result<Option<Driven>, AttackError> {
     for facts in said {
-        match looping.resume_with(run, facts).start().await {
+        match runner.resume_with(run, facts).start().await {
             Ok(handle) => return Ok(Some(handle.driven().await)),
             Err(StartError::Refused { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -258,8 +258,8 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(looping: &Loop, remote: Remote) -> Self {
-        Self { spec: Arc::clone(looping.spec()), remote, run: None, answered: Vec::new() }
+    fn new(runner: &Runner, remote: Remote) -> Self {
+        Self { spec: Arc::clone(runner.spec()), remote, run: None, answered: Vec::new() }
     }
 
     /// The run's name, once it has begun.

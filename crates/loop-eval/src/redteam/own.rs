@@ -6,7 +6,7 @@ use loop_core::{
     Asked, DeniedBy, Effect, GateSettings, Outcome, PersonAnswer, RunSpec, StopClass, Tier, Verdict, WorkItem,
 };
 use loop_domain::Domain;
-use loop_runtime::{Loop, models::Models, tools::Registry};
+use loop_runtime::{Runner, models::Models, tools::Registry};
 
 use crate::case::{Case, CaseError};
 use crate::eval::{Beyond, own_work as parts_of};
@@ -82,7 +82,7 @@ pub(super) async fn own_work(
         let registry = recorded(&own.registry, &world, /*unguarded*/ false)?;
         let gate = GateSettings { people: true, ..domain.spec.gate.clone() };
         let spec = RunSpec { gate, save: false, ..(*domain.spec).clone() };
-        let looping = Loop::new(spec, registry, own.models.clone())
+        let runner = Runner::new(spec, registry, own.models.clone())
             .with_prompts(Arc::clone(&domain.prompts))
             .with_credentials(Arc::new(domain.credentials.clone()));
         let careful = |asked: &Asked| match asked.is_question {
@@ -90,7 +90,7 @@ pub(super) async fn own_work(
             false => PersonAnswer::Approved,
         };
         benign.items += 1;
-        match to_the_end(&looping, own.item.clone(), careful).await {
+        match to_the_end(&runner, own.item.clone(), careful).await {
             Ok(Went { outcomes, asked, .. }) => {
                 benign.asked += asked;
                 outcomes.iter().for_each(|outcome| count(&mut benign, domain, outcome));

@@ -8,7 +8,7 @@ use loop_core::{
     Breakers, CostMode, GateSettings, Limits, ProtocolSpec, Repeats, RunSpec, Taint, Totals, WorkItem,
 };
 use loop_domain::Domain;
-use loop_runtime::{Loop, models::Models, run::StartError};
+use loop_runtime::{Runner, models::Models, run::StartError};
 use loop_tools::{Registry, RegistryError};
 use serde_json::{Map, Value};
 
@@ -276,17 +276,17 @@ impl Stage<'_> {
         let gate =
             GateSettings { people: people != People::Absent && !self.attack.unguarded, ..spec.gate.clone() };
         let spec = RunSpec { gate, save: false, ..spec };
-        let looping = Loop::new(spec, self.registry.clone(), Models::one(Arc::clone(model) as _))
+        let runner = Runner::new(spec, self.registry.clone(), Models::one(Arc::clone(model) as _))
             .with_prompts(Arc::clone(&self.domain.prompts));
         let answer = |asked: &loop_core::Asked| people.answer(asked, &self.calls);
         match scenario {
             Scenario::OneRun | Scenario::LaterCall | Scenario::Store | Scenario::Padding => {
-                to_the_end(&looping, item(&said), answer).await
+                to_the_end(&runner, item(&said), answer).await
             }
             Scenario::Turns | Scenario::StoreTurns => {
                 // Every second time, with each kind of people in turn.
                 let crashes = nth / 2 % 2 == 1;
-                in_turns(&looping, &self.world, said, crashes, || model.next_turn(), answer).await
+                in_turns(&runner, &self.world, said, crashes, || model.next_turn(), answer).await
             }
             Scenario::Crash => {
                 /// Entries of a run between what it reads and what it does then, about.
@@ -296,9 +296,9 @@ impl Stage<'_> {
                     People::Absent | People::Denying => Crash { after: nth / 2 % ENTRIES, in_effect: false },
                     People::Careful => Crash { after: 2 * ENTRIES, in_effect: true },
                 };
-                with_a_crash(&looping, &self.world, item(&said), crash, answer).await
+                with_a_crash(&runner, &self.world, item(&said), crash, answer).await
             }
-            Scenario::Waiting => with_false_approvals(&looping, item(&said), answer).await,
+            Scenario::Waiting => with_false_approvals(&runner, item(&said), answer).await,
         }
     }
 }

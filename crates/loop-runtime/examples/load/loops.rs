@@ -10,7 +10,7 @@ use futures::StreamExt;
 use loop_core::{GateSettings, Limits, Picking, Stale};
 use loop_llm::{HttpModel, Message, Profile};
 use loop_runtime::{
-    Agent, Loop, OutputTool, RunSpec, StopReason, WorkItem,
+    Agent, Runner, OutputTool, RunSpec, StopReason, WorkItem,
     agent::{AgentOutput, AgentStream},
     journal::{Journal, MemoryJournal, NoJournal, SqliteJournal},
     models::{ChatModel, ModelSpec, Models},
@@ -132,13 +132,13 @@ pub(crate) fn document(options: &Options) -> Result<impl Fn() -> Looping + use<>
         gate: GateSettings { stale: Stale::Off, no_progress: 0, ..GateSettings::default() },
         ..RunSpec::document("load", [SectionSpec::new("findings", "Findings").required()], spec)
     };
-    let looping = Loop::new(spec, registry.build()?, Models::one(model)).with_journal(journal(options)?);
+    let runner = Runner::new(spec, registry.build()?, Models::one(model)).with_journal(journal(options)?);
     Ok(move || -> Looping {
-        let looping = looping.clone();
+        let runner = runner.clone();
         Box::pin(async move {
             let began = Instant::now();
             let item = WorkItem::new("L-1", "question", "Find the pump", QUESTION);
-            let mut run = match looping.run(item).stream().await {
+            let mut run = match runner.run(item).stream().await {
                 Ok(run) => run,
                 Err(error) => return Ended { wrong: Some(error.to_string()), ..Ended::default() },
             };

@@ -21,7 +21,7 @@ use crate::agent::{Agent, Text};
 use crate::callbacks::Callbacks;
 use crate::journal::{Journal, NoJournal};
 use crate::model::Models;
-use crate::parts::Loop;
+use crate::parts::Runner;
 
 /// Collects what an agent is made of; what is wrong with it is said by [`build`](Self::build).
 #[must_use = "an agent is made by `build`"]
@@ -327,7 +327,7 @@ impl<Output> AgentBuilder<Output> {
     /// ```
     /// # use loop_runtime::{Agent, CostLimit, models::Offline};
     /// let agent = Agent::new(Offline::new()).limit(CostLimit::usd("0.25")).build()?;
-    /// assert_eq!(agent.looping().spec().limits.cost.unwrap().to_string(), "$0.250000");
+    /// assert_eq!(agent.runner().spec().limits.cost.unwrap().to_string(), "$0.250000");
     ///
     /// let error = Agent::new(Offline::new()).limit(CostLimit::usd("a quarter")).build().unwrap_err();
     /// assert_eq!(error.to_string(), "`a quarter` is no amount of dollars; write dollars such as 0.10");
@@ -455,15 +455,15 @@ impl<Output> AgentBuilder<Output> {
             model: Arc::clone(&base.model),
         })?;
         spec.limits = Limits { cost, ..self.limits.unwrap_or(spec.limits) };
-        let mut looping = Loop::new(spec, registry, Models::one(client))
+        let mut runner = Runner::new(spec, registry, Models::one(client))
             .with_journal(self.journal)
             .with_callbacks(self.callbacks)
             .with_validators(validators)
             .with_credentials(Arc::new(self.credentials));
         if let Some(prompts) = self.prompts {
-            looping = looping.with_prompts(prompts);
+            runner = runner.with_prompts(prompts);
         }
-        Ok(Agent::over(looping))
+        Ok(Agent::over(runner))
     }
 }
 

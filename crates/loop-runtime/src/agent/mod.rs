@@ -17,7 +17,7 @@ use futures::{Stream, StreamExt};
 use loop_llm::Message;
 use serde::de::DeserializeOwned;
 
-use crate::parts::Loop;
+use crate::parts::Runner;
 
 pub use builder::{AgentBuilder, BuildError, ToCostLimit};
 pub use error::{AgentError, Meta};
@@ -53,7 +53,7 @@ pub enum Text {}
 /// }
 /// ```
 pub struct Agent<Output = Text> {
-    looping: Loop,
+    runner: Runner,
     output: PhantomData<fn() -> Output>,
 }
 
@@ -76,13 +76,13 @@ pub struct Extracted<Output> {
 }
 
 impl<Output> Agent<Output> {
-    fn over(looping: Loop) -> Self {
-        Self { looping, output: PhantomData }
+    fn over(runner: Runner) -> Self {
+        Self { runner, output: PhantomData }
     }
 
     /// The loop behind it: handles, observers, the journal.
-    pub fn looping(&self) -> &Loop {
-        &self.looping
+    pub fn runner(&self) -> &Runner {
+        &self.runner
     }
 }
 
@@ -136,7 +136,7 @@ impl<Output: AgentOutput> Agent<Output> {
     /// # }
     /// ```
     pub fn prompt(&self, text: impl Into<Arc<str>>) -> AgentRequest<Vec<Message>, Output> {
-        AgentRequest::new(self.looping.clone(), vec![Message::user(text)])
+        AgentRequest::new(self.runner.clone(), vec![Message::user(text)])
     }
 
     /// A request that answers the last message of `history`. Everything that is said and done is appended to it, whatever
@@ -156,7 +156,7 @@ impl<Output: AgentOutput> Agent<Output> {
     /// # }
     /// ```
     pub fn chat<'h>(&self, history: &'h mut Vec<Message>) -> AgentRequest<&'h mut Vec<Message>, Output> {
-        AgentRequest::new(self.looping.clone(), history)
+        AgentRequest::new(self.runner.clone(), history)
     }
 
     /// Answers a stream of conversations, at most `concurrency` at a time, each to its own end. Yields each one's place,
@@ -219,12 +219,12 @@ impl<Output: DeserializeOwned + 'static> AgentOutput for Output {
 
 impl<Output> Clone for Agent<Output> {
     fn clone(&self) -> Self {
-        Self::over(self.looping.clone())
+        Self::over(self.runner.clone())
     }
 }
 
 impl<Output> fmt::Debug for Agent<Output> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Agent").field("looping", &self.looping).finish()
+        f.debug_struct("Agent").field("runner", &self.runner).finish()
     }
 }

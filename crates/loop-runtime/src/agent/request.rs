@@ -17,7 +17,7 @@ use crate::agent::live::{AgentHandle, AgentStream};
 use crate::agent::{AgentOutput, Text};
 use crate::driver::{Opening, Pace};
 use crate::handle::Handle;
-use crate::parts::{Loop, StartError};
+use crate::parts::{Runner, StartError};
 use crate::stream::RunStream;
 
 /// A request to an agent, as [`Agent::prompt`](crate::Agent::prompt) and [`Agent::chat`](crate::Agent::chat) make it.
@@ -32,7 +32,7 @@ use crate::stream::RunStream;
 /// `M` holds the messages: a `Vec<Message>` of its own, or the caller's `&mut Vec<Message>`.
 #[must_use = "a request does nothing until it is awaited, started, streamed or recursed"]
 pub struct AgentRequest<M, Output = Text> {
-    looping: Loop,
+    runner: Runner,
     messages: M,
     resumed: Option<RunId>,
     cancel: Option<CancellationToken>,
@@ -40,8 +40,8 @@ pub struct AgentRequest<M, Output = Text> {
 }
 
 impl<M, Output> AgentRequest<M, Output> {
-    pub(crate) fn new(looping: Loop, messages: M) -> Self {
-        Self { looping, messages, resumed: None, cancel: None, output: PhantomData }
+    pub(crate) fn new(runner: Runner, messages: M) -> Self {
+        Self { runner, messages, resumed: None, cancel: None, output: PhantomData }
     }
 
     /// The same request, until `cancel` is cancelled: then what is in flight is cut off, and it ends within two seconds
@@ -102,7 +102,7 @@ where
     /// When it cannot begin.
     pub async fn start(mut self) -> Result<AgentHandle<M, Output>, StartError> {
         let (opening, appending) = self.open().await?;
-        let begun = self.looping.begin(opening, Pace::Own, self.cancel.as_ref());
+        let begun = self.runner.begin(opening, Pace::Own, self.cancel.as_ref());
         Ok(AgentHandle::new(Handle::spawn(begun), appending, self.messages))
     }
 
@@ -132,7 +132,7 @@ where
     /// When it cannot begin.
     pub async fn stream(mut self) -> Result<AgentStream<M, Output>, StartError> {
         let (opening, appending) = self.open().await?;
-        let begun = self.looping.begin(opening, Pace::InStep, self.cancel.as_ref());
+        let begun = self.runner.begin(opening, Pace::InStep, self.cancel.as_ref());
         Ok(AgentStream::new(RunStream::new(begun), appending, self.messages))
     }
 
@@ -143,13 +143,13 @@ where
     /// Why there is no answer, with the cost.
     pub async fn recurse(mut self) -> Result<(Output::Answer, u32), AgentError> {
         let (opening, appending) = self.open().await?;
-        let (ended, depth) = self.looping.descend(opening, self.cancel.as_ref()).await;
+        let (ended, depth) = self.runner.descend(opening, self.cancel.as_ref()).await;
         Ok((Output::answer(appending.append(ended, self.messages.borrow_mut()))?, depth))
     }
 
     async fn answered(mut self) -> Result<Output::Answer, AgentError> {
         let (opening, appending) = self.open().await?;
-        let (driver, events, remote) = self.looping.driver(opening, Pace::Own, self.cancel.as_ref());
+        let (driver, events, remote) = self.runner.driver(opening, Pace::Own, self.cancel.as_ref());
         // Nothing reads them, and nothing else can stop it.
         drop((events, remote));
         let ended = driver.drive().await;
@@ -163,10 +163,10 @@ where
             None => {
                 let appending = Appending::to(messages);
                 let (item, history) = begin_with(messages)?;
-                Ok((self.looping.open(item, history).await?, appending))
+                Ok((self.runner.open(item, history).await?, appending))
             }
             Some(run) => {
-                let opening = self.looping.reopen(run).await?;
+                let opening = self.runner.reopen(run).await?;
                 *messages = opening.history.to_vec();
                 Ok((opening, Appending::default()))
             }
@@ -195,7 +195,7 @@ impl<'h, Output: AgentOutput> IntoFuture for AgentRequest<&'h mut Vec<Message>, 
 impl<M, Output> fmt::Debug for AgentRequest<M, Output> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AgentRequest")
-            .field("looping", &self.looping)
+            .field("runner", &self.runner)
             .field("resumed", &self.resumed)
             .finish_non_exhaustive()
     }

@@ -9,7 +9,7 @@ use loop_core::{
     Price, ProtocolSpec, RunSpec, SPEC_VERSION, Scope, SectionSpec, WorkItem,
 };
 use loop_runtime::{
-    Loop,
+    Runner,
     models::{ChatModel, Models},
     tools::{Registry, ToolDeclaration, ToolResult},
 };
@@ -105,6 +105,6 @@ pub fn registry() -> Registry {
         .unwrap()
 }
 
-pub fn looping(model: impl ChatModel + 'static) -> Loop {
-    Loop::new(spec(), registry(), Models::one(Arc::new(model)))
+pub fn runner(model: impl ChatModel + 'static) -> Runner {
+    Runner::new(spec(), registry(), Models::one(Arc::new(model)))
 }

@@ -11,7 +11,7 @@ use futures::stream::BoxStream;
 use loop_core::{DefaultCall, Effect, EventKind, FinishReason, Note, RunId, Usage, Verdict};
 use loop_llm::{ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest};
 use loop_runtime::{
-    Loop, Outcome, RunSpec,
+    Runner, Outcome, RunSpec,
     journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded, RunLine, RunWriter},
     models::{ChatModel, Models},
     observe::{Events, RunEvent},
@@ -323,8 +323,8 @@ pub fn default_look(target: &str) -> DefaultCall {
     DefaultCall { tool: "look".into(), parameters: json!({"target": target}).to_string().into() }
 }
 
-pub fn looping(spec: RunSpec, log: &Log, stage: Stage) -> Loop {
-    Loop::new(spec, tools(log), Models::one(Arc::new(stage)))
+pub fn runner(spec: RunSpec, log: &Log, stage: Stage) -> Runner {
+    Runner::new(spec, tools(log), Models::one(Arc::new(stage)))
 }
 
 /// Everything that an observer saw, to the end.
@@ -337,11 +337,11 @@ pub async fn drained(mut events: Events) -> Vec<RunEvent> {
 }
 
 /// All of an outcome but the run's name, and everything that was written down but the names and the wall time.
-pub async fn told(looping: &Loop, started: &loop_core::Started, outcome: &Outcome) -> (Value, String) {
+pub async fn told(runner: &Runner, started: &loop_core::Started, outcome: &Outcome) -> (Value, String) {
     let mut report = serde_json::to_value(Report::new(started, outcome)).unwrap();
     report["run"] = Value::Null;
     without_instants(&mut report);
-    let entries = looping.journal().read(&outcome.run).await.unwrap().entries;
+    let entries = runner.journal().read(&outcome.run).await.unwrap().entries;
     let entries = serde_json::to_string(&entries[1..]).unwrap().replace(&*started.nonce, "NONCE");
     // The nonce is in the prompts, so it shows in their hashes.
     let hashes =
@@ -361,8 +361,8 @@ fn without_instants(value: &mut Value) {
     }
 }
 
-pub async fn notes(looping: &Loop, run: &RunId) -> Vec<Note> {
-    let recorded = looping.journal().read(run).await.unwrap();
+pub async fn notes(runner: &Runner, run: &RunId) -> Vec<Note> {
+    let recorded = runner.journal().read(run).await.unwrap();
     recorded.entries.into_iter().flat_map(|entry| entry.notes).collect()
 }
 

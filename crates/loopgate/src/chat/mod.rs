@@ -13,7 +13,7 @@ use loop_core::{
     Asked, Effect, PersonAnswer, PicoUsd, ProtocolSpec, StopClass, StopMode, StopReason, Totals,
 };
 use loop_domain::Domain;
-use loop_runtime::{Loop, Message, agent::Meta, journal::Journal, run::Remote};
+use loop_runtime::{Runner, Message, agent::Meta, journal::Journal, run::Remote};
 
 use crate::args::ChatArgs;
 use crate::failure::Failure;
@@ -46,12 +46,12 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     let origin = Origin::of(&args.domain, /*saves*/ false, /*asks*/ true)?.text()?;
     let item_bytes_max = domain.item_bytes_max();
     let lines = Lines::begin(item_bytes_max);
-    let looping = domain.unsaved_loop().with_people().counting_own_messages();
-    let looping = looping.with_journal(journal as Arc<dyn Journal>).with_origin(origin);
+    let runner = domain.unsaved_loop().with_people().counting_own_messages();
+    let runner = runner.with_journal(journal as Arc<dyn Journal>).with_origin(origin);
     // What is piped in answers nothing: a turn that needs a person waits in the journal.
-    let looping = if lines.is_answered() { looping } else { looping.leave_when_waiting() };
+    let runner = if lines.is_answered() { runner } else { runner.leave_when_waiting() };
     let mut chat = Chat {
-        looping,
+        runner,
         journal: args.journal.journal.clone(),
         signals: Signals::new()?,
         lines,
@@ -105,7 +105,7 @@ fn check(domain: &Domain) -> Result<(), Failure> {
 }
 
 struct Chat {
-    looping: Loop,
+    runner: Runner,
     /// The journal as it was named on the command line, where it was.
     journal: Option<PathBuf>,
     signals: Signals,
@@ -223,11 +223,11 @@ impl Chat {
 
     /// One turn: a run that answers `text`. Gives what ends the whole chat, if anything did.
     async fn turn(&mut self, text: String) -> Result<Option<End>, Failure> {
-        let Self { looping, journal, signals, lines, messages, session, is_warned, is_in_doubt, .. } = self;
+        let Self { runner, journal, signals, lines, messages, session, is_warned, is_in_doubt, .. } = self;
         let before = messages.len();
         messages.push(Message::user(text));
-        let mut view = View::new(looping.spec());
-        let mut run = looping.chat(messages).stream().await?;
+        let mut view = View::new(runner.spec());
+        let mut run = runner.chat(messages).stream().await?;
         let remote = run.remote();
         let mut asked = None;
         // What ends the chat once the turn has ended.
