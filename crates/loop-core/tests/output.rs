@@ -358,9 +358,9 @@ fn an_output_that_nobody_can_read_is_answered_with_an_error_and_does_not_count()
 #[test]
 fn an_output_that_its_tool_cannot_read_is_taken_back() {
     // S2-d2: what a schema says beyond the core's part of it is known once the tool has answered.
-    let misfit = || observed(Status::InvalidInput);
+    let schema_violation = || observed(Status::InvalidInput);
     let world = reflected().start().replied(&save("x")).all_finished();
-    let world = world.replied(&save("y")).finished("2/action-0", misfit()).expect_call("3/main", 1);
+    let world = world.replied(&save("y")).finished("2/action-0", schema_violation()).expect_call("3/main", 1);
     assert_eq!(world.run.attempts()[0].output.as_deref(), Some(&*value("x")));
     world.clone().replied(&submit()).expect_validation(&format!("3/validate#1 {}", value("x")));
     // Nor does it count when it is repeated.
@@ -373,29 +373,29 @@ fn an_output_that_its_tool_cannot_read_is_taken_back() {
             order.map(|it| if it == "submit" { ("submit", json!({})) } else { ("save", target(it)) }).into();
         let key = |pass: u32| format!("{pass}/action-{}", order.iter().position(|it| *it == "y").unwrap());
         let world = reflected().start().replied(&save("x")).all_finished().replied(&calls(&both));
-        let world = world.finished(&key(2), misfit());
+        let world = world.finished(&key(2), schema_violation());
         world.expect_validation(&format!("2/validate#1 {}", value("x")));
-        let world = reflected().start().replied(&calls(&both)).finished(&key(1), misfit());
+        let world = reflected().start().replied(&calls(&both)).finished(&key(1), schema_violation());
         let world = world.ends(StopReason::SubmitBeforeOutput);
         assert_eq!(world.outcome().output, None);
     }
     // Nobody is asked about a call of a reply that has failed.
     let asks = calls(&[("save", target("y")), ("wipe", target("a")), ("submit", json!({}))]);
-    let world = reflected().people().start().replied(&asks).finished("1/action-0", misfit());
+    let world = reflected().people().start().replied(&asks).finished("1/action-0", schema_violation());
     let world = world.ends(StopReason::SubmitBeforeOutput);
     assert_eq!(world.results(), ["run invalid_input", "ended", "kept"]);
     // A stop that was asked for before stays the reason.
     let world = reflected().people().start().replied(&asks).stop(StopMode::AtGate);
-    let world = world.finished("1/action-0", misfit()).ends(StopReason::ManualStop);
+    let world = world.finished("1/action-0", schema_violation()).ends(StopReason::ManualStop);
     assert_eq!(world.results(), ["run invalid_input", "needs_person", "kept"]);
     // The last of several that fits.
     let three = calls(&[("save", target("x")), ("save", target("y")), ("save", target("z"))]);
     let world = reflected().start().replied(&three).all_finished().finished("1/action-1", found("it"));
-    let world = world.finished("1/action-2", misfit()).replied(&submit());
+    let world = world.finished("1/action-2", schema_violation()).replied(&submit());
     world.expect_validation(&format!("2/validate#1 {}", value("y")));
     // A stop takes it back as well.
     let world =
-        reflected().start().replied(&save("y")).stop(StopMode::AtGate).finished("1/action-0", misfit());
+        reflected().start().replied(&save("y")).stop(StopMode::AtGate).finished("1/action-0", schema_violation());
     assert_eq!(world.ends(StopReason::ManualStop).outcome().output, None);
 }
 

@@ -14,7 +14,7 @@ use crate::error::DomainError;
 use crate::file::File;
 use crate::models::Found;
 use crate::near::hint;
-use crate::server::{Misfit, NO_VARIABLE, is_variable};
+use crate::server::{SchemaViolation, NO_VARIABLE, is_variable};
 
 /// Providers that are no servers.
 pub(crate) const LOCAL: [&str; 3] = ["offline", "scripted", "recorded"];
@@ -103,7 +103,7 @@ pub(crate) fn model(
         let message = format!("unknown provider `{}`", config.provider);
         return Err(file.error(&["models", tier, "provider"], message));
     };
-    let place = |misfit: Misfit| file.error(&["models", tier, misfit.key], misfit.message);
+    let place = |schema_violation: SchemaViolation| file.error(&["models", tier, schema_violation.key], schema_violation.message);
     let bare = wanted.bare(&profile).map_err(place)?;
     found.unset.extend(bare.unset.map(place));
     let model = bare.model.with_defaults(Defaults {

@@ -64,12 +64,12 @@ impl ServerModel {
                 message: format!("unknown provider; {}", hint(&self.provider, known, "this version knows")),
             });
         };
-        let told = |misfit: Misfit| {
-            let option = match misfit.key {
+        let told = |schema_violation: SchemaViolation| {
+            let option = match schema_violation.key {
                 "provider" => format!("--provider {}", self.provider),
                 key => format!("--{}", key.replace('_', "-")),
             };
-            DomainError::Option { option, message: misfit.message }
+            DomainError::Option { option, message: schema_violation.message }
         };
         let bare = self.bare(&spoken).map_err(told)?;
         if let Some(unset) = bare.unset {
@@ -97,8 +97,8 @@ impl ServerModel {
     }
 
     /// The model and nothing around it.
-    pub(crate) fn bare(&self, profile: &Arc<Profile>) -> Result<Bare, Misfit> {
-        let wrong = |key, message: &str| Err(Misfit { key, message: message.to_owned() });
+    pub(crate) fn bare(&self, profile: &Arc<Profile>) -> Result<Bare, SchemaViolation> {
+        let wrong = |key, message: &str| Err(SchemaViolation { key, message: message.to_owned() });
         if self.base_model.as_ref().is_some_and(|name| name.trim().is_empty()) {
             return wrong("base_model", "the name is empty; write the model's, or take it out");
         }
@@ -108,7 +108,7 @@ impl ServerModel {
         let is_elsewhere = self.base_url.is_some();
         let place = if is_elsewhere { "base_url" } else { "provider" };
         let mut model =
-            HttpModel::new(Arc::clone(profile), self.base_url.as_deref()).map_err(|error| Misfit {
+            HttpModel::new(Arc::clone(profile), self.base_url.as_deref()).map_err(|error| SchemaViolation {
                 key: place,
                 message: if is_elsewhere || profile.base_url.is_some() {
                     error.message.to_string()
@@ -128,17 +128,17 @@ impl ServerModel {
         if let Some(variable) = variable {
             match std::env::var(variable) {
                 Ok(value) if !value.trim().is_empty() => {
-                    let misfit = |error: loop_llm::LlmError| Misfit {
+                    let schema_violation = |error: loop_llm::LlmError| SchemaViolation {
                         key,
                         message: format!("`{variable}`: {}", error.message),
                     };
-                    model = model.with_key(SecretString::from(value.trim())).map_err(misfit)?;
+                    model = model.with_key(SecretString::from(value.trim())).map_err(schema_violation)?;
                 }
                 _ if is_needed => {
                     let message = format!(
                         "the environment variable `{variable}` is not set; set it to the model's key"
                     );
-                    unset = Some(Misfit { key, message });
+                    unset = Some(SchemaViolation { key, message });
                 }
                 _ => {}
             }
@@ -151,7 +151,7 @@ impl ServerModel {
                 "the key of `{}` would go over the network unencrypted; write https:// in its base URL, or send none",
                 self.provider
             );
-            return Err(Misfit { key: place, message });
+            return Err(SchemaViolation { key: place, message });
         }
         Ok(Bare { model, unset })
     }
@@ -165,7 +165,7 @@ impl fmt::Debug for Server {
 
 /// What is wrong with the words for a model, by the key that says it.
 #[derive(Debug)]
-pub(crate) struct Misfit {
+pub(crate) struct SchemaViolation {
     pub(crate) key: &'static str,
     pub(crate) message: String,
 }
@@ -174,7 +174,7 @@ pub(crate) struct Misfit {
 pub(crate) struct Bare {
     pub(crate) model: HttpModel,
     /// The key that it misses.
-    pub(crate) unset: Option<Misfit>,
+    pub(crate) unset: Option<SchemaViolation>,
 }
 
 /// Whether a variable of the environment can have this name.

@@ -143,8 +143,8 @@ fn picking(file: &File, registry: &Registry, tools: &[ToolSpec]) -> Result<Picki
         }
         let rebuilt =
             tool.map(|tool| tool.args.rebuild(&parameters).and_then(|built| tool.args.filled(&built)));
-        if let Some(Err(misfit)) = rebuilt {
-            let message = format!("the parameters do not fit `{name}`: {misfit}; correct them");
+        if let Some(Err(schema_violation)) = rebuilt {
+            let message = format!("the parameters do not fit `{name}`: {schema_violation}; correct them");
             return Err(file.error(&[&path[..], &["parameters"]].concat(), message));
         }
         defaults.push(DefaultCall { tool: name, parameters: loop_core::canonical(&parameters).into() });

@@ -133,9 +133,9 @@ impl<'a> Maker<'a> {
     fn check_defaults(&self, name: &str, tool: &ToolConfig) -> Result<(), DomainError> {
         for (parameter, config) in tool.parameters.iter() {
             let Some(default) = &config.default else { continue };
-            if let Err(misfit) = ArgSpec::from_schema(&config.schema()).rebuild(default) {
+            if let Err(schema_violation) = ArgSpec::from_schema(&config.schema()).rebuild(default) {
                 let path = ["tools", name, "parameters", parameter, "default"];
-                let message = format!("it does not fit its own parameter: {}; correct it", misfit.message);
+                let message = format!("it does not fit its own parameter: {}; correct it", schema_violation.message);
                 return Err(self.file.error(&path, message));
             }
         }

@@ -74,8 +74,8 @@ async fn check(checks: &Checks, output: &str, at: &mut String) -> Result<Validat
         Ok(value) => Arc::new(value),
         Err(error) => return invalid(SCHEMA, format!("the arguments are not JSON: {error}")),
     };
-    if let Some(misfits) = checks.registry.misfits(&checks.tool, &value) {
-        return invalid(SCHEMA, misfits);
+    if let Some(schema_violations) = checks.registry.schema_violations(&checks.tool, &value) {
+        return invalid(SCHEMA, schema_violations);
     }
     for validator in checks.validators.iter() {
         *at = validator.name().to_owned();

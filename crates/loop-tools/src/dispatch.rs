@@ -22,7 +22,7 @@ use crate::apart::apart;
 use crate::ask::{AskModel, Metered};
 use crate::context::{Credentials, ToolContext};
 use crate::judge::{self, Judged};
-use crate::misfit::misfits;
+use crate::schema_violation::schema_violations;
 use crate::registry::{Entry, Registry};
 use crate::result::{ToolResult, UNKNOWN_ERROR};
 /// A time limit beyond which no clock reaches: a year.
@@ -74,7 +74,7 @@ impl Registry {
                 markdown_cap,
             );
         };
-        if let Some(message) = misfits(&entry.validator, &parameters) {
+        if let Some(message) = schema_violations(&entry.validator, &parameters) {
             let judged = Judged::failed(Status::InvalidInput, message);
             return judge::observation(&entry.declaration.title, judged, markdown_cap);
         }
@@ -84,10 +84,10 @@ impl Registry {
         observation
     }
 
-    /// What of `parameters` does not fit the schema of the tool `name`, at most three misfits; `None` where everything
+    /// What of `parameters` does not fit the schema of the tool `name`, at most three schema violations; `None` where everything
     /// does, and for a name that no tool has.
-    pub fn misfits(&self, name: &str, parameters: &Value) -> Option<String> {
-        self.entry(name).and_then(|entry| misfits(&entry.validator, parameters))
+    pub fn schema_violations(&self, name: &str, parameters: &Value) -> Option<String> {
+        self.entry(name).and_then(|entry| schema_violations(&entry.validator, parameters))
     }
 
     /// What came back from each call, in the order of the calls (S0-93, S0-122).

@@ -53,7 +53,7 @@ mod declaration;
 mod dispatch;
 mod error;
 mod judge;
-mod misfit;
+mod schema_violation;
 mod near;
 mod registry;
 mod result;

@@ -102,9 +102,9 @@ pub(super) fn convert(package: &Value) -> Converted {
 /// A line with the model's names alone.
 fn named(provider: &str, model: &Value, called: &str, notes: &mut Notes) -> Map<String, Value> {
     let id = text(model, "id");
-    let (rules, misfits) = rules::rules(model.get("match").unwrap_or(&Value::Null));
-    for misfit in misfits {
-        notes.add(format!("a rule was left out: {misfit}"), called);
+    let (rules, schema_violations) = rules::rules(model.get("match").unwrap_or(&Value::Null));
+    for schema_violation in schema_violations {
+        notes.add(format!("a rule was left out: {schema_violation}"), called);
     }
     let mut line = Map::new();
     line.insert("provider".to_owned(), json!(provider));

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Our rules, any of which may hold, and what of the package's could not be said in them.
 pub(super) fn rules(clause: &Value) -> (Vec<String>, Vec<String>) {
-    let (mut rules, mut misfits) = (Vec::new(), Vec::new());
+    let (mut rules, mut schema_violations) = (Vec::new(), Vec::new());
     for clause in alternatives(clause) {
         match patterns(clause) {
             Ok(patterns) => {
@@ -17,10 +17,10 @@ pub(super) fn rules(clause: &Value) -> (Vec<String>, Vec<String>) {
                     }
                 }
             }
-            Err(misfit) => misfits.push(misfit),
+            Err(schema_violation) => schema_violations.push(schema_violation),
         }
     }
-    (rules, misfits)
+    (rules, schema_violations)
 }
 
 fn alternatives(clause: &Value) -> Vec<&Value> {
@@ -46,9 +46,9 @@ fn patterns(clause: &Value) -> Result<Vec<String>, String> {
     } else if let Some(clauses) = clause.get("and_").and_then(Value::as_array) {
         let mut all = vec![String::new()];
         for clause in clauses {
-            let (rules, misfits) = rules(clause);
-            if let Some(misfit) = misfits.into_iter().next() {
-                return Err(misfit);
+            let (rules, schema_violations) = rules(clause);
+            if let Some(schema_violation) = schema_violations.into_iter().next() {
+                return Err(schema_violation);
             }
             all = all
                 .iter()
@@ -71,19 +71,19 @@ fn plain(part: &str) -> Result<String, String> {
 
 /// The regular expressions that occur: literal text, digits, a choice of single letters.
 fn of_regex(regex: &str) -> Result<Vec<String>, String> {
-    let misfit = || format!("the regular expression `{regex}`");
+    let schema_violation = || format!("the regular expression `{regex}`");
     if regex == NO_SPEECH {
         return Ok(vec!["!*-tts !*-tts-*".to_owned()]);
     }
-    let mut rest = regex.strip_prefix('^').ok_or_else(misfit)?;
+    let mut rest = regex.strip_prefix('^').ok_or_else(schema_violation)?;
     let mut patterns = vec![String::new()];
     let each = |patterns: &mut Vec<String>, text: &str| patterns.iter_mut().for_each(|it| it.push_str(text));
     while !rest.is_empty() {
         if rest == "$" {
             return Ok(patterns);
         } else if let Some(after) = rest.strip_prefix(r"\d{") {
-            let (count, after) = after.split_once('}').ok_or_else(misfit)?;
-            each(&mut patterns, &"#".repeat(count.parse().map_err(|_| misfit())?));
+            let (count, after) = after.split_once('}').ok_or_else(schema_violation)?;
+            each(&mut patterns, &"#".repeat(count.parse().map_err(|_| schema_violation())?));
             rest = after;
         } else if let Some(after) = rest.strip_prefix(r"\d") {
             each(&mut patterns, "#");
@@ -93,7 +93,7 @@ fn of_regex(regex: &str) -> Result<Vec<String>, String> {
             rest = after;
         } else if let Some((choice, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             if !choice.chars().all(is_plain) {
-                return Err(misfit());
+                return Err(schema_violation());
             }
             patterns = patterns
                 .iter()
@@ -101,7 +101,7 @@ fn of_regex(regex: &str) -> Result<Vec<String>, String> {
                 .collect();
             rest = after;
         } else {
-            let letter = rest.chars().next().filter(|letter| is_plain(*letter)).ok_or_else(misfit)?;
+            let letter = rest.chars().next().filter(|letter| is_plain(*letter)).ok_or_else(schema_violation)?;
             each(&mut patterns, letter.to_ascii_lowercase().encode_utf8(&mut [0; 4]));
             rest = rest.strip_prefix(letter).unwrap_or_default();
         }
@@ -145,8 +145,8 @@ mod tests {
             assert_eq!(rules(&json!({ "regex": regex })).0, expected, "{regex}");
         }
         for regex in ["gpt", "^a|b$", "^a+$", "^a.b$", r"^a\w$", "^a(b)$", "^[^a]$"] {
-            let (rules, misfits) = rules(&json!({ "regex": regex }));
-            assert_eq!((rules.len(), misfits.len()), (0, 1), "{regex}");
+            let (rules, schema_violations) = rules(&json!({ "regex": regex }));
+            assert_eq!((rules.len(), schema_violations.len()), (0, 1), "{regex}");
         }
     }
 

@@ -167,10 +167,10 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
     };
     let parameters = match rebuilt {
         Ok(parameters) => parameters,
-        Err(misfit) => {
+        Err(schema_violation) => {
             return Verdict::InvalidArguments {
-                pointer: misfit.pointer.into(),
-                message: misfit.message.into(),
+                pointer: schema_violation.pointer.into(),
+                message: schema_violation.message.into(),
             };
         }
     };

@@ -10,9 +10,9 @@ use crate::spec::RunSpec;
 
 /// Whether a call of the output tool is an output. With a reflection one that does not fit, by what is known here or by
 /// its whole schema, was answered with an error and is none (S2-d2).
-pub(crate) fn counts(judged: &JudgedAction, is_misfit: impl Fn(&JudgedAction) -> bool) -> bool {
+pub(crate) fn counts(judged: &JudgedAction, is_violation: impl Fn(&JudgedAction) -> bool) -> bool {
     match judged.verdict {
-        Verdict::Run | Verdict::Kept | Verdict::Duplicate { .. } => !is_misfit(judged),
+        Verdict::Run | Verdict::Kept | Verdict::Duplicate { .. } => !is_violation(judged),
         Verdict::UnknownTool { .. }
         | Verdict::InvalidArguments { .. }
         | Verdict::Denied { .. }
@@ -33,13 +33,13 @@ pub(crate) fn ending(
     ending: Ending,
     judged: &[Judged],
     stored: Option<&Arc<str>>,
-    is_misfit: impl Fn(&JudgedAction) -> bool + Copy,
+    is_violation: impl Fn(&JudgedAction) -> bool + Copy,
     spec: &RunSpec,
 ) -> (Ending, Option<Arc<str>>) {
     let Some(output) = spec.protocol.output() else { return (ending, None) };
     let is_of = |judged: &&Judged, tool: &str| judged.judged.tool.as_deref() == Some(tool);
     let is_output = |judged: &&Judged| is_of(judged, &output.tool);
-    let last = judged.iter().rev().filter(is_output).find(|judged| counts(&judged.judged, is_misfit));
+    let last = judged.iter().rev().filter(is_output).find(|judged| counts(&judged.judged, is_violation));
     let last = last.map(|judged| Arc::clone(&judged.judged.action.parameters));
     let ends = match &output.submit {
         Some(submit) => judged.iter().any(|judged| is_of(&judged, submit)),

@@ -421,8 +421,8 @@ impl Ledger {
         }
         let is_over = !is_waiting && (!may_pass || settled.attempt >= entry.tries);
         // What its tool could not take is mended by other arguments: they may be nearly the same.
-        let is_misfit = status == Status::InvalidInput;
-        if let Some(alike) = entry.alike.filter(|_| is_over && !is_misfit) {
+        let is_violation = status == Status::InvalidInput;
+        if let Some(alike) = entry.alike.filter(|_| is_over && !is_violation) {
             let before = self.alike.get(&alike).copied();
             self.alike.insert(alike, Told { others: self.changes, ..last }.after(before));
         }

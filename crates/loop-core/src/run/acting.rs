@@ -375,9 +375,9 @@ impl Run {
         let pass = self.state.draft.passes.len() as u32;
         let room = Room { left: u32::MAX, limit: Limit::ToolCalls };
         let mut judged = judge(&proposal.actions, self.bench(pass, room));
-        let is_misfit = |judged: &JudgedAction| self.is_misfit(judged);
+        let is_violation = |judged: &JudgedAction| self.is_violation(judged);
         let stored = None;
-        let (ending, last) = gate::ending(proposal.ending.clone(), &judged, stored, is_misfit, &self.spec);
+        let (ending, last) = gate::ending(proposal.ending.clone(), &judged, stored, is_violation, &self.spec);
         self.take_ending(&ending, last);
         for judged in &mut judged {
             judged.judged.verdict = Verdict::Ended { reason };
@@ -458,7 +458,7 @@ impl Run {
                 shortened: false,
             });
         }
-        self.take_back_misfits(first);
+        self.take_back_schema_violations(first);
         batch.asks
     }
 

@@ -60,7 +60,7 @@ impl Run {
     }
 
     /// Whether a call of the output tool was answered by its schema that it does not fit, or repeats one that was.
-    pub(super) fn is_misfit(&self, judged: &JudgedAction) -> bool {
+    pub(super) fn is_violation(&self, judged: &JudgedAction) -> bool {
         let settled = match &judged.verdict {
             Verdict::Duplicate { of, evidence: None, .. } => {
                 self.state.knowledge.evidence.iter().rev().find(|evidence| evidence.key == *of)
@@ -73,22 +73,22 @@ impl Run {
 
     /// Takes back an output whose tool has said that it does not fit: the last one before it stands again (S2-d2).
     /// `first` is where the evidence begins that has just come.
-    pub(super) fn take_back_misfits(&mut self, first: usize) {
+    pub(super) fn take_back_schema_violations(&mut self, first: usize) {
         let Some(output) = self.spec.protocol.output().filter(|output| output.submit.is_some()) else {
             return;
         };
-        let is_misfit = |evidence: &Evidence| {
+        let is_violation = |evidence: &Evidence| {
             evidence.tool == output.tool && evidence.observation.status == Status::InvalidInput
         };
         let settled = self.state.knowledge.evidence.get(first..).unwrap_or_default();
         let Some(attempt) = self.state.draft.attempts.last() else { return };
-        if !settled.iter().any(is_misfit) {
+        if !settled.iter().any(is_violation) {
             return;
         }
         let of_attempt = |action: &&JudgedAction| action.key.pass >= attempt.from_pass;
         let sound = self.state.calls.actions.iter().rev().take_while(of_attempt).find(|action| {
             action.tool.as_ref() == Some(&output.tool)
-                && gate::counts(action, |judged| self.is_misfit(judged))
+                && gate::counts(action, |judged| self.is_violation(judged))
         });
         let sound = sound.map(|action| Arc::clone(&action.action.parameters));
         if let Some(attempt) = self.state.draft.attempts.last_mut() {

@@ -35,8 +35,8 @@ impl Run {
             Room { left: limit.saturating_sub(self.state.budget.totals.tool_calls), limit: Limit::ToolCalls };
         let mut judged = judge(&proposal.actions, self.bench(pass, room));
         let stored = self.state.draft.attempts.last().and_then(|attempt| attempt.output.as_ref());
-        let is_misfit = |judged: &JudgedAction| self.is_misfit(judged);
-        let (ending, last) = gate::ending(proposal.ending.clone(), &judged, stored, is_misfit, &self.spec);
+        let is_violation = |judged: &JudgedAction| self.is_violation(judged);
+        let (ending, last) = gate::ending(proposal.ending.clone(), &judged, stored, is_violation, &self.spec);
         self.take_ending(&ending, last);
         let missing = self.missing();
         let candidates = count(&judged);

@@ -83,7 +83,7 @@ pub enum ArgType {
 /// Why a value does not fit: a JSON pointer to it, and what was expected there (`S4-80`).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{pointer}: {message}")]
-pub struct Misfit {
+pub struct SchemaViolation {
     /// Empty for the whole value.
     pub pointer: String,
     /// What was expected.
@@ -140,7 +140,7 @@ impl ArgSpec {
     ///
     /// # Errors
     /// The first place that does not fit, as a JSON pointer.
-    pub fn rebuild(&self, value: &Value) -> Result<Value, Misfit> {
+    pub fn rebuild(&self, value: &Value) -> Result<Value, SchemaViolation> {
         self.rebuild_at(value, &mut String::new())
     }
 
@@ -148,11 +148,11 @@ impl ArgSpec {
     ///
     /// # Errors
     /// The first place that does not, as a JSON pointer.
-    pub fn filled(&self, value: &Value) -> Result<(), Misfit> {
+    pub fn filled(&self, value: &Value) -> Result<(), SchemaViolation> {
         self.filled_at(value, &mut String::new())
     }
 
-    fn filled_at(&self, value: &Value, pointer: &mut String) -> Result<(), Misfit> {
+    fn filled_at(&self, value: &Value, pointer: &mut String) -> Result<(), SchemaViolation> {
         match value {
             Value::Object(members) => {
                 for (name, spec) in &self.properties {
@@ -160,7 +160,7 @@ impl ArgSpec {
                     let is_blank = member.as_str().is_some_and(|text| text.trim().is_empty());
                     at(pointer, name, |pointer| {
                         match self.required.contains(name) && is_blank && !spec.may_be_blank(member) {
-                            true => Err(Misfit { pointer: pointer.clone(), message: "is blank".to_owned() }),
+                            true => Err(SchemaViolation { pointer: pointer.clone(), message: "is blank".to_owned() }),
                             false => spec.filled_at(member, pointer),
                         }
                     })?;
@@ -184,23 +184,23 @@ impl ArgSpec {
         self.min_length == Some(0) || is_listed || self.only.as_ref() == Some(blank)
     }
 
-    fn rebuild_at(&self, value: &Value, pointer: &mut String) -> Result<Value, Misfit> {
-        let misfit = |message: String| Err(Misfit { pointer: pointer.clone(), message });
+    fn rebuild_at(&self, value: &Value, pointer: &mut String) -> Result<Value, SchemaViolation> {
+        let schema_violation = |message: String| Err(SchemaViolation { pointer: pointer.clone(), message });
         if let Some(kind) = self.kind
             && !kind.holds(value)
         {
-            return misfit(format!("expected {}, found {}", kind.name(), name_of(value)));
+            return schema_violation(format!("expected {}, found {}", kind.name(), name_of(value)));
         }
         if let Some(allowed) = &self.one_of
             && !allowed.contains(value)
         {
             let allowed: Vec<String> = allowed.iter().map(Value::to_string).collect();
-            return misfit(format!("expected one of {}", allowed.join(", ")));
+            return schema_violation(format!("expected one of {}", allowed.join(", ")));
         }
         if let Some(only) = &self.only
             && only != value
         {
-            return misfit(format!("expected {only}"));
+            return schema_violation(format!("expected {only}"));
         }
         match value {
             Value::Object(members) => self.rebuild_object(members, pointer),
@@ -208,7 +208,7 @@ impl ArgSpec {
                 let Some(items) = &self.items else {
                     return Ok(value.clone());
                 };
-                let rebuilt: Result<Vec<Value>, Misfit> = elements
+                let rebuilt: Result<Vec<Value>, SchemaViolation> = elements
                     .iter()
                     .enumerate()
                     .map(|(n, element)| {
@@ -220,13 +220,13 @@ impl ArgSpec {
             Value::String(text) => {
                 let length = text.chars().count() as u64;
                 if self.min_length.is_some_and(|min| length < min.into()) {
-                    return misfit(format!(
+                    return schema_violation(format!(
                         "expected at least {} characters",
                         self.min_length.unwrap_or_default()
                     ));
                 }
                 if self.max_length.is_some_and(|max| length > max.into()) {
-                    return misfit(format!(
+                    return schema_violation(format!(
                         "expected at most {} characters",
                         self.max_length.unwrap_or_default()
                     ));
@@ -238,12 +238,12 @@ impl ArgSpec {
                 if let (Some(whole), Some(minimum)) = (whole, self.minimum)
                     && whole < minimum.into()
                 {
-                    return misfit(format!("expected at least {minimum}"));
+                    return schema_violation(format!("expected at least {minimum}"));
                 }
                 if let (Some(whole), Some(maximum)) = (whole, self.maximum)
                     && whole > maximum.into()
                 {
-                    return misfit(format!("expected at most {maximum}"));
+                    return schema_violation(format!("expected at most {maximum}"));
                 }
                 Ok(value.clone())
             }
@@ -251,7 +251,7 @@ impl ArgSpec {
         }
     }
 
-    fn rebuild_object(&self, members: &Map<String, Value>, pointer: &mut String) -> Result<Value, Misfit> {
+    fn rebuild_object(&self, members: &Map<String, Value>, pointer: &mut String) -> Result<Value, SchemaViolation> {
         let mut rebuilt = Map::new();
         for (name, spec) in &self.properties {
             let Some(value) = members.get(name.as_ref()).or(spec.default.as_ref()) else {
@@ -261,7 +261,7 @@ impl ArgSpec {
         }
         for name in &self.required {
             if !rebuilt.contains_key(name.as_ref()) && !members.contains_key(name.as_ref()) {
-                return Err(Misfit {
+                return Err(SchemaViolation {
                     pointer: format!("{pointer}/{name}"),
                     message: "is required".to_owned(),
                 });
@@ -380,7 +380,7 @@ mod tests {
 
     #[track_caller]
     fn check(value: Value, expected: Result<Value, (&str, &str)>) {
-        let rebuilt = spec().rebuild(&value).map_err(|misfit| (misfit.pointer, misfit.message));
+        let rebuilt = spec().rebuild(&value).map_err(|schema_violation| (schema_violation.pointer, schema_violation.message));
         assert_eq!(rebuilt, expected.map_err(|(pointer, message)| (pointer.to_owned(), message.to_owned())));
     }
 
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misfit_names_its_place() {
+    fn a_schema_violation_names_its_place() {
         // S4-80
         check(json!([]), Err(("", "expected an object, found an array")));
         check(json!({}), Err(("/target", "is required")));

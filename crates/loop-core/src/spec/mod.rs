@@ -19,7 +19,7 @@ mod select;
 mod setting;
 mod tool;
 
-pub use args::{ArgSpec, ArgType, Misfit};
+pub use args::{ArgSpec, ArgType, SchemaViolation};
 pub use cost_limit::{CostLimit, LimitWithoutPrice, NotUsd};
 pub use gate::{GateSettings, Stale};
 pub use limits::{CostMode, Limits, MAX_ASKED_CALLS};

@@ -6,22 +6,22 @@ use serde_json::Value;
 
 use crate::text::one_line;
 
-/// How many misfits a model is told at once.
-const MISFITS: usize = 3;
+/// How many schema violations a model is told at once.
+const SCHEMA_VIOLATIONS: usize = 3;
 
-/// What of `value` does not fit, at most three misfits; `None` where everything does.
-pub(crate) fn misfits(validator: &Validator, value: &Value) -> Option<String> {
+/// What of `value` does not fit, at most three schema violations; `None` where everything does.
+pub(crate) fn schema_violations(validator: &Validator, value: &Value) -> Option<String> {
     if validator.is_valid(value) {
         return None;
     }
     let mut told = Vec::new();
     for error in validator.iter_errors(value) {
         tell(&error, &mut told);
-        if told.len() >= MISFITS {
+        if told.len() >= SCHEMA_VIOLATIONS {
             break;
         }
     }
-    told.truncate(MISFITS);
+    told.truncate(SCHEMA_VIOLATIONS);
     (!told.is_empty()).then(|| told.join("; "))
 }
 
@@ -90,5 +90,5 @@ fn tags(context: &[Vec<ValidationError<'static>>]) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "misfit_tests.rs"]
+#[path = "schema_violation_tests.rs"]
 mod tests;
