@@ -122,7 +122,7 @@ pub use spec::{
     ErrorStyle, Execution, GateSettings, InvalidReason, LimitWithoutPrice, Limits, MAX_ASKED_CALLS, SchemaViolation,
     ModelSpec, Models, NonceMode, NotUsd, OnDenied, OnDuplicate, OnInvalid, OnToolError, OutputSpec,
     OwnReason, Picking, ProtocolSpec, ReasonName, RepeatScope, Repeats, Resolve, RunSpec, SPEC_VERSION,
-    SectionSpec, Setting, SpecNames, Stale, Taint, ThreeTier, ToolPolicy, ToolRepeats, ToolSpec,
+    SectionSpec, Setting, SpecNames, Stale, TaintRule, ThreeTier, ToolPolicy, ToolRepeats, ToolSpec,
 };
 pub use types::{
     Action, CallExtent, CommandKey, Confidence, Data, Digest, Effect, Evidence, EvidenceId, FailureKind,

@@ -8,7 +8,7 @@ use common::*;
 
 use loop_core::{
     DeniedBy, EventKind, Observation, OnDuplicate, PersonAnswer, RepeatRule, RepeatScope, Repeats, Resolve,
-    Status, StopReason, Taint, Validation, Verdict,
+    Status, StopReason, TaintRule, Validation, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -115,7 +115,7 @@ fn after_something_untrusted_was_read_an_effect_needs_a_person_even_where_it_is_
     world.answered_by_person("2/action-0", PersonAnswer::Approved).expect_tools(&["2/action-0#1 restart"]);
     // Nothing untrusted was read, or it does not matter.
     tainted().start().replied(&write).expect_tools(&["1/action-0#1 restart"]);
-    let off = tainted().with(|spec| spec.gate.taint = Taint::Off);
+    let off = tainted().with(|spec| spec.gate.taint = TaintRule::Off);
     read(off, Status::Ok).expect_tools(&["2/action-0#1 restart"]);
     // The work item itself.
     let item = tainted().with(|spec| spec.gate.item_untrusted = true);

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use loop_core::gate::policy_verdict;
 use loop_core::policy::{
-    Cell, Legs, May, PolicyAsk, Reason, Resolved, Ruling, forbids, is_barred, near, reachable, resolve,
+    Cell, Taint, May, PolicyAsk, Reason, Resolved, Ruling, forbids, is_barred, near, reachable, resolve,
     ruling, table, told,
 };
-use loop_core::{Effect, Resolve, RunSpec, Status, Taint, ToolSpec, Verdict};
+use loop_core::{Effect, Resolve, RunSpec, Status, TaintRule, ToolSpec, Verdict};
 use serde_json::json;
 
 const EFFECTS: [Effect; 6] = [
@@ -37,9 +37,9 @@ fn names(names: &[&str]) -> Vec<Arc<str>> {
     names.iter().map(|name| Arc::from(*name)).collect()
 }
 
-fn rule(spec: &RunSpec, tool: &str, legs: Legs) -> Ruling {
+fn rule(spec: &RunSpec, tool: &str, taint: Taint) -> Ruling {
     let tool = spec.tool(tool).unwrap();
-    ruling(&PolicyAsk { spec, tool, parameters: &json!({"target": "x"}), legs, sources: &() })
+    ruling(&PolicyAsk { spec, tool, parameters: &json!({"target": "x"}), taint, sources: &() })
 }
 
 #[test]
@@ -56,11 +56,11 @@ fn the_rule_of_two_as_a_whole() {
             let mut spec = spec(vec![tool("act", effect)]);
             spec.gate.people = people;
             spec.gate.approved = if approved { names(&["act"]) } else { Vec::new() };
-            spec.gate.taint = if guarded { Taint::Ask } else { Taint::Off };
+            spec.gate.taint = if guarded { TaintRule::Ask } else { TaintRule::Off };
             if foreign {
                 spec.tools[0].policy.authority = names(&["/target"]);
             }
-            let found = rule(&spec, "act", Legs { untrusted, private });
+            let found = rule(&spec, "act", Taint { untrusted, private });
             let sends = matches!(effect, Effect::Egress | Effect::Exec);
             let acts = effect != Effect::Read;
             let leaks = guarded && untrusted && private && sends;
@@ -86,18 +86,18 @@ fn the_rule_of_two_as_a_whole() {
 }
 
 #[test]
-fn legs_are_what_was_read_and_never_clear() {
+fn taint_are_what_was_read_and_never_clear() {
     let mut web = tool("web", Effect::Read);
     web.policy.returns_untrusted = true;
     let mut mail = tool("mail", Effect::Read);
     mail.policy.reads_private = true;
     let spec = spec(vec![web.clone(), mail.clone(), tool("plain", Effect::Read)]);
-    let start = Legs::at_start(&spec);
-    assert_eq!(start, Legs::default());
-    let read = Legs { untrusted: true, private: false };
+    let start = Taint::at_start(&spec);
+    assert_eq!(start, Taint::default());
+    let read = Taint { untrusted: true, private: false };
     assert_eq!(start.after(&web, Status::Ok), read);
-    assert_eq!(start.after(&mail, Status::Empty), Legs { untrusted: false, private: true });
-    assert_eq!(read.after(&mail, Status::Ok), Legs { untrusted: true, private: true });
+    assert_eq!(start.after(&mail, Status::Empty), Taint { untrusted: false, private: true });
+    assert_eq!(read.after(&mail, Status::Ok), Taint { untrusted: true, private: true });
     assert_eq!(read.after(&tool("plain", Effect::Read), Status::Ok), read);
     // What a tool says when it fails was read as well; one that was not run said nothing.
     assert_eq!(start.after(&web, Status::PermanentError), read);
@@ -106,8 +106,8 @@ fn legs_are_what_was_read_and_never_clear() {
     }
     let mut spec = spec;
     spec.gate.item_untrusted = true;
-    assert_eq!(Legs::at_start(&spec), read);
-    let stored = serde_json::to_string(&Legs::default()).unwrap();
+    assert_eq!(Taint::at_start(&spec), read);
+    let stored = serde_json::to_string(&Taint::default()).unwrap();
     assert_eq!(stored, "{}");
 }
 
@@ -125,7 +125,7 @@ fn forbid_wins_and_what_allow_does_not_name_is_denied() {
         let found: Vec<&str> = spec
             .tools
             .iter()
-            .filter(|tool| rule(spec, &tool.name, Legs::default()) == Ruling::Runs)
+            .filter(|tool| rule(spec, &tool.name, Taint::default()) == Ruling::Runs)
             .map(|tool| &*tool.name)
             .collect();
         assert_eq!(found, runs);
@@ -144,7 +144,7 @@ fn forbid_wins_and_what_allow_does_not_name_is_denied() {
         spec: &spec,
         tool: spec.tool(tool).unwrap(),
         parameters: &json!({}),
-        legs: Legs::default(),
+        taint: Taint::default(),
         sources: &(),
     }) {
         Some(Verdict::Denied { why, .. }) => why.to_string(),
@@ -160,7 +160,7 @@ fn forbid_wins_and_what_allow_does_not_name_is_denied() {
 fn a_star_in_a_policy_stands_for_any_letters() {
     let mut spec = spec(vec![tool("read_order", Effect::Read)]);
     spec.gate.forbid = names(&["read_*"]);
-    assert_eq!(rule(&spec, "read_order", Legs::default()), Ruling::Denied(vec![Reason::Forbidden]));
+    assert_eq!(rule(&spec, "read_order", Taint::default()), Ruling::Denied(vec![Reason::Forbidden]));
 }
 
 #[test]
@@ -169,9 +169,9 @@ fn a_question_is_for_a_person_whatever_it_does() {
         let mut spec = spec(vec![tool("ask", effect)]);
         spec.tools[0].policy.asks_person = true;
         spec.gate.approved = names(&["ask"]);
-        assert_eq!(rule(&spec, "ask", Legs::default()), Ruling::NeedsPerson(vec![Reason::Question]));
+        assert_eq!(rule(&spec, "ask", Taint::default()), Ruling::NeedsPerson(vec![Reason::Question]));
         spec.gate.forbid = names(&["ask"]);
-        assert_eq!(rule(&spec, "ask", Legs::default()), Ruling::Denied(vec![Reason::Forbidden]));
+        assert_eq!(rule(&spec, "ask", Taint::default()), Ruling::Denied(vec![Reason::Forbidden]));
     }
 }
 
@@ -180,9 +180,9 @@ fn what_a_run_ends_with_needs_no_listing_but_can_be_forbidden() {
     let mut spec = common::native::output().spec;
     let output = spec.protocol.output().unwrap().tool.clone();
     spec.gate.allow = names(&["nothing"]);
-    assert_eq!(rule(&spec, &output, Legs { untrusted: true, private: true }), Ruling::Runs);
+    assert_eq!(rule(&spec, &output, Taint { untrusted: true, private: true }), Ruling::Runs);
     spec.gate.forbid = vec![Arc::clone(&output)];
-    assert_eq!(rule(&spec, &output, Legs::default()), Ruling::Denied(vec![Reason::Forbidden]));
+    assert_eq!(rule(&spec, &output, Taint::default()), Ruling::Denied(vec![Reason::Forbidden]));
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn all_reasons_are_told_in_one_line() {
     let mut spec = spec(vec![tool("send", Effect::Egress)]);
     spec.tools[0].policy.authority = names(&["/target"]);
     spec.gate.approved = names(&["send"]);
-    let Ruling::Denied(reasons) = rule(&spec, "send", Legs { untrusted: true, private: true }) else {
+    let Ruling::Denied(reasons) = rule(&spec, "send", Taint { untrusted: true, private: true }) else {
         panic!()
     };
     assert_eq!(
@@ -275,7 +275,7 @@ fn all_reasons_are_told_in_one_line() {
         spec: &spec,
         tool: &spec.tools[0],
         parameters: &json!({"target": null}),
-        legs: Legs { untrusted: true, private: false },
+        taint: Taint { untrusted: true, private: false },
         sources: &(),
     };
     let expected = Verdict::NeedsPerson {
@@ -294,7 +294,7 @@ fn the_table_tells_what_may_happen_with_each_tool() {
     let mut spec = spec(vec![web, mail, tool("wipe", Effect::WriteIrreversible), tool("drop", Effect::Exec)]);
     spec.gate.approved = names(&["mail"]);
     spec.gate.forbid = names(&["drop"]);
-    assert_eq!(reachable(&spec), Legs { untrusted: true, private: false });
+    assert_eq!(reachable(&spec), Taint { untrusted: true, private: false });
     let cell = |may, why: &str| Cell { may, why: why.into() };
     let rows = table(&spec);
     let row = &rows[1];
@@ -313,7 +313,7 @@ fn the_table_tells_what_may_happen_with_each_tool() {
     spec.gate.people = true;
     let rows = table(&spec);
     assert_eq!((rows[1].untrusted_and_private.may, rows[1].foreign), (May::Asks, Some(May::Asks)));
-    spec.gate.taint = Taint::Off;
-    assert_eq!(reachable(&spec), Legs::default());
+    spec.gate.taint = TaintRule::Off;
+    assert_eq!(reachable(&spec), Taint::default());
     assert_eq!(table(&spec)[1].untrusted_and_private.may, May::Runs);
 }

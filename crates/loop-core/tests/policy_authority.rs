@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use loop_core::policy::{Foreign, Legs, PolicyAsk, Reason, Ruling, RunSources, Sources, ruling, told};
+use loop_core::policy::{Foreign, Taint, PolicyAsk, Reason, Ruling, RunSources, Sources, ruling, told};
 use loop_core::{
     ArgSpec, CommandKey, Effect, Evidence, EvidenceId, Observation, RunSpec, Scope, Slot, Status, Told,
     ToolSpec, WorkItem,
@@ -126,7 +126,7 @@ fn rule(spec: &RunSpec, item: &WorkItem, given: &Given, parameters: &Value) -> R
         asked_before: &given.asked_before,
     };
     let tool = spec.tool("send").unwrap();
-    ruling(&PolicyAsk { spec, tool, parameters, legs: Legs::default(), sources: &sources })
+    ruling(&PolicyAsk { spec, tool, parameters, taint: Taint::default(), sources: &sources })
 }
 
 /// Whether the value may be sent to, with nothing else against it.
@@ -477,7 +477,7 @@ fn a_work_item_that_anybody_may_have_written_gives_its_scope_alone() {
             spec: &spec,
             tool,
             parameters: &parameters,
-            legs: Legs::default(),
+            taint: Taint::default(),
             sources: &sources,
         };
         ruling(&ask) == Ruling::Runs
@@ -698,7 +698,7 @@ fn each_value_is_looked_up_once() {
     let parameters = json!({ "to": to });
     let tool = spec.tool("send").unwrap();
     let ask =
-        PolicyAsk { spec: &spec, tool, parameters: &parameters, legs: Legs::default(), sources: &sources };
+        PolicyAsk { spec: &spec, tool, parameters: &parameters, taint: Taint::default(), sources: &sources };
     assert_eq!(ruling(&ask), Ruling::Runs);
     assert_eq!(sources.0.get(), 3);
 }

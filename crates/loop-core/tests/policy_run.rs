@@ -7,9 +7,9 @@ use common::*;
 
 use std::sync::Arc;
 
-use loop_core::policy::Legs;
+use loop_core::policy::Taint;
 use loop_core::{
-    Effect, Event, EventKind, Facts, History, Observation, PersonAnswer, Resolve, Run, RunId, Status, Taint,
+    Effect, Event, EventKind, Facts, History, Observation, PersonAnswer, Resolve, Run, RunId, Status, TaintRule,
     Verdict,
 };
 use serde_json::json;
@@ -53,7 +53,7 @@ fn what_was_approved_needs_a_person_after_something_untrusted_was_read() {
     let both = desk().start().replied(&asks("fetch_docs", "x").asks("wipe", target("a")));
     assert_eq!(both.verdicts(), ["run", "run"]);
     // Another run is clean; one for which it does not matter goes on.
-    let off = desk().with(|spec| spec.gate.taint = Taint::Off).start();
+    let off = desk().with(|spec| spec.gate.taint = TaintRule::Off).start();
     let world = off.replied(&asks("fetch_docs", "x")).all_finished().replied(&asks("wipe", "a"));
     assert_eq!(last(&world).0, "run");
 }
@@ -169,7 +169,7 @@ fn a_guessed_name_is_marked_and_never_changes_anything() {
 
 #[test]
 fn what_stands_in_the_messages_before_a_run_marks_it() {
-    let begin = |legs: Legs| {
+    let begin = |taint: Taint| {
         let mut spec = conversation().approving(&["wipe"]).people().spec;
         spec.gate.no_progress = 0;
         let history = History {
@@ -177,7 +177,7 @@ fn what_stands_in_the_messages_before_a_run_marks_it() {
             counted: None,
             bytes: 40,
             json: "[]".into(),
-            legs,
+            taint,
             doubts: Default::default(),
             asked: Default::default(),
         };
@@ -186,19 +186,19 @@ fn what_stands_in_the_messages_before_a_run_marks_it() {
         let (run, first, notes) = Run::start(RunId::new("r1"), Arc::clone(&spec), item(), facts);
         let stored = serde_json::to_string(&first).unwrap();
         assert_eq!(serde_json::from_str::<Event>(&stored).unwrap(), first);
-        assert_eq!(stored.contains("legs"), legs != Legs::default());
+        assert_eq!(stored.contains("taint"), taint != Taint::default());
         let world = World { now: 0, journal: vec![(first, notes, run.state().clone())], run, spec };
         last(&world.replied(&calls(&[("wipe", target("a"))]))).0
     };
-    assert_eq!(begin(Legs::default()), "run");
-    assert_eq!(begin(Legs { untrusted: true, private: false }), "needs_person");
-    assert_eq!(begin(Legs { untrusted: false, private: true }), "run");
+    assert_eq!(begin(Taint::default()), "run");
+    assert_eq!(begin(Taint { untrusted: true, private: false }), "needs_person");
+    assert_eq!(begin(Taint { untrusted: false, private: true }), "run");
 }
 
 /// The messages before a run, in which this was read.
-fn after_reading(setup: Setup, legs: Legs) -> World {
+fn after_reading(setup: Setup, taint: Taint) -> World {
     let Setup { spec, item } = setup;
-    let facts = Facts { history: Some(History { legs, ..history(2) }), ..facts() };
+    let facts = Facts { history: Some(History { taint, ..history(2) }), ..facts() };
     let spec = Arc::new(spec);
     let (run, first, notes) = Run::start(RunId::new("r1"), Arc::clone(&spec), item, facts);
     World { now: 0, journal: vec![(first, notes, run.state().clone())], run, spec }
@@ -207,7 +207,7 @@ fn after_reading(setup: Setup, legs: Legs) -> World {
 #[test]
 fn what_was_private_in_the_messages_before_a_run_does_not_leave_it_once_something_untrusted_is_read() {
     // M5, K2: the private half comes from the messages, the untrusted one from the work item or from a tool.
-    let private = Legs { untrusted: false, private: true };
+    let private = Taint { untrusted: false, private: true };
     let send = || calls(&[("restart", target("a"))]);
     let desk = |item_untrusted: bool| {
         let spec = desk().spec;
@@ -219,12 +219,12 @@ fn what_was_private_in_the_messages_before_a_run_does_not_leave_it_once_somethin
     };
     let says = |world: World| last(&world.replied(&send())).0;
     assert_eq!(says(after_reading(desk(true), private)), "denied");
-    assert_eq!(says(after_reading(desk(true), Legs::default())), "needs_person");
+    assert_eq!(says(after_reading(desk(true), Taint::default())), "needs_person");
     assert_eq!(says(after_reading(desk(false), private)), "run");
     let looks = calls(&[("fetch_docs", target("x"))]);
     assert_eq!(says(after_reading(desk(false), private).replied(&looks).all_finished()), "denied");
     // The halves may stand the other way round as well.
-    let untrusted = Legs { untrusted: true, private: false };
+    let untrusted = Taint { untrusted: true, private: false };
     let looks = calls(&[("fetch_device", target("x"))]);
     assert_eq!(says(after_reading(desk(false), untrusted).replied(&looks).all_finished()), "denied");
 }

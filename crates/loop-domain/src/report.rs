@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loop_core::policy;
 use loop_core::{
-    Cite, Execution, Millis, ModelSpec, OnDenied, ProtocolSpec, RunSpec, Taint, ThreeTier, Tier, ToolSpec,
+    Cite, Execution, Millis, ModelSpec, OnDenied, ProtocolSpec, RunSpec, TaintRule, ThreeTier, Tier, ToolSpec,
 };
 
 use crate::protocol;
@@ -182,7 +182,7 @@ fn gate(spec: &RunSpec) -> String {
     if gate.people {
         parts.push("people can be asked".to_owned());
     }
-    if gate.taint == Taint::Off {
+    if gate.taint == TaintRule::Off {
         parts.push("what was read does not matter".to_owned());
     }
     if gate.on_denied == OnDenied::Stop {

@@ -4,7 +4,7 @@ use std::fs;
 
 use loop_core::{
     Breakers, Effect, ErrorStyle, Execution, OnDenied, OnDuplicate, OnInvalid, OnToolError, ProtocolSpec,
-    RepeatScope, Repeats, Resolve, Stale, Status, StopClass, Taint, ThreeTier, ToolPolicy,
+    RepeatScope, Repeats, Resolve, Stale, Status, StopClass, TaintRule, ThreeTier, ToolPolicy,
 };
 use loop_domain::{Domain, LoadOptions, preset};
 
@@ -102,7 +102,7 @@ fn every_setting_of_policy_is_kept() {
     let gate = &domain.spec.gate;
     assert_eq!(
         (&*gate.label, gate.people, gate.taint, gate.item_untrusted),
-        ("2026-11", true, Taint::Off, true)
+        ("2026-11", true, TaintRule::Off, true)
     );
     assert_eq!((gate.allow.len(), &*gate.approved[0], &*gate.authorities[0]), (2, "se*", "desk@example.com"));
     assert_eq!((gate.resolve, gate.on_denied), (Resolve::FuzzyUnique, OnDenied::Stop));

@@ -263,7 +263,7 @@ fn a_conversation_that_goes_on_begins_behind_what_was_said() {
         counted: None,
         bytes: 10,
         json: "[]".into(),
-        legs: loop_core::policy::Legs::default(),
+        taint: loop_core::policy::Taint::default(),
         doubts: Default::default(),
         asked: Default::default(),
     };

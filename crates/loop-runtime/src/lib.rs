@@ -87,7 +87,7 @@ mod files;
 mod forecast;
 mod handle;
 pub mod journal;
-mod legs;
+mod taint;
 mod model;
 mod observer;
 mod parts;

@@ -25,7 +25,7 @@ use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::events::Events;
 use crate::handle::Remote;
 use crate::journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded};
-use crate::legs::{asked_of, doubts_of, legs_of};
+use crate::taint::{asked_of, doubts_of, taint_of};
 use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
 use crate::save::Saver;
@@ -656,7 +656,7 @@ fn written(history: &[Message], parts: &Parts) -> Result<Option<History>, StartE
         counted: parts.counts_own.then_some(1),
         bytes: history.iter().map(|message| message.bytes() as u64).sum(),
         json: json.into(),
-        legs: legs_of(history, &parts.spec),
+        taint: taint_of(history, &parts.spec),
         doubts: doubts_of(history, &parts.spec),
         asked: asked_of(history, &parts.spec),
     }))

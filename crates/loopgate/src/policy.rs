@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use loop_core::policy::{Cell, Legs, PolicyRow, forbids_nothing, problems, reachable, table};
-use loop_core::{RunSpec, Taint};
+use loop_core::policy::{Cell, Taint, PolicyRow, forbids_nothing, problems, reachable, table};
+use loop_core::{RunSpec, TaintRule};
 use serde_json::{Value, json};
 
 use crate::args::PolicyArgs;
@@ -89,16 +89,16 @@ fn as_text(spec: &RunSpec) -> String {
 fn read(spec: &RunSpec) -> &'static str {
     let reach = reachable(spec);
     match (spec.gate.taint, reach.untrusted, spec.gate.item_untrusted) {
-        (Taint::Off, _, _) => "what a run has read does not matter (gate.taint is off)",
-        (Taint::Ask, true, true) => "the work item may have been written by anybody",
-        (Taint::Ask, true, false) => "what a run has read matters",
-        (Taint::Ask, false, _) => "nothing that a run reads is marked as written by anybody",
+        (TaintRule::Off, _, _) => "what a run has read does not matter (gate.taint is off)",
+        (TaintRule::Ask, true, true) => "the work item may have been written by anybody",
+        (TaintRule::Ask, true, false) => "what a run has read matters",
+        (TaintRule::Ask, false, _) => "nothing that a run reads is marked as written by anybody",
     }
 }
 
 /// The lines of a tool: what may happen with it, and below it what changes that.
 fn of_row(spec: &RunSpec, row: &PolicyRow) -> Vec<[String; 4]> {
-    let Legs { untrusted, private } = reachable(spec);
+    let Taint { untrusted, private } = reachable(spec);
     let Cell { may, why } = &row.at_start;
     let mut lines =
         vec![[row.tool.to_string(), row.effect.name().to_owned(), may.name().to_owned(), why.to_string()]];

@@ -10,7 +10,7 @@ use crate::gate::verdict::{Breaker, DeniedBy, Limit, Verdict, policy_verdict};
 use crate::policy::{self, PolicyAsk, Resolved, RunSources};
 use crate::repeats::{CallFacts, Ledger, RepeatRule, Rules, Siblings, Sign, Standing};
 use crate::spec::{Execution, OnDuplicate, Repeats, RunSpec, ToolSpec};
-use crate::types::{Action, CommandKey, Legs, Priority, Slot, canonical, members};
+use crate::types::{Action, CommandKey, Taint, Priority, Slot, canonical, members};
 
 /// What actions are judged against.
 #[derive(Clone, Copy)]
@@ -20,7 +20,7 @@ pub(crate) struct Bench<'a> {
     /// What went wrong in a row.
     pub(crate) trouble: &'a Trouble,
     /// What the run has read.
-    pub(crate) legs: Legs,
+    pub(crate) taint: Taint,
     /// What it has been given.
     pub(crate) sources: RunSources<'a>,
     /// The pass that asks; 0 for picking.
@@ -175,8 +175,8 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
         }
     };
     judged.judged.parameters = canonical(&parameters).into();
-    let Bench { spec, legs, sources, .. } = bench;
-    let ask = PolicyAsk { spec, tool, parameters: &parameters, legs, sources: &sources };
+    let Bench { spec, taint, sources, .. } = bench;
+    let ask = PolicyAsk { spec, tool, parameters: &parameters, taint, sources: &sources };
     let by_policy = policy_verdict(&ask);
     if let Some(Verdict::Denied { why, by }) = by_policy {
         return Verdict::Denied { why, by };

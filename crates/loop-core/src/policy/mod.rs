@@ -33,10 +33,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::spec::{RunSpec, Taint, ToolSpec};
+use crate::spec::{RunSpec, TaintRule, ToolSpec};
 use crate::types::Effect;
 
-pub use crate::types::Legs;
+pub use crate::types::Taint;
 
 pub use authority::Foreign;
 pub use glob::matches as fits;
@@ -57,7 +57,7 @@ pub struct PolicyAsk<'a> {
     /// Its parameters, rebuilt from the fields that the tool declares.
     pub parameters: &'a Value,
     /// What the run has read.
-    pub legs: Legs,
+    pub taint: Taint,
     /// Where the values of authority-bearing parameters may come from. Only asked where a call has some.
     pub sources: &'a dyn Sources,
 }
@@ -188,14 +188,14 @@ pub fn approves(spec: &RunSpec, name: &str) -> bool {
 /// let says = |parameters| {
 ///     let asked_before = Default::default();
 ///     let sources = RunSources { spec: &spec, item: &said, evidence: &[], told: &[], asked_before: &asked_before };
-///     let (legs, parameters) = (Legs::default(), &parameters);
-///     ruling(&PolicyAsk { spec: &spec, tool: &tool, parameters, legs, sources: &sources })
+///     let (taint, parameters) = (Taint::default(), &parameters);
+///     ruling(&PolicyAsk { spec: &spec, tool: &tool, parameters, taint, sources: &sources })
 /// };
 /// assert_eq!(says(json!({"to": "ann@acme.example"})), Ruling::Runs);
 /// assert!(matches!(says(json!({"to": "eve@evil.example"})), Ruling::Denied(_)));
 /// ```
 pub fn ruling(ask: &PolicyAsk<'_>) -> Ruling {
-    let PolicyAsk { spec, tool, legs, .. } = *ask;
+    let PolicyAsk { spec, tool, taint, .. } = *ask;
     if let Some(reason) = barred(spec, tool) {
         return Ruling::Denied(vec![reason]);
     }
@@ -211,8 +211,8 @@ pub fn ruling(ask: &PolicyAsk<'_>) -> Ruling {
     let people = spec.gate.people;
     let mut reasons = Vec::new();
     let mut is_denied = false;
-    if spec.gate.taint == Taint::Ask && legs.untrusted {
-        let leaks = legs.private && can_send(tool.effect);
+    if spec.gate.taint == TaintRule::Ask && taint.untrusted {
+        let leaks = taint.private && can_send(tool.effect);
         is_denied |= leaks && !people;
         reasons.push(if leaks { Reason::CouldLeak } else { Reason::Untrusted });
     }
@@ -262,7 +262,7 @@ impl fmt::Debug for PolicyAsk<'_> {
         f.debug_struct("PolicyAsk")
             .field("tool", &self.tool.name)
             .field("parameters", self.parameters)
-            .field("legs", &self.legs)
+            .field("taint", &self.taint)
             .finish_non_exhaustive()
     }
 }

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::spec::ToolSpec;
-use crate::types::{Legs, Status};
+use crate::types::{Taint, Status};
 
 /// Who wrote the text of a tool result.
 ///
@@ -38,15 +38,15 @@ impl ResultOrigin {
         if status.is_unrun() {
             return Self::Verdict;
         }
-        let Legs { untrusted, private } = Legs::default().after(tool, status);
+        let Taint { untrusted, private } = Taint::default().after(tool, status);
         Self::Tool { untrusted, private }
     }
 
     /// What a reader of the result has read.
-    pub fn legs(self) -> Legs {
+    pub fn taint(self) -> Taint {
         match self {
-            Self::Verdict => Legs::default(),
-            Self::Tool { untrusted, private } => Legs { untrusted, private },
+            Self::Verdict => Taint::default(),
+            Self::Tool { untrusted, private } => Taint { untrusted, private },
         }
     }
 }
@@ -60,11 +60,11 @@ mod tests {
     fn what_an_origin_leaves_out_is_on_the_safe_side() {
         // K2
         let read = |json: &str| serde_json::from_str::<ResultOrigin>(json);
-        assert_eq!(read(r#"{"by": "verdict"}"#).unwrap().legs(), Legs::default());
-        let all = Legs { untrusted: true, private: true };
-        assert_eq!(read(r#"{"by": "tool"}"#).unwrap().legs(), all);
+        assert_eq!(read(r#"{"by": "verdict"}"#).unwrap().taint(), Taint::default());
+        let all = Taint { untrusted: true, private: true };
+        assert_eq!(read(r#"{"by": "tool"}"#).unwrap().taint(), all);
         let origin = read(r#"{"by": "tool", "untrusted": false}"#).unwrap();
-        assert_eq!(origin.legs(), Legs { untrusted: false, private: true });
+        assert_eq!(origin.taint(), Taint { untrusted: false, private: true });
         assert_eq!(read(&serde_json::to_string(&origin).unwrap()).unwrap(), origin);
         for wrong in [r#"{"by": "friend"}"#, r#"{"by": "tool", "trusted": true}"#, "{}", "null"] {
             assert!(read(wrong).is_err(), "{wrong}");

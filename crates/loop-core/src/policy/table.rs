@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::policy::{PolicyAsk, Reason, Ruling, ruling, told};
-use crate::spec::{RunSpec, Taint, ToolSpec};
-use crate::types::{Effect, Legs};
+use crate::spec::{RunSpec, TaintRule, ToolSpec};
+use crate::types::{Effect, Taint};
 
 /// What may happen with a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -70,8 +70,8 @@ impl May {
 /// What may happen with each tool, in the order of the spec.
 pub fn table(spec: &RunSpec) -> Vec<PolicyRow> {
     let row = |tool: &ToolSpec| {
-        let cell = |legs| cell(spec, tool, legs);
-        let at_start = cell(Legs::at_start(spec));
+        let cell = |taint| cell(spec, tool, taint);
+        let at_start = cell(Taint::at_start(spec));
         let reaches =
             !tool.effect.is_read() && !tool.policy.authority.is_empty() && at_start.may != May::Denied;
         PolicyRow {
@@ -81,8 +81,8 @@ pub fn table(spec: &RunSpec) -> Vec<PolicyRow> {
             returns_untrusted: tool.policy.returns_untrusted,
             authority: tool.policy.authority.clone(),
             at_start,
-            untrusted: cell(Legs { untrusted: true, private: false }),
-            untrusted_and_private: cell(Legs { untrusted: true, private: true }),
+            untrusted: cell(Taint { untrusted: true, private: false }),
+            untrusted_and_private: cell(Taint { untrusted: true, private: true }),
             foreign: reaches.then_some(if spec.gate.people { May::Asks } else { May::Denied }),
         }
     };
@@ -90,19 +90,19 @@ pub fn table(spec: &RunSpec) -> Vec<PolicyRow> {
 }
 
 /// What a run of this spec can come to have read, if it matters: by its work item and by the tools that may run.
-pub fn reachable(spec: &RunSpec) -> Legs {
-    if spec.gate.taint == Taint::Off {
-        return Legs::default();
+pub fn reachable(spec: &RunSpec) -> Taint {
+    if spec.gate.taint == TaintRule::Off {
+        return Taint::default();
     }
     let offered = || spec.tools.iter().filter(|tool| !crate::policy::is_barred(spec, tool));
-    Legs {
+    Taint {
         untrusted: spec.gate.item_untrusted || offered().any(|tool| tool.policy.returns_untrusted),
         private: offered().any(|tool| tool.policy.reads_private),
     }
 }
 
-fn cell(spec: &RunSpec, tool: &ToolSpec, legs: Legs) -> Cell {
-    let ask = PolicyAsk { spec, tool, parameters: &Value::Null, legs, sources: &() };
+fn cell(spec: &RunSpec, tool: &ToolSpec, taint: Taint) -> Cell {
+    let ask = PolicyAsk { spec, tool, parameters: &Value::Null, taint, sources: &() };
     let people = spec.gate.people;
     let asks = if people { May::Asks } else { May::LeftUndone };
     match ruling(&ask) {

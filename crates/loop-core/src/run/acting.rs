@@ -138,7 +138,7 @@ impl Run {
             spec,
             ledger: &state.calls.ledger,
             trouble: &state.calls.trouble,
-            legs: state.knowledge.legs,
+            taint: state.knowledge.taint,
             sources,
             pass,
             room,
@@ -439,7 +439,7 @@ impl Run {
                 continue;
             };
             if let Some(tool) = self.spec.tool(action.tool_name()) {
-                self.state.knowledge.legs = self.state.knowledge.legs.after(tool, observation.status);
+                self.state.knowledge.taint = self.state.knowledge.taint.after(tool, observation.status);
             }
             self.state.calls.trouble.settled(action.tool_name(), observation.status);
             let (key, name) = (work.key, Arc::from(action.tool_name()));

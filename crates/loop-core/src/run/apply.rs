@@ -23,7 +23,7 @@ use crate::run::quote::{PromptSize, Quote};
 use crate::run::route::Route;
 use crate::spec::Setting;
 use crate::spec::{Cite, CostMode, RunSpec, SPEC_VERSION, SpecNames, ToolSpec};
-use crate::types::{CommandKey, Digest, Evidence, Legs, Millis, RunId, Slot, Status, Tier, Totals, WorkItem};
+use crate::types::{CommandKey, Digest, Evidence, Taint, Millis, RunId, Slot, Status, Tier, Totals, WorkItem};
 
 /// A run of the loop: its spec and its state.
 ///
@@ -476,7 +476,7 @@ impl Run {
         }
         let call = Call::wished(CommandKey::new(0, Slot::Pick), Tier::Picker);
         let history = started.history.as_ref();
-        let legs = history.map_or(Legs::default(), |history| history.legs);
+        let taint = history.map_or(Taint::default(), |history| history.taint);
         let ledger = history.map_or(Ledger::default(), |history| Ledger::in_doubt(&history.doubts));
         let state = State {
             started: Arc::new(started),
@@ -484,7 +484,7 @@ impl Run {
             phase: Phase::Calling { call, purpose: Purpose::Select },
             inbox: Inbox::default(),
             route: Route::start(),
-            knowledge: Knowledge { echoes, legs: Legs::at_start(&spec).and(legs), ..Knowledge::default() },
+            knowledge: Knowledge { echoes, taint: Taint::at_start(&spec).and(taint), ..Knowledge::default() },
             calls: Calls::start(ledger),
             draft: Draft::default(),
             budget: Budget::default(),
@@ -529,7 +529,7 @@ impl Run {
             spec: &self.spec,
             nonce: &self.state.started.nonce,
             echoes: &self.state.knowledge.echoes,
-            has_read_untrusted: self.state.knowledge.legs.untrusted,
+            has_read_untrusted: self.state.knowledge.taint.untrusted,
         }
     }
 

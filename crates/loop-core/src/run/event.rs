@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::reply::Reply;
 use crate::types::{
-    CommandKey, Digest, Legs, Millis, ModelFailure, Observation, PicoUsd, RunId, Tier, WorkItem, is_default,
+    CommandKey, Digest, Taint, Millis, ModelFailure, Observation, PicoUsd, RunId, Tier, WorkItem, is_default,
 };
 
 /// One fact and when it became known.
@@ -223,7 +223,7 @@ pub struct History {
     pub json: Arc<str>,
     /// What stands in them that marks a run which reads it (K2).
     #[serde(default, skip_serializing_if = "is_default")]
-    pub legs: Legs,
+    pub taint: Taint,
     /// The signatures of the calls in them that may or may not have happened.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub doubts: BTreeSet<Digest>,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::reply::Echoes;
-use crate::types::{Digest, Evidence, EvidenceId, Legs};
+use crate::types::{Digest, Evidence, EvidenceId, Taint};
 
 /// What was observed, and what follows from having read it.
 ///
@@ -16,7 +16,7 @@ pub(super) struct Knowledge {
     /// Contracts that stand in what was read, so that an echo of one is known.
     pub(super) echoes: Echoes,
     /// Whether something untrusted, or something private, was read.
-    pub(super) legs: Legs,
+    pub(super) taint: Taint,
     /// What of a conversation is shown in short.
     pub(super) compacted: Compacted,
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::spec::policy::{
-    Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, Taint, ThreeTier,
+    Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, TaintRule, ThreeTier,
 };
 use crate::types::is_default;
 
@@ -91,7 +91,7 @@ pub struct GateSettings {
     pub resolve: Resolve,
     /// Whether the taint of a run (untrusted, private) restricts its effects. Default: it does.
     #[serde(skip_serializing_if = "is_default")]
-    pub taint: Taint,
+    pub taint: TaintRule,
     /// Whether the work item itself is untrusted. Default `false`.
     #[serde(skip_serializing_if = "is_default")]
     pub item_untrusted: bool,
@@ -129,7 +129,7 @@ impl Default for GateSettings {
             on_tool_error: OnToolError::default(),
             final_pass: true,
             resolve: Resolve::default(),
-            taint: Taint::default(),
+            taint: TaintRule::default(),
             item_untrusted: false,
             authorities: Vec::new(),
             breakers: Breakers::default(),

@@ -26,7 +26,7 @@ pub use limits::{CostMode, Limits, MAX_ASKED_CALLS};
 pub use models::{ModelSpec, Models};
 pub use own_reason::{InvalidReason, OwnReason, ReasonName};
 pub use policy::{
-    Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, Taint, ThreeTier,
+    Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, TaintRule, ThreeTier,
     ToolPolicy, ToolRepeats,
 };
 pub use protocol::{

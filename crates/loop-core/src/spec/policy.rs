@@ -276,7 +276,7 @@ pub enum Resolve {
 /// Whether a run remembers what it has read (K2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Taint {
+pub enum TaintRule {
     /// After something untrusted was read, an effect needs a person even where it is approved; after something private
     /// was read as well, nothing leaves unless a person allows it.
     #[default]

@@ -49,7 +49,7 @@ pub use price::{Price, PriceAbove, Rates};
 pub use similar::edits;
 pub use slot::{CommandKey, InvalidKey, Slot};
 pub use stop_class::StopClass;
-pub use taint::Legs;
+pub use taint::Taint;
 pub use tier::Tier;
 pub use totals::Totals;
 pub use usage::{CallExtent, Received, Usage};

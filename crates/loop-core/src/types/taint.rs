@@ -5,11 +5,11 @@ use serde::Serialize;
 
 use crate::types::defaults::is_default;
 
-/// What a run has read so far: two of the three legs of which no run may have all unasked (K2). The third is the effect
+/// What a run has read so far: two of the three taint of which no run may have all unasked (K2). The third is the effect
 /// of the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Legs {
+pub struct Taint {
     /// Something that was written by whoever liked to.
     #[serde(skip_serializing_if = "is_default")]
     pub untrusted: bool,
@@ -18,7 +18,7 @@ pub struct Legs {
     pub private: bool,
 }
 
-impl Legs {
+impl Taint {
     /// Both together.
     pub fn and(self, other: Self) -> Self {
         Self { untrusted: self.untrusted || other.untrusted, private: self.private || other.private }

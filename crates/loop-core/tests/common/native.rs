@@ -1,6 +1,6 @@
 //! Conversations and typed outputs: specs, replies that call tools, validations, and what holds in every state.
 
-use loop_core::policy::Legs;
+use loop_core::policy::Taint;
 use loop_core::{
     AttemptState, Effect, EvidenceId, Execution, EventKind, FinishReason, History, JudgedAction, NativeCall,
     OutputSpec, Phase, Price, ProtocolSpec, Repeats, Run, RunSpec, Slot, Status, Validation, Verdict, Work,
@@ -74,7 +74,7 @@ pub fn history(messages: u32) -> History {
         counted: None,
         bytes: 400,
         json: "[]".into(),
-        legs: Legs::default(),
+        taint: Taint::default(),
         doubts: Default::default(),
         asked: Default::default(),
     }

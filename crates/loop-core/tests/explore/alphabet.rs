@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::Purpose;
-use loop_core::policy::Legs;
+use loop_core::policy::Taint;
 use loop_core::{
     CallModel, Command, CommandKey, Event, EventKind, Facts, FinishReason, History, Millis, ModelFailure,
     Observation, PersonAnswer, Phase, PromptSize, Reply, Run, SaveResult, Slot, StopMode, StopReason, Usage,
@@ -33,7 +33,7 @@ pub struct Alphabet {
     /// Messages before the run, where there are any.
     pub history: Option<u32>,
     /// What was read in them.
-    pub read_before: Legs,
+    pub read_before: Taint,
     /// The parameters of tool calls in them, each a JSON text.
     pub asked_before: Vec<&'static str>,
     /// What a person may tell the run, once.
@@ -81,7 +81,7 @@ impl Alphabet {
         let facts = crate::common::facts();
         let history = self.history.map(crate::common::native::history).or(facts.history);
         let asked = self.asked_before.iter().map(|parameters| (*parameters).into()).collect();
-        let history = history.map(|history| History { legs: self.read_before, asked, ..history });
+        let history = history.map(|history| History { taint: self.read_before, asked, ..history });
         Run::start(id, Arc::new(spec), item, Facts { history, ..facts })
     }
 

@@ -1,6 +1,6 @@
 //! The alphabets. Each is small enough to be walked whole, and together they reach every reason to stop.
 
-use loop_core::policy::Legs;
+use loop_core::policy::Taint;
 use loop_core::{
     CommandKey, CostMode, DefaultCall, Effect, FinishReason, Millis, ModelFailure, ModelSpec, Observation,
     PersonAnswer, PicoUsd, Reply, SaveResult, SectionSpec, Slot, Status, StopReason, SubCallUse, ToolSpec,
@@ -77,7 +77,7 @@ pub fn base(name: &'static str, setup: Setup) -> Alphabet {
         name,
         setup,
         history: None,
-        read_before: Legs::default(),
+        read_before: Taint::default(),
         asked_before: Vec::new(),
         told: Vec::new(),
         replies: Vec::new(),

@@ -5,10 +5,10 @@ use loop_core::StopReason::{
     Completed, EvidenceMissing, ManualStop, MaxAttempts, MaxModelCalls, MaxPasses, NeedsHuman, NoProgress,
     PolicyBlocked, Refused, ToolFailure,
 };
-use loop_core::policy::Legs;
+use loop_core::policy::Taint;
 use loop_core::{
     Breakers, CommandKey, Effect, Observation, OnDenied, OnDuplicate, OnInvalid, OnToolError, PersonAnswer,
-    Repeats, Slot, Status, StopClass, Taint, Validation,
+    Repeats, Slot, Status, StopClass, TaintRule, Validation,
 };
 use serde_json::json;
 
@@ -205,7 +205,7 @@ pub fn tainted(wide: bool) -> Alphabet {
 
 /// Tools that fail, wait or leave a doubt in what they read, after messages in which something was read already; nobody
 /// can be asked.
-fn marked(name: &'static str, read_before: Legs, item_untrusted: bool, wide: bool) -> Alphabet {
+fn marked(name: &'static str, read_before: Taint, item_untrusted: bool, wide: bool) -> Alphabet {
     let setup = small(conversation()).approving(&["restart", "wipe"]).with(|spec| {
         spec.tools[0].policy.returns_untrusted = true;
         spec.tools[1].policy.reads_private = true;
@@ -238,23 +238,23 @@ fn marked(name: &'static str, read_before: Legs, item_untrusted: bool, wide: boo
 
 /// What was read before the run began, by each of its halves.
 pub fn read_before(wide: bool) -> [Alphabet; 4] {
-    let legs = |untrusted, private| Legs { untrusted, private };
+    let taint = |untrusted, private| Taint { untrusted, private };
     [
         Alphabet {
             reaches: &[Completed, NeedsHuman, MaxPasses],
-            ..marked("read: nothing", legs(false, false), false, wide)
+            ..marked("read: nothing", taint(false, false), false, wide)
         },
         Alphabet {
             reaches: &[Completed, NeedsHuman],
-            ..marked("read: private", legs(false, true), false, wide)
+            ..marked("read: private", taint(false, true), false, wide)
         },
         Alphabet {
             reaches: &[Completed, NeedsHuman],
-            ..marked("read: untrusted", legs(true, false), false, wide)
+            ..marked("read: untrusted", taint(true, false), false, wide)
         },
         Alphabet {
             reaches: &[Completed, NeedsHuman],
-            ..marked("read: the item", legs(false, true), true, wide)
+            ..marked("read: the item", taint(false, true), true, wide)
         },
     ]
 }
@@ -266,7 +266,7 @@ pub fn vouched(wide: bool) -> Alphabet {
             spec.tools[1].policy.returns_untrusted = true;
             spec.tools[2].effect = Effect::Egress;
             spec.tools[2].policy.authority = vec!["/target".into()];
-            spec.gate.taint = Taint::Off;
+            spec.gate.taint = TaintRule::Off;
             spec.gate.breakers = Breakers { tool_failures: 0, denied: 0, bad_arguments: 0 };
             spec.limits.passes = if wide { 4 } else { 3 };
         });

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::policy::Legs;
+use loop_core::policy::Taint;
 use loop_core::{
     Command, Digest, Effect, Evidence, EventKind, JudgedAction, Note, Observation, OnDuplicate, Priority, Repeats,
-    Run, Status, Taint, ToolSpec, Verdict, policy,
+    Run, Status, TaintRule, ToolSpec, Verdict, policy,
 };
 use serde_json::Value;
 
@@ -48,8 +48,8 @@ pub fn policy_comes_first(run: &Run, ghost: &Ghost) -> Result {
 
 /// What a pass has read: the work item, the messages before the run, and what came of tools that were run before it,
 /// also where they failed.
-fn read_before(run: &Run, pass: u32) -> Legs {
-    let before = run.started().history.as_ref().map_or(Legs::default(), |history| history.legs);
+fn read_before(run: &Run, pass: u32) -> Taint {
+    let before = run.started().history.as_ref().map_or(Taint::default(), |history| history.taint);
     let is_read = |evidence: &&Evidence| {
         let was_run =
             !matches!(evidence.observation.status, Status::Denied | Status::Duplicate | Status::Skipped);
@@ -57,7 +57,7 @@ fn read_before(run: &Run, pass: u32) -> Legs {
     };
     let read: Vec<_> = run.evidence().iter().filter(is_read).map(|evidence| &evidence.tool).collect();
     let any = |has: fn(&ToolSpec) -> bool| read.iter().any(|name| run.spec().tool(name).is_some_and(has));
-    Legs {
+    Taint {
         untrusted: before.untrusted
             || run.spec().gate.item_untrusted
             || any(|tool| tool.policy.returns_untrusted),
@@ -67,7 +67,7 @@ fn read_before(run: &Run, pass: u32) -> Legs {
 
 /// I-27, K2: after something untrusted was read no effect comes unless a person allowed it.
 pub fn taint_asks_a_person(run: &Run, ghost: &Ghost) -> Result {
-    if run.spec().gate.taint == Taint::Off {
+    if run.spec().gate.taint == TaintRule::Off {
         return Ok(());
     }
     for (tool, action) in wished(run) {
@@ -103,7 +103,7 @@ fn judged_effects<'a>(edge: &'a Edge<'_>) -> impl Iterator<Item = (&'a JudgedAct
 /// and nothing is kept from running for what it has not read.
 pub fn what_was_read_is_judged(edge: &Edge<'_>) -> Result {
     let gate = &edge.after.spec().gate;
-    if gate.taint == Taint::Off {
+    if gate.taint == TaintRule::Off {
         return Ok(());
     }
     for (action, tool) in judged_effects(edge) {

@@ -1,6 +1,6 @@
 //! `[gate]`: how it is decided after each pass whether to go on.
 
-use loop_core::{OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, Stale, Taint};
+use loop_core::{OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, Stale, TaintRule};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -27,7 +27,7 @@ pub(crate) struct GateConfig {
     /// Whether it matters what a run has read. `ask`: after something untrusted was read, an effect needs a person even where
     /// it is approved, and once something private was read as well nothing leaves unasked. `off`: it does not. Default: `ask`.
     #[schemars(extend("enum" = ["ask", "off"]), with = "Option<String>")]
-    pub(crate) taint: Option<Taint>,
+    pub(crate) taint: Option<TaintRule>,
     /// Whether the work item itself was written by whoever liked to. Default: false.
     pub(crate) item_untrusted: Option<bool>,
     /// Values that the `authority` parameters of a tool may always have, for example an address. Default: none.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use loop_core::{
     Breakers, Cite, Condition, Decision, DeniedBy, JudgedAction, Limit, Note, OnDenied, OnInvalid,
-    OnToolError, ProtocolSpec, Repeats, RunSpec, Setting, Stale, StopReason, Taint, Tier, ToolPolicy,
+    OnToolError, ProtocolSpec, Repeats, RunSpec, Setting, Stale, StopReason, TaintRule, Tier, ToolPolicy,
     Verdict,
 };
 use loop_runtime::{journal::Entry, tools::ToolDeclaration};
@@ -175,7 +175,7 @@ pub const GUARDS: [Guard; 16] = [
     Guard {
         name: "taint",
         does: "minds what was read before an effect",
-        off: |spec| spec.gate.taint = Taint::Off,
+        off: |spec| spec.gate.taint = TaintRule::Off,
         redeclare: leave,
         fires: |seen| seen.verdicts(|judged| told(judged, &TAINTED)),
     },

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use loop_core::{
-    Breakers, CostMode, GateSettings, Limits, ProtocolSpec, Repeats, RunSpec, Taint, Totals, WorkItem,
+    Breakers, CostMode, GateSettings, Limits, ProtocolSpec, Repeats, RunSpec, TaintRule, Totals, WorkItem,
 };
 use loop_domain::Domain;
 use loop_runtime::{Runner, models::Models, run::StartError};
@@ -309,7 +309,7 @@ fn unguarded(spec: &RunSpec) -> RunSpec {
         approved: vec!["*".into()],
         allow: Vec::new(),
         forbid: Vec::new(),
-        taint: Taint::Off,
+        taint: TaintRule::Off,
         item_untrusted: false,
         repeats: Some(Repeats::Off),
         breakers: Breakers { tool_failures: 0, denied: 0, bad_arguments: 0 },

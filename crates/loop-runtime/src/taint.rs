@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use loop_core::policy::{Legs, resolve};
+use loop_core::policy::{Taint, resolve};
 use loop_core::repeats::{CallFacts, Rules, Sign};
 use loop_core::{Digest, Effect, ResultOrigin, RunSpec, Status, ToolSpec};
 use loop_llm::{Message, ToolCall, ToolResult};
@@ -17,8 +17,8 @@ use serde_json::Value;
 /// A result says who wrote it. One that does not say may have been written by anybody, and so may what came of a call
 /// without any result whose tool the spec does not have. What the spec says of a tool is added: it may have become
 /// stricter since.
-pub(crate) fn legs_of(history: &[Message], spec: &RunSpec) -> Legs {
-    let mut legs = Legs::default();
+pub(crate) fn taint_of(history: &[Message], spec: &RunSpec) -> Taint {
+    let mut taint = Taint::default();
     for (at, message) in history.iter().enumerate() {
         let Message::Assistant(turn) = message else {
             continue;
@@ -37,21 +37,21 @@ pub(crate) fn legs_of(history: &[Message], spec: &RunSpec) -> Legs {
             let mut own = results.iter().filter(|result| *result.call == *call.id).peekable();
             let tool = resolve(spec, &call.name).map(|(tool, _)| tool);
             if own.peek().is_none() {
-                legs = legs.and(read_of(None, tool));
+                taint = taint.and(read_of(None, tool));
             }
-            legs = own.fold(legs, |legs, result| legs.and(read_of(result.origin, tool)));
+            taint = own.fold(taint, |taint, result| taint.and(read_of(result.origin, tool)));
         }
     }
-    legs
+    taint
 }
 
 /// What whoever reads a result of this origin has read.
-fn read_of(origin: Option<ResultOrigin>, tool: Option<&ToolSpec>) -> Legs {
-    let declared = || tool.map_or_else(Legs::default, |tool| Legs::default().after(tool, Status::Ok));
+fn read_of(origin: Option<ResultOrigin>, tool: Option<&ToolSpec>) -> Taint {
+    let declared = || tool.map_or_else(Taint::default, |tool| Taint::default().after(tool, Status::Ok));
     match origin {
-        Some(ResultOrigin::Verdict) => Legs::default(),
-        Some(origin @ ResultOrigin::Tool { .. }) => origin.legs().and(declared()),
-        None => Legs { untrusted: true, private: false }.and(declared()),
+        Some(ResultOrigin::Verdict) => Taint::default(),
+        Some(origin @ ResultOrigin::Tool { .. }) => origin.taint().and(declared()),
+        None => Taint { untrusted: true, private: false }.and(declared()),
     }
 }
 
@@ -184,7 +184,7 @@ mod tests {
             history.push(json!({"role": "tool", "results": results.collect::<Vec<_>>()}));
         }
         let history: Vec<Message> = serde_json::from_value(json!(history)).unwrap();
-        let Legs { untrusted, private } = legs_of(&history, &Arc::new(spec()));
+        let Taint { untrusted, private } = taint_of(&history, &Arc::new(spec()));
         assert_eq!((untrusted, private), expected);
     }
 
